@@ -1,0 +1,27 @@
+# Everything Lockstep stands on. scripts/setup installs the packages and fetches the plugin and its headers.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(Boost 1.75 REQUIRED)            # Boost.PFR: fields of aggregates
+find_package(Protobuf REQUIRED)
+pkg_check_modules(GRPCPP REQUIRED IMPORTED_TARGET grpc++)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+if(LOCKSTEP_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(LOCKSTEP_BUILD_BENCHMARKS)
+  find_package(benchmark REQUIRED)
+endif()
+
+# The PJRT C API and XLA FFI headers, as scripts/setup lays them out.
+set(LOCKSTEP_XLA_INCLUDE_DIR ${PROJECT_SOURCE_DIR}/third_party/xla/include CACHE PATH
+    "Folder that holds xla/pjrt/c/pjrt_c_api.h and xla/ffi/api/c_api.h")
+if(NOT EXISTS ${LOCKSTEP_XLA_INCLUDE_DIR}/xla/pjrt/c/pjrt_c_api.h)
+  message(FATAL_ERROR "No xla/pjrt/c/pjrt_c_api.h in ${LOCKSTEP_XLA_INCLUDE_DIR}: run scripts/setup first.")
+endif()
+add_library(lockstep_xla_headers INTERFACE)
+target_include_directories(lockstep_xla_headers SYSTEM INTERFACE $<BUILD_INTERFACE:${LOCKSTEP_XLA_INCLUDE_DIR}>)

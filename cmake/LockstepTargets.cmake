@@ -1,0 +1,47 @@
+# lockstep_layer(NAME DEPS ...): the static library of the folder lockstep/NAME, made of every source in it that is
+# not a test, and one test executable, NAME_test, of every *_test.cc in it.
+#   DEPS       layers and libraries below it, PUBLIC
+#   PRIVATE    libraries that only its sources see
+#   TEST_DEPS  what the tests need besides
+# Process tests re-execute their own executable, so each test executable has lockstep/testing's main where it asks
+# for lockstep_testing, and GoogleTest's otherwise.
+add_library(lockstep_options INTERFACE)
+target_compile_options(lockstep_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
+target_include_directories(lockstep_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                      $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(lockstep_options INTERFACE cxx_std_20)
+if(LOCKSTEP_SANITIZE)
+  target_compile_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
+endif()
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|aarch64")
+  message(WARNING "Lockstep is tested on x86_64 only.")
+endif()
+
+function(lockstep_layer name)
+  cmake_parse_arguments(arg "" "" "DEPS;PRIVATE;TEST_DEPS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set(target lockstep_${name})
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    target_link_libraries(${target} PUBLIC lockstep_options ${arg_DEPS} PRIVATE ${arg_PRIVATE})
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE lockstep_options ${arg_DEPS})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LAYERS ${target})
+  if(LOCKSTEP_BUILD_TESTS AND tests)
+    add_executable(${name}_test ${tests})
+    if("lockstep_testing" IN_LIST arg_TEST_DEPS)
+      set(test_main lockstep_testing_main)
+    else()
+      set(test_main GTest::gtest_main)
+    endif()
+    target_link_libraries(${name}_test PRIVATE ${target} ${arg_PRIVATE} ${arg_TEST_DEPS} ${test_main} GTest::gmock)
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                         PROPERTIES TIMEOUT 300 LABELS ${name})
+  endif()
+endfunction()

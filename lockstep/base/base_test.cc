@@ -1,0 +1,65 @@
+#include <gtest/gtest.h>
+
+#include "lockstep/base/call_site.h"
+#include "lockstep/base/clock.h"
+#include "lockstep/base/dtype.h"
+#include "lockstep/base/environment.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/base/fingerprint.h"
+
+namespace lockstep {
+namespace {
+
+TEST(DType, EveryRowOfTheTableStandsAtItsOwnPlace) {
+  for (int i = 0; i <= static_cast<int>(DType::kC64); ++i) {
+    EXPECT_EQ(static_cast<int>(info(static_cast<DType>(i)).dtype), i);
+  }
+  static_assert(dtype_of<float> == float32);
+  static_assert(dtype_of<const std::int64_t> == int64);
+  static_assert(dtype_of<long long> == int64);
+  EXPECT_EQ(size_of(dtype_of<double>), sizeof(double));
+  EXPECT_TRUE(is_floating(bfloat16));
+  EXPECT_FALSE(is_floating(int32));
+}
+
+TEST(Fail, ThrowsTheAskedTypeWithTheFormattedText) {
+  try {
+    fail<ShapeError>("[add] expected {}, got {}", 3, 4);
+    FAIL();
+  } catch (const ShapeError& error) {
+    EXPECT_STREQ(error.what(), "[add] expected 3, got 4");
+  }
+}
+
+TEST(CallSiteScope, TheOutermostScopeNamesThePlace) {
+  EXPECT_FALSE(CallSiteScope::current().known());
+  {
+    CallSiteScope outer(CallSite{"/home/user/train.cc", 7, "main"});
+    CallSiteScope inner(CallSite{"ops.cc", 9, "mean"});
+    EXPECT_EQ(CallSiteScope::current().to_string(), "train.cc:7");
+  }
+  EXPECT_FALSE(CallSiteScope::current().known());
+}
+
+TEST(Fingerprint, IsTheSameInEveryRun) {
+  EXPECT_EQ(fingerprint("lockstep"), fingerprint(std::string("lock") + "step"));
+  EXPECT_EQ(fingerprint(""), 0x2d06800538d394c2u);  // XXH3's own value for the empty input
+  EXPECT_NE(combine(1, 2), combine(2, 1));
+}
+
+TEST(ManualClock, StandsStillUntilAdvanced) {
+  ManualClock clock;
+  auto start = clock.now();
+  EXPECT_EQ(clock.now(), start);
+  clock.advance(std::chrono::seconds(3));
+  EXPECT_EQ(clock.now() - start, std::chrono::seconds(3));
+}
+
+TEST(MapEnvironment, AnEmptyValueIsAValue) {
+  MapEnvironment environment(std::map<std::string, std::string>{{"A", ""}});
+  EXPECT_EQ(environment.get("A"), "");
+  EXPECT_EQ(environment.get("B"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+namespace lockstep {
+
+/// The type of an array's elements.
+enum class DType : std::uint8_t { kBool, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kF16, kBF16, kF32, kF64, kC64 };
+
+inline constexpr DType bool_ = DType::kBool, int8 = DType::kI8, int16 = DType::kI16, int32 = DType::kI32,
+                       int64 = DType::kI64, uint8 = DType::kU8, uint16 = DType::kU16, uint32 = DType::kU32,
+                       uint64 = DType::kU64, float16 = DType::kF16, bfloat16 = DType::kBF16, float32 = DType::kF32,
+                       float64 = DType::kF64, complex64 = DType::kC64;
+
+enum class DTypeKind : std::uint8_t { kBool, kSigned, kUnsigned, kFloat, kComplex };
+
+/// What is known of a dtype.
+struct DTypeInfo {
+  DType dtype;
+  std::string_view name;        ///< as JAX prints it in a jaxpr: "f32"
+  std::string_view numpy_name;  ///< "float32"
+  std::string_view mlir_name;   ///< "f32", "ui32", "i1"
+  std::uint8_t bytes;           ///< of one element in memory
+  DTypeKind kind;
+};
+
+const DTypeInfo& info(DType dtype);
+
+inline std::string_view name(DType dtype) { return info(dtype).name; }
+inline std::size_t size_of(DType dtype) { return info(dtype).bytes; }
+inline bool is_floating(DType dtype) { return info(dtype).kind == DTypeKind::kFloat; }
+inline bool is_integer(DType dtype) {
+  return info(dtype).kind == DTypeKind::kSigned || info(dtype).kind == DTypeKind::kUnsigned;
+}
+
+/// Whether a derivative with respect to a value of this dtype exists.
+inline bool is_inexact(DType dtype) { return is_floating(dtype) || info(dtype).kind == DTypeKind::kComplex; }
+
+namespace internal {
+template <class T>
+consteval DType dtype_of() {
+  using U = std::remove_cv_t<T>;
+  if constexpr (std::is_same_v<U, bool>) return DType::kBool;
+  else if constexpr (std::is_same_v<U, float>) return DType::kF32;
+  else if constexpr (std::is_same_v<U, double>) return DType::kF64;
+  else if constexpr (std::is_same_v<U, std::complex<float>>) return DType::kC64;
+  else if constexpr (std::is_integral_v<U> && std::is_signed_v<U>)
+    return sizeof(U) == 1 ? DType::kI8 : sizeof(U) == 2 ? DType::kI16 : sizeof(U) == 4 ? DType::kI32 : DType::kI64;
+  else if constexpr (std::is_integral_v<U>)
+    return sizeof(U) == 1 ? DType::kU8 : sizeof(U) == 2 ? DType::kU16 : sizeof(U) == 4 ? DType::kU32 : DType::kU64;
+  else static_assert(!sizeof(U), "no Lockstep dtype has elements of this C++ type");
+}
+}  // namespace internal
+
+/// The dtype whose elements are held as the C++ type T.
+template <class T>
+inline constexpr DType dtype_of = internal::dtype_of<T>();
+
+}  // namespace lockstep

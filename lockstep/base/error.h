@@ -1,0 +1,82 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace lockstep {
+
+/// The base of every exception that Lockstep throws. A message says what happened, on which process where that
+/// matters, where in the user's source, and what to do next.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// `initialize()` could not make this process part of the job, or was called at the wrong time.
+class InitializationError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// An operation was given shapes that do not fit each other or its parameters.
+class ShapeError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// An operation was given a dtype that it does not take.
+class DTypeError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A mesh, a partition spec or a sharding does not fit the devices, the array or the computation.
+class ShardingError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A function cannot be traced or transformed as asked: a leaked tracer, the value of a traced array, an integer
+/// differentiated.
+class TraceError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The processes of the job did not do the same computation in the same order.
+class DivergenceError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Another process of the job has died, left early, or is not heard of any more.
+class PeerFailure : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Something did not happen within its time limit.
+class TimeoutError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A checkpoint cannot be written or read.
+class CheckpointError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A data file is missing, damaged or not of the expected form.
+class DataError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The PJRT plugin cannot be loaded, or refused a call.
+class PjrtError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace lockstep

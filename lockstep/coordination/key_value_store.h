@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::coordination {
+
+/// The job's shared dictionary of text keys and byte values. Keys are paths: empty parts are dropped, so that
+/// "//a///b/" is "a/b". Every method may be called from any thread; each throws Error where the store cannot be
+/// reached.
+class KeyValueStore {
+ public:
+  virtual ~KeyValueStore() = default;
+
+  /// Stores the value and wakes whoever waits for the key. Throws Error if the key exists and must not be overwritten.
+  virtual void set(const std::string& key, const std::string& value, bool allow_overwrite = false) = 0;
+
+  /// Blocks until the key exists. Throws TimeoutError, naming the key and the time, when it does not in time.
+  virtual std::string get(const std::string& key, std::chrono::milliseconds timeout) = 0;
+
+  /// The value, or nullopt where there is none now.
+  virtual std::optional<std::string> try_get(const std::string& key) = 0;
+
+  /// Adds to the decimal number that the key holds, 0 where it holds none, and gives the new number.
+  virtual std::int64_t increment(const std::string& key, std::int64_t by) = 0;
+
+  /// All keys below the directory, at any depth, sorted, with their values.
+  virtual std::vector<std::pair<std::string, std::string>> get_directory(const std::string& directory) = 0;
+
+  /// Removes the key and all that is below it.
+  virtual void erase(const std::string& key) = 0;
+};
+
+}  // namespace lockstep::coordination
