@@ -10,13 +10,14 @@
 namespace lockstep::coordination {
 
 /// The job's shared dictionary of text keys and byte values. Keys are paths: empty parts are dropped, so that
-/// "//a///b/" is "a/b". Every method may be called from any thread; each throws Error where the store cannot be
-/// reached.
+/// "//a///b/" is "a/b". Every method may be called from any thread; each throws Error where the store cannot
+/// be reached.
 class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
 
-  /// Stores the value and wakes whoever waits for the key. Throws Error if the key exists and must not be overwritten.
+  /// Stores the value and wakes whoever waits for the key. Throws Error if the key exists and must not be
+  /// overwritten.
   virtual void set(const std::string& key, const std::string& value, bool allow_overwrite = false) = 0;
 
   /// Blocks until the key exists. Throws TimeoutError, naming the key and the time, when it does not in time.

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::cluster {
+
+/// A process's place in its job, as its environment tells it.
+struct Place {
+  std::string cluster;  ///< The cluster type that answered: "launcher", "explicit", "single".
+  std::string why;      ///< What it was seen by, for logs and errors: "LOCKSTEP_PROCESS_ID=2, ...".
+
+  std::string coordinator_address;  ///< "host:port"; empty in a job of one process that was given none.
+  int num_processes = 1;
+  int process_id = 0;
+  std::optional<std::vector<int>> local_device_ids;  ///< Of the devices this process may use; nullopt: all.
+
+  std::string job_id;      ///< Empty where the launcher gives none.
+  int attempt = 0;         ///< Counts restarts of the job.
+  std::string job_secret;  ///< Known to the processes of the job only; empty where the launcher gives none.
+};
+
+}  // namespace lockstep::cluster

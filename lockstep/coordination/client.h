@@ -1,0 +1,82 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/coordination/key_value_store.h"
+
+namespace lockstep::coordination {
+
+/// What went wrong in the job, as the coordinator told it: the first cause, for every process the same.
+struct JobError {
+  std::string message;
+  std::optional<int>
+      process;  ///< The process that failed, where one is to blame and the coordinator says which.
+};
+
+struct ClientOptions {
+  std::string address;  ///< The coordinator, "host:port".
+  int process_id = 0;
+  int num_processes = 1;
+
+  std::chrono::milliseconds initialization_timeout = std::chrono::seconds(300);
+  std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(100);
+  std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(300);
+
+  /// Time between two heartbeats; half of `heartbeat_timeout` where it is zero.
+  std::chrono::milliseconds heartbeat_interval{0};
+
+  /// Called once, by a thread of the client, when the job has failed: a process died or left, or the
+  /// coordinator is gone. It must not block and must not destroy the client.
+  std::function<void(const JobError&)> on_error;
+};
+
+/// One process's membership of the job. All methods may be called from any thread, but `connect` and
+/// `shutdown` once each. Once the job has failed, whatever blocks in this client, or would, ends with
+/// PeerFailure, which says the first cause.
+class CoordinationClient {
+ public:
+  /// Leaves without a word where `shutdown` was not called: the coordinator takes the process for dead after
+  /// its heartbeat timeout.
+  virtual ~CoordinationClient() = default;
+
+  /// Registers and blocks until all processes have. Then sends heartbeats and listens for errors in the
+  /// background. The coordinator may start later than this. Throws InitializationError where it cannot be
+  /// reached within `initialization_timeout` (its name is not resolved, it refuses, it does not answer: told
+  /// apart), where the process id is out of range or taken, and where processes are missing at the deadline
+  /// (naming them).
+  virtual void connect() = 0;
+
+  /// Blocks until all the given processes (all of the job where none are given) have called it with the same
+  /// id and the same processes. An id may be used again and again, by one thread at a time. Throws
+  /// TimeoutError, naming who is missing, when they do not come in time, PeerFailure when one of them has
+  /// failed or left, and Error when the processes disagree about the barrier or this one does not belong to
+  /// it.
+  virtual void barrier(const std::string& id, std::chrono::milliseconds timeout,
+                       const std::vector<int>& processes = {}) = 0;
+
+  /// The job's store; lives as long as the client. Only to be used between `connect` and `shutdown`.
+  virtual KeyValueStore& key_value_store() = 0;
+
+  /// The error that ended the job, if there was one.
+  virtual std::optional<JobError> error() const = 0;
+
+  /// Leaves: blocks until all processes do, then ends heartbeats and listening. Throws TimeoutError, naming
+  /// who is missing, and PeerFailure when a process fails meanwhile; the client has left in each case. After
+  /// an error of the job it only says good-bye, does not wait for the others and throws nothing. A second
+  /// call does nothing.
+  virtual void shutdown() = 0;
+
+  virtual int process_id() const = 0;
+  virtual int num_processes() const = 0;
+};
+
+/// A client of a coordinator that speaks JAX's protocol over gRPC: CoordinationServer, or JAX's own service.
+/// Throws InitializationError if the address is not "host:port" or the process id is negative.
+std::unique_ptr<CoordinationClient> make_grpc_client(ClientOptions options);
+
+}  // namespace lockstep::coordination

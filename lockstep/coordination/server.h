@@ -1,0 +1,70 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/coordination/task.h"
+
+namespace lockstep::coordination {
+
+struct ServerOptions {
+  std::string bind_address = "127.0.0.1:0";  ///< "host:port", "[v6]:port"; port 0: the kernel picks one.
+  int num_processes = 1;
+
+  std::chrono::milliseconds register_timeout =
+      std::chrono::seconds(300);  ///< From the first to the last arrival.
+  std::chrono::milliseconds heartbeat_timeout =
+      std::chrono::seconds(100);  ///< Not shorter than the clients'.
+  std::chrono::milliseconds shutdown_timeout =
+      std::chrono::seconds(300);  ///< 0: nobody waits for the others.
+
+  const Clock* clock = nullptr;  ///< Decides all time-outs; the machine's clock where null.
+};
+
+/// The coordinator of one job: JAX's coordination service over gRPC. Plain text without authentication, so
+/// bind it to the cluster's network only. Serves from threads of its own; every method may be called from any
+/// thread.
+class CoordinationServer {
+ public:
+  CoordinationServer();
+  ~CoordinationServer();  ///< Stops.
+  CoordinationServer(const CoordinationServer&) = delete;
+  CoordinationServer& operator=(const CoordinationServer&) = delete;
+
+  /// Binds and serves. Throws InitializationError where the address cannot be bound, saying why (in use, not
+  /// an address of this host, no permission), where the options make no sense, and where it serves already.
+  void start(const ServerOptions& options);
+
+  /// The port bound.
+  int port() const;
+
+  /// "host:port" with the host as given to `start` and the port bound. A wildcard host becomes 127.0.0.1 or
+  /// [::1], good for clients on this host only.
+  std::string address() const;
+
+  /// The launcher saw the process die, as `message` says in full ("process 3 (host b, pid 4711) died: signal
+  /// 9"). All others hear of it at once. Nothing happens if the process had left cleanly or had failed
+  /// already.
+  void report_task_failure(int task, const std::string& message);
+
+  /// All processes, by id.
+  std::vector<TaskInfo> tasks() const;
+
+  /// Whether no process is left that could still call: each has disconnected or failed.
+  bool all_left() const;
+
+  /// Blocks until `all_left`; false when it is not so within the timeout.
+  bool wait_until_all_left(std::chrono::milliseconds timeout) const;
+
+  /// Ends service. Calls still open are told that the coordinator has stopped. A second call does nothing.
+  void stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::coordination

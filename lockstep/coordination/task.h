@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::coordination {
+
+/// Where a process of the job stands. The numbers are the protocol's.
+enum class TaskState { kUninitialized = 1, kDisconnected = 2, kConnected = 3, kError = 4 };
+
+/// The name of the state, such as "connected".
+const char* to_string(TaskState state);
+
+/// What the coordinator knows of one process.
+struct TaskInfo {
+  int task = 0;
+  TaskState state = TaskState::kUninitialized;
+  std::uint64_t incarnation =
+      0;               ///< 0 before the process came; set while it waits for the others to register.
+  std::string error;   ///< Why it is in kError; empty otherwise.
+  int error_code = 0;  ///< The gRPC code of `error`.
+};
+
+/// "process 3 of 4", or "processes 0, 2, 3 of 8"; after the first eight a count of the rest.
+std::string name_processes(const std::vector<int>& tasks, int num_tasks);
+
+}  // namespace lockstep::coordination
