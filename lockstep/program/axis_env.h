@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+/// The mesh axes that collectives may name, major to minor, with their sizes. A device's position is its
+/// place in the mesh, counted row-major.
+class AxisEnv {
+ public:
+  AxisEnv() = default;
+  explicit AxisEnv(std::vector<std::pair<std::string, std::int64_t>> axes) : axes_(std::move(axes)) {}
+
+  const std::vector<std::pair<std::string, std::int64_t>>& axes() const { return axes_; }
+  bool has(const std::string& axis) const;
+
+  /// Number of devices along one axis. Throws ShardingError, listing the axes in force, where there is none
+  /// of the name.
+  std::int64_t size(const std::string& axis) const;
+
+  /// Number of devices along several axes: the product.
+  std::int64_t size(std::span<const std::string> axes) const;
+
+  /// Number of positions.
+  std::int64_t num_positions() const;
+
+  /// How far positions lie apart along the axis.
+  std::int64_t stride(const std::string& axis) const;
+
+  /// The groups of positions that differ only along `axes`, each in row-major order of `axes` as given.
+  std::vector<std::vector<int>> groups(std::span<const std::string> axes) const;
+
+  /// The environment that shard_map and pmap set up around the function they trace, on this thread; empty
+  /// outside.
+  static const AxisEnv& current();
+
+ private:
+  friend class AxisEnvScope;
+  std::vector<std::pair<std::string, std::int64_t>> axes_;
+};
+
+/// Sets `AxisEnv::current()` for its lifetime.
+class AxisEnvScope {
+ public:
+  explicit AxisEnvScope(AxisEnv env);
+  ~AxisEnvScope();
+  AxisEnvScope(const AxisEnvScope&) = delete;
+  AxisEnvScope& operator=(const AxisEnvScope&) = delete;
+
+ private:
+  AxisEnv saved_;
+};
+
+}  // namespace lockstep

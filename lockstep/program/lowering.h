@@ -1,0 +1,98 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/collectives/plan.h"
+#include "lockstep/program/axis_env.h"
+#include "lockstep/program/program.h"
+
+namespace lockstep {
+
+/// "tensor<4x8xf32>".
+std::string mlir_type(const Aval& aval);
+std::string mlir_type(DType dtype, const Shape& shape);
+
+/// "array<i64: 0, 1>".
+std::string mlir_array(std::span<const std::int64_t> values);
+
+/// "dense<1.5> : tensor<4xf32>": the value, in every element.
+std::string mlir_splat(const Scalar& value, DType dtype, const Shape& shape);
+
+/// How the lowering rules of primitives write StableHLO: into the body of one function, in MLIR's generic
+/// form.
+class Lowering {
+ public:
+  Lowering(const Program& program, AxisEnv axes) : program_(program), axes_(std::move(axes)) {}
+
+  /// The name and type of the i-th operand of an equation, and the type of its i-th result.
+  const std::string& operand(const Equation& equation, std::size_t i) const;
+  std::string operand_type(const Equation& equation, std::size_t i) const;
+  std::string result_type(const Equation& equation, std::size_t i = 0) const;
+  const Aval& operand_aval(const Equation& equation, std::size_t i) const;
+  const Aval& result_aval(const Equation& equation, std::size_t i = 0) const;
+
+  /// Writes `%n = "op"(operands) <attributes> regions : (operand types) -> result type` and gives "%n".
+  /// `attributes` is the text between the braces, empty for none; `region` is the text of one region, or
+  /// empty.
+  std::string op(std::string_view op, std::span<const std::string> operands,
+                 std::span<const std::string> operand_types, const std::string& result_type,
+                 std::string_view attributes = "", std::string_view region = "");
+
+  /// The same, on all operands of the equation and for its first result.
+  std::string op(std::string_view op, const Equation& equation, std::string_view attributes = "",
+                 std::string_view region = "");
+
+  /// A constant with the value in every element.
+  std::string splat(const Scalar& value, DType dtype, const Shape& shape);
+
+  /// This device's place in the mesh, as an i32 scalar.
+  std::string position();
+
+  const AxisEnv& axes() const { return axes_; }
+
+  /// A collective after all those before it. `data` and its type; "" for a barrier. Gives the result's name.
+  std::string collective(collectives::Collective plan, const std::string& data, const std::string& data_type,
+                         const std::string& result_type);
+
+  std::string fresh() { return "%" + std::to_string(next_++); }
+  void line(std::string_view text);
+
+ private:
+  friend struct LowerProgram;
+  const Program& program_;
+  AxisEnv axes_;
+  std::vector<std::string> names_;  // of each variable
+  std::string body_;
+  int next_ = 0;
+  std::string chain_;  // the token that the next collective takes
+  Fingerprint fingerprint_ = 0;
+  bool uses_position_ = false;
+  std::vector<collectives::Collective> collectives_;
+};
+
+struct LowerOptions {
+  AxisEnv axes;
+
+  /// Taken over by results of the same shape and dtype: for each input whether the caller gives it up.
+  std::vector<bool> donated;
+
+  /// What else must agree between processes, besides the program: the mesh, options.
+  Fingerprint salt = 0;
+};
+
+/// A program ready for the compiler.
+struct LoweredProgram {
+  std::string stablehlo;                             ///< a module with one public function, main
+  Fingerprint fingerprint = 0;                       ///< of the program's text and the salt
+  std::vector<collectives::Collective> collectives;  ///< in the order in which they run
+  bool takes_position = false;  ///< main's first argument is the device's position, i32[]
+};
+
+/// Writes a per-device program as StableHLO text.
+LoweredProgram lower(const Program& program, const LowerOptions& options);
+
+}  // namespace lockstep

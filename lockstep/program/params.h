@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <boost/pfr.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <typeindex>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/dtype.h"
+#include "lockstep/program/aval.h"
+
+namespace lockstep {
+
+struct Program;
+
+/// A number written in a program.
+struct Scalar {
+  enum class Kind : std::uint8_t { kInteger, kFloat } kind = Kind::kInteger;
+  std::int64_t integer = 0;
+  double real = 0;
+
+  static Scalar of(std::int64_t value) { return {Kind::kInteger, value, static_cast<double>(value)}; }
+  static Scalar of(int value) { return of(static_cast<std::int64_t>(value)); }
+  static Scalar of(bool value) { return of(static_cast<std::int64_t>(value)); }
+  static Scalar of(double value) { return {Kind::kFloat, static_cast<std::int64_t>(value), value}; }
+};
+
+/// The text of one field of a primitive's parameters. Two fields are equal exactly if their texts are.
+namespace field_text {
+void append(std::string& out, bool value);
+void append(std::string& out, std::int64_t value);
+void append(std::string& out, int value);
+void append(std::string& out, const Scalar& value);
+void append(std::string& out, DType value);
+void append(std::string& out, const std::string& value);
+void append(std::string& out, const std::vector<std::int64_t>& value);
+void append(std::string& out, const std::vector<std::string>& value);
+void append(std::string& out, const std::vector<std::vector<std::string>>& value);
+void append(std::string& out, const std::vector<std::pair<int, int>>& value);
+void append(std::string& out, const std::shared_ptr<const Program>& value);
+}  // namespace field_text
+
+/// The parameters of one use of a primitive: an aggregate `T` with its fields' names in `T::kFields`, in
+/// order. Equality, hash and print all come from those fields, through their text.
+class Params {
+ public:
+  /// No parameters.
+  Params() = default;
+
+  template <class T>
+  static Params of(T fields) {
+    static_assert(boost::pfr::tuple_size_v<T> == std::tuple_size_v<std::remove_cvref_t<decltype(T::kFields)>>,
+                  "name every field in kFields");
+    std::string text;
+    boost::pfr::for_each_field(fields, [&text](const auto& field, std::size_t i) {
+      if (i != 0) text += ' ';
+      text += T::kFields[i];
+      text += '=';
+      field_text::append(text, field);
+    });
+    Params params;
+    params.box_ = std::make_shared<const Box<T>>(std::move(text), std::move(fields));
+    return params;
+  }
+
+  /// The fields; the type must be the one they were made of.
+  template <class T>
+  const T& as() const {
+    return static_cast<const Box<T>&>(*box_).fields;
+  }
+
+  /// "axes=[0] keepdims=false"; empty where there are none.
+  const std::string& text() const;
+
+  bool operator==(const Params& other) const { return text() == other.text(); }
+
+ private:
+  struct BoxBase {
+    explicit BoxBase(std::string text) : text(std::move(text)) {}
+    virtual ~BoxBase() = default;
+    std::string text;
+  };
+  template <class T>
+  struct Box : BoxBase {
+    Box(std::string text, T fields) : BoxBase(std::move(text)), fields(std::move(fields)) {}
+    T fields;
+  };
+  std::shared_ptr<const BoxBase> box_;
+};
+
+}  // namespace lockstep

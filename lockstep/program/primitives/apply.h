@@ -1,0 +1,42 @@
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/program/primitive.h"
+
+/// The functions of lockstep::lax are the primitives as one calls them. They are strict, as in jax.lax: no
+/// dtype promotion and no broadcasting. They take `Value`s, in the rules of primitives and in transforms, and
+/// `Array`s, in a user's code: whatever has an aval() and overloads apply_primitive and apply_primitive_like.
+namespace lockstep::lax {
+
+template <class V>
+concept Operand = requires(const V& v) {
+  { v.aval() } -> std::convertible_to<const Aval&>;
+};
+
+template <Operand V>
+V apply1(const Primitive& primitive, Params params, std::initializer_list<V> inputs) {
+  return std::move(
+      apply_primitive(primitive, std::move(params), std::span<const V>(inputs.begin(), inputs.size()))
+          .front());
+}
+
+template <Operand V>
+V apply1(const Primitive& primitive, std::initializer_list<V> inputs) {
+  return apply1<V>(primitive, Params(), inputs);
+}
+
+/// The parameters of an operation that collectives are made of: names of mesh axes, or one name.
+struct AxisNames {
+  std::vector<std::string> names;
+  AxisNames(const char* name) : names{name} {}
+  AxisNames(std::string name) : names{std::move(name)} {}
+  AxisNames(std::vector<std::string> names) : names(std::move(names)) {}
+  AxisNames(std::initializer_list<const char*> names) : names(names.begin(), names.end()) {}
+};
+
+}  // namespace lockstep::lax

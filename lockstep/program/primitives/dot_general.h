@@ -1,0 +1,25 @@
+#pragma once
+
+#include "lockstep/program/primitives/apply.h"
+
+namespace lockstep {
+
+const Primitive& dot_general_p();
+
+struct DotGeneralParams {
+  static constexpr std::array<std::string_view, 4> kFields = {"lhs_contracting", "rhs_contracting",
+                                                              "lhs_batch", "rhs_batch"};
+  std::vector<std::int64_t> lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
+};
+
+namespace lax {
+
+/// Sums of products over the contracting dimensions, for each index of the batch dimensions. The result's
+/// dimensions: the batch dimensions, then those left of lhs, then those left of rhs.
+template <Operand V>
+V dot_general(const V& lhs, const V& rhs, DotGeneralParams dimensions) {
+  return apply1<V>(dot_general_p(), Params::of(std::move(dimensions)), {lhs, rhs});
+}
+
+}  // namespace lax
+}  // namespace lockstep

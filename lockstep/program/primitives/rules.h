@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lockstep/program/primitive.h"
+
+/// Rules that families of primitives share.
+namespace lockstep::rules {
+
+/// Throws ShapeError unless all operands have one shape, and DTypeError unless they have one dtype.
+void same_shapes(std::span<const Aval> inputs);
+void same_dtypes(std::span<const Aval> inputs);
+
+/// JVP of an operation of one operand, from the tangent, the operand and the result.
+using UnaryTangent = std::function<Value(const Value& t, const Value& x, const Value& y)>;
+std::function<Tangents(const JvpCall&)> unary_jvp(UnaryTangent tangent);
+
+/// JVP of an operation that is linear in its first operand and has no other with a derivative: the operation
+/// itself, on the tangent.
+std::function<Tangents(const JvpCall&)> linear_jvp(const Primitive& (*self)());
+
+/// Batching of an operation on operands of one shape: those without the mapped dimension are broadcast over
+/// it.
+std::vector<Value> batch_elementwise(const Primitive& primitive, const BatchCall& call);
+
+/// x with a new leading dimension of the size, in which it repeats.
+Value broadcast_leading(const Value& x, std::int64_t size);
+
+/// Each of the dimensions, moved up by one: what batching does to a list of dimensions.
+std::vector<std::int64_t> shifted(std::vector<std::int64_t> dimensions);
+
+/// `value` put in front.
+std::vector<std::int64_t> prepended(std::int64_t value, std::vector<std::int64_t> values);
+
+/// Lowers to one StableHLO operation on all operands.
+std::function<std::vector<std::string>(Lowering&, const Equation&)> lower_as(std::string stablehlo);
+
+}  // namespace lockstep::rules

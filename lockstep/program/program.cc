@@ -1,0 +1,147 @@
+#include "lockstep/program/program.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/primitive.h"
+#include "lockstep/program/primitives/collectives.h"
+
+namespace lockstep {
+namespace {
+
+std::vector<Aval> avals_of(const Program& program, const std::vector<Var>& vars) {
+  std::vector<Aval> avals;
+  avals.reserve(vars.size());
+  for (Var var : vars) avals.push_back(program.aval(var));
+  return avals;
+}
+
+/// "a" to "z", "aa" and so on.
+std::string letters(int index) {
+  std::string text;
+  for (int rest = index; rest >= 0; rest = rest / 26 - 1)
+    text.insert(text.begin(), static_cast<char>('a' + rest % 26));
+  return text;
+}
+
+std::string operands_text(std::span<const Aval> avals) {
+  std::string text;
+  for (const Aval& aval : avals) text += (text.empty() ? "" : ", ") + to_string(aval);
+  return text.empty() ? "no operands" : text;
+}
+
+template <class E>
+[[noreturn]] void rethrow_with_place(const Primitive& primitive, const E& error,
+                                     std::span<const Aval> avals) {
+  throw E(fmt::format("[{}] {} (operands: {}; at {})", primitive.name, error.what(), operands_text(avals),
+                      CallSiteScope::current().to_string()));
+}
+
+}  // namespace
+
+std::vector<Aval> Program::input_avals() const { return avals_of(*this, inputs); }
+std::vector<Aval> Program::output_avals() const { return avals_of(*this, outputs); }
+
+std::string to_string(const Program& program) {
+  std::vector<std::string> names(program.variables.size());
+  int next = 0;
+  auto define = [&](Var var) {
+    std::string& name = names[static_cast<std::size_t>(var)];
+    name = letters(next++);
+    return fmt::format("{}:{}", name, to_string(program.aval(var)));
+  };
+  std::string text = fmt::format("{}(", program.name);
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    text += (i == 0 ? "" : ", ") + define(program.inputs[i]);
+  text += ")\n";
+  for (const Equation& equation : program.equations) {
+    text += " ";
+    for (Var var : equation.outputs) text += " " + define(var);
+    text += fmt::format(" = {}", equation.primitive->name);
+    if (!equation.params.text().empty()) text += fmt::format("[{}]", equation.params.text());
+    for (Var var : equation.inputs) text += " " + names[static_cast<std::size_t>(var)];
+    text += "\n";
+  }
+  text += "  return";
+  for (Var var : program.outputs) text += " " + names[static_cast<std::size_t>(var)];
+  return text + "\n";
+}
+
+const Aval& Value::aval() const { return builder_->aval(var_); }
+
+Value Builder::input(Aval aval) {
+  Var var = static_cast<Var>(program_.variables.size());
+  program_.variables.push_back(std::move(aval));
+  program_.inputs.push_back(var);
+  return {this, var};
+}
+
+std::vector<Value> Builder::emit(const Primitive& primitive, Params params, std::span<const Value> given) {
+  std::vector<Value> inputs(given.begin(), given.end());
+  std::vector<std::string> varying;
+  for (const Value& value : inputs) {
+    if (&value.builder() != this) {
+      fail<TraceError>(
+          "[{}] an operand belongs to another trace (at {}): a traced array has left its function",
+          primitive.name, CallSiteScope::current().to_string());
+    }
+    std::vector<std::string> both;
+    std::ranges::set_union(varying, value.aval().varying, std::back_inserter(both));
+    varying = std::move(both);
+  }
+  if (!primitive.sets_varying && inputs.size() > 1) {
+    for (Value& value : inputs) {
+      if (value.aval().varying != varying) value = lax::pvary(value, varying);
+    }
+  }
+
+  std::vector<Aval> avals;
+  avals.reserve(inputs.size());
+  for (const Value& value : inputs) avals.push_back(value.aval());
+  std::vector<Aval> results;
+  try {
+    results = primitive.shape(avals, params);
+  } catch (const ShapeError& error) {
+    rethrow_with_place(primitive, error, avals);
+  } catch (const DTypeError& error) {
+    rethrow_with_place(primitive, error, avals);
+  } catch (const ShardingError& error) {
+    rethrow_with_place(primitive, error, avals);
+  }
+
+  Equation equation{&primitive, std::move(params), {}, {}, CallSiteScope::current()};
+  for (const Value& value : inputs) equation.inputs.push_back(value.var());
+  std::vector<Value> outputs;
+  for (Aval& aval : results) {
+    if (!primitive.sets_varying) aval.varying = varying;
+    Var var = static_cast<Var>(program_.variables.size());
+    program_.variables.push_back(std::move(aval));
+    equation.outputs.push_back(var);
+    outputs.emplace_back(this, var);
+  }
+  program_.equations.push_back(std::move(equation));
+  return outputs;
+}
+
+Program Builder::finish(std::span<const Value> outputs) {
+  for (const Value& value : outputs) program_.outputs.push_back(value.var());
+  return std::move(program_);
+}
+
+std::vector<Value> apply_primitive(const Primitive& primitive, Params params, std::span<const Value> inputs) {
+  return inputs.front().builder().emit(primitive, std::move(params), inputs);
+}
+
+Value apply_primitive_like(const Value& like, const Primitive& primitive, Params params) {
+  return like.builder().emit(primitive, std::move(params), {}).front();
+}
+
+Tangents zero_tangents(const JvpCall& call) { return Tangents(call.outputs.size()); }
+
+Tangents not_linear(const TransposeCall&) {
+  throw Error(
+      "an operation without linear operands was asked for its transpose: this is an error of Lockstep's own");
+}
+
+}  // namespace lockstep

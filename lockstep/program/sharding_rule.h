@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/program/aval.h"
+#include "lockstep/program/params.h"
+
+namespace lockstep {
+
+/// How the dimensions of an operation's operands and results hang together, as in einsum: each dimension is
+/// named by a factor, and a factor may be split over mesh axes. `[i,k],[k,j]->[i,j]` is a matrix product.
+struct ShardingRule {
+  /// A dimension that each device must have whole.
+  static constexpr int kWhole = -1;
+
+  /// How the devices' partial results are put together where a factor of operands only is split.
+  enum class Combine : std::uint8_t { kNone, kSum, kMax, kMin };
+
+  struct Factor {
+    std::int64_t size = 0;             ///< a split must divide it
+    Combine combine = Combine::kNone;  ///< of a factor that stands in operands only
+  };
+
+  std::vector<Factor> factors;
+  std::vector<std::vector<int>> operands;  ///< for each operand, each dimension's factor or kWhole
+  std::vector<std::vector<int>> results;   ///< the same for each result
+
+  /// The parameters of the operation on one device's part. Empty where they do not depend on shapes.
+  std::function<Params(const Params&, const std::vector<Shape>& local_operands,
+                       const std::vector<Shape>& local_results)>
+      localize;
+
+  /// "[i,k],[k,j]->[i,j]"; "*" for kWhole.
+  std::string to_string() const;
+
+  /// All dimensions whole: the operation is computed by every device, on whole operands.
+  static ShardingRule replicated(std::span<const Aval> inputs, std::span<const Aval> outputs);
+
+  /// All operands and results have one shape, and each element depends on its own place only; operands of
+  /// rank 0 among others are taken whole.
+  static ShardingRule elementwise(std::span<const Aval> inputs, std::span<const Aval> outputs);
+};
+
+}  // namespace lockstep
