@@ -1,0 +1,40 @@
+#pragma once
+
+// For the sources of this folder only: it shows the types of the PJRT C API.
+
+#include <string>
+#include <string_view>
+
+#include "lockstep/base/dtype.h"
+#include "xla/pjrt/c/pjrt_c_api.h"
+
+namespace lockstep::pjrt {
+
+/// An argument struct of the C API, zeroed, with its size set: `auto args =
+/// make<PJRT_X_Args>(PJRT_X_Args_STRUCT_SIZE)`.
+#define LOCKSTEP_PJRT_ARGS(type, name) \
+  type name{};                         \
+  name.struct_size = type##_STRUCT_SIZE
+
+/// Throws the error, where there is one, as "[pjrt] WHAT: CODE_NAME: message", and destroys it.
+void throw_error(const PJRT_Api* api, PJRT_Error* error, std::string_view what);
+inline void check(const PJRT_Api* api, PJRT_Error* error, std::string_view what) {
+  if (error != nullptr) [[unlikely]]
+    throw_error(api, error, what);
+}
+
+/// Destroys an error that nobody can be told of.
+void ignore(const PJRT_Api* api, PJRT_Error* error) noexcept;
+
+/// Waits for the event, destroys it, and throws its error.
+void await_and_destroy(const PJRT_Api* api, PJRT_Event* event, std::string_view what);
+
+/// Destroys the event without waiting.
+void destroy(const PJRT_Api* api, PJRT_Event* event) noexcept;
+
+PJRT_Buffer_Type to_pjrt(DType dtype);
+
+/// Throws PjrtError for a type that Lockstep has no dtype for; `what` is named in the message.
+DType from_pjrt(PJRT_Buffer_Type type, std::string_view what);
+
+}  // namespace lockstep::pjrt

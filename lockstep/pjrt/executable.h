@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/dtype.h"
+#include "lockstep/pjrt/buffer.h"
+#include "lockstep/pjrt/device.h"
+
+struct PJRT_Executable;
+struct PJRT_LoadedExecutable;
+
+namespace lockstep::pjrt {
+
+class Client;
+
+/// How one execution is done.
+struct ExecuteOptions {
+  /// Arguments, by position, that must not be donated in this execution though the program asks for it.
+  std::span<const std::int64_t> non_donatable = {};
+
+  /// For a device's profiler and for mismatch checks of the plugin: the number of the launch, or 0.
+  int launch_id = 0;
+};
+
+/// Bytes that one execution needs, as the compiler planned them.
+struct MemoryStats {
+  std::int64_t generated_code = 0;
+  std::int64_t arguments = 0;
+  std::int64_t outputs = 0;
+  std::int64_t aliased = 0;  ///< of the outputs, those that lie in donated arguments
+  std::int64_t temporary = 0;
+};
+
+/// A compiled program that runs on any one addressable device of its client at a time. It must be gone before
+/// its Client. Functions may be called from any thread, also at the same time.
+class Executable {
+ public:
+  struct Output {
+    DType dtype;
+    std::vector<std::int64_t> dims;
+  };
+
+  ~Executable();
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+
+  /// The name of its MLIR module.
+  const std::string& name() const { return name_; }
+  const std::vector<Output>& outputs() const { return outputs_; }
+  std::size_t num_outputs() const { return outputs_.size(); }
+
+  /// Runs the program on `device`, whose memory holds the arguments, and fills `outputs`, which has room for
+  /// `num_outputs()`; buffers that it holds before are freed.
+  ///
+  /// With a client of `asynchronous = false`, and for small programs always, the CPU plugin runs the program
+  /// in this call, on this thread (parts of large operations go to its pool). An argument is donated where
+  /// the text of the program says so and `options` do not forbid it: it then `is_deleted()`.
+  ///
+  /// Throws PjrtError where the arguments do not fit the program, or where it is known now that it failed;
+  /// then `outputs` are empty. An execution that fails later, or elsewhere, shows at `Buffer::await()` of
+  /// each output.
+  void execute(std::span<Buffer* const> arguments, const Device& device, std::span<Buffer> outputs,
+               const ExecuteOptions& options = {}) const;
+  void execute(std::span<PJRT_Buffer* const> arguments, const Device& device, std::span<Buffer> outputs,
+               const ExecuteOptions& options = {}) const;
+
+  /// The same, with the outputs returned.
+  std::vector<Buffer> execute(std::span<Buffer* const> arguments, const Device& device,
+                              const ExecuteOptions& options = {}) const;
+
+  /// Its machine code, for `Client::deserialize` of the same plugin on the same kind of machine.
+  std::string serialize() const;
+
+  MemoryStats memory_stats() const;
+
+  /// The plugin's own digest of it, or nullopt where the plugin makes none.
+  std::optional<std::string> fingerprint() const;
+
+ private:
+  friend class Client;
+  Executable(const PJRT_Api* api, PJRT_LoadedExecutable* loaded);
+
+  const PJRT_Api* api_;
+  PJRT_LoadedExecutable* loaded_;
+  PJRT_Executable* executable_ = nullptr;
+  std::string name_;
+  std::vector<Output> outputs_;
+};
+
+}  // namespace lockstep::pjrt
