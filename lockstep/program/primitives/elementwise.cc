@@ -1,0 +1,478 @@
+#include "lockstep/program/primitives/elementwise.h"
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+using rules::unary_jvp;
+
+/// The dtypes that an operation takes.
+enum class Takes { kAny, kNumber, kOrdered, kInexact, kFloat, kBits };
+
+void check_dtype(Takes takes, DType dtype) {
+  const DTypeKind kind = info(dtype).kind;
+  const bool is_number = kind != DTypeKind::kBool;
+  auto expect = [&](bool ok, std::string_view what) {
+    if (!ok) fail<DTypeError>("expected {} operands, got {}; convert with astype", what, name(dtype));
+  };
+  switch (takes) {
+    case Takes::kAny:
+      return;
+    case Takes::kNumber:
+      return expect(is_number, "numbers as");
+    case Takes::kOrdered:
+      return expect(kind != DTypeKind::kComplex, "real");
+    case Takes::kInexact:
+      return expect(is_inexact(dtype), "floating or complex");
+    case Takes::kFloat:
+      return expect(is_floating(dtype), "floating");
+    case Takes::kBits:
+      return expect(!is_inexact(dtype), "integer or bool");
+  }
+}
+
+using Jvp = std::function<Tangents(const JvpCall&)>;
+using Transpose = std::function<Tangents(const TransposeCall&)>;
+
+/// An elementwise operation: all operands of one shape and dtype, and so is the result, unless `result` names
+/// its dtype.
+struct Elementwise {
+  std::string name;
+  std::string stablehlo;
+  Takes takes;
+  const Primitive& (*self)();
+  Jvp jvp;
+  Transpose transpose = not_linear;
+  std::optional<DType> result = std::nullopt;
+};
+
+Primitive elementwise(Elementwise op) {
+  return {
+      .name = op.name,
+      .shape = [takes = op.takes, result = op.result](std::span<const Aval> inputs,
+                                                      const Params&) -> std::vector<Aval> {
+        rules::same_dtypes(inputs);
+        check_dtype(takes, inputs[0].dtype);
+        rules::same_shapes(inputs);
+        Aval out{result.value_or(inputs[0].dtype), inputs[0].shape};
+        out.weak_type = !result;
+        for (const Aval& aval : inputs) out.weak_type = out.weak_type && aval.weak_type;
+        return {out};
+      },
+      .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
+                     const Params&) { return ShardingRule::elementwise(inputs, outputs); },
+      .jvp = std::move(op.jvp),
+      .transpose = std::move(op.transpose),
+      .batching = [self = op.self](const BatchCall& call) { return rules::batch_elementwise(self(), call); },
+      .lower = rules::lower_as(op.stablehlo),
+  };
+}
+
+/// The sum of two terms of which either may be zero.
+std::optional<Value> sum(const std::optional<Value>& a, const std::optional<Value>& b) {
+  if (a && b) return lax::add(*a, *b);
+  return a ? a : b;
+}
+
+/// JVP of an operation of two operands: the sum of what each tangent contributes.
+using Term = std::function<Value(const Value& t, const JvpCall& call)>;
+Jvp binary_jvp(Term by_x, Term by_y) {
+  return [by_x = std::move(by_x), by_y = std::move(by_y)](const JvpCall& call) -> Tangents {
+    std::optional<Value> x, y;
+    if (call.tangents[0]) x = by_x(*call.tangents[0], call);
+    if (call.tangents[1]) y = by_y(*call.tangents[1], call);
+    return {sum(x, y)};
+  };
+}
+
+/// JVP of max and min: the tangent of the operand that wins; equals share it evenly.
+Jvp pick_jvp(const Primitive& (*wins)()) {
+  auto share = [wins](const Value& mine, const Value& other) {
+    Value one = lax::full_like(mine, 1), half = lax::full_like(mine, 0.5), zero = lax::full_like(mine, 0);
+    Value won = lax::apply1<Value>(wins(), {mine, other});
+    return lax::select(won, one, lax::select(lax::eq(mine, other), half, zero));
+  };
+  return binary_jvp(
+      [share](const Value& t, const JvpCall& c) { return lax::mul(t, share(c.inputs[0], c.inputs[1])); },
+      [share](const Value& t, const JvpCall& c) { return lax::mul(t, share(c.inputs[1], c.inputs[0])); });
+}
+
+Primitive comparison(std::string name, std::string direction, const Primitive& (*self)()) {
+  Primitive p = elementwise({name, "compare", name == "eq" || name == "ne" ? Takes::kAny : Takes::kOrdered,
+                             self, zero_tangents, not_linear, DType::kBool});
+  p.lower = [direction](Lowering& out, const Equation& e) -> std::vector<std::string> {
+    return {out.op("stablehlo.compare", e,
+                   fmt::format("comparison_direction = #stablehlo<comparison_direction {}>", direction))};
+  };
+  return p;
+}
+
+}  // namespace
+
+const Primitive& neg_p() {
+  static const Primitive p =
+      elementwise({"neg", "negate", Takes::kNumber, neg_p, rules::linear_jvp(neg_p),
+                   [](const TransposeCall& c) -> Tangents { return {lax::neg(*c.cotangents[0])}; }});
+  return p;
+}
+
+const Primitive& sign_p() {
+  static const Primitive p = elementwise({"sign", "sign", Takes::kNumber, sign_p, zero_tangents});
+  return p;
+}
+
+const Primitive& abs_p() {
+  static const Primitive p = elementwise(
+      {"abs", "abs", Takes::kOrdered, abs_p,
+       unary_jvp([](const Value& t, const Value& x, const Value&) { return lax::mul(t, lax::sign(x)); })});
+  return p;
+}
+
+const Primitive& floor_p() {
+  static const Primitive p = elementwise({"floor", "floor", Takes::kFloat, floor_p, zero_tangents});
+  return p;
+}
+
+const Primitive& ceil_p() {
+  static const Primitive p = elementwise({"ceil", "ceil", Takes::kFloat, ceil_p, zero_tangents});
+  return p;
+}
+
+const Primitive& round_p() {
+  static const Primitive p =
+      elementwise({"round", "round_nearest_even", Takes::kFloat, round_p, zero_tangents});
+  return p;
+}
+
+const Primitive& exp_p() {
+  static const Primitive p =
+      elementwise({"exp", "exponential", Takes::kInexact, exp_p,
+                   unary_jvp([](const Value& t, const Value&, const Value& y) { return lax::mul(t, y); })});
+  return p;
+}
+
+const Primitive& expm1_p() {
+  static const Primitive p = elementwise({"expm1", "exponential_minus_one", Takes::kInexact, expm1_p,
+                                          unary_jvp([](const Value& t, const Value&, const Value& y) {
+                                            return lax::mul(t, lax::add(y, lax::full_like(y, 1)));
+                                          })});
+  return p;
+}
+
+const Primitive& log_p() {
+  static const Primitive p =
+      elementwise({"log", "log", Takes::kInexact, log_p,
+                   unary_jvp([](const Value& t, const Value& x, const Value&) { return lax::div(t, x); })});
+  return p;
+}
+
+const Primitive& log1p_p() {
+  static const Primitive p = elementwise({"log1p", "log_plus_one", Takes::kInexact, log1p_p,
+                                          unary_jvp([](const Value& t, const Value& x, const Value&) {
+                                            return lax::div(t, lax::add(x, lax::full_like(x, 1)));
+                                          })});
+  return p;
+}
+
+const Primitive& tanh_p() {
+  static const Primitive p = elementwise(
+      {"tanh", "tanh", Takes::kInexact, tanh_p, unary_jvp([](const Value& t, const Value&, const Value& y) {
+         return lax::mul(t, lax::sub(lax::full_like(y, 1), lax::mul(y, y)));
+       })});
+  return p;
+}
+
+const Primitive& logistic_p() {
+  static const Primitive p =
+      elementwise({"logistic", "logistic", Takes::kInexact, logistic_p,
+                   unary_jvp([](const Value& t, const Value&, const Value& y) {
+                     return lax::mul(t, lax::mul(y, lax::sub(lax::full_like(y, 1), y)));
+                   })});
+  return p;
+}
+
+const Primitive& sqrt_p() {
+  static const Primitive p = elementwise(
+      {"sqrt", "sqrt", Takes::kInexact, sqrt_p,
+       unary_jvp([](const Value& t, const Value&, const Value& y) { return lax::div(t, lax::add(y, y)); })});
+  return p;
+}
+
+const Primitive& rsqrt_p() {
+  static const Primitive p =
+      elementwise({"rsqrt", "rsqrt", Takes::kInexact, rsqrt_p,
+                   unary_jvp([](const Value& t, const Value& x, const Value& y) {
+                     return lax::mul(t, lax::mul(lax::full_like(x, -0.5), lax::div(y, x)));
+                   })});
+  return p;
+}
+
+const Primitive& sin_p() {
+  static const Primitive p = elementwise(
+      {"sin", "sine", Takes::kInexact, sin_p,
+       unary_jvp([](const Value& t, const Value& x, const Value&) { return lax::mul(t, lax::cos(x)); })});
+  return p;
+}
+
+const Primitive& cos_p() {
+  static const Primitive p = elementwise(
+      {"cos", "cosine", Takes::kInexact, cos_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+         return lax::neg(lax::mul(t, lax::sin(x)));
+       })});
+  return p;
+}
+
+const Primitive& is_finite_p() {
+  static const Primitive p = elementwise(
+      {"is_finite", "is_finite", Takes::kFloat, is_finite_p, zero_tangents, not_linear, DType::kBool});
+  return p;
+}
+
+const Primitive& logical_not_p() {
+  static const Primitive p = elementwise({"logical_not", "not", Takes::kBits, logical_not_p, zero_tangents});
+  return p;
+}
+
+const Primitive& add_p() {
+  static const Primitive p = elementwise({"add", "add", Takes::kNumber, add_p,
+                                          binary_jvp([](const Value& t, const JvpCall&) { return t; },
+                                                     [](const Value& t, const JvpCall&) { return t; }),
+                                          [](const TransposeCall& c) -> Tangents {
+                                            Tangents out(2);
+                                            for (int i : {0, 1}) {
+                                              if (c.operands[i].linear()) out[i] = c.cotangents[0];
+                                            }
+                                            return out;
+                                          }});
+  return p;
+}
+
+const Primitive& sub_p() {
+  static const Primitive p =
+      elementwise({"sub", "subtract", Takes::kNumber, sub_p,
+                   binary_jvp([](const Value& t, const JvpCall&) { return t; },
+                              [](const Value& t, const JvpCall&) { return lax::neg(t); }),
+                   [](const TransposeCall& c) -> Tangents {
+                     Tangents out(2);
+                     if (c.operands[0].linear()) out[0] = c.cotangents[0];
+                     if (c.operands[1].linear()) out[1] = lax::neg(*c.cotangents[0]);
+                     return out;
+                   }});
+  return p;
+}
+
+const Primitive& mul_p() {
+  static const Primitive p =
+      elementwise({"mul", "multiply", Takes::kNumber, mul_p,
+                   binary_jvp([](const Value& t, const JvpCall& c) { return lax::mul(t, c.inputs[1]); },
+                              [](const Value& t, const JvpCall& c) { return lax::mul(c.inputs[0], t); }),
+                   [](const TransposeCall& c) -> Tangents {
+                     Tangents out(2);
+                     if (c.operands[0].linear()) out[0] = lax::mul(*c.cotangents[0], *c.operands[1].value);
+                     if (c.operands[1].linear()) out[1] = lax::mul(*c.operands[0].value, *c.cotangents[0]);
+                     return out;
+                   }});
+  return p;
+}
+
+const Primitive& div_p() {
+  static const Primitive p =
+      elementwise({"div", "divide", Takes::kNumber, div_p,
+                   binary_jvp([](const Value& t, const JvpCall& c) { return lax::div(t, c.inputs[1]); },
+                              [](const Value& t, const JvpCall& c) {
+                                return lax::neg(lax::mul(t, lax::div(c.outputs[0], c.inputs[1])));
+                              }),
+                   [](const TransposeCall& c) -> Tangents {
+                     return {lax::div(*c.cotangents[0], *c.operands[1].value), std::nullopt};
+                   }});
+  return p;
+}
+
+const Primitive& rem_p() {
+  static const Primitive p =
+      elementwise({"rem", "remainder", Takes::kOrdered, rem_p,
+                   binary_jvp([](const Value& t, const JvpCall&) { return t; },
+                              [](const Value& t, const JvpCall& c) {
+                                Value ratio = lax::div(c.inputs[0], c.inputs[1]);
+                                Value whole = lax::mul(lax::sign(ratio), lax::floor(lax::abs(ratio)));
+                                return lax::neg(lax::mul(t, whole));
+                              })});
+  return p;
+}
+
+const Primitive& pow_p() {
+  static const Primitive p =
+      elementwise({"pow", "power", Takes::kNumber, pow_p,
+                   binary_jvp(
+                       [](const Value& t, const JvpCall& c) {
+                         // y * x^(y-1), and 0 where y is 0, at x = 0 too.
+                         const Value &x = c.inputs[0], &y = c.inputs[1];
+                         Value zero = lax::full_like(y, 0), one = lax::full_like(y, 1);
+                         Value exponent = lax::select(lax::eq(y, zero), one, lax::sub(y, one));
+                         return lax::mul(t, lax::mul(y, lax::pow(x, exponent)));
+                       },
+                       [](const Value& t, const JvpCall& c) {
+                         // log(x) * x^y, and 0 at x = 0.
+                         const Value& x = c.inputs[0];
+                         Value safe = lax::select(lax::eq(x, lax::full_like(x, 0)), lax::full_like(x, 1), x);
+                         return lax::mul(t, lax::mul(lax::log(safe), c.outputs[0]));
+                       })});
+  return p;
+}
+
+const Primitive& max_p() {
+  static const Primitive p = elementwise({"max", "maximum", Takes::kOrdered, max_p, pick_jvp(gt_p)});
+  return p;
+}
+
+const Primitive& min_p() {
+  static const Primitive p = elementwise({"min", "minimum", Takes::kOrdered, min_p, pick_jvp(lt_p)});
+  return p;
+}
+
+const Primitive& logical_and_p() {
+  static const Primitive p = elementwise({"logical_and", "and", Takes::kBits, logical_and_p, zero_tangents});
+  return p;
+}
+
+const Primitive& logical_or_p() {
+  static const Primitive p = elementwise({"logical_or", "or", Takes::kBits, logical_or_p, zero_tangents});
+  return p;
+}
+
+const Primitive& logical_xor_p() {
+  static const Primitive p = elementwise({"logical_xor", "xor", Takes::kBits, logical_xor_p, zero_tangents});
+  return p;
+}
+
+const Primitive& shift_left_p() {
+  static const Primitive p =
+      elementwise({"shift_left", "shift_left", Takes::kBits, shift_left_p, zero_tangents});
+  return p;
+}
+
+const Primitive& shift_right_logical_p() {
+  static const Primitive p = elementwise(
+      {"shift_right_logical", "shift_right_logical", Takes::kBits, shift_right_logical_p, zero_tangents});
+  return p;
+}
+
+const Primitive& shift_right_arithmetic_p() {
+  static const Primitive p = elementwise({"shift_right_arithmetic", "shift_right_arithmetic", Takes::kBits,
+                                          shift_right_arithmetic_p, zero_tangents});
+  return p;
+}
+
+const Primitive& eq_p() {
+  static const Primitive p = comparison("eq", "EQ", eq_p);
+  return p;
+}
+const Primitive& ne_p() {
+  static const Primitive p = comparison("ne", "NE", ne_p);
+  return p;
+}
+const Primitive& lt_p() {
+  static const Primitive p = comparison("lt", "LT", lt_p);
+  return p;
+}
+const Primitive& le_p() {
+  static const Primitive p = comparison("le", "LE", le_p);
+  return p;
+}
+const Primitive& gt_p() {
+  static const Primitive p = comparison("gt", "GT", gt_p);
+  return p;
+}
+const Primitive& ge_p() {
+  static const Primitive p = comparison("ge", "GE", ge_p);
+  return p;
+}
+
+const Primitive& select_p() {
+  static const Primitive p = {
+      .name = "select",
+      .shape = [](std::span<const Aval> inputs, const Params&) -> std::vector<Aval> {
+        if (inputs[0].dtype != DType::kBool) {
+          fail<DTypeError>("expected bools to choose by, got {}", to_string(inputs[0]));
+        }
+        rules::same_dtypes(inputs.subspan(1));
+        rules::same_shapes(inputs);
+        Aval out{inputs[1].dtype, inputs[1].shape};
+        out.weak_type = inputs[1].weak_type && inputs[2].weak_type;
+        return {out};
+      },
+      .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
+                     const Params&) { return ShardingRule::elementwise(inputs, outputs); },
+      .jvp = [](const JvpCall& c) -> Tangents {
+        if (!c.tangents[1] && !c.tangents[2]) return {std::nullopt};
+        Value zero = lax::full_like(c.outputs[0], 0);
+        return {lax::select(c.inputs[0], c.tangents[1].value_or(zero), c.tangents[2].value_or(zero))};
+      },
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        Tangents out(3);
+        const Value& ct = *c.cotangents[0];
+        Value zero = lax::full_like(ct, 0);
+        if (c.operands[1].linear()) out[1] = lax::select(*c.operands[0].value, ct, zero);
+        if (c.operands[2].linear()) out[2] = lax::select(*c.operands[0].value, zero, ct);
+        return out;
+      },
+      .batching = [](const BatchCall& call) { return rules::batch_elementwise(select_p(), call); },
+      .lower = rules::lower_as("select"),
+  };
+  return p;
+}
+
+const Primitive& convert_element_type_p() {
+  static const Primitive p = {
+      .name = "convert_element_type",
+      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        const auto& to = params.as<ConvertParams>();
+        return {Aval{to.dtype, inputs[0].shape, to.weak_type, {}}};
+      },
+      .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
+                     const Params&) { return ShardingRule::elementwise(inputs, outputs); },
+      .jvp = [](const JvpCall& c) -> Tangents {
+        if (!c.tangents[0] || !is_inexact(c.outputs[0].aval().dtype)) return {std::nullopt};
+        return {lax::convert_element_type(*c.tangents[0], c.params.as<ConvertParams>().dtype)};
+      },
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        return {lax::convert_element_type(*c.cotangents[0], c.operands[0].aval.dtype)};
+      },
+      .batching =
+          [](const BatchCall& call) { return rules::batch_elementwise(convert_element_type_p(), call); },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const Aval &from = out.operand_aval(e, 0), &to = out.result_aval(e);
+        if (from.dtype == to.dtype) return {out.operand(e, 0)};
+        if (to.dtype == DType::kBool) {
+          std::string zero = out.splat(Scalar::of(0), from.dtype, from.shape);
+          std::string operands[] = {out.operand(e, 0), zero}, types[] = {mlir_type(from), mlir_type(from)};
+          return {out.op("stablehlo.compare", operands, types, mlir_type(to),
+                         "comparison_direction = #stablehlo<comparison_direction NE>")};
+        }
+        return {out.op("stablehlo.convert", e)};
+      },
+  };
+  return p;
+}
+
+const Primitive& stop_gradient_p() {
+  static const Primitive p = {
+      .name = "stop_gradient",
+      .shape = [](std::span<const Aval> inputs, const Params&) -> std::vector<Aval> { return {inputs[0]}; },
+      .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
+                     const Params&) { return ShardingRule::elementwise(inputs, outputs); },
+      .jvp = zero_tangents,
+      .transpose = not_linear,
+      .batching = [](const BatchCall& call) { return rules::batch_elementwise(stop_gradient_p(), call); },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        return {out.operand(e, 0)};
+      },
+  };
+  return p;
+}
+
+}  // namespace lockstep

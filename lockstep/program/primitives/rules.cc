@@ -1,0 +1,73 @@
+#include "lockstep/program/primitives/rules.h"
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep::rules {
+
+void same_shapes(std::span<const Aval> inputs) {
+  for (const Aval& aval : inputs) {
+    if (aval.shape != inputs.front().shape) {
+      fail<ShapeError>("expected operands of one shape, got {} and {}; broadcast or reshape one of them",
+                       to_string(inputs.front()), to_string(aval));
+    }
+  }
+}
+
+void same_dtypes(std::span<const Aval> inputs) {
+  for (const Aval& aval : inputs) {
+    if (aval.dtype != inputs.front().dtype) {
+      fail<DTypeError>("expected operands of one dtype, got {} and {}; convert one with astype",
+                       to_string(inputs.front()), to_string(aval));
+    }
+  }
+}
+
+std::function<Tangents(const JvpCall&)> unary_jvp(UnaryTangent tangent) {
+  return [tangent = std::move(tangent)](const JvpCall& call) -> Tangents {
+    if (!call.tangents[0]) return {std::nullopt};
+    return {tangent(*call.tangents[0], call.inputs[0], call.outputs[0])};
+  };
+}
+
+std::function<Tangents(const JvpCall&)> linear_jvp(const Primitive& (*self)()) {
+  return [self](const JvpCall& call) -> Tangents {
+    if (!call.tangents[0]) return {std::nullopt};
+    std::vector<Value> inputs(call.inputs.begin(), call.inputs.end());
+    inputs[0] = *call.tangents[0];
+    return {apply_primitive(self(), call.params, std::span<const Value>(inputs)).front()};
+  };
+}
+
+std::vector<Value> batch_elementwise(const Primitive& primitive, const BatchCall& call) {
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    inputs.push_back(call.batched[i] ? call.inputs[i] : broadcast_leading(call.inputs[i], call.size));
+  }
+  return call.builder.emit(primitive, call.params, inputs);
+}
+
+Value broadcast_leading(const Value& x, std::int64_t size) {
+  std::vector<std::int64_t> dimensions;
+  for (std::int64_t i = 0; i < x.aval().rank(); ++i) dimensions.push_back(i + 1);
+  return lax::broadcast_in_dim(x, prepended(size, x.aval().shape), dimensions);
+}
+
+std::vector<std::int64_t> shifted(std::vector<std::int64_t> dimensions) {
+  for (std::int64_t& dimension : dimensions) ++dimension;
+  return dimensions;
+}
+
+std::vector<std::int64_t> prepended(std::int64_t value, std::vector<std::int64_t> values) {
+  values.insert(values.begin(), value);
+  return values;
+}
+
+std::function<std::vector<std::string>(Lowering&, const Equation&)> lower_as(std::string stablehlo) {
+  return [op = "stablehlo." + std::move(stablehlo)](Lowering& out, const Equation& equation) {
+    return std::vector<std::string>{out.op(op, equation)};
+  };
+}
+
+}  // namespace lockstep::rules
