@@ -1,0 +1,113 @@
+#include "lockstep/pjrt/buffer.h"
+
+#include <array>
+#include <span>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/pjrt/api.h"
+
+namespace lockstep::pjrt {
+namespace {
+
+std::span<const std::int64_t> dims_of(const PJRT_Api* api, PJRT_Buffer* buffer) {
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_Dimensions_Args, args);
+  args.buffer = buffer;
+  check(api, api->PJRT_Buffer_Dimensions(&args), "reading a buffer's shape");
+  return {args.dims, args.num_dims};
+}
+
+PJRT_Event* ready_event(const PJRT_Api* api, PJRT_Buffer* buffer) {
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_ReadyEvent_Args, args);
+  args.buffer = buffer;
+  check(api, api->PJRT_Buffer_ReadyEvent(&args), "waiting for a buffer");
+  return args.event;
+}
+
+}  // namespace
+
+void Buffer::destroy() noexcept {
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_Destroy_Args, args);
+  args.buffer = buffer_;
+  ignore(api_, api_->PJRT_Buffer_Destroy(&args));
+  buffer_ = nullptr;
+}
+
+DType Buffer::dtype() const {
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_ElementType_Args, args);
+  args.buffer = buffer_;
+  check(api_, api_->PJRT_Buffer_ElementType(&args), "reading a buffer's element type");
+  return from_pjrt(args.type, "a buffer");
+}
+
+std::vector<std::int64_t> Buffer::dims() const {
+  const auto dims = dims_of(api_, buffer_);
+  return {dims.begin(), dims.end()};
+}
+
+std::size_t Buffer::size_bytes() const {
+  std::size_t bytes = size_of(dtype());
+  for (std::int64_t dim : dims_of(api_, buffer_)) bytes *= static_cast<std::size_t>(dim);
+  return bytes;
+}
+
+bool Buffer::ready() const {
+  PJRT_Event* event = ready_event(api_, buffer_);
+  LOCKSTEP_PJRT_ARGS(PJRT_Event_IsReady_Args, args);
+  args.event = event;
+  PJRT_Error* error = api_->PJRT_Event_IsReady(&args);
+  pjrt::destroy(api_, event);
+  check(api_, error, "asking whether a buffer is ready");
+  return args.is_ready;
+}
+
+void Buffer::await() const { await_and_destroy(api_, ready_event(api_, buffer_), "computing an array"); }
+
+void Buffer::to_host(void* destination, std::size_t bytes) const {
+  const auto dims = dims_of(api_, buffer_);
+  if (const std::size_t size = size_bytes(); bytes != size) {
+    fail<PjrtError>("[pjrt] copying an array to the host: it has {} bytes and the destination {}", size,
+                    bytes);
+  }
+  constexpr std::size_t kMaxRank = 32;
+  if (dims.size() > kMaxRank) {
+    fail<PjrtError>("[pjrt] copying an array to the host: it has {} dimensions, more than {}", dims.size(),
+                    kMaxRank);
+  }
+  std::array<std::int64_t, kMaxRank> minor_to_major;
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    minor_to_major[i] = static_cast<std::int64_t>(dims.size() - 1 - i);
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_MemoryLayout, layout);
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
+  layout.tiled.minor_to_major = minor_to_major.data();
+  layout.tiled.minor_to_major_size = dims.size();
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_ToHostBuffer_Args, args);
+  args.src = buffer_;
+  args.host_layout = &layout;
+  args.dst = destination;
+  args.dst_size = bytes;
+  check(api_, api_->PJRT_Buffer_ToHostBuffer(&args), "copying an array to the host");
+  await_and_destroy(api_, args.event, "computing or copying an array");
+}
+
+void* Buffer::unsafe_pointer() const {
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_UnsafePointer_Args, args);
+  args.buffer = buffer_;
+  check(api_, api_->PJRT_Buffer_UnsafePointer(&args), "taking a buffer's address");
+  return reinterpret_cast<void*>(args.buffer_pointer);
+}
+
+void Buffer::delete_memory() {
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_Delete_Args, args);
+  args.buffer = buffer_;
+  check(api_, api_->PJRT_Buffer_Delete(&args), "deleting a buffer");
+}
+
+bool Buffer::is_deleted() const {
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_IsDeleted_Args, args);
+  args.buffer = buffer_;
+  check(api_, api_->PJRT_Buffer_IsDeleted(&args), "asking whether a buffer is deleted");
+  return args.is_deleted;
+}
+
+}  // namespace lockstep::pjrt

@@ -1,0 +1,201 @@
+#include "lockstep/pjrt/client.h"
+
+#include <utility>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/pjrt/api.h"
+#include "lockstep/pjrt/compile_options.h"
+
+namespace lockstep::pjrt {
+namespace {
+
+struct PutValue {
+  PJRT_NamedValue& to;
+  void operator()(bool value) {
+    to.type = PJRT_NamedValue_kBool;
+    to.bool_value = value;
+  }
+  void operator()(std::int64_t value) {
+    to.type = PJRT_NamedValue_kInt64;
+    to.int64_value = value;
+  }
+  void operator()(float value) {
+    to.type = PJRT_NamedValue_kFloat;
+    to.float_value = value;
+  }
+  void operator()(const std::string& value) {
+    to.type = PJRT_NamedValue_kString;
+    to.string_value = value.data();
+    to.value_size = value.size();
+  }
+  void operator()(const std::vector<std::int64_t>& value) {
+    to.type = PJRT_NamedValue_kInt64List;
+    to.int64_array_value = value.data();
+    to.value_size = value.size();
+  }
+};
+
+PJRT_HostBufferSemantics to_pjrt(HostMemory semantics) {
+  switch (semantics) {
+    case HostMemory::kCopied:
+      return PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+    case HostMemory::kHeld:
+      return PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
+    case HostMemory::kZeroCopy:
+      return PJRT_HostBufferSemantics_kImmutableZeroCopy;
+    case HostMemory::kMutableZeroCopy:
+      return PJRT_HostBufferSemantics_kMutableZeroCopy;
+  }
+  fail<PjrtError>("[pjrt] no such use of host memory: {}", static_cast<int>(semantics));
+}
+
+struct Held {
+  const PJRT_Api* api;
+  std::shared_ptr<void> owner;
+};
+
+void release_held(PJRT_Error* error, void* held) {
+  std::unique_ptr<Held> owned(static_cast<Held*>(held));
+  ignore(owned->api, error);
+}
+
+}  // namespace
+
+std::shared_ptr<Client> Client::create(std::shared_ptr<Plugin> plugin, const ClientOptions& options) {
+  std::vector<PJRT_NamedValue> values;
+  for (const auto& [name, option] : options) {
+    LOCKSTEP_PJRT_ARGS(PJRT_NamedValue, value);
+    value.name = name.data();
+    value.name_size = name.size();
+    value.value_size = 1;
+    std::visit(PutValue{value}, option);
+    values.push_back(value);
+  }
+  LOCKSTEP_PJRT_ARGS(PJRT_Client_Create_Args, args);
+  args.create_options = values.data();
+  args.num_options = values.size();
+  const PJRT_Api* api = plugin->api();
+  check(api, api->PJRT_Client_Create(&args), fmt::format("creating a client of {}", plugin->path()));
+  return std::shared_ptr<Client>(new Client(std::move(plugin), args.client));
+}
+
+Client::Client(std::shared_ptr<Plugin> plugin, PJRT_Client* client)
+    : plugin_(std::move(plugin)), api_(plugin_->api()), client_(client) {
+  LOCKSTEP_PJRT_ARGS(PJRT_Client_PlatformName_Args, name);
+  name.client = client_;
+  check(api_, api_->PJRT_Client_PlatformName(&name), "asking for the platform's name");
+  platform_name_.assign(name.platform_name, name.platform_name_size);
+
+  LOCKSTEP_PJRT_ARGS(PJRT_Client_PlatformVersion_Args, version);
+  version.client = client_;
+  check(api_, api_->PJRT_Client_PlatformVersion(&version), "asking for the platform's version");
+  platform_version_.assign(version.platform_version, version.platform_version_size);
+
+  LOCKSTEP_PJRT_ARGS(PJRT_Client_ProcessIndex_Args, process);
+  process.client = client_;
+  check(api_, api_->PJRT_Client_ProcessIndex(&process), "asking for the process index");
+  process_index_ = process.process_index;
+
+  LOCKSTEP_PJRT_ARGS(PJRT_Client_AddressableDevices_Args, devices);
+  devices.client = client_;
+  check(api_, api_->PJRT_Client_AddressableDevices(&devices), "listing the devices");
+  for (std::size_t i = 0; i < devices.num_addressable_devices; ++i) {
+    Device device;
+    device.device_ = devices.addressable_devices[i];
+    device.local_ordinal_ = static_cast<int>(i);
+
+    LOCKSTEP_PJRT_ARGS(PJRT_Device_GetDescription_Args, description);
+    description.device = device.device_;
+    check(api_, api_->PJRT_Device_GetDescription(&description), "describing a device");
+
+    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_Id_Args, id);
+    id.device_description = description.device_description;
+    check(api_, api_->PJRT_DeviceDescription_Id(&id), "describing a device");
+    device.id_ = id.id;
+
+    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_ProcessIndex_Args, index);
+    index.device_description = description.device_description;
+    check(api_, api_->PJRT_DeviceDescription_ProcessIndex(&index), "describing a device");
+    device.process_index_ = index.process_index;
+
+    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_Kind_Args, kind);
+    kind.device_description = description.device_description;
+    check(api_, api_->PJRT_DeviceDescription_Kind(&kind), "describing a device");
+    device.kind_.assign(kind.device_kind, kind.device_kind_size);
+
+    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_ToString_Args, text);
+    text.device_description = description.device_description;
+    check(api_, api_->PJRT_DeviceDescription_ToString(&text), "describing a device");
+    device.to_string_.assign(text.to_string, text.to_string_size);
+
+    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_DebugString_Args, debug);
+    debug.device_description = description.device_description;
+    check(api_, api_->PJRT_DeviceDescription_DebugString(&debug), "describing a device");
+    device.debug_string_.assign(debug.debug_string, debug.debug_string_size);
+
+    devices_.push_back(std::move(device));
+    addressable_.push_back(&devices_.back());
+  }
+}
+
+Client::~Client() {
+  LOCKSTEP_PJRT_ARGS(PJRT_Client_Destroy_Args, args);
+  args.client = client_;
+  ignore(api_, api_->PJRT_Client_Destroy(&args));
+}
+
+std::unique_ptr<Executable> Client::compile(std::string_view mlir, const CompileOptions& options) const {
+  constexpr std::string_view kFormat = "mlir";
+  LOCKSTEP_PJRT_ARGS(PJRT_Program, program);
+  program.code = const_cast<char*>(mlir.data());
+  program.code_size = mlir.size();
+  program.format = kFormat.data();
+  program.format_size = kFormat.size();
+  const std::string serialized = serialize(options);
+  LOCKSTEP_PJRT_ARGS(PJRT_Client_Compile_Args, args);
+  args.client = client_;
+  args.program = &program;
+  args.compile_options = serialized.data();
+  args.compile_options_size = serialized.size();
+  check(api_, api_->PJRT_Client_Compile(&args), "compiling a program");
+  return std::unique_ptr<Executable>(new Executable(api_, args.executable));
+}
+
+std::unique_ptr<Executable> Client::deserialize(std::string_view serialized,
+                                                const CompileOptions& options) const {
+  const std::string overridden = serialize(options);
+  LOCKSTEP_PJRT_ARGS(PJRT_Executable_DeserializeAndLoad_Args, args);
+  args.client = client_;
+  args.serialized_executable = serialized.data();
+  args.serialized_executable_size = serialized.size();
+  args.overridden_serialized_compile_options = overridden.data();
+  args.overridden_serialized_compile_options_size = overridden.size();
+  check(api_, api_->PJRT_Executable_DeserializeAndLoad(&args), "loading a compiled program");
+  return std::unique_ptr<Executable>(new Executable(api_, args.loaded_executable));
+}
+
+Buffer Client::buffer_from_host(const void* data, DType dtype, std::span<const std::int64_t> dims,
+                                const Device& device, HostMemory semantics,
+                                std::shared_ptr<void> owner) const {
+  LOCKSTEP_PJRT_ARGS(PJRT_Client_BufferFromHostBuffer_Args, args);
+  args.client = client_;
+  args.data = data;
+  args.type = to_pjrt(dtype);
+  args.dims = dims.data();
+  args.num_dims = dims.size();
+  args.host_buffer_semantics = to_pjrt(semantics);
+  args.device = device.get();
+  check(api_, api_->PJRT_Client_BufferFromHostBuffer(&args), "making a buffer of host memory");
+  Buffer buffer(api_, args.buffer);
+  if (owner != nullptr && semantics != HostMemory::kCopied) {
+    LOCKSTEP_PJRT_ARGS(PJRT_Event_OnReady_Args, on_ready);
+    on_ready.event = args.done_with_host_buffer;
+    on_ready.callback = release_held;
+    on_ready.user_arg = new Held{api_, std::move(owner)};
+    check(api_, api_->PJRT_Event_OnReady(&on_ready), "making a buffer of host memory");
+  }
+  destroy(api_, args.done_with_host_buffer);
+  return buffer;
+}
+
+}  // namespace lockstep::pjrt

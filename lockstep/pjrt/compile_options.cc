@@ -1,0 +1,63 @@
+#include "lockstep/pjrt/compile_options.h"
+
+#include <cstring>
+
+namespace lockstep::pjrt {
+namespace {
+
+// The wire format of protocol buffers: each field is a key (number * 8 + wire type) and its value.
+enum WireType { kVarint = 0, kFixed64 = 1, kBytes = 2 };
+
+void put_varint(std::string& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
+  out.push_back(static_cast<char>(value));
+}
+
+void put(std::string& out, int field, std::int64_t value) {
+  put_varint(out, field << 3 | kVarint);
+  put_varint(out, static_cast<std::uint64_t>(value));
+}
+
+void put(std::string& out, int field, double value) {
+  put_varint(out, field << 3 | kFixed64);
+  char bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  out.append(bytes, sizeof bytes);
+}
+
+void put(std::string& out, int field, const std::string& value) {
+  put_varint(out, field << 3 | kBytes);
+  put_varint(out, value.size());
+  out += value;
+}
+
+// OptionOverrideProto: string_field = 1, bool_field = 2, int_field = 3, double_field = 4, one of them.
+struct PutOverride {
+  std::string& out;
+  void operator()(const std::string& value) { put(out, 1, value); }
+  void operator()(bool value) { put(out, 2, std::int64_t{value}); }
+  void operator()(std::int64_t value) { put(out, 3, value); }
+  void operator()(double value) { put(out, 4, value); }
+};
+
+}  // namespace
+
+std::string serialize(const CompileOptions& options) {
+  std::string build;                // ExecutableBuildOptionsProto
+  put(build, 1, std::int64_t{-1});  // device_ordinal: any
+  put(build, 4, std::int64_t{1});   // num_replicas
+  put(build, 5, std::int64_t{1});   // num_partitions
+  std::string proto;                // CompileOptionsProto
+  put(proto, 3, build);             // executable_build_options
+  put(proto, 4, std::int64_t{1});   // compile_portable_executable
+  for (const auto& [name, value] : options.xla_options) {
+    std::string override_proto, entry;
+    std::visit(PutOverride{override_proto}, value);
+    put(entry, 1, name);
+    put(entry, 2, override_proto);
+    put(proto, 7, entry);  // env_option_overrides, a map
+  }
+  return proto;
+}
+
+}  // namespace lockstep::pjrt

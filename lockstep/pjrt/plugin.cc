@@ -1,0 +1,159 @@
+#include "lockstep/pjrt/plugin.h"
+
+#include <dlfcn.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <system_error>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/pjrt/api.h"
+#include "xla/pjrt/c/pjrt_c_api_ffi_extension.h"
+
+namespace lockstep::pjrt {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kPluginFile = "pjrt_c_api_cpu_plugin.so";
+
+/// The last function of the table that this layer calls; all others it calls stand before it.
+constexpr std::size_t kLeastApiSize = PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Executable_GetCompiledMemoryStats);
+
+const PJRT_Api* open(const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    fail<PjrtError>(
+        "[pjrt] there is no plugin at {}: run scripts/setup, or set LOCKSTEP_PJRT_PLUGIN to the path of one",
+        path);
+  }
+  // A path without a slash would be searched for among the system's libraries.
+  void* library = dlopen(fs::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* reason = dlerror();
+    fail<PjrtError>("[pjrt] {} cannot be opened as a shared library: {}", path,
+                    reason ? reason : "no reason given");
+  }
+  using GetPjrtApi = const PJRT_Api*();
+  auto* get_api = reinterpret_cast<GetPjrtApi*>(dlsym(library, "GetPjrtApi"));
+  if (get_api == nullptr) {
+    dlclose(library);
+    fail<PjrtError>("[pjrt] {} is a shared library but no PJRT plugin: it has no function GetPjrtApi", path);
+  }
+  const PJRT_Api* api = get_api();
+  if (api == nullptr) fail<PjrtError>("[pjrt] GetPjrtApi of {} returned nothing", path);
+  const PJRT_Api_Version& version = api->pjrt_api_version;
+  if (api->struct_size < PJRT_STRUCT_SIZE(PJRT_Api, pjrt_api_version) ||
+      version.major_version != PJRT_API_MAJOR) {
+    fail<PjrtError>(
+        "[pjrt] the plugin {} speaks PJRT API {}.{}; Lockstep was built for major version {}: take a plugin "
+        "of that version",
+        path, version.major_version, version.minor_version, PJRT_API_MAJOR);
+  }
+  if (api->struct_size < kLeastApiSize) {
+    fail<PjrtError>(
+        "[pjrt] the plugin {} is too old: its table of functions (PJRT API {}.{}) has {} bytes, Lockstep "
+        "needs at least {}; take a newer plugin",
+        path, version.major_version, version.minor_version, api->struct_size, kLeastApiSize);
+  }
+  LOCKSTEP_PJRT_ARGS(PJRT_Plugin_Initialize_Args, args);
+  check(api, api->PJRT_Plugin_Initialize(&args), fmt::format("initializing the plugin {}", path));
+  return api;
+}
+
+std::string to_text(const PJRT_NamedValue& value) {
+  switch (value.type) {
+    case PJRT_NamedValue_kString:
+      return std::string(value.string_value, value.value_size);
+    case PJRT_NamedValue_kInt64:
+      return fmt::to_string(value.int64_value);
+    case PJRT_NamedValue_kInt64List:
+      return fmt::format("{}",
+                         fmt::join(value.int64_array_value, value.int64_array_value + value.value_size, "."));
+    case PJRT_NamedValue_kFloat:
+      return fmt::to_string(value.float_value);
+    case PJRT_NamedValue_kBool:
+      return fmt::to_string(value.bool_value);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::shared_ptr<Plugin> Plugin::load(const std::string& path) {
+  static std::mutex mutex;
+  static auto* plugins = new std::map<std::string, std::shared_ptr<Plugin>>();
+  std::lock_guard lock(mutex);
+  std::shared_ptr<Plugin>& plugin = (*plugins)[path];
+  if (plugin == nullptr) plugin.reset(new Plugin(path, open(path)));
+  return plugin;
+}
+
+std::pair<int, int> Plugin::api_version() const {
+  return {api_->pjrt_api_version.major_version, api_->pjrt_api_version.minor_version};
+}
+
+std::vector<std::pair<std::string, std::string>> Plugin::attributes() const {
+  LOCKSTEP_PJRT_ARGS(PJRT_Plugin_Attributes_Args, args);
+  check(api_, api_->PJRT_Plugin_Attributes(&args), "reading the plugin's attributes");
+  std::vector<std::pair<std::string, std::string>> attributes;
+  for (std::size_t i = 0; i < args.num_attributes; ++i) {
+    const PJRT_NamedValue& value = args.attributes[i];
+    attributes.emplace_back(std::string(value.name, value.name_size), to_text(value));
+  }
+  return attributes;
+}
+
+const void* Plugin::extension(int type) const {
+  for (const PJRT_Extension_Base* it = api_->extension_start; it != nullptr; it = it->next)
+    if (it->type == type) return it;
+  return nullptr;
+}
+
+void Plugin::register_ffi_handler(std::string_view target_name, std::string_view platform, void* handler) {
+  const auto* ffi = static_cast<const PJRT_FFI_Extension*>(extension(PJRT_Extension_Type_FFI));
+  if (ffi == nullptr || ffi->base.struct_size < PJRT_FFI_Extension_STRUCT_SIZE) {
+    fail<PjrtError>(
+        "[pjrt] the plugin {} cannot call handlers of custom calls: it has no FFI extension of version {}",
+        path_, PJRT_API_FFI_EXTENSION_VERSION);
+  }
+  LOCKSTEP_PJRT_ARGS(PJRT_FFI_Register_Handler_Args, args);
+  args.target_name = target_name.data();
+  args.target_name_size = target_name.size();
+  args.handler = handler;
+  args.platform_name = platform.data();
+  args.platform_name_size = platform.size();
+  check(api_, ffi->register_handler(&args), fmt::format("registering the custom call {}", target_name));
+}
+
+std::vector<std::string> default_plugin_paths() {
+  std::vector<std::string> paths;
+  std::error_code error;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    const fs::path folder = executable.parent_path();
+    for (const char* place : {".", "../lib/lockstep", "../third_party/pjrt", "../../third_party/pjrt",
+                              "../../../third_party/pjrt"}) {
+      paths.push_back((folder / place / kPluginFile).lexically_normal());
+    }
+  }
+  for (const char* folder : {LOCKSTEP_PLUGIN_INSTALL_DIR, LOCKSTEP_PLUGIN_SOURCE_DIR}) {
+    paths.push_back(fs::path(folder) / kPluginFile);
+  }
+  return paths;
+}
+
+std::string find_plugin(const Environment& environment) {
+  if (auto path = environment.get("LOCKSTEP_PJRT_PLUGIN"); path && !path->empty()) return *path;
+  const std::vector<std::string> paths = default_plugin_paths();
+  std::error_code error;
+  for (const std::string& path : paths)
+    if (fs::exists(path, error)) return path;
+  fail<PjrtError>(
+      "[pjrt] no CPU plugin found: run scripts/setup, or set LOCKSTEP_PJRT_PLUGIN to the path of a PJRT "
+      "plugin. Looked for\n  {}",
+      fmt::join(paths, "\n  "));
+}
+
+}  // namespace lockstep::pjrt
