@@ -5,6 +5,11 @@
 #   TEST_DEPS  what the tests need besides
 # Process tests re-execute their own executable, so each test executable has lockstep/testing's main where it asks
 # for lockstep_testing, and GoogleTest's otherwise.
+find_program(LOCKSTEP_CCACHE ccache)
+if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCKSTEP_CCACHE})
+endif()
+
 add_library(lockstep_options INTERFACE)
 target_compile_options(lockstep_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
 target_include_directories(lockstep_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>

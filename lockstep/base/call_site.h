@@ -21,8 +21,9 @@ struct CallSite {
   std::string to_string() const;
 };
 
-/// For its lifetime, and on this thread, operations are said to come from this place, unless an enclosing scope
-/// has named one: so that a composed operation's parts point at the user's line and not at the library's.
+/// For its lifetime, and on this thread, operations are said to come from this place, unless an enclosing
+/// scope has named one: so that a composed operation's parts point at the user's line and not at the
+/// library's.
 class CallSiteScope {
  public:
   explicit CallSiteScope(const CallSite& site);

@@ -9,12 +9,27 @@
 namespace lockstep {
 
 /// The type of an array's elements.
-enum class DType : std::uint8_t { kBool, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kF16, kBF16, kF32, kF64, kC64 };
+enum class DType : std::uint8_t {
+  kBool,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kC64
+};
 
 inline constexpr DType bool_ = DType::kBool, int8 = DType::kI8, int16 = DType::kI16, int32 = DType::kI32,
                        int64 = DType::kI64, uint8 = DType::kU8, uint16 = DType::kU16, uint32 = DType::kU32,
-                       uint64 = DType::kU64, float16 = DType::kF16, bfloat16 = DType::kBF16, float32 = DType::kF32,
-                       float64 = DType::kF64, complex64 = DType::kC64;
+                       uint64 = DType::kU64, float16 = DType::kF16, bfloat16 = DType::kBF16,
+                       float32 = DType::kF32, float64 = DType::kF64, complex64 = DType::kC64;
 
 enum class DTypeKind : std::uint8_t { kBool, kSigned, kUnsigned, kFloat, kComplex };
 
@@ -44,15 +59,26 @@ namespace internal {
 template <class T>
 consteval DType dtype_of() {
   using U = std::remove_cv_t<T>;
-  if constexpr (std::is_same_v<U, bool>) return DType::kBool;
-  else if constexpr (std::is_same_v<U, float>) return DType::kF32;
-  else if constexpr (std::is_same_v<U, double>) return DType::kF64;
-  else if constexpr (std::is_same_v<U, std::complex<float>>) return DType::kC64;
+  if constexpr (std::is_same_v<U, bool>)
+    return DType::kBool;
+  else if constexpr (std::is_same_v<U, float>)
+    return DType::kF32;
+  else if constexpr (std::is_same_v<U, double>)
+    return DType::kF64;
+  else if constexpr (std::is_same_v<U, std::complex<float>>)
+    return DType::kC64;
   else if constexpr (std::is_integral_v<U> && std::is_signed_v<U>)
-    return sizeof(U) == 1 ? DType::kI8 : sizeof(U) == 2 ? DType::kI16 : sizeof(U) == 4 ? DType::kI32 : DType::kI64;
+    return sizeof(U) == 1   ? DType::kI8
+           : sizeof(U) == 2 ? DType::kI16
+           : sizeof(U) == 4 ? DType::kI32
+                            : DType::kI64;
   else if constexpr (std::is_integral_v<U>)
-    return sizeof(U) == 1 ? DType::kU8 : sizeof(U) == 2 ? DType::kU16 : sizeof(U) == 4 ? DType::kU32 : DType::kU64;
-  else static_assert(!sizeof(U), "no Lockstep dtype has elements of this C++ type");
+    return sizeof(U) == 1   ? DType::kU8
+           : sizeof(U) == 2 ? DType::kU16
+           : sizeof(U) == 4 ? DType::kU32
+                            : DType::kU64;
+  else
+    static_assert(!sizeof(U), "no Lockstep dtype has elements of this C++ type");
 }
 }  // namespace internal
 

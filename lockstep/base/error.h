@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// The base of every exception that Lockstep throws. A message says what happened, on which process where that
-/// matters, where in the user's source, and what to do next.
+/// The base of every exception that Lockstep throws. A message says what happened, on which process where
+/// that matters, where in the user's source, and what to do next.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -36,8 +36,8 @@ class ShardingError : public Error {
   using Error::Error;
 };
 
-/// A function cannot be traced or transformed as asked: a leaked tracer, the value of a traced array, an integer
-/// differentiated.
+/// A function cannot be traced or transformed as asked: a leaked tracer, the value of a traced array, an
+/// integer differentiated.
 class TraceError : public Error {
  public:
   using Error::Error;

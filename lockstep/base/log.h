@@ -10,7 +10,8 @@ namespace lockstep::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError, kOff };
 
-/// Lines below this level are dropped. Starts from LOCKSTEP_LOG (debug, info, warning, error, off); info if unset.
+/// Lines below this level are dropped. Starts from LOCKSTEP_LOG (debug, info, warning, error, off); info if
+/// unset.
 void set_level(Level level);
 bool enabled(Level level);
 

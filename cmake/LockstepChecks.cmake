@@ -1,0 +1,24 @@
+# The checks of the tree's own rules, and the tests that also run under the sanitizers. After all layers.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+# An include that points up the layers fails the build. Cheap enough to run in every one.
+add_custom_target(check_includes ALL
+  COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check_includes.py ${PROJECT_SOURCE_DIR}
+  COMMENT "Checking includes" VERBATIM)
+
+if(LOCKSTEP_BUILD_TESTS)
+  set(checks ${PROJECT_SOURCE_DIR}/scripts)
+  add_test(NAME style.includes COMMAND Python3::Interpreter ${checks}/check_includes.py ${PROJECT_SOURCE_DIR})
+  add_test(NAME style.include_check_catches_bad_includes
+           COMMAND Python3::Interpreter ${checks}/check_includes.py --self-test)
+  add_test(NAME style.format COMMAND ${checks}/check_format)
+  set_tests_properties(style.includes style.include_check_catches_bad_includes style.format PROPERTIES LABELS style)
+
+  # What the presets asan and tsan build and run; ./test selects their tests by these labels.
+  add_custom_target(sanitized_tests)
+  foreach(layer coordination collectives runtime)
+    if(TARGET ${layer}_test)
+      add_dependencies(sanitized_tests ${layer}_test)
+    endif()
+  endforeach()
+endif()

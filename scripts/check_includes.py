@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Fails on an include that breaks the house's rules; run by every build and as a test.
+
+  - A layer includes only itself and layers listed before it (the foreach in the root CMakeLists.txt is the list).
+  - Tests may also include lockstep/testing/, which itself stands on base and coordination only.
+  - Headers directly in lockstep/ (<lockstep/lockstep.h>) gather the layers; no layer includes them.
+  - cli/, examples/, benchmarks/ and tests/ stand on top, and only include their own folder besides.
+  - Project includes are written from the root: "lockstep/base/error.h", never relative to the file.
+  - A header that shows gRPC, protobuf or PJRT is its folder's own: no other folder may include it, not even
+    through another header.
+
+    check_includes.py [ROOT]         check the tree
+    check_includes.py --self-test    prove that each rule is enforced
+"""
+
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+TOPS = ("cli", "examples", "benchmarks", "tests")
+TESTING_STANDS_ON = ("base", "coordination", "testing")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
+FOREIGN = re.compile(r"^(grpc|grpcpp|google/protobuf|xla)/|\.pb\.h$")
+
+
+def layers_of(root):
+    text = (root / "CMakeLists.txt").read_text()
+    found = re.search(r"foreach\(layer\s+([^)]*)\)", text)
+    if not found:
+        sys.exit("check_includes: no foreach(layer ...) in the root CMakeLists.txt")
+    return found.group(1).split()
+
+
+def folder_of(path):
+    """The layer of lockstep/LAYER/..., 'lockstep' for a file directly in lockstep/, else the top folder."""
+    parts = path.split("/")
+    if parts[0] != "lockstep":
+        return parts[0]
+    return parts[1] if len(parts) > 2 else "lockstep"
+
+
+def sources_of(root):
+    for top in ("lockstep", *TOPS):
+        for folder, subfolders, names in os.walk(root / top):
+            subfolders.sort()
+            for name in sorted(names):
+                if name.endswith((".h", ".cc", ".inc")):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def includes_of(root):
+    """For each file, its includes as (line, bracket, included)."""
+    found = {}
+    for path in sources_of(root):
+        lines = (root / path).read_text(errors="replace").splitlines()
+        matches = ((number, INCLUDE.match(line)) for number, line in enumerate(lines, 1))
+        found[path] = [(number, match.group(1), match.group(2)) for number, match in matches if match]
+    return found
+
+
+def foreign_headers(includes):
+    """For each header that shows a foreign type, directly or through its own includes: what it shows."""
+    shown = {}
+    changed = True
+    while changed:
+        changed = False
+        for path, lines in includes.items():
+            if not path.endswith(".h") or path in shown:
+                continue
+            for _, _, included in lines:
+                if FOREIGN.search(included) or included in shown:
+                    shown[path] = shown.get(included, included)
+                    changed = True
+                    break
+    return shown
+
+
+def complaint(path, bracket, included, layers, foreign, includes):
+    """Why `path` may not include `included`; None where it may."""
+    here = folder_of(path)
+    is_test = path.endswith("_test.cc") or here == "tests"
+    top = included.split("/")[0]
+    if top not in ("lockstep", *TOPS):
+        if bracket == '"' and not FOREIGN.search(included):
+            return "is not written from the root"
+        return None
+    if included not in includes and (top != "lockstep" or bracket == '"') and not included.endswith(".pb.h"):
+        return "does not exist"
+    there = folder_of(included)
+    if included in foreign and there != here:
+        return f"shows {foreign[included]}, so only {there}/ may include it"
+    if there == here or here in TOPS and there in (*layers, "lockstep"):
+        return None
+    if there in TOPS:
+        return f"is in {there}/, above all layers"
+    if here == "lockstep" and there in layers:
+        return None
+    if there == "lockstep":
+        return "gathers the layers; a layer names the header it needs"
+    for folder in (here, there):
+        if folder not in layers:
+            return f"is in {folder}/ or used there, which is not in the root CMakeLists.txt's list of layers"
+    if here == "testing":
+        return None if there in TESTING_STANDS_ON else "is not in base/ or coordination/"
+    if there == "testing":
+        return None if is_test else "is for tests"
+    if layers.index(there) > layers.index(here):
+        return f"points up: {here} < {there}"
+    return None
+
+
+def check(root):
+    layers = layers_of(root)
+    includes = includes_of(root)
+    foreign = foreign_headers(includes)
+    complaints = []
+    for path, lines in includes.items():
+        for number, bracket, included in lines:
+            why = complaint(path, bracket, included, layers, foreign, includes)
+            if why:
+                complaints.append(f"{path}:{number}: include of {included} {why}")
+    return complaints
+
+
+def self_test():
+    good = {
+        "CMakeLists.txt": "foreach(layer base coordination pjrt array\n  testing)\nendforeach()\n",
+        "lockstep/lockstep.h": '#include "lockstep/array/array.h"\n',
+        "lockstep/base/error.h": "#include <string>\n",
+        "lockstep/base/error_test.cc": '#include "lockstep/testing/processes.h"\n#include <gtest/gtest.h>\n',
+        "lockstep/coordination/wire.h": '#include <grpcpp/grpcpp.h>\n',
+        "lockstep/coordination/server.h": '#include "lockstep/base/error.h"\n',
+        "lockstep/coordination/server.cc": '#include "lockstep/coordination/wire.h"\n',
+        "lockstep/pjrt/api.h": '#include "xla/pjrt/c/pjrt_c_api.h"\n',
+        "lockstep/pjrt/detail.h": '#include "lockstep/pjrt/api.h"\n',
+        "lockstep/array/array.h": '#include "lockstep/base/error.h"\n',
+        "lockstep/testing/processes.h": '#include "lockstep/coordination/server.h"\n',
+        "examples/psum.cc": "#include <lockstep/lockstep.h>\n",
+    }
+    bad = [
+        ("lockstep/base/x.h", '#include "lockstep/array/array.h"\n', "points up: base < array"),
+        ("lockstep/base/x.h", "#include <lockstep/array/array.h>\n", "points up: base < array"),
+        ("lockstep/base/x_test.cc", '#  include "lockstep/array/array.h"\n', "points up: base < array"),
+        ("lockstep/base/x.cc", '#include "error.h"\n', "not written from the root"),
+        ("lockstep/base/x.cc", '#include "../base/error.h"\n', "not written from the root"),
+        ("lockstep/base/x.cc", '#include "lockstep/base/gone.h"\n', "does not exist"),
+        ("lockstep/base/x.cc", '#include "lockstep/testing/processes.h"\n', "is for tests"),
+        ("lockstep/testing/x.cc", '#include "lockstep/array/array.h"\n', "not in base/ or coordination/"),
+        ("lockstep/array/x.cc", '#include "lockstep/lockstep.h"\n', "gathers the layers"),
+        ("lockstep/array/x.cc", '#include "lockstep/pjrt/api.h"\n', "shows xla/pjrt/c/pjrt_c_api.h"),
+        ("lockstep/array/x.cc", '#include "lockstep/pjrt/detail.h"\n', "shows xla/pjrt/c/pjrt_c_api.h"),
+        ("cli/x.cc", '#include "lockstep/coordination/wire.h"\n', "shows grpcpp/grpcpp.h"),
+        ("lockstep/array/x.cc", '#include "cli/run.h"\n', "does not exist"),
+        ("cli/x.cc", '#include "examples/psum.cc"\n', "above all layers"),
+        ("lockstep/extra/x.cc", '#include "lockstep/base/error.h"\n', "list of layers"),
+    ]
+    failures = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+
+        def write(path, text):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+
+        for path, text in good.items():
+            write(path, text)
+        failures += [f"a good tree: {complaint}" for complaint in check(root)]
+        for path, text, expected in bad:
+            write(path, text)
+            found = check(root)
+            (root / path).unlink()
+            if len(found) != 1 or expected not in found[0] or not found[0].startswith(path + ":1:"):
+                failures.append(f"{path} with {text.strip()}: expected '{expected}', got {found}")
+    return failures
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        complaints = self_test()
+    else:
+        complaints = check(Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve())
+    for line in complaints:
+        print(line, file=sys.stderr)
+    sys.exit(1 if complaints else 0)
+
+
+if __name__ == "__main__":
+    main()
