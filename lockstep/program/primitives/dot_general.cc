@@ -1,0 +1,243 @@
+#include "lockstep/program/primitives/dot_general.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+using Dimensions = std::vector<std::int64_t>;
+
+const DotGeneralParams& dims_of(const Params& params) { return params.as<DotGeneralParams>(); }
+
+std::int64_t size(const Aval& aval, std::int64_t dimension) {
+  return aval.shape[static_cast<std::size_t>(dimension)];
+}
+
+/// The dimensions of an operand of this rank that are neither in `a` nor in `b`.
+Dimensions free_dimensions(std::int64_t rank, const Dimensions& a, const Dimensions& b) {
+  Dimensions out;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    if (std::ranges::find(a, d) == a.end() && std::ranges::find(b, d) == b.end()) out.push_back(d);
+  }
+  return out;
+}
+
+Dimensions joined(Dimensions a, const Dimensions& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+Dimensions range(std::int64_t start, std::size_t count) {
+  Dimensions out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back(start + static_cast<std::int64_t>(i));
+  return out;
+}
+
+/// The permutation that undoes this one.
+Dimensions inverse(const Dimensions& permutation) {
+  Dimensions out(permutation.size());
+  for (std::size_t i = 0; i < permutation.size(); ++i) {
+    out[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
+  }
+  return out;
+}
+
+/// x with dimension `from` moved to the front.
+Value moved_to_front(const Value& x, std::int64_t from) {
+  Dimensions order = {from};
+  for (std::int64_t d = 0; d < x.aval().rank(); ++d) {
+    if (d != from) order.push_back(d);
+  }
+  return lax::transpose(x, order);
+}
+
+void check_operand(std::string_view which, const Aval& aval, const Dimensions& contracting,
+                   const Dimensions& batch) {
+  Dimensions all = joined(contracting, batch);
+  for (std::int64_t d : all) {
+    if (d < 0 || d >= aval.rank()) {
+      fail<ShapeError>("{} dimension {} is not one of {}, which has {}", which, d, to_string(aval),
+                       aval.rank());
+    }
+    if (std::ranges::count(all, d) != 1) {
+      fail<ShapeError>("{} dimension {} of {} is named more than once (contracting {}, batch {})", which, d,
+                       to_string(aval), to_string(contracting), to_string(batch));
+    }
+  }
+}
+
+void check_pairs(std::string_view what, std::span<const Aval> inputs, const Dimensions& lhs,
+                 const Dimensions& rhs) {
+  if (lhs.size() != rhs.size()) {
+    fail<ShapeError>("expected as many {} dimensions of lhs {} as of rhs {}, got {} and {}", what,
+                     to_string(inputs[0]), to_string(inputs[1]), to_string(lhs), to_string(rhs));
+  }
+  for (std::size_t i = 0; i < lhs.size(); ++i) {
+    if (size(inputs[0], lhs[i]) != size(inputs[1], rhs[i])) {
+      fail<ShapeError>(
+          "expected {} dimensions of one size, got {} (dimension {} of lhs {}) and {} (dimension {} of rhs "
+          "{})",
+          what, size(inputs[0], lhs[i]), lhs[i], to_string(inputs[0]), size(inputs[1], rhs[i]), rhs[i],
+          to_string(inputs[1]));
+    }
+  }
+}
+
+std::vector<Aval> shape(std::span<const Aval> inputs, const Params& params) {
+  const auto& p = dims_of(params);
+  const Aval &lhs = inputs[0], &rhs = inputs[1];
+  rules::same_dtypes(inputs);
+  if (lhs.dtype == DType::kBool) {
+    fail<DTypeError>("expected numbers, got {} and {}; convert with astype", to_string(lhs), to_string(rhs));
+  }
+  check_operand("lhs", lhs, p.lhs_contracting, p.lhs_batch);
+  check_operand("rhs", rhs, p.rhs_contracting, p.rhs_batch);
+  check_pairs("contracting", inputs, p.lhs_contracting, p.rhs_contracting);
+  check_pairs("batch", inputs, p.lhs_batch, p.rhs_batch);
+  Aval out{lhs.dtype, {}, lhs.weak_type && rhs.weak_type, {}};
+  for (std::int64_t d : p.lhs_batch) out.shape.push_back(size(lhs, d));
+  for (std::int64_t d : free_dimensions(lhs.rank(), p.lhs_contracting, p.lhs_batch)) {
+    out.shape.push_back(size(lhs, d));
+  }
+  for (std::int64_t d : free_dimensions(rhs.rank(), p.rhs_contracting, p.rhs_batch)) {
+    out.shape.push_back(size(rhs, d));
+  }
+  return {out};
+}
+
+ShardingRule sharding(std::span<const Aval> inputs, std::span<const Aval> outputs, const Params& params) {
+  const auto& p = dims_of(params);
+  ShardingRule rule = ShardingRule::replicated(inputs, outputs);
+  std::size_t result_dim = 0;
+  auto name = [&](std::size_t operand, std::int64_t dimension, int factor) {
+    rule.operands[operand][static_cast<std::size_t>(dimension)] = factor;
+  };
+  auto add = [&](std::int64_t size, ShardingRule::Combine combine) {
+    int factor = static_cast<int>(rule.factors.size());
+    rule.factors.push_back({size, combine});
+    if (combine == ShardingRule::Combine::kNone) rule.results[0][result_dim++] = factor;
+    return factor;
+  };
+  for (std::size_t i = 0; i < p.lhs_batch.size(); ++i) {
+    int factor = add(size(inputs[0], p.lhs_batch[i]), ShardingRule::Combine::kNone);
+    name(0, p.lhs_batch[i], factor);
+    name(1, p.rhs_batch[i], factor);
+  }
+  for (std::int64_t d : free_dimensions(inputs[0].rank(), p.lhs_contracting, p.lhs_batch)) {
+    name(0, d, add(size(inputs[0], d), ShardingRule::Combine::kNone));
+  }
+  for (std::int64_t d : free_dimensions(inputs[1].rank(), p.rhs_contracting, p.rhs_batch)) {
+    name(1, d, add(size(inputs[1], d), ShardingRule::Combine::kNone));
+  }
+  for (std::size_t i = 0; i < p.lhs_contracting.size(); ++i) {
+    int factor = add(size(inputs[0], p.lhs_contracting[i]), ShardingRule::Combine::kSum);
+    name(0, p.lhs_contracting[i], factor);
+    name(1, p.rhs_contracting[i], factor);
+  }
+  return rule;
+}
+
+Tangents jvp(const JvpCall& c) {
+  const auto& p = dims_of(c.params);
+  std::optional<Value> sum;
+  if (c.tangents[0]) sum = lax::dot_general(*c.tangents[0], c.inputs[1], p);
+  if (c.tangents[1]) {
+    Value term = lax::dot_general(c.inputs[0], *c.tangents[1], p);
+    sum = sum ? lax::add(*sum, term) : term;
+  }
+  return {sum};
+}
+
+/// The cotangent of one operand, "mine", from that of the result and the value of the other. Of the result's
+/// dimensions, those that the other left start at `other_start`.
+Value operand_cotangent(const Value& ct, const Value& other, std::int64_t my_rank,
+                        const Dimensions& my_contracting, const Dimensions& my_batch,
+                        const Dimensions& other_contracting, const Dimensions& other_batch,
+                        std::int64_t other_start) {
+  Dimensions my_free = free_dimensions(my_rank, my_contracting, my_batch);
+  Dimensions other_free = free_dimensions(other.aval().rank(), other_contracting, other_batch);
+  Value product = lax::dot_general(ct, other,
+                                   DotGeneralParams{range(other_start, other_free.size()), other_free,
+                                                    range(0, my_batch.size()), other_batch});
+  // The product's last dimensions are the other's contracting ones, in rising order.
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (std::size_t i = 0; i < my_contracting.size(); ++i) {
+    pairs.emplace_back(other_contracting[i], my_contracting[i]);
+  }
+  std::ranges::sort(pairs);
+  Dimensions order = joined(my_batch, my_free);
+  for (const auto& [theirs, mine] : pairs) order.push_back(mine);
+  return lax::transpose(product, inverse(order));
+}
+
+Tangents transpose(const TransposeCall& c) {
+  const auto& p = dims_of(c.params);
+  const Value& ct = *c.cotangents[0];
+  const std::int64_t lhs_rank = c.operands[0].aval.rank(), rhs_rank = c.operands[1].aval.rank();
+  const auto batch = static_cast<std::int64_t>(p.lhs_batch.size());
+  if (c.operands[0].linear()) {
+    const std::int64_t lhs_free = lhs_rank - batch - static_cast<std::int64_t>(p.lhs_contracting.size());
+    return {operand_cotangent(ct, *c.operands[1].value, lhs_rank, p.lhs_contracting, p.lhs_batch,
+                              p.rhs_contracting, p.rhs_batch, batch + lhs_free),
+            std::nullopt};
+  }
+  return {std::nullopt, operand_cotangent(ct, *c.operands[0].value, rhs_rank, p.rhs_contracting, p.rhs_batch,
+                                          p.lhs_contracting, p.lhs_batch, batch)};
+}
+
+std::vector<Value> batching(const BatchCall& call) {
+  DotGeneralParams p = dims_of(call.params);
+  const auto batch = static_cast<std::int64_t>(p.lhs_batch.size());
+  for (std::size_t i : {0, 1}) {
+    if (!call.batched[i]) continue;
+    Dimensions& contracting = i == 0 ? p.lhs_contracting : p.rhs_contracting;
+    Dimensions& batch_dims = i == 0 ? p.lhs_batch : p.rhs_batch;
+    contracting = rules::shifted(std::move(contracting));
+    batch_dims = rules::shifted(std::move(batch_dims));
+  }
+  if (call.batched[0] && call.batched[1]) {
+    p.lhs_batch = rules::prepended(0, std::move(p.lhs_batch));
+    p.rhs_batch = rules::prepended(0, std::move(p.rhs_batch));
+    return {lax::dot_general(call.inputs[0], call.inputs[1], p)};
+  }
+  // The mapped dimension is the first free one of its operand.
+  std::int64_t place = batch;
+  if (call.batched[1])
+    place = call.inputs[0].aval().rank() - static_cast<std::int64_t>(p.lhs_contracting.size());
+  return {moved_to_front(lax::dot_general(call.inputs[0], call.inputs[1], p), place)};
+}
+
+std::vector<std::string> lower_dot(Lowering& out, const Equation& e) {
+  const auto& p = dims_of(e.params);
+  return {out.op("stablehlo.dot_general", e,
+                 fmt::format("dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [{}], "
+                             "rhs_batching_dimensions = [{}], lhs_contracting_dimensions = [{}], "
+                             "rhs_contracting_dimensions = [{}]>",
+                             fmt::join(p.lhs_batch, ", "), fmt::join(p.rhs_batch, ", "),
+                             fmt::join(p.lhs_contracting, ", "), fmt::join(p.rhs_contracting, ", ")))};
+}
+
+}  // namespace
+
+const Primitive& dot_general_p() {
+  static const Primitive p = {
+      .name = "dot_general",
+      .shape = shape,
+      .sharding = sharding,
+      .jvp = jvp,
+      .transpose = transpose,
+      .batching = batching,
+      .lower = lower_dot,
+  };
+  return p;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,376 @@
+#include "lockstep/program/primitives/reduction.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+using Combine = ShardingRule::Combine;
+
+const std::vector<std::int64_t>& axes_of(const Params& params) { return params.as<ReduceParams>().axes; }
+
+bool contains(const std::vector<std::int64_t>& axes, std::int64_t axis) {
+  return std::ranges::find(axes, axis) != axes.end();
+}
+
+/// The dimensions of an operand of this rank that are not reduced.
+std::vector<std::int64_t> kept(std::int64_t rank, const std::vector<std::int64_t>& axes) {
+  std::vector<std::int64_t> dimensions;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    if (!contains(axes, d)) dimensions.push_back(d);
+  }
+  return dimensions;
+}
+
+Shape sizes(const Shape& shape, const std::vector<std::int64_t>& dimensions) {
+  Shape out;
+  for (std::int64_t d : dimensions) out.push_back(shape[static_cast<std::size_t>(d)]);
+  return out;
+}
+
+void check_axis(std::int64_t axis, const Aval& operand) {
+  if (axis < 0 || axis >= operand.rank()) {
+    fail<ShapeError>("axis {} is not one of {}, which has {} dimensions, counted from 0", axis,
+                     to_string(operand), operand.rank());
+  }
+}
+
+/// The value that reducing leaves alone, as it is for "largest" (`sign` < 0) and "smallest" (`sign` > 0).
+Scalar extreme(DType dtype, int sign) {
+  const int bits = static_cast<int>(size_of(dtype)) * 8;
+  switch (info(dtype).kind) {
+    case DTypeKind::kBool:
+      return Scalar::of(sign > 0);
+    case DTypeKind::kUnsigned:
+      return Scalar::of(sign < 0 ? std::int64_t{0}
+                                 : static_cast<std::int64_t>(~std::uint64_t{0} >> (64 - bits)));
+    case DTypeKind::kSigned: {
+      std::int64_t highest = std::numeric_limits<std::int64_t>::max() >> (64 - bits);
+      return Scalar::of(sign > 0 ? highest : -highest - 1);
+    }
+    default:
+      return Scalar::of(sign * std::numeric_limits<double>::infinity());
+  }
+}
+
+using Jvp = std::function<Tangents(const JvpCall&)>;
+using Transpose = std::function<Tangents(const TransposeCall&)>;
+
+struct Reduction {
+  std::string name;
+  std::string stablehlo;  ///< the operation on two elements
+  std::string expected;   ///< dtypes it takes, in words
+  bool (*takes)(DType);
+  Scalar (*identity)(DType);
+  Combine combine;  ///< of the parts of a split dimension, or kNone where it must be whole
+  const Primitive& (*self)();
+  Jvp jvp;
+  Transpose transpose = not_linear;
+};
+
+Primitive reduction(Reduction r) {
+  return {
+      .name = r.name,
+      .shape = [takes = r.takes, expected = r.expected](std::span<const Aval> inputs,
+                                                        const Params& params) -> std::vector<Aval> {
+        const Aval& x = inputs[0];
+        if (!takes(x.dtype)) {
+          fail<DTypeError>("expected {}, got {}; convert with astype", expected, to_string(x));
+        }
+        const auto& axes = axes_of(params);
+        for (std::size_t i = 0; i < axes.size(); ++i) {
+          check_axis(axes[i], x);
+          if (i != 0 && axes[i] <= axes[i - 1]) {
+            fail<ShapeError>("expected each axis once, in rising order, got {}", to_string(axes));
+          }
+        }
+        return {Aval{x.dtype, sizes(x.shape, kept(x.rank(), axes)), x.weak_type, {}}};
+      },
+      .sharding =
+          [combine = r.combine](std::span<const Aval> inputs, std::span<const Aval> outputs,
+                                const Params& params) {
+            ShardingRule rule = ShardingRule::replicated(inputs, outputs);
+            std::size_t result_dim = 0;
+            for (std::int64_t d = 0; d < inputs[0].rank(); ++d) {
+              bool reduced = contains(axes_of(params), d);
+              if (reduced && (combine == Combine::kNone || inputs[0].dtype == DType::kBool)) continue;
+              int factor = static_cast<int>(rule.factors.size());
+              rule.factors.push_back(
+                  {inputs[0].shape[static_cast<std::size_t>(d)], reduced ? combine : Combine::kNone});
+              rule.operands[0][static_cast<std::size_t>(d)] = factor;
+              if (!reduced) rule.results[0][result_dim++] = factor;
+            }
+            return rule;
+          },
+      .jvp = std::move(r.jvp),
+      .transpose = std::move(r.transpose),
+      .batching = [self = r.self](const BatchCall& call) -> std::vector<Value> {
+        return {lax::apply1<Value>(self(), Params::of(ReduceParams{rules::shifted(axes_of(call.params))}),
+                                   {call.inputs[0]})};
+      },
+      .lower = [stablehlo = r.stablehlo, identity = r.identity](
+                   Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const DType dtype = out.operand_aval(e, 0).dtype;
+        const std::string element = mlir_type(dtype, {});
+        std::string operands[] = {out.operand(e, 0), out.splat(identity(dtype), dtype, {})};
+        std::string types[] = {out.operand_type(e, 0), element};
+        std::string region = fmt::format(
+            "^bb0(%a: {0}, %b: {0}): %c = \"stablehlo.{1}\"(%a, %b) : ({0}, {0}) -> {0} "
+            "\"stablehlo.return\"(%c) : ({0}) -> ()",
+            element, stablehlo);
+        return {out.op("stablehlo.reduce", operands, types, out.result_type(e),
+                       "dimensions = " + mlir_array(axes_of(e.params)), region)};
+      },
+  };
+}
+
+/// `reduced`, the result of reducing x, repeated over the reduced dimensions.
+Value spread(const Value& reduced, const Shape& shape, const std::vector<std::int64_t>& axes) {
+  return lax::broadcast_in_dim(reduced, shape, kept(static_cast<std::int64_t>(shape.size()), axes));
+}
+
+/// JVP of the largest and the smallest: equals share the tangent evenly.
+Tangents choose(const JvpCall& c) {
+  if (!c.tangents[0]) return {std::nullopt};
+  const Value& x = c.inputs[0];
+  const auto& axes = axes_of(c.params);
+  Value chosen =
+      lax::convert_element_type(lax::eq(x, spread(c.outputs[0], x.aval().shape, axes)), x.aval().dtype);
+  Value count = lax::reduce_sum(chosen, axes);
+  return {lax::div(lax::reduce_sum(lax::mul(*c.tangents[0], chosen), axes), count)};
+}
+
+Value part(const Value& x, std::int64_t start, std::int64_t limit) {
+  std::vector<std::int64_t> starts(x.aval().shape.size(), 0), limits = x.aval().shape;
+  starts[0] = start;
+  limits[0] = limit;
+  return lax::slice(x, starts, limits);
+}
+
+/// Halves are multiplied together until one is left, each time by the product rule: no division, so that
+/// zeros among the factors do no harm.
+Tangents product_rule(const JvpCall& c) {
+  if (!c.tangents[0]) return {std::nullopt};
+  const auto& axes = axes_of(c.params);
+  const Shape& shape = c.inputs[0].aval().shape;
+  std::vector<std::int64_t> rest = kept(c.inputs[0].aval().rank(), axes), order = axes;
+  order.insert(order.end(), rest.begin(), rest.end());
+  std::int64_t n = num_elements(sizes(shape, axes));
+  if (n == 0) return {std::nullopt};
+  Shape merged = rules::prepended(n, sizes(shape, rest));
+  Value x = lax::reshape(lax::transpose(c.inputs[0], order), merged);
+  Value t = lax::reshape(lax::transpose(*c.tangents[0], order), merged);
+  while (n > 1) {
+    const std::int64_t half = n / 2;
+    Value x0 = part(x, 0, half), x1 = part(x, half, 2 * half);
+    Value t0 = part(t, 0, half), t1 = part(t, half, 2 * half);
+    Value product = lax::mul(x0, x1);
+    Value tangent = lax::add(lax::mul(t0, x1), lax::mul(x0, t1));
+    if (n % 2 != 0) {
+      const Value xs[] = {product, part(x, n - 1, n)}, ts[] = {tangent, part(t, n - 1, n)};
+      product = lax::concatenate(std::span<const Value>(xs), 0);
+      tangent = lax::concatenate(std::span<const Value>(ts), 0);
+    }
+    x = product;
+    t = tangent;
+    n = half + n % 2;
+  }
+  return {lax::reshape(t, sizes(shape, rest))};
+}
+
+bool is_number(DType dtype) { return dtype != DType::kBool; }
+bool is_ordered(DType dtype) { return info(dtype).kind != DTypeKind::kComplex; }
+bool has_bits(DType dtype) { return !is_inexact(dtype); }
+
+/// argmax (`sign` > 0) and argmin.
+Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) {
+  return {
+      .name = std::move(name),
+      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        const Aval& x = inputs[0];
+        const auto& p = params.as<ArgParams>();
+        if (!is_ordered(x.dtype)) fail<DTypeError>("expected real numbers, got {}", to_string(x));
+        if (!is_integer(p.index_dtype)) {
+          fail<DTypeError>("expected an integer dtype for the index, got {}", lockstep::name(p.index_dtype));
+        }
+        check_axis(p.axis, x);
+        if (x.shape[static_cast<std::size_t>(p.axis)] == 0) {
+          fail<ShapeError>("axis {} of {} has no elements to choose from", p.axis, to_string(x));
+        }
+        return {Aval{p.index_dtype, sizes(x.shape, kept(x.rank(), {p.axis}))}};
+      },
+      .sharding =
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params& params) {
+            ShardingRule rule = ShardingRule::replicated(inputs, outputs);
+            std::vector<std::int64_t> dimensions = kept(inputs[0].rank(), {params.as<ArgParams>().axis});
+            for (std::size_t i = 0; i < dimensions.size(); ++i) {
+              rule.factors.push_back({outputs[0].shape[i]});
+              rule.operands[0][static_cast<std::size_t>(dimensions[i])] = static_cast<int>(i);
+              rule.results[0][i] = static_cast<int>(i);
+            }
+            return rule;
+          },
+      .jvp = zero_tangents,
+      .transpose = not_linear,
+      .batching = [self](const BatchCall& call) -> std::vector<Value> {
+        const auto& p = call.params.as<ArgParams>();
+        return {
+            lax::apply1<Value>(self(), Params::of(ArgParams{p.axis + 1, p.index_dtype}), {call.inputs[0]})};
+      },
+      .lower = [sign](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const Aval& x = out.operand_aval(e, 0);
+        const auto& p = e.params.as<ArgParams>();
+        const std::string value = mlir_type(x.dtype, {}), index = mlir_type(p.index_dtype, {});
+        const std::string index_type = mlir_type(p.index_dtype, x.shape);
+        std::string iota =
+            out.op("stablehlo.iota", {}, {}, index_type, fmt::format("iota_dimension = {} : i64", p.axis));
+        std::string start = out.splat(extreme(x.dtype, -sign), x.dtype, {});
+        std::string zero = out.splat(Scalar::of(0), p.index_dtype, {});
+
+        std::string body;
+        auto compare = [&](std::string_view result, std::string_view lhs, std::string_view rhs,
+                           std::string_view direction, const std::string& type) {
+          body += fmt::format(
+              " {} = \"stablehlo.compare\"({}, {}) {{comparison_direction = #stablehlo<comparison_direction "
+              "{}>}} : ({}, {}) -> tensor<i1>",
+              result, lhs, rhs, direction, type, type);
+        };
+        auto logic = [&](std::string_view result, std::string_view op, std::string_view operands,
+                         std::string_view types) {
+          body += fmt::format(" {} = \"stablehlo.{}\"({}) : ({}) -> tensor<i1>", result, op, operands, types);
+        };
+        constexpr std::string_view kTwo = "tensor<i1>, tensor<i1>";
+        compare("%wins", "%a", "%b", sign > 0 ? "GT" : "LT", value);
+        compare("%same", "%a", "%b", "EQ", value);
+        compare("%first", "%i", "%j", "LT", index);
+        std::string wins = "%wins", same = "%same";
+        if (is_floating(x.dtype)) {
+          compare("%a_nan", "%a", "%a", "NE", value);
+          compare("%b_nan", "%b", "%b", "NE", value);
+          logic("%b_number", "not", "%b_nan", "tensor<i1>");
+          logic("%only_a_nan", "and", "%a_nan, %b_number", kTwo);
+          logic("%wins_nan", "or", "%wins, %only_a_nan", kTwo);
+          logic("%both_nan", "and", "%a_nan, %b_nan", kTwo);
+          logic("%same_nan", "or", "%same, %both_nan", kTwo);
+          wins = "%wins_nan";
+          same = "%same_nan";
+        }
+        logic("%tie", "and", same + ", %first", kTwo);
+        logic("%take", "or", wins + ", %tie", kTwo);
+        std::string region = fmt::format(
+            "^bb0(%a: {0}, %i: {1}, %b: {0}, %j: {1}):{2} "
+            "%value = \"stablehlo.select\"(%take, %a, %b) : (tensor<i1>, {0}, {0}) -> {0} "
+            "%index = \"stablehlo.select\"(%take, %i, %j) : (tensor<i1>, {1}, {1}) -> {1} "
+            "\"stablehlo.return\"(%value, %index) : ({0}, {1}) -> ()",
+            value, index, body);
+        std::string result = out.fresh();
+        out.line(fmt::format(
+            "{}:2 = \"stablehlo.reduce\"({}, {}, {}, {}) ({{{}}}) {{dimensions = array<i64: {}>}} : ({}, {}, "
+            "{}, {}) -> ({}, {})",
+            result, out.operand(e, 0), iota, start, zero, region, p.axis, mlir_type(x), index_type, value,
+            index, mlir_type(x.dtype, out.result_aval(e).shape), out.result_type(e)));
+        return {result + "#1"};
+      },
+  };
+}
+
+}  // namespace
+
+const Primitive& reduce_sum_p() {
+  static const Primitive p =
+      reduction({.name = "reduce_sum",
+                 .stablehlo = "add",
+                 .expected = "numbers",
+                 .takes = is_number,
+                 .identity = [](DType) { return Scalar::of(0); },
+                 .combine = Combine::kSum,
+                 .self = reduce_sum_p,
+                 .jvp = rules::linear_jvp(reduce_sum_p),
+                 .transpose = [](const TransposeCall& c) -> Tangents {
+                   return {spread(*c.cotangents[0], c.operands[0].aval.shape, axes_of(c.params))};
+                 }});
+  return p;
+}
+
+const Primitive& reduce_prod_p() {
+  static const Primitive p = reduction({.name = "reduce_prod",
+                                        .stablehlo = "multiply",
+                                        .expected = "numbers",
+                                        .takes = is_number,
+                                        .identity = [](DType) { return Scalar::of(1); },
+                                        .combine = Combine::kNone,
+                                        .self = reduce_prod_p,
+                                        .jvp = product_rule});
+  return p;
+}
+
+const Primitive& reduce_max_p() {
+  static const Primitive p = reduction({.name = "reduce_max",
+                                        .stablehlo = "maximum",
+                                        .expected = "real numbers or bools",
+                                        .takes = is_ordered,
+                                        .identity = [](DType dtype) { return extreme(dtype, -1); },
+                                        .combine = Combine::kMax,
+                                        .self = reduce_max_p,
+                                        .jvp = choose});
+  return p;
+}
+
+const Primitive& reduce_min_p() {
+  static const Primitive p = reduction({.name = "reduce_min",
+                                        .stablehlo = "minimum",
+                                        .expected = "real numbers or bools",
+                                        .takes = is_ordered,
+                                        .identity = [](DType dtype) { return extreme(dtype, 1); },
+                                        .combine = Combine::kMin,
+                                        .self = reduce_min_p,
+                                        .jvp = choose});
+  return p;
+}
+
+const Primitive& reduce_and_p() {
+  static const Primitive p =
+      reduction({.name = "reduce_and",
+                 .stablehlo = "and",
+                 .expected = "bools or integers",
+                 .takes = has_bits,
+                 .identity =
+                     [](DType dtype) {
+                       return info(dtype).kind == DTypeKind::kSigned ? Scalar::of(-1) : extreme(dtype, 1);
+                     },
+                 .combine = Combine::kNone,
+                 .self = reduce_and_p,
+                 .jvp = zero_tangents});
+  return p;
+}
+
+const Primitive& reduce_or_p() {
+  static const Primitive p = reduction({.name = "reduce_or",
+                                        .stablehlo = "or",
+                                        .expected = "bools or integers",
+                                        .takes = has_bits,
+                                        .identity = [](DType) { return Scalar::of(0); },
+                                        .combine = Combine::kNone,
+                                        .self = reduce_or_p,
+                                        .jvp = zero_tangents});
+  return p;
+}
+
+const Primitive& argmax_p() {
+  static const Primitive p = arg_reduction("argmax", 1, argmax_p);
+  return p;
+}
+
+const Primitive& argmin_p() {
+  static const Primitive p = arg_reduction("argmin", -1, argmin_p);
+  return p;
+}
+
+}  // namespace lockstep
