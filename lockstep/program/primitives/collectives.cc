@@ -1,0 +1,461 @@
+#include "lockstep/program/primitives/collectives.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/rules.h"
+
+namespace lockstep {
+namespace {
+
+using collectives::Collective;
+using collectives::Kind;
+using collectives::ReduceOp;
+using Axes = std::vector<std::string>;
+
+Axes sorted(Axes axes) {
+  std::ranges::sort(axes);
+  return axes;
+}
+
+/// What varies over `varying` and over `axes`.
+Axes with(const Axes& varying, const Axes& axes) {
+  Axes both;
+  std::ranges::set_union(varying, sorted(axes), std::back_inserter(both));
+  return both;
+}
+
+/// What varies over `varying` but not over `axes`.
+Axes without(const Axes& varying, const Axes& axes) {
+  Axes rest;
+  std::ranges::set_difference(varying, sorted(axes), std::back_inserter(rest));
+  return rest;
+}
+
+/// Throws ShardingError unless the axes are in force and each is named once.
+void check_axes(const Axes& axes) {
+  for (const std::string& axis : axes) {
+    AxisEnv::current().size(axis);
+    if (std::ranges::count(axes, axis) != 1) {
+      fail<ShardingError>("expected each mesh axis once, got ({})", fmt::join(axes, ", "));
+    }
+  }
+}
+
+void check_number(const Aval& x) {
+  if (x.dtype == DType::kBool) {
+    fail<DTypeError>("expected numbers, got {}; convert with astype", to_string(x));
+  }
+}
+
+std::int64_t& size(Shape& shape, std::int64_t dimension) {
+  return shape[static_cast<std::size_t>(dimension)];
+}
+
+void check_dimension(const Aval& x, std::int64_t dimension) {
+  if (dimension < 0 || dimension >= x.rank()) {
+    fail<ShapeError>("dimension {} is not one of {}, which has {} dimensions, counted from 0", dimension,
+                     to_string(x), x.rank());
+  }
+}
+
+/// The shape with the dimension cut into axis_size parts.
+Shape divided(const Aval& x, std::int64_t dimension, std::int64_t axis_size, const Axes& axes) {
+  Shape shape = x.shape;
+  std::int64_t& n = size(shape, dimension);
+  if (n % axis_size != 0) {
+    fail<ShapeError>("dimension {} of {} cannot be cut into {} equal parts, one for each device along ({})",
+                     dimension, to_string(x), axis_size, fmt::join(axes, ", "));
+  }
+  n /= axis_size;
+  return shape;
+}
+
+/// StableHLO that moves data about, with the shape it has on the way.
+struct Tensor {
+  Lowering& out;
+  std::string name;
+  DType dtype;
+  Shape shape;
+
+  std::string type() const { return mlir_type(dtype, shape); }
+
+  Tensor reshaped(Shape to) const {
+    if (to == shape) return *this;
+    const std::string operands[] = {name}, types[] = {type()};
+    return {out, out.op("stablehlo.reshape", operands, types, mlir_type(dtype, to)), dtype, to};
+  }
+
+  /// With dimension `from` taken out and put in as dimension `to`.
+  Tensor moved(std::int64_t from, std::int64_t to) const {
+    if (from == to) return *this;
+    std::vector<std::int64_t> order;
+    for (std::int64_t d = 0; d < static_cast<std::int64_t>(shape.size()); ++d) {
+      if (d != from) order.push_back(d);
+    }
+    order.insert(order.begin() + to, from);
+    Shape moved;
+    for (std::int64_t d : order) moved.push_back(shape[static_cast<std::size_t>(d)]);
+    const std::string operands[] = {name}, types[] = {type()};
+    return {out,
+            out.op("stablehlo.transpose", operands, types, mlir_type(dtype, moved),
+                   "permutation = " + mlir_array(order)),
+            dtype, moved};
+  }
+
+  /// With the dimension cut in n parts, which are counted by a new dimension in front.
+  Tensor split(std::int64_t dimension, std::int64_t n) const {
+    Shape parts = shape;
+    size(parts, dimension) /= n;
+    parts.insert(parts.begin() + dimension, n);
+    return reshaped(parts).moved(dimension, 0);
+  }
+
+  /// With the leading dimension merged into dimension `dimension` of the rest: undoes split.
+  Tensor merged(std::int64_t dimension) const {
+    Shape result(shape.begin() + 1, shape.end());
+    size(result, dimension) *= shape.front();
+    return moved(0, dimension).reshaped(result);
+  }
+};
+
+Tensor operand(Lowering& out, const Equation& e) {
+  const Aval& x = out.operand_aval(e, 0);
+  return {out, out.operand(e, 0), x.dtype, x.shape};
+}
+
+/// The collective on x, that gives a tensor of this shape.
+Tensor run(const Equation& e, const Tensor& x, const Axes& axes, Kind kind, ReduceOp op, std::int64_t count,
+           Shape result, std::vector<std::pair<int, int>> pairs = {}) {
+  Lowering& out = x.out;
+  const Aval& given = out.operand_aval(e, 0);
+  Collective plan;
+  plan.kind = kind;
+  plan.op = op;
+  plan.dtype = x.dtype;
+  plan.count = count;
+  plan.groups = out.axes().groups(axes);
+  plan.pairs = std::move(pairs);
+  plan.description = fmt::format("{} {} over {}", e.primitive->name,
+                                 to_string(Aval{given.dtype, given.shape}), fmt::join(axes, ","));
+  plan.site = e.site;
+  std::string name = out.collective(std::move(plan), x.name, x.type(), mlir_type(x.dtype, result));
+  return {out, std::move(name), x.dtype, std::move(result)};
+}
+
+/// The number of devices along the axes. Throws ShardingError where the program was traced for another.
+std::int64_t devices(const Lowering& out, const Axes& axes, std::int64_t traced) {
+  std::int64_t n = out.axes().size(axes);
+  if (n != traced) {
+    fail<ShardingError>("a collective over ({}) was traced for {} devices and is lowered for {}",
+                        fmt::join(axes, ", "), traced, n);
+  }
+  return n;
+}
+
+/// A collective is no operation of a global program.
+ShardingRule replicated(std::span<const Aval> inputs, std::span<const Aval> outputs, const Params&) {
+  return ShardingRule::replicated(inputs, outputs);
+}
+
+/// Batching of an operation whose parameters name no dimension.
+std::function<std::vector<Value>(const BatchCall&)> batch_as_is(const Primitive& (*self)()) {
+  return [self](const BatchCall& call) -> std::vector<Value> {
+    return {lax::apply1<Value>(self(), call.params, {call.inputs[0]})};
+  };
+}
+
+/// psum, pmax and pmin.
+Primitive all_reduce(std::string name, ReduceOp op, const Primitive& (*self)(),
+                     std::function<Tangents(const JvpCall&)> jvp,
+                     std::function<Tangents(const TransposeCall&)> transpose) {
+  return {
+      .name = std::move(name),
+      .shape = [op](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        const Axes& axes = params.as<AxesParams>().axes;
+        check_axes(axes);
+        check_number(inputs[0]);
+        if (op != ReduceOp::kSum && info(inputs[0].dtype).kind == DTypeKind::kComplex) {
+          fail<DTypeError>("expected real numbers, got {}", to_string(inputs[0]));
+        }
+        Aval result = inputs[0];
+        result.varying = without(result.varying, axes);
+        return {result};
+      },
+      .sharding = replicated,
+      .jvp = std::move(jvp),
+      .transpose = std::move(transpose),
+      .batching = batch_as_is(self),
+      .lower = [op](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const Axes& axes = e.params.as<AxesParams>().axes;
+        if (out.axes().size(axes) == 1) return {out.operand(e, 0)};
+        Tensor x = operand(out, e);
+        return {run(e, x, axes, Kind::kAllReduce, op, num_elements(x.shape), x.shape).name};
+      },
+      .sets_varying = true,
+  };
+}
+
+Tangents no_derivative(const std::string& name, const JvpCall& call) {
+  if (!call.tangents[0]) return {std::nullopt};
+  fail<TraceError>(
+      "[{}] has no derivative (at {}); put stop_gradient around its operand, or take the derivative of the "
+      "reduction of an all_gather instead",
+      name, CallSiteScope::current().to_string());
+}
+
+Tangents pmax_jvp(const JvpCall& call) { return no_derivative("pmax", call); }
+Tangents pmin_jvp(const JvpCall& call) { return no_derivative("pmin", call); }
+
+}  // namespace
+
+const Primitive& psum_p() {
+  static const Primitive p = all_reduce(
+      "psum", ReduceOp::kSum, psum_p, rules::linear_jvp(psum_p), [](const TransposeCall& c) -> Tangents {
+        return {lax::pvary(*c.cotangents[0], c.params.as<AxesParams>().axes)};
+      });
+  return p;
+}
+
+const Primitive& pmax_p() {
+  static const Primitive p = all_reduce("pmax", ReduceOp::kMax, pmax_p, pmax_jvp, not_linear);
+  return p;
+}
+
+const Primitive& pmin_p() {
+  static const Primitive p = all_reduce("pmin", ReduceOp::kMin, pmin_p, pmin_jvp, not_linear);
+  return p;
+}
+
+const Primitive& pvary_p() {
+  static const Primitive p = {
+      .name = "pvary",
+      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        const Axes& axes = params.as<AxesParams>().axes;
+        check_axes(axes);
+        Aval result = inputs[0];
+        result.varying = with(result.varying, axes);
+        return {result};
+      },
+      .sharding = replicated,
+      .jvp = rules::linear_jvp(pvary_p),
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        // Over axes along which the operand varied already, nothing was done.
+        Axes axes = without(sorted(c.params.as<AxesParams>().axes), c.operands[0].aval.varying);
+        if (axes.empty()) return {c.cotangents[0]};
+        return {lax::psum(*c.cotangents[0], axes)};
+      },
+      .batching = batch_as_is(pvary_p),
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        return {out.operand(e, 0)};
+      },
+      .sets_varying = true,
+  };
+  return p;
+}
+
+const Primitive& all_gather_p() {
+  static const Primitive p = {
+      .name = "all_gather",
+      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        const auto& p = params.as<GatherParams>();
+        check_axes(p.axes);
+        check_dimension(inputs[0], p.dimension);
+        Aval result = inputs[0];
+        size(result.shape, p.dimension) *= p.axis_size;
+        result.varying = with(result.varying, p.axes);
+        return {result};
+      },
+      .sharding = replicated,
+      .jvp = rules::linear_jvp(all_gather_p),
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        return {lax::apply1<Value>(psum_scatter_p(), c.params, {*c.cotangents[0]})};
+      },
+      .batching = [](const BatchCall& call) -> std::vector<Value> {
+        GatherParams p = call.params.as<GatherParams>();
+        ++p.dimension;
+        return {lax::apply1<Value>(all_gather_p(), Params::of(p), {call.inputs[0]})};
+      },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const auto& p = e.params.as<GatherParams>();
+        const std::int64_t n = devices(out, p.axes, p.axis_size);
+        if (n == 1) return {out.operand(e, 0)};
+        Tensor x = operand(out, e);
+        const std::int64_t count = num_elements(x.shape);
+        // Along the leading dimension the parts lie one after the other as they come.
+        Shape gathered = p.dimension == 0 ? out.result_aval(e).shape : rules::prepended(n, x.shape);
+        Tensor all = run(e, x, p.axes, Kind::kAllGather, ReduceOp::kSum, count, gathered);
+        return {p.dimension == 0 ? all.name : all.merged(p.dimension).name};
+      },
+      .sets_varying = true,
+  };
+  return p;
+}
+
+const Primitive& psum_scatter_p() {
+  static const Primitive p = {
+      .name = "psum_scatter",
+      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        const auto& p = params.as<GatherParams>();
+        check_axes(p.axes);
+        check_number(inputs[0]);
+        check_dimension(inputs[0], p.dimension);
+        Aval result = inputs[0];
+        result.shape = divided(inputs[0], p.dimension, p.axis_size, p.axes);
+        result.varying = with(result.varying, p.axes);
+        return {result};
+      },
+      .sharding = replicated,
+      .jvp = rules::linear_jvp(psum_scatter_p),
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        return {lax::apply1<Value>(all_gather_p(), c.params, {*c.cotangents[0]})};
+      },
+      .batching = [](const BatchCall& call) -> std::vector<Value> {
+        GatherParams p = call.params.as<GatherParams>();
+        ++p.dimension;
+        return {lax::apply1<Value>(psum_scatter_p(), Params::of(p), {call.inputs[0]})};
+      },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const auto& p = e.params.as<GatherParams>();
+        const std::int64_t n = devices(out, p.axes, p.axis_size);
+        if (n == 1) return {out.operand(e, 0)};
+        const Tensor given = operand(out, e);
+        const Tensor x = p.dimension == 0 ? given : given.split(p.dimension, n);
+        const Shape& result = out.result_aval(e).shape;
+        return {run(e, x, p.axes, Kind::kReduceScatter, ReduceOp::kSum, num_elements(result), result).name};
+      },
+      .sets_varying = true,
+  };
+  return p;
+}
+
+const Primitive& all_to_all_p() {
+  static const Primitive p = {
+      .name = "all_to_all",
+      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        const auto& p = params.as<AllToAllParams>();
+        check_axes(p.axes);
+        check_dimension(inputs[0], p.split_dimension);
+        check_dimension(inputs[0], p.concat_dimension);
+        Aval result = inputs[0];
+        result.shape = divided(inputs[0], p.split_dimension, p.axis_size, p.axes);
+        size(result.shape, p.concat_dimension) *= p.axis_size;
+        result.varying = with(result.varying, p.axes);
+        return {result};
+      },
+      .sharding = replicated,
+      .jvp = rules::linear_jvp(all_to_all_p),
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        AllToAllParams p = c.params.as<AllToAllParams>();
+        std::swap(p.split_dimension, p.concat_dimension);
+        return {lax::apply1<Value>(all_to_all_p(), Params::of(p), {*c.cotangents[0]})};
+      },
+      .batching = [](const BatchCall& call) -> std::vector<Value> {
+        AllToAllParams p = call.params.as<AllToAllParams>();
+        ++p.split_dimension;
+        ++p.concat_dimension;
+        return {lax::apply1<Value>(all_to_all_p(), Params::of(p), {call.inputs[0]})};
+      },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const auto& p = e.params.as<AllToAllParams>();
+        const std::int64_t n = devices(out, p.axes, p.axis_size);
+        if (n == 1) return {out.operand(e, 0)};
+        Tensor parts = operand(out, e).split(p.split_dimension, n);
+        Tensor swapped = run(e, parts, p.axes, Kind::kAllToAll, ReduceOp::kSum, num_elements(parts.shape) / n,
+                             parts.shape);
+        return {swapped.merged(p.concat_dimension).name};
+      },
+      .sets_varying = true,
+  };
+  return p;
+}
+
+const Primitive& ppermute_p() {
+  static const Primitive p = {
+      .name = "ppermute",
+      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        const auto& p = params.as<PermuteParams>();
+        check_axes(p.axes);
+        for (std::size_t i = 0; i < p.pairs.size(); ++i) {
+          const auto& [source, target] = p.pairs[i];
+          if (source < 0 || source >= p.axis_size || target < 0 || target >= p.axis_size) {
+            fail<ShardingError>("pair {}->{} is not among the {} devices along ({})", source, target,
+                                p.axis_size, fmt::join(p.axes, ", "));
+          }
+          for (std::size_t j = 0; j < i; ++j) {
+            if (p.pairs[j].first == source || p.pairs[j].second == target) {
+              fail<ShardingError>("expected each source and each target once, got {}->{} and {}->{}",
+                                  p.pairs[j].first, p.pairs[j].second, source, target);
+            }
+          }
+        }
+        Aval result = inputs[0];
+        result.varying = with(result.varying, p.axes);
+        return {result};
+      },
+      .sharding = replicated,
+      .jvp = rules::linear_jvp(ppermute_p),
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        PermuteParams p = c.params.as<PermuteParams>();
+        for (auto& [source, target] : p.pairs) std::swap(source, target);
+        return {lax::apply1<Value>(ppermute_p(), Params::of(std::move(p)), {*c.cotangents[0]})};
+      },
+      .batching = batch_as_is(ppermute_p),
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const auto& p = e.params.as<PermuteParams>();
+        const std::int64_t n = devices(out, p.axes, p.axis_size);
+        Tensor x = operand(out, e);
+        if (p.pairs.empty()) return {out.splat(Scalar::of(0), x.dtype, x.shape)};
+        if (n == 1) return {x.name};
+        return {
+            run(e, x, p.axes, Kind::kPermute, ReduceOp::kSum, num_elements(x.shape), x.shape, p.pairs).name};
+      },
+      .sets_varying = true,
+  };
+  return p;
+}
+
+const Primitive& axis_index_p() {
+  static const Primitive p = {
+      .name = "axis_index",
+      .shape = [](std::span<const Aval>, const Params& params) -> std::vector<Aval> {
+        const Axes& axes = params.as<AxesParams>().axes;
+        check_axes(axes);
+        return {Aval{DType::kI32, {}, false, sorted(axes)}};
+      },
+      .sharding = replicated,
+      .jvp = zero_tangents,
+      .transpose = not_linear,
+      .batching = [](const BatchCall& call) -> std::vector<Value> {
+        // Without operands nothing is batched; it is here for callers that ask all the same.
+        Value index = call.builder.emit(axis_index_p(), call.params, {}).front();
+        return {rules::broadcast_leading(index, call.size)};
+      },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const std::string type = out.result_type(e);
+        auto op = [&](std::string_view name, const std::string& x, std::int64_t by) {
+          const std::string operands[] = {x, out.splat(Scalar::of(by), DType::kI32, {})},
+                            types[] = {type, type};
+          return out.op(name, operands, types, type);
+        };
+        std::string index = out.splat(Scalar::of(0), DType::kI32, {});
+        for (const std::string& axis : e.params.as<AxesParams>().axes) {
+          const std::int64_t n = out.axes().size(axis), stride = out.axes().stride(axis);
+          if (n == 1) continue;
+          std::string place = op("stablehlo.divide", out.position(), stride);
+          place = op("stablehlo.remainder", place, n);
+          const std::string operands[] = {op("stablehlo.multiply", index, n), place}, types[] = {type, type};
+          index = out.op("stablehlo.add", operands, types, type);
+        }
+        return {index};
+      },
+      .sets_varying = true,
+  };
+  return p;
+}
+
+}  // namespace lockstep

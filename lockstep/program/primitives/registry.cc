@@ -1,0 +1,37 @@
+#include "lockstep/program/primitives/registry.h"
+
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/random.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+
+std::span<const Primitive* const> all_primitives() {
+  static const Primitive* const all[] = {
+      // elementwise.h
+      &neg_p(), &sign_p(), &abs_p(), &floor_p(), &ceil_p(), &round_p(), &exp_p(), &expm1_p(), &log_p(),
+      &log1p_p(), &tanh_p(), &logistic_p(), &sqrt_p(), &rsqrt_p(), &sin_p(), &cos_p(), &is_finite_p(),
+      &logical_not_p(), &add_p(), &sub_p(), &mul_p(), &div_p(), &rem_p(), &pow_p(), &max_p(), &min_p(),
+      &logical_and_p(), &logical_or_p(), &logical_xor_p(), &shift_left_p(), &shift_right_logical_p(),
+      &shift_right_arithmetic_p(), &eq_p(), &ne_p(), &lt_p(), &le_p(), &gt_p(), &ge_p(), &select_p(),
+      &convert_element_type_p(), &stop_gradient_p(),
+      // shape.h
+      &full_p(), &iota_p(), &broadcast_in_dim_p(), &reshape_p(), &transpose_p(), &slice_p(), &pad_p(),
+      &concatenate_p(), &dynamic_slice_p(), &dynamic_update_slice_p(),
+      // reduction.h
+      &reduce_sum_p(), &reduce_prod_p(), &reduce_max_p(), &reduce_min_p(), &reduce_and_p(), &reduce_or_p(),
+      &argmax_p(), &argmin_p(),
+      // dot_general.h
+      &dot_general_p(),
+      // random.h
+      &threefry2x32_p(),
+      // collectives.h
+      &psum_p(), &pmax_p(), &pmin_p(), &pvary_p(), &all_gather_p(), &psum_scatter_p(), &all_to_all_p(),
+      &ppermute_p(), &axis_index_p()};
+  return all;
+}
+
+}  // namespace lockstep
