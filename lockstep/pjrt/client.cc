@@ -158,7 +158,9 @@ std::unique_ptr<Executable> Client::compile(std::string_view mlir, const Compile
   args.compile_options = serialized.data();
   args.compile_options_size = serialized.size();
   check(api_, api_->PJRT_Client_Compile(&args), "compiling a program");
-  return std::unique_ptr<Executable>(new Executable(api_, args.executable));
+  std::unique_ptr<Executable> executable(new Executable(api_, args.executable));
+  executable->describe();
+  return executable;
 }
 
 std::unique_ptr<Executable> Client::deserialize(std::string_view serialized,
@@ -171,7 +173,9 @@ std::unique_ptr<Executable> Client::deserialize(std::string_view serialized,
   args.overridden_serialized_compile_options = overridden.data();
   args.overridden_serialized_compile_options_size = overridden.size();
   check(api_, api_->PJRT_Executable_DeserializeAndLoad(&args), "loading a compiled program");
-  return std::unique_ptr<Executable>(new Executable(api_, args.loaded_executable));
+  std::unique_ptr<Executable> executable(new Executable(api_, args.loaded_executable));
+  executable->describe();
+  return executable;
 }
 
 Buffer Client::buffer_from_host(const void* data, DType dtype, std::span<const std::int64_t> dims,

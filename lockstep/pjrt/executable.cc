@@ -28,7 +28,7 @@ class Scratch {
 
 }  // namespace
 
-Executable::Executable(const PJRT_Api* api, PJRT_LoadedExecutable* loaded) : api_(api), loaded_(loaded) {
+void Executable::describe() {
   LOCKSTEP_PJRT_ARGS(PJRT_LoadedExecutable_GetExecutable_Args, get);
   get.loaded_executable = loaded_;
   check(api_, api_->PJRT_LoadedExecutable_GetExecutable(&get), "describing a compiled program");

@@ -83,7 +83,8 @@ class Executable {
 
  private:
   friend class Client;
-  Executable(const PJRT_Api* api, PJRT_LoadedExecutable* loaded);
+  Executable(const PJRT_Api* api, PJRT_LoadedExecutable* loaded) : api_(api), loaded_(loaded) {}
+  void describe();
 
   const PJRT_Api* api_;
   PJRT_LoadedExecutable* loaded_;
