@@ -38,11 +38,11 @@ class CoordinationServer {
   /// an address of this host, no permission), where the options make no sense, and where it serves already.
   void start(const ServerOptions& options);
 
-  /// The port bound.
+  /// The port bound; 0 before `start`.
   int port() const;
 
   /// "host:port" with the host as given to `start` and the port bound. A wildcard host becomes 127.0.0.1 or
-  /// [::1], good for clients on this host only.
+  /// [::1], good for clients on this host only. Empty before `start`.
   std::string address() const;
 
   /// The launcher saw the process die, as `message` says in full ("process 3 (host b, pid 4711) died: signal
@@ -50,10 +50,11 @@ class CoordinationServer {
   /// already.
   void report_task_failure(int task, const std::string& message);
 
-  /// All processes, by id.
+  /// All processes, by id; empty before `start`.
   std::vector<TaskInfo> tasks() const;
 
-  /// Whether no process is left that could still call: each has disconnected or failed.
+  /// Whether no process is left that could still call: each has disconnected or failed. True before
+  /// `start`.
   bool all_left() const;
 
   /// Blocks until `all_left`; false when it is not so within the timeout.

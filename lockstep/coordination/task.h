@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/clock.h"
+
 namespace lockstep::coordination {
 
 /// Where a process of the job stands. The numbers are the protocol's.
@@ -20,6 +22,7 @@ struct TaskInfo {
       0;               ///< 0 before the process came; set while it waits for the others to register.
   std::string error;   ///< Why it is in kError; empty otherwise.
   int error_code = 0;  ///< The gRPC code of `error`.
+  Clock::Duration silent_for{0};  ///< Since its last heartbeat, while it is connected.
 };
 
 /// "process 3 of 4", or "processes 0, 2, 3 of 8"; after the first eight a count of the rest.

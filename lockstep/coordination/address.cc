@@ -1,0 +1,140 @@
+#include "lockstep/coordination/address.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+
+#include "lockstep/base/fail.h"
+
+namespace lockstep::coordination {
+namespace {
+
+using Resolved = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+class Socket {
+ public:
+  explicit Socket(const addrinfo& info)
+      : fd_(::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
+  ~Socket() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+/// Sets `why` where the name has no address.
+Resolved resolve(const HostPort& address, int flags, std::string& why) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  int error = getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+  if (error != 0) why = gai_strerror(error);
+  return Resolved(error == 0 ? found : nullptr, &freeaddrinfo);
+}
+
+/// 0 where somebody listens, otherwise the errno of the connect.
+int try_connect(const addrinfo& info, std::chrono::milliseconds timeout) {
+  Socket socket(info);
+  if (socket.fd() < 0) return errno;
+  if (::connect(socket.fd(), info.ai_addr, info.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  pollfd poll_for{socket.fd(), POLLOUT, 0};
+  int ready = ::poll(&poll_for, 1, static_cast<int>(timeout.count()));
+  if (ready < 0) return errno;
+  if (ready == 0) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof(error);
+  if (::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
+  return error;
+}
+
+}  // namespace
+
+std::string HostPort::to_string() const {
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
+                                             : fmt::format("[{}]:{}", host, port);
+}
+
+HostPort parse_address(const std::string& text) {
+  HostPort address;
+  std::size_t colon = text.rfind(':');
+  bool good = colon != std::string::npos && colon > 0;
+  if (good && text.front() == '[') {
+    good = text[colon - 1] == ']' && colon > 2;
+    if (good) address.host = text.substr(1, colon - 2);
+  } else if (good) {
+    address.host = text.substr(0, colon);
+    good = address.host.find_first_of(":/ ") == std::string::npos;
+  }
+  if (good) {
+    const char* end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data() + colon + 1, end, address.port);
+    good = error == std::errc() && stop == end && address.port >= 0 && address.port <= 65535;
+  }
+  if (!good) {
+    fail<InitializationError>(
+        "'{}' is not the address of a coordinator: expected host:port, such as node1:8476 or [fd00::1]:8476",
+        text);
+  }
+  return address;
+}
+
+std::string why_unreachable(const HostPort& address, std::chrono::milliseconds timeout) {
+  std::string why;
+  Resolved resolved = resolve(address, 0, why);
+  if (!resolved) {
+    return fmt::format(
+        "the host name '{}' is not resolved ({}); check the name in the coordinator's address, and this "
+        "host's DNS",
+        address.host, why);
+  }
+  int last_error = 0;
+  bool refused = false;
+  for (const addrinfo* info = resolved.get(); info != nullptr; info = info->ai_next) {
+    last_error = try_connect(*info, timeout);
+    if (last_error == 0) return "";
+    refused = refused || last_error == ECONNREFUSED;
+  }
+  if (refused) {
+    return fmt::format(
+        "the connection is refused: nobody listens at {}; check that the coordinator runs, and the port",
+        address.to_string());
+  }
+  return fmt::format(
+      "there is no answer from {} ({}); check that the host is up, and that no firewall drops the connection",
+      address.to_string(), std::strerror(last_error));
+}
+
+std::string why_not_bindable(const HostPort& address) {
+  std::string why;
+  Resolved resolved = resolve(address, AI_PASSIVE, why);
+  if (!resolved) return fmt::format("the host name '{}' is not resolved ({})", address.host, why);
+  Socket socket(*resolved);
+  int yes = 1;
+  ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (::bind(socket.fd(), resolved->ai_addr, resolved->ai_addrlen) == 0 && ::listen(socket.fd(), 1) == 0)
+    return "";
+  switch (errno) {
+    case EADDRINUSE:
+      return "the port is in use; choose another one, or port 0 to let the system pick one";
+    case EADDRNOTAVAIL:
+      return fmt::format("'{}' is not an address of this host", address.host);
+    default:
+      return std::strerror(errno);
+  }
+}
+
+}  // namespace lockstep::coordination

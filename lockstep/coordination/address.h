@@ -1,0 +1,26 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace lockstep::coordination {
+
+struct HostPort {
+  std::string host;  ///< Without the brackets of an IPv6 address.
+  int port = 0;
+
+  std::string to_string() const;  ///< "host:port" or "[v6]:port".
+};
+
+/// Reads "host:port" or "[v6]:port". Throws InitializationError for anything else.
+HostPort parse_address(const std::string& text);
+
+/// Tries to connect, for at most the timeout (and the resolver's own). Gives "" where somebody listens, and
+/// otherwise says which it is: the name is not resolved, the connection is refused, or there is no answer;
+/// and what to do.
+std::string why_unreachable(const HostPort& address, std::chrono::milliseconds timeout);
+
+/// Tries to bind and gives the reason why it does not work, "" where it does.
+std::string why_not_bindable(const HostPort& address);
+
+}  // namespace lockstep::coordination

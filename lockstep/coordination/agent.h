@@ -1,0 +1,17 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/service.h"
+
+namespace lockstep::coordination {
+
+/// The client's logic over any service: all that a CoordinationClient promises. `why_unreachable` says why
+/// the service cannot be reached, "" where it can; it may block for a second or two.
+std::unique_ptr<CoordinationClient> make_agent(ClientOptions options, std::shared_ptr<Service> service,
+                                               std::function<std::string()> why_unreachable);
+
+}  // namespace lockstep::coordination

@@ -1,0 +1,206 @@
+#include "lockstep/coordination/barrier_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::coordination {
+namespace {
+
+constexpr std::int64_t kLongestTimeoutMs = std::int64_t{365} * 24 * 3600 * 1000;
+
+std::set<int> all_tasks(int num_tasks) {
+  std::set<int> tasks;
+  for (int i = 0; i < num_tasks; ++i) tasks.insert(tasks.end(), i);
+  return tasks;
+}
+
+std::string name_set(const std::set<int>& tasks, int num_tasks) {
+  if (static_cast<int>(tasks.size()) == num_tasks) return fmt::format("all {} processes", num_tasks);
+  return name_processes({tasks.begin(), tasks.end()}, num_tasks);
+}
+
+}  // namespace
+
+Status BarrierTable::error(Code code, const std::string& id, std::int64_t counter, const std::string& why,
+                           std::optional<int> source) const {
+  Status status = Status::of_service(
+      code, fmt::format("barrier '{}' (instance {}) failed: {}", id, counter, why), source);
+  status.barrier = BarrierInstance{id, counter};
+  return status;
+}
+
+std::string BarrierTable::missing(const Barrier& barrier) const {
+  std::vector<int> absent;
+  for (int task : *barrier.tasks) {
+    if (!barrier.arrived.contains(task)) absent.push_back(task);
+  }
+  return fmt::format("{} of {} processes came; missing: {}", barrier.tasks->size() - absent.size(),
+                     barrier.tasks->size(), name_processes(absent, num_tasks_));
+}
+
+std::string BarrierTable::why_invalid(const BarrierCall& request, const Barrier& barrier) const {
+  std::set<int> tasks(request.tasks.begin(), request.tasks.end());
+  if (tasks.size() != request.tasks.size()) {
+    return fmt::format("process {} named a process twice", request.source);
+  }
+  if (!tasks.empty() && (*tasks.begin() < 0 || *tasks.rbegin() >= num_tasks_)) {
+    return fmt::format("process {} named process {}, but the job has processes 0 to {}", request.source,
+                       *tasks.begin() < 0 ? *tasks.begin() : *tasks.rbegin(), num_tasks_ - 1);
+  }
+  if (tasks.empty()) tasks = all_tasks(num_tasks_);
+  if (!tasks.contains(request.source)) {
+    return fmt::format("process {} called it, but it is a barrier of {}", request.source,
+                       name_set(tasks, num_tasks_));
+  }
+  if (barrier.tasks && *barrier.tasks != tasks) {
+    return fmt::format("process {} called it for {}, but the first caller called it for {}", request.source,
+                       name_set(tasks, num_tasks_), name_set(*barrier.tasks, num_tasks_));
+  }
+  return "";
+}
+
+void BarrierTable::finish(const std::string& id, Barrier& barrier, Status result, Answers& answers) {
+  barrier.going_on = false;
+  barrier.result = std::move(result);
+  going_on_.erase(id);
+  for (auto& [task, arrival] : barrier.arrived) {
+    if (!arrival.done) continue;
+    waiting_.erase(arrival.call);
+    answers.push_back([done = std::move(arrival.done), status = barrier.result, counter = barrier.counter] {
+      done(status, counter);
+    });
+  }
+  barrier.arrived.clear();
+}
+
+void BarrierTable::fail(const std::string& id, Barrier& barrier, Code code, const std::string& why,
+                        Answers& answers, std::optional<int> source) {
+  finish(id, barrier, error(code, id, barrier.counter, why, source), answers);
+}
+
+void BarrierTable::arrive(CallId call, const BarrierCall& request, Barrier& barrier,
+                          DoneWith<std::int64_t> done, Answers& answers) {
+  Arrival& arrival = barrier.arrived[request.source];
+  if (arrival.done) {
+    waiting_.erase(arrival.call);
+    Status superseded = Status::bare(
+        Code::kCancelled,
+        fmt::format("process {} called barrier '{}' again before it was over", request.source, request.id));
+    answers.push_back([done = std::move(arrival.done), superseded] { done(superseded, 0); });
+  }
+  arrival = {call, std::move(done)};
+  waiting_[call] = {request.id, request.source};
+}
+
+void BarrierTable::call(CallId call, const BarrierCall& request, Clock::TimePoint now,
+                        const std::function<std::optional<std::string>(int)>& why_failed,
+                        DoneWith<std::int64_t> done, Answers& answers) {
+  auto found = barriers_.find(request.id);
+  if (found == barriers_.end() && request.counter != 0) {
+    // -1 as the service's count makes the caller's next one 0, the first instance; nothing is kept of the
+    // call.
+    Status status =
+        error(Code::kInternal, request.id, request.counter,
+              fmt::format("process {} calls it as one used before, but the coordinator has never heard of it",
+                          request.source));
+    status.barrier->counter = -1;
+    answers.push_back([done = std::move(done), status] { done(status, 0); });
+    return;
+  }
+  bool is_new = found == barriers_.end();
+  if (is_new) found = barriers_.emplace(request.id, Barrier{}).first;
+  Barrier& barrier = found->second;
+
+  if (!is_new && !barrier.going_on && request.counter == barrier.counter) {
+    answers.push_back([done = std::move(done), status = barrier.result, counter = barrier.counter] {
+      done(status, counter);
+    });
+    return;
+  }
+  bool starts = is_new || (!barrier.going_on && request.counter == barrier.counter + 1);
+  if (!starts && request.counter != barrier.counter) {
+    std::string why = fmt::format("process {} calls instance {}, the others are at instance {}",
+                                  request.source, request.counter, barrier.counter);
+    Status status = error(Code::kInternal, request.id, barrier.counter, why);
+    if (barrier.going_on) finish(request.id, barrier, status, answers);
+    answers.push_back([done = std::move(done), status] { done(status, 0); });
+    return;
+  }
+
+  if (starts) {
+    barrier.counter = request.counter;
+    barrier.going_on = true;
+    barrier.timeout_ms = std::clamp<std::int64_t>(request.timeout_ms, 0, kLongestTimeoutMs);
+    barrier.deadline = now + std::chrono::milliseconds(barrier.timeout_ms);
+    going_on_.insert(request.id);
+  }
+  arrive(call, request, barrier, std::move(done), answers);
+  if (std::string why = why_invalid(request, barrier); !why.empty()) {
+    fail(request.id, barrier, Code::kInvalidArgument, why, answers);
+    return;
+  }
+  if (!barrier.tasks) {
+    barrier.tasks = request.tasks.empty() ? all_tasks(num_tasks_)
+                                          : std::set<int>(request.tasks.begin(), request.tasks.end());
+  }
+  if (starts) {
+    for (int task : *barrier.tasks) {
+      if (auto why = why_failed(task)) {
+        fail(request.id, barrier, Code::kInternal, *why, answers, task);
+        return;
+      }
+    }
+  }
+  if (barrier.arrived.size() == barrier.tasks->size()) finish(request.id, barrier, Status{}, answers);
+}
+
+Status BarrierTable::cancel_barrier(const std::string& id, std::int64_t counter, Answers& answers) {
+  auto found = barriers_.find(id);
+  if (found == barriers_.end()) {
+    Status status =
+        error(Code::kFailedPrecondition, id, counter, "nobody has called it yet, so it cannot be cancelled");
+    status.barrier->counter = -1;
+    return status;
+  }
+  Barrier& barrier = found->second;
+  if (!barrier.going_on || barrier.counter != counter) {
+    return error(Code::kFailedPrecondition, id, barrier.counter,
+                 fmt::format("instance {} is not going on, so it cannot be cancelled", counter));
+  }
+  fail(id, barrier, Code::kCancelled, "it was cancelled", answers);
+  return {};
+}
+
+void BarrierTable::task_gone(int task, const std::string& why, Answers& answers) {
+  for (const std::string& id : std::set<std::string>(going_on_)) {
+    Barrier& barrier = barriers_[id];
+    if (barrier.tasks->contains(task)) fail(id, barrier, Code::kInternal, why, answers, task);
+  }
+}
+
+void BarrierTable::tick(Clock::TimePoint now, Answers& answers) {
+  for (const std::string& id : std::set<std::string>(going_on_)) {
+    Barrier& barrier = barriers_[id];
+    if (now < barrier.deadline) continue;
+    fail(id, barrier, Code::kDeadlineExceeded,
+         fmt::format("after {} ms {}", barrier.timeout_ms, missing(barrier)), answers);
+  }
+}
+
+void BarrierTable::cancel(CallId call, const Status& status, Answers& answers) {
+  auto open = waiting_.find(call);
+  if (open == waiting_.end()) return;
+  const auto& [id, task] = open->second;
+  Arrival& arrival = barriers_[id].arrived[task];
+  answers.push_back([done = std::move(arrival.done), status] { done(status, 0); });
+  arrival.done = nullptr;
+  waiting_.erase(open);
+}
+
+void BarrierTable::fail_all(Code code, const std::string& why, Answers& answers) {
+  for (const std::string& id : std::set<std::string>(going_on_)) fail(id, barriers_[id], code, why, answers);
+}
+
+}  // namespace lockstep::coordination

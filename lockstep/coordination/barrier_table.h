@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/coordination/answers.h"
+#include "lockstep/coordination/service.h"
+
+namespace lockstep::coordination {
+
+/// All barriers of the service. A barrier has an id and instances, counted from 0; the first caller of an id
+/// whose call makes sense fixes who takes part, in all instances, and the first caller of an instance its
+/// deadline. The outcome of the last instance is kept and repeated to who comes late. Not thread-safe.
+class BarrierTable {
+ public:
+  explicit BarrierTable(int num_tasks) : num_tasks_(num_tasks) {}
+
+  /// `why_failed` gives the reason why a task cannot take part, or nullopt where it can.
+  void call(CallId call, const BarrierCall& request, Clock::TimePoint now,
+            const std::function<std::optional<std::string>(int)>& why_failed, DoneWith<std::int64_t> done,
+            Answers& answers);
+
+  Status cancel_barrier(const std::string& id, std::int64_t counter, Answers& answers);
+
+  /// Fails every barrier that is going on and that the task takes part in.
+  void task_gone(int task, const std::string& why, Answers& answers);
+
+  /// Fails what is past its deadline.
+  void tick(Clock::TimePoint now, Answers& answers);
+
+  /// The caller has gone: it is answered with `status`, but counts as arrived.
+  void cancel(CallId call, const Status& status, Answers& answers);
+
+  /// Fails all that is going on.
+  void fail_all(Code code, const std::string& why, Answers& answers);
+
+ private:
+  struct Arrival {
+    CallId call = 0;
+    DoneWith<std::int64_t> done;  ///< Empty once the caller has gone.
+  };
+  struct Barrier {
+    std::optional<std::set<int>> tasks;
+    std::int64_t counter = 0;
+    bool going_on = false;
+    Status result;  ///< Of the last instance, once it is over.
+    Clock::TimePoint deadline;
+    std::int64_t timeout_ms = 0;
+    std::map<int, Arrival> arrived;
+  };
+
+  Status error(Code code, const std::string& id, std::int64_t counter, const std::string& why,
+               std::optional<int> source = std::nullopt) const;
+  void fail(const std::string& id, Barrier& barrier, Code code, const std::string& why, Answers& answers,
+            std::optional<int> source = std::nullopt);
+  void finish(const std::string& id, Barrier& barrier, Status result, Answers& answers);
+  void arrive(CallId call, const BarrierCall& request, Barrier& barrier, DoneWith<std::int64_t> done,
+              Answers& answers);
+  std::string why_invalid(const BarrierCall& request, const Barrier& barrier) const;
+  std::string missing(const Barrier& barrier) const;
+
+  const int num_tasks_;
+  std::unordered_map<std::string, Barrier> barriers_;
+  std::set<std::string> going_on_;
+  std::unordered_map<CallId, std::pair<std::string, int>>
+      waiting_;  ///< Barrier id and task of each open call.
+};
+
+}  // namespace lockstep::coordination

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "lockstep/coordination/answers.h"
+#include "lockstep/coordination/service.h"
+
+namespace lockstep::coordination {
+
+/// "//a///b/" as "a/b".
+std::string normalize_key(const std::string& key);
+
+/// The keys and values of the service, and who waits for which key. Not thread-safe.
+class KeyValueTable {
+ public:
+  Status insert(const std::string& key, const std::string& value, bool allow_overwrite, Answers& answers);
+  void get(CallId call, const std::string& key, DoneWith<std::string> done, Answers& answers);
+  std::optional<std::string> try_get(const std::string& key) const;
+
+  /// Sets `text` to the new value.
+  Status increment(const std::string& key, std::int64_t by, std::string& text, Answers& answers);
+
+  KeyValues get_directory(const std::string& key) const;
+  void erase(const std::string& key);
+
+  /// Answers the waiting get with `status`; nothing if there is none of that name.
+  void cancel(CallId call, const Status& status, Answers& answers);
+
+  /// Answers every waiting get with `status`.
+  void cancel_all(const Status& status, Answers& answers);
+
+ private:
+  void store(const std::string& normalized, const std::string& value, Answers& answers);
+
+  std::map<std::string, std::string> values_;
+  std::unordered_map<std::string, std::map<CallId, DoneWith<std::string>>> waiting_;
+  std::unordered_map<CallId, std::string> key_of_call_;
+};
+
+}  // namespace lockstep::coordination

@@ -1,0 +1,296 @@
+#include "lockstep/coordination/server.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+#include "coordination.grpc.pb.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/coordination/address.h"
+#include "lockstep/coordination/host.h"
+#include "lockstep/coordination/wire.h"
+
+namespace lockstep::coordination {
+namespace {
+
+namespace pb = xla::coordination;
+using Context = grpc::CallbackServerContext;
+using Reactor = grpc::ServerUnaryReactor;
+
+/// One call being served. It is answered exactly once, by the state machine; where the caller goes away
+/// first, the state machine is told, and answers at once.
+class Call : public Reactor {
+ public:
+  explicit Call(Service& service) : service_(service), id_(next_call_id()) {}
+  CallId id() const { return id_; }
+  void finish(const Status& status) { Finish(to_grpc(status)); }
+
+ private:
+  void OnCancel() override { service_.cancel(id_); }
+  void OnDone() override { delete this; }
+
+  Service& service_;
+  const CallId id_;
+};
+
+Done finishing(Call* call) {
+  return [call](const Status& status) { call->finish(status); };
+}
+
+/// The protocol's calls, unpacked for the state machine.
+class GrpcService final : public pb::CoordinationService::CallbackService {
+ public:
+  explicit GrpcService(coordination::Service& service) : service_(service) {}
+
+  Reactor* RegisterTask(Context*, const pb::RegisterTaskRequest* request,
+                        pb::RegisterTaskResponse* response) override {
+    auto* call = new Call(service_);
+    service_.register_task(call->id(), request->source_task_id(), request->incarnation(),
+                           [=](const Status& status, std::uint64_t service) {
+                             response->set_service_incarnation(service);
+                             call->finish(status);
+                           });
+    return call;
+  }
+
+  Reactor* Heartbeat(Context*, const pb::HeartbeatRequest* request,
+                     pb::HeartbeatResponse* response) override {
+    auto* call = new Call(service_);
+    std::uint64_t service = service_of(*request);
+    service_.heartbeat(call->id(), service, request->source_task_id(), request->incarnation(),
+                       [=](const Status& status) {
+                         response->set_service_incarnation(service);
+                         call->finish(status);
+                       });
+    return call;
+  }
+
+  Reactor* PollForError(Context*, const pb::PollForErrorRequest* request,
+                        pb::PollForErrorResponse*) override {
+    auto* call = new Call(service_);
+    service_.poll_for_error(call->id(), service_of(*request), request->source_task_id(), finishing(call));
+    return call;
+  }
+
+  Reactor* ShutdownTask(Context*, const pb::ShutdownTaskRequest* request,
+                        pb::ShutdownTaskResponse*) override {
+    auto* call = new Call(service_);
+    service_.shutdown_task(call->id(), service_of(*request), request->source_task_id(), finishing(call));
+    return call;
+  }
+
+  Reactor* WatchTasks(Context*, const pb::WatchTasksRequest* request,
+                      pb::WatchTasksResponse* response) override {
+    auto* call = new Call(service_);
+    service_.watch_tasks(call->id(), service_of(*request), request->version_number(),
+                         [=](const Status& status, const WatchedTasks& watched) {
+                           response->set_version_number(watched.version);
+                           for (const TaskInfo& task : watched.tasks) fill(task, *response->add_task_state());
+                           call->finish(status);
+                         });
+    return call;
+  }
+
+  Reactor* InsertKeyValue(Context*, const pb::InsertKeyValueRequest* request,
+                          pb::InsertKeyValueResponse*) override {
+    auto* call = new Call(service_);
+    service_.insert(call->id(), service_of(*request), request->kv().key(), request->kv().value(),
+                    request->allow_overwrite(), finishing(call));
+    return call;
+  }
+
+  Reactor* GetKeyValue(Context*, const pb::GetKeyValueRequest* request,
+                       pb::GetKeyValueResponse* response) override {
+    auto* call = new Call(service_);
+    service_.get(call->id(), service_of(*request), request->key(),
+                 answer_value(call, request->key(), response));
+    return call;
+  }
+
+  Reactor* TryGetKeyValue(Context*, const pb::TryGetKeyValueRequest* request,
+                          pb::TryGetKeyValueResponse* response) override {
+    auto* call = new Call(service_);
+    service_.try_get(call->id(), service_of(*request), request->key(),
+                     answer_value(call, request->key(), response));
+    return call;
+  }
+
+  Reactor* IncrementKeyValue(Context*, const pb::IncrementKeyValueRequest* request,
+                             pb::IncrementKeyValueResponse* response) override {
+    auto* call = new Call(service_);
+    service_.increment(call->id(), service_of(*request), request->key(), request->increment(),
+                       answer_value(call, request->key(), response));
+    return call;
+  }
+
+  Reactor* GetKeyValueDir(Context*, const pb::GetKeyValueDirRequest* request,
+                          pb::GetKeyValueDirResponse* response) override {
+    auto* call = new Call(service_);
+    service_.get_directory(call->id(), service_of(*request), request->directory_key(),
+                           [=](const Status& status, const KeyValues& found) {
+                             for (const auto& [key, value] : found) {
+                               pb::KeyValueEntry* entry = response->add_kv();
+                               entry->set_key(key);
+                               entry->set_value(value);
+                             }
+                             call->finish(status);
+                           });
+    return call;
+  }
+
+  Reactor* DeleteKeyValue(Context*, const pb::DeleteKeyValueRequest* request,
+                          pb::DeleteKeyValueResponse*) override {
+    auto* call = new Call(service_);
+    service_.erase(call->id(), service_of(*request), request->key(), finishing(call));
+    return call;
+  }
+
+  Reactor* Barrier(Context*, const pb::BarrierRequest* request, pb::BarrierResponse* response) override {
+    auto* call = new Call(service_);
+    BarrierCall barrier{request->barrier_id(),
+                        request->counter(),
+                        request->barrier_timeout_in_ms(),
+                        {request->task_ids().begin(), request->task_ids().end()},
+                        request->source_task_id()};
+    service_.barrier(call->id(), service_of(*request), barrier,
+                     [=](const Status& status, std::int64_t counter) {
+                       response->set_counter(counter);
+                       call->finish(status);
+                     });
+    return call;
+  }
+
+  Reactor* CancelBarrier(Context*, const pb::CancelBarrierRequest* request,
+                         pb::CancelBarrierResponse*) override {
+    auto* call = new Call(service_);
+    service_.cancel_barrier(call->id(), service_of(*request), request->barrier_id(), request->counter(),
+                            finishing(call));
+    return call;
+  }
+
+  Reactor* GetAliveTasks(Context*, const pb::GetAliveTasksRequest* request,
+                         pb::GetAliveTasksResponse* response) override {
+    auto* call = new Call(service_);
+    service_.get_alive_tasks(call->id(), service_of(*request), request->requesting_task_id(),
+                             {request->task_ids().begin(), request->task_ids().end()},
+                             [=](const Status& status, const std::vector<AliveTask>& alive) {
+                               for (const AliveTask& task : alive) {
+                                 response->add_alive_task_ids(task.task);
+                                 response->add_incarnations(task.incarnation);
+                               }
+                               call->finish(status);
+                             });
+    return call;
+  }
+
+ private:
+  template <class Request>
+  static std::uint64_t service_of(const Request& request) {
+    return request.incarnations().service_incarnation();
+  }
+
+  template <class Response>
+  static DoneWith<std::string> answer_value(Call* call, const std::string& key, Response* response) {
+    return [=](const Status& status, const std::string& value) {
+      if (status.ok()) {
+        response->mutable_kv()->set_key(key);
+        response->mutable_kv()->set_value(value);
+      }
+      call->finish(status);
+    };
+  }
+
+  static void fill(const TaskInfo& task, pb::TaskInfo& out) {
+    out.set_task_id(task.task);
+    out.set_state(static_cast<pb::TaskState>(task.state));
+    out.set_incarnation(task.incarnation);
+    if (task.state != TaskState::kError) return;
+    out.set_error_code(task.error_code);
+    out.set_error_message(task.error);
+    out.mutable_error_payload()->set_source_task_id(task.task);
+  }
+
+  coordination::Service& service_;
+};
+
+}  // namespace
+
+class CoordinationServer::Impl {
+ public:
+  explicit Impl(const ServerOptions& options)
+      : address_(parse_address(options.bind_address)), host_(options) {
+    route_grpc_log();
+    grpc::ServerBuilder builder;
+    builder.SetMaxReceiveMessageSize(-1);
+    builder.SetMaxSendMessageSize(-1);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    int port = 0;
+    builder.AddListeningPort(address_.to_string(), grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    if (!server_ || port == 0) {
+      std::string why = why_not_bindable(address_);
+      fail<InitializationError>("the coordinator cannot listen at {}: {}", options.bind_address,
+                                why.empty() ? "gRPC refused the address" : why);
+    }
+    address_.port = port;
+    if (address_.host == "0.0.0.0") address_.host = "127.0.0.1";
+    if (address_.host == "::") address_.host = "::1";
+  }
+
+  ~Impl() { stop(); }
+
+  void stop() {
+    std::lock_guard lock(mutex_);
+    if (!server_) return;
+    host_.machine().stop();
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+    server_->Wait();
+    server_.reset();
+  }
+
+  StateMachine& machine() { return host_.machine(); }
+  const HostPort& address() const { return address_; }
+
+ private:
+  HostPort address_;
+  Host host_;
+  GrpcService service_{host_.machine()};
+  std::mutex mutex_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+CoordinationServer::CoordinationServer() = default;
+CoordinationServer::~CoordinationServer() = default;
+
+void CoordinationServer::start(const ServerOptions& options) {
+  if (impl_) fail<InitializationError>("the coordinator serves already, at {}; start another one", address());
+  impl_ = std::make_unique<Impl>(options);
+}
+
+int CoordinationServer::port() const { return impl_ ? impl_->address().port : 0; }
+std::string CoordinationServer::address() const { return impl_ ? impl_->address().to_string() : ""; }
+
+void CoordinationServer::report_task_failure(int task, const std::string& message) {
+  if (impl_) impl_->machine().report_task_failure(task, message);
+}
+
+std::vector<TaskInfo> CoordinationServer::tasks() const {
+  return impl_ ? impl_->machine().tasks() : std::vector<TaskInfo>{};
+}
+
+bool CoordinationServer::all_left() const { return !impl_ || impl_->machine().all_left(); }
+
+bool CoordinationServer::wait_until_all_left(std::chrono::milliseconds timeout) const {
+  return !impl_ || impl_->machine().wait_until_all_left(timeout);
+}
+
+void CoordinationServer::stop() {
+  if (impl_) impl_->stop();
+}
+
+}  // namespace lockstep::coordination

@@ -1,0 +1,12 @@
+#include "lockstep/coordination/service.h"
+
+#include <atomic>
+
+namespace lockstep::coordination {
+
+CallId next_call_id() {
+  static std::atomic<CallId> last{0};
+  return ++last;
+}
+
+}  // namespace lockstep::coordination

@@ -1,0 +1,396 @@
+#include "lockstep/coordination/state_machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/coordination/section.h"
+
+namespace lockstep::coordination {
+namespace {
+
+const char kRegisterBarrier[] = "[Init]Wait_for_all_tasks_to_register";
+
+double seconds(Clock::Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+/// Moves the callback out, so that the call is not open any more.
+template <class Callback>
+Callback take(Callback& done) {
+  return std::exchange(done, nullptr);
+}
+
+}  // namespace
+
+StateMachine::StateMachine(const ServerOptions& options, const Clock& clock, std::uint64_t incarnation)
+    : clock_(clock),
+      incarnation_(incarnation),
+      register_timeout_(options.register_timeout),
+      heartbeat_timeout_(options.heartbeat_timeout),
+      shutdown_timeout_(options.shutdown_timeout),
+      tasks_(static_cast<std::size_t>(std::max(options.num_processes, 0))),
+      barriers_(options.num_processes) {
+  if (options.num_processes < 1) {
+    fail<InitializationError>("a coordinator needs a job of at least 1 process, got {}",
+                              options.num_processes);
+  }
+  if (register_timeout_.count() <= 0 || heartbeat_timeout_.count() <= 0 || shutdown_timeout_.count() < 0) {
+    fail<InitializationError>(
+        "a coordinator needs register and heartbeat timeouts above zero and a shutdown timeout of at least "
+        "zero, "
+        "got {} s, {} s and {} s",
+        seconds(register_timeout_), seconds(heartbeat_timeout_), seconds(shutdown_timeout_));
+  }
+}
+
+Status StateMachine::unknown(int task) const {
+  return Status::of_service(
+      Code::kInvalidArgument,
+      fmt::format("process id {} is out of range: the job has {} process{}, with ids 0 to {}; "
+                  "give each process its own id below the number of processes",
+                  task, num_tasks(), num_tasks() == 1 ? "" : "es", num_tasks() - 1));
+}
+
+std::optional<Status> StateMachine::refusal(std::uint64_t service) const {
+  if (stopped_) return Status::bare(Code::kUnavailable, "the coordinator has stopped");
+  if (service == incarnation_) return std::nullopt;
+  Status status = Status::of_service(Code::kInternal,
+                                     "this is another coordinator than the one that the process registered "
+                                     "with: the coordinator was restarted; "
+                                     "start the job again");
+  status.right_service_incarnation = incarnation_;
+  return status;
+}
+
+std::vector<int> StateMachine::of_state(TaskState state) const {
+  std::vector<int> ids;
+  for (int i = 0; i < num_tasks(); ++i) {
+    if (tasks_[i].state == state) ids.push_back(i);
+  }
+  return ids;
+}
+
+// Changes of state.
+
+void StateMachine::set_state(int task, TaskState state) {
+  tasks_[task].state = state;
+  ++version_;
+  changed_.notify_all();
+}
+
+void StateMachine::connect(int task, Answers& answers) {
+  set_state(task, TaskState::kConnected);
+  tasks_[task].last_heard = clock_.now();
+  if (tasks_[task].registering.done) {
+    answers.push_back(
+        [done = take(tasks_[task].registering.done), incarnation = incarnation_] { done({}, incarnation); });
+  }
+}
+
+void StateMachine::disconnect(int task, Answers& answers) {
+  set_state(task, TaskState::kDisconnected);
+  tasks_[task].disconnected_at = clock_.now();
+  if (tasks_[task].polling.done) {
+    Status status = Status::of_service(Code::kCancelled, fmt::format("{} has left", name(task)));
+    answers.push_back([done = take(tasks_[task].polling.done), status] { done(status); });
+  }
+  barriers_.task_gone(task, fmt::format("{} has left the job", name(task)), answers);
+}
+
+void StateMachine::put_in_error(int task, const Status& error, Answers& answers) {
+  set_state(task, TaskState::kError);
+  tasks_[task].error = error;
+  std::string why = fmt::format("{} has failed: {}", name(task), error.message);
+  barriers_.task_gone(task, why, answers);
+  if (shutdown_deadline_) fail_shutdown(why, task, answers);
+}
+
+void StateMachine::fail_job(const Status& error, Answers& answers) {
+  if (job_error_) return;
+  job_error_ = error;
+  if (!polled_) {
+    for (int i = 0; i < num_tasks(); ++i) {
+      if (tasks_[i].state == TaskState::kConnected) put_in_error(i, error, answers);
+    }
+  }
+  for (Task& task : tasks_) {
+    if (task.polling.done) answers.push_back([done = take(task.polling.done), error] { done(error); });
+  }
+}
+
+void StateMachine::fail_registration(Status error, Answers& answers) {
+  error.barrier = BarrierInstance{kRegisterBarrier, 0};
+  register_deadline_.reset();
+  for (int i = 0; i < num_tasks(); ++i) {
+    if (tasks_[i].registering.done) {
+      answers.push_back([done = take(tasks_[i].registering.done), error] { done(error, 0); });
+    }
+    put_in_error(i, error, answers);
+  }
+}
+
+void StateMachine::fail_shutdown(const std::string& why, std::optional<int> source, Answers& answers) {
+  shutdown_deadline_.reset();
+  shutdown_over_ = true;
+  Status error =
+      Status::of_service(Code::kInternal, fmt::format("shutting down together failed: {}", why), source);
+  fail_job(error, answers);
+  for (int i = 0; i < num_tasks(); ++i) {
+    if (tasks_[i].leaving.done)
+      answers.push_back([done = take(tasks_[i].leaving.done), error] { done(error); });
+    if (tasks_[i].state != TaskState::kError) put_in_error(i, error, answers);
+  }
+}
+
+void StateMachine::answer_watchers(Answers& answers) {
+  if (watchers_.empty()) return;
+  WatchedTasks watched{infos(), version_};
+  for (auto& [call, done] : watchers_) {
+    answers.push_back([done = std::move(done), watched] { done({}, watched); });
+  }
+  watchers_.clear();
+}
+
+void StateMachine::answer_alive_queries(Answers& answers) {
+  std::vector<AliveQuery> still_open;
+  std::set<std::set<int>> complete, checked;
+  for (const AliveQuery& query : alive_queries_) {
+    if (!checked.insert(query.tasks).second) continue;
+    bool all_asked = std::all_of(query.tasks.begin(), query.tasks.end(), [&](int task) {
+      if (!known(task) || tasks_[task].state != TaskState::kConnected) return true;
+      return std::any_of(alive_queries_.begin(), alive_queries_.end(), [&](const AliveQuery& other) {
+        return other.source == task && other.tasks == query.tasks;
+      });
+    });
+    if (all_asked) complete.insert(query.tasks);
+  }
+  for (AliveQuery& query : alive_queries_) {
+    if (!complete.contains(query.tasks)) {
+      still_open.push_back(std::move(query));
+      continue;
+    }
+    std::vector<AliveTask> alive;
+    for (int task : query.tasks) {
+      if (known(task) && tasks_[task].state == TaskState::kConnected) {
+        alive.push_back({task, tasks_[task].incarnation});
+      }
+    }
+    answers.push_back([done = std::move(query.done), alive] { done({}, alive); });
+  }
+  alive_queries_ = std::move(still_open);
+}
+
+// Membership.
+
+void StateMachine::replaced(int task, Answers& answers) {
+  Status error = Status::of_service(
+      Code::kAborted,
+      fmt::format(
+          "{} came a second time while it was connected: it was restarted, or two processes were given the "
+          "same process id; start the whole job again, each process with an id of its own",
+          name(task)),
+      task);
+  fail_job(error, answers);
+  if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
+}
+
+void StateMachine::register_task(CallId call, int task, std::uint64_t incarnation,
+                                 DoneWith<std::uint64_t> done) {
+  Section section(*this);
+  if (stopped_) return section.answer(done, *refusal(incarnation_), std::uint64_t{0});
+  if (!known(task)) return section.answer(done, unknown(task), std::uint64_t{0});
+  Task& self = tasks_[task];
+  switch (self.state) {
+    case TaskState::kConnected:
+      if (self.incarnation == incarnation) return section.answer(done, Status{}, incarnation_);
+      replaced(task, section.answers);
+      [[fallthrough]];
+    case TaskState::kError: {
+      Status error = Status::of_service(
+          Code::kAborted,
+          fmt::format("{} cannot register, because it has failed: {}", name(task), self.error.message), task);
+      return section.answer(done, error, std::uint64_t{0});
+    }
+    case TaskState::kDisconnected:
+      self.incarnation = incarnation;
+      self.registering = {call, std::move(done)};
+      return connect(task, section.answers);
+    case TaskState::kUninitialized:
+      break;
+  }
+  if (self.registering.done) {
+    Status status =
+        self.incarnation == incarnation
+            ? Status::bare(Code::kCancelled, fmt::format("{} registered again", name(task)))
+            : Status::of_service(
+                  Code::kAlreadyExists,
+                  fmt::format(
+                      "the id of {} was taken by another process: it was restarted, or two processes were "
+                      "given the same process id; give each process an id of its own",
+                      name(task)));
+    section.answer(take(self.registering.done), status, std::uint64_t{0});
+  }
+  self.incarnation = incarnation;
+  self.registering = {call, std::move(done)};
+  if (!register_deadline_) register_deadline_ = clock_.now() + register_timeout_;
+  bool all_came =
+      std::all_of(tasks_.begin(), tasks_.end(), [](const Task& t) { return bool(t.registering.done); });
+  if (!all_came) return;
+  register_deadline_.reset();
+  for (int i = 0; i < num_tasks(); ++i) connect(i, section.answers);
+}
+
+void StateMachine::heartbeat(CallId, std::uint64_t service, int task, std::uint64_t incarnation, Done done) {
+  Section section(*this);
+  if (auto status = refusal(service)) return section.answer(done, *status);
+  if (!known(task)) return section.answer(done, unknown(task));
+  Task& self = tasks_[task];
+  bool left_long_ago =
+      self.state == TaskState::kDisconnected && clock_.now() - self.disconnected_at > heartbeat_timeout_;
+  if (self.state == TaskState::kUninitialized || left_long_ago) {
+    return section.answer(
+        done, Status::of_service(Code::kInvalidArgument, fmt::format("{} sent a heartbeat, but is {}",
+                                                                     name(task), to_string(self.state))));
+  }
+  if (self.state == TaskState::kError) {
+    return section.answer(done, Status::of_service(Code::kAborted,
+                                                   fmt::format("{} sent a heartbeat, but has failed: {}",
+                                                               name(task), self.error.message),
+                                                   task));
+  }
+  if (self.incarnation != incarnation) {
+    replaced(task, section.answers);
+    return section.answer(done, self.error);
+  }
+  self.last_heard = clock_.now();
+  section.answer(done, Status{});
+}
+
+void StateMachine::poll_for_error(CallId call, std::uint64_t service, int task, Done done) {
+  Section section(*this);
+  if (auto status = refusal(service)) return section.answer(done, *status);
+  if (!known(task)) return section.answer(done, unknown(task));
+  Task& self = tasks_[task];
+  if (self.state == TaskState::kDisconnected) {
+    bool long_ago = clock_.now() - self.disconnected_at > heartbeat_timeout_;
+    return section.answer(done, Status::of_service(long_ago ? Code::kFailedPrecondition : Code::kCancelled,
+                                                   fmt::format("{} has left", name(task))));
+  }
+  if (self.state == TaskState::kUninitialized) {
+    return section.answer(
+        done, Status::of_service(Code::kFailedPrecondition, fmt::format("{} is not registered", name(task))));
+  }
+  if (job_error_) return section.answer(done, *job_error_);
+  if (self.state == TaskState::kError) {
+    return section.answer(
+        done, Status::of_service(Code::kFailedPrecondition,
+                                 fmt::format("{} has failed: {}", name(task), self.error.message), task));
+  }
+  if (self.polling.done) {
+    section.answer(
+        take(self.polling.done),
+        Status::of_service(Code::kCancelled, fmt::format("{} polled for errors again", name(task))));
+  }
+  polled_ = true;
+  self.polling = {call, std::move(done)};
+}
+
+void StateMachine::shutdown_task(CallId call, std::uint64_t service, int task, Done done) {
+  Section section(*this);
+  if (auto status = refusal(service)) return section.answer(done, *status);
+  if (!known(task)) return section.answer(done, unknown(task));
+  Task& self = tasks_[task];
+  if (shutdown_over_ || shutdown_timeout_.count() == 0) {
+    if (self.state == TaskState::kDisconnected) {
+      return section.answer(
+          done, Status::of_service(Code::kInternal, fmt::format("{} has left already", name(task)), task));
+    }
+    section.answer(done, Status{});
+    return disconnect(task, section.answers);
+  }
+  if (self.leaving.done) {
+    section.answer(take(self.leaving.done),
+                   Status::bare(Code::kCancelled, fmt::format("{} called shutdown again", name(task))));
+  }
+  self.wants_to_leave = true;
+  self.leaving = {call, std::move(done)};
+  if (!shutdown_deadline_) {
+    shutdown_deadline_ = clock_.now() + shutdown_timeout_;
+    if (auto failed = of_state(TaskState::kError); !failed.empty()) {
+      const std::string& why = tasks_[failed.front()].error.message;
+      return fail_shutdown(fmt::format("{} has failed: {}", name(failed.front()), why), failed.front(),
+                           section.answers);
+    }
+  }
+  if (!std::all_of(tasks_.begin(), tasks_.end(), [](const Task& t) { return t.wants_to_leave; })) return;
+  shutdown_deadline_.reset();
+  shutdown_over_ = true;
+  for (Task& each : tasks_) {
+    if (each.leaving.done) section.answer(take(each.leaving.done), Status{});
+  }
+  for (int i = 0; i < num_tasks(); ++i) disconnect(i, section.answers);
+}
+
+void StateMachine::tick() {
+  Section section(*this);
+  if (stopped_) return;
+  Clock::TimePoint now = clock_.now();
+  barriers_.tick(now, section.answers);
+
+  std::vector<int> silent;
+  for (int i = 0; i < num_tasks(); ++i) {
+    if (tasks_[i].state == TaskState::kConnected && now - tasks_[i].last_heard > heartbeat_timeout_) {
+      silent.push_back(i);
+    }
+  }
+  if (!silent.empty()) {
+    Status error = Status::of_service(
+        Code::kUnavailable,
+        fmt::format(
+            "nothing was heard of {} for {} s: it has died, hangs, or is cut off from the coordinator; see "
+            "its log",
+            name_processes(silent, num_tasks()), seconds(heartbeat_timeout_)),
+        silent.front());
+    fail_job(error, section.answers);
+    for (int task : silent) {
+      if (tasks_[task].state != TaskState::kError) put_in_error(task, error, section.answers);
+    }
+  }
+
+  if (register_deadline_ && now >= *register_deadline_) {
+    std::vector<int> came, missing;
+    for (int i = 0; i < num_tasks(); ++i) (tasks_[i].registering.done ? came : missing).push_back(i);
+    fail_registration(
+        Status::of_service(
+            Code::kDeadlineExceeded,
+            fmt::format("{} of {} processes came within {} s; came: {}; missing: {}. See whether the "
+                        "missing ones were started with this coordinator's address, or give them more "
+                        "time",
+                        came.size(), num_tasks(), seconds(register_timeout_),
+                        name_processes(came, num_tasks()), name_processes(missing, num_tasks()))),
+        section.answers);
+  }
+  if (shutdown_deadline_ && now >= *shutdown_deadline_) {
+    std::vector<int> missing;
+    for (int i = 0; i < num_tasks(); ++i) {
+      if (!tasks_[i].wants_to_leave) missing.push_back(i);
+    }
+    fail_shutdown(fmt::format("after {} s these have not called shutdown: {}", seconds(shutdown_timeout_),
+                              name_processes(missing, num_tasks())),
+                  std::nullopt, section.answers);
+  }
+}
+
+void StateMachine::report_task_failure(int task, const std::string& message) {
+  Section section(*this);
+  if (stopped_ || !known(task)) return;
+  TaskState state = tasks_[task].state;
+  if (state == TaskState::kError || state == TaskState::kDisconnected) return;
+  Status error = Status::of_service(Code::kUnavailable, message, task);
+  if (state == TaskState::kUninitialized) return fail_registration(error, section.answers);
+  fail_job(error, section.answers);
+  if (tasks_[task].state != TaskState::kError) put_in_error(task, error, section.answers);
+}
+
+}  // namespace lockstep::coordination

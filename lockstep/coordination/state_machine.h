@@ -1,0 +1,133 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/coordination/answers.h"
+#include "lockstep/coordination/barrier_table.h"
+#include "lockstep/coordination/key_value_table.h"
+#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/service.h"
+
+namespace lockstep::coordination {
+
+/// The coordination service itself: all its state and rules, and nothing of the network. Time passes for it
+/// only in `tick`. Thread-safe.
+///
+/// A task is uninitialized until all have registered, connected from then on, disconnected once it has left,
+/// and in error once it was silent for longer than the heartbeat timeout, was replaced, or was reported dead.
+/// The first error is told to everybody who polls and is kept.
+class StateMachine : public Service {
+ public:
+  /// Of the options, the times and `num_processes` count. Throws InitializationError where these make no
+  /// sense.
+  StateMachine(const ServerOptions& options, const Clock& clock, std::uint64_t incarnation);
+
+  void register_task(CallId call, int task, std::uint64_t incarnation, DoneWith<std::uint64_t> done) override;
+  void heartbeat(CallId call, std::uint64_t service, int task, std::uint64_t incarnation, Done done) override;
+  void poll_for_error(CallId call, std::uint64_t service, int task, Done done) override;
+  void shutdown_task(CallId call, std::uint64_t service, int task, Done done) override;
+  void watch_tasks(CallId call, std::uint64_t service, std::int64_t version,
+                   DoneWith<WatchedTasks> done) override;
+  void insert(CallId call, std::uint64_t service, const std::string& key, const std::string& value,
+              bool allow_overwrite, Done done) override;
+  void get(CallId call, std::uint64_t service, const std::string& key, DoneWith<std::string> done) override;
+  void try_get(CallId call, std::uint64_t service, const std::string& key,
+               DoneWith<std::string> done) override;
+  void increment(CallId call, std::uint64_t service, const std::string& key, std::int64_t by,
+                 DoneWith<std::string> done) override;
+  void get_directory(CallId call, std::uint64_t service, const std::string& key,
+                     DoneWith<KeyValues> done) override;
+  void erase(CallId call, std::uint64_t service, const std::string& key, Done done) override;
+  void barrier(CallId call, std::uint64_t service, const BarrierCall& request,
+               DoneWith<std::int64_t> done) override;
+  void cancel_barrier(CallId call, std::uint64_t service, const std::string& id, std::int64_t counter,
+                      Done done) override;
+  void get_alive_tasks(CallId call, std::uint64_t service, int source, const std::vector<int>& tasks,
+                       DoneWith<std::vector<AliveTask>> done) override;
+
+  /// A registrant that is cancelled has not arrived; a caller of a barrier or of shutdown still has.
+  void cancel(CallId call) override;
+
+  /// Does all that is due by now: silent tasks, and the deadlines of barriers, registration and shutdown.
+  void tick();
+
+  void report_task_failure(int task, const std::string& message);  ///< As CoordinationServer.
+  std::vector<TaskInfo> tasks() const;
+  bool all_left() const;
+  bool wait_until_all_left(std::chrono::milliseconds timeout) const;  ///< Of the machine's time.
+  std::uint64_t incarnation() const { return incarnation_; }
+
+  /// Answers all that waits, and from now on every call, with UNAVAILABLE (ABORTED for a barrier).
+  void stop();
+
+ private:
+  template <class Callback>
+  struct Call {
+    CallId id = 0;
+    Callback done;  ///< Empty: no call is open.
+  };
+  struct Task {
+    TaskState state = TaskState::kUninitialized;
+    std::uint64_t incarnation = 0;
+    Clock::TimePoint last_heard, disconnected_at;
+    Status error;
+    Call<DoneWith<std::uint64_t>> registering;
+    Call<Done> polling, leaving;
+    bool wants_to_leave = false;
+  };
+  struct AliveQuery {
+    CallId id = 0;
+    int source = 0;
+    std::set<int> tasks;
+    DoneWith<std::vector<AliveTask>> done;
+  };
+  class Section;
+
+  std::optional<Status> refusal(std::uint64_t service) const;
+  bool known(int task) const { return task >= 0 && task < num_tasks(); }
+  Status unknown(int task) const;
+  int num_tasks() const { return static_cast<int>(tasks_.size()); }
+  std::string name(int task) const { return name_processes({task}, num_tasks()); }
+  bool all_left_locked() const;
+  std::vector<TaskInfo> infos() const;
+  std::vector<int> of_state(TaskState state) const;
+
+  void set_state(int task, TaskState state);
+  void connect(int task, Answers& answers);
+  void disconnect(int task, Answers& answers);
+  void put_in_error(int task, const Status& error, Answers& answers);
+  void fail_job(const Status& error, Answers& answers);
+  void fail_registration(Status error, Answers& answers);
+  void fail_shutdown(const std::string& why, std::optional<int> source, Answers& answers);
+  void replaced(int task, Answers& answers);
+  void answer_watchers(Answers& answers);
+  void answer_alive_queries(Answers& answers);
+
+  const Clock& clock_;
+  const std::uint64_t incarnation_;
+  const Clock::Duration register_timeout_, heartbeat_timeout_, shutdown_timeout_;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::vector<Task> tasks_;
+  std::int64_t version_ = 0;
+  bool stopped_ = false;
+  bool polled_ = false;  ///< Whether any task has ever polled for errors.
+  bool shutdown_over_ = false;
+  std::optional<Status> job_error_;
+  std::optional<Clock::TimePoint> register_deadline_, shutdown_deadline_;
+  KeyValueTable values_;
+  BarrierTable barriers_;
+  std::map<CallId, DoneWith<WatchedTasks>> watchers_;
+  std::vector<AliveQuery> alive_queries_;
+};
+
+}  // namespace lockstep::coordination

@@ -1,0 +1,100 @@
+#include "lockstep/coordination/wire.h"
+
+#include <grpc/support/log.h>
+
+#include <mutex>
+
+#include "coordination.pb.h"
+#include "lockstep/base/log.h"
+
+namespace lockstep::coordination {
+namespace {
+
+constexpr std::size_t kLongestMessage = 3072;
+const char kServiceError[] = "type.googleapis.com/tensorflow.CoordinationServiceError";
+const char kBarrierError[] = "type.googleapis.com/tensorflow.BarrierError";
+const char kServiceMismatch[] = "type.googleapis.com/tensorflow.ServiceMismatchError";
+
+Code code_of(grpc::StatusCode code) {
+  switch (static_cast<Code>(code)) {
+    case Code::kOk:
+    case Code::kCancelled:
+    case Code::kUnknown:
+    case Code::kInvalidArgument:
+    case Code::kDeadlineExceeded:
+    case Code::kNotFound:
+    case Code::kAlreadyExists:
+    case Code::kFailedPrecondition:
+    case Code::kAborted:
+    case Code::kUnimplemented:
+    case Code::kInternal:
+    case Code::kUnavailable:
+      return static_cast<Code>(code);
+  }
+  return Code::kUnknown;
+}
+
+void log_line(gpr_log_func_args* args) {
+  log::debug("gRPC: {} ({}:{})", args->message, args->file, args->line);
+}
+
+}  // namespace
+
+grpc::Status to_grpc(const Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  xla::coordination::GrpcPayloadContainer container;
+  auto& payloads = *container.mutable_payloads();
+  if (status.service_error) {
+    xla::coordination::CoordinationServiceError error;
+    if (status.service_error->source_task) error.set_source_task_id(*status.service_error->source_task);
+    payloads[kServiceError] = error.SerializeAsString();
+  }
+  if (status.barrier) {
+    xla::coordination::BarrierError error;
+    error.set_barrier_id(status.barrier->id);
+    error.set_counter(status.barrier->counter);
+    payloads[kBarrierError] = error.SerializeAsString();
+  }
+  if (status.right_service_incarnation) {
+    xla::coordination::ServiceMismatchError error;
+    error.set_service_incarnation(*status.right_service_incarnation);
+    payloads[kServiceMismatch] = error.SerializeAsString();
+  }
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code), status.message.substr(0, kLongestMessage),
+                      payloads.empty() ? "" : container.SerializeAsString());
+}
+
+Status from_grpc(const grpc::Status& status) {
+  Status result;
+  result.code = code_of(status.error_code());
+  result.message = status.error_message();
+  if (result.ok()) return result;
+  xla::coordination::GrpcPayloadContainer container;
+  if (!container.ParseFromString(status.error_details())) return result;
+  const auto& payloads = container.payloads();
+  if (auto found = payloads.find(kServiceError); found != payloads.end()) {
+    result.service_error.emplace();
+    xla::coordination::CoordinationServiceError error;
+    if (error.ParseFromString(found->second) && error.has_source_task_id()) {
+      result.service_error->source_task = error.source_task_id();
+    }
+  }
+  xla::coordination::BarrierError barrier;
+  if (auto found = payloads.find(kBarrierError);
+      found != payloads.end() && barrier.ParseFromString(found->second)) {
+    result.barrier = BarrierInstance{barrier.barrier_id(), barrier.counter()};
+  }
+  xla::coordination::ServiceMismatchError mismatch;
+  if (auto found = payloads.find(kServiceMismatch);
+      found != payloads.end() && mismatch.ParseFromString(found->second)) {
+    result.right_service_incarnation = mismatch.service_incarnation();
+  }
+  return result;
+}
+
+void route_grpc_log() {
+  static std::once_flag once;
+  std::call_once(once, [] { gpr_set_log_function(log_line); });
+}
+
+}  // namespace lockstep::coordination

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include "lockstep/coordination/status.h"
+
+namespace lockstep::coordination {
+
+/// The status as it goes over the wire: the message cut to what HTTP/2 headers hold, the payloads in the
+/// details.
+grpc::Status to_grpc(const Status& status);
+
+/// The reverse. Codes that the protocol does not use become UNKNOWN; details that cannot be read are ignored.
+Status from_grpc(const grpc::Status& status);
+
+/// From now on gRPC's own log lines go to our log, at the level debug.
+void route_grpc_log();
+
+}  // namespace lockstep::coordination
