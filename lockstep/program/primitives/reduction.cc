@@ -159,7 +159,7 @@ Value part(const Value& x, std::int64_t start, std::int64_t limit) {
 Tangents product_rule(const JvpCall& c) {
   if (!c.tangents[0]) return {std::nullopt};
   const auto& axes = axes_of(c.params);
-  const Shape& shape = c.inputs[0].aval().shape;
+  const Shape shape = c.inputs[0].aval().shape;  // a copy: equations to come move the avals
   std::vector<std::int64_t> rest = kept(c.inputs[0].aval().rank(), axes), order = axes;
   order.insert(order.end(), rest.begin(), rest.end());
   std::int64_t n = num_elements(sizes(shape, axes));

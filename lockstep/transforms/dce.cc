@@ -1,0 +1,44 @@
+#include "lockstep/transforms/dce.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::transforms {
+
+Program eliminate_dead_code(Program program) {
+  std::vector<bool> used(program.variables.size());
+  auto is_used = [&](Var var) { return used[static_cast<std::size_t>(var)]; };
+  auto use = [&](Var var) { used[static_cast<std::size_t>(var)] = true; };
+  for (Var var : program.outputs) use(var);
+  std::vector<bool> alive(program.equations.size());
+  for (std::size_t i = program.equations.size(); i-- > 0;) {
+    const Equation& equation = program.equations[i];
+    alive[i] = std::ranges::any_of(equation.outputs, is_used);
+    if (alive[i]) std::ranges::for_each(equation.inputs, use);
+  }
+
+  Program out;
+  out.name = std::move(program.name);
+  std::vector<Var> renamed(program.variables.size(), -1);
+  auto define = [&](Var& var) {
+    Var fresh = static_cast<Var>(out.variables.size());
+    out.variables.push_back(std::move(program.variables[static_cast<std::size_t>(var)]));
+    renamed[static_cast<std::size_t>(var)] = fresh;
+    var = fresh;
+  };
+  auto rename = [&](Var& var) { var = renamed[static_cast<std::size_t>(var)]; };
+  std::ranges::for_each(program.inputs, define);
+  for (std::size_t i = 0; i < program.equations.size(); ++i) {
+    if (!alive[i]) continue;
+    Equation& equation = program.equations[i];
+    std::ranges::for_each(equation.inputs, rename);
+    std::ranges::for_each(equation.outputs, define);
+    out.equations.push_back(std::move(equation));
+  }
+  std::ranges::for_each(program.outputs, rename);
+  out.inputs = std::move(program.inputs);
+  out.outputs = std::move(program.outputs);
+  return out;
+}
+
+}  // namespace lockstep::transforms

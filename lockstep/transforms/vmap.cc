@@ -1,0 +1,74 @@
+#include "lockstep/transforms/vmap.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/transforms/dce.h"
+#include "lockstep/transforms/replay.h"
+
+namespace lockstep::transforms {
+namespace {
+
+/// The batching rule on these operands, with its results checked.
+std::vector<Value> batch(const Equation& equation, std::span<const Value> operands,
+                         std::span<const bool> batched, std::int64_t size, Builder& builder) {
+  std::vector<Value> results =
+      equation.primitive->batching(BatchCall{equation.params, operands, batched, size, builder});
+  for (const Value& result : results) {
+    if (result.aval().shape.empty() || result.aval().shape.front() != size) {
+      fail("[{}] its batching rule gave {} for a mapped dimension of {}: this is an error of Lockstep's own",
+           equation.primitive->name, to_string(result.aval()), size);
+    }
+  }
+  return results;
+}
+
+}  // namespace
+
+VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const Value> inputs,
+                       const std::vector<bool>& in_batched, std::int64_t size) {
+  check_flags("vmap", program, in_batched);
+  Bindings env("vmap", program, inputs);
+  std::vector<bool> batched(program.variables.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    batched[static_cast<std::size_t>(program.inputs[i])] = in_batched[i];
+  }
+  for (const Equation& equation : program.equations) {
+    CallSiteScope site(equation.site);
+    const std::size_t n = equation.inputs.size();
+    auto flags = std::make_unique<bool[]>(n);
+    for (std::size_t i = 0; i < n; ++i) flags[i] = batched[static_cast<std::size_t>(equation.inputs[i])];
+    const std::span<const bool> which(flags.get(), n);
+    const bool any = std::ranges::find(which, true) != which.end();
+    const std::vector<Value> operands = env.all(equation.inputs);
+    const std::vector<Value> results = any ? batch(equation, operands, which, size, builder)
+                                           : builder.emit(*equation.primitive, equation.params, operands);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      env.set(equation.outputs[i], results[i]);
+      batched[static_cast<std::size_t>(equation.outputs[i])] = any;
+    }
+  }
+  VmapValues values{env.all(program.outputs), {}};
+  for (Var var : program.outputs) values.batched.push_back(batched[static_cast<std::size_t>(var)]);
+  return values;
+}
+
+Program vmap(const Program& program, const std::vector<bool>& in_batched, std::int64_t size) {
+  check_flags("vmap", program, in_batched);
+  Builder builder(program.name);
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    Aval aval = program.aval(program.inputs[i]);
+    if (in_batched[i]) aval.shape = rules::prepended(size, std::move(aval.shape));
+    inputs.push_back(builder.input(std::move(aval)));
+  }
+  VmapValues values = inline_vmap(builder, program, inputs, in_batched, size);
+  for (std::size_t i = 0; i < values.outputs.size(); ++i) {
+    if (!values.batched[i]) values.outputs[i] = rules::broadcast_leading(values.outputs[i], size);
+  }
+  return eliminate_dead_code(builder.finish(values.outputs));
+}
+
+}  // namespace lockstep::transforms

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lockstep/program/program.h"
+
+namespace lockstep::transforms {
+
+/// The program for `size` examples at once: an input that is batched has, in front, a dimension of that size,
+/// over which it is mapped; the others serve all examples. Every output has the dimension in front, broadcast
+/// where it depends on no batched input.
+Program vmap(const Program& program, const std::vector<bool>& in_batched, std::int64_t size);
+
+/// What a program gives; whether each output has the mapped dimension, in front.
+struct VmapValues {
+  std::vector<Value> outputs;
+  std::vector<bool> batched;
+};
+
+/// Adds the program's equations, for `size` examples at once, to `builder`. For batching rules of primitives
+/// that hold programs.
+VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const Value> inputs,
+                       const std::vector<bool>& in_batched, std::int64_t size);
+
+}  // namespace lockstep::transforms
