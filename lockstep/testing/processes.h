@@ -1,0 +1,110 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/testing/child.h"
+
+namespace lockstep::coordination {
+class CoordinationServer;
+}
+
+namespace lockstep::testing {
+
+using Variables = std::map<std::string, std::string>;
+
+struct ProcessesOptions {
+  int count = 1;
+
+  /// Which LOCKSTEP_CHILD of this executable to run; or, where `program` is given, nothing.
+  std::string child;
+
+  /// A program to run instead, by path.
+  std::filesystem::path program;
+
+  std::vector<std::string> arguments;
+
+  /// Variables set for all processes, and on top of them those for process i. The others come from the test's
+  /// own environment, less LOCKSTEP_..., JAX_..., and what launchers set (SLURM_..., OMPI_..., PMI_...);
+  /// LOCKSTEP_PJRT_PLUGIN stays.
+  Variables env;
+  std::function<Variables(int)> env_of;
+
+  /// Starts a coordinator in the test's process and gives each process LOCKSTEP_COORDINATOR_ADDRESS,
+  /// LOCKSTEP_NUM_PROCESSES and LOCKSTEP_PROCESS_ID.
+  bool coordinator = false;
+
+  /// For all processes together, from their start. At its end those still there are killed, and the test
+  /// fails with a message that names them.
+  std::chrono::milliseconds deadline = std::chrono::seconds(60);
+};
+
+/// How one process ended.
+struct ProcessResult {
+  int exit_code = -1;      ///< -1 where a signal ended it.
+  int signal = 0;          ///< The signal that ended it; 0 where none did.
+  bool timed_out = false;  ///< It was still there at the deadline, and killed.
+  std::string log;         ///< All that it wrote to standard output and standard error.
+
+  /// When it was seen to have ended, from the start of all.
+  std::chrono::milliseconds ended_after{0};
+};
+
+/// Processes started together by a test, each in an empty folder of its own, with its output in a log that is
+/// printed when the test fails (with lockstep_testing_main). They run this executable again, without fork.
+/// None outlives the test, even when the test is killed: a process dies with the thread that started it. To
+/// be used by one thread. Throws Error where a process cannot be started.
+class Processes {
+ public:
+  explicit Processes(ProcessesOptions options);
+  ~Processes();  ///< Kills those still there.
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  int count() const;
+  pid_t pid(int index) const;
+
+  /// The working folder of the process; it stays until the test ends.
+  std::filesystem::path folder(int index) const;
+
+  /// What the process has written so far.
+  std::string log(int index) const;
+
+  bool running(int index);
+
+  /// Sends the signal; nothing happens where the process has ended.
+  void kill(int index, int signal);
+
+  /// Blocks until the process has printed `text`, which is then part of its log; at once where it has. Throws
+  /// Error where the process ends without it, and TimeoutError at the deadline, after killing all.
+  void wait_for_line(int index, std::string_view text);
+
+  /// Blocks until the file exists in the process's folder. Throws as wait_for_line.
+  void wait_for_file(int index, const std::filesystem::path& name);
+
+  /// Blocks until the process has ended, or the deadline.
+  ProcessResult wait(int index);
+
+  /// Blocks until all have ended, or the deadline.
+  std::vector<ProcessResult> wait();
+
+  /// Null where none was asked for.
+  coordination::CoordinationServer* coordinator();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Starts the processes and waits for them.
+std::vector<ProcessResult> run_processes(ProcessesOptions options);
+
+}  // namespace lockstep::testing
