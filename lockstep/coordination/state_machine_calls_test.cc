@@ -1,0 +1,263 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "lockstep/base/error.h"
+#include "lockstep/coordination/state_machine_test.h"
+
+namespace lockstep::coordination {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+// Keys.
+
+TEST_F(StateMachineTest, Keys_AreNormalized) {
+  start(1);
+  EXPECT_EQ(insert("//a///b/", "1").code(), Code::kOk);
+  EXPECT_EQ(try_get("a/b").value(), "1");
+  EXPECT_THAT(directory("a").value(), ElementsAre(Pair("a/b", "1")));
+}
+
+TEST_F(StateMachineTest, Insert_Existing_NeedsOverwrite) {
+  start(1);
+  insert("k", "old");
+  auto again = insert("k", "new");
+  EXPECT_EQ(again.code(), Code::kAlreadyExists);
+  EXPECT_FALSE(again.status().service_error);
+  EXPECT_EQ(try_get("k").value(), "old");
+  EXPECT_EQ(insert("k", "new", true).code(), Code::kOk);
+  EXPECT_EQ(try_get("k").value(), "new");
+}
+
+TEST_F(StateMachineTest, Get_WaitsForTheKey_AndSurvivesFailures) {
+  start(2);
+  auto first = get("k"), abandoned = get("k"), other = get("other");
+  machine_->cancel(abandoned.id);
+  EXPECT_EQ(abandoned.code(), Code::kCancelled);
+  machine_->report_task_failure(1, "died");
+  EXPECT_TRUE(first.open());
+  insert("k/", "v");
+  EXPECT_EQ(first.code(), Code::kOk);
+  EXPECT_EQ(first.value(), "v");
+  EXPECT_TRUE(other.open());
+}
+
+TEST_F(StateMachineTest, TryGet_Missing_IsNotFound) {
+  start(1);
+  auto missing = try_get("k");
+  EXPECT_EQ(missing.code(), Code::kNotFound);
+  EXPECT_TRUE(missing.status().service_error);
+}
+
+TEST_F(StateMachineTest, Increment_CountsInDecimalText) {
+  start(1);
+  auto waiting = get("n");
+  EXPECT_EQ(increment("n", 5).value(), "5");
+  EXPECT_EQ(waiting.value(), "5");
+  EXPECT_EQ(increment("n", -7).value(), "-2");
+  insert("large", "9223372036854775806");
+  EXPECT_EQ(increment("large", 1).value(), "9223372036854775807");
+  EXPECT_EQ(increment("large", 1).code(), Code::kFailedPrecondition);
+  for (std::string text : {"", "abc", "1x", " 1", "99999999999999999999"}) {
+    insert("bad", text, true);
+    EXPECT_EQ(increment("bad", 1).code(), Code::kFailedPrecondition) << text;
+  }
+}
+
+TEST_F(StateMachineTest, DirectoryAndDelete_TakeWhatIsBelow) {
+  start(1);
+  for (std::string key : {"d/b", "d/a/x", "d", "da", "d-"}) insert(key, "v");
+  EXPECT_THAT(directory("/d/").value(), ElementsAre(Pair("d/a/x", "v"), Pair("d/b", "v")));
+  EXPECT_THAT(directory("").value(), ElementsAre());
+  EXPECT_THAT(directory("none").value(), ElementsAre());
+  Plain erased;
+  machine_->erase(erased.id, kService, "d", plain(erased));
+  EXPECT_EQ(erased.code(), Code::kOk);
+  EXPECT_EQ(try_get("d").code(), Code::kNotFound);
+  EXPECT_EQ(try_get("d/a/x").code(), Code::kNotFound);
+  EXPECT_EQ(try_get("da").value(), "v");
+}
+
+// Barriers.
+
+TEST_F(StateMachineTest, Barrier_LastArrivalReleasesAll_AndTheNextInstanceFollows) {
+  start(2);
+  for (int counter = 0; counter < 3; ++counter) {
+    auto a = barrier(0, counter);
+    EXPECT_TRUE(a.open());
+    auto b = barrier(1, counter);
+    EXPECT_EQ(a.code(), Code::kOk);
+    EXPECT_EQ(b.value(), counter);
+  }
+}
+
+TEST_F(StateMachineTest, Barrier_EmptyAndFullListAreTheSame) {
+  start(2);
+  auto a = barrier(0, 0, {});
+  auto b = barrier(1, 0, {1, 0});
+  EXPECT_EQ(a.code(), Code::kOk);
+}
+
+TEST_F(StateMachineTest, Barrier_Deadline_NamesTheMissing_AndALateCallerHearsOfIt) {
+  start(3);
+  auto a = barrier(0), b = barrier(1, 0, {}, 60000);
+  pass(seconds(5));
+  expect_barrier_error(a, Code::kDeadlineExceeded, 0);
+  expect_barrier_error(b, Code::kDeadlineExceeded, 0);
+  EXPECT_THAT(a.message(), HasSubstr("process 2 of 3"));
+  expect_barrier_error(barrier(2), Code::kDeadlineExceeded, 0);
+  auto next = barrier(0, 1);
+  barrier(1, 1), barrier(2, 1);
+  EXPECT_EQ(next.code(), Code::kOk);
+}
+
+TEST_F(StateMachineTest, Barrier_DisagreementOnWhoTakesPart_FailsItForAll) {
+  start(3);
+  auto a = barrier(0, 0, {0, 1});
+  auto outsider = barrier(2, 0, {0, 1});
+  expect_barrier_error(a, Code::kInvalidArgument, 0);
+  expect_barrier_error(outsider, Code::kInvalidArgument, 0);
+  a = barrier(0, 1, {0, 1});
+  auto b = barrier(1, 1, {0, 1, 2});
+  expect_barrier_error(a, Code::kInvalidArgument, 1);
+  EXPECT_THAT(b.message(), HasSubstr("all 3 processes"));
+}
+
+TEST_F(StateMachineTest, Barrier_ListsThatMakeNoSense_AreInvalidAndFixNothing) {
+  start(2);
+  expect_barrier_error(barrier(0, 0, {0, 0}), Code::kInvalidArgument, 0);
+  expect_barrier_error(barrier(0, 1, {0, 2}), Code::kInvalidArgument, 1);
+  expect_barrier_error(barrier(0, 2, {0, -1}), Code::kInvalidArgument, 2);
+  expect_barrier_error(barrier(-3, 3), Code::kInvalidArgument, 3);
+  auto good = barrier(0, 4, {0});
+  EXPECT_EQ(good.code(), Code::kOk);
+}
+
+TEST_F(StateMachineTest, Barrier_WrongCounter_FailsItForAllAndTheyRecoverTogether) {
+  start(2);
+  barrier(0), barrier(1);
+  auto a = barrier(0, 1);
+  auto lost = barrier(1, 5);
+  expect_barrier_error(a, Code::kInternal, 1);
+  expect_barrier_error(lost, Code::kInternal, 1);
+  a = barrier(0, 2);
+  barrier(1, 2);
+  EXPECT_EQ(a.code(), Code::kOk);
+}
+
+TEST_F(StateMachineTest, Barrier_CounterAboveZeroOnANewId_LeavesNoTrace) {
+  start(1);
+  expect_barrier_error(barrier(0, 3), Code::kInternal, -1);
+  expect_barrier_error(barrier(0, std::numeric_limits<std::int64_t>::max()), Code::kInternal, -1);
+  expect_barrier_error(barrier(0, std::numeric_limits<std::int64_t>::min()), Code::kInternal, -1);
+  EXPECT_EQ(barrier(0, 0).code(), Code::kOk);
+}
+
+TEST_F(StateMachineTest, Barrier_AnyTimeout_IsSurvived) {
+  start(2);
+  auto a = barrier(0, 0, {}, std::numeric_limits<std::int64_t>::max(), "longest");
+  auto b = barrier(0, 0, {}, std::numeric_limits<std::int64_t>::min(), "shortest");
+  pass(seconds(1));
+  EXPECT_TRUE(a.open());
+  EXPECT_EQ(b.code(), Code::kDeadlineExceeded);
+}
+
+TEST_F(StateMachineTest, Barrier_SameTaskTwice_CancelsTheFirstCall) {
+  start(2);
+  auto first = barrier(0), second = barrier(0);
+  EXPECT_EQ(first.code(), Code::kCancelled);
+  EXPECT_FALSE(first.status().service_error);
+  barrier(1);
+  EXPECT_EQ(second.code(), Code::kOk);
+}
+
+TEST_F(StateMachineTest, Barrier_CancelledCall_StillCountsAsArrived) {
+  start(2);
+  auto gone = barrier(0);
+  machine_->cancel(gone.id);
+  EXPECT_EQ(gone.code(), Code::kCancelled);
+  EXPECT_EQ(barrier(1).code(), Code::kOk);
+}
+
+TEST_F(StateMachineTest, Barrier_MemberFailsOrLeaves_FailsItNamingTheMember) {
+  start(3, seconds(0));
+  poll(0);
+  auto a = barrier(0);
+  machine_->report_task_failure(2, "signal 9");
+  expect_barrier_error(a, Code::kInternal, 0);
+  EXPECT_EQ(a.status().service_error->source_task, 2);
+  EXPECT_THAT(a.message(), HasSubstr("process 2 of 3 has failed: signal 9"));
+  expect_barrier_error(barrier(0, 1), Code::kInternal, 1);
+
+  auto two = barrier(0, 0, {0, 1}, 5000, "two");
+  EXPECT_EQ(leave(1).code(), Code::kOk);
+  EXPECT_EQ(two.code(), Code::kInternal);
+  EXPECT_THAT(two.message(), HasSubstr("process 1 of 3 has left"));
+}
+
+TEST_F(StateMachineTest, CancelBarrier_FailsWhoWaitsAndWhoComesLater) {
+  start(2);
+  auto a = barrier(0);
+  EXPECT_EQ(cancel_barrier(0).code(), Code::kOk);
+  expect_barrier_error(a, Code::kCancelled, 0);
+  expect_barrier_error(barrier(1), Code::kCancelled, 0);
+  EXPECT_EQ(cancel_barrier(0).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(cancel_barrier(9).code(), Code::kFailedPrecondition);
+}
+
+TEST_F(StateMachineTest, CancelBarrier_UnknownId_LeavesNoTrace) {
+  start(1);
+  EXPECT_EQ(cancel_barrier(std::numeric_limits<std::int64_t>::max()).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(barrier(0).code(), Code::kOk);
+}
+
+// Watching.
+
+TEST_F(StateMachineTest, Watch_AnswersAtOnceOrAtTheNextChange) {
+  make(2);
+  auto first = watch(-1);
+  EXPECT_EQ(first.code(), Code::kOk);
+  ASSERT_EQ(first.value().tasks.size(), 2u);
+  EXPECT_EQ(first.value().tasks[0].incarnation, 0u);
+  auto next = watch(first.value().version);
+  EXPECT_TRUE(next.open());
+  join(0), join(1);
+  EXPECT_EQ(next.value().tasks[1].state, TaskState::kConnected);
+  EXPECT_EQ(next.value().tasks[1].incarnation, 101u);
+  EXPECT_GT(next.value().version, first.value().version);
+  machine_->report_task_failure(0, "signal 9");
+  auto third = watch(next.value().version);
+  EXPECT_EQ(third.value().tasks[0].error, "signal 9");
+  EXPECT_EQ(third.value().tasks[0].error_code, 14);
+}
+
+TEST_F(StateMachineTest, Watch_VersionAboveTheCurrent_IsAnsweredAtOnce) {
+  start(1);
+  EXPECT_EQ(watch(std::numeric_limits<std::int64_t>::max()).code(), Code::kOk);
+}
+
+TEST_F(StateMachineTest, Alive_WaitsForTheLivingOfTheSet) {
+  start(4);
+  poll(0);
+  auto a = alive(0, {0, 1, 2}), other_set = alive(1, {0, 1});
+  auto b = alive(1, {2, 1, 0, 0, 99});
+  EXPECT_TRUE(a.open());
+  auto b2 = alive(1, {2, 1, 0, 0});
+  EXPECT_TRUE(a.open());
+  machine_->report_task_failure(2, "signal 9");
+  EXPECT_EQ(a.code(), Code::kOk);
+  ASSERT_EQ(a.value().size(), 2u);
+  EXPECT_EQ(a.value()[1].task, 1);
+  EXPECT_EQ(a.value()[1].incarnation, 101u);
+  EXPECT_EQ(b2.code(), Code::kOk);
+  EXPECT_TRUE(b.open()) << "another set";
+  EXPECT_TRUE(other_set.open());
+  EXPECT_EQ(alive(3, {0}).code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace lockstep::coordination

@@ -1,0 +1,158 @@
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/coordination/state_machine.h"
+
+namespace lockstep::coordination {
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::uint64_t kService = 77;
+
+/// What a call was answered, and how often.
+template <class T>
+struct Reply {
+  struct State {
+    int times = 0;
+    Status status;
+    T value{};
+  };
+  std::shared_ptr<State> state = std::make_shared<State>();
+  CallId id = next_call_id();
+
+  DoneWith<T> done() const {
+    return [state = state](Status status, T value) {
+      ++state->times;
+      state->status = std::move(status);
+      state->value = std::move(value);
+    };
+  }
+  bool open() const { return state->times == 0; }
+  Code code() const {
+    EXPECT_EQ(state->times, 1) << "a call must be answered exactly once";
+    return state->status.code;
+  }
+  const Status& status() const { return state->status; }
+  const T& value() const { return state->value; }
+  const std::string& message() const { return state->status.message; }
+};
+
+struct None {};
+using Plain = Reply<None>;
+
+inline Done plain(const Plain& reply) {
+  return [done = reply.done()](Status status) { done(std::move(status), None{}); };
+}
+
+/// A state machine with a clock moved by hand, and each of its calls in one line. Process i comes with
+/// incarnation 100 + i.
+class StateMachineTest : public testing::Test {
+ protected:
+  void make(int num_tasks, milliseconds shutdown_timeout = seconds(30)) {
+    ServerOptions options;
+    options.num_processes = num_tasks;
+    options.register_timeout = seconds(60);
+    options.heartbeat_timeout = seconds(10);
+    options.shutdown_timeout = shutdown_timeout;
+    machine_ = std::make_unique<StateMachine>(options, clock_, kService);
+  }
+
+  void start(int num_tasks, milliseconds shutdown_timeout = seconds(30)) {
+    make(num_tasks, shutdown_timeout);
+    for (int i = 0; i < num_tasks; ++i) join(i);
+  }
+
+  Reply<std::uint64_t> join(int task, std::optional<std::uint64_t> incarnation = {}) {
+    Reply<std::uint64_t> reply;
+    machine_->register_task(reply.id, task, incarnation.value_or(100 + task), reply.done());
+    return reply;
+  }
+  Plain heartbeat(int task, std::optional<std::uint64_t> incarnation = {}) {
+    Plain reply;
+    machine_->heartbeat(reply.id, kService, task, incarnation.value_or(100 + task), plain(reply));
+    return reply;
+  }
+  Plain poll(int task) {
+    Plain reply;
+    machine_->poll_for_error(reply.id, kService, task, plain(reply));
+    return reply;
+  }
+  Plain leave(int task) {
+    Plain reply;
+    machine_->shutdown_task(reply.id, kService, task, plain(reply));
+    return reply;
+  }
+  Reply<std::int64_t> barrier(int task, std::int64_t counter = 0, std::vector<int> tasks = {},
+                              std::int64_t timeout_ms = 5000, const std::string& id = "b") {
+    Reply<std::int64_t> reply;
+    machine_->barrier(reply.id, kService, {id, counter, timeout_ms, std::move(tasks), task}, reply.done());
+    return reply;
+  }
+  Plain cancel_barrier(std::int64_t counter, const std::string& id = "b") {
+    Plain reply;
+    machine_->cancel_barrier(reply.id, kService, id, counter, plain(reply));
+    return reply;
+  }
+  Plain insert(const std::string& key, const std::string& value, bool overwrite = false) {
+    Plain reply;
+    machine_->insert(reply.id, kService, key, value, overwrite, plain(reply));
+    return reply;
+  }
+  Reply<std::string> get(const std::string& key) {
+    Reply<std::string> reply;
+    machine_->get(reply.id, kService, key, reply.done());
+    return reply;
+  }
+  Reply<std::string> try_get(const std::string& key) {
+    Reply<std::string> reply;
+    machine_->try_get(reply.id, kService, key, reply.done());
+    return reply;
+  }
+  Reply<std::string> increment(const std::string& key, std::int64_t by) {
+    Reply<std::string> reply;
+    machine_->increment(reply.id, kService, key, by, reply.done());
+    return reply;
+  }
+  Reply<KeyValues> directory(const std::string& key) {
+    Reply<KeyValues> reply;
+    machine_->get_directory(reply.id, kService, key, reply.done());
+    return reply;
+  }
+  Reply<WatchedTasks> watch(std::int64_t version) {
+    Reply<WatchedTasks> reply;
+    machine_->watch_tasks(reply.id, kService, version, reply.done());
+    return reply;
+  }
+  Reply<std::vector<AliveTask>> alive(int task, const std::vector<int>& tasks) {
+    Reply<std::vector<AliveTask>> reply;
+    machine_->get_alive_tasks(reply.id, kService, task, tasks, reply.done());
+    return reply;
+  }
+  void pass(Clock::Duration time) {
+    clock_.advance(time);
+    machine_->tick();
+  }
+  TaskState state(int task) const { return machine_->tasks()[task].state; }
+
+  /// Of an instance of barrier `b`, with both payloads.
+  static void expect_barrier_error(const Reply<std::int64_t>& reply, Code code, std::int64_t counter) {
+    EXPECT_EQ(reply.code(), code) << reply.message();
+    EXPECT_TRUE(reply.status().service_error);
+    ASSERT_TRUE(reply.status().barrier);
+    EXPECT_EQ(reply.status().barrier->id, "b");
+    EXPECT_EQ(reply.status().barrier->counter, counter);
+  }
+
+  ManualClock clock_;
+  std::unique_ptr<StateMachine> machine_;
+};
+
+}  // namespace lockstep::coordination
