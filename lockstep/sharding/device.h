@@ -6,17 +6,18 @@
 
 namespace lockstep {
 
-/// What all processes know of a device.
+/// What is known of one device of the job; the same on every process.
 struct DeviceInfo {
-  int id = 0;             ///< among the devices of all processes: 0, 1, 2, …
-  int process_index = 0;  ///< the process that it belongs to
-  int local_ordinal = 0;  ///< among the devices of its process
-  std::string platform;   ///< "cpu"
-  std::string kind;       ///< its vendor's name for it
-  std::string host;       ///< the name of the host that its process runs on
+  int id = 0;             ///< global, dense: 0 to D-1
+  int process_index = 0;  ///< the process that can use it
+  int local_ordinal = 0;  ///< its place among that process's devices
+  std::string platform;   ///< "cpu", "cuda", "tpu"
+  std::string kind;       ///< the vendor's name for it
+  std::string host;       ///< the name of the machine it is in
 };
 
-/// A device of the job: a handle, valid until the program ends.
+/// A device of the job, of this or of another process: a handle, cheap to copy. Its DeviceInfo belongs to the
+/// runtime and lives as long as the process.
 class Device {
  public:
   explicit Device(const DeviceInfo* info) : info_(info) {}
@@ -31,16 +32,21 @@ class Device {
   /// "CpuDevice(id=3)".
   std::string to_string() const;
 
+  /// By id.
   bool operator==(const Device& other) const { return id() == other.id(); }
-  auto operator<=>(const Device& other) const { return id() <=> other.id(); }
+  std::strong_ordering operator<=>(const Device& other) const { return id() <=> other.id(); }
 
  private:
   const DeviceInfo* info_;
 };
 
+inline std::string to_string(Device device) { return device.to_string(); }
+
 }  // namespace lockstep
 
 template <>
 struct std::hash<lockstep::Device> {
-  std::size_t operator()(const lockstep::Device& device) const { return std::hash<int>()(device.id()); }
+  std::size_t operator()(const lockstep::Device& device) const noexcept {
+    return std::hash<int>{}(device.id());
+  }
 };

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,45 +14,51 @@
 
 namespace lockstep {
 
-/// Devices in a grid whose dimensions, the mesh axes, have names. An immutable value, cheap to copy.
+/// Devices in an n-dimensional grid with named axes. Immutable; a handle, cheap to copy.
 class Mesh {
  public:
-  /// The devices in row-major order. Throws ShardingError for a device or an axis named twice, and where the
-  /// sizes do not multiply to the number of devices.
+  /// `devices` are in row-major order of `shape`, the last axis running fastest. Throws ShardingError for a
+  /// device or an axis named twice, an axis without name, sizes that do not multiply to the number of
+  /// devices, and no devices at all.
   Mesh(std::vector<Device> devices, Shape shape, std::vector<std::string> axis_names);
 
-  const std::vector<Device>& devices() const { return state_->devices; }
-  const Shape& shape() const { return state_->shape; }
-  const std::vector<std::string>& axis_names() const { return state_->axis_names; }
-  std::int64_t size() const { return static_cast<std::int64_t>(state_->devices.size()); }
+  const std::vector<std::string>& axis_names() const;
+  const Shape& shape() const;
 
-  /// Throws ShardingError, listing the axes, where there is none of the name.
-  std::int64_t axis_size(const std::string& axis) const { return state_->axes.size(axis); }
-  const AxisEnv& axis_env() const { return state_->axes; }
+  /// Number of devices along one axis. Throws ShardingError, with the axes that there are, for another name.
+  std::int64_t axis_size(const std::string& axis) const;
 
-  /// The positions of the devices of one process, in mesh order.
-  std::vector<int> positions_of_process(int process_index) const;
+  /// Row-major. A device's index here is its position in programs partitioned over the mesh.
+  const std::vector<Device>& devices() const;
 
-  Fingerprint fingerprint() const { return state_->fingerprint; }
+  /// Number of devices.
+  std::int64_t size() const;
+
+  /// The device's index in devices(), or -1.
+  int position(Device device) const;
+
+  const AxisEnv& axis_env() const;
+
+  /// Of axes and device ids; the same on every process.
+  Fingerprint fingerprint() const;
+
+  /// Same devices in the same order, same axes.
   bool operator==(const Mesh& other) const;
 
   /// "Mesh(data=4, model=2)".
   std::string to_string() const;
 
  private:
-  struct State {
-    std::vector<Device> devices;
-    Shape shape;
-    std::vector<std::string> axis_names;
-    AxisEnv axes;
-    Fingerprint fingerprint;
-  };
+  struct State;
   std::shared_ptr<const State> state_;
 };
 
-/// The sizes of mesh axes over `num_devices` devices; one may be given as -1 and is worked out. Throws
-/// ShardingError where they cannot multiply to the number.
-Shape resolve_mesh_shape(const std::vector<std::pair<std::string, std::int64_t>>& axes,
+inline std::string to_string(const Mesh& mesh) { return mesh.to_string(); }
+
+/// The sizes of a mesh's axes over `num_devices` devices, with the one -1 among them worked out. Throws
+/// ShardingError for two -1, a size below 1, and sizes that do not multiply to (with -1: divide) the number
+/// of devices.
+Shape resolve_axis_sizes(std::span<const std::pair<std::string, std::int64_t>> axes,
                          std::int64_t num_devices);
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -7,53 +8,65 @@
 
 namespace lockstep {
 
-/// For one dimension of an array, the mesh axes that it is split over, major to minor; none: it is whole.
-class DimensionSpec {
- public:
-  DimensionSpec(std::nullptr_t) {}
-  DimensionSpec(const char* axis) : axes_{axis} {}
-  DimensionSpec(std::string axis) : axes_{std::move(axis)} {}
-  DimensionSpec(std::initializer_list<const char*> axes) : axes_(axes.begin(), axes.end()) {}
-  explicit DimensionSpec(std::vector<std::string> axes) : axes_(std::move(axes)) {}
+/// The entry of a dimension that is not split; nullptr says the same.
+struct None {};
+inline constexpr None none;
 
-  const std::vector<std::string>& axes() const { return axes_; }
-  bool operator==(const DimensionSpec&) const = default;
+/// What a PartitionSpec says of one dimension: the mesh axes that split it, the first being the major one.
+struct PartitionEntry {
+  std::vector<std::string> axes;
 
- private:
-  std::vector<std::string> axes_;
+  PartitionEntry(None) {}
+  PartitionEntry(std::nullptr_t) {}
+  PartitionEntry(const char* axis) : axes{axis} {}
+  PartitionEntry(std::string axis) : axes{std::move(axis)} {}
+  PartitionEntry(std::initializer_list<const char*> axes) : axes(axes.begin(), axes.end()) {}
+  PartitionEntry(std::vector<std::string> axes) : axes(std::move(axes)) {}
 };
 
-/// How an array is split over a mesh: an entry for each dimension, in order; missing ones are whole.
-///   P("data")             rows split over data
-///   P(nullptr, "model")   columns split over model
-///   P({"data", "model"})  rows split over both
-///   P()                   every device has all of it
+/// Over which mesh axes each dimension of an array is split. Dimensions without an entry are not.
+///   P()                          the whole array on every device
+///   P("data")                    the first dimension over "data"
+///   P(nullptr, "model")          the second dimension over "model"
+///   P({"data", "model"}, none)   the first dimension over both axes
 class PartitionSpec {
  public:
   PartitionSpec() = default;
-  template <class... Rest>
-  explicit PartitionSpec(DimensionSpec first, Rest&&... rest)
-      : entries_{std::move(first), DimensionSpec(std::forward<Rest>(rest))...} {
-    trim();
-  }
-  explicit PartitionSpec(std::vector<DimensionSpec> entries) : entries_(std::move(entries)) { trim(); }
+  PartitionSpec(PartitionEntry first);
 
-  /// Without trailing whole dimensions.
-  const std::vector<DimensionSpec>& entries() const { return entries_; }
+  /// One dimension over several axes: P({"data", "model"}). P{"data", "model"} means the same: use
+  /// parentheses.
+  explicit PartitionSpec(std::initializer_list<const char*> first);
 
-  /// The axes of a dimension; none for a dimension past the last entry.
+  PartitionSpec(PartitionEntry first, PartitionEntry second);
+  PartitionSpec(PartitionEntry first, PartitionEntry second, PartitionEntry third);
+  PartitionSpec(PartitionEntry first, PartitionEntry second, PartitionEntry third, PartitionEntry fourth);
+  PartitionSpec(PartitionEntry first, PartitionEntry second, PartitionEntry third, PartitionEntry fourth,
+                PartitionEntry fifth);
+
+  /// One entry for each dimension.
+  static PartitionSpec from_entries(std::vector<std::vector<std::string>> entries);
+
+  const std::vector<std::vector<std::string>>& entries() const { return entries_; }
+
+  /// The axes of a dimension; none beyond the entries.
   const std::vector<std::string>& axes(std::size_t dimension) const;
 
-  bool operator==(const PartitionSpec&) const = default;
+  /// Without entries of no axes at the end.
+  PartitionSpec normalized() const;
 
-  /// "P('data', None, ('x', 'y'))".
+  /// "P('data', None)", "P(('data', 'model'),)" as "P(('data', 'model'))".
   std::string to_string() const;
 
+  /// As written: P("data") and P("data", none) differ; normalized() ones compare by meaning.
+  bool operator==(const PartitionSpec&) const = default;
+
  private:
-  void trim();
-  std::vector<DimensionSpec> entries_;
+  std::vector<std::vector<std::string>> entries_;
 };
 
 using P = PartitionSpec;
+
+inline std::string to_string(const PartitionSpec& spec) { return spec.to_string(); }
 
 }  // namespace lockstep

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/fingerprint.h"
@@ -14,74 +17,98 @@
 
 namespace lockstep {
 
-/// The elements [start, limit) of one dimension.
+/// The part of one dimension that a device holds: elements start to limit - 1.
 struct IndexRange {
   std::int64_t start = 0;
   std::int64_t limit = 0;
   bool operator==(const IndexRange&) const = default;
 };
 
-/// How an array is spread over devices: a mesh and a spec, or one device. An immutable value, cheap to copy.
+/// Throws ShardingError, with `what` ("make_array_from_process_local_data") in front, where the spec has an
+/// axis that the mesh has not, or one axis twice.
+void check_spec(const PartitionSpec& spec, const Mesh& mesh, std::string_view what);
+
+/// As check_spec, and where the spec has more entries than `aval` has dimensions, or mesh axes do not divide
+/// a dimension: the message gives the dimension, the axis, the remainder and the nearest sizes that fit.
+void check_divisible(const Aval& aval, const PartitionSpec& spec, const Mesh& mesh, std::string_view what);
+
+/// Where the parts of an array lie: devices, and what part each holds. A handle, cheap to copy and to
+/// compare: equal shardings share one state, made once for the process and kept. NamedSharding and
+/// SingleDeviceSharding make them, and may be passed wherever a Sharding is asked for.
 class Sharding {
  public:
-  /// Over a mesh. Throws ShardingError for an axis that the mesh does not have, and one that is used twice.
-  Sharding(Mesh mesh, PartitionSpec spec);
+  /// In mesh order: the order of positions, of shards and of indices.
+  const std::vector<Device>& devices() const;
 
-  /// Whole, on one device.
-  explicit Sharding(Device device);
+  /// The mesh; of a single device, one with no axes.
+  const Mesh& mesh() const;
 
-  /// Whether it is over a mesh by name. A single device counts as a mesh of one without named axes.
-  bool is_named() const { return state_->named; }
-  const Mesh& mesh() const { return state_->mesh; }
-  const PartitionSpec& spec() const { return state_->spec; }
-  const std::vector<Device>& devices() const { return state_->mesh.devices(); }
+  /// Normalized: entries of no axes at the end are dropped. P() of a single device.
+  const PartitionSpec& spec() const;
 
-  /// The shape of each device's part. Throws ShardingError as check_divisible does.
+  bool is_single_device() const;
+
+  /// The shape of each device's part. Throws ShardingError as check_divisible.
   Shape shard_shape(const Shape& global_shape) const;
 
-  /// What the device at a position of the mesh holds, for each dimension.
-  std::vector<IndexRange> indices(const Shape& global_shape, int position) const;
+  /// For each device, in order, what it holds: a range for each dimension. Throws ShardingError as
+  /// check_divisible.
+  std::vector<std::vector<IndexRange>> device_indices(const Shape& global_shape) const;
 
-  /// Which of the positions that hold the same part this one is, from 0.
-  int replica_id(int position) const;
+  /// Those of the devices that are the process's, as indices in devices(), rising.
+  const std::vector<int>& addressable_positions(int process_index) const;
 
+  /// Whether each device holds the whole array.
   bool is_fully_replicated() const;
 
-  /// Whether all devices belong to the process.
+  /// Whether all devices are the process's.
   bool is_fully_addressable(int process_index) const;
 
-  Fingerprint fingerprint() const { return state_->fingerprint; }
-  bool operator==(const Sharding& other) const;
+  /// Whether arrays of this many dimensions lie the same way under both: the same devices in the same order,
+  /// each with the same part.
+  bool is_equivalent_to(const Sharding& other, std::int64_t rank) const;
 
-  /// "NamedSharding(Mesh(data=4), P('data'))".
+  /// Of mesh and spec; the same on every process.
+  Fingerprint fingerprint() const;
+
+  /// "NamedSharding(Mesh(data=4), P('data'))", "SingleDeviceSharding(CpuDevice(id=0))".
   std::string to_string() const;
 
+  /// Same kind, mesh and spec. A comparison of two pointers.
+  bool operator==(const Sharding& other) const { return state_ == other.state_; }
+
+  /// The same for equal shardings, while the process lives: a key.
+  const void* identity() const { return state_; }
+
+ protected:
+  struct State;
+  explicit Sharding(const State* state) : state_(state) {}
+  static const State* intern(Mesh mesh, PartitionSpec spec, bool single);
+
  private:
-  struct State {
-    bool named;
-    Mesh mesh;
-    PartitionSpec spec;
-    Fingerprint fingerprint;
-  };
-  std::shared_ptr<const State> state_;
+  const State* state_;
 };
 
-/// A sharding over a mesh: NamedSharding(mesh, P("data")).
+/// An array split over a mesh as a spec says.
 class NamedSharding : public Sharding {
  public:
-  NamedSharding(Mesh mesh, PartitionSpec spec) : Sharding(std::move(mesh), std::move(spec)) {}
+  /// Throws ShardingError as check_spec.
+  NamedSharding(const Mesh& mesh, const PartitionSpec& spec);
 };
 
-/// The whole array on one device.
+/// An array wholly on one device.
 class SingleDeviceSharding : public Sharding {
  public:
-  explicit SingleDeviceSharding(Device device) : Sharding(device) {}
+  explicit SingleDeviceSharding(Device device);
 };
 
-/// Throws ShardingError where the spec does not fit an array of the shape: more entries than dimensions, or a
-/// dimension that the axes do not divide (saying the remainder and the nearest sizes that fit). `what` begins
-/// the message.
-void check_divisible(const Shape& shape, const PartitionSpec& spec, const AxisEnv& axes,
-                     std::string_view what);
+inline std::string to_string(const Sharding& sharding) { return sharding.to_string(); }
 
 }  // namespace lockstep
+
+template <>
+struct std::hash<lockstep::Sharding> {
+  std::size_t operator()(const lockstep::Sharding& sharding) const noexcept {
+    return std::hash<const void*>{}(sharding.identity());
+  }
+};

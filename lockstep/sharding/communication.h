@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/call_site.h"
+#include "lockstep/program/axis_env.h"
+#include "lockstep/program/program.h"
+
+namespace lockstep::sharding {
+
+/// One collective of a partitioned program.
+struct CommunicationLine {
+  std::size_t equation = 0;       ///< its place in the program
+  std::string kind;               ///< "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute"
+  std::vector<std::string> axes;  ///< over which devices it runs
+  std::int64_t num_devices = 1;   ///< in one group
+  std::int64_t bytes = 0;         ///< of the larger of what one device gives and what it gets
+  CallSite site;                  ///< the user's line that caused it
+
+  /// "all-reduce 1.0 MiB over data (4 devices) at train.cc:42".
+  std::string to_string() const;
+};
+
+/// The collectives of a program, in order. Those over a single device do nothing and are left out.
+std::vector<CommunicationLine> communication(const Program& partitioned, const AxisEnv& axes);
+
+/// The program's text, behind each collective "  # " and its line, and at the end a line of totals:
+///   # 2 collectives, 1.2 MiB on each device
+std::string describe(const Program& partitioned, const AxisEnv& axes);
+
+}  // namespace lockstep::sharding

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "lockstep/program/axis_env.h"
+#include "lockstep/program/program.h"
+#include "lockstep/sharding/partition_spec.h"
+
+namespace lockstep::sharding {
+
+struct PartitionOptions {
+  /// The mesh's axes.
+  AxisEnv axes;
+
+  /// How each input comes.
+  std::vector<PartitionSpec> in_specs;
+
+  /// How each output shall be; where not given, as it comes out of the computation.
+  std::vector<std::optional<PartitionSpec>> out_specs;
+};
+
+struct Partitioned {
+  /// What each device does, on its parts, with the collectives as equations.
+  Program program;
+
+  /// How each output comes: as asked for, or as it came out.
+  std::vector<PartitionSpec> out_specs;
+};
+
+/// Makes of a program over global arrays the program of each device. First every variable gets a split, from
+/// those of the inputs and outputs along the primitives' sharding rules (propagation.h); then each equation
+/// is written on the devices' parts, its operands brought where it wants them (reshard.h) and partial results
+/// put together. Needs no devices. Throws ShardingError where a spec does not fit its input or output, or the
+/// axes.
+Partitioned partition(const Program& global, const PartitionOptions& options);
+
+}  // namespace lockstep::sharding
