@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/ranges.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -28,6 +29,8 @@ const PJRT_Api* open(const std::string& path) {
         "[pjrt] there is no plugin at {}: run scripts/setup, or set LOCKSTEP_PJRT_PLUGIN to the path of one",
         path);
   }
+  // XLA writes its informational lines to standard error unless it is told otherwise before it is loaded.
+  setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);
   // A path without a slash would be searched for among the system's libraries.
   void* library = dlopen(fs::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -118,6 +121,13 @@ void Plugin::register_ffi_handler(std::string_view target_name, std::string_view
         "[pjrt] the plugin {} cannot call handlers of custom calls: it has no FFI extension of version {}",
         path_, PJRT_API_FFI_EXTENSION_VERSION);
   }
+  std::lock_guard lock(mutex_);
+  void*& registered = handlers_[{std::string(target_name), std::string(platform)}];
+  if (registered == handler) return;
+  if (registered != nullptr) {
+    fail<PjrtError>("[pjrt] registering the custom call {} for {}: it has another handler already",
+                    target_name, platform);
+  }
   LOCKSTEP_PJRT_ARGS(PJRT_FFI_Register_Handler_Args, args);
   args.target_name = target_name.data();
   args.target_name_size = target_name.size();
@@ -125,6 +135,7 @@ void Plugin::register_ffi_handler(std::string_view target_name, std::string_view
   args.platform_name = platform.data();
   args.platform_name_size = platform.size();
   check(api_, ffi->register_handler(&args), fmt::format("registering the custom call {}", target_name));
+  registered = handler;
 }
 
 std::vector<std::string> default_plugin_paths() {
@@ -144,9 +155,8 @@ std::vector<std::string> default_plugin_paths() {
   return paths;
 }
 
-std::string find_plugin(const Environment& environment) {
+std::string find_plugin(const Environment& environment, const std::vector<std::string>& paths) {
   if (auto path = environment.get("LOCKSTEP_PJRT_PLUGIN"); path && !path->empty()) return *path;
-  const std::vector<std::string> paths = default_plugin_paths();
   std::error_code error;
   for (const std::string& path : paths)
     if (fs::exists(path, error)) return path;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,15 +51,18 @@ class Plugin {
 
   std::string path_;
   const PJRT_Api* api_;
+  std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, void*> handlers_;  // by target name and platform
 };
-
-/// The path of the CPU plugin: LOCKSTEP_PJRT_PLUGIN where it is set and not empty (it is not looked at here);
-/// otherwise the first that exists of `default_plugin_paths()`. Throws PjrtError that lists them where there
-/// is none.
-std::string find_plugin(const Environment& environment = Environment::process());
 
 /// Where the CPU plugin is looked for: relative to this executable, in the install prefix, in the source
 /// tree.
 std::vector<std::string> default_plugin_paths();
+
+/// The path of the CPU plugin: LOCKSTEP_PJRT_PLUGIN where it is set and not empty (whether the file exists is
+/// not asked here); otherwise the first of `paths` that exists. Throws PjrtError that lists them where there
+/// is none.
+std::string find_plugin(const Environment& environment = Environment::process(),
+                        const std::vector<std::string>& paths = default_plugin_paths());
 
 }  // namespace lockstep::pjrt

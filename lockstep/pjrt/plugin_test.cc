@@ -1,0 +1,92 @@
+#include "lockstep/pjrt/plugin.h"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "lockstep/pjrt/test_client.h"
+
+namespace lockstep::pjrt {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+MapEnvironment environment(const std::string& plugin) {
+  return MapEnvironment(std::map<std::string, std::string>{{"LOCKSTEP_PJRT_PLUGIN", plugin}});
+}
+
+TEST(PluginLoad, MissingFile_SaysWhereAndWhatToDo) {
+  EXPECT_THAT(error_of([] { Plugin::load("/nowhere/plugin.so"); }),
+              AllOf(HasSubstr("no plugin at /nowhere/plugin.so"), HasSubstr("scripts/setup"),
+                    HasSubstr("LOCKSTEP_PJRT_PLUGIN")));
+}
+
+TEST(PluginLoad, TextFile_IsNoSharedLibrary) {
+  const std::string path = ::testing::TempDir() + "/lockstep_not_a_library.so";
+  std::ofstream(path) << "this is a text\n";
+  EXPECT_THAT(error_of([&] { Plugin::load(path); }),
+              AllOf(HasSubstr(path + " cannot be opened as a shared library")));
+  std::filesystem::remove(path);
+}
+
+TEST(PluginLoad, AnotherSharedLibrary_IsNoPlugin) {
+  Dl_info libc;
+  ASSERT_NE(dladdr(reinterpret_cast<void*>(&dlsym), &libc), 0);
+  EXPECT_THAT(error_of([&] { Plugin::load(libc.dli_fname); }),
+              AllOf(HasSubstr(libc.dli_fname), HasSubstr("no PJRT plugin"), HasSubstr("GetPjrtApi")));
+}
+
+TEST(PluginLoad, AnotherMajorVersion_IsRefused) {
+  EXPECT_THAT(error_of([] { Plugin::load(PLUGIN_OF_ANOTHER_MAJOR_VERSION); }),
+              AllOf(HasSubstr("speaks PJRT API 99.1"), HasSubstr("built for major version 0")));
+}
+
+TEST(PluginLoad, TableOfFunctionsTooShort_IsRefused) {
+  EXPECT_THAT(error_of([] { Plugin::load(PLUGIN_WITH_A_SHORT_TABLE); }),
+              AllOf(HasSubstr("too old"), HasSubstr("has 200 bytes")));
+}
+
+TEST(PluginLoad, TheSamePathTwice_GivesTheSamePlugin) {
+  const std::string path = find_plugin();
+  EXPECT_EQ(Plugin::load(path), Plugin::load(path));
+  EXPECT_EQ(Plugin::load(path)->path(), path);
+}
+
+TEST(Plugin, TellsItsVersionAndAttributes) {
+  auto plugin = Plugin::load(find_plugin());
+  EXPECT_EQ(plugin->api_version().first, 0);
+  EXPECT_GT(plugin->api_version().second, 0);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : plugin->attributes()) {
+    names.push_back(name);
+    EXPECT_FALSE(value.empty()) << name;
+  }
+  EXPECT_THAT(names, ::testing::Contains("stablehlo_current_version"));
+}
+
+TEST(Plugin, AnExtensionThatItHasNot_IsNull) {
+  EXPECT_EQ(Plugin::load(find_plugin())->extension(9999), nullptr);
+}
+
+TEST(FindPlugin, TheEnvironmentVariableWins) {
+  EXPECT_EQ(find_plugin(environment("/my/plugin.so")), "/my/plugin.so");
+}
+
+TEST(FindPlugin, AnEmptyVariableIsAsIfNotSet) {
+  const std::string there = ::testing::TempDir();
+  EXPECT_EQ(find_plugin(environment(""), {"/nowhere/plugin.so", there}), there);
+}
+
+TEST(FindPlugin, NowhereFound_ListsThePlaces) {
+  EXPECT_THAT(error_of([] {
+                find_plugin(environment(""), {"/a/plugin.so", "/b/plugin.so"});
+              }),
+              AllOf(HasSubstr("scripts/setup"), HasSubstr("/a/plugin.so"), HasSubstr("/b/plugin.so")));
+}
+
+}  // namespace
+}  // namespace lockstep::pjrt
