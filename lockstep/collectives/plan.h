@@ -10,12 +10,21 @@
 
 namespace lockstep::collectives {
 
-enum class Kind : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kPermute, kBroadcast, kBarrier };
+enum class Kind : std::uint8_t {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kPermute,
+  kBroadcast,
+  kBarrier
+};
 enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax };
 
-/// One collective of a compiled program: what all members of a group do together. Data is dense and row-major.
-/// With n the size of the group and r a member's rank in it:
-///   all-reduce      each gives `count` elements, each gets their reduction, element by element, in rank order, so
+/// One collective of a compiled program: what all members of a group do together. Data is dense and
+/// row-major. With n the size of the group and r a member's rank in it:
+///   all-reduce      each gives `count` elements, each gets their reduction, element by element, in rank
+///   order, so
 ///                   that all members get the same bits
 ///   all-gather      each gives `count` elements, each gets n*count: rank 0's, then rank 1's, …
 ///   reduce-scatter  each gives n*count elements; r gets the reduction of everyone's r-th part of `count`
@@ -23,8 +32,8 @@ enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax };
 ///   permute         each gives `count` elements; who is no target gets zeros
 ///   broadcast       each gets the `count` elements of rank `root`
 ///   barrier         no data
-/// `count` is thus the number of elements of one part. A tensor whose collective dimension is not the leading one
-/// is transposed by the program, not here.
+/// `count` is thus the number of elements of one part. A tensor whose collective dimension is not the leading
+/// one is transposed by the program, not here.
 struct Collective {
   Kind kind = Kind::kBarrier;
   ReduceOp op = ReduceOp::kSum;
@@ -44,8 +53,8 @@ struct Collective {
 /// All collectives of a compiled program, in the order in which every device runs them.
 struct ProgramCollectives {
   Fingerprint program = 0;
-  std::string name;           ///< for messages: "step"
-  std::vector<int> devices;   ///< global device id of each mesh position
+  std::string name;          ///< for messages: "step"
+  std::vector<int> devices;  ///< global device id of each mesh position
   std::vector<Collective> collectives;
 };
 

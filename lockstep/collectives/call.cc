@@ -1,0 +1,76 @@
+#include <array>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/collectives/communicator.h"
+#include "lockstep/collectives/reduce.h"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr std::array kKindNames = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+                                   "permute",    "broadcast",  "barrier"};
+constexpr std::array kOpNames = {"sum", "product", "minimum", "maximum"};
+
+std::string describe(const Collective& c) {
+  std::string what = c.description;
+  if (what.empty()) {
+    what = kKindNames[static_cast<std::size_t>(c.kind)];
+    if (c.kind != Kind::kBarrier) what += fmt::format(" of {} x {}", c.count, name(c.dtype));
+  }
+  return what;
+}
+
+bool reduces(Kind kind) { return kind == Kind::kAllReduce || kind == Kind::kReduceScatter; }
+
+void check(const Collective& c, int size, const std::string& text) {
+  if (c.count < 0) fail("{}: a part of {} elements", text, c.count);
+  if (reduces(c.kind) && !can_reduce(c.op, c.dtype)) {
+    fail<DTypeError>("{}: {} values have no {}; reduce their real and imaginary parts", text, name(c.dtype),
+                     kOpNames[static_cast<std::size_t>(c.op)]);
+  }
+  if (c.kind == Kind::kBroadcast && (c.root < 0 || c.root >= size)) {
+    fail("{}: root {} is no rank of a group of {}", text, c.root, size);
+  }
+  if (c.kind == Kind::kPermute) {
+    std::vector<bool> source(size), target(size);
+    for (auto [from, to] : c.pairs) {
+      if (from < 0 || from >= size || to < 0 || to >= size) {
+        fail("{}: the pair ({}, {}) is out of range in a group of {}", text, from, to, size);
+      }
+      if (source[from] || target[to])
+        fail("{}: the pair ({}, {}) uses a rank for the second time", text, from, to);
+      source[from] = target[to] = true;
+    }
+  }
+}
+
+}  // namespace
+
+Call make_call(const Collective& collective, int size, Fingerprint program, const std::string& program_name,
+               std::int64_t index) {
+  Call call;
+  call.collective = collective;
+  call.collective.groups.clear();
+  call.text = describe(collective);
+  if (collective.site.known()) call.text += " at " + collective.site.to_string();
+  if (!program_name.empty()) call.text += fmt::format(" (program {}, call {})", program_name, index);
+  check(collective, size, call.text);
+
+  const bool reduction = reduces(collective.kind);
+  std::string all =
+      fmt::format("{} {} {} {} {} {} {} {}", program, index, static_cast<int>(collective.kind),
+                  reduction ? static_cast<int>(collective.op) : -1, name(collective.dtype), collective.count,
+                  collective.kind == Kind::kBroadcast ? collective.root : -1, size);
+  for (auto [from, to] : collective.pairs) all += fmt::format(" {}:{}", from, to);
+  call.signature = fingerprint(all);
+
+  const std::size_t part =
+      collective.kind == Kind::kBarrier ? 0 : collective.count * size_of(collective.dtype);
+  const bool gathers = collective.kind == Kind::kAllGather || collective.kind == Kind::kAllToAll;
+  const bool splits = collective.kind == Kind::kReduceScatter || collective.kind == Kind::kAllToAll;
+  call.input_bytes = splits ? part * size : part;
+  call.output_bytes = gathers ? part * size : part;
+  return call;
+}
+
+}  // namespace lockstep::collectives

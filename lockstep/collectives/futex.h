@@ -1,0 +1,29 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace lockstep::collectives {
+
+/// Sleeps while `word` holds `value`, at most for `timeout`; may return early. `word` may be shared between
+/// processes.
+void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
+                std::chrono::nanoseconds timeout);
+
+/// Wakes all who sleep on `word`, in every process.
+void futex_wake_all(std::atomic<std::uint32_t>& word);
+
+/// The CPU that this thread runs on now.
+std::uint32_t current_cpu();
+
+/// A short pause of the core within a loop that waits.
+inline void spin_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
+}
+
+}  // namespace lockstep::collectives

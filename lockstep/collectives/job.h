@@ -1,0 +1,44 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "lockstep/collectives/peers.h"
+#include "lockstep/collectives/world.h"
+
+namespace lockstep::collectives {
+
+/// What the communicators of one World share: the peers, and the news that the job has failed.
+class Job {
+ public:
+  Job(const WorldOptions& options, std::function<void(int process)> on_loss);
+
+  const WorldOptions& options() const { return options_; }
+  Peers& peers() { return peers_; }
+
+  /// Only the first call counts; true for it.
+  bool abort(std::exception_ptr cause);
+
+  /// Throws what `abort` was given, if it was called.
+  void check() const {
+    if (aborted_.load(std::memory_order_acquire)) std::rethrow_exception(cause_);
+  }
+
+  /// Throws PeerFailure if the process has died or left, and what `abort` is given meanwhile: where it died,
+  /// that is waited for, because whoever calls it may know how the process died.
+  void check_peer(int process, const std::string& doing);
+
+ private:
+  const WorldOptions options_;
+  std::atomic<bool> aborted_ = false;
+  std::exception_ptr cause_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Peers peers_;  // Last: its thread calls `on_loss`.
+};
+
+}  // namespace lockstep::collectives

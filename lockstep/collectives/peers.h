@@ -1,0 +1,59 @@
+#pragma once
+
+#include <sched.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/collectives/world.h"
+
+namespace lockstep::collectives {
+
+enum class PeerState { kUnknown, kConnected, kLeft, kDied, kUnreachable };
+
+/// The other processes of the job, as far as they are on this host: one connection to each over an abstract
+/// unix socket, made in the background. Sockets of this kind belong to a network namespace, so a connection
+/// is the proof that both can share memory. One thread listens to them all. All methods may be called from
+/// any thread.
+class Peers {
+ public:
+  /// `on_loss` is called by the thread of this object whenever a peer has left or died.
+  Peers(const WorldOptions& options, std::function<void(int process)> on_loss);
+  ~Peers();
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
+
+  /// Blocks until the process is connected. `check` is called now and then, and may throw. Throws
+  /// PeerFailure, TimeoutError, and Error where it is on another host.
+  void wait_connected(int process, const std::function<void()>& check);
+
+  /// Hands a descriptor to a connected process, under a key.
+  void send(int process, const std::string& key, int fd);
+
+  /// Blocks until the process has sent a descriptor under the key. Throws as `wait_connected`.
+  FileDescriptor receive(int process, const std::string& key, const std::function<void()>& check);
+
+  PeerState state(int process) const;
+
+  /// "process 1 of 4 (pid 4711)".
+  std::string describe(int process) const;
+
+  /// Throws PeerFailure if the process has died or left; `doing` says what was waiting: "process 0 waited for
+  /// it in …".
+  void throw_if_lost(int process, const std::string& doing) const;
+
+  /// The CPUs that a connected process, or this one, may run on.
+  cpu_set_t cpus(int process) const;
+
+  /// Tells all peers that this process leaves in order.
+  void leave();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::collectives

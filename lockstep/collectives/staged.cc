@@ -1,0 +1,222 @@
+// The algorithms of SharedCommunicator.
+#include <algorithm>
+#include <cstring>
+
+#include "lockstep/collectives/reduce.h"
+#include "lockstep/collectives/shared_communicator.h"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr std::size_t kStreamFrom = 8 << 20;  ///< Outputs from this size on are written past the caches.
+constexpr std::size_t kLine = 64;
+
+std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
+
+/// Chunks of equal size, a multiple of `multiple`, that cover `total` and are at most `limit`.
+struct Chunks {
+  std::size_t total, bytes;
+
+  Chunks(std::size_t total, std::size_t limit, std::size_t multiple) : total(total) {
+    limit = std::max(multiple, limit / multiple * multiple);
+    const std::size_t count = (total + limit - 1) / limit;
+    bytes = round_up((total + count - 1) / count, multiple);
+  }
+  std::size_t count() const { return (total + bytes - 1) / bytes; }
+  std::size_t begin(std::size_t chunk) const { return chunk * bytes; }
+  std::size_t size(std::size_t chunk) const { return std::min(bytes, total - begin(chunk)); }
+};
+
+/// Who sends to `rank` in a permute, -1 where nobody does.
+int source_of(const Collective& collective, int rank) {
+  for (auto [from, to] : collective.pairs) {
+    if (to == rank) return from;
+  }
+  return -1;
+}
+
+bool sends(const Collective& collective, int rank) {
+  switch (collective.kind) {
+    case Kind::kBroadcast:
+      return rank == collective.root;
+    case Kind::kPermute:
+      return std::any_of(collective.pairs.begin(), collective.pairs.end(),
+                         [&](auto pair) { return pair.first == rank && pair.second != rank; });
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+void SharedCommunicator::run_alone(const Call& call, const void* in, void* out) {
+  if (call.collective.kind == Kind::kPermute && call.collective.pairs.empty()) {
+    std::memset(out, 0, call.output_bytes);
+  } else if (call.output_bytes != 0 && out != in) {
+    std::memcpy(out, in, call.output_bytes);
+  }
+}
+
+void SharedCommunicator::run_small(const Call& call, int rank, const std::byte* in, std::byte* out) {
+  const Collective& c = call.collective;
+  Local& local = locals_[rank];
+  const unsigned slot = ++local.operation % 2;
+  const auto data = [&](int member) {
+    return call.input_bytes <= kInlineBytes ? segment_.words(member).posts[slot].data
+                                            : segment_.small(member, slot);
+  };
+  if (call.input_bytes != 0) std::memcpy(data(rank), in, call.input_bytes);
+  meet(call, rank, /*first=*/true);
+  if (call.output_bytes == 0) return;
+
+  const int n = size();
+  const std::size_t part = c.count * size_of(c.dtype);
+  switch (c.kind) {
+    case Kind::kAllReduce:
+    case Kind::kReduceScatter: {
+      const std::size_t offset = c.kind == Kind::kReduceScatter ? rank * part : 0;
+      for (int member = 0; member < n; ++member) local.sources[member] = data(member) + offset;
+      reduce(c.op, c.dtype, local.sources.data(), n, c.count, out, nullptr, false);
+      break;
+    }
+    case Kind::kAllGather:
+      for (int member = 0; member < n; ++member) std::memcpy(out + member * part, data(member), part);
+      break;
+    case Kind::kAllToAll:
+      for (int member = 0; member < n; ++member)
+        std::memcpy(out + member * part, data(member) + rank * part, part);
+      break;
+    case Kind::kPermute:
+      if (const int source = source_of(c, rank); source >= 0) {
+        std::memcpy(out, data(source), part);
+      } else {
+        std::memset(out, 0, part);
+      }
+      break;
+    case Kind::kBroadcast:
+      std::memcpy(out, data(c.root), part);
+      break;
+    case Kind::kBarrier:
+      break;
+  }
+}
+
+void SharedCommunicator::run_large_all_reduce(const Call& call, int rank, const std::byte* in,
+                                              std::byte* out) {
+  const Collective& c = call.collective;
+  Local& local = locals_[rank];
+  ++local.operation;
+  const std::size_t n = size();
+  const std::size_t element = size_of(c.dtype);
+  const bool stream = call.output_bytes >= kStreamFrom;
+  const Chunks chunks(call.input_bytes, kChunkBytes, kLine);
+
+  // Of each chunk, every member reduces one part: [begin, end) in bytes of the chunk.
+  struct Part {
+    std::size_t begin, size;
+  };
+  const auto part_of = [&](std::size_t member, std::size_t size) {
+    const std::size_t each = round_up((size + n - 1) / n, kLine);
+    const std::size_t begin = std::min(member * each, size);
+    return Part{begin, std::min(each, size - begin)};
+  };
+  // What the others have reduced of a chunk that all have stepped past.
+  const auto collect = [&](std::size_t chunk, unsigned slot) {
+    for (std::size_t member = 0; member < n; ++member) {
+      if (static_cast<int>(member) == rank) continue;
+      const Part part = part_of(member, chunks.size(chunk));
+      copy_bytes(out + chunks.begin(chunk) + part.begin, segment_.reduced(member, slot), part.size, stream);
+    }
+  };
+
+  unsigned slot = 0;
+  for (std::size_t chunk = 0; chunk < chunks.count(); ++chunk) {
+    slot = ++local.chunk % 2;
+    const std::size_t begin = chunks.begin(chunk), size = chunks.size(chunk);
+    const Part own = part_of(rank, size);
+    std::byte* staged = segment_.staged(rank, slot);
+    std::memcpy(staged, in + begin, own.begin);
+    const std::size_t own_end = own.begin + own.size;
+    std::memcpy(staged + own_end, in + begin + own_end, size - own_end);
+    meet(call, rank, /*first=*/chunk == 0);
+    for (std::size_t member = 0; member < n; ++member) {
+      local.sources[member] = segment_.staged(member, slot) + own.begin;
+    }
+    local.sources[rank] = in + begin + own.begin;
+    reduce(c.op, c.dtype, local.sources.data(), static_cast<int>(n), own.size / element,
+           out + begin + own.begin, segment_.reduced(rank, slot), stream);
+    if (chunk != 0) collect(chunk - 1, slot ^ 1);
+  }
+  meet(call, rank, /*first=*/false);
+  collect(chunks.count() - 1, slot);
+}
+
+void SharedCommunicator::run_large_exchange(const Call& call, int rank, const std::byte* in, std::byte* out) {
+  const Collective& c = call.collective;
+  Local& local = locals_[rank];
+  ++local.operation;
+  const std::size_t n = size();
+  const std::size_t part = c.count * size_of(c.dtype);
+  const bool stream = call.output_bytes >= kStreamFrom;
+  const bool splits = c.kind == Kind::kReduceScatter || c.kind == Kind::kAllToAll;
+  const bool sending = sends(c, rank);
+  const int source = c.kind == Kind::kPermute ? source_of(c, rank) : c.kind == Kind::kBroadcast ? c.root : -1;
+  // Where inputs are split, a chunk holds a piece of every part; parts stand `pitch` apart in the staged
+  // chunk.
+  const Chunks chunks(part, splits ? kChunkBytes / n : kChunkBytes, kLine);
+  const std::size_t pitch = chunks.bytes;
+
+  for (std::size_t chunk = 0; chunk < chunks.count(); ++chunk) {
+    const unsigned slot = ++local.chunk % 2;
+    const std::size_t begin = chunks.begin(chunk), size = chunks.size(chunk);
+    std::byte* staged = segment_.staged(rank, slot);
+    if (splits) {
+      for (std::size_t member = 0; member < n; ++member) {
+        if (static_cast<int>(member) != rank) {
+          std::memcpy(staged + member * pitch, in + member * part + begin, size);
+        }
+      }
+    } else if (sending) {
+      std::memcpy(staged, in + begin, size);
+    }
+    meet(call, rank, /*first=*/chunk == 0);
+    switch (c.kind) {
+      case Kind::kAllGather:
+        for (std::size_t member = 0; member < n; ++member) {
+          const bool own = static_cast<int>(member) == rank;
+          copy_bytes(out + member * part + begin, own ? in + begin : segment_.staged(member, slot), size,
+                     stream);
+        }
+        break;
+      case Kind::kAllToAll:
+        for (std::size_t member = 0; member < n; ++member) {
+          const bool own = static_cast<int>(member) == rank;
+          copy_bytes(out + member * part + begin,
+                     own ? in + member * part + begin : segment_.staged(member, slot) + rank * pitch, size,
+                     stream);
+        }
+        break;
+      case Kind::kReduceScatter:
+        for (std::size_t member = 0; member < n; ++member) {
+          local.sources[member] = segment_.staged(member, slot) + rank * pitch;
+        }
+        local.sources[rank] = in + rank * part + begin;
+        reduce(c.op, c.dtype, local.sources.data(), static_cast<int>(n), size / size_of(c.dtype), out + begin,
+               nullptr, stream);
+        break;
+      case Kind::kPermute:
+      case Kind::kBroadcast:
+        if (source < 0) {
+          std::memset(out + begin, 0, size);
+        } else {
+          copy_bytes(out + begin, source == rank ? in + begin : segment_.staged(source, slot), size, stream);
+        }
+        break;
+      case Kind::kAllReduce:
+      case Kind::kBarrier:
+        break;
+    }
+  }
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,156 @@
+#include "lockstep/collectives/world.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/base/fingerprint.h"
+#include "lockstep/collectives/job.h"
+#include "lockstep/collectives/shared_communicator.h"
+
+namespace lockstep::collectives {
+namespace {
+
+class WorldImpl : public World {
+ public:
+  explicit WorldImpl(const WorldOptions& options) : job_(options, [this](int) { wake_sleepers(); }) {}
+
+  Communicator& communicator(const std::vector<int>& devices) override {
+    std::shared_ptr<Entry> entry;
+    {
+      std::lock_guard lock(mutex_);
+      auto& slot = entries_[devices];
+      if (slot == nullptr) slot = std::make_shared<Entry>();
+      entry = slot;
+    }
+    std::lock_guard lock(entry->setting_up);
+    if (entry->communicator == nullptr) {
+      std::unique_ptr<SharedCommunicator> made = set_up(devices);
+      std::lock_guard also(mutex_);
+      entry->communicator = std::move(made);
+    }
+    return *entry->communicator;
+  }
+
+  void abort(std::exception_ptr cause) override {
+    if (job_.abort(std::move(cause))) wake_sleepers();
+  }
+
+  void leave() override { job_.peers().leave(); }
+
+  const WorldOptions& options() const override { return job_.options(); }
+
+ private:
+  struct Entry {
+    std::mutex setting_up;
+    std::unique_ptr<SharedCommunicator> communicator;
+  };
+
+  std::vector<Member> members_of(const std::vector<int>& devices) const {
+    const WorldOptions& options = job_.options();
+    std::vector<Member> members;
+    for (int device : devices) {
+      if (device < 0 || device >= static_cast<int>(options.device_process.size())) {
+        fail("a collective over the devices [{}] names device {}, but there are {} devices",
+             fmt::join(devices, ", "), device, options.device_process.size());
+      }
+      members.push_back({device, options.device_process[device]});
+    }
+    std::vector<int> sorted = devices;
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+      fail("a collective over the devices [{}] names a device twice", fmt::join(devices, ", "));
+    }
+    if (std::none_of(members.begin(), members.end(),
+                     [&](const Member& member) { return member.process == options.process_index; })) {
+      fail("a collective over the devices [{}] is none of process {}, which has none of them",
+           fmt::join(devices, ", "), options.process_index);
+    }
+    return members;
+  }
+
+  std::unique_ptr<SharedCommunicator> set_up(const std::vector<int>& devices) {
+    std::vector<Member> members = members_of(devices);
+    Segment segment = share_segment(devices, members);
+    return std::make_unique<SharedCommunicator>(job_, std::move(members), std::move(segment));
+  }
+
+  /// The process of the first device creates the memory and hands it to the others.
+  Segment share_segment(const std::vector<int>& devices, const std::vector<Member>& members) {
+    const int self = job_.options().process_index;
+    std::vector<int> processes;
+    for (const Member& member : members) {
+      if (std::find(processes.begin(), processes.end(), member.process) == processes.end()) {
+        processes.push_back(member.process);
+      }
+    }
+    const auto check = [&] { job_.check(); };
+    int lost = self;
+    try {
+      for (int process : processes) {
+        lost = process;
+        if (process != self) job_.peers().wait_connected(process, check);
+      }
+      const std::string key = fmt::format("{:016x}", fingerprint(fmt::format("{}", fmt::join(devices, ","))));
+      lost = processes.front();
+      if (processes.front() != self) {
+        return Segment::open(job_.peers().receive(processes.front(), key, check),
+                             static_cast<int>(members.size()));
+      }
+      const bool central = static_cast<int>(members.size()) > count_cpus(processes);
+      Segment segment = Segment::create(static_cast<int>(members.size()), central);
+      for (int process : processes) {
+        if (process != self) job_.peers().send(process, key, segment.fd());
+      }
+      return segment;
+    } catch (const PeerFailure&) {
+      job_.check_peer(lost, fmt::format("process {} set up a communicator with it", self));
+      throw;
+    }
+  }
+
+  /// How many CPUs these processes have between them.
+  int count_cpus(const std::vector<int>& processes) const {
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (int process : processes) {
+      const cpu_set_t some = job_.peers().cpus(process);
+      CPU_OR(&all, &all, &some);
+    }
+    return std::max(1, CPU_COUNT(&all));
+  }
+
+  void wake_sleepers() {
+    std::lock_guard lock(mutex_);
+    for (auto& [devices, entry] : entries_) {
+      if (entry->communicator != nullptr) entry->communicator->wake_sleepers();
+    }
+  }
+
+  std::mutex mutex_;
+  std::map<std::vector<int>, std::shared_ptr<Entry>> entries_;
+  mutable Job job_;  // After what its thread uses through wake_sleepers, so that it goes first.
+};
+
+}  // namespace
+
+std::unique_ptr<World> World::create(WorldOptions options) {
+  if (options.process_index < 0 || options.process_index >= options.process_count) {
+    fail("process {} of {}: the index is out of range", options.process_index, options.process_count);
+  }
+  if (options.process_count > 1 && options.store == nullptr) {
+    fail("a job of {} processes needs a key-value store to find its peers", options.process_count);
+  }
+  for (int process : options.device_process) {
+    if (process < 0 || process >= options.process_count) {
+      fail("a device is said to belong to process {}, but there are {} processes", process,
+           options.process_count);
+    }
+  }
+  return std::make_unique<WorldImpl>(options);
+}
+
+}  // namespace lockstep::collectives

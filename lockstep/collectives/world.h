@@ -1,0 +1,65 @@
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/coordination/key_value_store.h"
+
+namespace lockstep::collectives {
+
+class Communicator;
+
+struct WorldOptions {
+  int process_index = 0;
+  int process_count = 1;
+
+  /// The process that owns each global device; global device ids are 0, 1, 2, …
+  std::vector<int> device_process;
+
+  /// Where the processes find each other; used until the World is destroyed. May be null in a job of one
+  /// process.
+  coordination::KeyValueStore* store = nullptr;
+  std::string job_id;  ///< Keeps apart the jobs that share a store.
+
+  /// How long a communicator waits for a process of its clique to turn up.
+  std::chrono::milliseconds timeout = std::chrono::seconds(300);
+
+  /// A waiter that sees its peer dead waits this long for `abort`, which may know how the peer died.
+  std::chrono::milliseconds abort_grace = std::chrono::milliseconds(300);
+};
+
+/// All devices of all processes of the job, as collectives see them: the connections to the other processes
+/// and the communicators over them. The processes of one host talk through shared memory, which needs a
+/// connection over an abstract unix socket; processes that cannot be reached so are on other hosts, and a
+/// communicator over them is an Error. All methods may be called from any thread.
+class World {
+ public:
+  /// Makes this process reachable and returns; connections are made in the background. Throws Error where the
+  /// options contradict each other or no socket can be opened.
+  static std::unique_ptr<World> create(WorldOptions options);
+
+  /// Leaves. No collective may be in progress.
+  virtual ~World() = default;
+
+  /// The communicator of these devices, in this order, of which at least one must be local; lives as long as
+  /// the World. The first call for a clique sets it up and blocks until the processes of its other devices
+  /// have come. Throws Error where a device does not exist, stands twice, or belongs to a process on another
+  /// host, PeerFailure where a process of the clique has died or left, TimeoutError where one does not come,
+  /// and what `abort` gave.
+  virtual Communicator& communicator(const std::vector<int>& devices) = 0;
+
+  /// Every collective of this process that waits, and every later one, throws `cause`. Only the first call
+  /// counts.
+  virtual void abort(std::exception_ptr cause) = 0;
+
+  /// Goes away in order: a process that waits for this one gets PeerFailure, which says that it has left. To
+  /// be called when this process has launched all its collectives and they are done.
+  virtual void leave() = 0;
+
+  virtual const WorldOptions& options() const = 0;
+};
+
+}  // namespace lockstep::collectives
