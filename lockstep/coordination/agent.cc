@@ -49,6 +49,8 @@ struct Pending {
 
 struct Nothing {};
 
+constexpr milliseconds kLongest = std::chrono::hours(24 * 365);
+
 class Agent : public CoordinationClient, private KeyValueStore {
  public:
   Agent(ClientOptions options, std::shared_ptr<Service> service, std::function<std::string()> why_unreachable)
@@ -158,9 +160,7 @@ std::optional<Answer<T>> Agent::call(const std::string& what, milliseconds timeo
   } else {
     start(id, [pending](Status status, T value) { pending->give(std::move(status), std::move(value)); });
   }
-  auto now = SteadyClock::now();
-  bool for_ever = timeout > SteadyClock::time_point::max() - now;
-  auto answer = pending->wait_until(for_ever ? SteadyClock::time_point::max() : now + timeout);
+  auto answer = pending->wait_until(SteadyClock::now() + std::min(timeout, kLongest));
   if (!answer) service_->cancel(id);
   if (ends_with_job) {
     std::lock_guard lock(mutex_);
@@ -183,7 +183,7 @@ Answer<T> Agent::quick_call(const std::string& what, Start start) {
 // Joining and leaving.
 
 void Agent::connect() {
-  constexpr milliseconds kBetweenLogLines(10000), kBetweenTries(200), kForTheServersAnswer(5000);
+  constexpr milliseconds kBetweenLogLines(10000), kBetweenTries(200), kForTheServersAnswer(2000);
   auto began = SteadyClock::now();
   auto deadline = began + options_.initialization_timeout;
   bool given_more_time = false;
@@ -228,9 +228,9 @@ void Agent::connect() {
     if (now < deadline) {
       next_log_line = now + kBetweenLogLines;
       std::string why = why_unreachable_();
-      log::info("{} has waited {:.0f} s to join the job at the coordinator {}: {}", self(),
-                std::chrono::duration<double>(now - began).count(), options_.address,
-                why.empty() ? "not all processes have come yet" : why);
+      logging::info("{} has waited {:.0f} s to join the job at the coordinator {}: {}", self(),
+                    std::chrono::duration<double>(now - began).count(), options_.address,
+                    why.empty() ? "not all processes have come yet" : why);
       continue;
     }
     std::string why = why_unreachable_();
@@ -239,11 +239,12 @@ void Agent::connect() {
       deadline = now + kForTheServersAnswer;
       continue;
     }
+    std::string missing = why.empty() && !answer ? missing_processes() : "";
     service_->cancel(id);
     std::string waited = fmt::format("after {} s ", seconds(options_.initialization_timeout));
     if (!why.empty()) fail_to_join(waited + why);
     if (answer) fail_to_join(waited + "its last answer was: " + last_error);
-    fail_to_join(waited + missing_processes());
+    fail_to_join(waited + missing);
   }
   begin_background();
 }
@@ -255,7 +256,8 @@ std::string Agent::missing_processes() {
     auto answer = call<WatchedTasks>("watching", milliseconds(2000), false, [&](CallId id, auto done) {
       service_->watch_tasks(id, service, -1, std::move(done));
     });
-    if (!answer) return "it does not answer, though somebody listens there";
+    if (!answer)
+      return "somebody listens there, but does not answer; check the port, and whether the coordinator hangs";
     if (answer->status.ok()) {
       std::vector<int> missing;
       for (const TaskInfo& task : answer->value.tasks) {
@@ -266,7 +268,10 @@ std::string Agent::missing_processes() {
       return fmt::format("not all processes have come; missing: {}; see whether they were started",
                          name_processes(missing, size));
     }
-    if (!answer->status.right_service_incarnation) return answer->status.message;
+    if (!answer->status.right_service_incarnation) {
+      return fmt::format("somebody listens there, but is no coordinator ({}); check the port",
+                         answer->status.message);
+    }
     service = *answer->status.right_service_incarnation;
   }
   return "not all processes have come";
@@ -413,9 +418,10 @@ void Agent::barrier(const std::string& id, milliseconds timeout, const std::vect
     }
   } release{*this, id};
 
-  auto answer = call<std::int64_t>(what, milliseconds::max(), true, [&](CallId call, auto done) {
+  auto answer = call<std::int64_t>(what, kLongest, true, [&](CallId call, auto done) {
     service_->barrier(call, service_incarnation(), request, std::move(done));
   });
+  if (!answer) fail<TimeoutError>("[{}] {} got no answer", self(), what);
   const Status& status = answer->status;
   {
     std::lock_guard lock(mutex_);

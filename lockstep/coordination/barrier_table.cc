@@ -114,9 +114,11 @@ void BarrierTable::call(CallId call, const BarrierCall& request, Clock::TimePoin
   Barrier& barrier = found->second;
 
   if (!is_new && !barrier.going_on && request.counter == barrier.counter) {
-    answers.push_back([done = std::move(done), status = barrier.result, counter = barrier.counter] {
-      done(status, counter);
-    });
+    Status status = barrier.result;
+    if (status.ok() && !barrier.tasks->contains(request.source)) {
+      status = error(Code::kInvalidArgument, request.id, barrier.counter, why_invalid(request, barrier));
+    }
+    answers.push_back([done = std::move(done), status, counter = barrier.counter] { done(status, counter); });
     return;
   }
   bool starts = is_new || (!barrier.going_on && request.counter == barrier.counter + 1);

@@ -79,7 +79,7 @@ class RemoteService : public Service {
       watched.version = call->response.version_number();
       for (const pb::TaskInfo& task : call->response.task_state()) {
         watched.tasks.push_back({task.task_id(), static_cast<TaskState>(task.state()), task.incarnation(),
-                                 task.error_message(), task.error_code()});
+                                 false, task.error_message(), task.error_code()});
       }
       close(id, [&] { done(from_grpc(status), std::move(watched)); });
     });

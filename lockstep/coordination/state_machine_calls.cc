@@ -130,7 +130,8 @@ std::vector<TaskInfo> StateMachine::infos() const {
   std::vector<TaskInfo> infos;
   for (int i = 0; i < num_tasks(); ++i) {
     const Task& task = tasks_[i];
-    TaskInfo info{i, task.state, task.incarnation};
+    TaskInfo info{i, task.state, task.incarnation,
+                  task.wants_to_leave && task.state == TaskState::kConnected};
     if (task.state == TaskState::kError) {
       info.error = task.error.message;
       info.error_code = static_cast<int>(task.error.code);

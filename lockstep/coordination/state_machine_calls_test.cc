@@ -127,6 +127,14 @@ TEST_F(StateMachineTest, Barrier_DisagreementOnWhoTakesPart_FailsItForAll) {
   EXPECT_THAT(b.message(), HasSubstr("all 3 processes"));
 }
 
+TEST_F(StateMachineTest, Barrier_OutsiderAfterItIsOver_FailsAlone) {
+  start(3);
+  barrier(0, 0, {0, 1}), barrier(1, 0, {0, 1});
+  expect_barrier_error(barrier(2, 0, {0, 1}), Code::kInvalidArgument, 0);
+  expect_barrier_error(barrier(2, 0, {0, 1, 2}), Code::kInvalidArgument, 0);
+  EXPECT_EQ(barrier(1, 0, {0, 1}).code(), Code::kOk);
+}
+
 TEST_F(StateMachineTest, Barrier_ListsThatMakeNoSense_AreInvalidAndFixNothing) {
   start(2);
   expect_barrier_error(barrier(0, 0, {0, 0}), Code::kInvalidArgument, 0);

@@ -19,9 +19,10 @@ struct TaskInfo {
   int task = 0;
   TaskState state = TaskState::kUninitialized;
   std::uint64_t incarnation =
-      0;               ///< 0 before the process came; set while it waits for the others to register.
-  std::string error;   ///< Why it is in kError; empty otherwise.
-  int error_code = 0;  ///< The gRPC code of `error`.
+      0;                 ///< 0 before the process came; set while it waits for the others to register.
+  bool leaving = false;  ///< It has called shutdown and waits for the others.
+  std::string error;     ///< Why it is in kError; empty otherwise.
+  int error_code = 0;    ///< The gRPC code of `error`.
   Clock::Duration silent_for{0};  ///< Since its last heartbeat, while it is connected.
 };
 

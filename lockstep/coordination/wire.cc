@@ -35,7 +35,7 @@ Code code_of(grpc::StatusCode code) {
 }
 
 void log_line(gpr_log_func_args* args) {
-  log::debug("gRPC: {} ({}:{})", args->message, args->file, args->line);
+  logging::debug("gRPC: {} ({}:{})", args->message, args->file, args->line);
 }
 
 }  // namespace

@@ -1,0 +1,391 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/coordination/address.h"
+#include "lockstep/coordination/in_memory.h"
+#include "lockstep/coordination/remote_service.h"
+#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/service.h"
+
+// What every implementation of CoordinationClient promises, held to the one over gRPC and the one in memory.
+
+namespace lockstep::coordination {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+constexpr seconds kLong(60);  // A deadline for what must happen; nothing waits for it to pass.
+
+class Grpc {
+ public:
+  explicit Grpc(const ServerOptions& options) {
+    server_.start(options);
+    service_ = make_remote_service(parse_address(server_.address()));
+  }
+  std::unique_ptr<CoordinationClient> make_client(ClientOptions options) {
+    options.address = server_.address();
+    return make_grpc_client(std::move(options));
+  }
+  CoordinationServer& coordinator() { return server_; }
+  Service& service() { return *service_; }
+
+ private:
+  CoordinationServer server_;
+  std::unique_ptr<Service> service_;
+};
+
+class Memory {
+ public:
+  explicit Memory(const ServerOptions& options) : coordinator_(options) {}
+  std::unique_ptr<CoordinationClient> make_client(ClientOptions options) {
+    return coordinator_.make_client(std::move(options));
+  }
+  InMemoryCoordinator& coordinator() { return coordinator_; }
+  Service& service() { return coordinator_.service(); }
+
+ private:
+  InMemoryCoordinator coordinator_;
+};
+
+/// The error that a client was told, for the test's thread to wait for.
+class Heard {
+ public:
+  std::function<void(const JobError&)> callback() {
+    return [this](const JobError& error) {
+      std::lock_guard lock(mutex_);
+      errors_.push_back(error);
+      heard_.notify_all();
+    };
+  }
+  JobError wait() {
+    std::unique_lock lock(mutex_);
+    if (!heard_.wait_for(lock, kLong, [this] { return !errors_.empty(); })) {
+      ADD_FAILURE() << "no error was told";
+      return {};
+    }
+    EXPECT_EQ(errors_.size(), 1u);
+    return errors_.front();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable heard_;
+  std::vector<JobError> errors_;
+};
+
+template <class E>
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const E& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "another error was thrown: " << error.what();
+    return "";
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return "";
+}
+
+void wait_until(const std::function<bool()>& condition) {
+  auto deadline = std::chrono::steady_clock::now() + kLong;
+  while (!condition()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "what was waited for did not happen";
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+template <class Implementation>
+class ClientConformance : public testing::Test {
+ protected:
+  void SetUp() override {
+    server_options_.register_timeout = kLong;
+    server_options_.heartbeat_timeout = kLong;
+    server_options_.shutdown_timeout = kLong;
+  }
+
+  void serve(int num_processes) {
+    server_options_.num_processes = num_processes;
+    heard_ = std::vector<Heard>(num_processes);
+    job_ = std::make_unique<Implementation>(server_options_);
+  }
+
+  std::unique_ptr<CoordinationClient> make(int process) {
+    ClientOptions options;
+    options.process_id = process;
+    options.num_processes = server_options_.num_processes;
+    options.initialization_timeout = kLong;
+    options.shutdown_timeout = kLong;
+    options.heartbeat_interval = heartbeat_interval_;
+    if (process < static_cast<int>(heard_.size())) options.on_error = heard_[process].callback();
+    return job_->make_client(std::move(options));
+  }
+
+  /// Runs the action for each process, each in a thread of its own.
+  void each(const std::function<void(int, CoordinationClient&)>& action) {
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < clients_.size(); ++i) {
+      threads.emplace_back([&, i] { action(static_cast<int>(i), *clients_[i]); });
+    }
+    for (auto& thread : threads) thread.join();
+  }
+
+  /// A job of connected clients.
+  void start(int num_processes) {
+    serve(num_processes);
+    for (int i = 0; i < num_processes; ++i) clients_.push_back(make(i));
+    each([](int, CoordinationClient& client) { client.connect(); });
+  }
+
+  KeyValueStore& store(int process) { return clients_[process]->key_value_store(); }
+
+  ServerOptions server_options_;
+  milliseconds heartbeat_interval_{1000};
+  std::vector<Heard> heard_;
+  std::unique_ptr<Implementation> job_;
+  std::vector<std::unique_ptr<CoordinationClient>> clients_;
+};
+
+using Implementations = testing::Types<Memory, Grpc>;
+TYPED_TEST_SUITE(ClientConformance, Implementations);
+
+TYPED_TEST(ClientConformance, ConnectAndShutdown_AllTogether_LeavesNobody) {
+  this->start(4);
+  for (const TaskInfo& task : this->job_->coordinator().tasks()) EXPECT_EQ(task.state, TaskState::kConnected);
+  EXPECT_FALSE(this->job_->coordinator().all_left());
+  this->each([](int, CoordinationClient& client) { client.shutdown(); });
+  EXPECT_TRUE(this->job_->coordinator().wait_until_all_left(kLong));
+  this->clients_[0]->shutdown();
+  EXPECT_FALSE(this->clients_[0]->error());
+}
+
+TYPED_TEST(ClientConformance, Keys_AreSharedByAll) {
+  this->start(2);
+  std::string bytes("\0\xff/\n", 4);
+  this->store(0).set("/a//b/", bytes);
+  EXPECT_EQ(this->store(1).get("a/b", kLong), bytes);
+  EXPECT_EQ(this->store(1).try_get("a"), std::nullopt);
+  this->store(1).set("a/c", "2");
+  EXPECT_THAT(this->store(0).get_directory("a"),
+              testing::ElementsAre(testing::Pair("a/b", bytes), testing::Pair("a/c", "2")));
+  EXPECT_EQ(this->store(0).increment("n", 40), 40);
+  EXPECT_EQ(this->store(1).increment("n", 2), 42);
+  EXPECT_THAT(message_of<Error>([&] { this->store(0).set("a/b", ""); }), HasSubstr("'a/b' exists already"));
+  this->store(0).set("a/b", "3", true);
+  EXPECT_EQ(this->store(1).try_get("a/b"), "3");
+  this->store(0).erase("a");
+  EXPECT_EQ(this->store(1).try_get("a/b"), std::nullopt);
+  this->store(0).set("text", "x");
+  EXPECT_THAT(message_of<Error>([&] { this->store(1).increment("text", 1); }),
+              HasSubstr("not a decimal number"));
+}
+
+TYPED_TEST(ClientConformance, Keys_LargeValues_PassWhole) {
+  this->start(1);
+  std::string large(30 << 20, 'x');
+  large.back() = 'y';
+  this->store(0).set("large", large);
+  EXPECT_TRUE(this->store(0).get("large", kLong) == large);
+}
+
+TYPED_TEST(ClientConformance, Get_WaitsUntilAnotherSets) {
+  this->start(2);
+  this->each([&](int process, CoordinationClient& client) {
+    auto& store = client.key_value_store();
+    store.set(process == 0 ? "from0" : "from1", std::to_string(process));
+    EXPECT_EQ(store.get(process == 0 ? "from1" : "from0", kLong), std::to_string(1 - process));
+  });
+}
+
+TYPED_TEST(ClientConformance, Get_Timeout_NamesKeyAndTime) {
+  this->start(1);
+  std::string message =
+      message_of<TimeoutError>([&] { this->store(0).get("never/set", milliseconds(1500)); });
+  EXPECT_THAT(message, HasSubstr("'never/set' within 1.5 s"));
+  EXPECT_THAT(message, HasSubstr("process 0 of 1"));
+}
+
+TYPED_TEST(ClientConformance, Barrier_IsUsedAgainAndAgain) {
+  this->start(3);
+  std::atomic<int> arrived{0};
+  this->each([&](int, CoordinationClient& client) {
+    for (int round = 1; round <= 20; ++round) {
+      ++arrived;
+      client.barrier("b", kLong);
+      EXPECT_GE(arrived, 3 * round);
+    }
+  });
+}
+
+TYPED_TEST(ClientConformance, Barrier_OfSome_DoesNotWaitForOthers) {
+  this->start(3);
+  this->each([](int process, CoordinationClient& client) {
+    if (process != 1) client.barrier("b", kLong, {0, 2});
+  });
+  EXPECT_THAT(message_of<Error>([&] {
+                this->clients_[1]->barrier("b", kLong, {0, 2});
+              }),
+              HasSubstr("process 1 called it, but it is a barrier of processes 0, 2 of 3"));
+}
+
+TYPED_TEST(ClientConformance, Barrier_Timeout_NamesTheMissing_AndTheNextUseWorks) {
+  this->start(3);
+  this->each([](int process, CoordinationClient& client) {
+    if (process == 1) return;
+    EXPECT_THAT(message_of<TimeoutError>([&] { client.barrier("b", milliseconds(300)); }),
+                HasSubstr("missing: process"));
+  });
+  EXPECT_THAT(message_of<TimeoutError>([&] { this->clients_[1]->barrier("b", kLong); }),
+              HasSubstr("missing: process"));
+  this->each([](int, CoordinationClient& client) { client.barrier("b", kLong); });
+}
+
+TYPED_TEST(ClientConformance, Connect_IdOutOfRange_SaysTheRange) {
+  this->serve(2);
+  std::string message = message_of<InitializationError>([&] { this->make(2)->connect(); });
+  EXPECT_THAT(message, HasSubstr("process id 2 is out of range: the job has 2 processes, with ids 0 to 1"));
+}
+
+TYPED_TEST(ClientConformance, Connect_IdTakenByAnother_FailsAndEndsTheJob) {
+  this->start(2);
+  std::string message = message_of<InitializationError>([&] { this->make(1)->connect(); });
+  EXPECT_THAT(message, HasSubstr("two processes were given the same process id"));
+  JobError error = this->heard_[0].wait();
+  EXPECT_EQ(error.process, 1);
+  EXPECT_THAT(error.message, HasSubstr("process 1 of 2 came a second time"));
+}
+
+TYPED_TEST(ClientConformance, Connect_IdTakenWhileWaiting_FailsTheFirst) {
+  this->serve(2);
+  auto first = this->make(0), second = this->make(0), other = this->make(1);
+  std::thread waiting([&] {
+    EXPECT_THAT(message_of<InitializationError>([&] { first->connect(); }),
+                HasSubstr("the id of process 0 of 2 was taken by another process"));
+  });
+  auto came = [&] { return this->job_->coordinator().tasks()[0].incarnation; };
+  wait_until([&] { return came() != 0; });
+  std::uint64_t first_incarnation = came();
+  std::thread successor([&] { second->connect(); });
+  wait_until([&] { return came() != first_incarnation; });
+  other->connect();
+  waiting.join();
+  successor.join();
+}
+
+TYPED_TEST(ClientConformance, Connect_FewerProcessesThanAsked_NamesTheMissing) {
+  this->server_options_.register_timeout = milliseconds(300);
+  this->serve(3);
+  std::string message = message_of<InitializationError>([&] { this->make(1)->connect(); });
+  EXPECT_THAT(message, HasSubstr("1 of 3 processes came within 0.3 s"));
+  EXPECT_THAT(message, HasSubstr("missing: processes 0, 2 of 3"));
+}
+
+TYPED_TEST(ClientConformance, Connect_ServerWaitsLongerThanTheClient_TheClientNamesTheMissing) {
+  this->serve(3);
+  ClientOptions options;
+  options.process_id = 1;
+  options.num_processes = 3;
+  options.initialization_timeout = milliseconds(200);
+  auto client = this->job_->make_client(options);
+  EXPECT_THAT(message_of<InitializationError>([&] { client->connect(); }),
+              HasSubstr("missing: processes 0, 2 of 3"));
+  wait_until([&] { return this->job_->coordinator().tasks()[1].incarnation == 0; });
+}
+
+TYPED_TEST(ClientConformance, Connect_AnotherProcessDies_FailsAtOnce) {
+  this->serve(2);
+  auto client = this->make(0);
+  std::thread waiting([&] {
+    EXPECT_THAT(message_of<InitializationError>([&] { client->connect(); }),
+                HasSubstr("process 1 (host b, pid 4711) died: signal 9"));
+  });
+  wait_until([&] { return this->job_->coordinator().tasks()[0].incarnation != 0; });
+  this->job_->coordinator().report_task_failure(1, "process 1 (host b, pid 4711) died: signal 9");
+  waiting.join();
+}
+
+TYPED_TEST(ClientConformance, ReportedDeath_EndsAllThatWaits_NamingTheFirstCause) {
+  this->start(4);
+  std::thread reporter([&] {
+    wait_until([&] { return this->store(3).try_get("ready") == "2"; });
+    this->job_->coordinator().report_task_failure(3, "process 3 died: signal 9");
+  });
+  this->each([&](int process, CoordinationClient& client) {
+    if (process == 3) return;
+    if (process < 2) client.key_value_store().increment("ready", 1);
+    std::string message = message_of<PeerFailure>([&] {
+      if (process == 0) client.barrier("b", kLong);
+      if (process == 1) client.key_value_store().get("k", kLong);
+      if (process == 2) {
+        this->heard_[2].wait();
+        client.barrier("other", kLong);
+      }
+    });
+    EXPECT_THAT(message, HasSubstr("process 3 died: signal 9"));
+    JobError error = this->heard_[process].wait();
+    EXPECT_EQ(error.message, "process 3 died: signal 9");
+    EXPECT_EQ(error.process, 3);
+    ASSERT_TRUE(client.error());
+    EXPECT_EQ(client.error()->process, 3);
+    client.key_value_store().set("still/" + std::to_string(process), "works");
+    client.shutdown();
+  });
+  reporter.join();
+}
+
+TYPED_TEST(ClientConformance, SilentProcess_IsFoundDead_AndTheLivingAreNot) {
+  ManualClock clock;
+  this->server_options_.clock = &clock;
+  this->server_options_.heartbeat_timeout = seconds(10);
+  this->heartbeat_interval_ = milliseconds(5);
+  this->serve(3);
+  this->job_->service().register_task(next_call_id(), 1, 1, [](const Status&, std::uint64_t) {});
+  this->clients_.push_back(this->make(0));
+  this->clients_.push_back(this->make(2));
+  this->each([](int, CoordinationClient& client) { client.connect(); });
+  for (int step = 0; step < 3; ++step) {
+    clock.advance(seconds(4));
+    for (int process : {0, 2}) {
+      wait_until([&] { return this->job_->coordinator().tasks()[process].silent_for.count() == 0; });
+    }
+  }
+  for (int process : {0, 2}) {
+    JobError error = this->heard_[process].wait();
+    EXPECT_EQ(error.process, 1);
+    EXPECT_THAT(error.message, HasSubstr("nothing was heard of process 1 of 3 for 10 s"));
+  }
+  EXPECT_EQ(this->job_->coordinator().tasks()[0].state, TaskState::kConnected);
+}
+
+TYPED_TEST(ClientConformance, Shutdown_SomebodyDoesNotCome_NamesIt) {
+  this->server_options_.shutdown_timeout = milliseconds(300);
+  this->start(2);
+  EXPECT_THAT(message_of<TimeoutError>([&] { this->clients_[0]->shutdown(); }),
+              HasSubstr("these have not called shutdown: process 1 of 2"));
+  EXPECT_THAT(this->heard_[1].wait().message, HasSubstr("process 1 of 2"));
+}
+
+TYPED_TEST(ClientConformance, Shutdown_AnotherDiesMeanwhile_IsItsFailure) {
+  this->start(2);
+  std::thread leaving([&] {
+    EXPECT_THAT(message_of<PeerFailure>([&] { this->clients_[0]->shutdown(); }), HasSubstr("signal 9"));
+  });
+  wait_until([&] { return this->job_->coordinator().tasks()[0].leaving; });
+  this->job_->coordinator().report_task_failure(1, "process 1 died: signal 9");
+  leaving.join();
+}
+
+}  // namespace
+}  // namespace lockstep::coordination
