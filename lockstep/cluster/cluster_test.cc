@@ -1,0 +1,142 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cluster/detect.h"
+#include "lockstep/cluster/variables.h"
+
+namespace lockstep::cluster {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using Variables = std::map<std::string, std::string>;
+
+Place place_of(Variables variables, const std::string& forced = "") {
+  return detect(MapEnvironment(std::move(variables)), forced);
+}
+
+std::string error_of(Variables variables, const std::string& forced = "") {
+  try {
+    Place place = place_of(std::move(variables), forced);
+    ADD_FAILURE() << "detected as " << place.cluster;
+  } catch (const InitializationError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const Variables kExplicit = {{"LOCKSTEP_COORDINATOR_ADDRESS", "node1:8476"},
+                             {"LOCKSTEP_NUM_PROCESSES", "4"},
+                             {"LOCKSTEP_PROCESS_ID", "2"}};
+
+Variables with(Variables variables, const Variables& more) {
+  for (const auto& [name, value] : more) variables[name] = value;
+  return variables;
+}
+
+TEST(ClusterTypes, HaveNamesOfTheirOwn_AndTheLastAlwaysAnswers) {
+  std::set<std::string> names;
+  for (const ClusterType& type : cluster_types()) EXPECT_TRUE(names.insert(type.name).second) << type.name;
+  auto place = cluster_types().back().place(MapEnvironment({}));
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->cluster, cluster_types().back().name);
+}
+
+TEST(ClusterTypes, EachButTheLast_SeesNothingInAnEmptyEnvironment) {
+  for (const ClusterType& type : cluster_types()) {
+    if (&type == &cluster_types().back()) break;
+    EXPECT_FALSE(type.place(MapEnvironment({}))) << type.name;
+  }
+}
+
+TEST(Detect, NothingSet_IsASingleProcess) {
+  Place place = place_of({});
+  EXPECT_EQ(place.cluster, "single");
+  EXPECT_EQ(place.num_processes, 1);
+  EXPECT_EQ(place.process_id, 0);
+  EXPECT_EQ(place.coordinator_address, "");
+  EXPECT_FALSE(place.local_device_ids);
+}
+
+TEST(Detect, EmptyVariables_AreAsGoodAsNone) {
+  EXPECT_EQ(place_of({{"LOCKSTEP_PROCESS_ID", ""}, {"LOCKSTEP_LAUNCHER", ""}}).cluster, "single");
+}
+
+TEST(Detect, ExplicitVariables_GiveThePlace) {
+  Place place = place_of(with(kExplicit, {{"LOCKSTEP_LOCAL_DEVICE_IDS", "3,0"}}));
+  EXPECT_EQ(place.cluster, "explicit");
+  EXPECT_EQ(place.coordinator_address, "node1:8476");
+  EXPECT_EQ(place.num_processes, 4);
+  EXPECT_EQ(place.process_id, 2);
+  EXPECT_THAT(*place.local_device_ids, ElementsAre(3, 0));
+  EXPECT_THAT(place.why,
+              AllOf(HasSubstr("LOCKSTEP_PROCESS_ID=2"), HasSubstr("LOCKSTEP_LOCAL_DEVICE_IDS=3,0")));
+}
+
+TEST(Detect, JaxNames_AreReadWhereOursAreNotSet) {
+  Place place = place_of({{"JAX_COORDINATOR_ADDRESS", "a:1"},
+                          {"JAX_NUM_PROCESSES", "2"},
+                          {"JAX_PROCESS_ID", "0"},
+                          {"LOCKSTEP_PROCESS_ID", "1"}});
+  EXPECT_EQ(place.coordinator_address, "a:1");
+  EXPECT_EQ(place.process_id, 1);
+}
+
+TEST(Detect, HalfSet_ListsWhatIsThereAndWhatIsMissing) {
+  EXPECT_THAT(
+      error_of({{"LOCKSTEP_PROCESS_ID", "1"}, {"JAX_NUM_PROCESSES", "2"}}),
+      HasSubstr("JAX_NUM_PROCESSES=2, LOCKSTEP_PROCESS_ID=1 set, LOCKSTEP_COORDINATOR_ADDRESS missing"));
+  EXPECT_THAT(error_of({{"JAX_COORDINATOR_ADDRESS", "a:1"}}),
+              HasSubstr("LOCKSTEP_NUM_PROCESSES, LOCKSTEP_PROCESS_ID missing"));
+}
+
+TEST(Detect, NumbersThatAreNone_AreRefusedByName) {
+  for (std::string bad : {"x", "-1", "1.5", " 1", "99999999999"}) {
+    EXPECT_THAT(error_of(with(kExplicit, {{"LOCKSTEP_PROCESS_ID", bad}})),
+                HasSubstr("LOCKSTEP_PROCESS_ID is '" + bad + "'"));
+  }
+  EXPECT_THAT(error_of(with(kExplicit, {{"LOCKSTEP_NUM_PROCESSES", "0"}})), HasSubstr("at least 1"));
+  EXPECT_THAT(
+      error_of(with(kExplicit, {{"LOCKSTEP_PROCESS_ID", "4"}})),
+      HasSubstr("LOCKSTEP_PROCESS_ID=4 is out of range: LOCKSTEP_NUM_PROCESSES=4 makes processes 0 to 3"));
+  for (std::string bad : {",", "0,", "0,0", "a", "0;1"}) {
+    EXPECT_THAT(error_of(with(kExplicit, {{"LOCKSTEP_LOCAL_DEVICE_IDS", bad}})),
+                HasSubstr("LOCKSTEP_LOCAL_DEVICE_IDS is '" + bad + "'"));
+  }
+}
+
+TEST(Detect, Launcher_GivesTheJobsIdentityToo_AndKeepsTheSecret) {
+  Place place = place_of(with(kExplicit, {{"LOCKSTEP_LAUNCHER", "1"},
+                                          {"LOCKSTEP_JOB_ID", "job-7"},
+                                          {"LOCKSTEP_ATTEMPT", "3"},
+                                          {"LOCKSTEP_JOB_SECRET", "hush"}}));
+  EXPECT_EQ(place.cluster, "launcher");
+  EXPECT_EQ(place.process_id, 2);
+  EXPECT_EQ(place.job_id, "job-7");
+  EXPECT_EQ(place.attempt, 3);
+  EXPECT_EQ(place.job_secret, "hush");
+  EXPECT_THAT(place.why, AllOf(HasSubstr("LOCKSTEP_LAUNCHER=1"), Not(HasSubstr("hush"))));
+}
+
+TEST(Detect, LauncherWithoutItsVariables_IsNoJobOfOne) {
+  EXPECT_THAT(error_of({{"LOCKSTEP_LAUNCHER", "1"}}), HasSubstr("pass the environment on"));
+  EXPECT_THAT(error_of({{"LOCKSTEP_LAUNCHER", "1"}, {"LOCKSTEP_PROCESS_ID", "0"}}),
+              HasSubstr("LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES missing"));
+}
+
+TEST(Detect, ForcedType_IsAskedAlone) {
+  EXPECT_EQ(place_of(kExplicit, "single").cluster, "single");
+  EXPECT_EQ(place_of(with(kExplicit, {{"LOCKSTEP_LAUNCHER", "1"}}), "explicit").cluster, "explicit");
+  EXPECT_THAT(error_of({}, "explicit"), HasSubstr("no sign of it"));
+  EXPECT_THAT(error_of({}, "slorm"),
+              HasSubstr("no cluster type 'slorm'; the types are launcher, explicit, single"));
+}
+
+}  // namespace
+}  // namespace lockstep::cluster
