@@ -1,6 +1,7 @@
 #include "lockstep/pjrt/buffer.h"
 
 #include <array>
+#include <cstring>
 #include <span>
 
 #include "lockstep/base/fail.h"
@@ -22,6 +23,46 @@ PJRT_Event* ready_event(const PJRT_Api* api, PJRT_Buffer* buffer) {
   check(api, api->PJRT_Buffer_ReadyEvent(&args), "waiting for a buffer");
   return args.event;
 }
+
+bool is_on_cpu(const PJRT_Api* api, PJRT_Buffer* buffer) {
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_IsOnCpu_Args, args);
+  args.buffer = buffer;
+  check(api, api->PJRT_Buffer_IsOnCpu(&args), "asking where a buffer lies");
+  return args.is_on_cpu;
+}
+
+bool is_row_major(const PJRT_Api* api, PJRT_Buffer* buffer) {
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_GetMemoryLayout_Args, args);
+  args.buffer = buffer;
+  check(api, api->PJRT_Buffer_GetMemoryLayout(&args), "asking for a buffer's layout");
+  if (args.layout.type != PJRT_Buffer_MemoryLayout_Type_Tiled || args.layout.tiled.num_tiles != 0)
+    return false;
+  const auto& tiled = args.layout.tiled;
+  for (std::size_t i = 0; i < tiled.minor_to_major_size; ++i)
+    if (tiled.minor_to_major[i] != static_cast<std::int64_t>(tiled.minor_to_major_size - 1 - i)) return false;
+  return true;
+}
+
+/// While it lives, the buffer's memory stays, whatever other threads do to the buffer.
+class Hold {
+ public:
+  Hold(const PJRT_Api* api, PJRT_Buffer* buffer) : api_(api), buffer_(buffer) {
+    LOCKSTEP_PJRT_ARGS(PJRT_Buffer_IncreaseExternalReferenceCount_Args, args);
+    args.buffer = buffer_;
+    check(api_, api_->PJRT_Buffer_IncreaseExternalReferenceCount(&args), "holding a buffer's memory");
+  }
+  ~Hold() {
+    LOCKSTEP_PJRT_ARGS(PJRT_Buffer_DecreaseExternalReferenceCount_Args, args);
+    args.buffer = buffer_;
+    ignore(api_, api_->PJRT_Buffer_DecreaseExternalReferenceCount(&args));
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  const PJRT_Api* api_;
+  PJRT_Buffer* buffer_;
+};
 
 }  // namespace
 
@@ -71,6 +112,13 @@ void Buffer::to_host(void* destination, std::size_t bytes) const {
   // The plugin takes a null destination, which is what an empty array may have, for a question about the
   // size.
   if (bytes == 0) return await();
+  // The CPU plugin copies on a thread of its pool, which costs more to wake than a small array to copy.
+  if (is_on_cpu(api_, buffer_) && is_row_major(api_, buffer_)) {
+    await();
+    Hold hold(api_, buffer_);
+    std::memcpy(destination, unsafe_pointer(), bytes);
+    return;
+  }
   constexpr std::size_t kMaxRank = 32;
   if (dims.size() > kMaxRank) {
     fail<PjrtError>("[pjrt] copying an array to the host: it has {} dimensions, more than {}", dims.size(),

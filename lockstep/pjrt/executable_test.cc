@@ -134,6 +134,17 @@ INSTANTIATE_TEST_SUITE_P(Attributes, Donation,
                          ::testing::Values("{tf.aliasing_output = 0 : i32}", "{jax.buffer_donor = true}"),
                          [](const auto& test) { return test.index == 0 ? "AliasingOutput" : "BufferDonor"; });
 
+TEST(Executable, ATransposedResult_IsReadRowMajor) {
+  auto client = make_client();
+  auto program =
+      client->compile(R"(module @t { func.func public @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
+      %y = stablehlo.transpose %x, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+      return %y : tensor<3x2xf32> } })");
+  Buffer x = to_device<float>(*client, {1, 2, 3, 4, 5, 6}, {2, 3});
+  auto outputs = run(*program, {&x}, *client->addressable_devices()[0]);
+  EXPECT_THAT(to_host<float>(outputs[0]), ElementsAre(1, 4, 2, 5, 3, 6));
+}
+
 TEST(Executable, RunsOnTheDeviceThatIsAsked) {
   auto client = make_client(3);
   auto program = client->compile(doubling(""));
