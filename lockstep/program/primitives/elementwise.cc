@@ -11,7 +11,7 @@ namespace {
 using rules::unary_jvp;
 
 /// The dtypes that an operation takes.
-enum class Takes { kAny, kNumber, kOrdered, kInexact, kFloat, kBits };
+enum class Takes { kAny, kNumber, kOrdered, kReal, kSignedReal, kInexact, kFloat, kBits, kInteger };
 
 void check_dtype(Takes takes, DType dtype) {
   const DTypeKind kind = info(dtype).kind;
@@ -26,12 +26,18 @@ void check_dtype(Takes takes, DType dtype) {
       return expect(is_number, "numbers as");
     case Takes::kOrdered:
       return expect(kind != DTypeKind::kComplex, "real");
+    case Takes::kReal:
+      return expect(is_integer(dtype) || is_floating(dtype), "integer or floating");
+    case Takes::kSignedReal:
+      return expect(kind == DTypeKind::kSigned || is_floating(dtype), "signed or floating");
     case Takes::kInexact:
       return expect(is_inexact(dtype), "floating or complex");
     case Takes::kFloat:
       return expect(is_floating(dtype), "floating");
     case Takes::kBits:
       return expect(!is_inexact(dtype), "integer or bool");
+    case Takes::kInteger:
+      return expect(is_integer(dtype), "integer");
   }
 }
 
@@ -121,13 +127,13 @@ const Primitive& neg_p() {
 }
 
 const Primitive& sign_p() {
-  static const Primitive p = elementwise({"sign", "sign", Takes::kNumber, sign_p, zero_tangents});
+  static const Primitive p = elementwise({"sign", "sign", Takes::kSignedReal, sign_p, zero_tangents});
   return p;
 }
 
 const Primitive& abs_p() {
   static const Primitive p = elementwise(
-      {"abs", "abs", Takes::kOrdered, abs_p,
+      {"abs", "abs", Takes::kSignedReal, abs_p,
        unary_jvp([](const Value& t, const Value& x, const Value&) { return lax::mul(t, lax::sign(x)); })});
   return p;
 }
@@ -294,7 +300,7 @@ const Primitive& div_p() {
 
 const Primitive& rem_p() {
   static const Primitive p =
-      elementwise({"rem", "remainder", Takes::kOrdered, rem_p,
+      elementwise({"rem", "remainder", Takes::kReal, rem_p,
                    binary_jvp([](const Value& t, const JvpCall&) { return t; },
                               [](const Value& t, const JvpCall& c) {
                                 Value ratio = lax::div(c.inputs[0], c.inputs[1]);
@@ -351,18 +357,18 @@ const Primitive& logical_xor_p() {
 
 const Primitive& shift_left_p() {
   static const Primitive p =
-      elementwise({"shift_left", "shift_left", Takes::kBits, shift_left_p, zero_tangents});
+      elementwise({"shift_left", "shift_left", Takes::kInteger, shift_left_p, zero_tangents});
   return p;
 }
 
 const Primitive& shift_right_logical_p() {
   static const Primitive p = elementwise(
-      {"shift_right_logical", "shift_right_logical", Takes::kBits, shift_right_logical_p, zero_tangents});
+      {"shift_right_logical", "shift_right_logical", Takes::kInteger, shift_right_logical_p, zero_tangents});
   return p;
 }
 
 const Primitive& shift_right_arithmetic_p() {
-  static const Primitive p = elementwise({"shift_right_arithmetic", "shift_right_arithmetic", Takes::kBits,
+  static const Primitive p = elementwise({"shift_right_arithmetic", "shift_right_arithmetic", Takes::kInteger,
                                           shift_right_arithmetic_p, zero_tangents});
   return p;
 }

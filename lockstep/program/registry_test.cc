@@ -1,0 +1,199 @@
+#include "lockstep/program/primitives/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "lockstep/base/error.h"
+#include "lockstep/program/test_examples.h"
+
+namespace lockstep {
+namespace {
+
+using namespace test;
+
+void expect_close(const HostArray& got, const HostArray& want, double tolerance) {
+  ASSERT_EQ(got.dtype, want.dtype);
+  ASSERT_EQ(got.shape, want.shape);
+  for (std::size_t i = 0; i < want.values.size(); ++i) {
+    ASSERT_NEAR(got.values[i], want.values[i], tolerance * (1 + std::abs(want.values[i]))) << "element " << i;
+  }
+}
+
+TEST(Registry, NamesAreUnique) {
+  std::set<std::string> names;
+  for (const Primitive* primitive : all_primitives()) {
+    EXPECT_TRUE(names.insert(primitive->name).second) << primitive->name;
+  }
+}
+
+TEST(Registry, EveryPrimitiveHasEveryRule) {
+  for (const Primitive* primitive : all_primitives()) {
+    SCOPED_TRACE(primitive->name);
+    EXPECT_TRUE(primitive->shape);
+    EXPECT_TRUE(primitive->sharding);
+    EXPECT_TRUE(primitive->jvp);
+    EXPECT_TRUE(primitive->transpose);
+    EXPECT_TRUE(primitive->batching);
+    EXPECT_TRUE(primitive->lower);
+  }
+}
+
+TEST(Registry, EveryPrimitiveHasAnExampleAndNoOtherHas) {
+  std::set<std::string> registered, shown;
+  for (const Primitive* primitive : all_primitives()) registered.insert(primitive->name);
+  for (const Example& example : all_examples()) shown.insert(example.primitive->name);
+  EXPECT_EQ(registered, shown);
+}
+
+TEST(Registry, EveryExampleGivesWhatItsShapeRuleSays) {
+  for (const Example& example : all_examples()) {
+    Program program = program_of(example);
+    SCOPED_TRACE(to_string(program));
+    std::vector<HostArray> outputs = evaluate(program, example.inputs, example_axes());
+    std::vector<Aval> avals = program.output_avals();
+    ASSERT_EQ(outputs.size(), avals.size());
+    for (std::size_t i = 0; i < avals.size(); ++i) {
+      EXPECT_EQ(outputs[i].dtype, avals[i].dtype);
+      EXPECT_EQ(outputs[i].shape, avals[i].shape);
+    }
+  }
+}
+
+/// A dtype that the shape rule lets pass must compile.
+TEST(Registry, EveryDTypeThatAShapeRuleTakesCompiles) {
+  int compiled = 0, refused = 0;
+  for (DType dtype : {DType::kBool, DType::kI8, DType::kI64, DType::kU8, DType::kU64, DType::kF16,
+                      DType::kBF16, DType::kF32, DType::kC64}) {
+    for (const Example& example : all_examples()) {
+      std::vector<HostArray> inputs = example.inputs;
+      for (HostArray& input : inputs) {
+        if (input.dtype == DType::kF64 || input.dtype == DType::kI32) input.dtype = dtype;
+      }
+      SCOPED_TRACE(example.primitive->name + " of " + std::string(name(dtype)));
+      std::optional<Program> program;
+      try {
+        program = program_of(example, example.params, inputs);
+      } catch (const Error&) {
+        ++refused;
+        continue;
+      }
+      std::unique_ptr<pjrt::Executable> executable;
+      try {
+        executable = compile(*program, example_axes());
+      } catch (const PjrtError& error) {
+        ADD_FAILURE() << std::string(error.what()).substr(0, 200);
+        continue;
+      }
+      for (std::size_t i = 0; i < executable->num_outputs(); ++i) {
+        EXPECT_EQ(executable->outputs()[i].dtype, program->output_avals()[i].dtype);
+      }
+      ++compiled;
+    }
+  }
+  EXPECT_GT(compiled, 200);
+  EXPECT_GT(refused, 50);
+}
+
+/// What the combination of two devices' results is.
+HostArray combined(const HostArray& a, const HostArray& b, ShardingRule::Combine how) {
+  HostArray out = a;
+  for (std::size_t i = 0; i < out.values.size(); ++i) {
+    switch (how) {
+      case ShardingRule::Combine::kSum:
+        out.values[i] = a.values[i] + b.values[i];
+        break;
+      case ShardingRule::Combine::kMax:
+        out.values[i] = std::max(a.values[i], b.values[i]);
+        break;
+      case ShardingRule::Combine::kMin:
+        out.values[i] = std::min(a.values[i], b.values[i]);
+        break;
+      case ShardingRule::Combine::kNone:
+        ADD_FAILURE() << "a factor of operands only needs a way to combine";
+    }
+  }
+  return out;
+}
+
+/// The half of an array that device 0 or 1 has where a factor is split.
+HostArray half(const HostArray& x, const std::vector<int>& factors, int factor, int device) {
+  for (std::size_t d = 0; d < factors.size(); ++d) {
+    if (factors[d] != factor) continue;
+    const std::int64_t n = x.shape[d] / 2;
+    return part(x, d, device * n, (device + 1) * n);
+  }
+  return x;
+}
+
+bool stands_in(const ShardingRule& rule, int factor) {
+  auto has = [factor](const std::vector<int>& dims) { return std::ranges::find(dims, factor) != dims.end(); };
+  return std::ranges::any_of(rule.operands, has) || std::ranges::any_of(rule.results, has);
+}
+
+/// Two devices that each have half of a factor get, together, what one gets.
+void expect_split_agrees(const Example& example, const ShardingRule& rule, int factor,
+                         const std::vector<HostArray>& whole) {
+  std::vector<HostArray> results[2];
+  for (int device : {0, 1}) {
+    std::vector<HostArray> inputs;
+    std::vector<Shape> input_shapes, result_shapes;
+    for (std::size_t i = 0; i < example.inputs.size(); ++i) {
+      inputs.push_back(half(example.inputs[i], rule.operands[i], factor, device));
+      input_shapes.push_back(inputs.back().shape);
+    }
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      result_shapes.push_back(half(whole[i], rule.results[i], factor, device).shape);
+    }
+    Params params =
+        rule.localize ? rule.localize(example.params, input_shapes, result_shapes) : example.params;
+    results[device] = evaluate(program_of(example, params, inputs), inputs, example_axes());
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const bool in_result = std::ranges::find(rule.results[i], factor) != rule.results[i].end();
+    if (in_result) {
+      expect_close(results[0][i], half(whole[i], rule.results[i], factor, 0), example.tolerance);
+      expect_close(results[1][i], half(whole[i], rule.results[i], factor, 1), example.tolerance);
+    } else {
+      HostArray both =
+          combined(results[0][i], results[1][i], rule.factors[static_cast<std::size_t>(factor)].combine);
+      expect_close(both, whole[i], example.tolerance);
+    }
+  }
+}
+
+TEST(Registry, ShardingRulesAgreeWithTheWholeComputation) {
+  int splits = 0;
+  for (const Example& example : all_examples()) {
+    Program program = program_of(example);
+    const std::vector<Aval> inputs = program.input_avals(), outputs = program.output_avals();
+    ShardingRule rule = example.primitive->sharding(inputs, outputs, example.params);
+    SCOPED_TRACE(to_string(program) + rule.to_string());
+    ASSERT_EQ(rule.operands.size(), inputs.size());
+    ASSERT_EQ(rule.results.size(), outputs.size());
+    auto expect_sizes = [&](const std::vector<int>& factors, const Aval& aval) {
+      ASSERT_EQ(factors.size(), aval.shape.size());
+      for (std::size_t d = 0; d < factors.size(); ++d) {
+        if (factors[d] == ShardingRule::kWhole) continue;
+        const std::int64_t size = rule.factors.at(static_cast<std::size_t>(factors[d])).size;
+        ASSERT_EQ(aval.shape[d] % size, 0) << "dimension " << d;
+      }
+    };
+    for (std::size_t i = 0; i < inputs.size(); ++i) expect_sizes(rule.operands[i], inputs[i]);
+    for (std::size_t i = 0; i < outputs.size(); ++i) expect_sizes(rule.results[i], outputs[i]);
+    std::vector<HostArray> whole = evaluate(program, example.inputs, example_axes());
+    for (std::size_t factor = 0; factor < rule.factors.size(); ++factor) {
+      if (rule.factors[factor].size % 2 != 0 || !stands_in(rule, static_cast<int>(factor))) continue;
+      SCOPED_TRACE("factor " + std::to_string(factor));
+      expect_split_agrees(example, rule, static_cast<int>(factor), whole);
+      ++splits;
+    }
+  }
+  EXPECT_GT(splits, 100);
+}
+
+}  // namespace
+}  // namespace lockstep

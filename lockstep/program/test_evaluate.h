@@ -1,0 +1,172 @@
+#pragma once
+
+// Runs programs on the CPU plugin, for tests.
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "lockstep/pjrt/client.h"
+#include "lockstep/program/lowering.h"
+
+namespace lockstep::test {
+
+/// An array on the host: its elements as doubles, whatever the dtype.
+struct HostArray {
+  DType dtype = DType::kF64;
+  Shape shape;
+  std::vector<double> values;
+
+  Aval aval() const { return {dtype, shape, false, {}}; }
+};
+
+inline HostArray scalar(double value, DType dtype = DType::kF64) { return {dtype, {}, {value}}; }
+
+inline HostArray filled(double value, Shape shape, DType dtype = DType::kF64) {
+  auto n = static_cast<std::size_t>(num_elements(shape));
+  return {dtype, std::move(shape), std::vector<double>(n, value)};
+}
+
+/// Numbers that are the same in every run; whole ones for an integer or bool dtype.
+inline HostArray random(Shape shape, double low, double high, std::uint32_t seed = 1,
+                        DType dtype = DType::kF64) {
+  HostArray out = filled(0, std::move(shape), dtype);
+  std::mt19937 bits(seed);
+  for (double& value : out.values) {
+    value = low + (high - low) * (static_cast<double>(bits()) / 4294967296.0);
+    if (!is_inexact(dtype)) value = std::floor(value);
+  }
+  return out;
+}
+
+/// Calls `use` with a null pointer of the C++ type of the dtype's elements.
+template <class Use>
+auto with_type(DType dtype, Use use) {
+  switch (dtype) {
+    case DType::kBool:
+      return use(static_cast<bool*>(nullptr));
+    case DType::kI8:
+      return use(static_cast<std::int8_t*>(nullptr));
+    case DType::kI32:
+      return use(static_cast<std::int32_t*>(nullptr));
+    case DType::kI64:
+      return use(static_cast<std::int64_t*>(nullptr));
+    case DType::kU8:
+      return use(static_cast<std::uint8_t*>(nullptr));
+    case DType::kU32:
+      return use(static_cast<std::uint32_t*>(nullptr));
+    case DType::kF32:
+      return use(static_cast<float*>(nullptr));
+    case DType::kF64:
+      return use(static_cast<double*>(nullptr));
+    default:
+      throw std::logic_error("test_evaluate.h does not hold this dtype");
+  }
+}
+
+inline std::vector<char> to_bytes(const HostArray& array) {
+  return with_type(array.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    std::vector<char> bytes(array.values.size() * sizeof(T));
+    for (std::size_t i = 0; i < array.values.size(); ++i) {
+      T value = static_cast<T>(array.values[i]);
+      std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+    }
+    return bytes;
+  });
+}
+
+inline HostArray from_bytes(DType dtype, Shape shape, const std::vector<char>& bytes) {
+  HostArray out = filled(0, std::move(shape), dtype);
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    for (std::size_t i = 0; i < out.values.size(); ++i) {
+      T value;
+      std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+      out.values[i] = static_cast<double>(value);
+    }
+  });
+  return out;
+}
+
+inline pjrt::Client& client() {
+  static const std::shared_ptr<pjrt::Client> client =
+      pjrt::Client::create(pjrt::Plugin::load(pjrt::find_plugin()),
+                           {{"cpu_device_count", std::int64_t{1}}, {"asynchronous", false}});
+  return *client;
+}
+
+inline std::unique_ptr<pjrt::Executable> compile(const Program& program, const AxisEnv& axes = {}) {
+  LowerOptions options;
+  options.axes = axes;
+  return client().compile(lower(program, options).stablehlo);
+}
+
+/// The program's outputs, on a mesh of one device.
+inline std::vector<HostArray> evaluate(const Program& program, const std::vector<HostArray>& inputs,
+                                       const AxisEnv& axes = {}) {
+  const pjrt::Device& device = *client().addressable_devices().front();
+  auto executable = compile(program, axes);
+  std::vector<pjrt::Buffer> buffers;
+  for (const HostArray& input : inputs) {
+    std::vector<char> bytes = to_bytes(input);
+    buffers.push_back(client().buffer_from_host(bytes.data(), input.dtype, input.shape, device));
+  }
+  std::vector<pjrt::Buffer*> arguments;
+  for (pjrt::Buffer& buffer : buffers) arguments.push_back(&buffer);
+  std::vector<HostArray> outputs;
+  for (pjrt::Buffer& buffer : executable->execute(std::span<pjrt::Buffer* const>(arguments), device)) {
+    std::vector<char> bytes(buffer.size_bytes());
+    buffer.to_host(bytes.data(), bytes.size());
+    outputs.push_back(from_bytes(buffer.dtype(), buffer.dims(), bytes));
+  }
+  return outputs;
+}
+
+/// The program of a function of values.
+using Function = std::function<std::vector<Value>(std::span<const Value>)>;
+inline Program trace(const std::vector<Aval>& avals, const Function& function, std::string name = "f") {
+  Builder builder(std::move(name));
+  std::vector<Value> inputs;
+  for (const Aval& aval : avals) inputs.push_back(builder.input(aval));
+  return builder.finish(function(inputs));
+}
+
+inline std::vector<Aval> avals_of(const std::vector<HostArray>& arrays) {
+  std::vector<Aval> avals;
+  for (const HostArray& array : arrays) avals.push_back(array.aval());
+  return avals;
+}
+
+/// The outputs of a function of values on these inputs.
+inline std::vector<HostArray> evaluate(const Function& function, const std::vector<HostArray>& inputs) {
+  return evaluate(trace(avals_of(inputs), function), inputs);
+}
+
+/// The part of the array from `start` to `limit` along the dimension.
+inline HostArray part(const HostArray& x, std::size_t dimension, std::int64_t start, std::int64_t limit) {
+  const std::int64_t size = x.shape[dimension];
+  std::int64_t inner = 1;
+  for (std::size_t d = dimension + 1; d < x.shape.size(); ++d) inner *= x.shape[d];
+  HostArray out{x.dtype, x.shape, {}};
+  out.shape[dimension] = limit - start;
+  for (std::size_t i = 0; i < x.values.size(); ++i) {
+    const std::int64_t place = static_cast<std::int64_t>(i) / inner % size;
+    if (place >= start && place < limit) out.values.push_back(x.values[i]);
+  }
+  return out;
+}
+
+/// The array without its leading dimension, at `index` of it.
+inline HostArray at(const HostArray& x, std::int64_t index) {
+  HostArray out = part(x, 0, index, index + 1);
+  out.shape.erase(out.shape.begin());
+  return out;
+}
+
+}  // namespace lockstep::test

@@ -1,0 +1,160 @@
+#pragma once
+
+// One or more uses of every primitive, for the tests that walk the registry. A new primitive gets its line
+// here.
+
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/random.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/registry.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/test_evaluate.h"
+
+namespace lockstep::test {
+
+struct Example {
+  const Primitive* primitive;
+  Params params;
+  std::vector<HostArray> inputs;
+
+  bool has_derivative = true;             ///< where false, its derivative is not what finite differences give
+  double step = 1e-5;                     ///< of finite differences
+  double tolerance = 1e-6;                ///< of what is compared, absolute and relative
+  std::vector<std::string> varying = {};  ///< of the inputs
+};
+
+/// The mesh of one device in which the examples are traced.
+inline AxisEnv example_axes() { return AxisEnv({{"i", 1}}); }
+
+/// The example as a program of one equation. Inputs may differ from the example's own.
+inline Program program_of(const Example& example, const Params& params,
+                          const std::vector<HostArray>& inputs) {
+  AxisEnvScope axes(example_axes());
+  Builder builder(example.primitive->name);
+  std::vector<Value> values;
+  for (const HostArray& input : inputs) {
+    Aval aval = input.aval();
+    aval.varying = example.varying;
+    values.push_back(builder.input(aval));
+  }
+  return builder.finish(builder.emit(*example.primitive, params, values));
+}
+inline Program program_of(const Example& example) {
+  return program_of(example, example.params, example.inputs);
+}
+
+inline std::vector<Example> all_examples() {
+  const Shape s = {4, 6};
+  const HostArray x = random(s, -1, 1, 1), y = random(s, -1, 1, 2), positive = random(s, 0.3, 2, 3);
+  const HostArray ints = random(s, 0, 100, 4, DType::kI32), more_ints = random(s, 0, 100, 5, DType::kI32);
+  const HostArray few = random(s, 0, 8, 6, DType::kI32);
+  const HostArray bools = random(s, 0, 2, 7, DType::kBool), more_bools = random(s, 0, 2, 8, DType::kBool);
+  const HostArray words = random(s, 0, 4294967296.0, 9, DType::kU32);
+  const HostArray cube = random({4, 6, 2}, -1, 1, 10);
+  HostArray with_zeros = cube;
+  with_zeros.values[3] = with_zeros.values[20] = with_zeros.values[21] = 0;
+  auto i32 = [](int value) { return scalar(value, DType::kI32); };
+  auto axes = [](std::vector<std::int64_t> axes) { return Params::of(ReduceParams{std::move(axes)}); };
+  const Params none, over_i = Params::of(AxesParams{{"i"}}), gather = Params::of(GatherParams{{"i"}, 1, 1});
+
+  std::vector<Example> all;
+  for (const Primitive* p : {&neg_p(), &sign_p(), &abs_p(), &floor_p(), &ceil_p(), &round_p(), &exp_p(),
+                             &expm1_p(), &tanh_p(), &logistic_p(), &sin_p(), &cos_p(), &is_finite_p()}) {
+    all.push_back({p, none, {x}});
+  }
+  for (const Primitive* p : {&log_p(), &log1p_p(), &sqrt_p(), &rsqrt_p()})
+    all.push_back({p, none, {positive}});
+  for (const Primitive* p : {&add_p(), &sub_p(), &mul_p(), &max_p(), &min_p(), &eq_p(), &ne_p(), &lt_p(),
+                             &le_p(), &gt_p(), &ge_p()}) {
+    all.push_back({p, none, {x, y}});
+  }
+  for (const Primitive* p : {&div_p(), &rem_p()}) all.push_back({p, none, {x, positive}});
+  all.push_back({&pow_p(), none, {positive, y}});
+  for (const Primitive* p : {&logical_and_p(), &logical_or_p(), &logical_xor_p()}) {
+    all.push_back({p, none, {ints, more_ints}});
+    all.push_back({p, none, {bools, more_bools}});
+  }
+  all.push_back({&logical_not_p(), none, {bools}});
+  all.push_back({&logical_not_p(), none, {ints}});
+  for (const Primitive* p : {&shift_left_p(), &shift_right_logical_p(), &shift_right_arithmetic_p()}) {
+    all.push_back({p, none, {ints, few}});
+  }
+  all.push_back({&select_p(), none, {bools, x, y}});
+  all.push_back({&convert_element_type_p(), Params::of(ConvertParams{DType::kF64, true}), {x}});
+  all.push_back({.primitive = &convert_element_type_p(),
+                 .params = Params::of(ConvertParams{DType::kF32, false}),
+                 .inputs = {x},
+                 .step = 0.25,
+                 .tolerance = 1e-5});
+  all.push_back({&convert_element_type_p(), Params::of(ConvertParams{DType::kF64, false}), {ints}});
+  all.push_back({&convert_element_type_p(), Params::of(ConvertParams{DType::kI32, false}), {x}});
+  all.push_back({&convert_element_type_p(), Params::of(ConvertParams{DType::kBool, false}), {few}});
+  all.push_back({.primitive = &stop_gradient_p(), .inputs = {x}, .has_derivative = false});
+
+  all.push_back({&full_p(), Params::of(FullParams{Scalar::of(1.5), DType::kF64, s, false}), {}});
+  all.push_back({&iota_p(), Params::of(IotaParams{DType::kI32, s, 1}), {}});
+  all.push_back({&broadcast_in_dim_p(), Params::of(BroadcastInDimParams{{2, 4, 6}, {1, 2}}), {x}});
+  all.push_back(
+      {&broadcast_in_dim_p(), Params::of(BroadcastInDimParams{{4, 2, 6}, {0, 2}}), {random({4, 1}, -1, 1)}});
+  all.push_back({&broadcast_in_dim_p(), Params::of(BroadcastInDimParams{s, {}}), {scalar(0.7)}});
+  all.push_back({&reshape_p(), Params::of(ReshapeParams{{2, 2, 6}}), {x}});
+  all.push_back({&reshape_p(), Params::of(ReshapeParams{{8, 6}}), {random({2, 4, 6}, -1, 1)}});
+  all.push_back({&reshape_p(), Params::of(ReshapeParams{{6, 4}}), {x}});
+  all.push_back({&transpose_p(), Params::of(TransposeParams{{2, 0, 1}}), {cube}});
+  all.push_back({&slice_p(), Params::of(SliceParams{{0, 1}, {4, 6}, {1, 2}}), {x}});
+  all.push_back({&pad_p(), Params::of(PadParams{{0, 1}, {0, 2}, {0, 1}}), {x, scalar(0.5)}});
+  all.push_back({&pad_p(), Params::of(PadParams{{-1, 2}, {3, -2}, {0, 0}}), {x, scalar(0.5)}});
+  all.push_back({&concatenate_p(), Params::of(ConcatenateParams{1}), {x, random({4, 2}, -1, 1), y}});
+  all.push_back({&dynamic_slice_p(), Params::of(DynamicSliceParams{{4, 2}}), {x, i32(0), i32(3)}});
+  all.push_back({&dynamic_update_slice_p(), none, {x, random({4, 2}, -1, 1, 11), i32(0), i32(3)}});
+
+  for (const Primitive* p : {&reduce_sum_p(), &reduce_prod_p(), &reduce_max_p(), &reduce_min_p()}) {
+    all.push_back({p, axes({0, 2}), {cube}});
+    all.push_back({p, axes({1}), {x}});
+  }
+  all.push_back({&reduce_prod_p(), axes({0, 2}), {with_zeros}});
+  for (const Primitive* p : {&reduce_and_p(), &reduce_or_p()}) {
+    all.push_back({p, axes({1}), {bools}});
+    all.push_back({p, axes({0}), {ints}});
+  }
+  for (const Primitive* p : {&argmax_p(), &argmin_p()}) {
+    all.push_back({p, Params::of(ArgParams{1, DType::kI32}), {cube}});
+  }
+  all.push_back(
+      {&dot_general_p(), Params::of(DotGeneralParams{{1}, {0}, {}, {}}), {x, random({6, 2}, -1, 1)}});
+  all.push_back({&dot_general_p(),
+                 Params::of(DotGeneralParams{{2}, {0}, {0}, {1}}),
+                 {random({2, 4, 6}, -1, 1), random({6, 2, 8}, -1, 1, 12)}});
+  all.push_back({&dot_general_p(),
+                 Params::of(DotGeneralParams{{1, 3}, {2, 0}, {2}, {3}}),
+                 {random({2, 4, 6, 8}, -1, 1), random({8, 2, 4, 6}, -1, 1, 13)}});
+  all.push_back(
+      {&threefry2x32_p(), none, {words, random(s, 0, 4294967296.0, 14, DType::kU32), words, words}});
+
+  all.push_back({.primitive = &psum_p(), .params = over_i, .inputs = {x}, .varying = {"i"}});
+  all.push_back(
+      {.primitive = &pmax_p(), .params = over_i, .inputs = {x}, .has_derivative = false, .varying = {"i"}});
+  all.push_back(
+      {.primitive = &pmin_p(), .params = over_i, .inputs = {x}, .has_derivative = false, .varying = {"i"}});
+  all.push_back({.primitive = &pvary_p(), .params = over_i, .inputs = {x}});
+  all.push_back({.primitive = &all_gather_p(), .params = gather, .inputs = {x}, .varying = {"i"}});
+  all.push_back({.primitive = &psum_scatter_p(), .params = gather, .inputs = {x}, .varying = {"i"}});
+  all.push_back({.primitive = &all_to_all_p(),
+                 .params = Params::of(AllToAllParams{{"i"}, 1, 0, 1}),
+                 .inputs = {x},
+                 .varying = {"i"}});
+  all.push_back({.primitive = &ppermute_p(),
+                 .params = Params::of(PermuteParams{{"i"}, 1, {{0, 0}}}),
+                 .inputs = {x},
+                 .varying = {"i"}});
+  all.push_back({.primitive = &ppermute_p(),
+                 .params = Params::of(PermuteParams{{"i"}, 1, {}}),
+                 .inputs = {x},
+                 .varying = {"i"}});
+  all.push_back({.primitive = &axis_index_p(), .params = over_i});
+  return all;
+}
+
+}  // namespace lockstep::test
