@@ -62,9 +62,9 @@ class Client {
   const std::vector<const Device*>& addressable_devices() const { return addressable_; }
 
   /// Compiles a module of StableHLO text with one public function `@main`. Donation is asked for by an
-  /// argument's attribute; see docs of the lowering. Blocks for the time of the compilation (milliseconds to
-  /// seconds). Throws PjrtError with the compiler's words where the text does not parse or verify or an
-  /// option is not known.
+  /// argument's attribute, `tf.aliasing_output = N : i32` or `jax.buffer_donor = true` (CPU honours both).
+  /// Blocks for the time of the compilation (milliseconds to seconds). Throws PjrtError with the compiler's
+  /// words where the text does not parse or verify or an option is not known.
   std::unique_ptr<Executable> compile(std::string_view mlir, const CompileOptions& options = {}) const;
 
   /// Loads what `Executable::serialize()` of the same plugin version gave.
