@@ -311,13 +311,10 @@ void Agent::begin_background() {
     poll_ = poll;
   }
   service_->poll_for_error(poll, service_incarnation_, options_.process_id, [this](const Status& status) {
-    // The service says CANCELLED to who has left.
-    if (status.code != Code::kCancelled) {
-      if (status.service_error) {
-        job_failed({status.message, status.service_error->source_task});
-      } else {
-        job_failed({fmt::format("the coordinator at {} is gone: {}", options_.address, status.message), {}});
-      }
+    if (!status.service_error) {
+      job_failed({fmt::format("the coordinator at {} is gone: {}", options_.address, status.message), {}});
+    } else if (status.code != Code::kCancelled) {  // What the service says to who has left.
+      job_failed({status.message, status.service_error->source_task});
     }
     std::lock_guard lock(mutex_);
     poll_.reset();
@@ -347,7 +344,7 @@ void Agent::end_background() {
 
 void Agent::job_failed(JobError error) {
   std::lock_guard lock(mutex_);
-  if (error_ || leaving_) return;
+  if (error_ || leaving_ || stopping_) return;
   error_ = std::move(error);
   wake_.notify_all();
 }
