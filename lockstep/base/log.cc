@@ -8,7 +8,7 @@
 
 #include "lockstep/base/environment.h"
 
-namespace lockstep::log {
+namespace lockstep::logging {
 namespace {
 
 spdlog::level::level_enum to_spdlog(Level level) {
@@ -66,4 +66,4 @@ void write(Level level, std::string_view message) {
   state().logger->log(to_spdlog(level), "{}{}", prefix, message);
 }
 
-}  // namespace lockstep::log
+}  // namespace lockstep::logging

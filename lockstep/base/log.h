@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-namespace lockstep::log {
+namespace lockstep::logging {
 
 enum class Level { kDebug, kInfo, kWarning, kError, kOff };
 
@@ -38,4 +38,4 @@ void error(fmt::format_string<Args...> format, Args&&... args) {
   if (enabled(Level::kError)) write(Level::kError, fmt::format(format, std::forward<Args>(args)...));
 }
 
-}  // namespace lockstep::log
+}  // namespace lockstep::logging
