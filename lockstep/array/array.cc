@@ -1,0 +1,225 @@
+#include "lockstep/array/array.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <unordered_map>
+
+#include "lockstep/array/data.h"
+#include "lockstep/array/host.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/runtime/runtime.h"
+
+namespace lockstep {
+namespace internal {
+
+const ArrayType* intern(Aval aval, const Sharding& sharding, bool committed) {
+  static std::mutex mutex;
+  static auto& types = *new std::unordered_multimap<Fingerprint, std::unique_ptr<const ArrayType>>;
+  Fingerprint key = combine(sharding.fingerprint(), fingerprint(to_string(aval)));
+  std::lock_guard lock(mutex);
+  auto [begin, end] = types.equal_range(key);
+  for (auto it = begin; it != end; ++it) {
+    const ArrayType& type = *it->second;
+    if (type.committed == committed && type.aval == aval && type.sharding == sharding) return &type;
+  }
+  auto it =
+      types.emplace(key, std::make_unique<const ArrayType>(ArrayType{std::move(aval), sharding, committed}));
+  return it->second.get();
+}
+
+Array make_array(const ArrayType* type, std::vector<pjrt::Buffer> shards) {
+  auto data = std::make_shared<ArrayData>();
+  data->type = type;
+  data->shards = std::move(shards);
+  return Array(std::move(data));
+}
+
+const ArrayData& concrete(const Array& array, std::string_view use) {
+  if (!array.valid())
+    fail<Error>("{}: an Array without a value (at {}); assign it first", use,
+                CallSiteScope::current().to_string());
+  const ArrayData& data = *array.data();
+  if (data.type == nullptr) {
+    fail<TraceError>(
+        "{}: a value of {} that is being traced (made at {}) has no elements yet; compute with it, and read "
+        "the "
+        "result of the traced function",
+        use, to_string(data.aval), data.made_at.to_string());
+  }
+  if (data.shards.empty() && array.is_deleted()) {
+    fail<Error>(
+        "{}: the array {} was {}; keep a copy, or do not use it afterwards", use, to_string(data.type->aval),
+        data.donated_at.known() ? fmt::format("donated to a computation (at {})", data.donated_at.to_string())
+                                : "deleted");
+  }
+  return data;
+}
+
+Array array_from_host(const void* source, DType dtype, const Shape& shape, bool weak_type) {
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  Device device = runtime.local_devices().front();
+  static auto& shardings = *new std::map<int, Sharding>;
+  static std::mutex mutex;
+  const Sharding* sharding;
+  {
+    std::lock_guard lock(mutex);
+    sharding = &shardings.try_emplace(device.id(), SingleDeviceSharding(device)).first->second;
+  }
+  std::vector<pjrt::Buffer> shards;
+  shards.push_back(runtime.client().buffer_from_host(source, dtype, shape, runtime.pjrt_device(device)));
+  return make_array(intern({dtype, shape, weak_type, {}}, *sharding, false), std::move(shards));
+}
+
+}  // namespace internal
+
+using internal::concrete;
+
+Array::Array(double value) {
+  auto narrow = static_cast<float>(value);
+  *this = internal::array_from_host(&narrow, DType::kF32, {}, true);
+}
+
+Array::Array(std::int64_t value) {
+  auto narrow = static_cast<std::int32_t>(value);
+  if (narrow == value)
+    *this = internal::array_from_host(&narrow, DType::kI32, {}, true);
+  else
+    *this = internal::array_from_host(&value, DType::kI64, {}, false);
+}
+
+Array::Array(bool value) { *this = internal::array_from_host(&value, DType::kBool, {}); }
+
+const Aval& Array::aval() const {
+  if (!data_)
+    fail<Error>("an Array without a value is used (at {}); assign it first",
+                CallSiteScope::current().to_string());
+  return data_->type ? data_->type->aval : data_->aval;
+}
+
+bool Array::is_tracer() const { return data_ && data_->type == nullptr; }
+
+const Sharding& Array::sharding() const { return concrete(*this, "[sharding]").type->sharding; }
+
+bool Array::is_fully_addressable() const {
+  return sharding().is_fully_addressable(runtime::Runtime::get().process_index());
+}
+
+bool Array::is_fully_replicated() const { return sharding().is_fully_replicated(); }
+
+std::vector<Shard> Array::addressable_shards() const {
+  const internal::ArrayData& data = concrete(*this, "[addressable_shards]");
+  const Sharding& sharding = data.type->sharding;
+  std::vector<Shard> shards;
+  const auto& positions = sharding.addressable_positions(runtime::Runtime::get().process_index());
+  auto indices = sharding.device_indices(shape());
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    data.shards[i].await();
+    auto position = static_cast<std::size_t>(positions[i]);
+    shards.push_back({sharding.devices()[position], indices[position], sharding.shard_shape(shape()), dtype(),
+                      data.shards[i].unsafe_pointer()});
+  }
+  return shards;
+}
+
+const Array& Array::block_until_ready() const {
+  for (const pjrt::Buffer& shard : concrete(*this, "[block_until_ready]").shards) shard.await();
+  return *this;
+}
+
+void Array::delete_() {
+  concrete(*this, "[delete_]");
+  data_->shards.clear();
+}
+
+bool Array::is_deleted() const {
+  // A sharding without local devices has no shards either: only of those with local devices can it be told.
+  if (!data_ || data_->type == nullptr) return false;
+  return data_->shards.empty() &&
+         !data_->type->sharding.addressable_positions(runtime::Runtime::get().process_index()).empty();
+}
+
+void Array::check_single() const {
+  if (size() != 1)
+    fail<ShapeError>("[item] expected an array of one element, got {}", lockstep::to_string(aval()));
+}
+
+namespace {
+
+/// Copies a dense part into its place in a dense whole.
+void copy_part(char* whole, const Shape& shape, const char* part, const std::vector<IndexRange>& ranges,
+               std::size_t element, std::size_t dimension = 0) {
+  if (dimension == shape.size()) {
+    std::memcpy(whole, part, element);
+    return;
+  }
+  std::size_t whole_stride = element, part_stride = element;
+  bool dense = true;  // whether what lies below this dimension is whole
+  for (std::size_t d = dimension + 1; d < shape.size(); ++d) {
+    whole_stride *= static_cast<std::size_t>(shape[d]);
+    part_stride *= static_cast<std::size_t>(ranges[d].limit - ranges[d].start);
+    dense = dense && ranges[d].limit - ranges[d].start == shape[d];
+  }
+  auto start = static_cast<std::size_t>(ranges[dimension].start);
+  auto count = static_cast<std::size_t>(ranges[dimension].limit - ranges[dimension].start);
+  if (dense) {
+    std::memcpy(whole + start * whole_stride, part, count * part_stride);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    copy_part(whole + (start + i) * whole_stride, shape, part + i * part_stride, ranges, element,
+              dimension + 1);
+  }
+}
+
+}  // namespace
+
+void Array::copy_to_host(void* destination, DType as) const {
+  const internal::ArrayData& data = concrete(*this, "[to_host]");
+  if (as != dtype() && !(dtype() == DType::kBool && as == DType::kU8)) {
+    fail<DTypeError>(
+        "[to_host] the elements of {} cannot be read as {}; convert with astype, or read the C++ type of {}",
+        lockstep::to_string(aval()), name(as), name(dtype()));
+  }
+  const Sharding& sharding = data.type->sharding;
+  const std::size_t bytes = static_cast<std::size_t>(aval().bytes());
+  if (sharding.is_fully_replicated() && !data.shards.empty()) {
+    data.shards.front().to_host(destination, bytes);
+    return;
+  }
+  // Every part must be with this process: parts are counted by replica 0's index, so that replicas need not
+  // be.
+  const auto& positions = sharding.addressable_positions(runtime::Runtime::get().process_index());
+  auto indices = sharding.device_indices(shape());
+  std::int64_t covered = 0;
+  std::vector<std::vector<IndexRange>> done;
+  std::vector<char> part;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    std::vector<IndexRange>& ranges = indices[static_cast<std::size_t>(positions[i])];
+    if (std::ranges::find(done, ranges) != done.end()) continue;
+    part.resize(data.shards[i].size_bytes());
+    data.shards[i].to_host(part.data(), part.size());
+    copy_part(static_cast<char*>(destination), shape(), part.data(), ranges, size_of(dtype()));
+    covered += num_elements(sharding.shard_shape(shape()));
+    done.push_back(std::move(ranges));
+  }
+  if (covered != size()) {
+    runtime::Runtime& runtime = runtime::Runtime::get();
+    fail<ShardingError>(
+        "[to_host] process {} of {} holds {} of the {} elements of {} with {}; read addressable_shards(), or "
+        "gather it first with jit and a replicated out_sharding",
+        runtime.process_index(), runtime.process_count(), covered, size(), lockstep::to_string(aval()),
+        sharding.to_string());
+  }
+}
+
+std::string Array::to_string() const {
+  if (!valid()) return "Array()";
+  std::string text = lockstep::to_string(aval());
+  if (is_tracer()) return fmt::format("Array({}, traced)", text);
+  return fmt::format("Array({}, {})", text, is_deleted() ? "deleted" : data_->type->sharding.to_string());
+}
+
+}  // namespace lockstep

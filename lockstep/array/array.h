@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/dtype.h"
+#include "lockstep/program/aval.h"
+#include "lockstep/sharding/sharding.h"
+
+namespace lockstep {
+
+namespace internal {
+struct ArrayData;
+}
+
+/// One device's part of an array.
+struct Shard {
+  Device device;
+  std::vector<IndexRange> index;  ///< for each dimension, the range of the whole that it holds
+  Shape shape;
+  DType dtype;
+  const void* data;  ///< row-major, in memory that the host can read; valid while the array lives
+};
+
+/// An immutable n-dimensional array: a handle, cheap to copy. It is concrete, spread over devices as its
+/// sharding says, or, inside of a function that is being traced, a value of the program in the making.
+class Array {
+ public:
+  /// No array. Using one in an operation throws.
+  Array() = default;
+
+  /// A scalar, on this process's first device. Its dtype is weak: in an operation the other operand's dtype
+  /// wins, as JAX does with Python numbers (int: i32, floating: f32, bool: bool).
+  Array(double value);
+  Array(float value) : Array(static_cast<double>(value)) {}
+  Array(std::int64_t value);
+  Array(int value) : Array(static_cast<std::int64_t>(value)) {}
+  Array(bool value);
+
+  bool valid() const { return data_ != nullptr; }
+
+  const Aval& aval() const;
+  const Shape& shape() const { return aval().shape; }
+  DType dtype() const { return aval().dtype; }
+  std::int64_t ndim() const { return aval().rank(); }
+  std::int64_t size() const { return aval().num_elements(); }
+
+  /// Whether it stands for a value that is not computed yet, within a traced function.
+  bool is_tracer() const;
+
+  /// How it is spread over devices. Throws TraceError of a tracer.
+  const Sharding& sharding() const;
+
+  /// Whether all of its parts are on devices of this process.
+  bool is_fully_addressable() const;
+
+  /// Whether every device holds the whole of it.
+  bool is_fully_replicated() const;
+
+  /// The parts on this process's devices, in mesh order. Blocks until they are there.
+  std::vector<Shard> addressable_shards() const;
+
+  /// Blocks until it is computed; throws the error of the computation that should have made it. Gives itself
+  /// back.
+  const Array& block_until_ready() const;
+
+  /// All elements, row-major. Blocks. T must be the C++ type of the dtype (DTypeError otherwise). Throws
+  /// ShardingError where a part lies with another process only.
+  template <class T>
+  std::vector<T> to_host() const {
+    static_assert(!std::is_same_v<T, bool>, "read a bool array as std::uint8_t");
+    std::vector<T> values(static_cast<std::size_t>(size()));
+    copy_to_host(values.data(), dtype_of<T>);
+    return values;
+  }
+
+  /// The only element of an array of size 1. As to_host.
+  template <class T>
+  T item() const {
+    T value;
+    check_single();
+    copy_to_host(&value, dtype_of<T>);
+    return value;
+  }
+
+  /// As to_host, into size() elements at `destination`. A bool array is read as bool or u8.
+  void copy_to_host(void* destination, DType dtype) const;
+
+  /// Gives its memory back; a later use is an error. What was donated to a computation is deleted likewise.
+  void delete_();
+  bool is_deleted() const;
+
+  /// Shape, dtype and sharding, for people: "Array(f32[4], NamedSharding(Mesh(data=4), P('data')))".
+  std::string to_string() const;
+
+  explicit Array(std::shared_ptr<internal::ArrayData> data) : data_(std::move(data)) {}
+  const std::shared_ptr<internal::ArrayData>& data() const { return data_; }
+
+ private:
+  void check_single() const;
+
+  std::shared_ptr<internal::ArrayData> data_;
+};
+
+}  // namespace lockstep

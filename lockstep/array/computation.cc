@@ -1,0 +1,289 @@
+#include "lockstep/array/computation.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "lockstep/array/device_put.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/pjrt/executable.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/runtime/runtime.h"
+#include "lockstep/sharding/communication.h"
+#include "lockstep/sharding/partitioner.h"
+#include "lockstep/transforms/dce.h"
+
+namespace lockstep::internal {
+
+struct Computation::Impl {
+  std::string name;
+  ComputationText text;
+  Fingerprint fingerprint = 0;
+  bool takes_position = false;
+  bool has_collectives = false;
+  bool spans_processes = false;
+  std::shared_ptr<pjrt::Executable> executable;
+
+  std::vector<const ArrayType*> inputs, outputs;
+  std::vector<std::optional<Sharding>>
+      moved;  ///< inputs that are not where the computation is: where they go
+  bool moves = false;
+  std::vector<bool> donated;
+  bool donates = false;
+
+  struct Local {
+    const pjrt::Device* device;
+    int position;
+    PJRT_Buffer* position_buffer;
+  };
+  std::vector<Local> locals;
+
+  void launch(std::size_t local, std::span<const Array* const> arguments, std::span<const Array> replaced,
+              std::span<pjrt::Buffer> results) const;
+};
+
+Computation::Computation(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Computation::~Computation() = default;
+const ComputationText& Computation::text() const { return impl_->text; }
+
+namespace {
+
+/// The mesh that a computation is over, from where its arguments are and shall be.
+class Placement {
+ public:
+  void add(const Sharding& sharding, std::string_view what) {
+    if (!sharding_) {
+      sharding_ = sharding;
+      what_ = what;
+    } else if (!(sharding.mesh() == sharding_->mesh())) {
+      fail<ShardingError>(
+          "[jit] {} has {}, but {} has {}: all arrays of a computation are over one mesh. Move one with "
+          "device_put",
+          what_, describe(*sharding_), what, describe(sharding));
+    }
+  }
+  const std::optional<Sharding>& get() const { return sharding_; }
+
+ private:
+  static std::string describe(const Sharding& sharding) {
+    std::string ids;
+    for (Device device : sharding.devices()) ids += fmt::format("{}{}", ids.empty() ? "" : ",", device.id());
+    return fmt::format("{} on devices {}", sharding.to_string(), ids);
+  }
+  std::optional<Sharding> sharding_;
+  std::string what_;
+};
+
+/// Programs of one text are compiled once.
+std::shared_ptr<pjrt::Executable> compile_once(const std::string& stablehlo) {
+  static std::mutex mutex;
+  static auto& cache = *new std::map<std::string, std::shared_ptr<pjrt::Executable>>;
+  std::lock_guard lock(mutex);
+  auto& entry = cache[stablehlo];
+  if (!entry) entry = runtime::Runtime::get().client().compile(stablehlo);
+  return entry;
+}
+
+}  // namespace
+
+std::shared_ptr<const Computation> Computation::compile(Program traced,
+                                                        std::span<const ArrayType* const> arguments,
+                                                        const ComputationOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  auto option = [](const std::vector<std::optional<Sharding>>& all, std::size_t i) {
+    return i < all.size() ? all[i] : std::nullopt;
+  };
+  Placement placement;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (auto wanted = option(options.in_shardings, i))
+      placement.add(*wanted, fmt::format("in_shardings, array {}", i));
+    if (arguments[i]->committed) placement.add(arguments[i]->sharding, fmt::format("argument array {}", i));
+  }
+  for (std::size_t i = 0; i < options.out_shardings.size(); ++i) {
+    if (options.out_shardings[i])
+      placement.add(*options.out_shardings[i], fmt::format("out_shardings, array {}", i));
+  }
+  const bool committed = placement.get().has_value();
+  const Sharding home = [&]() -> Sharding {
+    if (committed) return *placement.get();
+    if (!arguments.empty()) return arguments.front()->sharding;
+    return SingleDeviceSharding(runtime::Runtime::get().local_devices().front());
+  }();
+  const Mesh& mesh = home.mesh();
+  auto over_mesh = [&](const PartitionSpec& spec) -> Sharding {
+    if (home.is_single_device()) return home;
+    return NamedSharding(mesh, spec);
+  };
+
+  Program program = transforms::eliminate_dead_code(std::move(traced));
+  impl->name = program.name;
+  impl->text.program = to_string(program);
+  impl->inputs.assign(arguments.begin(), arguments.end());
+  impl->moved.resize(arguments.size());
+  sharding::PartitionOptions partitioning{.axes = mesh.axis_env()};
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const ArrayType& type = *arguments[i];
+    std::optional<Sharding> wanted = option(options.in_shardings, i);
+    if (type.committed && wanted && !(*wanted == type.sharding)) {
+      fail<ShardingError>(
+          "[jit] argument array {} ({}) has {}, but in_shardings asks for {}; move it with device_put, or "
+          "leave "
+          "in_shardings out",
+          i, to_string(type.aval), type.sharding.to_string(), wanted->to_string());
+    }
+    Sharding target = wanted ? *wanted : type.committed ? type.sharding : over_mesh(PartitionSpec());
+    if (!(target == type.sharding)) {
+      impl->moved[i] = target;
+      impl->moves = true;
+    }
+    check_divisible(type.aval, target.spec(), mesh, fmt::format("jit, argument array {}", i));
+    partitioning.in_specs.push_back(target.spec());
+  }
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    std::optional<Sharding> wanted = option(options.out_shardings, i);
+    if (wanted) {
+      check_divisible(program.aval(program.outputs[i]), wanted->spec(), mesh,
+                      fmt::format("jit, result array {}", i));
+    }
+    partitioning.out_specs.push_back(wanted ? std::optional(wanted->spec()) : std::nullopt);
+  }
+  std::vector<Aval> out_avals = program.output_avals();
+  sharding::Partitioned partitioned =
+      mesh.size() > 1 ? sharding::partition(program, partitioning)
+                      : sharding::Partitioned{program, std::vector<PartitionSpec>(out_avals.size())};
+  for (std::size_t i = 0; i < out_avals.size(); ++i) {
+    Sharding where =
+        partitioning.out_specs[i] ? *option(options.out_shardings, i) : over_mesh(partitioned.out_specs[i]);
+    impl->outputs.push_back(intern(out_avals[i], where, committed));
+  }
+  impl->donated = options.donated;
+  impl->donated.resize(arguments.size());
+  std::string salt = "outputs";
+  for (const ArrayType* type : impl->outputs) salt += " " + type->sharding.spec().to_string();
+  for (bool donated : impl->donated) salt += donated ? "d" : "-";
+  return finish(std::move(impl), partitioned.program, mesh.axis_env(), mesh,
+                combine(mesh.fingerprint(), fingerprint(salt)));
+}
+
+std::shared_ptr<const Computation> Computation::compile_per_device(
+    Program program, std::span<const ArrayType* const> arguments, const Mesh& mesh, const Mesh& local) {
+  auto impl = std::make_unique<Impl>();
+  impl->name = program.name;
+  impl->text.program = to_string(program);
+  impl->inputs.assign(arguments.begin(), arguments.end());
+  impl->moved.resize(arguments.size());
+  impl->donated.resize(arguments.size());
+  const Sharding leading = NamedSharding(local, PartitionSpec(PartitionEntry(local.axis_names())));
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i]->sharding == leading) continue;
+    impl->moved[i] = leading;
+    impl->moves = true;
+  }
+  for (Aval aval : program.output_avals()) {
+    aval.shape.front() *= local.size();
+    aval.varying.clear();
+    impl->outputs.push_back(intern(std::move(aval), leading, true));
+  }
+  return finish(std::move(impl), transforms::eliminate_dead_code(std::move(program)), mesh.axis_env(), mesh,
+                mesh.fingerprint());
+}
+
+std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> impl, const Program& per_device,
+                                                       const AxisEnv& axes, const Mesh& mesh,
+                                                       Fingerprint salt) {
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
+  impl->text.partitioned = sharding::describe(per_device, axes);
+  LoweredProgram lowered = lower(per_device, {.axes = axes, .donated = impl->donated, .salt = salt});
+  impl->fingerprint = lowered.fingerprint;
+  impl->takes_position = lowered.takes_position;
+  impl->has_collectives = !lowered.collectives.empty();
+  for (int position = 0; position < mesh.size(); ++position) {
+    Device device = mesh.devices()[static_cast<std::size_t>(position)];
+    if (device.process_index() != runtime.process_index()) {
+      impl->spans_processes = true;
+      continue;
+    }
+    impl->locals.push_back(
+        {&runtime.pjrt_device(device), position,
+         impl->takes_position ? runtime.position_buffer(device, position).get() : nullptr});
+  }
+  if (impl->has_collectives) {
+    collectives::ProgramCollectives plan{
+        lowered.fingerprint, per_device.name, {}, std::move(lowered.collectives)};
+    for (Device device : mesh.devices()) plan.devices.push_back(device.id());
+    runtime.programs().register_program(plan);
+  }
+  impl->executable = compile_once(lowered.stablehlo);
+  impl->text.stablehlo = std::move(lowered.stablehlo);
+  return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
+}
+
+void Computation::Impl::launch(std::size_t local, std::span<const Array* const> arguments,
+                               std::span<const Array> replaced, std::span<pjrt::Buffer> results) const {
+  const Local& here = locals[local];
+  thread_local std::vector<PJRT_Buffer*> buffers;
+  buffers.clear();
+  if (takes_position) buffers.push_back(here.position_buffer);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Array& array = moved[i] ? replaced[i] : *arguments[i];
+    buffers.push_back(array.data()->shards[local].get());
+  }
+  try {
+    executable->execute(std::span<PJRT_Buffer* const>(buffers), *here.device, results);
+  } catch (const PjrtError&) {
+    if (has_collectives) {
+      // XLA hands on the text of a failed collective only; the exception itself waits in the registry.
+      auto cause = runtime::Runtime::get().programs().take_pending_error(fingerprint, here.position);
+      if (cause) std::rethrow_exception(cause);
+    }
+    throw;
+  }
+}
+
+std::vector<Array> Computation::run(std::span<const Array* const> arguments) const {
+  const Impl& impl = *impl_;
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  runtime.check_healthy(impl.spans_processes);
+  for (const Array* array : arguments) concrete(*array, impl.name);
+
+  std::vector<Array> replaced;
+  if (impl.moves) {
+    replaced.resize(arguments.size());
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (impl.moved[i]) replaced[i] = device_put(*arguments[i], *impl.moved[i]);
+    }
+  }
+  const std::size_t num_outputs = impl.outputs.size(), num_locals = impl.locals.size();
+  thread_local std::vector<pjrt::Buffer> results;
+  results.resize(num_outputs * num_locals);
+  auto part = [&](std::size_t local) { return std::span(results).subspan(local * num_outputs, num_outputs); };
+  if (num_locals == 1) {
+    impl.launch(0, arguments, replaced, part(0));
+  } else if (num_locals > 1) {
+    auto all = std::span(results);
+    runtime.threads().run(num_locals, [&, all](std::size_t local) {
+      impl.launch(local, arguments, replaced, all.subspan(local * num_outputs, num_outputs));
+    });
+  }
+  std::vector<Array> outputs;
+  outputs.reserve(num_outputs);
+  for (std::size_t k = 0; k < num_outputs; ++k) {
+    std::vector<pjrt::Buffer> shards;
+    shards.reserve(num_locals);
+    for (std::size_t local = 0; local < num_locals; ++local) {
+      shards.push_back(std::move(results[local * num_outputs + k]));
+    }
+    outputs.push_back(make_array(impl.outputs[k], std::move(shards)));
+  }
+  if (impl.donates) {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (!impl.donated[i]) continue;
+      arguments[i]->data()->shards.clear();
+      arguments[i]->data()->donated_at = CallSiteScope::current();
+    }
+  }
+  return outputs;
+}
+
+}  // namespace lockstep::internal

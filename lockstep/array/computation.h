@@ -1,0 +1,70 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/array/array.h"
+#include "lockstep/array/data.h"
+#include "lockstep/program/axis_env.h"
+#include "lockstep/program/program.h"
+
+namespace lockstep::internal {
+
+struct ComputationOptions {
+  /// For each input, where it must be; where not given, it is taken as it is.
+  std::vector<std::optional<Sharding>> in_shardings;
+
+  /// For each output, where it shall be; where not given, the partitioner decides.
+  std::vector<std::optional<Sharding>> out_shardings;
+
+  /// For each input, whether the caller gives its memory up.
+  std::vector<bool> donated;
+};
+
+/// What a computation is made of, as text.
+struct ComputationText {
+  std::string program;      ///< as traced
+  std::string partitioned;  ///< what each device does, with each collective and its bytes
+  std::string stablehlo;    ///< what the compiler is given
+};
+
+/// A program compiled for arguments of certain types. Running it is asynchronous where the plugin is: on CPU
+/// it happens in the call.
+class Computation {
+ public:
+  /// Partitions over the mesh of the arguments (of the options, where they name one), lowers and compiles.
+  /// Throws ShardingError where arguments or options are over different meshes or devices, or a size is not
+  /// divided.
+  static std::shared_ptr<const Computation> compile(Program program,
+                                                    std::span<const ArrayType* const> arguments,
+                                                    const ComputationOptions& options);
+
+  /// Of a program that is already what each device of `mesh` does, as pmap traces it; inputs and outputs are
+  /// split over `local`, the part of the mesh that is of this process, by their leading dimension.
+  static std::shared_ptr<const Computation> compile_per_device(Program program,
+                                                               std::span<const ArrayType* const> arguments,
+                                                               const Mesh& mesh, const Mesh& local);
+
+  ~Computation();
+  Computation(const Computation&) = delete;
+  Computation& operator=(const Computation&) = delete;
+
+  /// Launches it on all local devices that take part. The arguments must have the types that it was compiled
+  /// for. Throws PeerFailure and DivergenceError where another process fails it, PjrtError where the plugin
+  /// does.
+  std::vector<Array> run(std::span<const Array* const> arguments) const;
+
+  const ComputationText& text() const;
+
+ private:
+  struct Impl;
+  explicit Computation(std::unique_ptr<Impl> impl);
+  static std::shared_ptr<const Computation> finish(std::unique_ptr<Impl> impl, const Program& per_device,
+                                                   const AxisEnv& axes, const Mesh& mesh, Fingerprint salt);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::internal

@@ -1,0 +1,176 @@
+#include "lockstep/array/device_put.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "lockstep/array/computation.h"
+#include "lockstep/array/data.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/runtime/runtime.h"
+
+namespace lockstep {
+namespace {
+
+/// The elements of the ranges, dense, out of a dense whole.
+void cut_part(const char* whole, const Shape& shape, char* part, const std::vector<IndexRange>& ranges,
+              std::size_t element, std::size_t dimension = 0) {
+  if (dimension == shape.size()) {
+    std::memcpy(part, whole, element);
+    return;
+  }
+  std::size_t whole_stride = element, part_stride = element;
+  bool dense = true;  // whether what lies below this dimension is whole
+  for (std::size_t d = dimension + 1; d < shape.size(); ++d) {
+    whole_stride *= static_cast<std::size_t>(shape[d]);
+    part_stride *= static_cast<std::size_t>(ranges[d].limit - ranges[d].start);
+    dense = dense && ranges[d].limit - ranges[d].start == shape[d];
+  }
+  auto start = static_cast<std::size_t>(ranges[dimension].start);
+  auto count = static_cast<std::size_t>(ranges[dimension].limit - ranges[dimension].start);
+  if (dense) {
+    std::memcpy(part, whole + start * whole_stride, count * part_stride);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    cut_part(whole + (start + i) * whole_stride, shape, part + i * part_stride, ranges, element,
+             dimension + 1);
+  }
+}
+
+/// Whether the ranges are a run of the rows of the shape, which lie in memory one after the other.
+bool is_contiguous(const Shape& shape, const std::vector<IndexRange>& ranges) {
+  for (std::size_t d = 1; d < shape.size(); ++d) {
+    if (ranges[d].start != 0 || ranges[d].limit != shape[d]) return false;
+  }
+  return true;
+}
+
+/// A concrete array over the sharding from host data that covers, in each dimension, from `offset` on, what
+/// this process's devices hold.
+Array spread(const char* data, const Shape& held, const std::vector<std::int64_t>& offset,
+             const Sharding& sharding, const Aval& aval) {
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  auto indices = sharding.device_indices(aval.shape);
+  Shape part_shape = sharding.shard_shape(aval.shape);
+  std::size_t element = size_of(aval.dtype);
+  std::vector<pjrt::Buffer> shards;
+  std::vector<char> part;
+  for (int position : sharding.addressable_positions(runtime.process_index())) {
+    std::vector<IndexRange> ranges = indices[static_cast<std::size_t>(position)];
+    for (std::size_t d = 0; d < ranges.size(); ++d) {
+      ranges[d].start -= offset[d];
+      ranges[d].limit -= offset[d];
+    }
+    const char* source = data;
+    if (is_contiguous(held, ranges)) {
+      std::size_t row = element;
+      for (std::size_t d = 1; d < held.size(); ++d) row *= static_cast<std::size_t>(held[d]);
+      if (!ranges.empty()) source += static_cast<std::size_t>(ranges[0].start) * row;
+    } else {
+      part.resize(static_cast<std::size_t>(num_elements(part_shape)) * element);
+      cut_part(data, held, part.data(), ranges, element);
+      source = part.data();
+    }
+    Device device = sharding.devices()[static_cast<std::size_t>(position)];
+    shards.push_back(
+        runtime.client().buffer_from_host(source, aval.dtype, part_shape, runtime.pjrt_device(device)));
+  }
+  return internal::make_array(internal::intern(aval, sharding, true), std::move(shards));
+}
+
+}  // namespace
+
+Array device_put(const Array& x, const Sharding& sharding) {
+  const internal::ArrayData& data = internal::concrete(x, "[device_put]");
+  const Sharding& from = data.type->sharding;
+  if (from == sharding && data.type->committed) return x;
+  check_divisible(x.aval(), sharding.spec(), sharding.mesh(), "device_put");
+  if (from.mesh() == sharding.mesh() && !from.is_single_device() && !from.is_fully_replicated()) {
+    Trace trace("device_put");
+    Array tracer = trace.input(x.aval());
+    const Array* argument = &x;
+    auto computation =
+        internal::Computation::compile(trace.finish(std::span(&tracer, 1)), std::span(&data.type, 1),
+                                       {.in_shardings = {}, .out_shardings = {sharding}, .donated = {}});
+    return computation->run(std::span(&argument, 1)).front();
+  }
+  std::vector<char> whole;
+  const char* source;
+  if (from.is_fully_replicated() && !data.shards.empty()) {
+    data.shards.front().await();
+    source = static_cast<const char*>(data.shards.front().unsafe_pointer());
+  } else {
+    whole.resize(static_cast<std::size_t>(x.aval().bytes()));
+    x.copy_to_host(whole.data(), x.dtype() == DType::kBool ? DType::kU8 : x.dtype());
+    source = whole.data();
+  }
+  return spread(source, x.shape(), std::vector<std::int64_t>(x.shape().size(), 0), sharding, x.aval());
+}
+
+namespace internal {
+
+Array from_process_local_data(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
+                              const std::optional<Shape>& global_shape) {
+  constexpr std::string_view kWhat = "[make_array_from_process_local_data]";
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  const int process = runtime.process_index();
+  const auto& positions = sharding.addressable_positions(process);
+  auto where = [&] {
+    return fmt::format("process {} of {}, at {}", process, runtime.process_count(),
+                       CallSiteScope::current().to_string());
+  };
+  if (positions.empty()) {
+    fail<ShardingError>("{} {} has no device of this process ({})", kWhat, sharding.to_string(), where());
+  }
+  if (sharding.spec().entries().size() > shape.size()) {
+    fail<ShardingError>("{} {} has {} entries, but the local data of shape {} has {} dimensions ({})", kWhat,
+                        sharding.spec().to_string(), sharding.spec().entries().size(), to_string(shape),
+                        shape.size(), where());
+  }
+  // How many parts each dimension has, and which of them are this process's, found with one element a part.
+  Shape parts;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    parts.push_back(sharding.mesh().axis_env().size(sharding.spec().axes(d)));
+  }
+  auto part_indices = sharding.device_indices(parts);
+  Shape global = shape;
+  std::vector<std::int64_t> offset(shape.size(), 0);
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    std::set<std::int64_t> mine;
+    for (int position : positions) mine.insert(part_indices[static_cast<std::size_t>(position)][d].start);
+    auto count = static_cast<std::int64_t>(mine.size());
+    if (*mine.rbegin() - *mine.begin() + 1 != count) {
+      fail<ShardingError>(
+          "{} this process's devices hold parts {} to {} of dimension {} of {} with others' between; use "
+          "make_mesh's order of devices ({})",
+          kWhat, *mine.begin(), *mine.rbegin(), d, sharding.to_string(), where());
+    }
+    if (global_shape && (*global_shape)[d] == shape[d]) {
+      continue;  // the caller has the whole dimension
+    }
+    global[d] = shape[d] / count * parts[d];
+    if (shape[d] % count != 0) {
+      std::int64_t below = shape[d] - shape[d] % count;
+      fail<ShardingError>(
+          "{} dimension {} of the local data of shape {} has {} elements, which this process's {} parts of "
+          "it "
+          "do not divide (axis {} of {} devices; remainder {}); the nearest sizes that fit are {} and {} "
+          "({})",
+          kWhat, d, to_string(shape), shape[d], count, sharding.spec().to_string(), parts[d],
+          shape[d] % count, below, below + count, where());
+    }
+    offset[d] = global[d] / parts[d] * *mine.begin();
+    if (global_shape && (*global_shape)[d] != global[d]) {
+      fail<ShardingError>(
+          "{} dimension {} of the local data of shape {} has {} elements, but of the global shape {} this "
+          "process holds {} ({})",
+          kWhat, d, to_string(shape), shape[d], to_string(*global_shape),
+          (*global_shape)[d] / parts[d] * count, where());
+    }
+  }
+  return spread(static_cast<const char*>(data), shape, offset, sharding, Aval{dtype, global, false, {}});
+}
+
+}  // namespace internal
+}  // namespace lockstep

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/array/array.h"
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+
+/// x, spread as the sharding says. x must be readable on this process as a whole (every process that takes
+/// part gives the same values), or else already be over the same mesh: then it is resharded by a computation
+/// that all processes of the mesh must launch. Throws ShardingError where neither holds, or where a size is
+/// not divided.
+Array device_put(const Array& x, const Sharding& sharding);
+
+namespace internal {
+
+/// See make_array_from_process_local_data; `shape` is the local data's, and dtype and data are what it holds.
+Array from_process_local_data(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
+                              const std::optional<Shape>& global_shape);
+
+}  // namespace internal
+
+/// A global array from the part of it that this process has: dense and row-major, `local_shape` in all, which
+/// is what this process's devices hold together. Every process that takes part must call it. In a dimension
+/// that is split over processes, the global size is the local one times the number of processes' parts,
+/// unless `global_shape` says it. The data is copied. Throws ShardingError where the local data does not fit
+/// the sharding, naming the dimension, and where this process's devices hold no contiguous part.
+template <class T>
+Array make_array_from_process_local_data(const Sharding& sharding, std::span<const T> local_data,
+                                         const Shape& local_shape,
+                                         const std::optional<Shape>& global_shape = std::nullopt) {
+  if (static_cast<std::int64_t>(local_data.size()) != num_elements(local_shape)) {
+    throw ShapeError("[make_array_from_process_local_data] the data has " +
+                     std::to_string(local_data.size()) + " elements, but the shape " +
+                     to_string(local_shape) + " needs " + std::to_string(num_elements(local_shape)));
+  }
+  return internal::from_process_local_data(sharding, local_data.data(), dtype_of<T>, local_shape,
+                                           global_shape);
+}
+template <class T>
+Array make_array_from_process_local_data(const Sharding& sharding, const std::vector<T>& local_data,
+                                         const Shape& local_shape,
+                                         const std::optional<Shape>& global_shape = std::nullopt) {
+  return make_array_from_process_local_data(sharding, std::span<const T>(local_data), local_shape,
+                                            global_shape);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,72 @@
+#include "lockstep/jit/vmap.h"
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/transforms/inline.h"
+#include "lockstep/transforms/vmap.h"
+
+namespace lockstep::internal {
+namespace {
+
+/// x with dimension `from` moved to `to`; the others keep their order.
+Value move_axis(const Value& x, std::int64_t from, std::int64_t to) {
+  std::vector<std::int64_t> permutation;
+  for (std::int64_t i = 0; i < x.aval().rank(); ++i) {
+    if (i != from) permutation.push_back(i);
+  }
+  permutation.insert(permutation.begin() + to, from);
+  return lax::transpose(x, permutation);
+}
+
+std::int64_t checked(int axis, std::int64_t rank, const Aval& aval) {
+  std::int64_t counted = axis < 0 ? axis + rank : axis;
+  if (counted < 0 || counted >= rank) {
+    fail<ShapeError>("[vmap] axis {} is none of {}'s dimensions (at {})", axis, to_string(aval),
+                     CallSiteScope::current().to_string());
+  }
+  return counted;
+}
+
+}  // namespace
+
+Aval example_aval(const Aval& aval, std::optional<int> axis) {
+  Aval example = aval;
+  if (axis) example.shape.erase(example.shape.begin() + checked(*axis, aval.rank(), aval));
+  return example;
+}
+
+std::vector<Array> map_program(const Program& program, const std::vector<Array>& inputs,
+                               const std::vector<std::optional<int>>& axes, int out_axes) {
+  Trace& trace = *Trace::current();
+  std::optional<std::int64_t> size;
+  std::vector<Value> values;
+  std::vector<bool> batched;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Value value = trace.value_of(inputs[i]);
+    batched.push_back(axes[i].has_value());
+    if (axes[i]) {
+      std::int64_t axis = checked(*axes[i], value.aval().rank(), value.aval());
+      std::int64_t here = value.aval().shape[static_cast<std::size_t>(axis)];
+      if (size.value_or(here) != here) {
+        fail<ShapeError>("[vmap] the mapped dimensions have different sizes, {} and {} (in {}; at {})", *size,
+                         here, to_string(value.aval()), CallSiteScope::current().to_string());
+      }
+      size = here;
+      value = move_axis(value, axis, 0);
+    }
+    values.push_back(value);
+  }
+  if (!size) {
+    fail<ShapeError>(
+        "[vmap] no argument is mapped: give at least one array with an in_axes other than nullopt (at {})",
+        CallSiteScope::current().to_string());
+  }
+  std::vector<Array> outputs;
+  for (const Value& value :
+       transforms::inline_program(trace.builder(), transforms::vmap(program, batched, *size), values)) {
+    outputs.push_back(trace.wrap(move_axis(value, 0, checked(out_axes, value.aval().rank(), value.aval()))));
+  }
+  return outputs;
+}
+
+}  // namespace lockstep::internal

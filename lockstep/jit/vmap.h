@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/jit/jit.h"
+
+namespace lockstep {
+
+struct VmapOptions {
+  /// For each argument of the function, the dimension of all arrays in it to map over; nullopt: the same for
+  /// all examples. Missing: 0.
+  std::vector<std::optional<int>> in_axes = {};
+
+  /// The dimension of all results at which the examples stand.
+  int out_axes = 0;
+};
+
+namespace internal {
+
+/// The outputs of a program for one example, for all examples. `inputs` are arrays of the current trace;
+/// `axes` says which dimension is mapped. Throws ShapeError where their sizes differ or nothing is mapped.
+std::vector<Array> map_program(const Program& program, const std::vector<Array>& inputs,
+                               const std::vector<std::optional<int>>& axes, int out_axes);
+
+/// The aval of one example.
+Aval example_aval(const Aval& aval, std::optional<int> axis);
+
+}  // namespace internal
+
+/// A function that does what `function` does for each example, where its arguments hold many. Throws
+/// ShapeError where the mapped dimensions differ in size.
+template <class F>
+auto vmap(F&& function, VmapOptions options = {},
+          std::source_location where = std::source_location::current()) {
+  return [function = std::decay_t<F>(std::forward<F>(function)), options = std::move(options),
+          site = CallSite::from(where)](const auto&... args) mutable {
+    auto body = [&function, options, site](const auto&... each) {
+      CallSiteScope scope(site);
+      using Result = std::decay_t<std::invoke_result_t<std::decay_t<F>&, std::decay_t<decltype(each)>...>>;
+      std::vector<Array> inputs;
+      std::vector<std::optional<int>> axes;
+      int argument = 0;
+      auto collect = [&](const auto& tree) {
+        auto i = static_cast<std::size_t>(argument++);
+        for (Array& leaf : tree::leaves(tree)) {
+          inputs.push_back(std::move(leaf));
+          axes.push_back(i < options.in_axes.size() ? options.in_axes[i] : 0);
+        }
+      };
+      (collect(each), ...);
+
+      Program program;
+      Result result = [&] {
+        Trace trace("vmap");
+        std::size_t next = 0;
+        auto replace = [&](Array& array) {
+          array = trace.input(internal::example_aval(array.aval(), axes[next++]));
+        };
+        std::tuple<std::decay_t<decltype(each)>...> tracers{each...};
+        std::apply([&](auto&... tree) { (tree::for_each_leaf(tree, replace), ...); }, tracers);
+        Result traced = std::apply([&](auto&... tree) { return function(std::move(tree)...); }, tracers);
+        program = trace.finish(tree::leaves(traced));
+        for (const Array& capture : trace.captures()) {
+          inputs.push_back(capture);
+          axes.push_back(std::nullopt);
+        }
+        return traced;
+      }();
+      std::vector<Array> outputs = internal::map_program(program, inputs, axes, options.out_axes);
+      auto out = outputs.begin();
+      tree::replace_leaves(result, out);
+      return result;
+    };
+    if (Trace::current() != nullptr) return body(args...);
+    return Jitted<decltype(body)>(body, {.name = "vmap"}, site)(args...);
+  };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,28 @@
+#include "lockstep/runtime/devices.h"
+
+#include "lockstep/runtime/runtime.h"
+
+namespace lockstep {
+namespace {
+runtime::Runtime& get(const std::source_location& where) {
+  return runtime::Runtime::get(CallSite::from(where));
+}
+}  // namespace
+
+int process_index(std::source_location where) { return get(where).process_index(); }
+int process_count(std::source_location where) { return get(where).process_count(); }
+const std::vector<Device>& devices(std::source_location where) { return get(where).devices(); }
+const std::vector<Device>& local_devices(std::source_location where) { return get(where).local_devices(); }
+int device_count(std::source_location where) { return static_cast<int>(get(where).devices().size()); }
+int local_device_count(std::source_location where) {
+  return static_cast<int>(get(where).local_devices().size());
+}
+
+Mesh make_mesh(const std::vector<std::pair<std::string, std::int64_t>>& axes, std::source_location where) {
+  const std::vector<Device>& all = devices(where);
+  std::vector<std::string> names;
+  for (const auto& [name, size] : axes) names.push_back(name);
+  return Mesh(all, resolve_axis_sizes(axes, static_cast<std::int64_t>(all.size())), std::move(names));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// The arguments of `initialize()`. What is not given here is taken from the variable named beside it, then
+/// from what the environment's own launcher says, then from the default.
+struct InitializeOptions {
+  std::optional<std::string> coordinator_address;  ///< LOCKSTEP_COORDINATOR_ADDRESS, "host:port"
+  std::optional<int> num_processes;                ///< LOCKSTEP_NUM_PROCESSES
+  std::optional<int> process_id;                   ///< LOCKSTEP_PROCESS_ID, from 0
+
+  /// Which of this process's devices to use; LOCKSTEP_LOCAL_DEVICE_IDS, "0,2". All, if not given.
+  std::optional<std::vector<int>> local_device_ids;
+
+  /// How many devices the CPU is divided into; LOCKSTEP_NUM_CPU_DEVICES, 1.
+  std::optional<int> num_cpu_devices;
+
+  /// Ask this cluster type only ("launcher", "explicit", "single"); LOCKSTEP_CLUSTER. Any, if not given.
+  std::optional<std::string> cluster_detection_method;
+
+  /// How long to wait until all processes have come; LOCKSTEP_INITIALIZATION_TIMEOUT in seconds, 300.
+  std::optional<std::chrono::seconds> initialization_timeout;
+
+  /// How long a process may be silent before it is taken for dead; LOCKSTEP_HEARTBEAT_TIMEOUT in seconds,
+  /// 100.
+  std::optional<std::chrono::seconds> heartbeat_timeout;
+
+  /// How long `shutdown()` waits for the others; LOCKSTEP_SHUTDOWN_TIMEOUT in seconds, 300.
+  std::optional<std::chrono::seconds> shutdown_timeout;
+
+  /// Where process 0 listens if it holds the coordinator; LOCKSTEP_COORDINATOR_BIND_ADDRESS. The port of
+  /// coordinator_address on all interfaces, if not given.
+  std::optional<std::string> coordinator_bind_address;
+};
+
+/// Makes this process part of its job: meets the other processes through the coordinator, opens the local
+/// devices and learns of everybody's. Blocks until all processes have come. With no arguments and nothing in
+/// the environment the job is this process alone.
+///
+/// To be called once, before anything uses a device. Throws InitializationError if it was called before, or a
+/// device was used (naming the place of the first use), if arguments or environment are incomplete, if the
+/// coordinator cannot be reached or processes are missing at the deadline, and PjrtError if the plugin cannot
+/// be used.
+void initialize(const InitializeOptions& options = {},
+                std::source_location where = std::source_location::current());
+
+/// Leaves the job: waits until all processes have called it, at most the shutdown timeout. Called by itself
+/// when the program ends with status 0. Throws TimeoutError, naming who is missing, and PeerFailure if a
+/// process has died. A second call does nothing. Arrays stay readable; nothing can be computed across
+/// processes afterwards.
+void shutdown();
+
+/// Whether `initialize()` has succeeded and `shutdown()` was not called since.
+bool is_initialized();
+
+}  // namespace lockstep

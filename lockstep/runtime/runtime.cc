@@ -1,0 +1,264 @@
+#include "lockstep/runtime/runtime.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
+#include "lockstep/cluster/detect.h"
+#include "lockstep/collectives/ffi_handler.h"
+
+namespace lockstep::runtime {
+namespace {
+
+std::mutex creation_mutex;
+std::atomic<Runtime*> the_runtime = nullptr;  // never destroyed: arrays may outlive main
+
+std::string host_name() {
+  utsname name;
+  return uname(&name) == 0 ? name.nodename : "unknown host";
+}
+
+constexpr const char* kTopologyKey = "lockstep/topology";
+
+}  // namespace
+
+Runtime& Runtime::get(const CallSite& first_use) {
+  if (Runtime* runtime = the_runtime.load(std::memory_order_acquire)) [[likely]]
+    return *runtime;
+  std::lock_guard lock(creation_mutex);
+  if (Runtime* runtime = the_runtime.load()) return *runtime;
+  cluster::Place place = cluster::detect(Environment::process());
+  if (place.num_processes > 1) {
+    lockstep::fail<InitializationError>(
+        "a device was used (at {}) before initialize(), though this process was started as {} of {} "
+        "({}); call initialize() first in main",
+        first_use.to_string(), place.process_id, place.num_processes, place.why);
+  }
+  Settings settings =
+      resolve({.coordinator_address = "", .num_processes = 1, .process_id = 0}, Environment::process());
+  std::unique_ptr<Runtime> runtime(new Runtime(settings));
+  runtime->first_use_ = first_use;
+  the_runtime.store(runtime.release(), std::memory_order_release);
+  return *the_runtime.load();
+}
+
+Runtime* Runtime::existing() { return the_runtime.load(std::memory_order_acquire); }
+
+void Runtime::create(const Settings& settings, const CallSite& where) {
+  std::lock_guard lock(creation_mutex);
+  if (Runtime* runtime = the_runtime.load()) {
+    if (runtime->initialized_) {
+      lockstep::fail<InitializationError>(
+          "[initialize] called a second time (at {}); the first call was at {}. A process joins its "
+          "job once",
+          where.to_string(), runtime->first_use_.to_string());
+    }
+    lockstep::fail<InitializationError>(
+        "[initialize] called (at {}) after a device was used (first at {}); call initialize() before "
+        "anything that touches devices or arrays",
+        where.to_string(), runtime->first_use_.to_string());
+  }
+  std::unique_ptr<Runtime> runtime(new Runtime(settings));
+  runtime->first_use_ = where;
+  runtime->initialized_ = true;
+  the_runtime.store(runtime.release(), std::memory_order_release);
+  on_exit([](int status, void*) { the_runtime.load()->at_exit(status); }, nullptr);
+}
+
+Runtime::Runtime(const Settings& settings) : settings_(settings) {
+  if (process_count() > 1)
+    logging::set_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
+  meet();
+  open_devices();
+  exchange_topology();
+  std::vector<int> device_process;
+  for (Device device : devices_) device_process.push_back(device.process_index());
+  auto world = collectives::World::create({.process_index = process_index(),
+                                           .process_count = process_count(),
+                                           .device_process = device_process,
+                                           .store = store(),
+                                           .job_id = settings_.place.job_id,
+                                           .timeout = settings_.initialization_timeout});
+  {
+    std::lock_guard lock(failure_mutex_);
+    world_ = std::move(world);
+    if (failed_) world_->abort(failure_);
+  }
+  programs_ = std::make_unique<collectives::ProgramRegistry>(*world_);
+  threads_ = std::make_unique<DeviceThreads>(local_devices_.size());
+}
+
+void Runtime::meet() {
+  const cluster::Place& place = settings_.place;
+  if (place.coordinator_address.empty()) {
+    if (process_count() > 1) {
+      lockstep::fail<InitializationError>("[initialize] process {} of {} was given no coordinator_address",
+                                          process_index(), process_count());
+    }
+    return;
+  }
+  if (!settings_.coordinator_bind_address.empty()) {
+    server_ = std::make_unique<coordination::CoordinationServer>();
+    server_->start({.bind_address = settings_.coordinator_bind_address,
+                    .num_processes = process_count(),
+                    .register_timeout = settings_.initialization_timeout,
+                    .heartbeat_timeout = settings_.heartbeat_timeout,
+                    .shutdown_timeout = settings_.shutdown_timeout});
+  }
+  coordination::ClientOptions options;
+  options.address = place.coordinator_address;
+  options.process_id = process_index();
+  options.num_processes = process_count();
+  options.initialization_timeout = settings_.initialization_timeout;
+  options.heartbeat_timeout = settings_.heartbeat_timeout;
+  options.shutdown_timeout = settings_.shutdown_timeout;
+  options.on_error = [this](const coordination::JobError& error) {
+    fail(std::make_exception_ptr(PeerFailure(
+        fmt::format("{} (seen by process {} of {})", error.message, process_index(), process_count()))));
+  };
+  coordination_ = coordination::make_grpc_client(options);
+  coordination_->connect();
+}
+
+void Runtime::open_devices() {
+  auto plugin = pjrt::Plugin::load(pjrt::find_plugin());
+  plugin->register_ffi_handler(collectives::kCollectiveTarget, "Host", collectives::collective_handler());
+  client_ = pjrt::Client::create(
+      plugin, {{"cpu_device_count", std::int64_t{settings_.num_cpu_devices}}, {"asynchronous", false}});
+  const auto& all = client_->addressable_devices();
+  if (!settings_.place.local_device_ids) {
+    local_pjrt_ = all;
+    return;
+  }
+  for (int id : *settings_.place.local_device_ids) {
+    if (id < 0 || id >= static_cast<int>(all.size())) {
+      lockstep::fail<InitializationError>(
+          "[initialize] local_device_ids names device {}, but process {} of {} has {} (0 to {})", id,
+          process_index(), process_count(), all.size(), all.size() - 1);
+    }
+    local_pjrt_.push_back(all[static_cast<std::size_t>(id)]);
+  }
+}
+
+void Runtime::exchange_topology() {
+  nlohmann::json mine = {{"process", process_index()},
+                         {"host", host_name()},
+                         {"pid", getpid()},
+                         {"platform", client_->platform_name()},
+                         {"devices", nlohmann::json::array()}};
+  for (const pjrt::Device* device : local_pjrt_) mine["devices"].push_back(device->kind());
+  nlohmann::json all = nlohmann::json::array({mine});
+  if (coordination::KeyValueStore* store = this->store(); store != nullptr && process_count() > 1) {
+    // Process 0 collects, the others read one value: not everybody reads everybody's.
+    auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.initialization_timeout);
+    std::string global_key = fmt::format("{}/global", kTopologyKey);
+    auto local_key = [](int process) { return fmt::format("{}/local/{}", kTopologyKey, process); };
+    if (process_index() == 0) {
+      for (int process = 1; process < process_count(); ++process) {
+        all.push_back(nlohmann::json::parse(store->get(local_key(process), timeout)));
+      }
+      store->set(global_key, all.dump());
+    } else {
+      store->set(local_key(process_index()), mine.dump());
+      all = nlohmann::json::parse(store->get(global_key, timeout));
+    }
+  }
+  for (const auto& process : all) {
+    int ordinal = 0;
+    for (const auto& kind : process["devices"]) {
+      DeviceInfo& info = device_infos_.emplace_back();
+      info.id = static_cast<int>(device_infos_.size()) - 1;
+      info.process_index = process["process"].get<int>();
+      info.local_ordinal = ordinal++;
+      info.platform = process["platform"].get<std::string>();
+      info.kind = kind.get<std::string>();
+      info.host = process["host"].get<std::string>();
+      devices_.push_back(Device(&info));
+      if (info.process_index == process_index()) local_devices_.push_back(Device(&info));
+    }
+  }
+}
+
+const pjrt::Device& Runtime::pjrt_device(Device device) const {
+  return *local_pjrt_[static_cast<std::size_t>(device.local_hardware_id())];
+}
+
+pjrt::Buffer& Runtime::position_buffer(Device device, int position) {
+  std::lock_guard lock(positions_mutex_);
+  pjrt::Buffer& buffer = positions_[{device.id(), position}];
+  if (!buffer) {
+    auto value = static_cast<std::int32_t>(position);
+    buffer = client_->buffer_from_host(&value, DType::kI32, {}, pjrt_device(device));
+  }
+  return buffer;
+}
+
+void Runtime::fail(std::exception_ptr cause) {
+  std::lock_guard lock(failure_mutex_);
+  if (failed_) return;
+  failure_ = cause;
+  failed_.store(true, std::memory_order_release);
+  if (world_) world_->abort(cause);
+}
+
+void Runtime::check_healthy(bool spans_processes) {
+  if (failed_.load(std::memory_order_acquire)) [[unlikely]] {
+    std::lock_guard lock(failure_mutex_);
+    std::rethrow_exception(failure_);
+  }
+  if (spans_processes && left_.load(std::memory_order_relaxed)) [[unlikely]] {
+    lockstep::fail<Error>(
+        "a computation over devices of several processes after shutdown(), on process {} of {}: call "
+        "shutdown() last",
+        process_index(), process_count());
+  }
+}
+
+void Runtime::shutdown() {
+  if (left_.exchange(true)) return;
+  if (!coordination_) return;
+  world_->leave();
+  coordination_->shutdown();
+  if (server_) {
+    server_->wait_until_all_left(settings_.shutdown_timeout);
+    server_->stop();
+  }
+}
+
+void Runtime::at_exit(int status) {
+  if (left_ || !coordination_) return;
+  if (status != 0) {
+    left_ = true;
+    world_->leave();
+    return;
+  }
+  try {
+    shutdown();
+  } catch (const std::exception& error) {
+    logging::error("while leaving the job at the end of the program: {}", error.what());
+  }
+}
+
+}  // namespace lockstep::runtime
+
+namespace lockstep {
+
+void initialize(const InitializeOptions& options, std::source_location where) {
+  runtime::Runtime::create(runtime::resolve(options, Environment::process()), CallSite::from(where));
+}
+
+void shutdown() {
+  if (runtime::Runtime* runtime = runtime::Runtime::existing()) runtime->shutdown();
+}
+
+bool is_initialized() {
+  runtime::Runtime* runtime = runtime::Runtime::existing();
+  return runtime != nullptr && runtime->initialized();
+}
+
+}  // namespace lockstep

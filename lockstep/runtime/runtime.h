@@ -1,0 +1,112 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/call_site.h"
+#include "lockstep/cluster/place.h"
+#include "lockstep/collectives/registry.h"
+#include "lockstep/collectives/world.h"
+#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/server.h"
+#include "lockstep/pjrt/client.h"
+#include "lockstep/runtime/device_threads.h"
+#include "lockstep/runtime/initialize.h"
+#include "lockstep/sharding/device.h"
+
+namespace lockstep::runtime {
+
+/// The settings of `initialize()` with arguments, environment and defaults merged.
+struct Settings {
+  cluster::Place place;
+  int num_cpu_devices = 1;
+  std::chrono::seconds initialization_timeout{300}, heartbeat_timeout{100}, shutdown_timeout{300};
+  std::string coordinator_bind_address;  ///< empty: this process does not hold the coordinator
+};
+
+/// Arguments win over LOCKSTEP_… variables, which win over what the cluster type found says. Throws
+/// InitializationError for what cannot be.
+Settings resolve(const InitializeOptions& options, const Environment& environment);
+
+/// This process's membership of the job and its devices. There is at most one; it lives until the process
+/// ends.
+class Runtime {
+ public:
+  /// The runtime, made for a single process where there is none yet; `first_use` is then remembered.
+  static Runtime& get(const CallSite& first_use = CallSiteScope::current());
+
+  /// The runtime, or nullptr where nothing has used a device yet.
+  static Runtime* existing();
+
+  /// Makes the runtime of `initialize()`. Throws InitializationError where there is one.
+  static void create(const Settings& settings, const CallSite& where);
+
+  int process_index() const { return settings_.place.process_id; }
+  int process_count() const { return settings_.place.num_processes; }
+  const std::vector<Device>& devices() const { return devices_; }
+  const std::vector<Device>& local_devices() const { return local_devices_; }
+
+  pjrt::Client& client() { return *client_; }
+
+  /// The plugin's device that a local device is.
+  const pjrt::Device& pjrt_device(Device device) const;
+
+  /// A device's place in a mesh, as an i32 scalar in its memory; made once for each place.
+  pjrt::Buffer& position_buffer(Device device, int position);
+
+  collectives::ProgramRegistry& programs() { return *programs_; }
+  DeviceThreads& threads() { return *threads_; }
+
+  /// Throws PeerFailure, with the first cause, once the job has failed, and Error after shutdown where the
+  /// computation spans processes.
+  void check_healthy(bool spans_processes);
+
+  /// The job's store, or nullptr in a job of one process.
+  coordination::KeyValueStore* store() { return coordination_ ? &coordination_->key_value_store() : nullptr; }
+  coordination::CoordinationClient* coordination() { return coordination_.get(); }
+
+  void shutdown();
+  bool initialized() const { return initialized_ && !left_; }
+
+  /// Called when the process ends: leaves the job in order after status 0, and without waiting otherwise.
+  void at_exit(int status);
+
+ private:
+  explicit Runtime(const Settings& settings);
+  void meet();
+  void open_devices();
+  void exchange_topology();
+  void fail(std::exception_ptr cause);
+
+  Settings settings_;
+  CallSite first_use_;
+  bool initialized_ = false;
+  std::atomic<bool> left_ = false;
+
+  std::unique_ptr<coordination::CoordinationServer> server_;
+  std::unique_ptr<coordination::CoordinationClient> coordination_;
+  std::shared_ptr<pjrt::Client> client_;
+  std::vector<const pjrt::Device*> local_pjrt_;
+
+  std::deque<DeviceInfo> device_infos_;
+  std::vector<Device> devices_, local_devices_;
+
+  std::unique_ptr<collectives::World> world_;
+  std::unique_ptr<collectives::ProgramRegistry> programs_;
+  std::unique_ptr<DeviceThreads> threads_;
+
+  std::mutex positions_mutex_;
+  std::map<std::pair<int, int>, pjrt::Buffer> positions_;
+
+  std::mutex failure_mutex_;
+  std::exception_ptr failure_;
+  std::atomic<bool> failed_ = false;
+};
+
+}  // namespace lockstep::runtime
