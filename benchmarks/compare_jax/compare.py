@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""Measures Lockstep against JAX with gloo on this machine, alternately, and prints medians and ratios.
+
+    benchmarks/compare_jax/compare.py [--quick] [--only psum|train|start|jit] [--jax-only]
+
+README.md beside this file says what is measured and how the two sides' programs are called.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import shlex
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PINNED = ["jax==0.10.2", "jaxlib==0.10.2"]
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def jax_python(folder):
+    """The interpreter of a virtual environment in `folder` with the pinned JAX, made where it is not there yet."""
+    python, stamp = folder / "bin" / "python", folder / "pinned"
+    if not (stamp.exists() and stamp.read_text().split() == PINNED):
+        print(f"making {folder} with {' '.join(PINNED)}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PINNED],
+                       check=True)
+        stamp.write_text("\n".join(PINNED))
+    return str(python)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def stop(processes):
+    """Ends what is left of these processes, each the leader of its own group."""
+    for process in processes:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+
+def run(commands, timeout):
+    """Runs the commands, given as (command line, environment), side by side. Returns the measurements they printed,
+    with the wall time of their start. Raises RuntimeError where one fails or the time is over; none is left running."""
+    processes, outputs, names = [], [], " and ".join(sorted({shlex.join(c) for c, _ in commands}))
+    started = time.time()
+    try:
+        for command, environment in commands:
+            output = tempfile.TemporaryFile("w+")
+            outputs.append(output)
+            processes.append(subprocess.Popen(command, env={**os.environ, **environment}, stdout=output,
+                                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                              start_new_session=True))
+        deadline = time.monotonic() + timeout
+        failed = None
+        while failed is None and any(p.poll() is None for p in processes):
+            if time.monotonic() > deadline:
+                failed = f"did not end within {timeout} s"
+            elif any(p.poll() not in (None, 0) for p in processes):
+                failed = f"ended with status {next(p.poll() for p in processes if p.poll())}"
+            time.sleep(0.02)
+        if failed is None and any(p.returncode for p in processes):
+            failed = f"ended with status {next(p.returncode for p in processes if p.returncode)}"
+    finally:
+        stop(processes)
+    texts = []
+    for output in outputs:
+        output.seek(0)
+        texts.append(output.read())
+        output.close()
+    if failed is not None:
+        tails = "\n".join(f"--- process {i}\n{text[-3000:]}" for i, text in enumerate(texts))
+        raise RuntimeError(f"{names} {failed}\n{tails}")
+    measurements = []
+    for text in texts:
+        for line in text.splitlines():
+            at = line.find('{"measure"')  # `lockstep run` puts the process before each line
+            if at >= 0:
+                measurements.append(json.loads(line[at:]))
+    return started, measurements
+
+
+class Jax:
+    name = "jax"
+
+    def __init__(self, python):
+        self.python = python
+
+    def run(self, program, processes, arguments, timeout):
+        coordinator = f"127.0.0.1:{free_port()}"
+        return run([([self.python, str(HERE / f"jax_{program}.py"), *arguments],
+                     {"COMPARE_PROCESSES": str(processes), "COMPARE_PROCESS": str(i),
+                      "COMPARE_COORDINATOR": coordinator, "JAX_PLATFORMS": "cpu"})
+                    for i in range(processes)], timeout)
+
+
+class Lockstep:
+    name = "lockstep"
+
+    def __init__(self, build):
+        self.build = build
+        needed = [build / "lockstep", *(build / "benchmarks" / f"compare_{p}" for p in ("psum", "train", "jit"))]
+        missing = [str(path) for path in needed if not path.exists()]
+        if missing:
+            sys.exit("not built: " + ", ".join(missing) + "; run ./test or build the preset, or give --jax-only")
+
+    def run(self, program, processes, arguments, timeout):
+        command = [str(self.build / "benchmarks" / f"compare_{program}"), *arguments]
+        if program != "jit":
+            command = [str(self.build / "lockstep"), "run", "-n", str(processes), "--", *command]
+        return run([(command, {})], timeout)
+
+
+def measure_psum(side, processes, quick, timeout):
+    sizes = {4: 2000, 4 * KIB: 1000, 4 * MIB: 100, 64 * MIB: 12}
+    if quick:
+        sizes = {4: 300, 4 * KIB: 200, 4 * MIB: 20, 64 * MIB: 4}
+    _, found = side.run("psum", processes, ["--sizes", ",".join(f"{b}:{c}" for b, c in sizes.items())], timeout)
+    return {f"psum {label(m['bytes'])}, {processes} processes": m["median_us"] for m in found if m["measure"] == "psum"}
+
+
+def label(count):
+    return f"{count // MIB} MiB" if count >= MIB else f"{count // KIB} KiB" if count >= KIB else f"{count} B"
+
+
+def measure_train(side, processes, quick, timeout):
+    started, found = side.run("train", processes, ["--windows", "3" if quick else "12", "--window", "10"], timeout)
+    of = lambda measure: [m for m in found if m["measure"] == measure]
+    if len(of("first_step")) != processes or len(of("memory")) != processes or len(of("train")) != 1:
+        raise RuntimeError(f"{side.name}: the training program of {processes} processes printed {found}")
+    plural = "process" if processes == 1 else "processes"
+    return {f"train step, {processes} {plural}": of("train")[0]["median_us"],
+            f"start to first step, {processes} {plural}": (max(m["unix_time"] for m in of("first_step")) - started) * 1e6,
+            f"peak memory of a process, {processes} {plural}": max(m["peak_bytes"] for m in of("memory"))}
+
+
+def measure_jit(side, processes, quick, timeout):
+    _, found = side.run("jit", 1, ["--windows", "10" if quick else "50", "--window", "1000"], timeout)
+    return {"cached jit call, f32[8] + 1": found[0]["median_us"]}
+
+
+def plugin_launch(build):
+    """The plugin's own launch of the program that the jit measurement calls, in microseconds, or None."""
+    program = build / "benchmarks" / "pjrt_launch"
+    if not program.exists():
+        return None
+    output = subprocess.run([str(program), "--benchmark_filter=^Launch/arrays:1/async:0$", "--benchmark_format=json"],
+                            capture_output=True, text=True, timeout=120, check=True).stdout
+    return json.loads(output)["benchmarks"][0]["real_time"] / 1e3
+
+
+def human(name, value):
+    if value is None:
+        return "-"
+    if "memory" in name:
+        return f"{value / MIB:.0f} MiB"
+    if value >= 1e6:
+        return f"{value / 1e6:.2f} s"
+    return f"{value / 1e3:.3g} ms" if value >= 1e3 else f"{value:.3g} us"
+
+
+def print_table(rows, sides):
+    width = max(len(name) for name in rows)
+    print(f"{'':{width}}  " + "".join(f"{side.name:>12}" for side in sides) + ("       ratio" if len(sides) == 2 else ""))
+    for name, row in rows.items():
+        line = f"{name:{width}}  " + "".join(f"{human(name, row.get(side.name)):>12}" for side in sides)
+        if "ratio" in row:
+            line += f"{row['ratio']:>11.1f}x"
+        print(line)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer calls, one round")
+    parser.add_argument("--only", choices=["psum", "train", "start", "jit"], help="start is measured with train")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--jax-only", action="store_true", help="leave Lockstep out")
+    one.add_argument("--lockstep-only", action="store_true", help="leave JAX out")
+    parser.add_argument("--rounds", type=int, help="how often each side runs each program (3; with --quick 1)")
+    parser.add_argument("--processes", help="instead of 2,4 for psum and 1,2,4 for training")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--python", help="an interpreter with JAX, instead of build/compare_jax/venv")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for one run of one program")
+    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "build" / "compare_jax" / "result.json")
+    options = parser.parse_args()
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that run() ends what it started
+    load = os.getloadavg()[0]
+    if load > 0.3 * os.cpu_count():
+        print(f"warning: the machine is busy (load average {load:.1f} on {os.cpu_count()} cores): "
+              "figures will be worse than they are", file=sys.stderr)
+    sides = []
+    if not options.lockstep_only:
+        sides.append(Jax(options.python or jax_python(ROOT / "build" / "compare_jax" / "venv")))
+    if not options.jax_only:
+        sides.append(Lockstep(options.build.resolve()))
+
+    counts = [int(n) for n in options.processes.split(",")] if options.processes else None
+    plan = []
+    if options.only in (None, "jit"):
+        plan.append((measure_jit, 1))
+    if options.only in (None, "psum"):
+        plan += [(measure_psum, n) for n in counts or (2, 4)]
+    if options.only in (None, "train", "start"):
+        plan += [(measure_train, n) for n in counts or (1, 2, 4)]
+
+    samples, failures = {}, []
+    for measure, processes in plan:
+        for round_ in range(options.rounds or (1 if options.quick else 3)):
+            for side in sides:
+                what = f"{measure.__name__.removeprefix('measure_')}, {processes} process(es), round {round_ + 1}, {side.name}"
+                print(what, file=sys.stderr)
+                try:
+                    for name, value in measure(side, processes, options.quick, options.timeout).items():
+                        if options.only == "start" and not name.startswith("start"):
+                            continue
+                        samples.setdefault(name, {}).setdefault(side.name, []).append(value)
+                except RuntimeError as error:
+                    failures.append(f"{what}: {error}")
+                    print(f"FAILED {failures[-1]}", file=sys.stderr)
+
+    rows = {}
+    for name, by_side in samples.items():
+        rows[name] = {side: statistics.median(values) for side, values in by_side.items()}
+        if len(rows[name]) == 2:
+            rows[name]["ratio"] = rows[name]["jax"] / rows[name]["lockstep"]
+    if options.only in (None, "jit") and not options.jax_only and (launch := plugin_launch(options.build)) is not None:
+        rows["the plugin's own launch of it"] = {"lockstep": launch}
+    if rows:
+        print_table(rows, sides)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(
+        {"machine": {"cores": os.cpu_count(), "processor": platform.machine(), "load_at_start": load, "system": platform.platform()},
+         "jax": PINNED[0], "units": "microseconds, bytes for memory; ratio = jax / lockstep", "rows": rows,
+         "samples": samples, "failures": failures}, indent=2) + "\n")
+    print(f"written: {options.json}", file=sys.stderr)
+    return 1 if failures or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
