@@ -86,9 +86,11 @@ bool register_child(const char* name, void (*body)()) {
 bool run_as_child(int argc, char** argv, int* status) {
   const std::string name = take_variable(kChildVariable);
   if (name.empty()) return false;
-  self().index = std::atoi(take_variable(kIndexVariable).c_str());
-  self().count = std::atoi(take_variable(kCountVariable).c_str());
-  die_with(std::atoi(take_variable(kParentVariable).c_str()));
+  if (const std::string parent = take_variable(kParentVariable); !parent.empty()) {
+    self().index = std::atoi(take_variable(kIndexVariable).c_str());
+    self().count = std::atoi(take_variable(kCountVariable).c_str());
+    die_with(std::atoi(parent.c_str()));
+  }
   if (name == kExecuteChild) {
     *status = execute(argv + 1);
     return true;

@@ -13,6 +13,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/coordination/server.h"
+#include "lockstep/testing/child_protocol.h"
 #include "lockstep/testing/process_logs.h"
 #include "lockstep/testing/spawn.h"
 
@@ -211,6 +212,14 @@ std::vector<ProcessResult> Processes::wait() {
   std::vector<ProcessResult> results;
   for (int i = 0; i < count(); ++i) results.push_back(impl_->result(i));
   return results;
+}
+
+std::vector<std::string> command_of_child(const std::string& child,
+                                          const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {"/usr/bin/env", std::string(kChildVariable) + "=" + child,
+                                      std::filesystem::read_symlink("/proc/self/exe").string()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
 }
 
 std::vector<ProcessResult> run_processes(ProcessesOptions options) {

@@ -104,6 +104,11 @@ class Processes {
   std::unique_ptr<Impl> impl_;
 };
 
+/// A command line that runs this LOCKSTEP_CHILD wherever it is given to a program that starts others, such as
+/// `lockstep run`. The child is then not bound to the life of the test.
+std::vector<std::string> command_of_child(const std::string& child,
+                                          const std::vector<std::string>& arguments = {});
+
 /// Starts the processes and waits for them.
 std::vector<ProcessResult> run_processes(ProcessesOptions options);
 

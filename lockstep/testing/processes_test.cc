@@ -95,6 +95,14 @@ TEST(RunProcesses, RunAProgramInstead) {
   EXPECT_EQ(run_processes({.program = "/no/such/program"})[0].exit_code, 127);
 }
 
+TEST(CommandOfChild, RunsTheChildFromAnotherProgram) {
+  std::vector<std::string> arguments = {"-c", "\"$@\" && echo done", "sh"};
+  for (const std::string& word : command_of_child("introduces_itself", {"hello"})) arguments.push_back(word);
+  const auto result = run_processes({.program = "/bin/sh", .arguments = arguments});
+  EXPECT_THAT(result[0].log, HasSubstr("0 of 1 hello (unset) (unset) (unset)\n"));
+  EXPECT_THAT(result[0].log, HasSubstr("done\n"));
+}
+
 LOCKSTEP_CHILD(makes_a_file) {
   EXPECT_TRUE(std::filesystem::is_empty("."));
   std::ofstream("ready") << "yes";

@@ -1,0 +1,164 @@
+#include "cli/child_process.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
+namespace lockstep::cli {
+namespace {
+
+[[noreturn]] void fail_with(int error, const std::string& what) {
+  throw std::system_error(error, std::generic_category(), what);
+}
+
+struct Pipe {
+  int read = -1;
+  int write = -1;
+
+  explicit Pipe(int flags = 0) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | flags) != 0) fail_with(errno, "pipe");
+    read = ends[0];
+    write = ends[1];
+  }
+  ~Pipe() {
+    close_end(read);
+    close_end(write);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+
+  static void close_end(int& end) {
+    if (end >= 0) close(end);
+    end = -1;
+  }
+  static int take(int& end) {
+    const int taken = end;
+    end = -1;
+    return taken;
+  }
+};
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  for (const std::string& string : strings) result.push_back(const_cast<char*>(string.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+// All that the new process does before it becomes the program. The launcher has threads, so only what is safe
+// in a signal handler may be called here.
+struct Becoming {
+  const char* program;
+  char** arguments;
+  char** environment;
+  const cpu_set_t* cores;
+  pid_t parent;
+  bool own_group;
+  bool keep_stdin;
+  int out, err, report;
+
+  [[noreturn]] void run() const {
+    if (own_group) setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);
+    if (cores != nullptr) sched_setaffinity(0, sizeof(*cores), cores);
+    if (!keep_stdin) {
+      const int null = open("/dev/null", O_RDONLY);
+      dup2(null, 0);
+    }
+    dup2(out, 1);
+    dup2(err, 2);
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    execve(program, arguments, environment);
+    const int error = errno;
+    [[maybe_unused]] const ssize_t written = write(report, &error, sizeof(error));
+    _exit(127);
+  }
+};
+
+}  // namespace
+
+Child start_child(const ChildOptions& options) {
+  Pipe out(O_NONBLOCK), err(O_NONBLOCK), report;
+  // Only the launcher's ends do not block.
+  for (int end : {out.write, err.write}) fcntl(end, F_SETFL, fcntl(end, F_GETFL) & ~O_NONBLOCK);
+
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (int core : options.cores) CPU_SET(core, &cores);
+  const std::vector<char*> arguments = pointers(options.arguments);
+  const std::vector<char*> environment = pointers(options.environment);
+  const Becoming becoming{.program = options.program.c_str(),
+                          .arguments = const_cast<char**>(arguments.data()),
+                          .environment = const_cast<char**>(environment.data()),
+                          .cores = options.cores.empty() ? nullptr : &cores,
+                          .parent = getpid(),
+                          .own_group = options.own_group,
+                          .keep_stdin = options.keep_stdin,
+                          .out = out.write,
+                          .err = err.write,
+                          .report = report.write};
+  // Not fork: its handlers, gRPC's among them, are not for a process that only executes another program.
+  const pid_t pid = _Fork();
+  if (pid < 0) fail_with(errno, "fork");
+  if (pid == 0) becoming.run();
+
+  Pipe::close_end(report.write);
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = read(report.read, &error, sizeof(error));
+  } while (got < 0 && errno == EINTR);
+  if (got == sizeof(error)) {
+    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    fail_with(error, options.program);
+  }
+  return {.pid = pid, .out = Pipe::take(out.read), .err = Pipe::take(err.read)};
+}
+
+std::string find_program(const std::string& name) {
+  int error = ENOENT;
+  auto good = [&](const std::string& path) {
+    struct stat status;
+    if (stat(path.c_str(), &status) != 0) {
+      if (errno != ENOENT && errno != ENOTDIR) error = errno;
+      return false;
+    }
+    if (S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0) return true;
+    error = EACCES;
+    return false;
+  };
+  if (name.find('/') != std::string::npos) {
+    if (good(name)) return name;
+    fail_with(error, name);
+  }
+  const char* path = std::getenv("PATH");
+  std::string_view folders = path == nullptr ? "/usr/bin:/bin" : path;
+  while (!name.empty()) {
+    const std::size_t end = folders.find(':');
+    const std::string folder(folders.substr(0, end));
+    const std::string file = (folder.empty() ? "." : folder) + "/" + name;
+    if (good(file)) return file;
+    if (end == std::string_view::npos) break;
+    folders.remove_prefix(end + 1);
+  }
+  fail_with(error, name);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+namespace lockstep::cli {
+
+/// The cores (hardware threads) that this process may run on, neighbours in the machine next to each other.
+std::vector<int> usable_cores();
+
+/// The cores shared out to so many processes, in order and as evenly as can be, neighbours together. Empty
+/// where there are more processes than cores, or only one process: then none is bound.
+std::vector<std::vector<int>> share_cores(const std::vector<int>& cores, int num_processes);
+
+/// How many threads each process should compute with: its share of the cores, at least 1.
+int threads_per_process(int num_cores, int num_processes);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,70 @@
+#include "cli/job_variables.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <string_view>
+#include <utility>
+
+#include "lockstep/base/fail.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::string random_hex(std::size_t bytes) {
+  std::string raw(bytes, '\0');
+  if (getrandom(raw.data(), raw.size(), 0) != static_cast<ssize_t>(raw.size()))
+    fail("the kernel gave no random bytes");
+  std::string hex;
+  for (const char byte : raw) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return hex;
+}
+
+}  // namespace
+
+JobIdentity new_job(std::string coordinator_address, int num_processes) {
+  return {.coordinator_address = std::move(coordinator_address),
+          .num_processes = num_processes,
+          .job_id = random_hex(8),
+          .attempt = 0,
+          .secret = random_hex(16)};
+}
+
+std::map<std::string, std::string> process_variables(const JobIdentity& job, const ProcessSettings& settings,
+                                                     int process_id) {
+  std::map<std::string, std::string> variables = {
+      {"LOCKSTEP_LAUNCHER", "1"},
+      {"LOCKSTEP_COORDINATOR_ADDRESS", job.coordinator_address},
+      {"LOCKSTEP_NUM_PROCESSES", std::to_string(job.num_processes)},
+      {"LOCKSTEP_PROCESS_ID", std::to_string(process_id)},
+      {"LOCKSTEP_JOB_ID", job.job_id},
+      {"LOCKSTEP_ATTEMPT", std::to_string(job.attempt)},
+      {"LOCKSTEP_JOB_SECRET", job.secret},
+      // Bounds XLA's pool of threads.
+      {"NPROC", std::to_string(settings.threads)},
+  };
+  auto tell = [&](const char* name, const std::optional<int>& value) {
+    if (value) variables[name] = std::to_string(*value);
+  };
+  tell("LOCKSTEP_NUM_CPU_DEVICES", settings.devices_per_process);
+  tell("LOCKSTEP_HEARTBEAT_TIMEOUT", settings.heartbeat_timeout);
+  tell("LOCKSTEP_INITIALIZATION_TIMEOUT", settings.initialization_timeout);
+  tell("LOCKSTEP_SHUTDOWN_TIMEOUT", settings.shutdown_timeout);
+  return variables;
+}
+
+std::vector<std::string> merged_environment(const std::map<std::string, std::string>& variables) {
+  std::map<std::string, std::string> merged = variables;
+  std::vector<std::string> result;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string name(text.substr(0, text.find('=')));
+    if (name == "NPROC") merged.erase(name);
+    if (!merged.contains(name)) result.emplace_back(text);
+  }
+  for (const auto& [name, value] : merged) result.push_back(name + "=" + value);
+  return result;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,55 @@
+#include <fcntl.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "cli/job.h"
+#include "cli/run_command.h"
+
+namespace {
+
+int usage_error(const CLI::App& tool, const CLI::ParseError& error) {
+  std::string name = "lockstep";
+  for (const CLI::App* command : tool.get_subcommands()) name += " " + command->get_name();
+  std::string message = error.what();
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::fprintf(stderr, "%s: %s (see %s --help)\n", name.c_str(), message.c_str(), name.c_str());
+  return lockstep::cli::kUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A pipe must not take the place of a standard stream that is closed.
+  for (int descriptor = 0; descriptor < 3; ++descriptor) {
+    if (fcntl(descriptor, F_GETFD) < 0) [[maybe_unused]]
+      const int opened = open("/dev/null", O_RDWR);
+  }
+
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  std::vector<std::string> command(dashes == arguments.end() ? dashes : dashes + 1, arguments.end());
+  arguments.erase(dashes, arguments.end());
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+
+  int status = 0;
+  CLI::App tool("Lockstep: one C++ program, many processes, the same computation", "lockstep");
+  tool.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
+  tool.require_subcommand(1);
+  lockstep::cli::add_run_command(tool, command, &status);
+  try {
+    tool.parse(arguments);
+  } catch (const CLI::Success& asked_for_text) {
+    return tool.exit(asked_for_text);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(tool, error);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "lockstep: %s\n", error.what());
+    return lockstep::cli::kLauncherFailed;
+  }
+  return status;
+}

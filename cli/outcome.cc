@@ -1,0 +1,79 @@
+#include "cli/outcome.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstring>
+#include <map>
+
+namespace lockstep::cli {
+namespace {
+
+constexpr std::size_t kNamed = 8;
+
+// "processes 0, 2 exited with status 1; process 1 died: signal 6 (SIGABRT)".
+std::string group(const std::map<std::string, std::vector<int>>& by_end) {
+  std::string text;
+  for (const auto& [end, processes] : by_end) {
+    std::string names;
+    for (std::size_t i = 0; i < processes.size() && i < kNamed; ++i) {
+      names += fmt::format("{}{}", i == 0 ? "" : ", ", processes[i]);
+    }
+    if (processes.size() > kNamed) names += fmt::format(" and {} more", processes.size() - kNamed);
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : "; ",
+                        processes.size() == 1 ? "process" : "processes", names, end);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
+}
+
+std::string Outcome::describe() const {
+  if (signal == 0) return fmt::format("exited with status {}", exit_code);
+  return fmt::format("died: signal {} ({})", signal, signal_name(signal));
+}
+
+std::string describe_failure(int process, int num_processes, const std::string& host, const Fate& fate) {
+  return fmt::format("process {} of {} (host {}, pid {}) {}", process, num_processes, host, fate.pid,
+                     fate.outcome->describe());
+}
+
+std::size_t likeliest_cause(const std::vector<Outcome>& ended) {
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    if (ended[i].signal != 0 && ended[i].signal != SIGABRT) return i;
+  }
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    if (!ended[i].success()) return i;
+  }
+  return 0;
+}
+
+std::string closing_report(const std::string& failure, int cause, const std::vector<Fate>& fates) {
+  std::map<std::string, std::vector<int>> followed, ended, finished;
+  for (int i = 0; i < static_cast<int>(fates.size()); ++i) {
+    if (i == cause || !fates[i].outcome) continue;
+    const Outcome& outcome = *fates[i].outcome;
+    if (outcome.success()) {
+      finished["finished"].push_back(i);
+    } else if (fates[i].sent_signal != 0 && outcome.signal == fates[i].sent_signal) {
+      ended[fmt::format("by {}", signal_name(outcome.signal))].push_back(i);
+    } else {
+      followed[outcome.describe()].push_back(i);
+    }
+  }
+  std::string report = fmt::format("the job failed: {}", failure);
+  if (fates[cause].outcome->signal == SIGKILL && fates[cause].sent_signal == 0) {
+    report += "; the kernel sends this too when memory is short (see dmesg)";
+  }
+  if (!followed.empty()) report += fmt::format("\n  as a consequence: {}", group(followed));
+  if (!ended.empty()) report += fmt::format("\n  ended by the launcher: {}", group(ended));
+  if (!finished.empty()) report += fmt::format("\n  without an error: {}", group(finished));
+  return report;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+/// How a process ended.
+struct Outcome {
+  int exit_code = 0;
+  int signal = 0;  ///< Which ended it; 0 where none did.
+
+  bool success() const { return exit_code == 0 && signal == 0; }
+
+  /// As a shell gives it: 128 and the signal where one ended it.
+  int status() const { return signal != 0 ? 128 + signal : exit_code; }
+
+  /// "exited with status 3", "died: signal 9 (SIGKILL)".
+  std::string describe() const;
+};
+
+/// "SIGKILL"; "signal 99" for one without a name.
+std::string signal_name(int signal);
+
+/// What became of one process of the job.
+struct Fate {
+  int pid = 0;
+  std::optional<Outcome> outcome;  ///< None while it runs.
+  int sent_signal = 0;             ///< The last signal by which the launcher ended it; 0 where it sent none.
+};
+
+/// "process 3 of 4 (host b, pid 4711) died: signal 9 (SIGKILL)".
+std::string describe_failure(int process, int num_processes, const std::string& host, const Fate& fate);
+
+/// Of processes found to have ended at the same moment: the index into `ended` of the one that is likeliest
+/// to be the cause. Signals come first, for the others only notice; then the order given. SIGABRT counts as
+/// an exit, since it is how an exception that nobody catches ends a process.
+std::size_t likeliest_cause(const std::vector<Outcome>& ended);
+
+/// The launcher's last lines when `cause` has failed: which process and how, who followed by itself, who had
+/// to be ended. Without the last line's end.
+std::string closing_report(const std::string& failure, int cause, const std::vector<Fate>& fates);
+
+}  // namespace lockstep::cli

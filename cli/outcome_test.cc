@@ -1,0 +1,49 @@
+#include "cli/outcome.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace lockstep::cli {
+namespace {
+
+TEST(Outcome, IsDescribedAndNumberedAsAShellWould) {
+  EXPECT_EQ((Outcome{.exit_code = 3}.describe()), "exited with status 3");
+  EXPECT_EQ((Outcome{.exit_code = 3}.status()), 3);
+  EXPECT_EQ((Outcome{.signal = SIGKILL}.describe()), "died: signal 9 (SIGKILL)");
+  EXPECT_EQ((Outcome{.signal = SIGSEGV}.status()), 139);
+  EXPECT_EQ(signal_name(60), "signal 60");
+}
+
+TEST(LikeliestCause, ASignalComesBeforeAnExitAndAnExitBeforeSuccess) {
+  EXPECT_EQ(likeliest_cause({{}, {.exit_code = 1}, {.signal = SIGABRT}, {.signal = SIGKILL}}), 3u);
+  EXPECT_EQ(likeliest_cause({{}, {.signal = SIGABRT}, {.exit_code = 1}}), 1u);
+  EXPECT_EQ(likeliest_cause({{}, {}}), 0u);
+}
+
+TEST(ClosingReport, TellsTheCauseItsFollowersAndWhoHadToBeEnded) {
+  std::vector<Fate> fates(6);
+  for (int i = 0; i < 6; ++i) fates[i] = {.pid = 100 + i, .outcome = Outcome{}};
+  fates[1].outcome->signal = SIGKILL;
+  fates[0].outcome->exit_code = fates[2].outcome->exit_code = 1;
+  fates[3].outcome->signal = SIGABRT;
+  fates[4].outcome->signal = fates[4].sent_signal = SIGTERM;
+  EXPECT_EQ(
+      closing_report(describe_failure(1, 6, "b", fates[1]), 1, fates),
+      "the job failed: process 1 of 6 (host b, pid 101) died: signal 9 (SIGKILL); the kernel sends this too "
+      "when memory is short (see dmesg)\n"
+      "  as a consequence: process 3 died: signal 6 (SIGABRT); processes 0, 2 exited with status 1\n"
+      "  ended by the launcher: process 4 by SIGTERM\n"
+      "  without an error: process 5 finished");
+}
+
+TEST(ClosingReport, CountsWhereThereAreTooManyToName) {
+  std::vector<Fate> fates(12, Fate{.pid = 1, .outcome = Outcome{.exit_code = 1}});
+  EXPECT_EQ(
+      closing_report("it broke", 0, fates),
+      "the job failed: it broke\n  as a consequence: processes 1, 2, 3, 4, 5, 6, 7, 8 and 3 more exited with "
+      "status 1");
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,99 @@
+#include "cli/output.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lockstep/base/fail.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr std::array<int, 6> kColors = {36, 33, 32, 35, 34, 31};
+constexpr std::string_view kClearLine = "\r\033[K";
+
+}  // namespace
+
+std::string fit(std::string_view text, int columns) {
+  int used = 0;
+  std::size_t i = 0;
+  while (i < text.size()) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte == 0x1b && i + 1 < text.size() && text[i + 1] == '[') {
+      std::size_t end = i + 2;
+      while (end < text.size() && (text[end] < 0x40 || text[end] > 0x7e)) ++end;
+      i = end + 1;
+      continue;
+    }
+    const bool continues_a_character = (byte & 0xc0) == 0x80;
+    if (!continues_a_character && ++used > columns) break;
+    ++i;
+  }
+  return std::string(text.substr(0, i));
+}
+
+Output::Output(int num_processes, OutputTarget out, OutputTarget err)
+    : targets_{std::move(out), std::move(err)} {
+  for (auto& splitters : splitters_) splitters.resize(num_processes);
+}
+
+void Output::keep_logs(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  for (std::size_t i = 0; i < splitters_[0].size(); ++i) {
+    const std::filesystem::path file = folder / fmt::format("process-{}.log", i);
+    logs_.emplace_back(file, std::ios::binary);
+    if (!logs_.back()) fail("cannot write {}: {}", file.string(), std::strerror(errno));
+  }
+}
+
+std::string Output::prefix(int process, const OutputTarget& target) const {
+  if (!target.color) return fmt::format("[{}] ", process);
+  return fmt::format("\033[{}m[{}]\033[0m ", kColors[process % kColors.size()], process);
+}
+
+std::string Output::progress_line() const {
+  for (int stream = 0; stream < 2; ++stream) {
+    const std::string_view progress = splitters_[stream].empty() ? "" : splitters_[stream][0].progress();
+    if (!targets_[stream].terminal || progress.empty()) continue;
+    return fit(prefix(0, targets_[stream]) + std::string(progress), targets_[stream].columns - 1) +
+           (targets_[stream].color ? "\033[0m" : "");
+  }
+  return "";
+}
+
+// The progress line stands on the terminal's last line without an end, so it makes way for other lines there.
+void Output::print(Stream stream, std::string_view text) {
+  const OutputTarget& target = targets_[static_cast<int>(stream)];
+  const std::string progress = progress_line();
+  if (!text.empty()) {
+    const bool make_way = target.terminal && !shown_progress_.empty();
+    target.write(make_way ? std::string(kClearLine) + std::string(text) : std::string(text));
+    if (make_way) shown_progress_.clear();
+  }
+  if (progress == shown_progress_) return;
+  const OutputTarget& terminal = targets_[0].terminal ? targets_[0] : targets_[1];
+  terminal.write((shown_progress_.empty() ? "" : std::string(kClearLine)) + progress);
+  shown_progress_ = progress;
+}
+
+void Output::feed(int process, Stream stream, std::string_view bytes) {
+  if (!logs_.empty()) logs_[process].write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
+  std::string text;
+  for (const std::string& line : splitters_[static_cast<int>(stream)][process].feed(bytes)) {
+    text += prefix(process, targets_[static_cast<int>(stream)]) + line + "\n";
+  }
+  print(stream, text);
+}
+
+void Output::finish(int process, Stream stream) {
+  const std::optional<std::string> rest = splitters_[static_cast<int>(stream)][process].finish();
+  print(stream, rest ? prefix(process, targets_[static_cast<int>(stream)]) + *rest + "\n" : "");
+}
+
+void Output::say(std::string_view line) { print(Stream::kErr, fmt::format("lockstep: {}\n", line)); }
+
+}  // namespace lockstep::cli

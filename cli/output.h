@@ -1,0 +1,59 @@
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/line_splitter.h"
+
+namespace lockstep::cli {
+
+enum class Stream { kOut = 0, kErr = 1 };
+
+/// Where the lines of all processes go together.
+struct OutputTarget {
+  std::function<void(std::string_view)> write;  ///< Writes all of it.
+  bool terminal = false;
+  bool color = false;
+  int columns = 80;  ///< Of the terminal.
+};
+
+/// Brings the output of many processes together, line by line, each with "[i] " before it. On a terminal a
+/// line of process 0 that overwrites itself, such as a progress bar, stays below the others and moves;
+/// elsewhere, and for the other processes, only its last state is printed.
+class Output {
+ public:
+  /// Two targets on the same terminal are expected to be one and the same terminal.
+  Output(int num_processes, OutputTarget out, OutputTarget err);
+
+  /// Copies each process's bytes as they come to FOLDER/process-I.log too; the folder is made. Throws Error
+  /// where the files cannot be written.
+  void keep_logs(const std::filesystem::path& folder);
+
+  /// What the process wrote.
+  void feed(int process, Stream stream, std::string_view bytes);
+
+  /// The process's stream has ended: prints what it left of an unfinished line.
+  void finish(int process, Stream stream);
+
+  /// A line of the launcher itself, to standard error.
+  void say(std::string_view line);
+
+ private:
+  void print(Stream stream, std::string_view text);
+  std::string prefix(int process, const OutputTarget& target) const;
+  std::string progress_line() const;
+
+  OutputTarget targets_[2];
+  std::vector<LineSplitter> splitters_[2];
+  std::vector<std::ofstream> logs_;
+  std::string shown_progress_;
+};
+
+/// The text cut to what fits in so many columns; escape sequences take none.
+std::string fit(std::string_view text, int columns);
+
+}  // namespace lockstep::cli

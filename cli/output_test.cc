@@ -1,0 +1,106 @@
+#include "cli/output.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "lockstep/base/error.h"
+#include "lockstep/testing/process_logs.h"
+#include "lockstep/testing/temporary_folder.h"
+
+namespace lockstep::cli {
+namespace {
+
+class OutputTest : public ::testing::Test {
+ protected:
+  OutputTarget file(std::string& to) {
+    return {.write = [&to](std::string_view text) { to += text; }};
+  }
+  OutputTarget terminal(std::string& to, bool color = false) {
+    return {.write = [&to](std::string_view text) { to += text; },
+            .terminal = true,
+            .color = color,
+            .columns = 20};
+  }
+
+  std::string out_, err_;
+};
+
+TEST_F(OutputTest, EachLineHasItsProcessBeforeItAndIsWhole) {
+  Output output(12, file(out_), file(err_));
+  output.feed(0, Stream::kOut, "hel");
+  output.feed(11, Stream::kOut, "one\ntwo\nthr");
+  output.feed(0, Stream::kErr, "oops\n");
+  output.feed(0, Stream::kOut, "lo\n");
+  output.finish(11, Stream::kOut);
+  output.say("done");
+  EXPECT_EQ(out_, "[11] one\n[11] two\n[0] hello\n[11] thr\n");
+  EXPECT_EQ(err_, "[0] oops\nlockstep: done\n");
+}
+
+TEST_F(OutputTest, InAFileProgressLeavesItsLastStateOnly) {
+  Output output(2, file(out_), file(err_));
+  output.feed(0, Stream::kOut, "\r10%\r20%");
+  output.feed(0, Stream::kOut, "\r100%\n");
+  EXPECT_EQ(out_, "[0] 100%\n");
+}
+
+TEST_F(OutputTest, OnATerminalProgressOfProcessZeroStaysBelowOtherLines) {
+  Output output(2, terminal(out_), terminal(out_));
+  output.feed(0, Stream::kOut, "\r10%");
+  EXPECT_EQ(out_, "[0] 10%");
+  out_.clear();
+  output.feed(0, Stream::kOut, "\r20%");
+  EXPECT_EQ(out_, "\r\033[K[0] 20%");
+  out_.clear();
+  output.feed(1, Stream::kErr, "hello\n");
+  EXPECT_EQ(out_, "\r\033[K[1] hello\n[0] 20%");
+  out_.clear();
+  output.feed(1, Stream::kOut, "\rmine\r");
+  EXPECT_EQ(out_, "");
+  output.feed(0, Stream::kOut, "\rdone\n");
+  EXPECT_EQ(out_, "\r\033[K[0] done\n");
+}
+
+TEST_F(OutputTest, OnlyATerminalIsToldOfProgress) {
+  Output output(1, file(out_), terminal(err_));
+  output.feed(0, Stream::kOut, "\r10%\r20%");
+  output.feed(0, Stream::kErr, "\r1/2\r2/2");
+  output.feed(0, Stream::kOut, "\n");
+  EXPECT_EQ(out_, "[0] 20%\n");
+  EXPECT_EQ(err_, "[0] 2/2");
+}
+
+TEST_F(OutputTest, ProgressDoesNotOutgrowTheTerminalsLine) {
+  Output output(1, terminal(out_), terminal(out_));
+  output.feed(0, Stream::kOut, "\r" + std::string(50, '#') + "\r" + std::string(50, '=') + "");
+  EXPECT_EQ(out_, "[0] ===============");
+}
+
+TEST_F(OutputTest, ColorsTellProcessesApart) {
+  Output output(2, terminal(out_, true), terminal(out_, true));
+  output.feed(0, Stream::kOut, "a\n");
+  output.feed(1, Stream::kOut, "b\n");
+  EXPECT_EQ(out_, "\033[36m[0]\033[0m a\n\033[33m[1]\033[0m b\n");
+}
+
+TEST_F(OutputTest, LogsHoldTheBytesAsTheyCame) {
+  testing::TemporaryFolder folder;
+  Output output(2, file(out_), file(err_));
+  output.keep_logs(folder.path() / "new" / "logs");
+  output.feed(1, Stream::kOut, "\r10%\r20%\npart");
+  output.feed(1, Stream::kErr, "oops\n");
+  EXPECT_EQ(testing::read_file(folder.path() / "new" / "logs" / "process-1.log"), "\r10%\r20%\npartoops\n");
+  EXPECT_EQ(testing::read_file(folder.path() / "new" / "logs" / "process-0.log"), "");
+  EXPECT_THROW(output.keep_logs("/dev/null/logs"), Error);
+}
+
+TEST(Fit, CountsCharactersAndNotBytesOrEscapeSequences) {
+  EXPECT_EQ(fit("abcdef", 3), "abc");
+  EXPECT_EQ(fit("\033[36mab\033[0mcd", 3), "\033[36mab\033[0mc");
+  EXPECT_EQ(fit("\u2588\u2588\u2588", 2), "\u2588\u2588");
+  EXPECT_EQ(fit("ab", 5), "ab");
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,373 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "cli/core_shares.h"
+#include "lockstep/base/error.h"
+#include "lockstep/coordination/client.h"
+#include "lockstep/testing/process_logs.h"
+#include "lockstep/testing/processes.h"
+
+// `lockstep run` with real processes.
+
+namespace lockstep::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Processes;
+using testing::ProcessesOptions;
+using testing::ProcessResult;
+using ::testing::UnorderedElementsAre;
+
+using Words = std::vector<std::string>;
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+ProcessesOptions tool(Words arguments, testing::Variables env = {}) {
+  return {.program = LOCKSTEP_TOOL, .arguments = std::move(arguments), .env = std::move(env)};
+}
+
+ProcessResult lockstep(Words arguments, testing::Variables env = {}) {
+  return testing::run_processes(tool(std::move(arguments), std::move(env)))[0];
+}
+
+Words shell(const std::string& script) { return {"--", "/bin/sh", "-c", script}; }
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+bool alive(pid_t pid) {
+  const std::string stat = testing::read_file("/proc/" + std::to_string(pid) + "/stat");
+  return !stat.empty() && stat.find(") Z ") == std::string::npos;
+}
+
+void expect_gone(pid_t pid) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (alive(pid) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_FALSE(alive(pid));
+}
+
+// The number after the text in the log.
+pid_t number_after(const std::string& log, const std::string& text) {
+  const std::size_t at = log.find(text);
+  return at == std::string::npos ? -1 : std::atoi(log.c_str() + at + text.size());
+}
+
+TEST(Run, EachLineHasItsProcessBeforeIt) {
+  const auto result = lockstep(Words{"run", "-n", "3"} + shell("echo out; echo err >&2; printf rest"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(lines_of(result.log),
+              UnorderedElementsAre("[0] out", "[0] err", "[0] rest", "[1] out", "[1] err", "[1] rest",
+                                   "[2] out", "[2] err", "[2] rest"));
+}
+
+TEST(Run, LinesAreNeverTorn) {
+  const auto result = lockstep(Words{"run", "-n", "4"} +
+                               shell("i=0; while [ $i -lt 500 ]; do printf 'abc'; printf 'def %s\\n' $i; "
+                                     "i=$((i+1)); done"));
+  const auto lines = lines_of(result.log);
+  ASSERT_EQ(lines.size(), 2000u);
+  std::map<std::string, int> next;
+  for (const std::string& line : lines) {
+    EXPECT_EQ(line.substr(3), " abcdef " + std::to_string(next[line.substr(0, 3)]++));
+  }
+}
+
+TEST(Run, EachProcessIsToldItsPlace) {
+  const auto result = lockstep(
+      Words{"run", "-n", "2", "--devices-per-process", "3", "--heartbeat-timeout", "7"} +
+      shell("echo $LOCKSTEP_LAUNCHER,$LOCKSTEP_PROCESS_ID,$LOCKSTEP_NUM_PROCESSES,$LOCKSTEP_ATTEMPT,"
+            "$LOCKSTEP_NUM_CPU_DEVICES,$LOCKSTEP_HEARTBEAT_TIMEOUT; echo $LOCKSTEP_COORDINATOR_ADDRESS; "
+            "echo $LOCKSTEP_JOB_ID:$LOCKSTEP_JOB_SECRET"));
+  EXPECT_THAT(result.log, AllOf(HasSubstr("[0] 1,0,2,0,3,7\n"), HasSubstr("[1] 1,1,2,0,3,7\n")));
+  std::map<std::string, std::set<std::string>> seen;
+  for (const std::string& line : lines_of(result.log)) seen[line.substr(0, 3)].insert(line.substr(4));
+  seen["[0]"].erase("1,0,2,0,3,7");
+  seen["[1]"].erase("1,1,2,0,3,7");
+  EXPECT_EQ(seen["[0]"], seen["[1]"]);
+  EXPECT_THAT(*seen["[0]"].begin(), ::testing::StartsWith("127.0.0.1:"));
+  EXPECT_THAT(*seen["[0]"].rbegin(), ::testing::MatchesRegex("[0-9a-f]{16}:[0-9a-f]{32}"));
+}
+
+TEST(Run, WhatIsNotAskedForIsLeftToTheProcess) {
+  const auto result =
+      lockstep(Words{"run", "-n", "2"} +
+               shell("echo ${LOCKSTEP_NUM_CPU_DEVICES-none} ${LOCKSTEP_HEARTBEAT_TIMEOUT-none}"));
+  EXPECT_THAT(result.log, HasSubstr("[0] none none\n"));
+}
+
+TEST(Run, CoresAreSharedOut) {
+  const std::vector<int> cores = usable_cores();
+  const auto shares = share_cores(cores, 2);
+  const std::string script = "echo $(awk '/Cpus_allowed:/ {print $2}' /proc/self/status) $NPROC";
+  auto log = lockstep(Words{"run", "-n", "2", "--no-bind"} + shell(script)).log;
+  const int threads = threads_per_process(static_cast<int>(cores.size()), 2);
+  auto after = [](const std::string& log, const std::string& process) {
+    const std::size_t begin = log.find(process) + process.size();
+    return log.substr(begin, log.find('\n', begin) - begin);
+  };
+  EXPECT_EQ(after(log, "[0] "), after(log, "[1] "));
+  EXPECT_THAT(after(log, "[0] "), ::testing::EndsWith(" " + std::to_string(threads)));
+  log = lockstep(Words{"run", "-n", "2"} + shell(script)).log;
+  if (shares.empty()) {
+    EXPECT_EQ(after(log, "[0] "), after(log, "[1] "));
+  } else {
+    EXPECT_NE(after(log, "[0] "), after(log, "[1] "));
+    EXPECT_THAT(after(log, "[1] "), ::testing::EndsWith(" " + std::to_string(shares[1].size())));
+  }
+  EXPECT_THAT(lockstep(Words{"run", "-n", "2"} + shell("echo $NPROC"), {{"NPROC", "17"}}).log,
+              AllOf(HasSubstr("[0] 17\n"), HasSubstr("[1] 17\n")));
+}
+
+TEST(Run, StandardInputGoesToProcessZero) {
+  const auto result = testing::run_processes(
+      {.program = "/bin/sh", .arguments = {"-c", "echo hello | " LOCKSTEP_TOOL " run -n 2 -- cat"}})[0];
+  EXPECT_EQ(result.log, "[0] hello\n");
+}
+
+TEST(Run, TheFirstFailureGivesTheStatusAndTheOthersAreEnded) {
+  const auto result = lockstep(Words{"run", "-n", "4"} +
+                               shell("if [ $LOCKSTEP_PROCESS_ID = 2 ]; then exit 7; fi; exec sleep 1000"));
+  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_THAT(result.log,
+              AllOf(HasSubstr("the job failed: process 2 of 4 (host "), HasSubstr("exited with status 7\n"),
+                    HasSubstr("ended by the launcher: processes 0, 1, 3 by SIGTERM\n")));
+}
+
+TEST(Run, ASignalGivesItsStatusAndIsNamed) {
+  const auto result = lockstep(Words{"run", "-n", "2"} + shell("kill -9 $$"));
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL);
+  EXPECT_THAT(result.log, HasSubstr("died: signal 9 (SIGKILL)"));
+}
+
+TEST(Run, WhoIgnoresTermIsKilledAtTheEndOfTheGrace) {
+  const auto result = lockstep(
+      Words{"run", "-n", "2", "--grace", "0.4"} +
+      shell("trap '' TERM; if [ $LOCKSTEP_PROCESS_ID = 0 ]; then exit 3; fi; while :; do sleep 0.1; done"));
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.log, HasSubstr("ended by the launcher: process 1 by SIGKILL"));
+}
+
+TEST(Run, AProcessThatFinishesDoesNotDisturbTheOthers) {
+  const auto result =
+      lockstep(Words{"run", "-n", "3"} +
+               shell("if [ $LOCKSTEP_PROCESS_ID = 0 ]; then exit 0; fi; sleep 0.5; echo done"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(lines_of(result.log), UnorderedElementsAre("[1] done", "[2] done"));
+}
+
+constexpr const char* kSaysWhatSignalsItGets =
+    "for s in HUP USR1 USR2; do trap \"echo got $s\" $s; done; trap 'echo got INT; exit 5' INT; echo ready; "
+    "while :; do sleep 0.05; done";
+
+TEST(Run, SignalsArePassedOnToAll) {
+  Processes job(tool(Words{"run", "-n", "2"} + shell(kSaysWhatSignalsItGets)));
+  for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ready");
+  const std::vector<std::pair<int, std::string>> signals = {
+      {SIGHUP, "HUP"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}};
+  for (const auto& [signal, name] : signals) {
+    job.kill(0, signal);
+    for (const char* process : {"[0]", "[1]"})
+      job.wait_for_line(0, std::string(process) + " got " + name + "\n");
+  }
+  job.kill(0, SIGINT);
+  const ProcessResult result = job.wait(0);
+  EXPECT_EQ(result.exit_code, 5);
+  EXPECT_THAT(result.log,
+              AllOf(HasSubstr("[0] got INT\n"), HasSubstr("[1] got INT\n"),
+                    HasSubstr("lockstep: stopped by SIGINT\n"), Not(HasSubstr("the job failed"))));
+}
+
+TEST(Run, ASecondInterruptKills) {
+  Processes job(tool(Words{"run", "-n", "2"} +
+                     shell("trap 'echo ignored' INT; echo ready; while :; do sleep 0.05; done")));
+  for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ready");
+  job.kill(0, SIGINT);
+  for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ignored");
+  job.kill(0, SIGINT);
+  EXPECT_EQ(job.wait(0).exit_code, 1);
+}
+
+TEST(Run, NoProcessOutlivesAKilledLauncher) {
+  Processes job(tool(Words{"run", "-n", "2"} + shell("echo pid $$; exec sleep 1000")));
+  job.wait_for_line(0, "[0] pid ");
+  job.wait_for_line(0, "[1] pid ");
+  const pid_t first = number_after(job.log(0), "[0] pid "), second = number_after(job.log(0), "[1] pid ");
+  ASSERT_TRUE(alive(first) && alive(second));
+  job.kill(0, SIGKILL);
+  EXPECT_EQ(job.wait(0).signal, SIGKILL);
+  expect_gone(first);
+  expect_gone(second);
+}
+
+TEST(Run, LogsGoToAFolderToo) {
+  Processes job(tool(Words{"run", "-n", "2", "--log-dir", "logs"} + shell("echo $LOCKSTEP_PROCESS_ID")));
+  EXPECT_EQ(job.wait(0).exit_code, 0);
+  EXPECT_EQ(testing::read_file(job.folder(0) / "logs" / "process-1.log"), "1\n");
+}
+
+TEST(Run, AProgramThatCannotBeRunIsOneLine) {
+  auto result = lockstep({"run", "-n", "2", "--", "/no/such/program"});
+  EXPECT_EQ(result.exit_code, 127);
+  EXPECT_EQ(result.log, "lockstep: cannot run '/no/such/program': No such file or directory\n");
+  result = lockstep({"run", "-n", "2", "--", "/etc/passwd"});
+  EXPECT_EQ(result.exit_code, 126);
+  EXPECT_EQ(result.log, "lockstep: cannot run '/etc/passwd': Permission denied\n");
+  EXPECT_EQ(lockstep({"run", "-n", "2", "--", "no-such-program-in-path"}).exit_code, 127);
+}
+
+TEST(Run, AUsageErrorIsOneLine) {
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {{"run", "--", "true"}, "--processes is required"},
+      {{"run", "-n", "0", "--", "true"}, "0"},
+      {{"run", "-n", "two", "--", "true"}, "two"},
+      {{"run", "-n", "2"}, "no program given"},
+      {{"run", "-n", "2", "--bogus", "--", "true"}, "--bogus"},
+      {{"run", "-n", "2", "--grace", "-1", "--", "true"}, "--grace"},
+      {{"run", "-n", "2", "--devices-per-process", "0", "--", "true"}, "--devices-per-process"},
+      {{}, "subcommand"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const auto result = lockstep(arguments);
+    EXPECT_EQ(result.exit_code, 2) << expected;
+    EXPECT_EQ(lines_of(result.log).size(), 1u) << result.log;
+    EXPECT_THAT(result.log, AllOf(HasSubstr(expected), HasSubstr("--help")));
+  }
+}
+
+TEST(Tool, SaysItsVersionAndHelp) {
+  EXPECT_THAT(lockstep({"--version"}).log, ::testing::MatchesRegex("lockstep [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  const auto help = lockstep({"run", "--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.log,
+              AllOf(HasSubstr("--devices-per-process"), HasSubstr("--no-bind"), HasSubstr("--grace")));
+}
+
+// Children that are members of the job, as the runtime makes a process one.
+
+std::unique_ptr<coordination::CoordinationClient> join() {
+  coordination::ClientOptions options;
+  options.address = std::getenv("LOCKSTEP_COORDINATOR_ADDRESS");
+  options.process_id = std::atoi(std::getenv("LOCKSTEP_PROCESS_ID"));
+  options.num_processes = std::atoi(std::getenv("LOCKSTEP_NUM_PROCESSES"));
+  if (const char* heartbeat = std::getenv("LOCKSTEP_HEARTBEAT_TIMEOUT")) {
+    options.heartbeat_timeout = std::chrono::seconds(std::atoi(heartbeat));
+  }
+  auto client = coordination::make_grpc_client(options);
+  client->connect();
+  return client;
+}
+
+// Waits for what never comes; the error that ends the wait is printed, and gives status 3.
+[[noreturn]] void wait_in_vain(coordination::CoordinationClient& client) {
+  try {
+    client.barrier("never", std::chrono::minutes(10));
+  } catch (const PeerFailure& error) {
+    testing::say(std::string("heard: ") + error.what());
+    std::_Exit(3);
+  }
+  std::_Exit(4);
+}
+
+LOCKSTEP_CHILD(process_one_is_killed) {
+  auto client = join();
+  if (client->process_id() == 1) raise(SIGKILL);
+  wait_in_vain(*client);
+}
+
+TEST(RunJob, WhenAProcessIsKilledTheOthersHearWhichAndHow) {
+  const auto result =
+      lockstep(Words{"run", "-n", "3", "--"} + testing::command_of_child("process_one_is_killed"));
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL);
+  EXPECT_THAT(result.log,
+              ::testing::ContainsRegex("\\[0\\] heard: .*process 1 of 3 .*signal 9 \\(SIGKILL\\)"));
+  EXPECT_THAT(result.log,
+              ::testing::ContainsRegex("\\[2\\] heard: .*process 1 of 3 .*signal 9 \\(SIGKILL\\)"));
+  EXPECT_THAT(result.log, AllOf(HasSubstr("the job failed: process 1 of 3"),
+                                HasSubstr("as a consequence: processes 0, 2 exited with status 3\n")));
+}
+
+LOCKSTEP_CHILD(process_one_leaves_early) {
+  auto client = join();
+  if (client->process_id() == 1) std::_Exit(0);
+  wait_in_vain(*client);
+}
+
+TEST(RunJob, WhoLeavesWithoutShutdownIsAFailure) {
+  const auto result =
+      lockstep(Words{"run", "-n", "2", "--"} + testing::command_of_child("process_one_leaves_early"));
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.log,
+              ::testing::ContainsRegex(
+                  "\\[0\\] heard: .*process 1 of 2 .*ended with status 0 without shutdown\\(\\)"));
+}
+
+LOCKSTEP_CHILD(process_one_never_comes) {
+  if (std::string(std::getenv("LOCKSTEP_PROCESS_ID")) == "1") return;
+  try {
+    join();
+  } catch (const Error& error) {
+    testing::say(std::string("heard: ") + error.what());
+    std::_Exit(3);
+  }
+}
+
+TEST(RunJob, WhoNeverComesIsAFailure) {
+  const auto result =
+      lockstep(Words{"run", "-n", "2", "--"} + testing::command_of_child("process_one_never_comes"));
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.log,
+              ::testing::ContainsRegex(
+                  "\\[0\\] heard: .*process 1 of 2 .*ended with status 0 without initialize\\(\\)"));
+}
+
+LOCKSTEP_CHILD(process_one_stops) {
+  auto client = join();
+  if (client->process_id() == 1) raise(SIGSTOP);
+  wait_in_vain(*client);
+}
+
+TEST(RunJob, WhoIsNotHeardOfIsNamedAndKilled) {
+  const auto result = lockstep(Words{"run", "-n", "2", "--heartbeat-timeout", "2", "--grace", "0.4", "--"} +
+                               testing::command_of_child("process_one_stops"));
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.log, HasSubstr("the job failed: process 1 of 2"));
+  EXPECT_THAT(result.log, HasSubstr("was given up"));
+}
+
+LOCKSTEP_CHILD(does_all_that_is_asked) {
+  auto client = join();
+  client->barrier("all", std::chrono::minutes(10));
+  client->shutdown();
+}
+
+TEST(RunJob, AJobThatShutsDownEndsWithStatusZeroAndNoWord) {
+  const auto result =
+      lockstep(Words{"run", "-n", "4", "--"} + testing::command_of_child("does_all_that_is_asked"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.log, "");
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,34 @@
+#include "cli/signals.h"
+
+#include <pthread.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+namespace lockstep::cli {
+
+Signals::Signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
+    sigaddset(&set, signal);
+  const int error = pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_sigmask");
+  descriptor_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
+}
+
+std::vector<Signal> Signals::take() {
+  std::vector<Signal> signals;
+  signalfd_siginfo info;
+  while (read(descriptor_, &info, sizeof(info)) == sizeof(info)) {
+    signals.push_back(
+        {.number = static_cast<int>(info.ssi_signo), .from_terminal = info.ssi_code == SI_KERNEL});
+  }
+  return signals;
+}
+
+}  // namespace lockstep::cli
