@@ -143,6 +143,39 @@ inline std::vector<Aval> avals_of(const std::vector<HostArray>& arrays) {
   return avals;
 }
 
+/// Several computations in one program, because a compilation takes longer than what the tests run.
+class Joined {
+ public:
+  /// Adds inputs that have these values, and further `varying` axes.
+  std::vector<Value> inputs(const std::vector<HostArray>& arrays,
+                            const std::vector<std::string>& varying = {}) {
+    std::vector<Value> values;
+    for (const HostArray& array : arrays) {
+      Aval aval = array.aval();
+      aval.varying = varying;
+      values.push_back(builder_.input(std::move(aval)));
+      arrays_.push_back(array);
+    }
+    return values;
+  }
+
+  /// Asks for these values; gives the place of the first among the results.
+  std::size_t want(const std::vector<Value>& values) {
+    outputs_.insert(outputs_.end(), values.begin(), values.end());
+    return outputs_.size() - values.size();
+  }
+
+  Builder& builder() { return builder_; }
+  const std::vector<Value>& outputs() const { return outputs_; }
+  Program program() { return builder_.finish(outputs_); }
+  std::vector<HostArray> run(const AxisEnv& axes = {}) { return evaluate(program(), arrays_, axes); }
+
+ private:
+  Builder builder_{"joined"};
+  std::vector<HostArray> arrays_;
+  std::vector<Value> outputs_;
+};
+
 /// The outputs of a function of values on these inputs.
 inline std::vector<HostArray> evaluate(const Function& function, const std::vector<HostArray>& inputs) {
   return evaluate(trace(avals_of(inputs), function), inputs);
