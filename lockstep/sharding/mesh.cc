@@ -1,96 +1,134 @@
 #include "lockstep/sharding/mesh.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <set>
+#include <unordered_map>
 
 #include "lockstep/base/fail.h"
 
 namespace lockstep {
+namespace {
 
-std::string Device::to_string() const {
-  std::string platform = info_->platform;
-  if (!platform.empty())
-    platform[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(platform[0])));
-  return fmt::format("{}Device(id={})", platform, id());
+std::string sizes_text(std::span<const std::pair<std::string, std::int64_t>> axes) {
+  std::string text;
+  for (const auto& [name, size] : axes) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, size);
+  return "(" + text + ")";
 }
+
+}  // namespace
+
+struct Mesh::State {
+  std::vector<Device> devices;
+  Shape shape;
+  std::vector<std::string> axis_names;
+  AxisEnv axis_env;
+  std::unordered_map<int, int> positions;  // of a device's id
+  Fingerprint fingerprint = 0;
+};
 
 Mesh::Mesh(std::vector<Device> devices, Shape shape, std::vector<std::string> axis_names) {
   if (shape.size() != axis_names.size()) {
-    fail<ShardingError>("[Mesh] expected a name for each of the {} dimensions of {}, got {}", shape.size(),
-                        lockstep::to_string(shape), axis_names.size());
+    fail<ShardingError>("[Mesh] {} sizes ({}) for {} axes ({}); give one size for each axis", shape.size(),
+                        fmt::join(shape, ", "), axis_names.size(), fmt::join(axis_names, ", "));
   }
-  if (std::set(axis_names.begin(), axis_names.end()).size() != axis_names.size()) {
-    fail<ShardingError>("[Mesh] an axis is named twice; give each axis a name of its own");
-  }
-  if (num_elements(shape) != static_cast<std::int64_t>(devices.size())) {
-    fail<ShardingError>("[Mesh] the shape {} needs {} devices, got {}", lockstep::to_string(shape),
-                        num_elements(shape), devices.size());
-  }
-  std::set<int> ids;
   std::vector<std::pair<std::string, std::int64_t>> axes;
-  std::string text = lockstep::to_string(shape);
-  for (Device device : devices) {
-    if (!ids.insert(device.id()).second)
-      fail<ShardingError>("[Mesh] {} stands in it twice", device.to_string());
-    text += fmt::format(" {}", device.id());
-  }
   for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (axis_names[i].empty()) fail<ShardingError>("[Mesh] axis {} has no name", i);
+    if (std::ranges::count(axis_names, axis_names[i]) != 1) {
+      fail<ShardingError>("[Mesh] axis '{}' is named {} times; every axis needs its own name", axis_names[i],
+                          std::ranges::count(axis_names, axis_names[i]));
+    }
     axes.emplace_back(axis_names[i], shape[i]);
-    text += " " + axis_names[i];
   }
-  Fingerprint digest = lockstep::fingerprint(text);
-  state_ = std::make_shared<const State>(
-      State{std::move(devices), std::move(shape), std::move(axis_names), AxisEnv(std::move(axes)), digest});
+  for (const auto& [name, size] : axes) {
+    if (size < 1) fail<ShardingError>("[Mesh] axis '{}' has size {}; expected at least 1", name, size);
+  }
+  const std::int64_t product = num_elements(shape);
+  if (devices.empty() || product != static_cast<std::int64_t>(devices.size())) {
+    fail<ShardingError>(
+        "[Mesh] axes {} make {} places, for {} devices; expected as many of one as of the other",
+        sizes_text(axes), product, devices.size());
+  }
+  auto state = std::make_shared<State>();
+  std::string text;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    auto [place, is_new] = state->positions.emplace(devices[i].id(), static_cast<int>(i));
+    if (!is_new) {
+      fail<ShardingError>("[Mesh] {} stands at place {} and again at place {}; a mesh has each device once",
+                          devices[i].to_string(), place->second, i);
+    }
+    text += fmt::format("{},", devices[i].id());
+  }
+  state->fingerprint = lockstep::fingerprint(sizes_text(axes) + text);
+  state->devices = std::move(devices);
+  state->shape = std::move(shape);
+  state->axis_names = std::move(axis_names);
+  state->axis_env = AxisEnv(std::move(axes));
+  state_ = std::move(state);
 }
 
-std::vector<int> Mesh::positions_of_process(int process_index) const {
-  std::vector<int> positions;
-  for (std::size_t i = 0; i < devices().size(); ++i) {
-    if (devices()[i].process_index() == process_index) positions.push_back(static_cast<int>(i));
+const std::vector<std::string>& Mesh::axis_names() const { return state_->axis_names; }
+const Shape& Mesh::shape() const { return state_->shape; }
+const std::vector<Device>& Mesh::devices() const { return state_->devices; }
+const AxisEnv& Mesh::axis_env() const { return state_->axis_env; }
+Fingerprint Mesh::fingerprint() const { return state_->fingerprint; }
+std::int64_t Mesh::size() const { return static_cast<std::int64_t>(state_->devices.size()); }
+
+std::int64_t Mesh::axis_size(const std::string& axis) const {
+  for (const auto& [name, size] : state_->axis_env.axes()) {
+    if (name == axis) return size;
   }
-  return positions;
+  fail<ShardingError>("{} has no axis '{}'", to_string(), axis);
+}
+
+int Mesh::position(Device device) const {
+  auto found = state_->positions.find(device.id());
+  return found == state_->positions.end() ? -1 : found->second;
 }
 
 bool Mesh::operator==(const Mesh& other) const {
   return state_ == other.state_ ||
-         (shape() == other.shape() && axis_names() == other.axis_names() && devices() == other.devices());
+         (fingerprint() == other.fingerprint() && axis_names() == other.axis_names() &&
+          shape() == other.shape() && devices() == other.devices());
 }
 
-std::string Mesh::to_string() const {
-  std::string text;
-  for (const auto& [name, size] : axis_env().axes())
-    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, size);
-  return fmt::format("Mesh({})", text);
-}
+std::string Mesh::to_string() const { return "Mesh" + sizes_text(state_->axis_env.axes()); }
 
-Shape resolve_mesh_shape(const std::vector<std::pair<std::string, std::int64_t>>& axes,
+Shape resolve_axis_sizes(std::span<const std::pair<std::string, std::int64_t>> axes,
                          std::int64_t num_devices) {
-  Shape shape;
-  std::int64_t known = 1, open = -1;
-  std::string text;
+  Shape sizes;
+  std::int64_t known = 1;
+  int unknown = -1;
   for (const auto& [name, size] : axes) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, size);
-    if (size == -1 && open < 0)
-      open = static_cast<std::int64_t>(shape.size());
-    else if (size < 1)
-      fail<ShardingError>("[make_mesh] axis '{}' has size {}: sizes are at least 1, and one may be -1", name,
-                          size);
-    else
-      known *= size;
-    shape.push_back(size);
-  }
-  if (open >= 0) {
-    if (num_devices % known != 0) {
-      fail<ShardingError>("[make_mesh] the axes ({}) do not divide {} devices: {} leaves a remainder of {}",
-                          text, num_devices, known, num_devices % known);
+    if (size == -1 && unknown != -1) {
+      fail<ShardingError>("[make_mesh] axes {}: only one size may be -1", sizes_text(axes));
     }
-    shape[static_cast<std::size_t>(open)] = num_devices / known;
-  } else if (known != num_devices) {
-    fail<ShardingError>(
-        "[make_mesh] the axes ({}) need {} devices, there are {}; let one size be -1 to take what there is",
-        text, known, num_devices);
+    if (size == -1) {
+      unknown = static_cast<int>(sizes.size());
+    } else if (size < 1) {
+      fail<ShardingError>("[make_mesh] axis '{}' has size {}; expected at least 1, or -1 for what is left",
+                          name, size);
+    } else {
+      known *= size;
+    }
+    sizes.push_back(size);
   }
-  return shape;
+  if (unknown == -1) {
+    if (known != num_devices) {
+      fail<ShardingError>(
+          "[make_mesh] axes {} make {} places, but there are {} devices; one size may be -1, to take "
+          "what is left",
+          sizes_text(axes), known, num_devices);
+    }
+    return sizes;
+  }
+  if (num_devices % known != 0 || num_devices == 0) {
+    fail<ShardingError>("[make_mesh] axes {}: {} devices cannot be shared out among {} places (remainder {})",
+                        sizes_text(axes), num_devices, known, num_devices % known);
+  }
+  sizes[static_cast<std::size_t>(unknown)] = num_devices / known;
+  return sizes;
 }
 
 }  // namespace lockstep

@@ -1,146 +1,131 @@
 #include "lockstep/sharding/sharding.h"
 
-#include <algorithm>
-#include <set>
+#include <fmt/format.h>
 
-#include "lockstep/base/fail.h"
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+#include "lockstep/sharding/validation.h"
 
 namespace lockstep {
-namespace {
-
-const std::vector<std::string> kNoAxes;
-
-/// A position's place along the axes, row-major.
-std::int64_t place_along(const AxisEnv& env, const std::vector<std::string>& axes, int position) {
-  std::int64_t place = 0;
-  for (const std::string& axis : axes)
-    place = place * env.size(axis) + position / env.stride(axis) % env.size(axis);
-  return place;
+void check_spec(const PartitionSpec& spec, const Mesh& mesh, std::string_view what) {
+  sharding::check_spec(spec, mesh.axis_env(), what);
 }
 
-}  // namespace
-
-void PartitionSpec::trim() {
-  while (!entries_.empty() && entries_.back().axes().empty()) entries_.pop_back();
+void check_divisible(const Aval& aval, const PartitionSpec& spec, const Mesh& mesh, std::string_view what) {
+  sharding::check_divisible(aval, spec, mesh.axis_env(), what);
 }
 
-const std::vector<std::string>& PartitionSpec::axes(std::size_t dimension) const {
-  return dimension < entries_.size() ? entries_[dimension].axes() : kNoAxes;
-}
+struct Sharding::State {
+  State(Mesh mesh, PartitionSpec spec, bool single)
+      : mesh(std::move(mesh)), spec(std::move(spec)), single(single) {}
 
-std::string PartitionSpec::to_string() const {
-  std::string text;
-  for (const DimensionSpec& entry : entries_) {
-    if (!text.empty()) text += ", ";
-    if (entry.axes().empty())
-      text += "None";
-    else if (entry.axes().size() == 1)
-      text += fmt::format("'{}'", entry.axes()[0]);
-    else {
-      std::string names;
-      for (const std::string& axis : entry.axes())
-        names += fmt::format("{}'{}'", names.empty() ? "" : ", ", axis);
-      text += fmt::format("({})", names);
+  Mesh mesh;
+  PartitionSpec spec;
+  bool single;
+  bool replicated = true;
+  Fingerprint fingerprint = 0;
+  std::map<int, std::vector<int>> positions;  // of each process's devices
+
+  /// The position's part of a dimension of `size` elements.
+  IndexRange range(std::int64_t position, std::size_t dimension, std::int64_t size) const {
+    const AxisEnv& env = mesh.axis_env();
+    std::int64_t part = 0, parts = 1;
+    for (const std::string& axis : spec.axes(dimension)) {
+      const std::int64_t n = env.size(axis);
+      part = part * n + position / env.stride(axis) % n;
+      parts *= n;
     }
+    return {part * (size / parts), (part + 1) * (size / parts)};
   }
-  return fmt::format("P({})", text);
+
+  std::vector<IndexRange> ranges(std::int64_t position, const Shape& shape) const {
+    std::vector<IndexRange> all;
+    for (std::size_t d = 0; d < shape.size(); ++d) all.push_back(range(position, d, shape[d]));
+    return all;
+  }
+};
+
+const Sharding::State* Sharding::intern(Mesh mesh, PartitionSpec spec, bool single) {
+  static std::mutex mutex;
+  // Never destroyed: shardings may outlive main in static variables.
+  static auto& all = *new std::unordered_multimap<Fingerprint, std::unique_ptr<const State>>;
+
+  spec = spec.normalized();
+  Fingerprint key =
+      combine(mesh.fingerprint(), lockstep::fingerprint(spec.to_string() + (single ? " single" : "")));
+  std::lock_guard lock(mutex);
+  auto [first, last] = all.equal_range(key);
+  for (; first != last; ++first) {
+    const State& state = *first->second;
+    if (state.single == single && state.spec == spec && state.mesh == mesh) return &state;
+  }
+  auto state = std::make_unique<State>(std::move(mesh), std::move(spec), single);
+  state->fingerprint = key;
+  for (const auto& axes : state->spec.entries())
+    state->replicated = state->replicated && state->mesh.axis_env().size(axes) == 1;
+  const auto& devices = state->mesh.devices();
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    state->positions[devices[i].process_index()].push_back(static_cast<int>(i));
+  return all.emplace(key, std::move(state))->second.get();
 }
 
-Sharding::Sharding(Mesh mesh, PartitionSpec spec) {
-  std::set<std::string> used;
-  for (const DimensionSpec& entry : spec.entries()) {
-    for (const std::string& axis : entry.axes()) {
-      if (!mesh.axis_env().has(axis)) {
-        fail<ShardingError>("[NamedSharding] {} names the axis '{}', which {} does not have",
-                            spec.to_string(), axis, mesh.to_string());
-      }
-      if (!used.insert(axis).second) {
-        fail<ShardingError>("[NamedSharding] {} names the axis '{}' twice; an axis splits one dimension",
-                            spec.to_string(), axis);
-      }
-    }
-  }
-  Fingerprint digest = combine(mesh.fingerprint(), lockstep::fingerprint(spec.to_string()));
-  state_ = std::make_shared<const State>(State{true, std::move(mesh), std::move(spec), digest});
-}
-
-Sharding::Sharding(Device device) {
-  Mesh mesh({device}, {}, {});
-  Fingerprint digest = combine(mesh.fingerprint(), 1);
-  state_ = std::make_shared<const State>(State{false, std::move(mesh), PartitionSpec(), digest});
-}
+const std::vector<Device>& Sharding::devices() const { return state_->mesh.devices(); }
+const Mesh& Sharding::mesh() const { return state_->mesh; }
+const PartitionSpec& Sharding::spec() const { return state_->spec; }
+bool Sharding::is_single_device() const { return state_->single; }
+bool Sharding::is_fully_replicated() const { return state_->replicated; }
+Fingerprint Sharding::fingerprint() const { return state_->fingerprint; }
 
 Shape Sharding::shard_shape(const Shape& global_shape) const {
-  check_divisible(global_shape, spec(), mesh().axis_env(),
-                  state_->named ? "[NamedSharding]" : "[SingleDeviceSharding]");
+  check_divisible(Aval{DType::kF32, global_shape}, spec(), mesh(), "shard_shape");
   Shape shape = global_shape;
   for (std::size_t d = 0; d < shape.size(); ++d) shape[d] /= mesh().axis_env().size(spec().axes(d));
   return shape;
 }
 
-std::vector<IndexRange> Sharding::indices(const Shape& global_shape, int position) const {
-  Shape shape = shard_shape(global_shape);
-  std::vector<IndexRange> ranges;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    std::int64_t start = place_along(mesh().axis_env(), spec().axes(d), position) * shape[d];
-    ranges.push_back({start, start + shape[d]});
-  }
-  return ranges;
+std::vector<std::vector<IndexRange>> Sharding::device_indices(const Shape& global_shape) const {
+  check_divisible(Aval{DType::kF32, global_shape}, spec(), mesh(), "device_indices");
+  std::vector<std::vector<IndexRange>> indices;
+  for (std::int64_t position = 0; position < mesh().size(); ++position)
+    indices.push_back(state_->ranges(position, global_shape));
+  return indices;
 }
 
-int Sharding::replica_id(int position) const {
-  std::vector<std::string> unused;
-  for (const std::string& axis : mesh().axis_names()) {
-    bool used = std::ranges::any_of(spec().entries(), [&](const DimensionSpec& entry) {
-      return std::ranges::find(entry.axes(), axis) != entry.axes().end();
-    });
-    if (!used) unused.push_back(axis);
-  }
-  return static_cast<int>(place_along(mesh().axis_env(), unused, position));
-}
-
-bool Sharding::is_fully_replicated() const {
-  return std::ranges::all_of(spec().entries(), [&](const DimensionSpec& entry) {
-    return mesh().axis_env().size(entry.axes()) == 1;
-  });
+const std::vector<int>& Sharding::addressable_positions(int process_index) const {
+  static const std::vector<int> kNone;
+  auto found = state_->positions.find(process_index);
+  return found == state_->positions.end() ? kNone : found->second;
 }
 
 bool Sharding::is_fully_addressable(int process_index) const {
-  return std::ranges::all_of(devices(),
-                             [&](Device device) { return device.process_index() == process_index; });
+  return addressable_positions(process_index).size() == devices().size();
 }
 
-bool Sharding::operator==(const Sharding& other) const {
-  return state_ == other.state_ ||
-         (state_->fingerprint == other.state_->fingerprint && is_named() == other.is_named() &&
-          mesh() == other.mesh() && spec() == other.spec());
+bool Sharding::is_equivalent_to(const Sharding& other, std::int64_t rank) const {
+  if (*this == other) return true;
+  if (devices() != other.devices()) return false;
+  const std::size_t entries = std::max(spec().entries().size(), other.spec().entries().size());
+  if (entries > static_cast<std::size_t>(rank)) return false;
+  // A size that every split divides shows each device's part.
+  const Shape shape(entries, mesh().size());
+  for (std::int64_t position = 0; position < mesh().size(); ++position) {
+    if (state_->ranges(position, shape) != other.state_->ranges(position, shape)) return false;
+  }
+  return true;
 }
 
 std::string Sharding::to_string() const {
-  return is_named() ? fmt::format("NamedSharding({}, {})", mesh().to_string(), spec().to_string())
-                    : fmt::format("SingleDeviceSharding({})", devices()[0].to_string());
+  if (is_single_device()) return fmt::format("SingleDeviceSharding({})", devices().front().to_string());
+  return fmt::format("NamedSharding({}, {})", mesh().to_string(), spec().to_string());
 }
 
-void check_divisible(const Shape& shape, const PartitionSpec& spec, const AxisEnv& axes,
-                     std::string_view what) {
-  if (spec.entries().size() > shape.size()) {
-    fail<ShardingError>("{} {} has {} entries, but an array of shape {} has {} dimensions", what,
-                        spec.to_string(), spec.entries().size(), to_string(shape), shape.size());
-  }
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    std::int64_t parts = axes.size(spec.axes(d));
-    std::int64_t remainder = shape[d] % parts;
-    if (remainder == 0) continue;
-    std::string names;
-    for (const std::string& axis : spec.axes(d))
-      names += fmt::format("{}'{}'", names.empty() ? "" : " and ", axis);
-    std::int64_t below = shape[d] - remainder, above = below + parts;
-    fail<ShardingError>(
-        "{} dimension {} of shape {} has {} elements, which mesh axis {} of {} devices does not divide "
-        "(remainder {}); the nearest size that fits is {}",
-        what, d, to_string(shape), shape[d], names, parts, remainder,
-        below > 0 ? fmt::format("{} or {}", below, above) : fmt::format("{}", above));
-  }
-}
+NamedSharding::NamedSharding(const Mesh& mesh, const PartitionSpec& spec)
+    : Sharding((check_spec(spec, mesh, "NamedSharding"), intern(mesh, spec, false))) {}
+
+SingleDeviceSharding::SingleDeviceSharding(Device device)
+    : Sharding(intern(Mesh({device}, {}, {}), PartitionSpec(), true)) {}
 
 }  // namespace lockstep

@@ -1,0 +1,87 @@
+#include "lockstep/sharding/communication.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lockstep/program/primitive.h"
+#include "lockstep/program/primitives/collectives.h"
+
+namespace lockstep::sharding {
+namespace {
+
+std::string bytes_text(std::int64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  const char* units[] = {"KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  return fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+struct KindAndAxes {
+  const char* kind;
+  const std::vector<std::string>* axes;
+};
+
+/// Kind null where the equation is no collective that moves data.
+KindAndAxes kind_of(const Equation& equation) {
+  const Primitive* p = equation.primitive;
+  if (p == &psum_p() || p == &pmax_p() || p == &pmin_p())
+    return {"all-reduce", &equation.params.as<AxesParams>().axes};
+  if (p == &all_gather_p()) return {"all-gather", &equation.params.as<GatherParams>().axes};
+  if (p == &psum_scatter_p()) return {"reduce-scatter", &equation.params.as<GatherParams>().axes};
+  if (p == &all_to_all_p()) return {"all-to-all", &equation.params.as<AllToAllParams>().axes};
+  if (p == &ppermute_p()) return {"permute", &equation.params.as<PermuteParams>().axes};
+  return {nullptr, nullptr};
+}
+
+}  // namespace
+
+std::string CommunicationLine::to_string() const {
+  return fmt::format("{} {} over {} ({} devices) at {}", kind, bytes_text(bytes), fmt::join(axes, ","),
+                     num_devices, site.to_string());
+}
+
+std::vector<CommunicationLine> communication(const Program& partitioned, const AxisEnv& axes) {
+  std::vector<CommunicationLine> lines;
+  for (std::size_t e = 0; e < partitioned.equations.size(); ++e) {
+    const Equation& equation = partitioned.equations[e];
+    const KindAndAxes found = kind_of(equation);
+    if (found.kind == nullptr || axes.size(*found.axes) == 1) continue;
+    CommunicationLine& line = lines.emplace_back();
+    line.equation = e;
+    line.kind = found.kind;
+    line.axes = *found.axes;
+    line.num_devices = axes.size(*found.axes);
+    for (Var var : equation.inputs) line.bytes = std::max(line.bytes, partitioned.aval(var).bytes());
+    for (Var var : equation.outputs) line.bytes = std::max(line.bytes, partitioned.aval(var).bytes());
+    line.site = equation.site;
+  }
+  return lines;
+}
+
+std::string describe(const Program& partitioned, const AxisEnv& axes) {
+  const std::vector<CommunicationLine> lines = communication(partitioned, axes);
+  const std::string text = lockstep::to_string(partitioned);
+  std::string out;
+  std::int64_t total = 0;
+  auto next = lines.begin();
+  std::size_t line_number = 0;
+  for (std::size_t start = 0; start < text.size(); ++line_number) {
+    const std::size_t end = text.find('\n', start);
+    out += text.substr(start, end - start);
+    // The first line is the program's name and inputs; each equation has one.
+    if (next != lines.end() && line_number == next->equation + 1) {
+      out += "  # " + next->to_string();
+      total += next->bytes;
+      ++next;
+    }
+    out += '\n';
+    start = end + 1;
+  }
+  return out + fmt::format("# {} collective{}, {} on each device\n", lines.size(),
+                           lines.size() == 1 ? "" : "s", bytes_text(total));
+}
+
+}  // namespace lockstep::sharding

@@ -1,0 +1,272 @@
+#include "lockstep/sharding/factors.h"
+
+#include <algorithm>
+
+#include "lockstep/program/primitive.h"
+#include "lockstep/sharding/reshard.h"
+
+namespace lockstep::sharding {
+namespace {
+
+using Combine = ShardingRule::Combine;
+
+/// A list of axes that a factor may get, and the bytes of the values that have it so.
+struct Option {
+  Axes axes;
+  std::int64_t bytes = 0;
+};
+
+Split split_of(const std::vector<int>& dims, const std::vector<Axes>& factors) {
+  Split split(dims.size());
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] != ShardingRule::kWhole) split[d] = factors[static_cast<std::size_t>(dims[d])];
+  }
+  return split;
+}
+
+bool names(const std::vector<int>& dims, int factor) { return std::ranges::find(dims, factor) != dims.end(); }
+
+/// Whether each device can compute with its part of the factor.
+bool can_split(const ShardingRule& rule, int factor) {
+  bool in_operands = false;
+  for (const auto& dims : rule.operands) {
+    if (std::ranges::count(dims, factor) > 1) return false;
+    in_operands = in_operands || names(dims, factor);
+  }
+  for (const auto& dims : rule.results) {
+    if (std::ranges::count(dims, factor) > 1) return false;
+    if (in_operands && !names(dims, factor) &&
+        rule.factors[static_cast<std::size_t>(factor)].combine == Combine::kNone)
+      return false;
+  }
+  return true;
+}
+
+bool divides(std::int64_t n, const std::vector<std::int64_t>& sizes) {
+  return !sizes.empty() && std::ranges::all_of(sizes, [n](std::int64_t size) { return size % n == 0; });
+}
+
+/// The search over the factors' options.
+class Search {
+ public:
+  Search(const Program& program, const RuledEquation& ruled, const std::vector<Split>& splits,
+         const Grid& grid, const ChoiceCosts& costs)
+      : program_(program),
+        ruled_(ruled),
+        splits_(splits),
+        grid_(grid),
+        costs_(costs),
+        options_(ruled.sizes.size()) {}
+
+  void add(const std::vector<int>& dims, const Split& split, std::int64_t bytes) {
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d] == ShardingRule::kWhole) continue;
+      const auto factor = static_cast<std::size_t>(dims[d]);
+      for (std::size_t n = 1; n <= split[d].size(); ++n) {
+        Axes axes(split[d].begin(), split[d].begin() + static_cast<std::ptrdiff_t>(n));
+        if (!divides(grid_.size(axes), ruled_.sizes[factor])) break;
+        auto found = std::ranges::find(options_[factor], axes, &Option::axes);
+        if (found == options_[factor].end())
+          options_[factor].push_back({std::move(axes), bytes});
+        else
+          found->bytes += bytes;
+      }
+    }
+  }
+
+  std::vector<Axes> run() {
+    std::vector<Axes> factors(options_.size());
+    std::size_t ways = 1;
+    for (auto& options : options_) {
+      std::ranges::stable_sort(options, [](const Option& a, const Option& b) {
+        return a.axes.size() != b.axes.size() ? a.axes.size() > b.axes.size() : a.bytes > b.bytes;
+      });
+      ways = std::min<std::size_t>(ways * (options.size() + 1), kMaxWays + 1);
+    }
+    if (ways == 1) return factors;
+    if (ways > kMaxWays) return greedy();
+    visit(0, factors);
+    return best_;
+  }
+
+ private:
+  static constexpr std::size_t kMaxWays = 4096;
+
+  bool is_free(const Axes& axes, std::size_t from, const std::vector<Axes>& factors) const {
+    return std::all_of(axes.begin() + static_cast<std::ptrdiff_t>(from), axes.end(), [&](int axis) {
+      return std::ranges::none_of(factors, [axis](const Axes& taken) { return contains(taken, axis); });
+    });
+  }
+
+  bool can_grow(const std::vector<Axes>& factors) const {
+    for (std::size_t f = 0; f < factors.size(); ++f) {
+      for (const Option& option : options_[f]) {
+        if (option.axes.size() > factors[f].size() && is_prefix(factors[f], option.axes) &&
+            is_free(option.axes, factors[f].size(), factors))
+          return true;
+      }
+    }
+    return false;
+  }
+
+  void visit(std::size_t factor, std::vector<Axes>& factors) {
+    if (factor == factors.size()) {
+      if (can_grow(factors)) return;
+      const double cost = total(factors);
+      if (best_.empty() || cost < best_cost_) {
+        best_ = factors;
+        best_cost_ = cost;
+      }
+      return;
+    }
+    for (const Option& option : options_[factor]) {
+      if (!is_free(option.axes, 0, factors)) continue;
+      factors[factor] = option.axes;
+      visit(factor + 1, factors);
+      factors[factor].clear();
+    }
+    visit(factor + 1, factors);
+  }
+
+  /// The options of the largest values first.
+  std::vector<Axes> greedy() const {
+    std::vector<Axes> factors(options_.size());
+    for (;;) {
+      const Option* best = nullptr;
+      std::size_t at = 0;
+      for (std::size_t f = 0; f < factors.size(); ++f) {
+        for (const Option& option : options_[f]) {
+          if (option.axes.size() > factors[f].size() && is_prefix(factors[f], option.axes) &&
+              is_free(option.axes, factors[f].size(), factors) && (!best || option.bytes > best->bytes)) {
+            best = &option;
+            at = f;
+          }
+        }
+      }
+      if (!best) return factors;
+      factors[at] = best->axes;
+    }
+  }
+
+  double total(const std::vector<Axes>& factors) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < ruled_.rule.operands.size(); ++i)
+      sum += costs_.operand(i, ruled_.operand_split(i, factors));
+    for (std::size_t i = 0; i < ruled_.rule.results.size(); ++i) sum += result_cost(i, factors);
+    return sum;
+  }
+
+  double result_cost(std::size_t i, const std::vector<Axes>& factors) const {
+    const Var var = ruled_.equation->outputs[i];
+    const Aval& aval = program_.aval(var);
+    const Split& wanted = splits_[static_cast<std::size_t>(var)];
+    Split split = ruled_.result_split(i, factors);
+    double sum = 0, bytes = static_cast<double>(grid_.local_bytes(aval, split));
+    for (Combine combine : {Combine::kMax, Combine::kMin}) {
+      Axes axes = ruled_.partial_axes(i, combine, factors);
+      if (!axes.empty()) sum += all_reduce_cost(bytes, grid_.size(axes));
+    }
+    CombinePlan plan = plan_combine(std::move(split), ruled_.partial_axes(i, Combine::kSum, factors), wanted);
+    for (const Scatter& scatter : plan.scatters) {
+      const std::int64_t n = grid_.size(scatter.axes);
+      sum += reduce_scatter_cost(bytes, n);
+      bytes /= static_cast<double>(n);
+    }
+    if (!plan.all_reduce.empty()) sum += all_reduce_cost(bytes, grid_.size(plan.all_reduce));
+    bool grows = costs_.results_may_grow;
+    for (std::size_t d = 0; d < wanted.size(); ++d) grows = grows && is_prefix(wanted[d], plan.split[d]);
+    return grows ? sum : sum + cost(plan_reshard(plan.split, wanted), aval, plan.split, grid_);
+  }
+
+  const Program& program_;
+  const RuledEquation& ruled_;
+  const std::vector<Split>& splits_;
+  const Grid& grid_;
+  const ChoiceCosts& costs_;
+  std::vector<std::vector<Option>> options_;  // of each factor, besides none
+  std::vector<Axes> best_;
+  double best_cost_ = 0;
+};
+
+}  // namespace
+
+Split RuledEquation::operand_split(std::size_t i, const std::vector<Axes>& factors) const {
+  return split_of(rule.operands[i], factors);
+}
+
+Split RuledEquation::result_split(std::size_t i, const std::vector<Axes>& factors) const {
+  return split_of(rule.results[i], factors);
+}
+
+Axes RuledEquation::partial_axes(std::size_t i, Combine combine, const std::vector<Axes>& factors) const {
+  Axes axes;
+  for (std::size_t f = 0; f < factors.size(); ++f) {
+    const int factor = static_cast<int>(f);
+    if (rule.factors[f].combine != combine || names(rule.results[i], factor)) continue;
+    axes.insert(axes.end(), factors[f].begin(), factors[f].end());
+  }
+  std::ranges::sort(axes);
+  return axes;
+}
+
+std::vector<RuledEquation> ruled_equations(const Program& program) {
+  std::vector<RuledEquation> all;
+  for (const Equation& equation : program.equations) {
+    std::vector<Aval> inputs, outputs;
+    for (Var var : equation.inputs) inputs.push_back(program.aval(var));
+    for (Var var : equation.outputs) outputs.push_back(program.aval(var));
+    RuledEquation& ruled =
+        all.emplace_back(&equation, equation.primitive->sharding(inputs, outputs, equation.params));
+    const ShardingRule& rule = ruled.rule;
+    for (std::size_t f = 0; f < rule.factors.size(); ++f) {
+      const int factor = static_cast<int>(f);
+      std::vector<std::int64_t>& sizes = ruled.sizes.emplace_back();
+      if (!can_split(rule, factor)) continue;
+      sizes.push_back(rule.factors[f].size);
+      auto add = [&](const std::vector<int>& dims, const Shape& shape) {
+        for (std::size_t d = 0; d < dims.size(); ++d) {
+          if (dims[d] == factor) sizes.push_back(shape[d]);
+        }
+      };
+      for (std::size_t i = 0; i < inputs.size(); ++i) add(rule.operands[i], inputs[i].shape);
+      for (std::size_t i = 0; i < outputs.size(); ++i) add(rule.results[i], outputs[i].shape);
+    }
+  }
+  return all;
+}
+
+CombinePlan plan_combine(Split computed, Axes partial_sum, const Split& wanted) {
+  CombinePlan plan;
+  for (std::size_t d = 0; d < computed.size(); ++d) {
+    if (!is_prefix(computed[d], wanted[d])) continue;
+    Axes scattered;
+    for (int axis : suffix(wanted[d], computed[d].size())) {
+      auto found = std::ranges::find(partial_sum, axis);
+      if (found == partial_sum.end()) break;
+      scattered.push_back(axis);
+      partial_sum.erase(found);
+    }
+    if (scattered.empty()) continue;
+    computed[d].insert(computed[d].end(), scattered.begin(), scattered.end());
+    plan.scatters.push_back({std::move(scattered), d});
+  }
+  plan.all_reduce = std::move(partial_sum);
+  plan.split = std::move(computed);
+  return plan;
+}
+
+std::vector<Axes> choose_factors(const Program& program, const RuledEquation& ruled,
+                                 const std::vector<Split>& splits, const Grid& grid,
+                                 const ChoiceCosts& costs) {
+  const Equation& equation = *ruled.equation;
+  Search search(program, ruled, splits, grid, costs);
+  auto add = [&](Var var, const std::vector<int>& dims) {
+    const Split& split = splits[static_cast<std::size_t>(var)];
+    if (!is_whole(split)) search.add(dims, split, program.aval(var).bytes());
+  };
+  for (std::size_t i = 0; i < equation.inputs.size(); ++i) add(equation.inputs[i], ruled.rule.operands[i]);
+  for (std::size_t i = 0; i < equation.outputs.size(); ++i) add(equation.outputs[i], ruled.rule.results[i]);
+  return search.run();
+}
+
+}  // namespace lockstep::sharding

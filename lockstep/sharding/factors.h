@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "lockstep/program/program.h"
+#include "lockstep/program/sharding_rule.h"
+#include "lockstep/sharding/split.h"
+
+namespace lockstep::sharding {
+
+/// An equation of the global program, as the partitioner sees it.
+struct RuledEquation {
+  const Equation* equation;
+  ShardingRule rule;
+
+  /// For each factor, the sizes that its splits must divide; empty where it may not be split.
+  std::vector<std::vector<std::int64_t>> sizes;
+
+  /// The split of an operand or result under these axes of the factors.
+  Split operand_split(std::size_t i, const std::vector<Axes>& factors) const;
+  Split result_split(std::size_t i, const std::vector<Axes>& factors) const;
+
+  /// The axes over which result i is partial and is put together in this way, in mesh order.
+  Axes partial_axes(std::size_t i, ShardingRule::Combine combine, const std::vector<Axes>& factors) const;
+};
+
+std::vector<RuledEquation> ruled_equations(const Program& program);
+
+/// How a partial result gets to the split that is wanted of it: reduce-scatters, then one all-reduce of what
+/// is left.
+struct Scatter {
+  Axes axes;
+  std::size_t dimension;
+};
+struct CombinePlan {
+  std::vector<Scatter> scatters;
+  Axes all_reduce;
+  Split split;  ///< after the scatters
+};
+CombinePlan plan_combine(Split computed, Axes partial_sum, const Split& wanted);
+
+/// What a choice for an equation is made by.
+struct ChoiceCosts {
+  /// Of bringing operand i to a split.
+  std::function<double(std::size_t i, const Split& needed)> operand;
+
+  /// Whether the results' splits may still grow, so that more axes than are wanted cost nothing.
+  bool results_may_grow = false;
+};
+
+/// The axes of each factor. `splits` are those wanted of the program's variables; the equation's operands and
+/// results name the candidates. An axis that only one factor can use is used; where several want one, the way
+/// of the lowest cost wins, so that the larger operand stays where it is.
+std::vector<Axes> choose_factors(const Program& program, const RuledEquation& ruled,
+                                 const std::vector<Split>& splits, const Grid& grid,
+                                 const ChoiceCosts& costs);
+
+}  // namespace lockstep::sharding

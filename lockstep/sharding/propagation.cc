@@ -1,0 +1,102 @@
+#include "lockstep/sharding/propagation.h"
+
+#include <algorithm>
+
+#include "lockstep/sharding/reshard.h"
+
+namespace lockstep::sharding {
+namespace {
+
+class Propagation {
+ public:
+  Propagation(const Program& program, std::span<const RuledEquation> equations, const Grid& grid,
+              std::vector<Split>& splits)
+      : program_(program),
+        equations_(equations),
+        grid_(grid),
+        splits_(splits),
+        is_input_(program.variables.size(), false),
+        uses_(program.variables.size()),
+        forward_(equations.size(), true),
+        backward_(equations.size(), true) {
+    for (Var var : program.inputs) is_input_[static_cast<std::size_t>(var)] = true;
+    for (std::size_t e = 0; e < equations.size(); ++e) {
+      for (Var var : equations[e].equation->inputs) uses_[static_cast<std::size_t>(var)].push_back(e);
+      for (Var var : equations[e].equation->outputs) uses_[static_cast<std::size_t>(var)].push_back(e);
+    }
+  }
+
+  void run() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t e = 0; e < equations_.size(); ++e) changed |= visit(e, forward_, true);
+      for (std::size_t e = equations_.size(); e-- > 0;) changed |= visit(e, backward_, false);
+    }
+  }
+
+ private:
+  bool visit(std::size_t e, std::vector<bool>& due, bool forward) {
+    if (!due[e]) return false;
+    due[e] = false;
+    const RuledEquation& ruled = equations_[e];
+    const Equation& equation = *ruled.equation;
+    auto whole = [&](Var var) { return is_whole(splits_[static_cast<std::size_t>(var)]); };
+    if (std::ranges::all_of(equation.inputs, whole) && std::ranges::all_of(equation.outputs, whole))
+      return false;
+
+    const std::vector<Axes> factors =
+        choose_factors(program_, ruled, splits_, grid_,
+                       {.operand =
+                            [&](std::size_t i, const Split& needed) {
+                              const Var var = equation.inputs[i];
+                              const Split& from = splits_[static_cast<std::size_t>(var)];
+                              return cost(plan_reshard(from, needed), program_.aval(var), from, grid_);
+                            },
+                        .results_may_grow = true});
+    bool changed = false;
+    if (forward) {
+      for (std::size_t i = 0; i < equation.outputs.size(); ++i)
+        changed |= grow(equation.outputs[i], ruled.result_split(i, factors));
+    } else {
+      for (std::size_t i = 0; i < equation.inputs.size(); ++i)
+        changed |= grow(equation.inputs[i], ruled.operand_split(i, factors));
+    }
+    return changed;
+  }
+
+  /// Adds to the variable's split what continues it.
+  bool grow(Var var, const Split& to) {
+    if (is_input_[static_cast<std::size_t>(var)]) return false;
+    Split& split = splits_[static_cast<std::size_t>(var)];
+    bool changed = false;
+    for (std::size_t d = 0; d < split.size(); ++d) {
+      if (!is_prefix(split[d], to[d])) continue;
+      for (int axis : suffix(to[d], split[d].size())) {
+        if (std::ranges::any_of(split, [axis](const Axes& axes) { return contains(axes, axis); })) break;
+        split[d].push_back(axis);
+        changed = true;
+      }
+    }
+    if (changed) {
+      for (std::size_t e : uses_[static_cast<std::size_t>(var)]) forward_[e] = backward_[e] = true;
+    }
+    return changed;
+  }
+
+  const Program& program_;
+  std::span<const RuledEquation> equations_;
+  const Grid& grid_;
+  std::vector<Split>& splits_;
+  std::vector<bool> is_input_;
+  std::vector<std::vector<std::size_t>> uses_;  // the equations that a variable stands in
+  std::vector<bool> forward_, backward_;        // equations to look at again
+};
+
+}  // namespace
+
+void propagate(const Program& program, std::span<const RuledEquation> equations, const Grid& grid,
+               std::vector<Split>& splits) {
+  Propagation(program, equations, grid, splits).run();
+}
+
+}  // namespace lockstep::sharding

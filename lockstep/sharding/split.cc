@@ -1,0 +1,79 @@
+#include "lockstep/sharding/split.h"
+
+#include <algorithm>
+
+namespace lockstep::sharding {
+
+Grid::Grid(AxisEnv env) : env_(std::move(env)) {
+  for (const auto& [name, size] : env_.axes()) {
+    if (size == 1) continue;
+    names_.push_back(name);
+    sizes_.push_back(size);
+  }
+}
+
+std::int64_t Grid::size(const Axes& axes) const {
+  std::int64_t n = 1;
+  for (int axis : axes) n *= sizes_[static_cast<std::size_t>(axis)];
+  return n;
+}
+
+std::vector<std::string> Grid::names(const Axes& axes) const {
+  std::vector<std::string> names;
+  for (int axis : axes) names.push_back(names_[static_cast<std::size_t>(axis)]);
+  return names;
+}
+
+Split Grid::split(const PartitionSpec& spec, std::size_t rank) const {
+  Split split(rank);
+  for (std::size_t d = 0; d < rank; ++d) {
+    for (const std::string& axis : spec.axes(d)) {
+      auto found = std::ranges::find(names_, axis);
+      if (found != names_.end()) split[d].push_back(static_cast<int>(found - names_.begin()));
+    }
+  }
+  return split;
+}
+
+PartitionSpec Grid::spec(const Split& split) const {
+  std::vector<std::vector<std::string>> entries;
+  for (const Axes& axes : split) entries.push_back(names(axes));
+  return PartitionSpec::from_entries(std::move(entries)).normalized();
+}
+
+Shape Grid::local_shape(const Shape& global, const Split& split) const {
+  Shape shape = global;
+  for (std::size_t d = 0; d < shape.size(); ++d) shape[d] /= size(split[d]);
+  return shape;
+}
+
+std::int64_t Grid::local_bytes(const Aval& global, const Split& split) const {
+  std::int64_t bytes = global.bytes();
+  for (const Axes& axes : split) bytes /= size(axes);
+  return bytes;
+}
+
+std::vector<std::string> Grid::varying(const Split& split) const {
+  std::vector<std::string> all;
+  for (const Axes& axes : split) {
+    for (std::string& name : names(axes)) all.push_back(std::move(name));
+  }
+  std::ranges::sort(all);
+  return all;
+}
+
+bool is_prefix(const Axes& prefix, const Axes& axes) {
+  return prefix.size() <= axes.size() && std::equal(prefix.begin(), prefix.end(), axes.begin());
+}
+
+bool contains(const Axes& axes, int axis) { return std::ranges::find(axes, axis) != axes.end(); }
+
+bool is_whole(const Split& split) {
+  return std::ranges::all_of(split, [](const Axes& axes) { return axes.empty(); });
+}
+
+Axes suffix(const Axes& axes, std::size_t count) {
+  return Axes(axes.begin() + static_cast<std::ptrdiff_t>(count), axes.end());
+}
+
+}  // namespace lockstep::sharding

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/program/aval.h"
+#include "lockstep/program/axis_env.h"
+#include "lockstep/sharding/partition_spec.h"
+
+/// What the partitioner's parts share: a PartitionSpec in a form that is quick to work on.
+namespace lockstep::sharding {
+
+/// Axes of a Grid, by number, major to minor.
+using Axes = std::vector<int>;
+
+/// For each dimension, the axes that split it. As many entries as dimensions.
+using Split = std::vector<Axes>;
+
+/// The axes of a mesh along which there is more than one device.
+class Grid {
+ public:
+  explicit Grid(AxisEnv env);
+
+  const AxisEnv& env() const { return env_; }
+  int num_axes() const { return static_cast<int>(names_.size()); }
+
+  /// Number of devices along the axes.
+  std::int64_t size(const Axes& axes) const;
+
+  std::vector<std::string> names(const Axes& axes) const;
+
+  /// Axes of one device are left out. An unknown axis is left out, too: check specs first.
+  Split split(const PartitionSpec& spec, std::size_t rank) const;
+
+  /// Normalized.
+  PartitionSpec spec(const Split& split) const;
+
+  /// The shape of one device's part.
+  Shape local_shape(const Shape& global, const Split& split) const;
+
+  /// The bytes of one device's part.
+  std::int64_t local_bytes(const Aval& global, const Split& split) const;
+
+  /// The names of all axes that split a value, sorted.
+  std::vector<std::string> varying(const Split& split) const;
+
+ private:
+  AxisEnv env_;
+  std::vector<std::string> names_;
+  std::vector<std::int64_t> sizes_;
+};
+
+bool is_prefix(const Axes& prefix, const Axes& axes);
+bool contains(const Axes& axes, int axis);
+bool is_whole(const Split& split);
+
+/// The axes without the first `count`.
+Axes suffix(const Axes& axes, std::size_t count);
+
+}  // namespace lockstep::sharding
