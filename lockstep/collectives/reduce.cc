@@ -47,7 +47,7 @@ struct Extreme {
   static V vector(V a, V b) {
     if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
       auto chosen = hn::IfThenElse(maximum ? hn::Lt(a, b) : hn::Lt(b, a), b, a);
-      return hn::IfThenElse(hn::Ne(b, b), b, chosen);
+      return hn::IfThenElse(hn::Eq(b, b), chosen, b);  // Ne is false for NaNs on some targets.
     } else {
       return maximum ? hn::Max(a, b) : hn::Min(a, b);
     }

@@ -1,0 +1,255 @@
+// One suite for every way in which the members of a communicator can be spread over processes.
+#include "lockstep/collectives/communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/reduce.h"
+#include "lockstep/collectives/segment.h"
+#include "lockstep/collectives/test_world.h"
+#include "lockstep/testing/processes.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+constexpr Kind kKinds[] = {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter, Kind::kAllToAll,
+                           Kind::kPermute,   Kind::kBroadcast, Kind::kBarrier};
+constexpr DType kDTypes[] = {bool_,  int8,   int16,   int32,    int64,   uint8,   uint16,
+                             uint32, uint64, float16, bfloat16, float32, float64, complex64};
+constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax};
+
+/// Numbers of the dtype, none of them infinite or NaN, the same for the same seed.
+Bytes random_data(DType dtype, std::size_t bytes, std::uint64_t seed) {
+  Bytes data(bytes);
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;
+  for (std::size_t i = 0; i < bytes; i += 8) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    const std::uint64_t mixed = (state ^ (state >> 29)) * 0xbf58476d1ce4e5b9;
+    std::memcpy(data.data() + i, &mixed, std::min<std::size_t>(8, bytes - i));
+  }
+  if (dtype == DType::kBool) {
+    for (std::byte& byte : data) byte &= std::byte{1};
+  } else if (is_inexact(dtype)) {
+    // Without the highest bit of its exponent no number is 2 or more.
+    const std::size_t size = dtype == DType::kC64 ? 4 : size_of(dtype);
+    for (std::size_t i = size - 1; i < bytes; i += size) data[i] &= std::byte{0xbf};
+  }
+  return data;
+}
+
+/// What rank `rank` must get of the inputs of all.
+Bytes expected(const Call& call, const std::vector<Bytes>& inputs, int rank) {
+  const Collective& c = call.collective;
+  const std::size_t part = c.count * size_of(c.dtype);
+  const int n = static_cast<int>(inputs.size());
+  Bytes out(call.output_bytes);
+  const auto put = [&](int at, int from, int piece) {
+    if (part != 0) std::memcpy(out.data() + at * part, inputs[from].data() + piece * part, part);
+  };
+  switch (c.kind) {
+    case Kind::kAllReduce:
+    case Kind::kReduceScatter: {
+      std::vector<const void*> sources;
+      for (const Bytes& input : inputs) {
+        sources.push_back(input.data() + (c.kind == Kind::kReduceScatter ? rank * part : 0));
+      }
+      reduce(c.op, c.dtype, sources.data(), n, c.count, out.data(), nullptr, false);
+      break;
+    }
+    case Kind::kAllGather:
+      for (int from = 0; from < n; ++from) put(from, from, 0);
+      break;
+    case Kind::kAllToAll:
+      for (int from = 0; from < n; ++from) put(from, from, rank);
+      break;
+    case Kind::kPermute:
+      for (auto [from, to] : c.pairs) {
+        if (to == rank) put(0, from, 0);
+      }
+      break;
+    case Kind::kBroadcast:
+      put(0, c.root, 0);
+      break;
+    case Kind::kBarrier:
+      break;
+  }
+  return out;
+}
+
+Collective collective(Kind kind, DType dtype, std::int64_t count, int n, ReduceOp op = ReduceOp::kSum) {
+  Collective c;
+  c.kind = kind;
+  c.op = op;
+  c.dtype = dtype;
+  c.count = count;
+  c.root = n - 1;
+  // Rank 0 sends to 1, that to 2, …; the last sends to nobody, and nobody sends to 0.
+  for (int rank = 0; rank + 1 < n; ++rank) c.pairs.emplace_back(rank, rank + 1);
+  return c;
+}
+
+/// Takes part in the collective as `device`, and looks at what comes out.
+void take_part(Communicator& communicator, int device, const Collective& c, std::uint64_t seed,
+               bool in_place = false) {
+  const Call call = make_call(c, communicator.size(), 1, "conformance", static_cast<std::int64_t>(seed));
+  const int rank = communicator.rank_of(device);
+  std::vector<Bytes> inputs;
+  for (int member = 0; member < communicator.size(); ++member) {
+    inputs.push_back(random_data(c.dtype, call.input_bytes, seed * 100 + member));
+  }
+  Bytes out(call.output_bytes, std::byte{0xcd});
+  if (in_place) out = inputs[rank];
+  communicator.run(call, rank, in_place ? out.data() : inputs[rank].data(), out.data());
+  const Bytes wanted = expected(call, inputs, rank);
+  ASSERT_EQ(out.size(), wanted.size()) << call.text;
+  if (out == wanted) return;
+  const auto at = std::mismatch(out.begin(), out.end(), wanted.begin()).first - out.begin();
+  FAIL() << call.text << (in_place ? " in place" : "") << ", rank " << rank << " of " << communicator.size()
+         << ": wrong from byte " << at << " of " << out.size();
+}
+
+/// Everything that a device does in the suite, with all of the job's devices.
+void run_suite(World& world, int device) {
+  const int devices = static_cast<int>(world.options().device_process.size());
+  std::vector<int> all, reversed;
+  for (int i = 0; i < devices; ++i) all.push_back(i), reversed.insert(reversed.begin(), i);
+  Communicator& everyone = world.communicator(all);
+  std::uint64_t seed = 0;
+
+  const auto both = [&](Communicator& communicator, const Collective& c) {
+    ASSERT_NO_FATAL_FAILURE(take_part(communicator, device, c, ++seed));
+    if (c.kind != Kind::kAllGather && c.kind != Kind::kReduceScatter) {
+      ASSERT_NO_FATAL_FAILURE(take_part(communicator, device, c, ++seed, /*in_place=*/true));
+    }
+  };
+
+  // Every kind at sizes around each limit, back to back.
+  const std::int64_t small = kSmallBytes / 4, chunk = kChunkBytes / 4;
+  for (std::int64_t count :
+       {std::int64_t{0}, std::int64_t{1}, std::int64_t{3}, std::int64_t{12}, std::int64_t{13},
+        small / devices, small - 1, small, small + 1, chunk - 1, chunk, chunk + 1, 3 * chunk + 5}) {
+    for (Kind kind : kKinds) {
+      ASSERT_NO_FATAL_FAILURE(both(everyone, collective(kind, float32, count, devices)));
+    }
+  }
+  // Every dtype and operation.
+  for (DType dtype : kDTypes) {
+    for (ReduceOp op : kOps) {
+      if (!can_reduce(op, dtype)) continue;
+      for (std::int64_t count : {37, 40'001}) {
+        for (Kind kind : {Kind::kAllReduce, Kind::kReduceScatter}) {
+          ASSERT_NO_FATAL_FAILURE(both(everyone, collective(kind, dtype, count, devices, op)));
+        }
+      }
+    }
+    for (Kind kind : {Kind::kAllGather, Kind::kAllToAll, Kind::kPermute, Kind::kBroadcast}) {
+      ASSERT_NO_FATAL_FAILURE(both(everyone, collective(kind, dtype, 9'001, devices)));
+    }
+  }
+  // Large and small in turn, in another order of ranks, and past the size at which caches are passed by.
+  Communicator& backwards = world.communicator(reversed);
+  for (int i = 0; i < 20; ++i) {
+    Communicator& communicator = i % 3 == 0 ? backwards : everyone;
+    const std::int64_t count = i % 2 == 0 ? 5 : 200'000 + i;
+    ASSERT_NO_FATAL_FAILURE(both(communicator, collective(kKinds[i % 6], float32, count, devices)));
+  }
+  for (Kind kind : kKinds) {
+    ASSERT_NO_FATAL_FAILURE(
+        both(everyone,
+             collective(kind, float32, (kind == Kind::kAllReduce ? 8 << 20 : 2 << 20) / 4 + 3, devices)));
+  }
+  // Sub-groups at the same time, then others that cross them.
+  if (devices == 4) {
+    const std::vector<std::vector<std::vector<int>>> groupings = {
+        {{0, 1}, {2, 3}}, {{0, 2}, {1, 3}}, {{3, 0}, {2, 1}}};
+    for (int round = 0; round < 5; ++round) {
+      for (const auto& groups : groupings) {
+        for (const auto& group : groups) {
+          if (std::find(group.begin(), group.end(), device) == group.end()) continue;
+          Communicator& communicator = world.communicator(group);
+          for (Kind kind : kKinds) {
+            ASSERT_NO_FATAL_FAILURE(both(communicator, collective(kind, float32, round * 30'000 + 1, 2)));
+          }
+        }
+        ASSERT_NO_FATAL_FAILURE(both(everyone, collective(Kind::kAllReduce, int32, 100, devices)));
+      }
+    }
+  }
+  Communicator& alone = world.communicator({device});
+  for (Kind kind : kKinds) ASSERT_NO_FATAL_FAILURE(both(alone, collective(kind, float32, 100, 1)));
+}
+
+void run_suite_on_all_local_devices(World& world) {
+  for_each_local_device(world, [&](int device) {
+    try {
+      run_suite(world, device);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "device " << device << ": " << error.what();
+    }
+  });
+}
+
+LOCKSTEP_CHILD(runs_the_suite) {
+  ChildWorld world(std::stoi(testing::child_arguments().at(0)));
+  run_suite_on_all_local_devices(*world);
+}
+
+class CommunicatorTest : public ::testing::TestWithParam<Layout> {};
+
+TEST_P(CommunicatorTest, DoesAsTheReferenceDoes) {
+  const Layout layout = GetParam();
+  if (layout.processes == 1) {
+    auto world = local_world(layout.devices_per_process);
+    run_suite_on_all_local_devices(*world);
+    return;
+  }
+  const auto results = testing::run_processes({.count = layout.processes,
+                                               .child = "runs_the_suite",
+                                               .arguments = {std::to_string(layout.devices_per_process)},
+                                               .coordinator = true,
+                                               .deadline = std::chrono::seconds(240)});
+  for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, CommunicatorTest,
+                         ::testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{4, 1},
+                                           Layout{2, 2}, Layout{1, 3}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.processes) + "x" +
+                                  std::to_string(info.param.devices_per_process);
+                         });
+
+TEST(MakeCall, OfAnImpossibleCollectiveThrows) {
+  EXPECT_THROW(make_call(collective(Kind::kAllReduce, complex64, 3, 2, ReduceOp::kMax), 2), DTypeError);
+  EXPECT_THROW(make_call(collective(Kind::kBroadcast, float32, 3, 3), 2), Error);
+  EXPECT_THROW(make_call(collective(Kind::kPermute, float32, 3, 3), 2), Error);
+  Collective twice = collective(Kind::kPermute, float32, 3, 2);
+  twice.pairs = {{0, 1}, {0, 0}};
+  EXPECT_THROW(make_call(twice, 2), Error);
+  EXPECT_THROW(make_call(collective(Kind::kAllReduce, float32, -1, 2), 2), Error);
+}
+
+TEST(World, RefusesACommunicatorThatCannotBe) {
+  auto world = local_world(2);
+  EXPECT_THAT(message_of<Error>([&] {
+                world->communicator({0, 2});
+              }),
+              ::testing::HasSubstr("there are 2 devices"));
+  EXPECT_THAT(message_of<Error>([&] {
+                world->communicator({1, 1});
+              }),
+              ::testing::HasSubstr("a device twice"));
+  EXPECT_THROW(World::create({.process_index = 2, .process_count = 2}), Error);
+  EXPECT_THROW(World::create({.process_count = 2, .device_process = {0, 1}}), Error);
+  EXPECT_THROW(World::create({.device_process = {0, 1}}), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::collectives

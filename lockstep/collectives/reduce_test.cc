@@ -1,0 +1,204 @@
+#include "lockstep/collectives/reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr std::size_t kSizes[] = {0, 1, 3, 31, 32, 33, 511, 512, 513, 2000};
+constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax};
+
+template <class T>
+T combine_two(ReduceOp op, T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return op == ReduceOp::kSum || op == ReduceOp::kMax ? a || b : a && b;
+  } else if constexpr (std::is_same_v<T, std::complex<float>>) {
+    return op == ReduceOp::kSum ? a + b : a * b;
+  } else {
+    switch (op) {
+      case ReduceOp::kSum:
+        if constexpr (std::is_integral_v<T>)
+          return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+        return a + b;
+      case ReduceOp::kProd:
+        if constexpr (std::is_integral_v<T>)
+          return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+        return a * b;
+      case ReduceOp::kMin:
+        return std::min(a, b);
+      case ReduceOp::kMax:
+        return std::max(a, b);
+    }
+  }
+  return a;
+}
+
+template <class T>
+class ReduceTest : public ::testing::Test {
+ protected:
+  std::vector<std::vector<T>> random_inputs(int n, std::size_t count) {
+    std::vector<std::vector<T>> inputs(n);
+    for (auto& input : inputs) {
+      for (std::size_t i = 0; i < count; ++i) {
+        if constexpr (std::is_integral_v<T>) {
+          input.push_back(static_cast<T>(random_()));
+        } else if constexpr (std::is_same_v<T, std::complex<float>>) {
+          input.push_back(
+              {static_cast<float>(static_cast<int>(random_() % 7) - 3), static_cast<float>(random_() % 5)});
+        } else {
+          input.push_back(static_cast<T>(std::uniform_real_distribution<double>(-3, 3)(random_)));
+        }
+      }
+    }
+    return inputs;
+  }
+  std::mt19937_64 random_{7};
+};
+
+using Types =
+    ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
+                     std::uint32_t, std::uint64_t, float, double, std::complex<float>>;
+TYPED_TEST_SUITE(ReduceTest, Types);
+
+TYPED_TEST(ReduceTest, IsTheSameAsOneElementAfterTheOther) {
+  for (ReduceOp op : kOps) {
+    if (!can_reduce(op, dtype_of<TypeParam>)) continue;
+    for (int n : {1, 2, 3, 4, 7}) {
+      for (std::size_t count : kSizes) {
+        auto inputs = this->random_inputs(n, count);
+        std::vector<const void*> sources;
+        for (auto& input : inputs) sources.push_back(input.data());
+        std::vector<TypeParam> expected = inputs[0], out(count), copy(count);
+        for (int j = 1; j < n; ++j) {
+          for (std::size_t i = 0; i < count; ++i) expected[i] = combine_two(op, expected[i], inputs[j][i]);
+        }
+        reduce(op, dtype_of<TypeParam>, sources.data(), n, count, out.data(), copy.data(), true);
+        ASSERT_EQ(out, expected) << static_cast<int>(op) << " of " << n << " x " << count;
+        ASSERT_EQ(copy, expected);
+        reduce(op, dtype_of<TypeParam>, sources.data(), n, count, inputs[n - 1].data(), nullptr, false);
+        ASSERT_EQ(inputs[n - 1], expected) << "in place of its last source";
+      }
+    }
+  }
+}
+
+float from_half(std::uint16_t x) {
+  const int exponent = (x >> 10) & 31, mantissa = x & 1023;
+  const float sign = x & 0x8000 ? -1.0f : 1.0f;
+  if (exponent == 31) return mantissa != 0 ? std::nanf("") : sign * std::numeric_limits<float>::infinity();
+  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
+  return sign * std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
+}
+
+float from_bfloat(std::uint16_t x) { return std::bit_cast<float>(std::uint32_t{x} << 16); }
+
+/// The finite 16-bit number nearest to `value`, of two equally near ones the even one, found by looking at
+/// all.
+std::uint16_t nearest(float value, float (*convert)(std::uint16_t)) {
+  std::uint16_t best = 0;
+  double distance = std::numeric_limits<double>::infinity();
+  for (std::uint32_t x = 0; x < 0x10000; ++x) {
+    const float candidate = convert(static_cast<std::uint16_t>(x));
+    if (!std::isfinite(candidate) || std::signbit(candidate) != std::signbit(value)) continue;
+    const double d = std::abs(static_cast<double>(candidate) - value);
+    if (d < distance || (d == distance && x % 2 == 0)) {
+      distance = d;
+      best = static_cast<std::uint16_t>(x);
+    }
+  }
+  return best;
+}
+
+std::uint16_t add_16(DType dtype, std::uint16_t a, std::uint16_t b) {
+  const void* sources[] = {&a, &b};
+  std::uint16_t out;
+  reduce(ReduceOp::kSum, dtype, sources, 2, 1, &out, nullptr, false);
+  return out;
+}
+
+TEST(Reduce, HalfPrecisionIsRoundedToTheNearest) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 200; ++i) {
+    auto finite = [&](std::uint16_t infinity) {
+      std::uint16_t x;
+      do x = static_cast<std::uint16_t>(random());
+      while ((x & infinity) == infinity);
+      return static_cast<std::uint16_t>(x & ~(infinity & (infinity << 1)));  // Away from overflow.
+    };
+    std::uint16_t a = finite(0x7c00), b = finite(0x7c00);
+    if (i < 60) a &= 0x83ff, b &= 0x87ff;  // Subnormal ones.
+    EXPECT_EQ(add_16(DType::kF16, a, b), nearest(from_half(a) + from_half(b), from_half)) << a << " " << b;
+    a = static_cast<std::uint16_t>(0x3f00 + random() % 512),
+    b = static_cast<std::uint16_t>(0xbe00 + random() % 512);
+    EXPECT_EQ(add_16(DType::kBF16, a, b), nearest(from_bfloat(a) + from_bfloat(b), from_bfloat))
+        << a << " " << b;
+  }
+  EXPECT_EQ(add_16(DType::kF16, 0x7bff, 0x7bff), 0x7c00);  // Overflow to infinity.
+  EXPECT_EQ(add_16(DType::kF16, 0x7c00, 0xfc00) & 0x7e00, 0x7e00);
+  EXPECT_EQ(add_16(DType::kBF16, 0x7f7f, 0x7f7f), 0x7f80);
+  EXPECT_EQ(add_16(DType::kBF16, 0x7f80, 0xff80) & 0x7fc0, 0x7fc0);
+}
+
+TEST(Reduce, HalfPrecisionIsRoundedOnceForAllSources) {
+  // 2048 + 1 + 1 in half precision is 2048 if rounded after each step, and 2050 in the end.
+  const std::uint16_t large = 0x6800, one = 0x3c00;
+  const void* sources[] = {&large, &one, &one};
+  std::uint16_t out;
+  reduce(ReduceOp::kSum, DType::kF16, sources, 3, 1, &out, nullptr, false);
+  EXPECT_EQ(from_half(out), 2050.0f);
+}
+
+TEST(Reduce, BooleansAreOrAndAnd) {
+  const bool a[] = {false, false, true, true}, b[] = {false, true, false, true};
+  const void* sources[] = {a, b};
+  for (ReduceOp op : kOps) {
+    bool out[4];
+    reduce(op, DType::kBool, sources, 2, 4, out, nullptr, false);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(out[i], combine_two<bool>(op, a[i], b[i]));
+  }
+}
+
+TEST(Reduce, NaNStaysNaNInMinimumAndMaximum) {
+  std::vector<float> numbers(100, 1.0f), nans(100, std::nanf(""));
+  for (ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax}) {
+    for (bool first : {false, true}) {
+      const void* sources[] = {first ? nans.data() : numbers.data(), first ? numbers.data() : nans.data()};
+      std::vector<float> out(100);
+      reduce(op, DType::kF32, sources, 2, 100, out.data(), nullptr, false);
+      for (float x : out) EXPECT_TRUE(std::isnan(x));
+    }
+  }
+}
+
+TEST(Reduce, OfComplexMinimumThrows) {
+  std::complex<float> a, b, out;
+  const void* sources[] = {&a, &b};
+  EXPECT_THROW(reduce(ReduceOp::kMin, DType::kC64, sources, 2, 1, &out, nullptr, false), DTypeError);
+}
+
+TEST(CopyBytes, CopiesAtAnyAlignment) {
+  std::vector<char> in(5000), out(5000);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<char>(i * 7);
+  for (std::size_t offset : {0, 1, 63, 64}) {
+    for (std::size_t bytes : {0, 1, 100, 129, 4000}) {
+      std::fill(out.begin(), out.end(), 1);
+      copy_bytes(out.data() + offset, in.data(), bytes, true);
+      ASSERT_EQ(std::memcmp(out.data() + offset, in.data(), bytes), 0);
+      ASSERT_EQ(out[offset + bytes], 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::collectives

@@ -1,0 +1,65 @@
+#pragma once
+
+// For the tests of this folder alone.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/communicator.h"
+#include "lockstep/collectives/world.h"
+#include "lockstep/coordination/client.h"
+
+namespace lockstep::collectives {
+
+/// How the devices of a test are spread over processes: device d belongs to process d / devices_per_process.
+struct Layout {
+  int processes = 1;
+  int devices_per_process = 1;
+
+  int devices() const { return processes * devices_per_process; }
+  std::vector<int> device_process() const;
+};
+
+/// The World of a job of one process.
+std::unique_ptr<World> local_world(int devices);
+
+/// In a child that was started with a coordinator: this process's World, found through the job's store.
+class ChildWorld {
+ public:
+  explicit ChildWorld(int devices_per_process = 1);
+  ~ChildWorld();
+
+  World& operator*() { return *world_; }
+  World* operator->() { return world_.get(); }
+  coordination::CoordinationClient& client() { return *client_; }
+  int process() const { return client_->process_id(); }
+
+ private:
+  std::unique_ptr<coordination::CoordinationClient> client_;
+  std::unique_ptr<World> world_;
+};
+
+/// Runs the body for each device of this process, each in a thread of its own, and waits for them.
+void for_each_local_device(World& world, const std::function<void(int device)>& body);
+
+/// Runs the body and gives the message of the E that it throws; a text that says so where it throws nothing
+/// else.
+template <class E>
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const E& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return std::string("another exception: ") + error.what();
+  }
+  return "no exception";
+}
+
+/// A sum of `count` floats, and how messages call it.
+Call sum_call(int count, int members, const std::string& program = "f", std::int64_t index = 3,
+              int line = 10);
+
+}  // namespace lockstep::collectives

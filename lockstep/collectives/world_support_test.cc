@@ -1,0 +1,54 @@
+#include <cstdlib>
+#include <thread>
+
+#include "lockstep/collectives/test_world.h"
+
+namespace lockstep::collectives {
+
+std::vector<int> Layout::device_process() const {
+  std::vector<int> processes_of;
+  for (int device = 0; device < devices(); ++device) processes_of.push_back(device / devices_per_process);
+  return processes_of;
+}
+
+std::unique_ptr<World> local_world(int devices) {
+  return World::create({.device_process = Layout{1, devices}.device_process()});
+}
+
+ChildWorld::ChildWorld(int devices_per_process) {
+  const auto variable = [](const char* name) { return std::string(std::getenv(name)); };
+  coordination::ClientOptions options;
+  options.address = variable("LOCKSTEP_COORDINATOR_ADDRESS");
+  options.process_id = std::stoi(variable("LOCKSTEP_PROCESS_ID"));
+  options.num_processes = std::stoi(variable("LOCKSTEP_NUM_PROCESSES"));
+  client_ = coordination::make_grpc_client(options);
+  client_->connect();
+  world_ =
+      World::create({.process_index = options.process_id,
+                     .process_count = options.num_processes,
+                     .device_process = Layout{options.num_processes, devices_per_process}.device_process(),
+                     .store = &client_->key_value_store(),
+                     .job_id = "test"});
+}
+
+ChildWorld::~ChildWorld() { world_.reset(); }
+
+void for_each_local_device(World& world, const std::function<void(int)>& body) {
+  std::vector<std::jthread> threads;
+  const WorldOptions& options = world.options();
+  for (int device = 0; device < static_cast<int>(options.device_process.size()); ++device) {
+    if (options.device_process[device] == options.process_index)
+      threads.emplace_back([&body, device] { body(device); });
+  }
+}
+
+Call sum_call(int count, int members, const std::string& program, std::int64_t index, int line) {
+  Collective sum;
+  sum.kind = Kind::kAllReduce;
+  sum.count = count;
+  sum.description = "psum f32[" + std::to_string(count) + "] over i";
+  sum.site = {"train.cc", static_cast<std::uint32_t>(line), "main"};
+  return make_call(sum, members, fingerprint(program), program, index);
+}
+
+}  // namespace lockstep::collectives
