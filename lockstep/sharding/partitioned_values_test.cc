@@ -1,0 +1,191 @@
+// Random programs, meshes and specs: what the devices of a mesh compute together is what one device computes.
+
+#include <random>
+
+#include "lockstep/sharding/partitioner.h"
+#include "lockstep/sharding/reference_evaluator_test.h"
+#include "lockstep/sharding/sharding.h"
+#include "lockstep/sharding/test_devices_test.h"
+
+namespace lockstep::sharding {
+namespace {
+
+using testing::Index;
+using testing::Tensor;
+
+class Random {
+ public:
+  explicit Random(unsigned seed) : engine_(seed) {}
+  std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(engine_); }
+  bool coin() { return below(2) == 0; }
+
+  Shape shape(std::size_t rank) {
+    static constexpr std::int64_t kSizes[] = {8, 4, 2, 16, 3, 6, 1};
+    Shape shape;
+    for (std::size_t d = 0; d < rank; ++d) shape.push_back(kSizes[std::min(below(7), below(7))]);
+    return shape;
+  }
+
+  /// A spec that divides the shape.
+  PartitionSpec spec(const Shape& shape, const Mesh& mesh) {
+    std::vector<std::string> axes = mesh.axis_names();
+    std::ranges::shuffle(axes, engine_);
+    std::vector<std::vector<std::string>> entries(shape.size());
+    for (const std::string& axis : axes) {
+      if (shape.empty() || below(4) == 0) continue;
+      const std::size_t d = below(shape.size());
+      if (shape[d] % (mesh.axis_env().size(entries[d]) * mesh.axis_size(axis)) == 0)
+        entries[d].push_back(axis);
+    }
+    return PartitionSpec::from_entries(std::move(entries));
+  }
+
+  Tensor tensor(const Shape& shape) {
+    return testing::make(shape, [this](const Index&) { return static_cast<double>(below(7)) - 3; });
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+Value add_random_equation(Random& random, const std::vector<Value>& pool) {
+  const Value x = pool[random.below(pool.size())];
+  const Shape& shape = x.aval().shape;
+  const std::int64_t rank = x.aval().rank();
+  const auto d = rank == 0 ? 0 : static_cast<std::int64_t>(random.below(shape.size()));
+  auto size = [&](std::int64_t dim) { return shape[static_cast<std::size_t>(dim)]; };
+  auto peers = [&](auto&& fits) {
+    std::vector<Value> all;
+    for (const Value& v : pool) {
+      if (fits(v)) all.push_back(v);
+    }
+    return all;
+  };
+  switch (random.below(11)) {
+    case 0:
+      return lax::neg(x);
+    case 1: {
+      auto same = peers([&](const Value& v) { return v.aval().shape == shape; });
+      const Value y = same[random.below(same.size())];
+      return random.coin() ? lax::add(x, y) : lax::max(x, lax::neg(y));
+    }
+    case 2: {  // a matrix product over dimension d and any of another's of its size
+      if (rank == 0) return x;
+      auto fits = peers([&](const Value& v) {
+        return v.aval().rank() <= 2 && std::ranges::count(v.aval().shape, size(d));
+      });
+      if (fits.empty() || rank > 2) return lax::abs(x);
+      const Value y = fits[random.below(fits.size())];
+      const auto e = std::ranges::find(y.aval().shape, size(d)) - y.aval().shape.begin();
+      return lax::sign(lax::dot_general(x, y, {{d}, {e}, {}, {}}));
+    }
+    case 3: {  // the same, for each index of a leading batch dimension
+      if (rank < 2) return x;
+      auto fits = peers([&](const Value& v) {
+        return v.aval().rank() == rank && v.aval().shape[0] == shape[0] && v.aval().shape[1] == shape[1];
+      });
+      return lax::sign(lax::dot_general(x, fits[random.below(fits.size())], {{1}, {1}, {0}, {0}}));
+    }
+    case 4:
+      return rank == 0 ? x : lax::sign(lax::reduce_sum(x, {d}));
+    case 5:
+      return rank == 0 ? x : random.coin() ? lax::reduce_max(x, {d}) : lax::reduce_min(x, {d});
+    case 6: {  // a new dimension, in front or behind
+      if (rank > 2) return x;
+      const std::int64_t n = random.coin() ? 4 : 8;
+      Shape to = shape;
+      std::vector<std::int64_t> dims(shape.size());
+      const bool front = random.coin();
+      to.insert(front ? to.begin() : to.end(), n);
+      for (std::size_t i = 0; i < dims.size(); ++i) dims[i] = static_cast<std::int64_t>(i) + (front ? 1 : 0);
+      return lax::broadcast_in_dim(x, to, dims);
+    }
+    case 7: {
+      if (rank < 2) return lax::sign(x);
+      std::vector<std::int64_t> permutation;
+      for (std::int64_t i = 0; i < rank; ++i) permutation.push_back((i + 1) % rank);
+      return lax::transpose(x, permutation);
+    }
+    case 8: {  // two dimensions into one, or one into two
+      if (rank >= 2) {
+        Shape to(shape.begin() + 1, shape.end());
+        to[0] *= shape[0];
+        return lax::reshape(x, to);
+      }
+      if (rank == 1 && shape[0] % 4 == 0) return lax::reshape(x, {shape[0] / 4, 4});
+      return lax::neg(x);
+    }
+    case 9: {
+      if (rank == 0 || size(d) > 16) return x;
+      auto same = peers([&](const Value& v) { return v.aval().shape == shape; });
+      const Value both[] = {x, same[random.below(same.size())]};
+      return lax::concatenate(std::span<const Value>(both), d);
+    }
+    default: {
+      if (rank == 0) return x;
+      Value places = lax::iota(x, DType::kF32, shape, d);
+      return lax::select(lax::gt(places, lax::full_like(x, 1)), x, lax::neg(places));
+    }
+  }
+}
+
+class PartitionedValues : public ::testing::TestWithParam<Shape> {};
+
+TEST_P(PartitionedValues, AreThoseOfOneDevice) {
+  static const std::vector<std::string> kNames = {"a", "b", "c"};
+  const Mesh mesh = testing::test_mesh(GetParam(), {kNames.begin(), kNames.begin() + GetParam().size()});
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    Random random(seed);
+    Builder builder("random");
+    std::vector<Value> pool;
+    for (std::size_t i = 0; i < 3; ++i)
+      pool.push_back(builder.input(Aval{DType::kF32, random.shape(1 + random.below(3))}));
+    for (int i = 0; i < 9; ++i) pool.push_back(add_random_equation(random, pool));
+    const std::vector<Value> outputs = {pool[pool.size() - 1], pool[pool.size() - 3],
+                                        pool[random.below(pool.size())]};
+    const Program global = builder.finish(outputs);
+
+    PartitionOptions options{mesh.axis_env(), {}, {}};
+    std::vector<std::vector<Tensor>> whole, parts;
+    auto split = [&](const Tensor& t, const PartitionSpec& spec) {
+      std::vector<Tensor> all;
+      for (const auto& ranges : NamedSharding(mesh, spec).device_indices(t.shape)) {
+        Shape local;
+        for (const IndexRange& range : ranges) local.push_back(range.limit - range.start);
+        all.push_back(testing::make(local, [&](Index i) {
+          for (std::size_t d = 0; d < i.size(); ++d) i[d] += ranges[d].start;
+          return t.at(i);
+        }));
+      }
+      return all;
+    };
+    for (const Aval& aval : global.input_avals()) {
+      options.in_specs.push_back(random.spec(aval.shape, mesh));
+      const Tensor t = random.tensor(aval.shape);
+      whole.push_back({t});
+      parts.push_back(split(t, options.in_specs.back()));
+    }
+    for (const Aval& aval : global.output_avals()) {
+      options.out_specs.push_back(std::nullopt);
+      if (random.coin()) options.out_specs.back() = random.spec(aval.shape, mesh);
+    }
+    const Partitioned partitioned = partition(global, options);
+    const auto expected = testing::evaluate(global, AxisEnv(), whole);
+    const auto found = testing::evaluate(partitioned.program, mesh.axis_env(), parts);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      if (options.out_specs[i]) {
+        EXPECT_EQ(partitioned.out_specs[i], *options.out_specs[i]);
+      }
+      const bool same = found[i] == split(expected[i][0], partitioned.out_specs[i]);
+      ASSERT_TRUE(same) << "seed " << seed << ", output " << i << " with "
+                        << partitioned.out_specs[i].to_string() << "\n"
+                        << to_string(global) << to_string(partitioned.program);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, PartitionedValues,
+                         ::testing::Values(Shape{4}, Shape{2, 2}, Shape{2, 4}, Shape{2, 2, 2}, Shape{3, 2}));
+
+}  // namespace
+}  // namespace lockstep::sharding
