@@ -1,15 +1,7 @@
 # Everything Lockstep stands on. scripts/setup installs the packages and fetches the plugin and its headers.
-find_package(Threads REQUIRED)
-find_package(PkgConfig REQUIRED)
-find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(Boost 1.75 REQUIRED)            # Boost.PFR: fields of aggregates
-find_package(Protobuf REQUIRED)
-pkg_check_modules(GRPCPP REQUIRED IMPORTED_TARGET grpc++)
-pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
-pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
-pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+include(LockstepLinkDependencies)
+pkg_check_modules(HWLOC REQUIRED QUIET IMPORTED_TARGET hwloc)   # the tool
+find_package(CLI11 REQUIRED)                                    # the tool
 if(LOCKSTEP_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -11,7 +11,8 @@ if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(lockstep_options INTERFACE)
-target_compile_options(lockstep_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
+target_compile_options(lockstep_options INTERFACE
+                       "$<BUILD_INTERFACE:-Wall;-Wextra;-Wno-missing-field-initializers>")
 target_include_directories(lockstep_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(lockstep_options INTERFACE cxx_std_20)

@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 #include <fmt/ranges.h>
+#include <link.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -138,6 +140,28 @@ void Plugin::register_ffi_handler(std::string_view target_name, std::string_view
   registered = handler;
 }
 
+namespace {
+
+// The folders that the program was linked to look for libraries in: an installed Lockstep names its own
+// there.
+std::vector<fs::path> linked_folders() {
+  std::vector<fs::path> folders;
+  void* program = dlopen(nullptr, RTLD_LAZY);
+  Dl_serinfo size{};
+  if (program == nullptr || dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) return folders;
+  std::vector<std::max_align_t> storage(size.dls_size / sizeof(std::max_align_t) + 1);
+  auto* found = reinterpret_cast<Dl_serinfo*>(storage.data());
+  *found = size;
+  if (dlinfo(program, RTLD_DI_SERINFO, found) != 0) return folders;
+  for (unsigned i = 0; i < found->dls_cnt; ++i) {
+    if (found->dls_serpath[i].dls_flags & LA_SER_RUNPATH)
+      folders.emplace_back(found->dls_serpath[i].dls_name);
+  }
+  return folders;
+}
+
+}  // namespace
+
 std::vector<std::string> default_plugin_paths() {
   std::vector<std::string> paths;
   std::error_code error;
@@ -149,6 +173,7 @@ std::vector<std::string> default_plugin_paths() {
       paths.push_back((folder / place / kPluginFile).lexically_normal());
     }
   }
+  for (const fs::path& folder : linked_folders()) paths.push_back(folder / kPluginFile);
   for (const char* folder : {LOCKSTEP_PLUGIN_INSTALL_DIR, LOCKSTEP_PLUGIN_SOURCE_DIR}) {
     paths.push_back(fs::path(folder) / kPluginFile);
   }

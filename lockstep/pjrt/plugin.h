@@ -55,8 +55,8 @@ class Plugin {
   std::map<std::pair<std::string, std::string>, void*> handlers_;  // by target name and platform
 };
 
-/// Where the CPU plugin is looked for: relative to this executable, in the install prefix, in the source
-/// tree.
+/// Where the CPU plugin is looked for: relative to this executable, in the folders that it was linked to look
+/// for libraries in (an installed Lockstep adds its own), in the install prefix, in the source tree.
 std::vector<std::string> default_plugin_paths();
 
 /// The path of the CPU plugin: LOCKSTEP_PJRT_PLUGIN where it is set and not empty (whether the file exists is

@@ -1,0 +1,13 @@
+# What Lockstep's libraries link to: found here for its own build and, installed beside LockstepConfig.cmake, for that
+# of its users.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(Boost 1.75 REQUIRED)            # Boost.PFR: fields of aggregates
+find_package(Protobuf REQUIRED)
+find_package(ZLIB REQUIRED)
+pkg_check_modules(GRPCPP REQUIRED QUIET IMPORTED_TARGET grpc++)
+pkg_check_modules(HWY REQUIRED QUIET IMPORTED_TARGET libhwy)
+pkg_check_modules(XXHASH REQUIRED QUIET IMPORTED_TARGET libxxhash)
