@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <atomic>
@@ -13,6 +14,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -43,12 +45,12 @@ struct Message {
 
 /// Where a process can be reached, as it stands in the store.
 struct Address {
-  std::string name, token, host;
+  std::string name, token, host, place;
 
-  std::string encode() const { return name + " " + token + " " + host; }
+  std::string encode() const { return name + " " + token + " " + host + " " + place; }
   static Address decode(const std::string& text) {
     Address address;
-    std::istringstream(text) >> address.name >> address.token >> address.host;
+    std::istringstream(text) >> address.name >> address.token >> address.host >> address.place;
     return address;
   }
 };
@@ -65,6 +67,15 @@ std::string host_name() {
   char name[256] = "";
   gethostname(name, sizeof name - 1);
   return *name != 0 ? name : "unknown";
+}
+
+/// The kernel that runs now, and the network namespace: what must be the same for a connection.
+std::string place() {
+  std::string boot = "unknown";
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat status {};
+  const bool known = stat("/proc/self/ns/net", &status) == 0;
+  return fmt::format("{}:{}", boot, known ? status.st_ino : 0);
 }
 
 std::pair<sockaddr_un, socklen_t> socket_address(const std::string& name) {
@@ -144,7 +155,7 @@ class Peers::Impl {
     CPU_ZERO(&own_cpus_);
     sched_getaffinity(0, sizeof own_cpus_, &own_cpus_);
     if (options_.process_count == 1) return;
-    own_ = {"lockstep-" + random_hex(), random_hex(), host_name()};
+    own_ = {"lockstep-" + random_hex(), random_hex(), host_name(), place()};
     listening_ = open_socket();
     auto [address, size] = socket_address(own_.name);
     if (bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
@@ -334,7 +345,9 @@ class Peers::Impl {
       Peer& peer = peers_[process];
       peer.host = target.host;
       if (result != 0 || !same_user(fd.get())) {
-        if (peer.state == PeerState::kUnknown) peer.state = PeerState::kUnreachable;
+        // Refused in the same place: it was there, and is not any more.
+        const bool gone = target.place == own_.place && result != 0;
+        if (peer.state == PeerState::kUnknown) peer.state = gone ? PeerState::kDied : PeerState::kUnreachable;
       } else {
         send_message(fd.get(), own_message(MessageType::kHello, target.token), -1);
         fresh_.push_back({std::move(fd), process});

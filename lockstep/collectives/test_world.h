@@ -26,9 +26,10 @@ struct Layout {
 std::unique_ptr<World> local_world(int devices);
 
 /// In a child that was started with a coordinator: this process's World, found through the job's store.
+/// `before` is called when the store is there, before the World is made.
 class ChildWorld {
  public:
-  explicit ChildWorld(int devices_per_process = 1);
+  explicit ChildWorld(int devices_per_process = 1, const std::function<void(int process)>& before = {});
   ~ChildWorld();
 
   World& operator*() { return *world_; }

@@ -15,7 +15,7 @@ std::unique_ptr<World> local_world(int devices) {
   return World::create({.device_process = Layout{1, devices}.device_process()});
 }
 
-ChildWorld::ChildWorld(int devices_per_process) {
+ChildWorld::ChildWorld(int devices_per_process, const std::function<void(int)>& before) {
   const auto variable = [](const char* name) { return std::string(std::getenv(name)); };
   coordination::ClientOptions options;
   options.address = variable("LOCKSTEP_COORDINATOR_ADDRESS");
@@ -23,6 +23,7 @@ ChildWorld::ChildWorld(int devices_per_process) {
   options.num_processes = std::stoi(variable("LOCKSTEP_NUM_PROCESSES"));
   client_ = coordination::make_grpc_client(options);
   client_->connect();
+  if (before) before(options.process_id);
   world_ =
       World::create({.process_index = options.process_id,
                      .process_count = options.num_processes,

@@ -1,0 +1,289 @@
+// What the others see when a process dies, leaves, stands still, or does something else.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sched.h>
+
+#include <csignal>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/test_world.h"
+#include "lockstep/testing/processes.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using std::chrono::steady_clock;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using testing::ProcessesOptions;
+
+std::vector<int> all_devices(World& world) {
+  std::vector<int> devices(world.options().device_process.size());
+  for (std::size_t i = 0; i < devices.size(); ++i) devices[i] = static_cast<int>(i);
+  return devices;
+}
+
+void run(Communicator& communicator, int rank, const Call& call) {
+  std::vector<float> data(call.input_bytes / sizeof(float), 1.0f);
+  communicator.run(call, rank, data.data(), data.data());
+  for (float x : data) ASSERT_EQ(x, static_cast<float>(communicator.size()));
+}
+
+TEST(Divergence, BetweenThreadsIsAnErrorOnBothThatShowsBoth) {
+  auto world = local_world(2);
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  for_each_local_device(*world, [&](int device) {
+    Communicator& communicator = world->communicator({0, 1});
+    run(communicator, device, sum_call(4, 2));
+    const Call call = device == 0 ? sum_call(4, 2, "f", 3, 10) : sum_call(8, 2, "f", 3, 12);
+    const auto message = message_of<DivergenceError>([&] { run(communicator, device, call); });
+    const auto again = message_of<DivergenceError>([&] { run(communicator, device, sum_call(4, 2)); });
+    EXPECT_EQ(message, again);
+    std::lock_guard lock(mutex);
+    messages.push_back(message);
+  });
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[0], messages[1]);
+  EXPECT_THAT(
+      messages[0],
+      HasSubstr(
+          "device 0 of process 0 of 1 is in psum f32[4] over i at train.cc:10 (program f, call 3) but device "
+          "1 of process 0 of 1 in psum f32[8] over i at train.cc:12 (program f, call 3)"));
+}
+
+LOCKSTEP_CHILD(diverges) {
+  ChildWorld world;
+  Communicator& communicator = world->communicator(all_devices(*world));
+  const int n = communicator.size(), process = world.process();
+  for (int i = 0; i < 3; ++i) run(communicator, process, sum_call(100'000, n));
+  const std::string how = testing::child_arguments().at(0);
+  // The last process does something else than the others.
+  const bool other = process == n - 1;
+  Call call = sum_call(5, n);
+  if (other && how == "count") call = sum_call(6, n);
+  if (other && how == "size") call = sum_call(1'000'000, n, "f", 3, 99);
+  if (other && how == "program") call = sum_call(5, n, "g", 0, 20);
+  if (other && how == "kind") {
+    Collective c;
+    c.description = "all_gather f32[5] over i";
+    c.kind = Kind::kAllGather;
+    c.count = 5;
+    call = make_call(c, n, 1, "f", 3);
+  }
+  if (other && how == "fingerprint") {
+    Collective c = call.collective;
+    call = make_call(c, n, fingerprint("another"), "f", 3);
+  }
+  std::vector<float> out(call.output_bytes / 4), in(call.input_bytes / 4);
+  testing::say("said: " +
+               message_of<DivergenceError>([&] { communicator.run(call, process, in.data(), out.data()); }));
+}
+
+TEST(Divergence, BetweenProcessesIsAnErrorOnAllThatShowsBoth) {
+  const std::string usual = "psum f32[5] over i at train.cc:10 (program f, call 3)";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"count", "psum f32[6] over i at train.cc:10 (program f, call 3)"},
+      {"size", "psum f32[1000000] over i at train.cc:99 (program f, call 3)"},
+      {"program", "psum f32[5] over i at train.cc:20 (program g, call 0)"},
+      {"kind", "all_gather f32[5] over i (program f, call 3)"},
+      {"fingerprint", usual + " of a program that differs elsewhere"}};
+  for (const auto& [how, other] : cases) {
+    const int count = how == "count" || how == "size" ? 4 : 2;
+    const auto results = testing::run_processes(
+        {.count = count, .child = "diverges", .arguments = {how}, .coordinator = true});
+    for (const auto& result : results) {
+      EXPECT_THAT(result.log, HasSubstr("said: process 0 of " + std::to_string(count) + " is in " + usual +
+                                        " but process " + std::to_string(count - 1) + " of " +
+                                        std::to_string(count) + " in " + other));
+    }
+  }
+}
+
+LOCKSTEP_CHILD(sums_until_an_error) {
+  ChildWorld world;
+  Communicator& communicator = world->communicator(all_devices(*world));
+  const Call call = sum_call(std::stoi(testing::child_arguments().at(0)), communicator.size());
+  testing::say("summing");
+  testing::say("said: " + message_of<PeerFailure>([&] {
+                 for (;;) run(communicator, world.process(), call);
+               }));
+}
+
+void expect_that_the_survivors_name_the_killed(int count, int elements) {
+  testing::Processes processes({.count = count,
+                                .child = "sums_until_an_error",
+                                .arguments = {std::to_string(elements)},
+                                .coordinator = true});
+  for (int i = 0; i < count; ++i) processes.wait_for_line(i, "summing");
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // To be in the middle of it.
+  const int victim = count - 1;
+  const pid_t pid = processes.pid(victim);
+  const auto killed_at = steady_clock::now();
+  processes.kill(victim, SIGKILL);
+  for (int i = 0; i < victim; ++i) processes.wait_for_line(i, "said: ");
+  EXPECT_LT(steady_clock::now() - killed_at, std::chrono::seconds(2));
+  for (int i = 0; i < victim; ++i) {
+    EXPECT_THAT(
+        processes.log(i),
+        HasSubstr("said: process " + std::to_string(victim) + " of " + std::to_string(count) + " (pid " +
+                  std::to_string(pid) + ") died while process " + std::to_string(i) +
+                  " waited for it in psum f32[" + std::to_string(elements) + "] over i at train.cc:10"));
+  }
+}
+
+TEST(KilledProcess, IsNamedByTheOtherOfTwo) { expect_that_the_survivors_name_the_killed(2, 10); }
+TEST(KilledProcess, IsNamedByTheOtherOfTwoInLargeSums) {
+  expect_that_the_survivors_name_the_killed(2, 3'000'000);
+}
+TEST(KilledProcess, IsNamedByAllThreeOthers) { expect_that_the_survivors_name_the_killed(4, 10); }
+TEST(KilledProcess, IsNamedByAllThreeOthersInLargeSums) {
+  expect_that_the_survivors_name_the_killed(4, 3'000'000);
+}
+
+LOCKSTEP_CHILD(waits_for_one_that_dies_early) {
+  ChildWorld world;
+  if (world.process() == 1) raise(SIGKILL);
+  testing::say("said: " + message_of<PeerFailure>([&] { world->communicator({0, 1}); }));
+}
+
+TEST(KilledProcess, IsNamedByWhoSetsUpACommunicatorWithIt) {
+  testing::Processes processes({.count = 2, .child = "waits_for_one_that_dies_early", .coordinator = true});
+  EXPECT_THAT(processes.wait(0).log,
+              ContainsRegex("said: process 1 of 2.* died while process 0 set up a communicator"));
+}
+
+LOCKSTEP_CHILD(may_be_in_a_network_of_its_own) {
+  ChildWorld world(1, [](int process) {
+    if (process == 1 && unshare(CLONE_NEWNET) != 0) testing::say("not permitted");
+  });
+  testing::say("said: " + message_of<Error>([&] { world->communicator({0, 1}); }));
+}
+
+TEST(ProcessOnAnotherHost, IsAnErrorThatNamesBoth) {
+  const auto results =
+      testing::run_processes({.count = 2, .child = "may_be_in_a_network_of_its_own", .coordinator = true});
+  if (results[1].log.find("not permitted") != std::string::npos)
+    GTEST_SKIP() << "needs the right to unshare networks";
+  for (const auto& result : results) {
+    EXPECT_THAT(
+        result.log,
+        ContainsRegex("said: process . of 2 \\(host .*\\) and process . of 2 \\(host .*\\) do not run "
+                      "on one host.* collectives between hosts are not available"));
+  }
+}
+
+LOCKSTEP_CHILD(sums_a_thousand_times) {
+  ChildWorld world;
+  Communicator& communicator = world->communicator(all_devices(*world));
+  for (int i = 0; i < 1000; ++i) {
+    run(communicator, world.process(), sum_call(i % 2 == 0 ? 10 : 50'000, communicator.size()));
+    if (i == 10) testing::say("summing");
+  }
+}
+
+TEST(StoppedProcess, IsWaitedForAndGoesOn) {
+  testing::Processes processes({.count = 3, .child = "sums_a_thousand_times", .coordinator = true});
+  processes.wait_for_line(1, "summing");
+  processes.kill(1, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  processes.kill(1, SIGCONT);
+  for (const auto& result : processes.wait()) EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
+LOCKSTEP_CHILD(leaves_early) {
+  ChildWorld world;
+  Communicator& communicator = world->communicator(all_devices(*world));
+  const Call call = sum_call(10, communicator.size());
+  run(communicator, world.process(), call);
+  if (world.process() == 1) {
+    world->leave();
+    testing::say("left");
+    std::this_thread::sleep_for(std::chrono::seconds(3));  // It need not end to have left.
+    return;
+  }
+  testing::say("said: " + message_of<PeerFailure>([&] { run(communicator, world.process(), call); }));
+}
+
+TEST(ProcessThatLeaves, IsNamedByWhoWaitsForIt) {
+  const auto results = testing::run_processes({.count = 3, .child = "leaves_early", .coordinator = true});
+  for (int i : {0, 2}) {
+    EXPECT_THAT(results[i].log,
+                AllOf(HasSubstr("said: process 1 of 3 (pid "), HasSubstr(") has left the job while process "),
+                      HasSubstr("psum f32[10] over i at train.cc:10")));
+    EXPECT_LT(results[i].ended_after, results[1].ended_after);
+  }
+}
+
+LOCKSTEP_CHILD(ends_after_its_last_sum) {
+  ChildWorld world;
+  Communicator& communicator = world->communicator(all_devices(*world));
+  for (int i = 0; i < 20; ++i) run(communicator, world.process(), sum_call(200'000, communicator.size()));
+}
+
+TEST(ProcessThatLeaves, AfterItsLastCollectiveDisturbsNobody) {
+  for (int round = 0; round < 5; ++round) {
+    for (const auto& result :
+         testing::run_processes({.count = 4, .child = "ends_after_its_last_sum", .coordinator = true})) {
+      EXPECT_EQ(result.exit_code, 0) << result.log;
+    }
+  }
+}
+
+TEST(Abort, IsThrownByWhoWaitsAndByLaterCalls) {
+  auto world = local_world(2);
+  Communicator& communicator = world->communicator({0, 1});
+  std::string message;
+  std::thread waiter(
+      [&] { message = message_of<PeerFailure>([&] { run(communicator, 0, sum_call(10, 2)); }); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  world->abort(std::make_exception_ptr(PeerFailure("process 3 was killed by signal 9")));
+  world->abort(std::make_exception_ptr(Error("a later cause")));
+  waiter.join();
+  EXPECT_EQ(message, "process 3 was killed by signal 9");
+  EXPECT_EQ(message_of<PeerFailure>([&] { run(communicator, 1, sum_call(10, 2)); }), message);
+  EXPECT_EQ(message_of<PeerFailure>([&] { run(world->communicator({0}), 0, sum_call(10, 1)); }), message);
+}
+
+LOCKSTEP_CHILD(is_told_how_the_peer_died) {
+  ChildWorld world;
+  Communicator& communicator = world->communicator({0, 1});
+  run(communicator, world.process(), sum_call(10, 2));
+  if (world.process() == 1) raise(SIGKILL);
+  std::jthread teller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    world->abort(std::make_exception_ptr(PeerFailure("told by the coordinator")));
+  });
+  testing::say("said: " + message_of<PeerFailure>([&] { run(communicator, 0, sum_call(10, 2)); }));
+}
+
+TEST(Abort, ThatFollowsADeathHasTheWord) {
+  const auto results =
+      testing::run_processes({.count = 2, .child = "is_told_how_the_peer_died", .coordinator = true});
+  EXPECT_THAT(results[0].log, HasSubstr("said: told by the coordinator"));
+}
+
+std::size_t count_shared_memory_files() {
+  std::error_code none;
+  std::filesystem::directory_iterator files("/dev/shm", none);
+  return none ? 0 : std::distance(begin(files), end(files));
+}
+
+TEST(KilledJob, LeavesNothingBehind) {
+  const std::size_t before = count_shared_memory_files();
+  testing::Processes processes(
+      {.count = 4, .child = "sums_until_an_error", .arguments = {"1000000"}, .coordinator = true});
+  for (int i = 0; i < 4; ++i) processes.wait_for_line(i, "summing");
+  for (int i = 0; i < 4; ++i) processes.kill(i, SIGKILL);
+  for (const auto& result : processes.wait()) EXPECT_EQ(result.signal, SIGKILL);
+  EXPECT_EQ(count_shared_memory_files(), before);
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(processes.running(i));
+}
+
+}  // namespace
+}  // namespace lockstep::collectives
