@@ -1,0 +1,284 @@
+#include "lockstep/sharding/partitioner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/sharding/communication.h"
+#include "lockstep/transforms/dce.h"
+#include "lockstep/transforms/vjp.h"
+
+namespace lockstep::sharding {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
+
+Aval f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+
+Value matmul(const Value& x, const Value& w) { return lax::dot_general(x, w, {{1}, {0}, {}, {}}); }
+
+Program matmul_program() {
+  Builder b("matmul");
+  Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32}));
+  const Value outputs[] = {matmul(x, w)};
+  return b.finish(outputs);
+}
+
+/// The mean over the batch of the squares of an MLP's results less y. Inputs w1, b1, w2, x, y.
+Program loss_program() {
+  Builder b("loss");
+  Value w1 = b.input(f32({16, 32})), b1 = b.input(f32({32})), w2 = b.input(f32({32, 4}));
+  Value x = b.input(f32({64, 16})), y = b.input(f32({64, 4}));
+  Value h = lax::tanh(lax::add(matmul(x, w1), lax::broadcast_in_dim(b1, {64, 32}, {1})));
+  Value error = lax::sub(matmul(h, w2), y);
+  Value sum = lax::reduce_sum(lax::mul(error, error), {0, 1});
+  const Value outputs[] = {lax::div(sum, lax::full_like(sum, 64))};
+  return b.finish(outputs);
+}
+
+/// The loss and its gradients for w1, b1, w2, and a last input: the cotangent of the loss.
+Program gradient_program() {
+  return transforms::eliminate_dead_code(transforms::vjp(loss_program(), {true, true, true, false, false}));
+}
+
+std::vector<std::string> collectives(const Program& program, const AxisEnv& axes) {
+  std::vector<std::string> all;
+  for (const CommunicationLine& line : communication(program, axes)) {
+    Aval result = program.aval(program.equations[line.equation].outputs[0]);
+    std::string over;
+    for (const std::string& axis : line.axes) over += " " + axis;
+    all.push_back(line.kind + " " + to_string(result) + over);
+  }
+  return all;
+}
+
+std::string text(const Partitioned& partitioned) {
+  std::string text = to_string(partitioned.program);
+  for (const PartitionSpec& spec : partitioned.out_specs) text += spec.to_string() + "\n";
+  return text;
+}
+
+const AxisEnv kData({{"data", 4}});
+const AxisEnv kBoth({{"data", 2}, {"model", 2}});
+constexpr std::nullopt_t kAny = std::nullopt;
+
+const std::string kDot = "dot_general[lhs_contracting=[1] rhs_contracting=[0] lhs_batch=[] rhs_batch=[]]";
+
+TEST(Partition, MatmulWithSplitRows_NeedsNoCollective) {
+  EXPECT_EQ(text(partition(matmul_program(), {kData, {P("data"), P()}, {kAny}})),
+            "matmul(a:f32[2,16], b:f32[16,32])\n"
+            "  c:f32[2,32] = " +
+                kDot +
+                " a b\n"
+                "  return c\n"
+                "P('data')\n");
+}
+
+TEST(Partition, MatmulWithSplitColumns_NeedsNoCollective) {
+  EXPECT_EQ(text(partition(matmul_program(), {kData, {P(), P(none, "data")}, {kAny}})),
+            "matmul(a:f32[8,16], b:f32[16,8])\n"
+            "  c:f32[8,8] = " +
+                kDot +
+                " a b\n"
+                "  return c\n"
+                "P(None, 'data')\n");
+}
+
+TEST(Partition, MatmulWithSplitContraction_SumsOnce) {
+  EXPECT_EQ(text(partition(matmul_program(), {kData, {P(none, "data"), P("data")}, {kAny}})),
+            "matmul(a:f32[8,4], b:f32[4,32])\n"
+            "  c:f32[8,32] = " +
+                kDot +
+                " a b\n"
+                "  d:f32[8,32] = psum[axes=(data)] c\n"
+                "  return d\n"
+                "P()\n");
+}
+
+TEST(Partition, MatmulWithContractionSplitInOneOperand_SlicesTheOtherWhichIsFree) {
+  EXPECT_EQ(text(partition(matmul_program(), {kData, {P(), P("data")}, {kAny}})),
+            "matmul(a:f32[8,16], b:f32[4,32])\n"
+            "  c:i32[] = full[value=0 dtype=i32 shape=[] weak_type=false]\n"
+            "  d:i32[] = axis_index[axes=(data)]\n"
+            "  e:i32[] = full[value=4 dtype=i32 shape=[] weak_type=false]\n"
+            "  f:i32[] = mul d e\n"
+            "  g:f32[8,4] = dynamic_slice[slice_sizes=[8,4]] a c f\n"
+            "  h:f32[8,32] = " +
+                kDot +
+                " g b\n"
+                "  i:f32[8,32] = psum[axes=(data)] h\n"
+                "  return i\n"
+                "P()\n");
+}
+
+TEST(Partition, MatmulWithSplitContractionAndSplitResult_ScattersTheSum) {
+  EXPECT_EQ(text(partition(matmul_program(), {kData, {P(none, "data"), P("data")}, {P("data")}})),
+            "matmul(a:f32[8,4], b:f32[4,32])\n"
+            "  c:f32[8,32] = " +
+                kDot +
+                " a b\n"
+                "  d:f32[2,32] = psum_scatter[axes=(data) axis_size=4 dimension=0] c\n"
+                "  return d\n"
+                "P('data')\n");
+}
+
+TEST(Partition, MatmulWithBothOperandsSplitOverOneAxis_GathersTheSmaller) {
+  EXPECT_EQ(text(partition(matmul_program(), {kData, {P("data"), P(none, "data")}, {kAny}})),
+            "matmul(a:f32[2,16], b:f32[16,8])\n"
+            "  c:f32[8,16] = all_gather[axes=(data) axis_size=4 dimension=0] a\n"
+            "  d:f32[8,8] = " +
+                kDot +
+                " c b\n"
+                "  return d\n"
+                "P(None, 'data')\n");
+}
+
+TEST(Partition, MatmulOverTwoAxes_SplitsRowsAndColumns) {
+  EXPECT_EQ(text(partition(matmul_program(), {kBoth, {P("data"), P(none, "model")}, {kAny}})),
+            "matmul(a:f32[4,16], b:f32[16,16])\n"
+            "  c:f32[4,16] = " +
+                kDot +
+                " a b\n"
+                "  return c\n"
+                "P('data', 'model')\n");
+}
+
+TEST(Partition, DataParallelGradients_AreOneAllReduceForEachParameterAndOneForTheLoss) {
+  Partitioned p = partition(gradient_program(),
+                            {kData, {P(), P(), P(), P("data"), P("data"), P()}, {P(), P(), P(), P()}});
+  EXPECT_THAT(collectives(p.program, kData),
+              UnorderedElementsAre("all-reduce f32[] data", "all-reduce f32[32,16] data",
+                                   "all-reduce f32[32] data", "all-reduce f32[4,32] data"));
+}
+
+TEST(Partition, OutSpecsNotGiven_LeaveDataParallelGradientsWhole) {
+  Partitioned p = partition(gradient_program(),
+                            {kData, {P(), P(), P(), P("data"), P("data"), P()}, {kAny, kAny, kAny, kAny}});
+  EXPECT_THAT(p.out_specs, ElementsAre(P(), P(), P(), P()));
+}
+
+TEST(Partition, ColumnThenRowSplitMlp_HasOneAllReduce) {
+  Partitioned p =
+      partition(loss_program(),
+                {AxisEnv({{"model", 4}}), {P(none, "model"), P("model"), P("model"), P(), P()}, {kAny}});
+  EXPECT_THAT(collectives(p.program, AxisEnv({{"model", 4}})), ElementsAre("all-reduce f32[64,4] model"));
+}
+
+TEST(Partition, DataAndTensorParallelGradients_ReduceOverDataOnlyAndStaySplitOverModel) {
+  Partitioned p =
+      partition(gradient_program(), {kBoth,
+                                     {P(none, "model"), P("model"), P("model"), P("data"), P("data"), P()},
+                                     {kAny, kAny, kAny, kAny}});
+  EXPECT_THAT(collectives(p.program, kBoth),
+              UnorderedElementsAre("all-reduce f32[32,4] model", "all-reduce f32[] data",
+                                   "all-reduce f32[16,16] data", "all-reduce f32[16] data",
+                                   "all-reduce f32[4,16] data"));
+  EXPECT_THAT(p.out_specs, ElementsAre(P(), P(none, "model"), P("model"), P("model")));
+}
+
+/// w and the moment m of sgd with momentum: m' = 0.9 m + gradient, w' = w - m'. Inputs w, m, x, y.
+Program momentum_program() {
+  Builder b("momentum");
+  Value w = b.input(f32({256, 64})), m = b.input(f32({256, 64}));
+  Value x = b.input(f32({512, 256})), y = b.input(f32({512, 64}));
+  Value error = lax::sub(matmul(x, w), y);
+  Value gradient = lax::dot_general(x, error, {{0}, {0}, {}, {}});
+  Value m2 = lax::add(lax::mul(m, lax::full_like(m, 0.9)), gradient);
+  const Value outputs[] = {lax::sub(w, m2), m2};
+  return b.finish(outputs);
+}
+
+TEST(Partition, MomentsSplitOverData_ReduceScatterTheGradientAndGatherTheParameter) {
+  Partitioned p =
+      partition(momentum_program(), {kData, {P(), P("data"), P("data"), P("data")}, {P(), P("data")}});
+  EXPECT_THAT(collectives(p.program, kData),
+              ElementsAre("reduce-scatter f32[64,64] data", "all-gather f32[256,64] data"));
+}
+
+TEST(Partition, ValueGatheredForTwoUses_IsGatheredOnce) {
+  Builder b("twice");
+  Value x = b.input(f32({8, 4}));
+  Value parts[] = {x, x};
+  Value first = lax::concatenate(std::span<const Value>(parts), 0);
+  Value second = lax::slice(x, {1, 0}, {4, 4});
+  const Value outputs[] = {first, second};
+  Partitioned p = partition(b.finish(outputs), {kData, {P("data")}, {P(), P()}});
+  EXPECT_THAT(collectives(p.program, kData), ElementsAre("all-gather f32[8,4] data"));
+}
+
+TEST(Partition, AxisThatMovesBetweenDimensions_IsAnAllToAll) {
+  Builder b("move");
+  const Value outputs[] = {lax::neg(b.input(f32({8, 4})))};
+  Partitioned p = partition(b.finish(outputs), {kData, {P("data")}, {P(none, "data")}});
+  EXPECT_THAT(collectives(p.program, kData), ElementsAre("all-to-all f32[8,1] data"));
+}
+
+TEST(Partition, DimensionThatTheAxisDoesNotDivide_StaysWhole) {
+  Builder b("odd");
+  Value x = b.input(f32({8, 3}));
+  const Value outputs[] = {lax::reshape(x, {2, 12})};
+  Partitioned p = partition(b.finish(outputs), {kData, {P("data")}, {kAny}});
+  EXPECT_THAT(p.out_specs, ElementsAre(P()));
+  EXPECT_THAT(collectives(p.program, kData), ElementsAre("all-gather f32[8,3] data"));
+}
+
+TEST(Partition, NothingSplit_GivesTheProgramAsItIs) {
+  const Program global = gradient_program();
+  const AxisEnv one({{"data", 1}});
+  for (const auto& [axes, spec] : {std::pair(kData, P()), std::pair(one, P("data"))}) {
+    Partitioned p = partition(global, {axes, {P(), P(), P(), spec, spec, P()}, {kAny, kAny, kAny, kAny}});
+    EXPECT_EQ(to_string(p.program), to_string(global));
+    EXPECT_THAT(p.out_specs, ElementsAre(P(), P(), P(), P()));
+  }
+}
+
+TEST(Partition, Equations_KeepTheUsersCallSites) {
+  Builder b("sites");
+  Value x = b.input(f32({8, 4}));
+  std::optional<Value> sum;
+  {
+    CallSiteScope scope({"train.cc", 42, "step"});
+    sum = lax::reduce_sum(x, {0});
+  }
+  const Value outputs[] = {*sum};
+  const Program global = b.finish(outputs);
+  CallSiteScope around({"jit.cc", 7, "jit"});
+  Partitioned p = partition(global, {kData, {P("data")}, {kAny}});
+  EXPECT_EQ(describe(p.program, kData),
+            "sites(a:f32[2,4])\n"
+            "  b:f32[4] = reduce_sum[axes=[0]] a\n"
+            "  c:f32[4] = psum[axes=(data)] b  # all-reduce 16 B over data (4 devices) at train.cc:42\n"
+            "  return c\n"
+            "# 1 collective, 16 B on each device\n");
+}
+
+TEST(Partition, InputThatTheMeshDoesNotDivide_ThrowsWithTheNearestSizes) {
+  Builder b("step");
+  const Value outputs[] = {lax::neg(b.input(f32({10, 64})))};
+  const Program global = b.finish(outputs);
+  try {
+    partition(global, {kData, {P("data")}, {kAny}});
+    FAIL() << "no error";
+  } catch (const ShardingError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "[input 0 of step] dimension 0 of f32[10,64] has 10 elements, which mesh axis 'data' of 4 devices "
+        "does not divide (remainder 2); the nearest sizes that fit are 8 and 12");
+  }
+}
+
+TEST(Partition, WrongNumberOfSpecs_Throws) {
+  EXPECT_THROW(partition(matmul_program(), {kData, {P()}, {kAny}}), ShardingError);
+}
+
+}  // namespace
+}  // namespace lockstep::sharding
