@@ -1,0 +1,30 @@
+#pragma once
+
+#include "lockstep/ops/creation.h"
+#include "lockstep/ops/operand.h"
+
+/// Losses, with optax's names: one for each example, to be averaged by the caller.
+namespace lockstep::nn {
+
+using lockstep::one_hot;
+
+/// -log softmax(logits)[label], over the last dimension of the logits. Labels are whole numbers, of the
+/// logits' shape without the last dimension (or one that broadcasts to it); a label that is not a class gives
+/// logsumexp(logits). Throws DTypeError for labels that are not whole numbers, ShapeError for logits without
+/// dimensions or labels that do not broadcast.
+Array softmax_cross_entropy_with_integer_labels(const Operand& logits, const Operand& labels);
+
+/// -sum(labels * log softmax(logits)), over the last dimension; labels are probabilities, of the logits'
+/// shape.
+Array softmax_cross_entropy(const Operand& logits, const Operand& labels);
+
+/// log(1 + exp(-logit)) for label 1, log(1 + exp(logit)) for label 0, and between.
+Array sigmoid_binary_cross_entropy(const Operand& logits, const Operand& labels);
+
+/// (predictions - targets)², element by element.
+Array squared_error(const Operand& predictions, const Operand& targets = 0.0);
+
+/// Half of it.
+Array l2_loss(const Operand& predictions, const Operand& targets = 0.0);
+
+}  // namespace lockstep::nn

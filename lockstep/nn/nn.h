@@ -1,0 +1,4 @@
+#pragma once
+
+#include "lockstep/nn/activations.h"
+#include "lockstep/nn/losses.h"

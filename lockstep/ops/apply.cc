@@ -1,0 +1,94 @@
+#include "lockstep/ops/apply.h"
+
+#include <algorithm>
+
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep::ops {
+
+std::string at() { return fmt::format(" (at {})", CallSiteScope::current().to_string()); }
+
+Shape broadcast_shapes(std::string_view operation, std::span<const Aval> operands) {
+  std::size_t rank = 0;
+  for (const Aval& aval : operands) rank = std::max(rank, aval.shape.size());
+  Shape shape(rank, 1);
+  for (const Aval& aval : operands) {
+    const std::size_t offset = rank - aval.shape.size();
+    for (std::size_t i = 0; i < aval.shape.size(); ++i) {
+      std::int64_t& size = shape[offset + i];
+      const std::int64_t mine = aval.shape[i];
+      if (size != 1 && mine != 1 && size != mine) {
+        std::string names;
+        for (const Aval& each : operands) {
+          names += fmt::format("{}{}",
+                               names.empty()               ? ""
+                               : &each == &operands.back() ? " and "
+                                                           : ", ",
+                               to_string(each));
+        }
+        fail<ShapeError>(
+            "[{}] shapes {} do not broadcast: dimension {} has sizes {} and {}{}; sizes, counted from the "
+            "last "
+            "dimension, must be equal or 1",
+            operation, names, offset + i, size, mine, at());
+      }
+      if (size == 1) size = mine;
+    }
+  }
+  return shape;
+}
+
+Array broadcast(const Array& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  std::vector<std::int64_t> dimensions(x.shape().size());
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    dimensions[i] = static_cast<std::int64_t>(shape.size() - dimensions.size() + i);
+  }
+  return lax::broadcast_in_dim(x, shape, std::move(dimensions));
+}
+
+Array convert(const Array& x, ElementType type) {
+  return x.dtype() == type.dtype ? x : lax::convert_element_type(x, type.dtype, type.weak);
+}
+
+Array conform(const Array& x, ElementType type, const Shape& shape) {
+  return broadcast(convert(x, type), shape);
+}
+
+Array elementwise(const std::string& name, const std::string& key, Meet meet,
+                  std::initializer_list<const Operand*> operands,
+                  const std::function<Array(Tracers)>& compose) {
+  CallSiteScope here((*operands.begin())->site());
+  std::vector<ElementType> types;
+  std::vector<Aval> avals;
+  for (const Operand* operand : operands) {
+    types.push_back(operand->type());
+    avals.push_back(operand->aval());
+  }
+  ElementType type = promote(name, types);
+  if (meet == Meet::kInexact) type = to_inexact(type);
+  const Shape shape = broadcast_shapes(name, avals);
+  std::vector<Array> arrays;
+  for (const Operand* operand : operands) {
+    arrays.push_back(operand->as_array({type.dtype, operand->type().weak}, shape));
+  }
+  auto conforming = [&](Tracers tracers) {
+    std::vector<Array> conformed;
+    for (const Array& x : tracers) conformed.push_back(conform(x, type, shape));
+    return std::vector<Array>{compose(conformed)};
+  };
+  return std::move(
+      run_operation(name, fmt::format("{} {}", key, lockstep::name(type.dtype)), arrays, conforming).front());
+}
+
+std::int64_t axis_of(std::string_view operation, std::int64_t axis, std::int64_t rank, const Aval& operand) {
+  if (axis < -rank || axis >= rank) {
+    fail<ShapeError>(
+        "[{}] axis {} is not one of {}, which gives {} to choose from{}; count from 0, or from -1 at the end",
+        operation, axis, to_string(operand), rank, at());
+  }
+  return axis < 0 ? axis + rank : axis;
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,96 @@
+#include "lockstep/ops/collectives.h"
+
+#include "lockstep/ops/apply.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/shape.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+/// The operand, where collectives are: in a trace with mesh axes.
+Array operand(std::string_view operation, const Operand& x, const AxisNames& axes) {
+  if (Trace::current() == nullptr) {
+    fail<ShardingError>(
+        "[{}] is called outside of shard_map and pmap{}; there is no mesh whose axes it could go along",
+        operation, ops::at());
+  }
+  lax::axis_size(axes);
+  return x.as_array();
+}
+
+std::int64_t dimension(std::string_view operation, std::int64_t axis, const Array& x) {
+  return ops::axis_of(operation, axis, x.ndim(), x.aval());
+}
+
+}  // namespace
+
+Array psum(const Operand& x, const AxisNames& axes) {
+  CallSiteScope here(x.site());
+  return lax::psum(operand("psum", x, axes), axes);
+}
+
+Array pmean(const Operand& x, const AxisNames& axes) {
+  CallSiteScope here(x.site());
+  return divide(lax::psum(operand("pmean", x, axes), axes), lax::axis_size(axes));
+}
+
+Array pmax(const Operand& x, const AxisNames& axes) {
+  CallSiteScope here(x.site());
+  return lax::pmax(operand("pmax", x, axes), axes);
+}
+
+Array pmin(const Operand& x, const AxisNames& axes) {
+  CallSiteScope here(x.site());
+  return lax::pmin(operand("pmin", x, axes), axes);
+}
+
+Array all_gather(const Operand& x, const AxisNames& axes, AllGatherOptions options) {
+  CallSiteScope here(x.site());
+  Array part = operand("all_gather", x, axes);
+  if (!options.tiled) part = expand_dims(part, options.axis);
+  return lax::all_gather(part, axes, dimension("all_gather", options.axis, part));
+}
+
+Array psum_scatter(const Operand& x, const AxisNames& axes, PsumScatterOptions options) {
+  CallSiteScope here(x.site());
+  Array whole = operand("psum_scatter", x, axes);
+  const std::int64_t along = dimension("psum_scatter", options.scatter_dimension, whole);
+  const std::int64_t size = whole.shape()[static_cast<std::size_t>(along)], devices = lax::axis_size(axes);
+  if (!options.tiled && size != devices) {
+    fail<ShapeError>(
+        "[psum_scatter] dimension {} of {} has size {}, not {} as there are devices{}; cut it with .tiled",
+        along, to_string(whole.aval()), size, devices, ops::at());
+  }
+  Array part = lax::psum_scatter(whole, axes, along);
+  return options.tiled ? part : squeeze(part, along);
+}
+
+Array all_to_all(const Operand& x, const AxisNames& axes, std::int64_t split_axis, std::int64_t concat_axis) {
+  CallSiteScope here(x.site());
+  Array given = operand("all_to_all", x, axes);
+  return lax::all_to_all(given, axes, dimension("all_to_all", split_axis, given),
+                         dimension("all_to_all", concat_axis, given));
+}
+
+Array ppermute(const Operand& x, const AxisNames& axes, const std::vector<std::pair<int, int>>& pairs) {
+  CallSiteScope here(x.site());
+  return lax::ppermute(operand("ppermute", x, axes), axes, pairs);
+}
+
+Array axis_index(const AxisNames& axes, std::source_location where) {
+  CallSiteScope here(CallSite::from(where));
+  if (Trace::current() == nullptr) {
+    fail<ShardingError>(
+        "[axis_index] is called outside of shard_map and pmap{}; there is no mesh that it could tell a "
+        "place of",
+        ops::at());
+  }
+  return apply_primitive(axis_index_p(), Params::of(AxesParams{axes.names}), std::span<const Array>())
+      .front();
+}
+
+std::int64_t axis_size(const AxisNames& axes) { return lax::axis_size(axes); }
+
+}  // namespace lockstep

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <source_location>
+#include <utility>
+#include <vector>
+
+#include "lockstep/ops/operand.h"
+#include "lockstep/program/primitives/apply.h"
+
+/// Operations between devices, within functions under shard_map and pmap. `axes` is the name of a mesh axis,
+/// or several
+/// ({"data", "model"}). Every device along the axes must do the same collectives in the same order. Throws
+/// ShardingError for an axis that is not one of the mesh in force, and outside of shard_map and pmap.
+namespace lockstep {
+
+using AxisNames = lax::AxisNames;
+
+/// The sum (mean, largest, smallest) of x over the devices; the same on all of them, to the bit.
+Array psum(const Operand& x, const AxisNames& axes);
+Array pmean(const Operand& x, const AxisNames& axes);
+Array pmax(const Operand& x, const AxisNames& axes);
+Array pmin(const Operand& x, const AxisNames& axes);
+
+struct AllGatherOptions {
+  std::int64_t axis = 0;  ///< the dimension along which the parts lie
+  bool tiled =
+      false;  ///< put together along that dimension; else it is a new one, of one index for each device
+};
+
+/// Everyone's x, in the order of the devices.
+Array all_gather(const Operand& x, const AxisNames& axes, AllGatherOptions options = {});
+
+struct PsumScatterOptions {
+  std::int64_t scatter_dimension = 0;
+  bool tiled = false;  ///< cut that dimension; else its size is the number of devices, and it goes
+};
+
+/// This device's part of the sum over the devices.
+Array psum_scatter(const Operand& x, const AxisNames& axes, PsumScatterOptions options = {});
+
+/// The parts of x along split_axis go each to one device; the parts that a device gets are put together along
+/// concat_axis, in the order of the devices.
+Array all_to_all(const Operand& x, const AxisNames& axes, std::int64_t split_axis, std::int64_t concat_axis);
+
+/// Sends x from the source of each (source, target) to its target; who is no target gets zeros.
+Array ppermute(const Operand& x, const AxisNames& axes, const std::vector<std::pair<int, int>>& pairs);
+
+/// This device's place along the axes, row-major: an i32 scalar.
+Array axis_index(const AxisNames& axes, std::source_location where = std::source_location::current());
+
+/// The number of devices along the axes.
+std::int64_t axis_size(const AxisNames& axes);
+
+}  // namespace lockstep

@@ -1,0 +1,95 @@
+#include "lockstep/ops/comparison.h"
+
+#include <limits>
+
+#include "lockstep/ops/apply.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+using ops::Meet;
+using ops::Tracers;
+
+Array binary(const std::string& name, const Primitive& primitive, const Operand& x, const Operand& y) {
+  return ops::elementwise(name, "", Meet::kPromote, {&x, &y}, [&](Tracers t) {
+    return lax::apply1<Array>(primitive, {t[0], t[1]});
+  });
+}
+
+Array truth(const Array& x) { return x.dtype() == DType::kBool ? x : lax::ne(x, lax::full_like(x, 0)); }
+
+Array logical(const std::string& name, const Primitive& primitive, const Operand& x, const Operand& y) {
+  return ops::elementwise(name, "", Meet::kPromote, {&x, &y}, [&](Tracers t) {
+    return lax::apply1<Array>(primitive, {truth(t[0]), truth(t[1])});
+  });
+}
+
+Array all_true(const Array& like, bool value) {
+  return lax::full(like, Scalar::of(value), DType::kBool, like.shape());
+}
+
+}  // namespace
+
+Array equal(const Operand& x, const Operand& y) { return binary("equal", eq_p(), x, y); }
+Array not_equal(const Operand& x, const Operand& y) { return binary("not_equal", ne_p(), x, y); }
+Array less(const Operand& x, const Operand& y) { return binary("less", lt_p(), x, y); }
+Array less_equal(const Operand& x, const Operand& y) { return binary("less_equal", le_p(), x, y); }
+Array greater(const Operand& x, const Operand& y) { return binary("greater", gt_p(), x, y); }
+Array greater_equal(const Operand& x, const Operand& y) { return binary("greater_equal", ge_p(), x, y); }
+
+Array logical_and(const Operand& x, const Operand& y) {
+  return logical("logical_and", logical_and_p(), x, y);
+}
+Array logical_or(const Operand& x, const Operand& y) { return logical("logical_or", logical_or_p(), x, y); }
+Array logical_xor(const Operand& x, const Operand& y) {
+  return logical("logical_xor", logical_xor_p(), x, y);
+}
+Array logical_not(const Operand& x) {
+  return ops::elementwise("logical_not", "", Meet::kPromote, {&x},
+                          [](Tracers t) { return lax::logical_not(truth(t[0])); });
+}
+
+Array bitwise_and(const Operand& x, const Operand& y) { return binary("bitwise_and", logical_and_p(), x, y); }
+Array bitwise_or(const Operand& x, const Operand& y) { return binary("bitwise_or", logical_or_p(), x, y); }
+Array bitwise_xor(const Operand& x, const Operand& y) { return binary("bitwise_xor", logical_xor_p(), x, y); }
+Array bitwise_not(const Operand& x) {
+  return ops::elementwise("bitwise_not", "", Meet::kPromote, {&x},
+                          [](Tracers t) { return lax::logical_not(t[0]); });
+}
+
+Array isfinite(const Operand& x) {
+  return ops::elementwise("isfinite", "", Meet::kPromote, {&x}, [](Tracers t) {
+    return is_inexact(t[0].dtype()) ? lax::is_finite(t[0]) : all_true(t[0], true);
+  });
+}
+
+Array isnan(const Operand& x) {
+  return ops::elementwise("isnan", "", Meet::kPromote, {&x}, [](Tracers t) { return lax::ne(t[0], t[0]); });
+}
+
+Array isinf(const Operand& x) {
+  return ops::elementwise("isinf", "", Meet::kPromote, {&x}, [](Tracers t) {
+    if (!is_inexact(t[0].dtype())) return all_true(t[0], false);
+    return lax::eq(lax::abs(t[0]), lax::full_like(t[0], std::numeric_limits<double>::infinity()));
+  });
+}
+
+Array where(const Operand& condition, const Operand& x, const Operand& y) {
+  CallSiteScope here(condition.site());
+  const ElementType both[] = {x.type(), y.type()};
+  const ElementType type = promote("where", both);
+  const Aval avals[] = {condition.aval(), x.aval(), y.aval()};
+  const Shape shape = ops::broadcast_shapes("where", avals);
+  return ops::run(
+      "where", std::string(name(type.dtype)),
+      {condition.as_array(condition.type(), shape), x.as_array({type.dtype, x.type().weak}, shape),
+       y.as_array({type.dtype, y.type().weak}, shape)},
+      [&](Tracers t) {
+        return lax::select(ops::broadcast(truth(t[0]), shape), ops::conform(t[1], type, shape),
+                           ops::conform(t[2], type, shape));
+      });
+}
+
+}  // namespace lockstep

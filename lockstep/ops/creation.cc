@@ -1,0 +1,187 @@
+#include "lockstep/ops/creation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lockstep/array/host.h"
+#include "lockstep/ops/apply.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+using ops::Tracers;
+
+void check_shape(std::string_view operation, const Shape& shape) {
+  if (std::ranges::any_of(shape, [](std::int64_t size) { return size < 0; })) {
+    fail<ShapeError>("[{}] expected sizes of 0 and more, got {}{}", operation, to_string(shape), ops::at());
+  }
+}
+
+Array filled(const std::string& name, const Shape& shape, std::int64_t value, DType dtype,
+             const SourceLocation& where) {
+  CallSiteScope here(CallSite::from(where));
+  check_shape(name, shape);
+  FullParams params{is_inexact(dtype) ? Scalar::of(static_cast<double>(value)) : Scalar::of(value), dtype,
+                    shape, false};
+  return apply_primitive(full_p(), Params::of(params), std::span<const Array>()).front();
+}
+
+/// The numbers in an array of that dtype.
+Array of_numbers(const std::vector<double>& numbers, DType dtype) {
+  const Shape shape = {static_cast<std::int64_t>(numbers.size())};
+  if (dtype == DType::kF64) return internal::array_from_host(numbers.data(), dtype, shape);
+  const std::vector<float> narrow(numbers.begin(), numbers.end());
+  Array array = internal::array_from_host(narrow.data(), DType::kF32, shape);
+  return dtype == DType::kF32 ? array : astype(array, dtype);
+}
+
+/// The value, of this type already where that loses nothing of it.
+Array fill_value(const Operand& value, ElementType type) {
+  const bool direct = is_inexact(type.dtype) || (value.is_integer_number() && is_integer(type.dtype));
+  return value.is_number() && direct ? value.as_array(type) : value.as_array();
+}
+
+}  // namespace
+
+Array zeros(const Shape& shape, DType dtype, SourceLocation where) {
+  return filled("zeros", shape, 0, dtype, where);
+}
+Array ones(const Shape& shape, DType dtype, SourceLocation where) {
+  return filled("ones", shape, 1, dtype, where);
+}
+
+Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype) {
+  CallSiteScope here(value.site());
+  check_shape("full", shape);
+  const ElementType type{dtype.value_or(value.type().dtype), false};
+  const Aval avals[] = {value.aval(), Aval{type.dtype, shape, false, {}}};
+  if (ops::broadcast_shapes("full", avals) != shape) {
+    fail<ShapeError>("[full] a value of {} does not broadcast to {}{}", to_string(value.aval()),
+                     to_string(shape), ops::at());
+  }
+  return ops::run(
+      "full", fmt::format("{} {}", to_string(shape), name(type.dtype)), {fill_value(value, type)},
+      [&](Tracers t) { return ops::broadcast(lax::convert_element_type(t[0], type.dtype), shape); });
+}
+
+Array full_like(const Operand& x, const Operand& value, std::optional<DType> dtype) {
+  CallSiteScope here(x.site());
+  const DType result = dtype.value_or(x.type().dtype);
+  const ElementType type{result, false};
+  const Shape shape = x.shape();
+  return ops::run(
+      "full_like", std::string(name(result)), {x.as_array(), fill_value(value, type)}, [&](Tracers t) {
+        // Chosen from x, though never x itself, so that the partitioner spreads the result as x is spread;
+        // XLA takes the choice away.
+        Array like = lax::stop_gradient(lax::convert_element_type(t[0], result));
+        Array never = lax::full(like, Scalar::of(false), DType::kBool, shape);
+        return lax::select(never, like, ops::broadcast(lax::convert_element_type(t[1], result), shape));
+      });
+}
+
+Array zeros_like(const Operand& x, std::optional<DType> dtype) {
+  return full_like(x, Operand(0, x.where()), dtype);
+}
+Array ones_like(const Operand& x, std::optional<DType> dtype) {
+  return full_like(x, Operand(1, x.where()), dtype);
+}
+
+Array arange(const Operand& stop, std::optional<DType> dtype) {
+  return arange(Operand(0, stop.where()), stop, Operand(1, stop.where()), dtype);
+}
+
+Array arange(const Operand& start, const Operand& stop, const Operand& step, std::optional<DType> dtype) {
+  CallSiteScope here(start.site());
+  if (!start.is_number() || !stop.is_number() || !step.is_number()) {
+    fail<TraceError>("[arange] expected numbers, got an Array{}; the shape of the result must be known",
+                     ops::at());
+  }
+  if (step.real() == 0) fail("[arange] expected a step that is not 0{}", ops::at());
+  const bool whole = start.is_integer_number() && stop.is_integer_number() && step.is_integer_number();
+  const DType type = dtype.value_or(whole ? DType::kI32 : DType::kF32);
+  const double steps = std::ceil((stop.real() - start.real()) / step.real());
+  const auto count = static_cast<std::int64_t>(std::max(0.0, steps));
+  if (whole) {
+    const std::int64_t first = start.integer(), by = step.integer();
+    const DType counted = is_integer(type) ? type : DType::kI64;
+    return ops::run("arange", fmt::format("{} {} {} {}", first, by, count, name(type)), {}, [&](Tracers) {
+      IotaParams params{counted, {count}, 0};
+      Array i = apply_primitive(iota_p(), Params::of(params), std::span<const Array>()).front();
+      auto constant = [&](std::int64_t value) { return lax::full(i, Scalar::of(value), counted, {count}); };
+      if (by != 1) i = lax::mul(i, constant(by));
+      if (first != 0) i = lax::add(i, constant(first));
+      return lax::convert_element_type(i, type);
+    });
+  }
+  std::vector<double> numbers(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = start.real() + static_cast<double>(i) * step.real();
+  return of_numbers(numbers, type);
+}
+
+Array linspace(double start, double stop, std::int64_t count, DType dtype, SourceLocation where) {
+  CallSiteScope here(CallSite::from(where));
+  if (count < 0) fail<ShapeError>("[linspace] expected a count of 0 and more, got {}{}", count, ops::at());
+  std::vector<double> numbers(static_cast<std::size_t>(count), start);
+  for (std::int64_t i = 1; i < count; ++i) {
+    const double part = static_cast<double>(i) / static_cast<double>(count - 1);
+    numbers[static_cast<std::size_t>(i)] = start * (1 - part) + stop * part;
+  }
+  return of_numbers(numbers, dtype);
+}
+
+Array eye(std::int64_t rows, std::optional<std::int64_t> columns, DType dtype, SourceLocation where) {
+  CallSiteScope here(CallSite::from(where));
+  const Shape shape = {rows, columns.value_or(rows)};
+  check_shape("eye", shape);
+  return ops::run("eye", fmt::format("{} {}", to_string(shape), name(dtype)), {}, [&](Tracers) {
+    auto places = [&](std::int64_t dimension) {
+      IotaParams params{DType::kI32, shape, dimension};
+      return apply_primitive(iota_p(), Params::of(params), std::span<const Array>()).front();
+    };
+    return lax::convert_element_type(lax::eq(places(0), places(1)), dtype);
+  });
+}
+
+Array one_hot(const Operand& indices, std::int64_t classes, DType dtype) {
+  CallSiteScope here(indices.site());
+  if (!is_integer(indices.type().dtype)) {
+    fail<DTypeError>("[one_hot] expected whole numbers as indices, got {}{}; convert with astype",
+                     to_string(indices.aval()), ops::at());
+  }
+  if (classes < 0) fail<ShapeError>("[one_hot] expected 0 or more classes, got {}{}", classes, ops::at());
+  return ops::run(
+      "one_hot", fmt::format("{} {}", classes, name(dtype)), {indices.as_array()}, [&](Tracers t) {
+        Shape shape = t[0].shape();
+        std::vector<std::int64_t> dimensions(shape.size());
+        for (std::size_t i = 0; i < dimensions.size(); ++i) dimensions[i] = static_cast<std::int64_t>(i);
+        shape.push_back(classes);
+        Array spread = lax::broadcast_in_dim(t[0], shape, dimensions);
+        Array place = lax::iota(t[0], t[0].dtype(), shape, static_cast<std::int64_t>(shape.size()) - 1);
+        return lax::convert_element_type(lax::eq(spread, place), dtype);
+      });
+}
+
+namespace ops {
+
+Array from_host(const void* data, std::size_t count, DType dtype, const Shape& shape,
+                const SourceLocation& where) {
+  CallSiteScope here(CallSite::from(where));
+  check_shape("array", shape);
+  if (num_elements(shape) != static_cast<std::int64_t>(count)) {
+    fail<ShapeError>("[array] {} values do not fill shape {}, which has {} elements{}", count,
+                     to_string(shape), num_elements(shape), at());
+  }
+  return internal::array_from_host(data, dtype, shape);
+}
+
+void fail_ragged(std::size_t first, std::size_t other, const SourceLocation& where) {
+  fail<ShapeError>("[array] rows have {} and {} values (at {}); they must have as many", first, other,
+                   CallSite::from(where).to_string());
+}
+
+}  // namespace ops
+}  // namespace lockstep

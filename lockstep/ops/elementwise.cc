@@ -1,0 +1,213 @@
+#include "lockstep/ops/elementwise.h"
+
+#include <limits>
+
+#include "lockstep/ops/apply.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+using ops::Meet;
+using ops::Tracers;
+
+Array binary(const std::string& name, Meet meet, const Primitive& primitive, const Operand& x,
+             const Operand& y) {
+  return ops::elementwise(name, "", meet, {&x, &y}, [&](Tracers t) {
+    return lax::apply1<Array>(primitive, {t[0], t[1]});
+  });
+}
+
+/// As binary; bools have a primitive of their own.
+Array binary(const std::string& name, const Primitive& primitive, const Primitive& of_bools, const Operand& x,
+             const Operand& y) {
+  return ops::elementwise(name, "", Meet::kPromote, {&x, &y}, [&](Tracers t) {
+    return lax::apply1<Array>(t[0].dtype() == DType::kBool ? of_bools : primitive, {t[0], t[1]});
+  });
+}
+
+Array unary(const std::string& name, Meet meet, const Primitive& primitive, const Operand& x) {
+  return ops::elementwise(name, "", meet, {&x},
+                          [&](Tracers t) { return lax::apply1<Array>(primitive, {t[0]}); });
+}
+
+/// Of whole numbers, themselves.
+Array rounding(const std::string& name, const Primitive& primitive, const Operand& x) {
+  return ops::elementwise(name, "", Meet::kPromote, {&x}, [&](Tracers t) {
+    return is_inexact(t[0].dtype()) ? lax::apply1<Array>(primitive, {t[0]}) : t[0];
+  });
+}
+
+Array zeros(const Array& like) { return lax::full_like(like, 0); }
+
+/// x^n for n > 0, by squaring.
+Array multiplied_out(Array x, std::int64_t n) {
+  Array result;
+  for (;; x = lax::mul(x, x)) {
+    if (n & 1) result = result.valid() ? lax::mul(result, x) : x;
+    n >>= 1;
+    if (n == 0) return result;
+  }
+}
+
+/// The remainder with the sign of y, of the one with the sign of x.
+Array with_sign_of(const Array& rem, const Array& y) {
+  Array differs = lax::ne(lax::lt(rem, zeros(rem)), lax::lt(y, zeros(y)));
+  return lax::select(lax::logical_and(differs, lax::ne(rem, zeros(rem))), lax::add(rem, y), rem);
+}
+
+Array polynomial(const Array& x, std::initializer_list<double> coefficients) {
+  Array sum;
+  for (double c : coefficients) {
+    Array constant = lax::full_like(x, c);
+    sum = sum.valid() ? lax::add(constant, lax::mul(sum, x)) : constant;
+  }
+  return sum;
+}
+
+/// M. Giles, "Approximating the erfinv function" (2012), table 5: a polynomial in the middle and one in the
+/// tails.
+Array giles(const Array& x) {
+  auto constant = [&](double value) { return lax::full_like(x, value); };
+  Array w = lax::neg(lax::log1p(lax::neg(lax::mul(x, x))));
+  Array middle = polynomial(lax::sub(w, constant(2.5)),
+                            {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+                             -0.00125372503, -0.00417768164, 0.246640727, 1.50140941});
+  Array tails = polynomial(lax::sub(lax::sqrt(w), constant(3)),
+                           {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+                            -0.0076224613, 0.00943887047, 1.00167406, 2.83297682});
+  Array p = lax::select(lax::lt(w, constant(5)), middle, tails);
+  Array end = lax::eq(lax::abs(x), constant(1));
+  return lax::mul(x, lax::select(end, constant(std::numeric_limits<double>::infinity()), p));
+}
+
+}  // namespace
+
+Array add(const Operand& x, const Operand& y) { return binary("add", add_p(), logical_or_p(), x, y); }
+Array multiply(const Operand& x, const Operand& y) {
+  return binary("multiply", mul_p(), logical_and_p(), x, y);
+}
+Array subtract(const Operand& x, const Operand& y) {
+  return binary("subtract", Meet::kPromote, sub_p(), x, y);
+}
+Array divide(const Operand& x, const Operand& y) { return binary("divide", Meet::kInexact, div_p(), x, y); }
+Array maximum(const Operand& x, const Operand& y) { return binary("maximum", Meet::kPromote, max_p(), x, y); }
+Array minimum(const Operand& x, const Operand& y) { return binary("minimum", Meet::kPromote, min_p(), x, y); }
+
+Array floor_divide(const Operand& x, const Operand& y) {
+  return ops::elementwise("floor_divide", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
+    Array rem = lax::rem(t[0], t[1]);
+    if (!is_inexact(rem.dtype())) {
+      Array quotient = lax::div(t[0], t[1]);
+      if (info(rem.dtype()).kind != DTypeKind::kSigned) return quotient;
+      Array differs = lax::ne(lax::lt(rem, zeros(rem)), lax::lt(t[1], zeros(rem)));
+      Array down = lax::logical_and(differs, lax::ne(rem, zeros(rem)));
+      return lax::select(down, lax::sub(quotient, lax::full_like(quotient, 1)), quotient);
+    }
+    return lax::round(lax::div(lax::sub(t[0], with_sign_of(rem, t[1])), t[1]));
+  });
+}
+
+Array remainder(const Operand& x, const Operand& y) {
+  return ops::elementwise("remainder", "", Meet::kPromote, {&x, &y},
+                          [](Tracers t) { return with_sign_of(lax::rem(t[0], t[1]), t[1]); });
+}
+
+Array power(const Operand& x, const Operand& y) {
+  if (!y.is_integer_number()) {
+    return ops::elementwise("power", "", Meet::kPromote, {&x, &y},
+                            [](Tracers t) { return lax::pow(t[0], t[1]); });
+  }
+  const std::int64_t n = y.integer();
+  return ops::elementwise("power", fmt::format("n={}", n), Meet::kPromote, {&x}, [n](Tracers t) {
+    Array base = t[0];
+    if (base.dtype() == DType::kBool) base = lax::convert_element_type(base, DType::kI32);
+    if (n == 0) return lax::full_like(base, 1);
+    if (n > 0) return multiplied_out(base, n);
+    if (!is_inexact(base.dtype())) {
+      fail<DTypeError>("[power] {} is an array of whole numbers, and {} is below 0{}; convert it with astype",
+                       to_string(base.aval()), n, ops::at());
+    }
+    return lax::div(lax::full_like(base, 1), multiplied_out(base, -n));
+  });
+}
+
+Array clip(const Operand& x, const Operand& low, const Operand& high) {
+  return ops::elementwise("clip", "", Meet::kPromote, {&x, &low, &high},
+                          [](Tracers t) { return lax::min(lax::max(t[0], t[1]), t[2]); });
+}
+
+Array negative(const Operand& x) { return unary("negative", Meet::kPromote, neg_p(), x); }
+Array sign(const Operand& x) { return unary("sign", Meet::kPromote, sign_p(), x); }
+Array square(const Operand& x) {
+  return ops::elementwise("square", "", Meet::kPromote, {&x}, [](Tracers t) { return lax::mul(t[0], t[0]); });
+}
+Array abs(const Operand& x) {
+  return ops::elementwise("abs", "", Meet::kPromote, {&x}, [](Tracers t) {
+    DTypeKind kind = info(t[0].dtype()).kind;
+    return kind == DTypeKind::kUnsigned || kind == DTypeKind::kBool ? t[0] : lax::abs(t[0]);
+  });
+}
+
+Array floor(const Operand& x) { return rounding("floor", floor_p(), x); }
+Array ceil(const Operand& x) { return rounding("ceil", ceil_p(), x); }
+Array round(const Operand& x) { return rounding("round", round_p(), x); }
+
+Array exp(const Operand& x) { return unary("exp", Meet::kInexact, exp_p(), x); }
+Array expm1(const Operand& x) { return unary("expm1", Meet::kInexact, expm1_p(), x); }
+Array log(const Operand& x) { return unary("log", Meet::kInexact, log_p(), x); }
+Array log1p(const Operand& x) { return unary("log1p", Meet::kInexact, log1p_p(), x); }
+Array tanh(const Operand& x) { return unary("tanh", Meet::kInexact, tanh_p(), x); }
+Array sigmoid(const Operand& x) { return unary("sigmoid", Meet::kInexact, logistic_p(), x); }
+Array sqrt(const Operand& x) { return unary("sqrt", Meet::kInexact, sqrt_p(), x); }
+Array rsqrt(const Operand& x) { return unary("rsqrt", Meet::kInexact, rsqrt_p(), x); }
+Array sin(const Operand& x) { return unary("sin", Meet::kInexact, sin_p(), x); }
+Array cos(const Operand& x) { return unary("cos", Meet::kInexact, cos_p(), x); }
+
+Array reciprocal(const Operand& x) {
+  return ops::elementwise("reciprocal", "", Meet::kInexact, {&x},
+                          [](Tracers t) { return lax::div(lax::full_like(t[0], 1), t[0]); });
+}
+
+Array logaddexp(const Operand& x, const Operand& y) {
+  return ops::elementwise("logaddexp", "", Meet::kInexact, {&x, &y}, [](Tracers t) {
+    Array largest = lax::stop_gradient(lax::max(t[0], t[1]));
+    // An infinity minus itself is no number.
+    Array shift = lax::select(lax::is_finite(largest), largest, zeros(largest));
+    Array sum = lax::add(lax::exp(lax::sub(t[0], shift)), lax::exp(lax::sub(t[1], shift)));
+    return lax::add(lax::log(sum), shift);
+  });
+}
+
+Array erf_inv(const Operand& x) {
+  return ops::elementwise("erf_inv", "", Meet::kInexact, {&x}, [](Tracers t) {
+    const Aval aval = t[0].aval();
+    if (aval.dtype == DType::kF64 || aval.dtype == DType::kC64) {
+      fail<DTypeError>("[erf_inv] expected f32 or narrower, got {}{}; convert with astype", to_string(aval),
+                       ops::at());
+    }
+    Array wide = lax::convert_element_type(t[0], DType::kF32, aval.weak_type);
+    return ops::convert(giles(wide), {aval.dtype, aval.weak_type});
+  });
+}
+
+Array astype(const Operand& x, DType dtype) {
+  CallSiteScope here(x.site());
+  if (x.is_number()) {
+    ElementType type = x.type();
+    if (is_floating(type.dtype) && is_inexact(dtype)) type.dtype = dtype;
+    return ops::run("astype", std::string(name(dtype)), {x.as_array(type)},
+                    [dtype](Tracers t) { return lax::convert_element_type(t[0], dtype); });
+  }
+  if (x.type() == ElementType{dtype, false}) return x.as_array();
+  return ops::run("astype", std::string(name(dtype)), {x.as_array()},
+                  [dtype](Tracers t) { return lax::convert_element_type(t[0], dtype); });
+}
+
+Array stop_gradient(const Operand& x) {
+  if (!is_inexact(x.type().dtype)) return x.as_array();
+  return unary("stop_gradient", Meet::kPromote, stop_gradient_p(), x);
+}
+
+}  // namespace lockstep

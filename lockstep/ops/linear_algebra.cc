@@ -1,0 +1,95 @@
+#include "lockstep/ops/linear_algebra.h"
+
+#include <numeric>
+
+#include "lockstep/ops/apply.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/shape.h"
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+using ops::Tracers;
+
+/// The dimension of the right operand that is summed over.
+std::int64_t summed(const Aval& right) { return std::max<std::int64_t>(right.rank() - 2, 0); }
+
+void check_contraction(std::string_view operation, const Aval& x, const Aval& y) {
+  const std::int64_t left = x.shape.back(), right = y.shape[static_cast<std::size_t>(summed(y))];
+  if (left != right) {
+    fail<ShapeError>(
+        "[{}] shapes {} and {} do not fit: dimension {} of the first has size {}, dimension {} of the "
+        "second has size {}{}; they are summed over and must be equal",
+        operation, to_string(x), to_string(y), x.rank() - 1, left, summed(y), right, ops::at());
+  }
+}
+
+/// With operands of one dtype.
+template <class Compose>
+Array product(const std::string& name, const Operand& x, const Operand& y, Compose compose) {
+  const ElementType types[] = {x.type(), y.type()};
+  const ElementType type = promote(name, types);
+  return ops::run(name, std::string(lockstep::name(type.dtype)), {x.as_array(), y.as_array()},
+                  [&](Tracers t) { return compose(ops::convert(t[0], type), ops::convert(t[1], type)); });
+}
+
+Array batched(Array x, Array y) {
+  const Aval left = x.aval(), right = y.aval();
+  const std::int64_t batch_left = std::max<std::int64_t>(left.rank() - 2, 0), batch_right = summed(right);
+  if (batch_left == 0 && batch_right > 0) {
+    // (i k) (b k j) → (i b j), or of a vector (b j).
+    Array result = lax::dot_general(x, y, {{left.rank() - 1}, {batch_right}, {}, {}});
+    if (left.rank() == 1) return result;
+    std::vector<std::int64_t> order(static_cast<std::size_t>(batch_right));
+    std::iota(order.begin(), order.end(), 1);
+    order.insert(order.end(), {0, batch_right + 1});
+    return lax::transpose(result, order);
+  }
+  if (batch_right == 0) return lax::dot_general(x, y, {{left.rank() - 1}, {summed(right)}, {}, {}});
+  Aval batches[] = {left, right};
+  for (Aval& aval : batches) aval.shape.resize(aval.shape.size() - 2);
+  const Shape batch = ops::broadcast_shapes("matmul", batches);
+  auto spread = [&](const Array& array) {
+    Shape shape = batch;
+    shape.insert(shape.end(), array.shape().end() - 2, array.shape().end());
+    return ops::broadcast(array, shape);
+  };
+  std::vector<std::int64_t> dimensions(batch.size());
+  std::iota(dimensions.begin(), dimensions.end(), 0);
+  const auto n = static_cast<std::int64_t>(batch.size());
+  return lax::dot_general(spread(x), spread(y), {{n + 1}, {n}, dimensions, dimensions});
+}
+
+}  // namespace
+
+Array matmul(const Operand& x, const Operand& y) {
+  CallSiteScope here(x.site());
+  if (x.shape().empty() || y.shape().empty()) {
+    fail<ShapeError>(
+        "[matmul] expected vectors, matrices or stacks of them, got {} and {}{}; multiply by a scalar with *",
+        to_string(x.aval()), to_string(y.aval()), ops::at());
+  }
+  check_contraction("matmul", x.aval(), y.aval());
+  return product("matmul", x, y, batched);
+}
+
+Array dot(const Operand& x, const Operand& y) {
+  CallSiteScope here(x.site());
+  if (x.shape().empty() || y.shape().empty()) return multiply(x, y);
+  check_contraction("dot", x.aval(), y.aval());
+  return product("dot", x, y, [](const Array& left, const Array& right) {
+    return lax::dot_general(left, right, {{left.aval().rank() - 1}, {summed(right.aval())}, {}, {}});
+  });
+}
+
+Array outer(const Operand& x, const Operand& y) {
+  CallSiteScope here(x.site());
+  return product("outer", x, y, [](const Array& left, const Array& right) {
+    return multiply(reshape(left, {-1, 1}), reshape(right, {1, -1}));
+  });
+}
+
+}  // namespace lockstep

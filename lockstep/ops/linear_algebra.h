@@ -1,0 +1,20 @@
+#pragma once
+
+#include "lockstep/ops/operand.h"
+
+/// Products of vectors and matrices, as in NumPy. Dtypes are promoted. Shapes that do not fit are a
+/// ShapeError, which names both and the user's line.
+namespace lockstep {
+
+/// The product of matrices in the last two dimensions; those before are broadcast. A vector on the left is a
+/// row, on the right a column, and its dimension is not in the result. Scalars are a ShapeError.
+Array matmul(const Operand& x, const Operand& y);
+
+/// The sum over the last dimension of x and the last but one of y (the only one of a vector); the result has
+/// x's other dimensions, then y's. With a scalar, the product.
+Array dot(const Operand& x, const Operand& y);
+
+/// x[i] * y[j], of the operands raveled.
+Array outer(const Operand& x, const Operand& y);
+
+}  // namespace lockstep

@@ -1,0 +1,114 @@
+#include "lockstep/ops/operand.h"
+
+#include <cstring>
+#include <limits>
+
+#include "lockstep/array/host.h"
+#include "lockstep/array/trace.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+bool fits(std::int64_t value, DType dtype) {
+  const int bits = static_cast<int>(size_of(dtype)) * 8;
+  switch (info(dtype).kind) {
+    case DTypeKind::kUnsigned:
+      return value >= 0 && (bits == 64 || value < std::int64_t{1} << bits);
+    case DTypeKind::kSigned:
+      return bits == 64 ||
+             (value >= -(std::int64_t{1} << (bits - 1)) && value < std::int64_t{1} << (bits - 1));
+    default:
+      return true;
+  }
+}
+
+template <class T>
+Array host_scalar(T value, bool weak) {
+  return internal::array_from_host(&value, dtype_of<T>, {}, weak);
+}
+
+/// A concrete scalar; of f32 for the floating dtypes that C++ does not have.
+Array host_number(std::int64_t integer, double real, ElementType type) {
+  switch (type.dtype) {
+    case DType::kBool: {
+      const std::uint8_t value = real != 0;
+      return internal::array_from_host(&value, DType::kBool, {}, type.weak);
+    }
+    case DType::kF64:
+      return host_scalar(real, type.weak);
+    case DType::kC64:
+      return host_scalar(std::complex<float>(static_cast<float>(real), 0), type.weak);
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kF32:
+      return host_scalar(static_cast<float>(real), type.weak);
+    default:
+      // Two's complement, little-endian: the low bytes are the number in a narrower dtype.
+      return internal::array_from_host(&integer, type.dtype, {}, type.weak);
+  }
+}
+
+}  // namespace
+
+Operand::Operand(Array array, std::source_location where) : array_(std::move(array)), where_(where) {
+  if (!array_.valid()) {
+    CallSiteScope here(site());
+    fail("an Array without a value is used in an operation (at {}); assign it first",
+         CallSiteScope::current().to_string());
+  }
+  const Aval& aval = array_.aval();
+  type_ = {aval.dtype, aval.weak_type};
+}
+
+void Operand::set_bool(bool value) {
+  kind_ = Kind::kBool;
+  type_ = {DType::kBool, false};
+  integer_ = value;
+  real_ = value;
+}
+
+void Operand::set_real(double value) {
+  kind_ = Kind::kReal;
+  type_ = {DType::kF32, true};
+  real_ = value;
+}
+
+void Operand::set_integer(std::int64_t value, bool too_large) {
+  if (too_large) {
+    CallSiteScope here(site());
+    fail<DTypeError>(
+        "a number is larger than the largest 64-bit signed integer (at {}); give it as an array of u64",
+        CallSiteScope::current().to_string());
+  }
+  kind_ = Kind::kInteger;
+  type_ = {DType::kI32, true};
+  integer_ = value;
+  real_ = static_cast<double>(value);
+}
+
+const Shape& Operand::shape() const {
+  static const Shape scalar;
+  return is_number() ? scalar : array_.shape();
+}
+
+Array Operand::as_array(ElementType type, const Shape& shape) const {
+  if (!is_number()) return array_;
+  if (kind_ == Kind::kReal && !is_inexact(type.dtype)) {
+    fail<DTypeError>("the number {} is not of dtype {} (at {}); convert the array with astype, or the number",
+                     real_, name(type.dtype), CallSiteScope::current().to_string());
+  }
+  if (!fits(integer_, type.dtype)) {
+    fail<DTypeError>(
+        "the number {} does not fit into {} (at {}); convert the array with astype to a wider dtype",
+        integer_, name(type.dtype), CallSiteScope::current().to_string());
+  }
+  if (Trace::current() == nullptr) return host_number(integer_, real_, type);
+  Scalar value = is_inexact(type.dtype) ? Scalar::of(real_) : Scalar::of(integer_);
+  return apply_primitive(full_p(), Params::of(FullParams{value, type.dtype, shape, type.weak}),
+                         std::span<const Array>())
+      .front();
+}
+
+}  // namespace lockstep

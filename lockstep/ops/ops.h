@@ -1,0 +1,11 @@
+#pragma once
+
+// All operations on arrays.
+
+#include "lockstep/ops/collectives.h"
+#include "lockstep/ops/comparison.h"
+#include "lockstep/ops/creation.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/reduction.h"
+#include "lockstep/ops/shape.h"

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lockstep/ops/operand.h"
+
+/// Reductions. Axes are counted from 0, or from -1 at the end; one that there is not is a ShapeError.
+namespace lockstep {
+
+/// One axis, several, or, by default, all.
+class Axes {
+ public:
+  Axes() = default;
+  Axes(std::int64_t axis) : axes_(std::vector<std::int64_t>{axis}) {}
+  Axes(int axis) : Axes(static_cast<std::int64_t>(axis)) {}
+  Axes(std::initializer_list<std::int64_t> axes) : axes_(axes) {}
+  Axes(std::vector<std::int64_t> axes) : axes_(std::move(axes)) {}
+
+  /// None: all of them.
+  const std::optional<std::vector<std::int64_t>>& axes() const { return axes_; }
+
+ private:
+  std::optional<std::vector<std::int64_t>> axes_;
+};
+
+/// sum(x), sum(x, 1), sum(x, {.axis = {0, 1}, .keepdims = true}).
+struct ReduceOptions {
+  Axes axis = {};
+  bool keepdims = false;  ///< leave the reduced dimensions, of size 1
+};
+
+struct VarianceOptions {
+  Axes axis = {};
+  bool keepdims = false;
+  double ddof = 0;  ///< the sum of squares is divided by the number of elements less this
+};
+
+/// Sums and products of bools and small integers are i32 (u32 of unsigned ones); those of f16 and bf16 are
+/// added up in f32. Of no elements: 0 and 1.
+Array sum(const Operand& x, ReduceOptions options = {});
+Array sum(const Operand& x, std::int64_t axis);
+Array prod(const Operand& x, ReduceOptions options = {});
+Array prod(const Operand& x, std::int64_t axis);
+
+/// Throws ShapeError over no elements.
+Array max(const Operand& x, ReduceOptions options = {});
+Array max(const Operand& x, std::int64_t axis);
+Array min(const Operand& x, ReduceOptions options = {});
+Array min(const Operand& x, std::int64_t axis);
+
+/// Whole numbers are made floating first (to_inexact).
+Array mean(const Operand& x, ReduceOptions options = {});
+Array mean(const Operand& x, std::int64_t axis);
+Array var(const Operand& x, VarianceOptions options = {});
+Array var(const Operand& x, std::int64_t axis);
+Array std_(const Operand& x, VarianceOptions options = {});
+Array std_(const Operand& x, std::int64_t axis);
+
+/// log(sum(exp(x))), without overflow.
+Array logsumexp(const Operand& x, ReduceOptions options = {});
+Array logsumexp(const Operand& x, std::int64_t axis);
+
+/// Whether any (every) element is true, of numbers not 0.
+Array any(const Operand& x, ReduceOptions options = {});
+Array any(const Operand& x, std::int64_t axis);
+Array all(const Operand& x, ReduceOptions options = {});
+Array all(const Operand& x, std::int64_t axis);
+
+/// The place of the largest (smallest) element along the axis, the first of equals, as i32; without an axis,
+/// its place among all elements in row-major order. A NaN counts as largest (smallest).
+Array argmax(const Operand& x, std::optional<std::int64_t> axis = std::nullopt);
+Array argmin(const Operand& x, std::optional<std::int64_t> axis = std::nullopt);
+
+}  // namespace lockstep

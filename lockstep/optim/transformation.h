@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <source_location>
+#include <span>
+
+#include "lockstep/base/call_site.h"
+#include "lockstep/ops/ops.h"
+#include "lockstep/tree/tree.h"
+
+/// Optimizers, with optax's names and numbers. An optimizer is a value with two functions over any tree of
+/// parameters:
+///
+///   State state = optimizer.init(params);
+///   auto [updates, new_state] = optimizer.update(grads, state, params);
+///   params = optim::apply_updates(params, updates);
+///
+/// Both may be called inside of jit and outside, the state is a tree and may be an argument of jit, and what
+/// it holds for a parameter is spread over devices as the parameter is. Trees of different structure are a
+/// ShapeError.
+namespace lockstep::optim {
+
+using SourceLocation = std::source_location;
+
+/// params + updates, in the parameters' dtypes.
+template <class Params>
+Params apply_updates(const Params& params, const Params& updates,
+                     SourceLocation where = SourceLocation::current()) {
+  CallSiteScope here(CallSite::from(where));
+  return tree::map([](const Array& p, const Array& u) { return astype(p + u, p.dtype()); }, params, updates);
+}
+
+/// sqrt of the sum of the squares of all elements of all arrays: a scalar.
+template <class Tree>
+Array global_norm(const Tree& tree, SourceLocation where = SourceLocation::current()) {
+  CallSiteScope here(CallSite::from(where));
+  Array total;
+  for (const Array& leaf : tree::leaves(tree)) {
+    Array squares = sum(square(leaf));
+    total = total.valid() ? total + squares : squares;
+  }
+  return total.valid() ? sqrt(total) : zeros({});
+}
+
+/// The gradients, scaled down where their global norm is above max_norm so that it is max_norm.
+template <class Params>
+Params clip_by_global_norm(const Params& grads, double max_norm,
+                           SourceLocation where = SourceLocation::current()) {
+  CallSiteScope here(CallSite::from(where));
+  const Array norm = global_norm(grads);
+  return tree::map(
+      [&](const Array& g) {
+        return lockstep::where(norm < max_norm, g, astype(g / norm, g.dtype()) * max_norm);
+      },
+      grads);
+}
+
+namespace internal {
+
+template <class Params>
+Params zeros_of(const Params& params) {
+  return tree::map([](const Array& p) { return zeros_like(p); }, params);
+}
+
+/// A count of 0 on all devices that the parameters are on, so that a jitted step takes the first state and
+/// the later ones as the same kind of argument.
+Array zero_count(std::span<const Array> params);
+
+/// count + 1, up to the largest i32.
+Array incremented(const Array& count);
+
+/// 1 - decay^count.
+Array bias_correction(double decay, const Array& count);
+
+}  // namespace internal
+}  // namespace lockstep::optim

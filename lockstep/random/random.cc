@@ -1,0 +1,302 @@
+#include "lockstep/random/random.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "lockstep/array/host.h"
+#include "lockstep/ops/apply.h"
+#include "lockstep/ops/comparison.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/random.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep::random {
+namespace {
+
+using ops::Tracers;
+
+void check_key(std::string_view operation, const Operand& key) {
+  if (key.type().dtype != DType::kU32) {
+    fail<DTypeError>("[random::{}] expected a key, u32[2], got {}{}; make one with random::key(seed)",
+                     operation, to_string(key.aval()), ops::at());
+  }
+  if (key.shape() != Shape{2}) {
+    fail<ShapeError>(
+        "[random::{}] expected one key, u32[2], got {}{}; take one of several with index(keys, i)", operation,
+        to_string(key.aval()), ops::at());
+  }
+}
+
+void check_floating(std::string_view operation, DType dtype) {
+  if (!is_floating(dtype)) {
+    fail<DTypeError>("[random::{}] expected a floating dtype, got {}{}", operation, name(dtype), ops::at());
+  }
+}
+
+void check_shape(std::string_view operation, const Shape& shape) {
+  if (std::ranges::any_of(shape, [](std::int64_t size) { return size < 0; })) {
+    fail<ShapeError>("[random::{}] expected sizes of 0 and more, got {}{}", operation, to_string(shape),
+                     ops::at());
+  }
+}
+
+/// Within a trace: word i of the key, in every element.
+Array word(const Array& key, std::int64_t i, const Shape& shape) {
+  return lax::broadcast_in_dim(lax::reshape(lax::slice(key, {i}, {i + 1}), {}), shape, {});
+}
+
+/// Each element's place in row-major order, as two words. It is a sum over the dimensions, and not the
+/// reshaped count, so that a device that holds a part of the result makes only that part.
+std::pair<Array, Array> places(const Array& key, const Shape& shape) {
+  const bool small = num_elements(shape) <= std::int64_t{1} << 32;
+  const DType dtype = small ? DType::kU32 : DType::kU64;
+  Array place = lax::full(key, Scalar::of(0), dtype, shape);
+  std::int64_t stride = 1;
+  for (auto d = static_cast<std::int64_t>(shape.size()) - 1; d >= 0; --d) {
+    if (shape[static_cast<std::size_t>(d)] > 1) {
+      Array along = lax::iota(key, dtype, shape, d);
+      place = lax::add(place, lax::mul(along, lax::full(key, Scalar::of(stride), dtype, shape)));
+    }
+    stride *= shape[static_cast<std::size_t>(d)];
+  }
+  if (small) return {lax::full(key, Scalar::of(0), DType::kU32, shape), place};
+  Array high = lax::shift_right_logical(place, lax::full(key, Scalar::of(32), dtype, shape));
+  return {lax::convert_element_type(high, DType::kU32), lax::convert_element_type(place, DType::kU32)};
+}
+
+std::pair<Array, Array> words_at_places(const Array& key, const Shape& shape) {
+  auto [high, low] = places(key, shape);
+  return lax::threefry2x32(word(key, 0, shape), word(key, 1, shape), high, low);
+}
+
+/// Within a trace, as `bits`.
+Array traced_bits(const Array& key, const Shape& shape, DType dtype) {
+  auto [first, second] = words_at_places(key, shape);
+  if (dtype != DType::kU64) return lax::convert_element_type(lax::logical_xor(first, second), dtype);
+  Array high = lax::convert_element_type(first, dtype), low = lax::convert_element_type(second, dtype);
+  return lax::logical_or(lax::shift_left(high, lax::full_like(high, 32)), low);
+}
+
+/// Bits of the significand, the leading one not counted.
+int significand(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return 10;
+    case DType::kBF16:
+      return 7;
+    case DType::kF64:
+      return 52;
+    default:
+      return 23;
+  }
+}
+
+/// Within a trace: uniform in [minval, maxval). The highest bits drawn are the significand of a number in [0,
+/// 1).
+Array traced_uniform(const Array& key, const Shape& shape, DType dtype, const Operand& minval,
+                     const Operand& maxval) {
+  const int kept = significand(dtype);
+  const DType drawn = kept < 8              ? DType::kU8
+                      : size_of(dtype) == 2 ? DType::kU16
+                      : size_of(dtype) == 4 ? DType::kU32
+                                            : DType::kU64;
+  Array random = traced_bits(key, shape, drawn);
+  const int drop = static_cast<int>(size_of(drawn)) * 8 - kept;
+  random = lax::convert_element_type(lax::shift_right_logical(random, lax::full_like(random, drop)), dtype);
+  random = lax::mul(random, lax::full_like(random, std::ldexp(1.0, -kept)));
+  auto bound = [&](const Operand& value) {
+    return ops::conform(value.as_array({dtype, false}), {dtype, false}, shape);
+  };
+  Array low = bound(minval), high = bound(maxval);
+  return lax::max(low, lax::add(lax::mul(random, lax::sub(high, low)), low));
+}
+
+/// The number just above -1.
+double above_minus_one(DType dtype) { return -1 + std::ldexp(1.0, -significand(dtype) - 1); }
+
+/// Of an unsigned dtype, as many bits.
+DType unsigned_of(DType dtype) {
+  constexpr DType kDTypes[] = {DType::kU8, DType::kU16, DType::kU32, DType::kU64};
+  return kDTypes[std::countr_zero(size_of(dtype))];
+}
+
+/// A bound of randint: clamped to what the dtype can hold.
+struct Bound {
+  Array array;
+  bool too_high = false;
+};
+
+Bound bound_of(const Operand& value, DType dtype) {
+  if (!value.is_number()) {
+    if (value.type().dtype != dtype) {
+      fail<DTypeError>("[random::randint] expected bounds of {}, got {}{}; convert them with astype",
+                       name(dtype), to_string(value.aval()), ops::at());
+    }
+    return {value.as_array()};
+  }
+  if (!value.is_integer_number()) {
+    fail<DTypeError>("[random::randint] expected whole numbers as bounds, got {}{}", value.real(), ops::at());
+  }
+  const int bits = static_cast<int>(size_of(dtype)) * 8;
+  const bool has_sign = info(dtype).kind == DTypeKind::kSigned;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t highest = has_sign || bits < 64 ? kMost >> (64 - bits - !has_sign) : kMost;
+  const std::int64_t lowest = has_sign ? -highest - 1 : 0;
+  const std::int64_t clamped = std::clamp(value.integer(), lowest, highest);
+  return {Operand(clamped, value.where()).as_array({dtype, false}), value.integer() > highest};
+}
+
+std::string key_of(const Shape& shape, DType dtype) {
+  return fmt::format("{} {}", to_string(shape), name(dtype));
+}
+
+}  // namespace
+
+Array key(std::uint64_t seed, SourceLocation where) {
+  CallSiteScope here(CallSite::from(where));
+  const std::uint32_t words[] = {static_cast<std::uint32_t>(seed >> 32), static_cast<std::uint32_t>(seed)};
+  return internal::array_from_host(words, DType::kU32, {2});
+}
+
+Array split(const Operand& key, std::int64_t count) {
+  CallSiteScope here(key.site());
+  check_key("split", key);
+  check_shape("split", {count});
+  return ops::run("random::split", fmt::format("{}", count), {key.as_array()}, [&](Tracers t) {
+    auto [first, second] = words_at_places(t[0], {count});
+    const Array words[] = {lax::reshape(first, {count, 1}), lax::reshape(second, {count, 1})};
+    return lax::concatenate(std::span<const Array>(words), 1);
+  });
+}
+
+Array fold_in(const Operand& key, const Operand& data) {
+  CallSiteScope here(key.site());
+  check_key("fold_in", key);
+  if (!is_integer(data.type().dtype) || !data.shape().empty()) {
+    fail<ShapeError>("[random::fold_in] expected a whole number, got {}{}", to_string(data.aval()),
+                     ops::at());
+  }
+  return ops::run(
+      "random::fold_in", "", {key.as_array(), data.as_array({DType::kU32, false})}, [](Tracers t) {
+        Array number = lax::reshape(lax::convert_element_type(t[1], DType::kU32), {1});
+        auto [first, second] =
+            lax::threefry2x32(word(t[0], 0, {1}), word(t[0], 1, {1}), lax::full_like(number, 0), number);
+        const Array words[] = {first, second};
+        return lax::concatenate(std::span<const Array>(words), 0);
+      });
+}
+
+Array bits(const Operand& key, const Shape& shape, DType dtype) {
+  CallSiteScope here(key.site());
+  check_key("bits", key);
+  check_shape("bits", shape);
+  if (info(dtype).kind != DTypeKind::kUnsigned) {
+    fail<DTypeError>("[random::bits] expected an unsigned dtype, got {}{}", name(dtype), ops::at());
+  }
+  return ops::run("random::bits", key_of(shape, dtype), {key.as_array()},
+                  [&](Tracers t) { return traced_bits(t[0], shape, dtype); });
+}
+
+Array uniform(const Operand& key, const Shape& shape, DType dtype, const Operand& minval,
+              const Operand& maxval) {
+  CallSiteScope here(key.site());
+  check_key("uniform", key);
+  check_shape("uniform", shape);
+  check_floating("uniform", dtype);
+  const ElementType type{dtype, false};
+  return ops::run("random::uniform", key_of(shape, dtype),
+                  {key.as_array(), minval.as_array(type), maxval.as_array(type)},
+                  [&](Tracers t) { return traced_uniform(t[0], shape, dtype, t[1], t[2]); });
+}
+
+Array randint(const Operand& key, const Shape& shape, const Operand& minval, const Operand& maxval,
+              DType dtype) {
+  CallSiteScope here(key.site());
+  check_key("randint", key);
+  check_shape("randint", shape);
+  if (!is_integer(dtype)) {
+    fail<DTypeError>("[random::randint] expected an integer dtype, got {}{}", name(dtype), ops::at());
+  }
+  const Bound low = bound_of(minval, dtype), high = bound_of(maxval, dtype);
+  return ops::run("random::randint", fmt::format("{} {}", key_of(shape, dtype), high.too_high),
+                  {key.as_array(), low.array, high.array}, [&](Tracers t) {
+                    const DType drawn = unsigned_of(dtype);
+                    Array low = ops::broadcast(t[1], shape), high_bound = ops::broadcast(t[2], shape);
+                    const Array keys = random::split(t[0], 2);
+                    Array high_bits = traced_bits(index(keys, 0), shape, drawn),
+                          low_bits = traced_bits(index(keys, 1), shape, drawn);
+                    Array span = lax::convert_element_type(lax::sub(high_bound, low), drawn);
+                    Array one = lax::full_like(span, 1), empty = lax::le(high_bound, low);
+                    // One more where maxval is the dtype's highest number and 1; it may wrap to 0, and a
+                    // remainder by 0 is x.
+                    if (high.too_high) span = lax::add(span, one);
+                    span = lax::select(empty, one, span);
+                    // (high_bits * 2^bits + low_bits) mod span, in the bits that there are.
+                    Array half = lax::rem(
+                        lax::full_like(span, std::ldexp(1.0, static_cast<int>(size_of(drawn)) * 4)), span);
+                    Array multiplier = lax::rem(lax::mul(half, half), span);
+                    Array offset =
+                        lax::add(lax::mul(lax::rem(high_bits, span), multiplier), lax::rem(low_bits, span));
+                    return lax::add(low, lax::convert_element_type(lax::rem(offset, span), dtype));
+                  });
+}
+
+Array bernoulli(const Operand& key, const Operand& p, const Shape& shape) {
+  CallSiteScope here(key.site());
+  const Shape whole = shape.empty() ? p.shape() : shape;
+  return less(uniform(key, whole, to_inexact(p.type()).dtype), p);
+}
+
+Array normal(const Operand& key, const Shape& shape, DType dtype) {
+  CallSiteScope here(key.site());
+  check_key("normal", key);
+  check_shape("normal", shape);
+  check_floating("normal", dtype);
+  return ops::run("random::normal", key_of(shape, dtype), {key.as_array()}, [&](Tracers t) {
+    return std::numbers::sqrt2 * erf_inv(traced_uniform(t[0], shape, dtype, above_minus_one(dtype), 1.0));
+  });
+}
+
+Array truncated_normal(const Operand& key, double lower, double upper, const Shape& shape, DType dtype) {
+  CallSiteScope here(key.site());
+  check_key("truncated_normal", key);
+  check_shape("truncated_normal", shape);
+  check_floating("truncated_normal", dtype);
+  if (!(lower < upper)) {
+    fail("[random::truncated_normal] expected lower < upper, got {} and {}{}", lower, upper, ops::at());
+  }
+  const Operand low = std::erf(lower / std::numbers::sqrt2), high = std::erf(upper / std::numbers::sqrt2);
+  const ElementType type{dtype, false};
+  const Operand lowest = lower, highest = upper;
+  return ops::run("random::truncated_normal", key_of(shape, dtype),
+                  {key.as_array(), low.as_array(type), high.as_array(type), lowest.as_array(type),
+                   highest.as_array(type)},
+                  [&](Tracers t) {
+                    Array x = std::numbers::sqrt2 * erf_inv(traced_uniform(t[0], shape, dtype, t[1], t[2]));
+                    return clip(x, ops::convert(t[3], type), ops::convert(t[4], type));
+                  });
+}
+
+Array gumbel(const Operand& key, const Shape& shape, DType dtype) {
+  CallSiteScope here(key.site());
+  check_key("gumbel", key);
+  check_shape("gumbel", shape);
+  check_floating("gumbel", dtype);
+  const double tiny = dtype == DType::kF16   ? std::ldexp(1.0, -14)
+                      : dtype == DType::kF64 ? std::numeric_limits<double>::min()
+                                             : std::numeric_limits<float>::min();
+  return ops::run("random::gumbel", key_of(shape, dtype), {key.as_array()},
+                  [&](Tracers t) { return -log(-log(traced_uniform(t[0], shape, dtype, tiny, 1.0))); });
+}
+
+Array categorical(const Operand& key, const Operand& logits) {
+  CallSiteScope here(key.site());
+  const DType dtype = to_inexact(logits.type()).dtype;
+  return argmax(gumbel(key, logits.shape(), dtype) + logits, -1);
+}
+
+}  // namespace lockstep::random
