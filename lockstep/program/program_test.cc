@@ -1,0 +1,164 @@
+#include "lockstep/program/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <source_location>
+
+#include "lockstep/base/error.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr DType f32 = DType::kF32;
+
+/// sum(tanh(x @ w)), with its equations said to come from this place.
+Program layer(CallSite site = {}) {
+  CallSiteScope scope(site);
+  Builder builder("layer");
+  Value x = builder.input({f32, {4, 8}}), w = builder.input({f32, {8, 2}});
+  Value y = lax::tanh(lax::dot_general(x, w, {{1}, {0}, {}, {}}));
+  Value half = lax::mul(y, lax::full_like(y, 0.5));
+  return builder.finish(std::vector{lax::reduce_sum(half, {0, 1}), y});
+}
+
+template <class E>
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const E& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "no error of the expected class";
+  return "";
+}
+
+TEST(Program, PrintsOneEquationALine) {
+  EXPECT_EQ(
+      to_string(layer()),
+      "layer(a:f32[4,8], b:f32[8,2])\n"
+      "  c:f32[4,2] = dot_general[lhs_contracting=[1] rhs_contracting=[0] lhs_batch=[] rhs_batch=[]] a b\n"
+      "  d:f32[4,2] = tanh c\n"
+      "  e:f32[4,2] = full[value=0.5 dtype=f32 shape=[4,2] weak_type=false]\n"
+      "  f:f32[4,2] = mul d e\n"
+      "  g:f32[] = reduce_sum[axes=[0,1]] f\n"
+      "  return g d\n");
+}
+
+TEST(Program, PrintsTheSameWhateverItsCallSites) {
+  const CallSite site = CallSite::from(std::source_location::current());
+  const Program program = layer(site);
+  EXPECT_EQ(program.equations.front().site.line, site.line);
+  EXPECT_EQ(to_string(program), to_string(layer()));
+}
+
+TEST(Program, NamesVariablesBeyondTheAlphabet) {
+  Builder builder;
+  Value x = builder.input({f32, {}});
+  for (int i = 0; i < 30; ++i) x = lax::neg(x);
+  EXPECT_THAT(to_string(builder.finish(std::vector{x})), HasSubstr("  ae:f32[] = neg ad\n  return ae\n"));
+}
+
+TEST(Program, PrintsWeakTypesAndVaryingAxes) {
+  EXPECT_EQ(to_string(Aval{f32, {4}, true, {"i", "j"}}), "f32[4]*{i,j}");
+}
+
+TEST(Params, AreEqualExactlyIfTheirFieldsAre) {
+  const Params a = Params::of(SliceParams{{0, 1}, {4, 6}, {1, 2}});
+  EXPECT_EQ(a, Params::of(SliceParams{{0, 1}, {4, 6}, {1, 2}}));
+  EXPECT_FALSE(a == Params::of(SliceParams{{0, 1}, {4, 6}, {1, 1}}));
+  EXPECT_FALSE(a == Params());
+  EXPECT_EQ(a.text(), "start_indices=[0,1] limit_indices=[4,6] strides=[1,2]");
+  EXPECT_EQ(Params().text(), "");
+}
+
+TEST(Params, TellWholeNumbersFromFloatingOnes) {
+  auto full = [](Scalar value) { return Params::of(FullParams{value, f32, {}, false}); };
+  EXPECT_FALSE(full(Scalar::of(1)) == full(Scalar::of(1.0)));
+  EXPECT_FALSE(full(Scalar::of(0.1)) == full(Scalar::of(0.1 + 1e-17 + 1e-16)));
+  EXPECT_EQ(full(Scalar::of(2.5)), full(Scalar::of(2.5)));
+}
+
+TEST(Builder, OfOperandsThatDoNotFit_NamesOperationShapesAndTheUsersLine) {
+  Builder builder;
+  Value x = builder.input({f32, {2, 3}}), y = builder.input({f32, {3, 2}});
+  const CallSite site = CallSite::from(std::source_location::current());
+  CallSiteScope scope(site);
+  EXPECT_EQ(
+      error_of<ShapeError>([&] { lax::add(x, y); }),
+      "[add] expected operands of one shape, got f32[2,3] and f32[3,2]; broadcast or reshape one of them "
+      "(operands: f32[2,3], f32[3,2]; at program_test.cc:" +
+          std::to_string(site.line) + ")");
+}
+
+TEST(Builder, OfADTypeThatDoesNotFit_ThrowsDTypeError) {
+  Builder builder;
+  Value x = builder.input({f32, {2}}), y = builder.input({DType::kI32, {2}});
+  EXPECT_THAT(error_of<DTypeError>([&] { lax::mul(x, y); }),
+              HasSubstr("[mul] expected operands of one dtype, got f32[2] and i32[2]"));
+  EXPECT_THAT(error_of<DTypeError>([&] { lax::exp(y); }), HasSubstr("[exp] expected floating or complex"));
+}
+
+TEST(Builder, OfAnOperandOfAnotherTrace_ThrowsTraceError) {
+  Builder inside, outside;
+  Value x = inside.input({f32, {2}}), y = outside.input({f32, {2}});
+  EXPECT_THAT(error_of<TraceError>([&] { lax::add(x, y); }),
+              HasSubstr("a traced array has left its function"));
+}
+
+TEST(Builder, MakesOperandsVaryAlike) {
+  AxisEnvScope axes(AxisEnv({{"i", 2}}));
+  Builder builder("f");
+  Value x = builder.input({f32, {2}, false, {"i"}}), y = builder.input({f32, {2}});
+  EXPECT_EQ(to_string(builder.finish(std::vector{lax::mul(x, y)})),
+            "f(a:f32[2]{i}, b:f32[2])\n"
+            "  c:f32[2]{i} = pvary[axes=(i)] b\n"
+            "  d:f32[2]{i} = mul a c\n"
+            "  return d\n");
+}
+
+TEST(AxisEnv, GroupsDifferOnlyAlongTheAxes) {
+  AxisEnv env({{"a", 2}, {"b", 3}});
+  EXPECT_THAT(env.groups(std::vector<std::string>{"b"}),
+              ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5)));
+  EXPECT_THAT(env.groups(std::vector<std::string>{"a"}),
+              ElementsAre(ElementsAre(0, 3), ElementsAre(1, 4), ElementsAre(2, 5)));
+  EXPECT_THAT(env.groups(std::vector<std::string>{"b", "a"}), ElementsAre(ElementsAre(0, 3, 1, 4, 2, 5)));
+}
+
+TEST(AxisEnv, OfAnUnknownAxis_ListsThoseInForce) {
+  EXPECT_THAT(error_of<ShardingError>([] {
+                AxisEnv({{"a", 2}, {"b", 3}}).size("c");
+              }),
+              HasSubstr("no mesh axis 'c' here; the axes are (a, b)"));
+}
+
+TEST(Lowering, MarksDonatedInputs) {
+  LowerOptions options;
+  options.donated = {false, true};
+  const std::string text = lower(layer(), options).stablehlo;
+  EXPECT_THAT(text, HasSubstr("%arg0: tensor<4x8xf32>, %arg1: tensor<8x2xf32> {jax.buffer_donor = true}"));
+}
+
+TEST(Lowering, FingerprintTellsProgramsAndSaltsApart) {
+  LowerOptions options, salted;
+  salted.salt = 1;
+  Builder other("layer");
+  Value x = other.input({f32, {4, 8}});
+  const Program identity = other.finish(std::vector{x});
+  EXPECT_EQ(lower(layer(), options).fingerprint, lower(layer(), options).fingerprint);
+  EXPECT_NE(lower(layer(), options).fingerprint, lower(layer(), salted).fingerprint);
+  EXPECT_NE(lower(layer(), options).fingerprint, lower(identity, options).fingerprint);
+}
+
+}  // namespace
+}  // namespace lockstep
