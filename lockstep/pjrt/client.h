@@ -29,7 +29,8 @@ using ClientOptions =
 /// How a program is compiled: for one device, which is chosen at each execution.
 struct CompileOptions {
   /// XLA's debug options by name, such as {"xla_cpu_multi_thread_eigen", false}; a name XLA does not know is
-  /// an error.
+  /// an error. Where it is not here, xla_cpu_enable_fast_min_max is off, so that maximum and minimum keep a
+  /// NaN.
   std::map<std::string, std::variant<bool, std::int64_t, double, std::string>> xla_options;
 };
 

@@ -50,7 +50,10 @@ std::string serialize(const CompileOptions& options) {
   std::string proto;                // CompileOptionsProto
   put(proto, 3, build);             // executable_build_options
   put(proto, 4, std::int64_t{1});   // compile_portable_executable
-  for (const auto& [name, value] : options.xla_options) {
+  auto overrides = options.xla_options;
+  // By default, maximum and minimum on CPU drop a NaN.
+  overrides.try_emplace("xla_cpu_enable_fast_min_max", false);
+  for (const auto& [name, value] : overrides) {
     std::string override_proto, entry;
     std::visit(PutOverride{override_proto}, value);
     put(entry, 1, name);
