@@ -142,22 +142,23 @@ void Plugin::register_ffi_handler(std::string_view target_name, std::string_view
 
 namespace {
 
-// The folders that the program was linked to look for libraries in: an installed Lockstep names its own
-// there.
-std::vector<fs::path> linked_folders() {
-  std::vector<fs::path> folders;
+// The plugin in the folders that the program was linked to look for libraries in, where it is there: an
+// installed Lockstep names its own folder there.
+std::vector<std::string> linked_plugin_paths() {
+  std::vector<std::string> paths;
   void* program = dlopen(nullptr, RTLD_LAZY);
   Dl_serinfo size{};
-  if (program == nullptr || dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) return folders;
+  if (program == nullptr || dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) return paths;
   std::vector<std::max_align_t> storage(size.dls_size / sizeof(std::max_align_t) + 1);
   auto* found = reinterpret_cast<Dl_serinfo*>(storage.data());
   *found = size;
-  if (dlinfo(program, RTLD_DI_SERINFO, found) != 0) return folders;
+  if (dlinfo(program, RTLD_DI_SERINFO, found) != 0) return paths;
+  std::error_code error;
   for (unsigned i = 0; i < found->dls_cnt; ++i) {
-    if (found->dls_serpath[i].dls_flags & LA_SER_RUNPATH)
-      folders.emplace_back(found->dls_serpath[i].dls_name);
+    const fs::path path = fs::path(found->dls_serpath[i].dls_name) / kPluginFile;
+    if (fs::exists(path, error)) paths.push_back(path);
   }
-  return folders;
+  return paths;
 }
 
 }  // namespace
@@ -173,7 +174,7 @@ std::vector<std::string> default_plugin_paths() {
       paths.push_back((folder / place / kPluginFile).lexically_normal());
     }
   }
-  for (const fs::path& folder : linked_folders()) paths.push_back(folder / kPluginFile);
+  for (const std::string& path : linked_plugin_paths()) paths.push_back(path);
   for (const char* folder : {LOCKSTEP_PLUGIN_INSTALL_DIR, LOCKSTEP_PLUGIN_SOURCE_DIR}) {
     paths.push_back(fs::path(folder) / kPluginFile);
   }

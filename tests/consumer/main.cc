@@ -1,13 +1,15 @@
+#include <lockstep/lockstep.h>
 #include <lockstep/pjrt/plugin.h>
-#include <lockstep/runtime/devices.h>
-#include <lockstep/runtime/initialize.h>
 
 #include <cstdio>
 
+namespace ls = lockstep;
+
 int main() {
-  lockstep::initialize();
-  std::printf("process %d of %d\n", lockstep::process_index(), lockstep::process_count());
-  std::printf("plugin %s\n", lockstep::pjrt::find_plugin().c_str());
-  std::printf("devices %d\n", lockstep::device_count());
-  lockstep::shutdown();
+  ls::initialize();
+  std::printf("process %d of %d\n", ls::process_index(), ls::process_count());
+  std::printf("plugin %s\n", ls::pjrt::find_plugin().c_str());
+  auto sum_everywhere = ls::pmap([](ls::Array x) { return ls::psum(x, "i"); });
+  const ls::Array sums = sum_everywhere(ls::ones({ls::local_device_count()}));
+  std::printf("sum %g\n", static_cast<double>(sums.to_host<float>().front()));
 }
