@@ -1,7 +1,11 @@
 // Random programs, meshes and specs: what the devices of a mesh compute together is what one device computes.
 
-#include <random>
+#include <gmock/gmock.h>
 
+#include <random>
+#include <set>
+
+#include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/partitioner.h"
 #include "lockstep/sharding/reference_evaluator_test.h"
 #include "lockstep/sharding/sharding.h"
@@ -134,6 +138,7 @@ class PartitionedValues : public ::testing::TestWithParam<Shape> {};
 TEST_P(PartitionedValues, AreThoseOfOneDevice) {
   static const std::vector<std::string> kNames = {"a", "b", "c"};
   const Mesh mesh = testing::test_mesh(GetParam(), {kNames.begin(), kNames.begin() + GetParam().size()});
+  std::set<std::string> kinds;
   for (unsigned seed = 0; seed < 400; ++seed) {
     Random random(seed);
     Builder builder("random");
@@ -170,6 +175,8 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
       if (random.coin()) options.out_specs.back() = random.spec(aval.shape, mesh);
     }
     const Partitioned partitioned = partition(global, options);
+    for (const CommunicationLine& line : communication(partitioned.program, mesh.axis_env()))
+      kinds.insert(line.kind);
     const auto expected = testing::evaluate(global, AxisEnv(), whole);
     const auto found = testing::evaluate(partitioned.program, mesh.axis_env(), parts);
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -182,6 +189,7 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
                         << to_string(global) << to_string(partitioned.program);
     }
   }
+  EXPECT_THAT(kinds, ::testing::ElementsAre("all-gather", "all-reduce", "all-to-all", "reduce-scatter"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, PartitionedValues,
