@@ -32,7 +32,8 @@ struct Member {
 };
 
 /// A clique: an ordered list of devices, the rank of a device being its position. Each member that is local
-/// is driven by one thread at a time; all members make the same calls in the same order.
+/// is driven by one thread at a time; all members make the same calls in the same order. A device is in one
+/// collective at a time, over all its communicators.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -44,9 +45,9 @@ class Communicator {
   /// Does the call as member `rank`, and blocks until this member's result stands in `out`. `in` holds
   /// `call.input_bytes` and `out` `call.output_bytes`; they are the same memory, or do not overlap.
   /// All members must give the same signature; where they do not, all throw DivergenceError, which says what
-  /// two of them are in. Throws PeerFailure where a process that has not done its part has died or left, and
-  /// what World::abort gave. After a throw the communicator is broken: each later call throws the same. `out`
-  /// is then undefined.
+  /// two of them are in; so do those whose devices wait for each other in different communicators. Throws
+  /// PeerFailure where a process that has not done its part has died or left, and what World::abort gave.
+  /// After a throw the communicator is broken: each later call throws the same. `out` is then undefined.
   virtual void run(const Call& call, int rank, const void* in, void* out) = 0;
 };
 

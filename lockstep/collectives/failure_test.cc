@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/stall.h"
 #include "lockstep/collectives/test_world.h"
 #include "lockstep/testing/processes.h"
 
@@ -103,6 +104,75 @@ TEST(Divergence, BetweenProcessesIsAnErrorOnAllThatShowsBoth) {
                                         std::to_string(count) + " in " + other));
     }
   }
+}
+
+LOCKSTEP_CHILD(meets_the_others_in_different_groups) {
+  ChildWorld world;
+  const int n = world->options().process_count, process = world.process();
+  if (testing::child_arguments().at(0) == "after all have met") {
+    run(world->communicator(all_devices(*world)), process, sum_call(4, n));
+    for (int i = 0; i < n; ++i) {
+      const std::vector<int> pair = {i, (i + 1) % n};
+      if (pair[0] == process || pair[1] == process)
+        run(world->communicator(pair), pair[1] == process, sum_call(4, 2));
+    }
+  }
+  const Call call = sum_call(4, 2, "f", process, 10 + process);
+  testing::say("said: " + message_of<DivergenceError>([&] {
+                 std::vector<int> pair = {process, (process + 1) % n};
+                 if (testing::child_arguments().at(0) == "as guests") std::swap(pair[0], pair[1]);
+                 Communicator& communicator = world->communicator(pair, call.text);
+                 run(communicator, communicator.rank_of(process), call);
+               }));
+}
+
+TEST(Divergence, BetweenGroupsIsAnErrorOnAllThatWait) {
+  for (const char* when : {"at once", "as guests", "after all have met"}) {
+    for (int count : {2, 3}) {
+      const auto results = testing::run_processes({.count = count,
+                                                   .child = "meets_the_others_in_different_groups",
+                                                   .arguments = {when},
+                                                   .coordinator = true});
+      for (const auto& result : results) {
+        EXPECT_THAT(result.log, HasSubstr("said: process 0 of " + std::to_string(count) +
+                                          " waits for process 1 of " + std::to_string(count) +
+                                          " in psum f32[4] over i at train.cc:10 (program f, call 0)"));
+        EXPECT_THAT(result.log,
+                    HasSubstr(" but process " + std::to_string(count - 1) + " of " + std::to_string(count) +
+                              " waits for process 0 of " + std::to_string(count) + " in psum f32[4]"));
+      }
+    }
+  }
+}
+
+LOCKSTEP_CHILD(meets_a_group_that_waits_for_a_slow_one) {
+  ChildWorld world;
+  const int process = world.process();
+  if (process == 2) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  if (process != 0) run(world->communicator({1, 2}), process - 1, sum_call(4, 2));
+  if (process != 2) run(world->communicator({0, 1}), process, sum_call(4, 2));
+}
+
+TEST(Divergence, IsNotSeenWhereAProcessIsOnlySlow) {
+  for (const auto& result : testing::run_processes(
+           {.count = 3, .child = "meets_a_group_that_waits_for_a_slow_one", .coordinator = true})) {
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+  }
+}
+
+TEST(FindRing, FindsWhoWaitForEachOther) {
+  const Wait a{0, 1, "A", "x", {1, 2}}, b{1, 1, "B", "y", {3}}, c{2, 5, "C", "z", {0}};
+  EXPECT_EQ(find_ring({a, b, c}, 2), (std::vector<Wait>{a, c}));
+  EXPECT_EQ(find_ring({a, b, c}, 0), (std::vector<Wait>{a, c}));
+  EXPECT_TRUE(find_ring({a, b, c}, 1).empty());
+  EXPECT_TRUE(find_ring({a, b}, 0).empty());
+  EXPECT_TRUE(find_ring({a, b, c, Wait{2, 6, "C", "w", {3}}}, 0).empty()) << "C has two threads";
+  EXPECT_EQ(describe_ring({a, c}).find("A waits for C in x but C waits for A in z: "), 0u);
+  const auto decoded = decode(encode({a, b}));
+  EXPECT_EQ(decoded, (std::vector<Wait>{a, b}));
+  EXPECT_EQ(decoded.at(0).missing, a.missing);
+  EXPECT_EQ(decoded.at(1).text, "y");
+  EXPECT_TRUE(decode("nonsense").empty());
 }
 
 LOCKSTEP_CHILD(sums_until_an_error) {

@@ -4,18 +4,25 @@
 
 namespace lockstep::collectives {
 
-Job::Job(const WorldOptions& options, std::function<void(int process)> on_loss)
-    : options_(options), peers_(options_, std::move(on_loss)) {}
+Job::Job(const WorldOptions& options, std::function<void()> wake)
+    : options_(options),
+      wake_(std::move(wake)),
+      peers_(options_, {.on_loss = [this](int) { wake_(); },
+                        .on_divergence =
+                            [this](const std::string& message) {
+                              abort(std::make_exception_ptr(DivergenceError(message)));
+                            },
+                        .waits = [this] { return waits_.list(); }}) {}
 
-bool Job::abort(std::exception_ptr cause) {
+void Job::abort(std::exception_ptr cause) {
   {
     std::lock_guard lock(mutex_);
-    if (aborted_) return false;
+    if (aborted_) return;
     cause_ = std::move(cause);
     aborted_.store(true, std::memory_order_release);
   }
   changed_.notify_all();
-  return true;
+  wake_();
 }
 
 void Job::check_peer(int process, const std::string& doing) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lockstep/collectives/peers.h"
+#include "lockstep/collectives/stall.h"
 #include "lockstep/collectives/world.h"
 
 namespace lockstep::collectives {
@@ -15,13 +16,15 @@ namespace lockstep::collectives {
 /// What the communicators of one World share: the peers, and the news that the job has failed.
 class Job {
  public:
-  Job(const WorldOptions& options, std::function<void(int process)> on_loss);
+  /// `wake` is called, by any thread, when whoever waits should look for failures.
+  Job(const WorldOptions& options, std::function<void()> wake);
 
   const WorldOptions& options() const { return options_; }
   Peers& peers() { return peers_; }
+  WaitTable& waits() { return waits_; }
 
-  /// Only the first call counts; true for it.
-  bool abort(std::exception_ptr cause);
+  /// Only the first call counts.
+  void abort(std::exception_ptr cause);
 
   /// Throws what `abort` was given, if it was called.
   void check() const {
@@ -34,11 +37,13 @@ class Job {
 
  private:
   const WorldOptions options_;
+  const std::function<void()> wake_;
+  WaitTable waits_;
   std::atomic<bool> aborted_ = false;
   std::exception_ptr cause_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  Peers peers_;  // Last: its thread calls `on_loss`.
+  Peers peers_;  // Last: its thread uses the others.
 };
 
 }  // namespace lockstep::collectives

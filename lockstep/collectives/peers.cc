@@ -33,14 +33,20 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kPoll(50);
 constexpr std::chrono::milliseconds kProbeAfter(500);
 
-enum class MessageType : std::uint32_t { kHello = 1, kSegment = 2, kBye = 3 };
+enum class MessageType : std::uint32_t { kHello, kSegment, kAsk, kWaits, kDivergence, kBye };
 
-struct Message {
+constexpr std::size_t kMaxText = 32 << 10;
+
+struct Header {
   MessageType type;
   std::int32_t from;
   std::int32_t pid;
-  char text[64];  // Hello: the token of who is called. Segment: the key.
   cpu_set_t cpus;
+};
+
+struct Message {
+  Header header;
+  std::string text;  // Hello: the token of who is called. Segment: the key.
 };
 
 /// Where a process can be reached, as it stands in the store.
@@ -93,10 +99,11 @@ FileDescriptor open_socket() {
 }
 
 void send_message(int socket, const Message& message, int fd) {
-  iovec part{const_cast<Message*>(&message), sizeof message};
+  iovec parts[2] = {{const_cast<Header*>(&message.header), sizeof message.header},
+                    {const_cast<char*>(message.text.data()), std::min(message.text.size(), kMaxText)}};
   msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
+  header.msg_iov = parts;
+  header.msg_iovlen = 2;
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   if (fd >= 0) {
     header.msg_control = control;
@@ -108,16 +115,17 @@ void send_message(int socket, const Message& message, int fd) {
     std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
   }
   // A peer that is gone is noticed by the listening thread.
-  while (sendmsg(socket, &header, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  while (sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EINTR) {
   }
 }
 
 /// False where the connection has ended.
 bool receive_message(int socket, Message& message, FileDescriptor& fd) {
-  iovec part{&message, sizeof message};
+  message.text.resize(kMaxText);
+  iovec parts[2] = {{&message.header, sizeof message.header}, {message.text.data(), message.text.size()}};
   msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
+  header.msg_iov = parts;
+  header.msg_iovlen = 2;
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   header.msg_control = control;
   header.msg_controllen = sizeof control;
@@ -130,8 +138,9 @@ bool receive_message(int socket, Message& message, FileDescriptor& fd) {
     std::memcpy(&received, CMSG_DATA(rights), sizeof received);
     fd = FileDescriptor(received);
   }
-  message.text[sizeof message.text - 1] = 0;
-  return got == sizeof message;
+  if (got < static_cast<ssize_t>(sizeof message.header)) return false;
+  message.text.resize(static_cast<std::size_t>(got) - sizeof message.header);
+  return true;
 }
 
 bool same_user(int socket) {
@@ -150,8 +159,8 @@ void block_signals() {
 
 class Peers::Impl {
  public:
-  Impl(const WorldOptions& options, std::function<void(int)> on_loss)
-      : options_(options), on_loss_(std::move(on_loss)), peers_(options.process_count) {
+  Impl(const WorldOptions& options, PeerEvents events)
+      : options_(options), events_(std::move(events)), peers_(options.process_count) {
     CPU_ZERO(&own_cpus_);
     sched_getaffinity(0, sizeof own_cpus_, &own_cpus_);
     if (options_.process_count == 1) return;
@@ -273,12 +282,28 @@ class Peers::Impl {
     return peers_[process].cpus;
   }
 
+  void ask_for_waits() {
+    std::lock_guard lock(mutex_);
+    send_to_all(own_message(MessageType::kAsk, ""));
+  }
+
+  std::vector<Wait> heard_waits(steady_clock::time_point since) const {
+    std::lock_guard lock(mutex_);
+    std::vector<Wait> waits;
+    for (const Peer& peer : peers_) {
+      if (peer.waits_heard >= since) waits.insert(waits.end(), peer.waits.begin(), peer.waits.end());
+    }
+    return waits;
+  }
+
+  void tell_divergence(const std::string& text) {
+    std::lock_guard lock(mutex_);
+    send_to_all(own_message(MessageType::kDivergence, text));
+  }
+
   void leave() {
     std::lock_guard lock(mutex_);
-    if (std::exchange(left_, true)) return;
-    for (const Peer& peer : peers_) {
-      if (peer.socket >= 0) send_message(peer.socket, own_message(MessageType::kBye, ""), -1);
-    }
+    if (!std::exchange(left_, true)) send_to_all(own_message(MessageType::kBye, ""));
   }
 
  private:
@@ -289,6 +314,8 @@ class Peers::Impl {
     cpu_set_t cpus{};
     std::string host = "unknown";
     std::map<std::string, FileDescriptor> received;
+    std::vector<Wait> waits;
+    steady_clock::time_point waits_heard{};
   };
   struct Connection {
     FileDescriptor fd;
@@ -300,13 +327,14 @@ class Peers::Impl {
   }
 
   Message own_message(MessageType type, const std::string& text) const {
-    Message message{};
-    message.type = type;
-    message.from = options_.process_index;
-    message.pid = getpid();
-    std::memcpy(message.text, text.data(), std::min(text.size(), sizeof message.text - 1));
-    message.cpus = own_cpus_;
-    return message;
+    return {{type, options_.process_index, getpid(), own_cpus_}, text};
+  }
+
+  /// Under the mutex. A peer that stands still and whose queue is full is passed over.
+  void send_to_all(const Message& message) {
+    for (const Peer& peer : peers_) {
+      if (peer.socket >= 0) send_message(peer.socket, message, -1);
+    }
   }
 
   void wake_listener() {
@@ -393,36 +421,54 @@ class Peers::Impl {
       return false;
     }
     if (connection.process < 0) {
-      const bool known = message.type == MessageType::kHello && message.from >= 0 &&
-                         message.from < options_.process_count && message.from != options_.process_index &&
-                         own_.token == message.text;
+      const bool known = message.header.type == MessageType::kHello && message.header.from >= 0 &&
+                         message.header.from < options_.process_count &&
+                         message.header.from != options_.process_index && own_.token == message.text;
       if (!known) return false;
-      connection.process = message.from;
+      connection.process = message.header.from;
       send_message(connection.fd.get(), own_message(MessageType::kHello, ""), -1);
     }
-    if (message.type == MessageType::kBye) {
-      lose(connection, PeerState::kLeft);
-      return true;
-    }
-    {
-      std::lock_guard lock(mutex_);
-      Peer& peer = peers_[connection.process];
-      if (message.type == MessageType::kHello) {
-        peer.pid = message.pid;
-        peer.cpus = message.cpus;
-        if (peer.socket < 0) {
-          peer.socket = connection.fd.get();
-          if (left_) send_message(peer.socket, own_message(MessageType::kBye, ""), -1);
-        }
-        if (peer.state == PeerState::kUnknown || peer.state == PeerState::kUnreachable) {
-          peer.state = PeerState::kConnected;
-        }
-      } else if (message.type == MessageType::kSegment && fd) {
-        peer.received[message.text] = std::move(fd);
+    switch (message.header.type) {
+      case MessageType::kHello:
+        greet(connection, message.header);
+        break;
+      case MessageType::kSegment: {
+        std::lock_guard lock(mutex_);
+        if (fd) peers_[connection.process].received[message.text] = std::move(fd);
+        break;
       }
+      case MessageType::kAsk:
+        send_message(connection.fd.get(), own_message(MessageType::kWaits, encode(events_.waits())), -1);
+        break;
+      case MessageType::kWaits: {
+        std::lock_guard lock(mutex_);
+        peers_[connection.process].waits = decode(message.text);
+        peers_[connection.process].waits_heard = steady_clock::now();
+        break;
+      }
+      case MessageType::kDivergence:
+        events_.on_divergence(message.text);
+        break;
+      case MessageType::kBye:
+        lose(connection, PeerState::kLeft);
+        break;
     }
     changed_.notify_all();
     return true;
+  }
+
+  void greet(const Connection& connection, const Header& header) {
+    std::lock_guard lock(mutex_);
+    Peer& peer = peers_[connection.process];
+    peer.pid = header.pid;
+    peer.cpus = header.cpus;
+    if (peer.socket < 0) {
+      peer.socket = connection.fd.get();
+      if (left_) send_message(peer.socket, own_message(MessageType::kBye, ""), -1);
+    }
+    if (peer.state == PeerState::kUnknown || peer.state == PeerState::kUnreachable) {
+      peer.state = PeerState::kConnected;
+    }
   }
 
   void lose(const Connection& connection, PeerState how) {
@@ -435,11 +481,11 @@ class Peers::Impl {
       peer.state = how;
     }
     changed_.notify_all();
-    on_loss_(connection.process);
+    events_.on_loss(connection.process);
   }
 
   const WorldOptions options_;
-  const std::function<void(int)> on_loss_;
+  const PeerEvents events_;
   cpu_set_t own_cpus_;
   Address own_;
   FileDescriptor listening_, wake_;
@@ -455,8 +501,8 @@ class Peers::Impl {
   std::thread listener_, connector_;
 };
 
-Peers::Peers(const WorldOptions& options, std::function<void(int)> on_loss)
-    : impl_(std::make_unique<Impl>(options, std::move(on_loss))) {}
+Peers::Peers(const WorldOptions& options, PeerEvents events)
+    : impl_(std::make_unique<Impl>(options, std::move(events))) {}
 Peers::~Peers() = default;
 
 void Peers::wait_connected(int process, const std::function<void()>& check) {
@@ -472,6 +518,11 @@ void Peers::throw_if_lost(int process, const std::string& doing) const {
   impl_->throw_if_lost(process, doing);
 }
 cpu_set_t Peers::cpus(int process) const { return impl_->cpus(process); }
+void Peers::ask_for_waits() { impl_->ask_for_waits(); }
+std::vector<Wait> Peers::heard_waits(std::chrono::steady_clock::time_point since) const {
+  return impl_->heard_waits(since);
+}
+void Peers::tell_divergence(const std::string& message) { impl_->tell_divergence(message); }
 void Peers::leave() { impl_->leave(); }
 
 }  // namespace lockstep::collectives

@@ -6,13 +6,23 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/collectives/stall.h"
 #include "lockstep/collectives/world.h"
 
 namespace lockstep::collectives {
 
 enum class PeerState { kUnknown, kConnected, kLeft, kDied, kUnreachable };
+
+/// What the thread of Peers calls. None may block.
+struct PeerEvents {
+  std::function<void(int process)> on_loss;  ///< A peer has left or died.
+  std::function<void(const std::string& message)>
+      on_divergence;                         ///< A peer has seen that the processes diverge.
+  std::function<std::vector<Wait>()> waits;  ///< A peer asks how this process waits.
+};
 
 /// The other processes of the job, as far as they are on this host: one connection to each over an abstract
 /// unix socket, made in the background. Sockets of this kind belong to a network namespace, so a connection
@@ -20,8 +30,7 @@ enum class PeerState { kUnknown, kConnected, kLeft, kDied, kUnreachable };
 /// any thread.
 class Peers {
  public:
-  /// `on_loss` is called by the thread of this object whenever a peer has left or died.
-  Peers(const WorldOptions& options, std::function<void(int process)> on_loss);
+  Peers(const WorldOptions& options, PeerEvents events);
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
@@ -47,6 +56,13 @@ class Peers {
 
   /// The CPUs that a connected process, or this one, may run on.
   cpu_set_t cpus(int process) const;
+
+  /// Asks all connected peers how they wait, and gives what has been answered since.
+  void ask_for_waits();
+  std::vector<Wait> heard_waits(std::chrono::steady_clock::time_point since) const;
+
+  /// Tells all connected peers that the processes diverge.
+  void tell_divergence(const std::string& message);
 
   /// Tells all peers that this process leaves in order.
   void leave();

@@ -102,7 +102,7 @@ class ProgramRegistry::Impl {
     check(out, group->call, group->call.output_bytes, "result");
     Communicator* communicator = group->communicator.load(std::memory_order_acquire);
     if (communicator == nullptr) {
-      communicator = &world_.communicator(group->devices);
+      communicator = &world_.communicator(group->devices, group->call.text);
       group->communicator.store(communicator, std::memory_order_release);
     }
     communicator->run(group->call, rank, in.data, const_cast<void*>(out.data));

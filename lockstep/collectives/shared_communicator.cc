@@ -190,11 +190,9 @@ void SharedCommunicator::wait_for_member(const Call& call, int rank, int other, 
     return cpu != 0 && cpu != current_cpu() + 1;
   };
   if (spin(spin_, done, worthwhile)) return;
-  for (;;) {
-    sleep(theirs, number, words.sleepers);
-    if (done()) return;
-    check_member(call, rank, other);
-  }
+  const auto missing = [&](int member) { return !reached(word(segment_.words(member)), number); };
+  wait_long(
+      call, rank, [&] { sleep(theirs, number, words.sleepers); }, done, missing);
 }
 
 template <class Word>
@@ -213,13 +211,25 @@ void SharedCommunicator::wait_central(const Call& call, int rank, Arrivals& arri
     return true;
   };
   if (spin(spin_, done, worthwhile)) return;
+  wait_long(
+      call, rank, [&] { sleep(arrivals.count, target, arrivals.sleepers); }, done, missing);
+}
+
+template <class Sleep, class Done, class Missing>
+void SharedCommunicator::wait_long(const Call& call, int rank, Sleep sleep_once, Done done, Missing missing) {
+  LongWait wait(
+      job_, members_[rank].device, [&] { return member_text(rank); }, [&] { return call.text; });
   for (;;) {
-    sleep(arrivals.count, target, arrivals.sleepers);
+    sleep_once();
     if (done()) return;
     job_.check();
+    std::vector<int> awaited;
     for (int other = 0; other < size(); ++other) {
-      if (other != rank && missing(other)) check_member(call, rank, other);
+      if (other == rank || !missing(other)) continue;
+      check_member(call, rank, other);
+      awaited.push_back(members_[other].device);
     }
+    wait.look(awaited);
   }
 }
 
@@ -270,11 +280,13 @@ void SharedCommunicator::diverged(const Call& call, int rank) {
     return std::string(words.text, strnlen(words.text, kTextBytes));
   };
   const std::string first_text = text_of(0), second_text = text_of(second);
-  fail<DivergenceError>(
+  const std::string message = fmt::format(
       "{} is in {} but {} in {}{}: all processes must run the same programs, on the same shapes, in "
       "the same order",
       member_text(0), first_text, member_text(second), second_text,
       first_text == second_text ? " of a program that differs elsewhere" : "");
+  job_.peers().tell_divergence(message);
+  throw DivergenceError(message);
 }
 
 }  // namespace lockstep::collectives

@@ -67,6 +67,8 @@ class SharedCommunicator : public Communicator {
   void wait_central(const Call& call, int rank, Arrivals& arrivals, std::uint64_t number, Word word);
   template <class Word>
   void wait_for_member(const Call& call, int rank, int other, std::uint32_t number, Word word);
+  template <class Sleep, class Done, class Missing>
+  void wait_long(const Call& call, int rank, Sleep sleep_once, Done done, Missing missing);
   void sleep(std::atomic<std::uint32_t>& word, std::uint32_t target, std::atomic<std::uint32_t>& sleepers);
   void check_member(const Call& call, int rank, int other);
   [[noreturn]] void diverged(const Call& call, int rank);

@@ -16,9 +16,9 @@ namespace {
 
 class WorldImpl : public World {
  public:
-  explicit WorldImpl(const WorldOptions& options) : job_(options, [this](int) { wake_sleepers(); }) {}
+  explicit WorldImpl(const WorldOptions& options) : job_(options, [this] { wake_sleepers(); }) {}
 
-  Communicator& communicator(const std::vector<int>& devices) override {
+  Communicator& communicator(const std::vector<int>& devices, const std::string& doing) override {
     std::shared_ptr<Entry> entry;
     {
       std::lock_guard lock(mutex_);
@@ -28,16 +28,14 @@ class WorldImpl : public World {
     }
     std::lock_guard lock(entry->setting_up);
     if (entry->communicator == nullptr) {
-      std::unique_ptr<SharedCommunicator> made = set_up(devices);
+      std::unique_ptr<SharedCommunicator> made = set_up(devices, doing);
       std::lock_guard also(mutex_);
       entry->communicator = std::move(made);
     }
     return *entry->communicator;
   }
 
-  void abort(std::exception_ptr cause) override {
-    if (job_.abort(std::move(cause))) wake_sleepers();
-  }
+  void abort(std::exception_ptr cause) override { job_.abort(std::move(cause)); }
 
   void leave() override { job_.peers().leave(); }
 
@@ -72,14 +70,15 @@ class WorldImpl : public World {
     return members;
   }
 
-  std::unique_ptr<SharedCommunicator> set_up(const std::vector<int>& devices) {
+  std::unique_ptr<SharedCommunicator> set_up(const std::vector<int>& devices, const std::string& doing) {
     std::vector<Member> members = members_of(devices);
-    Segment segment = share_segment(devices, members);
+    Segment segment = share_segment(devices, members, doing);
     return std::make_unique<SharedCommunicator>(job_, std::move(members), std::move(segment));
   }
 
   /// The process of the first device creates the memory and hands it to the others.
-  Segment share_segment(const std::vector<int>& devices, const std::vector<Member>& members) {
+  Segment share_segment(const std::vector<int>& devices, const std::vector<Member>& members,
+                        const std::string& doing) {
     const int self = job_.options().process_index;
     std::vector<int> processes;
     for (const Member& member : members) {
@@ -88,6 +87,19 @@ class WorldImpl : public World {
       }
     }
     const auto check = [&] { job_.check(); };
+    const auto own =
+        std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.process == self; });
+    LongWait wait(
+        job_, own->device,
+        [&] { return fmt::format("process {} of {}", self, job_.options().process_count); },
+        [&] {
+          return doing.empty() ? fmt::format("a collective over the devices [{}]", fmt::join(devices, ", "))
+                               : doing;
+        });
+    const auto check_and_look = [&] {
+      job_.check();
+      wait.look({devices.front()});
+    };
     int lost = self;
     try {
       for (int process : processes) {
@@ -97,7 +109,7 @@ class WorldImpl : public World {
       const std::string key = fmt::format("{:016x}", fingerprint(fmt::format("{}", fmt::join(devices, ","))));
       lost = processes.front();
       if (processes.front() != self) {
-        return Segment::open(job_.peers().receive(processes.front(), key, check),
+        return Segment::open(job_.peers().receive(processes.front(), key, check_and_look),
                              static_cast<int>(members.size()));
       }
       const bool central = static_cast<int>(members.size()) > count_cpus(processes);

@@ -48,8 +48,9 @@ class World {
   /// the World. The first call for a clique sets it up and blocks until the processes of its other devices
   /// have come. Throws Error where a device does not exist, stands twice, or belongs to a process on another
   /// host, PeerFailure where a process of the clique has died or left, TimeoutError where one does not come,
-  /// and what `abort` gave.
-  virtual Communicator& communicator(const std::vector<int>& devices) = 0;
+  /// DivergenceError where the others wait for this process elsewhere, and what `abort` gave. `doing` is for
+  /// messages: what it is needed for.
+  virtual Communicator& communicator(const std::vector<int>& devices, const std::string& doing = {}) = 0;
 
   /// Every collective of this process that waits, and every later one, throws `cause`. Only the first call
   /// counts.

@@ -1,0 +1,142 @@
+#include "lockstep/collectives/stall.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/job.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLong(700);   ///< A wait shorter than this asks nobody.
+constexpr std::chrono::milliseconds kRound(300);  ///< From a question to the look at its answers.
+
+/// Extends `path` to a way along missing devices back to its first wait.
+bool close_ring(const std::vector<Wait>& waits, std::set<int>& seen, std::vector<Wait>& path) {
+  for (int missing : path.back().missing) {
+    if (missing == path.front().device) return true;
+    const auto same_device = [&](const Wait& wait) { return wait.device == missing; };
+    // A device that waits twice is driven by two threads, of which one may help the other.
+    if (std::count_if(waits.begin(), waits.end(), same_device) != 1 || !seen.insert(missing).second) continue;
+    path.push_back(*std::find_if(waits.begin(), waits.end(), same_device));
+    if (close_ring(waits, seen, path)) return true;
+    path.pop_back();
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Wait> find_ring(const std::vector<Wait>& waits, int device) {
+  for (const Wait& wait : waits) {
+    if (wait.device != device) continue;
+    std::vector<Wait> path = {wait};
+    std::set<int> seen = {device};
+    if (!close_ring(waits, seen, path)) return {};
+    const auto lower = [](const Wait& a, const Wait& b) { return a.device < b.device; };
+    std::rotate(path.begin(), std::min_element(path.begin(), path.end(), lower), path.end());
+    return path;
+  }
+  return {};
+}
+
+std::string describe_ring(const std::vector<Wait>& ring) {
+  std::string text;
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    if (i != 0) text += i + 1 == ring.size() ? " but " : ", ";
+    text += fmt::format("{} waits for {} in {}", ring[i].who, ring[(i + 1) % ring.size()].who, ring[i].text);
+  }
+  return text + ": all processes must run the same programs, on the same shapes, in the same order";
+}
+
+std::string encode(const std::vector<Wait>& waits) {
+  std::ostringstream out;
+  for (const Wait& wait : waits) {
+    out << wait.device << ' ' << wait.id << ' ' << wait.missing.size();
+    for (int device : wait.missing) out << ' ' << device;
+    out << '\n' << wait.who << '\n' << wait.text << '\n';
+  }
+  return out.str();
+}
+
+std::vector<Wait> decode(const std::string& text) {
+  std::vector<Wait> waits;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream numbers(line);
+    Wait wait;
+    std::size_t missing = 0;
+    numbers >> wait.device >> wait.id >> missing;
+    for (int device; missing > 0 && numbers >> device; --missing) wait.missing.push_back(device);
+    if (numbers.fail() || !std::getline(in, wait.who) || !std::getline(in, wait.text)) break;
+    waits.push_back(std::move(wait));
+  }
+  return waits;
+}
+
+std::uint64_t WaitTable::next_id() {
+  std::lock_guard lock(mutex_);
+  return ++last_id_;
+}
+
+void WaitTable::note(const Wait& wait) {
+  std::lock_guard lock(mutex_);
+  waits_[wait.id] = wait;
+}
+
+void WaitTable::forget(const Wait& wait) {
+  std::lock_guard lock(mutex_);
+  waits_.erase(wait.id);
+}
+
+std::vector<Wait> WaitTable::list() const {
+  std::lock_guard lock(mutex_);
+  std::vector<Wait> list;
+  for (const auto& [id, wait] : waits_) list.push_back(wait);
+  return list;
+}
+
+LongWait::LongWait(Job& job, int device, std::function<std::string()> who, std::function<std::string()> text)
+    : job_(job), who_(std::move(who)), text_(std::move(text)) {
+  wait_.device = device;
+}
+
+LongWait::~LongWait() {
+  if (wait_.id != 0) job_.waits().forget(wait_);
+}
+
+void LongWait::look(const std::vector<int>& missing) {
+  const auto now = steady_clock::now();
+  if (wait_.id == 0) {
+    wait_.id = job_.waits().next_id();
+    wait_.who = who_();
+    wait_.text = text_();
+    next_ = now + kLong;
+  }
+  wait_.missing = missing;
+  job_.waits().note(wait_);
+  if (now < next_) return;
+
+  if (asked_ != TimePoint()) {
+    std::vector<Wait> waits = job_.peers().heard_waits(asked_);
+    for (Wait& wait : job_.waits().list()) waits.push_back(std::move(wait));
+    std::vector<Wait> ring = find_ring(waits, wait_.device);
+    if (!ring.empty() && ring == ring_) {
+      const std::string message = describe_ring(ring);
+      job_.peers().tell_divergence(message);
+      throw DivergenceError(message);
+    }
+    ring_ = std::move(ring);
+  }
+  asked_ = now;
+  next_ = now + kRound;
+  job_.peers().ask_for_waits();
+}
+
+}  // namespace lockstep::collectives
