@@ -151,6 +151,7 @@ class ClientConformance : public testing::Test {
 
   KeyValueStore& store(int process) { return clients_[process]->key_value_store(); }
 
+  ManualClock clock_;
   ServerOptions server_options_;
   milliseconds heartbeat_interval_{1000};
   std::vector<Heard> heard_;
@@ -194,7 +195,7 @@ TYPED_TEST(ClientConformance, Keys_AreSharedByAll) {
 
 TYPED_TEST(ClientConformance, Keys_LargeValues_PassWhole) {
   this->start(1);
-  std::string large(30 << 20, 'x');
+  std::string large(8 << 20, 'x');
   large.back() = 'y';
   this->store(0).set("large", large);
   EXPECT_TRUE(this->store(0).get("large", kLong) == large);
@@ -346,8 +347,7 @@ TYPED_TEST(ClientConformance, ReportedDeath_EndsAllThatWaits_NamingTheFirstCause
 }
 
 TYPED_TEST(ClientConformance, SilentProcess_IsFoundDead_AndTheLivingAreNot) {
-  ManualClock clock;
-  this->server_options_.clock = &clock;
+  this->server_options_.clock = &this->clock_;
   this->server_options_.heartbeat_timeout = seconds(10);
   this->heartbeat_interval_ = milliseconds(5);
   this->serve(3);
@@ -356,7 +356,7 @@ TYPED_TEST(ClientConformance, SilentProcess_IsFoundDead_AndTheLivingAreNot) {
   this->clients_.push_back(this->make(2));
   this->each([](int, CoordinationClient& client) { client.connect(); });
   for (int step = 0; step < 3; ++step) {
-    clock.advance(seconds(4));
+    this->clock_.advance(seconds(4));
     for (int process : {0, 2}) {
       wait_until([&] { return this->job_->coordinator().tasks()[process].silent_for.count() == 0; });
     }

@@ -116,7 +116,9 @@ class WireTest : public testing::Test {
   static std::map<std::string, std::string> payloads(const grpc::Status& status) {
     pb::GrpcPayloadContainer container;
     EXPECT_TRUE(container.ParseFromString(status.error_details()));
-    return {container.payloads().begin(), container.payloads().end()};
+    std::map<std::string, std::string> found;
+    for (const auto& payload : container.payloads()) found[payload.key()] = payload.value();
+    return found;
   }
 
   CoordinationServer server_;
@@ -192,7 +194,7 @@ TEST_F(WireTest, Keys_RepeatTheKeyAsAsked_AndExistingHasNoPayload) {
   ASSERT_TRUE(join(0, 9).ok());
   auto insert = from<pb::InsertKeyValueRequest>();
   insert.mutable_kv()->set_key("//a//b/");
-  insert.mutable_kv()->set_value(std::string(20 << 20, 'x'));
+  insert.mutable_kv()->set_value(std::string(8 << 20, 'x'));
   pb::InsertKeyValueResponse inserted;
   {
     grpc::ClientContext context;
@@ -210,7 +212,7 @@ TEST_F(WireTest, Keys_RepeatTheKeyAsAsked_AndExistingHasNoPayload) {
   grpc::ClientContext context;
   EXPECT_TRUE(stub_->GetKeyValue(&context, get, &found).ok());
   EXPECT_EQ(found.kv().key(), "a/b/");
-  EXPECT_EQ(found.kv().value().size(), std::size_t{20} << 20);
+  EXPECT_EQ(found.kv().value().size(), std::size_t{8} << 20);
   auto directory = from<pb::GetKeyValueDirRequest>();
   directory.set_directory_key("/a/");
   pb::GetKeyValueDirResponse listed;

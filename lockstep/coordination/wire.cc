@@ -43,25 +43,29 @@ void log_line(gpr_log_func_args* args) {
 grpc::Status to_grpc(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
   xla::coordination::GrpcPayloadContainer container;
-  auto& payloads = *container.mutable_payloads();
+  auto add = [&](const char* key, const google::protobuf::Message& value) {
+    auto* payload = container.add_payloads();
+    payload->set_key(key);
+    payload->set_value(value.SerializeAsString());
+  };
   if (status.service_error) {
     xla::coordination::CoordinationServiceError error;
     if (status.service_error->source_task) error.set_source_task_id(*status.service_error->source_task);
-    payloads[kServiceError] = error.SerializeAsString();
+    add(kServiceError, error);
   }
   if (status.barrier) {
     xla::coordination::BarrierError error;
     error.set_barrier_id(status.barrier->id);
     error.set_counter(status.barrier->counter);
-    payloads[kBarrierError] = error.SerializeAsString();
+    add(kBarrierError, error);
   }
   if (status.right_service_incarnation) {
     xla::coordination::ServiceMismatchError error;
     error.set_service_incarnation(*status.right_service_incarnation);
-    payloads[kServiceMismatch] = error.SerializeAsString();
+    add(kServiceMismatch, error);
   }
   return grpc::Status(static_cast<grpc::StatusCode>(status.code), status.message.substr(0, kLongestMessage),
-                      payloads.empty() ? "" : container.SerializeAsString());
+                      container.SerializeAsString());
 }
 
 Status from_grpc(const grpc::Status& status) {
@@ -71,23 +75,20 @@ Status from_grpc(const grpc::Status& status) {
   if (result.ok()) return result;
   xla::coordination::GrpcPayloadContainer container;
   if (!container.ParseFromString(status.error_details())) return result;
-  const auto& payloads = container.payloads();
-  if (auto found = payloads.find(kServiceError); found != payloads.end()) {
-    result.service_error.emplace();
+  for (const auto& payload : container.payloads()) {
     xla::coordination::CoordinationServiceError error;
-    if (error.ParseFromString(found->second) && error.has_source_task_id()) {
-      result.service_error->source_task = error.source_task_id();
+    xla::coordination::BarrierError barrier;
+    xla::coordination::ServiceMismatchError mismatch;
+    if (payload.key() == kServiceError) {
+      result.service_error.emplace();
+      if (error.ParseFromString(payload.value()) && error.has_source_task_id()) {
+        result.service_error->source_task = error.source_task_id();
+      }
+    } else if (payload.key() == kBarrierError && barrier.ParseFromString(payload.value())) {
+      result.barrier = BarrierInstance{barrier.barrier_id(), barrier.counter()};
+    } else if (payload.key() == kServiceMismatch && mismatch.ParseFromString(payload.value())) {
+      result.right_service_incarnation = mismatch.service_incarnation();
     }
-  }
-  xla::coordination::BarrierError barrier;
-  if (auto found = payloads.find(kBarrierError);
-      found != payloads.end() && barrier.ParseFromString(found->second)) {
-    result.barrier = BarrierInstance{barrier.barrier_id(), barrier.counter()};
-  }
-  xla::coordination::ServiceMismatchError mismatch;
-  if (auto found = payloads.find(kServiceMismatch);
-      found != payloads.end() && mismatch.ParseFromString(found->second)) {
-    result.right_service_incarnation = mismatch.service_incarnation();
   }
   return result;
 }
