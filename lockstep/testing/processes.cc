@@ -149,6 +149,7 @@ class Processes::Impl {
     spawn.log = log_file(folder_->path(), index);
     std::filesystem::create_directory(spawn.folder);
     if (server_ != nullptr) {
+      spawn.variables["LOCKSTEP_LAUNCHER"] = "1";  // the coordinator stands here, not in process 0
       spawn.variables["LOCKSTEP_COORDINATOR_ADDRESS"] = server_->address();
       spawn.variables["LOCKSTEP_NUM_PROCESSES"] = std::to_string(options_.count);
       spawn.variables["LOCKSTEP_PROCESS_ID"] = std::to_string(index);

@@ -1,0 +1,47 @@
+#include "lockstep/runtime/device_threads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace lockstep::runtime {
+namespace {
+
+TEST(DeviceThreads, AllDevicesRunAtTheSameTime) {
+  DeviceThreads threads(4);
+  std::barrier meet(4);  // would hang if one waited for another to end
+  for (int round = 0; round < 100; ++round) threads.run(4, [&](std::size_t) { meet.arrive_and_wait(); });
+}
+
+TEST(DeviceThreads, TheFirstDeviceIsTheCallers) {
+  DeviceThreads threads(3);
+  std::thread::id first;
+  threads.run(3, [&](std::size_t device) {
+    if (device == 0) first = std::this_thread::get_id();
+  });
+  EXPECT_EQ(first, std::this_thread::get_id());
+}
+
+TEST(DeviceThreads, TheLowestDevicesExceptionIsThrown_AfterAllAreDone) {
+  DeviceThreads threads(4);
+  std::atomic<int> done = 0;
+  try {
+    threads.run(4, [&](std::size_t device) {
+      ++done;
+      if (device >= 2) throw std::runtime_error(std::to_string(device));
+    });
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "2");
+  }
+  EXPECT_EQ(done, 4);
+  threads.run(2, [&](std::size_t) { ++done; });
+  EXPECT_EQ(done, 6);
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,245 @@
+#include "lockstep/runtime/initialize.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/coordination/server.h"
+#include "lockstep/runtime/devices.h"
+#include "lockstep/runtime/runtime.h"
+#include "lockstep/testing/processes.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::ProcessesOptions;
+using testing::ProcessResult;
+using testing::run_processes;
+using testing::say;
+
+Environment& environment(std::map<std::string, std::string> variables) {
+  static std::unique_ptr<MapEnvironment> held;
+  held = std::make_unique<MapEnvironment>(std::move(variables));
+  return *held;
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InitializationError& error) {
+    return error.what();
+  }
+  return "no InitializationError";
+}
+
+TEST(Resolve, WithNothingGivenTheJobIsThisProcessAlone) {
+  runtime::Settings settings = runtime::resolve({}, environment({}));
+  EXPECT_EQ(settings.place.num_processes, 1);
+  EXPECT_EQ(settings.place.process_id, 0);
+  EXPECT_EQ(settings.num_cpu_devices, 1);
+  EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(100));
+  EXPECT_EQ(settings.initialization_timeout, std::chrono::seconds(300));
+  EXPECT_TRUE(settings.coordinator_bind_address.empty());
+}
+
+TEST(Resolve, ArgumentsWinOverVariables) {
+  runtime::Settings settings =
+      runtime::resolve({.process_id = 1, .num_cpu_devices = 4, .heartbeat_timeout = std::chrono::seconds(7)},
+                       environment({{"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"},
+                                    {"LOCKSTEP_NUM_PROCESSES", "2"},
+                                    {"LOCKSTEP_PROCESS_ID", "0"},
+                                    {"LOCKSTEP_NUM_CPU_DEVICES", "2"},
+                                    {"LOCKSTEP_HEARTBEAT_TIMEOUT", "9"},
+                                    {"LOCKSTEP_SHUTDOWN_TIMEOUT", "11"}}));
+  EXPECT_EQ(settings.place.process_id, 1);
+  EXPECT_EQ(settings.place.num_processes, 2);
+  EXPECT_EQ(settings.num_cpu_devices, 4);
+  EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(7));
+  EXPECT_EQ(settings.shutdown_timeout, std::chrono::seconds(11));
+}
+
+TEST(Resolve, JaxVariablesAreReadToo) {
+  runtime::Settings settings = runtime::resolve({}, environment({{"JAX_COORDINATOR_ADDRESS", "10.0.0.1:99"},
+                                                                 {"JAX_NUM_PROCESSES", "3"},
+                                                                 {"JAX_PROCESS_ID", "0"}}));
+  EXPECT_EQ(settings.place.num_processes, 3);
+  EXPECT_EQ(settings.coordinator_bind_address, "[::]:99");
+}
+
+TEST(Resolve, WrongNumbersAreNamed) {
+  EXPECT_THAT(error_of([] {
+                runtime::resolve({}, environment({{"LOCKSTEP_NUM_CPU_DEVICES", "many"}}));
+              }),
+              HasSubstr("LOCKSTEP_NUM_CPU_DEVICES is 'many': expected a whole number, at least 1"));
+  EXPECT_THAT(error_of([] {
+                runtime::resolve({.coordinator_address = "a:1", .num_processes = 2, .process_id = 2},
+                                 environment({}));
+              }),
+              HasSubstr("process_id is 2: with 2 processes it must be 0 to 1"));
+  EXPECT_THAT(error_of([] { runtime::resolve({.coordinator_address = "a:1"}, environment({})); }),
+              HasSubstr("got coordinator_address but not num_processes, process_id"));
+  EXPECT_THAT(
+      error_of([] {
+        runtime::resolve({}, environment({{"LOCKSTEP_NUM_PROCESSES", "2"}, {"LOCKSTEP_PROCESS_ID", "0"}}));
+      }),
+      HasSubstr("LOCKSTEP_COORDINATOR_ADDRESS"));
+}
+
+/// Prints the error of initialize() with the options, or what it made.
+void try_initialize(const InitializeOptions& options = {}) {
+  try {
+    initialize(options);
+    say("initialized " + std::to_string(process_index()) + " of " + std::to_string(process_count()) +
+        " with " + std::to_string(local_device_count()) + " of " + std::to_string(device_count()) +
+        " devices");
+  } catch (const Error& error) {
+    say(std::string("error: ") + error.what());
+  }
+}
+
+LOCKSTEP_CHILD(plain) { try_initialize(); }
+LOCKSTEP_CHILD(twice) {
+  try_initialize();
+  try_initialize();
+}
+LOCKSTEP_CHILD(late) {
+  devices();
+  try_initialize();
+}
+LOCKSTEP_CHILD(uses_devices_first) {
+  try {
+    devices();
+  } catch (const Error& error) {
+    say(std::string("error: ") + error.what());
+  }
+}
+LOCKSTEP_CHILD(leaves_in_order) {
+  initialize();
+  shutdown();
+  say(is_initialized() ? "still there" : "left");
+  shutdown();
+}
+LOCKSTEP_CHILD(exits_with_3) {
+  initialize();
+  std::exit(3);
+}
+
+TEST(Initialize, SingleProcess_SeesItsDevices) {
+  ProcessResult result = run_processes({.child = "plain", .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "3"}}})[0];
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, HasSubstr("initialized 0 of 1 with 3 of 3 devices"));
+}
+
+TEST(Initialize, FourProcesses_SeeAllDevices) {
+  auto results = run_processes(
+      {.count = 4, .child = "plain", .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}}, .coordinator = true});
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(results[i].exit_code, 0);
+    EXPECT_THAT(results[i].log, HasSubstr("initialized " + std::to_string(i) + " of 4 with 2 of 8 devices"));
+  }
+}
+
+TEST(Initialize, WithoutALauncher_ProcessZeroHoldsTheCoordinator) {
+  coordination::CoordinationServer probe;  // a port that the kernel picks, let go again
+  probe.start({.num_processes = 1});
+  std::string address = "127.0.0.1:" + std::to_string(probe.port());
+  probe.stop();
+  auto results = run_processes({.count = 3,
+                                .child = "leaves_in_order",
+                                .env = {{"JAX_COORDINATOR_ADDRESS", address}, {"JAX_NUM_PROCESSES", "3"}},
+                                .env_of = [](int i) {
+                                  return testing::Variables{{"JAX_PROCESS_ID", std::to_string(i)}};
+                                }});
+  for (const ProcessResult& result : results) {
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.log, HasSubstr("left"));
+  }
+}
+
+TEST(Initialize, Twice_NamesTheFirstCall) {
+  ProcessResult result = run_processes({.child = "twice"})[0];
+  EXPECT_THAT(result.log, HasSubstr("error: [initialize] called a second time"));
+  EXPECT_THAT(result.log, HasSubstr("the first call was at initialize_test.cc:"));
+}
+
+TEST(Initialize, AfterADeviceWasUsed_NamesThePlace) {
+  ProcessResult result = run_processes({.child = "late"})[0];
+  EXPECT_THAT(result.log, HasSubstr("after a device was used (first at initialize_test.cc:"));
+}
+
+TEST(Initialize, DevicesBeforeIt_UnderALauncher_IsAnErrorNotASingleProcess) {
+  auto results = run_processes({.count = 2, .child = "uses_devices_first", .coordinator = true});
+  EXPECT_THAT(results[1].log, HasSubstr("before initialize(), though this process was started as 1 of 2"));
+}
+
+TEST(Initialize, UnreachableCoordinators_AreToldApart) {
+  auto log_for = [](const std::string& address) {
+    return run_processes({.child = "plain",
+                          .env = {{"LOCKSTEP_COORDINATOR_ADDRESS", address},
+                                  {"LOCKSTEP_NUM_PROCESSES", "2"},
+                                  {"LOCKSTEP_PROCESS_ID", "1"},
+                                  {"LOCKSTEP_INITIALIZATION_TIMEOUT", "2"}}})[0]
+        .log;
+  };
+  EXPECT_THAT(log_for("no-such-host.invalid:1234"), HasSubstr("resolve"));
+  EXPECT_THAT(log_for("127.0.0.1:1"), HasSubstr("refuse"));
+}
+
+TEST(Initialize, MissingProcessesAtTheDeadline_AreNamed) {
+  coordination::CoordinationServer server;
+  server.start({.num_processes = 3, .register_timeout = std::chrono::seconds(2)});
+  auto results = run_processes({.count = 2,
+                                .child = "plain",
+                                .env = {{"LOCKSTEP_LAUNCHER", "1"},
+                                        {"LOCKSTEP_COORDINATOR_ADDRESS", server.address()},
+                                        {"LOCKSTEP_NUM_PROCESSES", "3"},
+                                        {"LOCKSTEP_INITIALIZATION_TIMEOUT", "2"}},
+                                .env_of = [](int i) {
+                                  return testing::Variables{{"LOCKSTEP_PROCESS_ID", std::to_string(i)}};
+                                }});
+  for (const ProcessResult& result : results) {
+    EXPECT_THAT(result.log, HasSubstr("error: "));
+    EXPECT_THAT(result.log, ::testing::ContainsRegex("missing[^\n]*2|2[^\n]*missing"));
+  }
+}
+
+TEST(Initialize, TakenProcessId_IsRefused) {
+  coordination::CoordinationServer server;
+  server.start({.num_processes = 2, .register_timeout = std::chrono::seconds(5)});
+  auto results = run_processes({.count = 3,
+                                .child = "plain",
+                                .env = {{"LOCKSTEP_LAUNCHER", "1"},
+                                        {"LOCKSTEP_COORDINATOR_ADDRESS", server.address()},
+                                        {"LOCKSTEP_NUM_PROCESSES", "2"},
+                                        {"LOCKSTEP_INITIALIZATION_TIMEOUT", "5"},
+                                        {"LOCKSTEP_SHUTDOWN_TIMEOUT", "2"}},
+                                .env_of = [](int i) {
+                                  return testing::Variables{{"LOCKSTEP_PROCESS_ID", std::to_string(i / 2)}};
+                                }});
+  EXPECT_THAT(results[0].log + results[1].log, HasSubstr("error: "));
+}
+
+TEST(Initialize, NoPlugin_IsNamed) {
+  ProcessResult result =
+      run_processes({.child = "plain", .env = {{"LOCKSTEP_PJRT_PLUGIN", "/etc/hostname"}}})[0];
+  EXPECT_THAT(result.log, HasSubstr("/etc/hostname"));
+  EXPECT_THAT(result.log, HasSubstr("error: "));
+}
+
+TEST(Shutdown, ReturningFromMainEverywhere_IsSilent) {
+  auto results = run_processes({.count = 3, .child = "leaves_in_order", .coordinator = true});
+  for (const ProcessResult& result : results) {
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_EQ(result.log, "left\n");
+  }
+}
+
+TEST(Shutdown, ExitWithAnErrorStatus_DoesNotWaitForTheOthers) {
+  testing::Processes processes(
+      {.count = 2, .child = "exits_with_3", .coordinator = true, .deadline = std::chrono::seconds(30)});
+  for (const ProcessResult& result : processes.wait()) EXPECT_EQ(result.exit_code, 3);
+}
+
+}  // namespace
+}  // namespace lockstep
