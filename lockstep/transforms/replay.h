@@ -21,7 +21,6 @@ class Bindings {
   Bindings(std::string_view transform, const Program& program, std::span<const Value> inputs);
 
   const Value& operator[](Var var) const { return *values_[static_cast<std::size_t>(var)]; }
-  bool has(Var var) const { return values_[static_cast<std::size_t>(var)].has_value(); }
   void set(Var var, Value value) { values_[static_cast<std::size_t>(var)] = value; }
   std::vector<Value> all(std::span<const Var> vars) const;
 
