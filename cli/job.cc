@@ -118,6 +118,7 @@ class Job {
     settings.initialization_timeout = options_.initialization_timeout;
     settings.shutdown_timeout = options_.shutdown_timeout;
     settings.threads = threads_per_process(static_cast<int>(cores.size()), options_.num_processes);
+    settings.terminal = isatty(STDOUT_FILENO) == 1;
     const bool terminal_in = isatty(STDIN_FILENO) == 1;
     try {
       ChildOptions child;

@@ -25,7 +25,8 @@ struct ProcessSettings {
   std::optional<int> heartbeat_timeout;  ///< Seconds, as the next two.
   std::optional<int> initialization_timeout;
   std::optional<int> shutdown_timeout;
-  int threads = 1;  ///< The process's share of the cores.
+  int threads = 1;        ///< The process's share of the cores.
+  bool terminal = false;  ///< Standard output ends on a terminal, though through the launcher.
 };
 
 /// The variables that tell process `process_id` its place, and how to behave on a machine that it shares. All

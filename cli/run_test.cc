@@ -146,6 +146,18 @@ TEST(Run, StandardInputGoesToProcessZero) {
   EXPECT_EQ(result.log, "[0] hello\n");
 }
 
+TEST(Run, OnATerminalProgressIsDrawnInPlace) {
+  const auto result = testing::run_processes(
+      {.program = "/usr/bin/script",
+       .arguments = {"-qec",
+                     LOCKSTEP_TOOL
+                     " run -n 1 -- sh -c 'printf \"\\r10%%\"; sleep 0.2; printf \"\\r20%%\\n\"; "
+                     "echo terminal $LOCKSTEP_TERMINAL'",
+                     "/dev/null"},
+       .env = {{"NO_COLOR", "1"}}})[0];
+  EXPECT_THAT(result.log, AllOf(HasSubstr("[0] 10%\r\033[K[0] 20%\r\n"), HasSubstr("[0] terminal 1")));
+}
+
 TEST(Run, TheFirstFailureGivesTheStatusAndTheOthersAreEnded) {
   const auto result = lockstep(Words{"run", "-n", "4"} +
                                shell("if [ $LOCKSTEP_PROCESS_ID = 2 ]; then exit 7; fi; exec sleep 1000"));

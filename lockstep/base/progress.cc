@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "lockstep/base/environment.h"
+
 namespace lockstep {
 
 using std::chrono::steady_clock;
@@ -14,7 +16,8 @@ ProgressBar::ProgressBar(std::string label, std::int64_t total, bool shown)
     : label_(std::move(label)),
       total_(std::max<std::int64_t>(total, 1)),
       shown_(shown),
-      terminal_(isatty(STDOUT_FILENO) == 1),
+      // The launcher says so where it passes the output on to one.
+      terminal_(isatty(STDOUT_FILENO) == 1 || Environment::process().get("LOCKSTEP_TERMINAL") == "1"),
       start_(steady_clock::now()) {}
 
 ProgressBar::~ProgressBar() {
