@@ -47,7 +47,7 @@ std::map<std::string, std::string> process_variables(const JobIdentity& job, con
   auto tell = [&](const char* name, const std::optional<int>& value) {
     if (value) variables[name] = std::to_string(*value);
   };
-  if (settings.terminal) variables["LOCKSTEP_TERMINAL"] = "1";  // progress may be drawn in place
+  if (settings.terminal) variables.emplace("LOCKSTEP_TERMINAL", "1");  // progress may be drawn in place
   tell("LOCKSTEP_NUM_CPU_DEVICES", settings.devices_per_process);
   tell("LOCKSTEP_HEARTBEAT_TIMEOUT", settings.heartbeat_timeout);
   tell("LOCKSTEP_INITIALIZATION_TIMEOUT", settings.initialization_timeout);
