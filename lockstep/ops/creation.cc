@@ -104,22 +104,21 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step, std
   const DType type = dtype.value_or(whole ? DType::kI32 : DType::kF32);
   const double steps = std::ceil((stop.real() - start.real()) / step.real());
   const auto count = static_cast<std::int64_t>(std::max(0.0, steps));
-  if (whole) {
-    const std::int64_t first = start.integer(), by = step.integer();
-    const DType counted = is_integer(type) ? type : DType::kI64;
-    return ops::run("arange", fmt::format("{} {} {} {}", first, by, count, name(type)), {}, [&](Tracers) {
-      IotaParams params{counted, {count}, 0};
-      Array i = apply_primitive(iota_p(), Params::of(params), std::span<const Array>()).front();
-      auto constant = [&](std::int64_t value) { return lax::full(i, Scalar::of(value), counted, {count}); };
-      if (by != 1) i = lax::mul(i, constant(by));
-      if (first != 0) i = lax::add(i, constant(first));
-      return lax::convert_element_type(i, type);
-    });
-  }
-  std::vector<double> numbers(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = start.real() + static_cast<double>(i) * step.real();
-  return of_numbers(numbers, type);
+  DType counted = is_integer(type) ? type : DType::kI64;
+  if (!whole) counted = type == DType::kF64 ? DType::kF64 : DType::kF32;
+  const std::string key = fmt::format("{} {} {} {} {} {} {}", start.integer(), start.real(), step.integer(),
+                                      step.real(), count, name(counted), name(type));
+  return ops::run("arange", key, {}, [&](Tracers) {
+    IotaParams params{counted, {count}, 0};
+    Array place = apply_primitive(iota_p(), Params::of(params), std::span<const Array>()).front();
+    auto constant = [&](const Operand& number) {
+      return lax::full(place, whole ? Scalar::of(number.integer()) : Scalar::of(number.real()), counted,
+                       {count});
+    };
+    if (step.real() != 1) place = lax::mul(place, constant(step));
+    if (start.real() != 0) place = lax::add(place, constant(start));
+    return lax::convert_element_type(place, type);
+  });
 }
 
 Array linspace(double start, double stop, std::int64_t count, DType dtype, SourceLocation where) {

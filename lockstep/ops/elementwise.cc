@@ -172,11 +172,11 @@ Array reciprocal(const Operand& x) {
 
 Array logaddexp(const Operand& x, const Operand& y) {
   return ops::elementwise("logaddexp", "", Meet::kInexact, {&x, &y}, [](Tracers t) {
-    Array largest = lax::stop_gradient(lax::max(t[0], t[1]));
-    // An infinity minus itself is no number.
-    Array shift = lax::select(lax::is_finite(largest), largest, zeros(largest));
-    Array sum = lax::add(lax::exp(lax::sub(t[0], shift)), lax::exp(lax::sub(t[1], shift)));
-    return lax::add(lax::log(sum), shift);
+    Array difference = lax::sub(t[0], t[1]);
+    Array beyond = lax::log1p(lax::exp(lax::neg(lax::abs(difference))));
+    Array sum = lax::add(lax::max(t[0], t[1]), beyond);
+    // Of two infinities of one sign the difference is no number.
+    return lax::select(lax::ne(difference, difference), lax::add(t[0], t[1]), sum);
   });
 }
 

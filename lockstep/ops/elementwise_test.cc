@@ -1,0 +1,190 @@
+#include "lockstep/ops/elementwise.h"
+
+#include <cmath>
+#include <limits>
+
+#include "lockstep/array/trace.h"
+#include "lockstep/ops/comparison.h"
+#include "lockstep/ops/creation.h"
+#include "lockstep/ops/test_values.h"
+
+namespace lockstep {
+namespace {
+
+using test::error_of;
+using test::expect_close;
+using test::floats;
+using test::integers;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(Elementwise, Operators_ComputeWithArraysAndNumbersOnEitherSide) {
+  Array x = array({1.f, 2.f, 4.f});
+  EXPECT_THAT(floats(1.0 - x), ElementsAre(0, -1, -3));
+  EXPECT_THAT(floats(x * 2), ElementsAre(2, 4, 8));
+  EXPECT_THAT(floats(x + x), ElementsAre(2, 4, 8));
+  EXPECT_THAT(floats(8 / x), ElementsAre(8, 4, 2));
+  EXPECT_THAT(floats(-x), ElementsAre(-1, -2, -4));
+  EXPECT_THAT(floats(x % 3), ElementsAre(1, 2, 1));
+  Array y = x;
+  y += 1;
+  y *= x;
+  y -= 1.0f;
+  y /= 2;
+  EXPECT_THAT(floats(y), ElementsAre(0.5, 2.5, 9.5));
+  EXPECT_THAT(floats(x), ElementsAre(1, 2, 4));
+}
+
+TEST(Elementwise, Comparisons_GiveBools) {
+  Array x = array({1, 2, 3});
+  EXPECT_EQ((x < 2).dtype(), bool_);
+  EXPECT_THAT(integers(x < 2), ElementsAre(1, 0, 0));
+  EXPECT_THAT(integers(2 <= x), ElementsAre(0, 1, 1));
+  EXPECT_THAT(integers(x > 2), ElementsAre(0, 0, 1));
+  EXPECT_THAT(integers(x >= array({3, 2, 1})), ElementsAre(0, 1, 1));
+  EXPECT_THAT(integers(x == 2), ElementsAre(0, 1, 0));
+  EXPECT_THAT(integers(x != x), ElementsAre(0, 0, 0));
+  EXPECT_THAT(integers((!(x == 2)) & (x < 3)), ElementsAre(1, 0, 0));
+  EXPECT_THAT(integers(logical_or(x - 1, false)), ElementsAre(0, 1, 1));
+  EXPECT_THAT(integers(~x ^ x), ElementsAre(-1, -1, -1));
+  EXPECT_THAT(integers(x | 4), ElementsAre(5, 6, 7));
+}
+
+TEST(Elementwise, Broadcasting_IsNumPys) {
+  Array column = array({{1.f}, {2.f}}), row = array({10.f, 20.f, 30.f});
+  Array sum = column + row;
+  EXPECT_EQ(sum.shape(), (Shape{2, 3}));
+  EXPECT_THAT(floats(sum), ElementsAre(11, 21, 31, 12, 22, 32));
+  EXPECT_EQ((zeros({3, 0}) + zeros({1, 1})).shape(), (Shape{3, 0}));
+}
+
+TEST(Elementwise, ShapesThatDoNotBroadcast_AreNamedWithTheDimensionAndTheLine) {
+  std::string message = error_of<ShapeError>([] { zeros({4, 3}) + zeros({4, 5}); });
+  EXPECT_THAT(message,
+              HasSubstr("[add] shapes f32[4,3] and f32[4,5] do not broadcast: dimension 1 has sizes 3 and 5 "
+                        "(at elementwise_test.cc:"));
+}
+
+TEST(Elementwise, WholeNumbersDivide_AsInJax) {
+  Array x = array({-7, -3, 3, 7}), y = array({2, -2, -2, 2});
+  EXPECT_THAT(integers(remainder(x, y)), ElementsAre(1, -1, -1, 1));
+  EXPECT_THAT(integers(floor_divide(x, y)), ElementsAre(-4, 1, -2, 3));
+  EXPECT_EQ(divide(x, y).dtype(), float32);
+  EXPECT_THAT(floats(divide(x, y)), ElementsAre(-3.5, 1.5, -1.5, 3.5));
+  Array a = array({-7.5f, -3.f, 3.f, 7.25f}), b = array({2.f, -2.f, -2.5f, 2.f});
+  EXPECT_THAT(floats(remainder(a, b)), ElementsAre(0.5, -1, -2, 1.25));
+  EXPECT_THAT(floats(floor_divide(a, b)), ElementsAre(-4, 1, -2, 3));
+}
+
+TEST(Elementwise, WholePowers_AreMultipliedOut) {
+  Array x = array({-2.f, 0.f, 3.f});
+  EXPECT_THAT(floats(power(x, 2)), ElementsAre(4, 0, 9));
+  EXPECT_THAT(floats(power(x, 7)), ElementsAre(-128, 0, 2187));
+  EXPECT_THAT(floats(power(x, 0)), ElementsAre(1, 1, 1));
+  EXPECT_THAT(floats(power(x, -2)), ElementsAre(0.25, kInfinity, testing::FloatEq(1 / 9.f)));
+  EXPECT_THAT(integers(power(array({2, -3}), 3)), ElementsAre(8, -27));
+  EXPECT_THROW(power(array({2, 3}), -1), DTypeError);
+  expect_close(power(array({2.f, 9.f}), 0.5), {1.41421356f, 3.f});
+  expect_close(power(0.9, array({1, 2})), {0.9f, 0.81f});
+}
+
+TEST(Elementwise, RoundingOfWholeNumbers_LeavesThem) {
+  EXPECT_EQ(floor(array({1, 2})).dtype(), int32);
+  EXPECT_THAT(floats(round(array({0.5f, 1.5f, -2.5f}))), ElementsAre(0, 2, -2));
+  EXPECT_THAT(floats(ceil(array({0.2f, -0.2f}))), ElementsAre(1, 0));
+}
+
+TEST(Elementwise, Functions_AgreeWithTheStandardLibrary) {
+  const std::vector<float> points = {0.25f, 0.5f, 1.5f, 3.f};
+  const struct {
+    Array (*of_array)(const Operand&);
+    double (*of_number)(double);
+  } kFunctions[] = {
+      {exp, [](double v) { return std::exp(v); }},
+      {expm1, [](double v) { return std::expm1(v); }},
+      {log, [](double v) { return std::log(v); }},
+      {log1p, [](double v) { return std::log1p(v); }},
+      {tanh, [](double v) { return std::tanh(v); }},
+      {sqrt, [](double v) { return std::sqrt(v); }},
+      {sin, [](double v) { return std::sin(v); }},
+      {cos, [](double v) { return std::cos(v); }},
+      {abs, [](double v) { return std::abs(v); }},
+      {rsqrt, [](double v) { return 1 / std::sqrt(v); }},
+      {square, [](double v) { return v * v; }},
+      {sigmoid, [](double v) { return 1 / (1 + std::exp(-v)); }},
+      {negative, [](double v) { return -v; }},
+      {reciprocal, [](double v) { return 1 / v; }},
+  };
+  int number = 0;
+  for (const auto& function : kFunctions) {
+    SCOPED_TRACE(number++);
+    std::vector<float> expected;
+    for (float point : points) expected.push_back(static_cast<float>(function.of_number(point)));
+    expect_close(function.of_array(array(points)), expected, 1e-5);
+  }
+  EXPECT_EQ(exp(array({1, 2})).dtype(), float32);
+  EXPECT_EQ(exp(2).dtype(), float32);
+}
+
+TEST(Elementwise, SpecialValues_AreFound) {
+  Array x = array({1.f, kInfinity, -kInfinity, kNan});
+  EXPECT_THAT(integers(isfinite(x)), ElementsAre(1, 0, 0, 0));
+  EXPECT_THAT(integers(isnan(x)), ElementsAre(0, 0, 0, 1));
+  EXPECT_THAT(integers(isinf(x)), ElementsAre(0, 1, 1, 0));
+  EXPECT_THAT(integers(isfinite(array({1}))), ElementsAre(1));
+}
+
+TEST(Elementwise, LogAddExp_NeitherOverflowsNorLosesSmallTerms) {
+  expect_close(logaddexp(array({1000.f, -kInfinity, 0.f}), array({1000.f, -kInfinity, -30.f})),
+               {1000.6931f, -kInfinity, 9.3576e-14f}, 1e-6);
+  EXPECT_NEAR(floats(logaddexp(array({-30.f}), 0.0))[0], 9.3576e-14f, 1e-17);
+}
+
+TEST(Elementwise, ErfInv_AgreesWithJax) {
+  expect_close(erf_inv(array({-0.999999f, -0.5f, 0.f, 0.1f, 0.9f, 0.9999f, 1.f})),
+               {-3.4570746421813965f, -0.4769362807273865f, 0.f, 0.08885598927736282f, 1.163087010383606f,
+                2.7510268688201904f, kInfinity});
+  EXPECT_THROW(erf_inv(zeros({1}, float64)), DTypeError);
+}
+
+TEST(Elementwise, ClipAndWhere_Promote) {
+  EXPECT_THAT(floats(clip(array({-7.5f, 3.f, 7.25f}), -3, 5.0)), ElementsAre(-3, 3, 5));
+  Array chosen = where(array({true, false}), array({1, 2}), array({0.5f, 1.5f}));
+  EXPECT_EQ(chosen.dtype(), float32);
+  EXPECT_THAT(floats(chosen), ElementsAre(1, 1.5));
+  EXPECT_THAT(integers(where(array({{1}, {0}}), array({1, 2}), 9)), ElementsAre(1, 2, 9, 9));
+}
+
+TEST(Elementwise, Astype_ConvertsAsNumPy) {
+  EXPECT_THAT(integers(astype(array({1.9f, -1.9f}), int8)), ElementsAre(1, -1));
+  EXPECT_THAT(integers(astype(array({0.f, 0.5f}), bool_)), ElementsAre(0, 1));
+  EXPECT_EQ(astype(0.1, float64).to_host<double>()[0], 0.1);
+}
+
+TEST(Elementwise, BoolsAdd_AsOr) {
+  Array x = array({true, true, false});
+  EXPECT_EQ((x + x).dtype(), bool_);
+  EXPECT_THAT(integers(x + array({false, true, false})), ElementsAre(1, 1, 0));
+}
+
+TEST(Elementwise, InATrace_NumbersAreWrittenIntoTheProgram) {
+  Trace trace("f");
+  Array x = trace.input({float32, {3}, false, {}});
+  Array y = 1.5 - x;
+  EXPECT_TRUE(y.is_tracer());
+  EXPECT_THAT(to_string(trace.finish({&y, 1})),
+              HasSubstr("full[value=1.5 dtype=f32 shape=[3] weak_type=true]"));
+}
+
+TEST(Elementwise, NewNumbersOutsideOfTraces_AreNoNewPrograms) {
+  // 2,000 compilations would take the better part of a minute; the deadline of the tests holds it.
+  Array x = zeros({2});
+  for (int i = 0; i < 2000; ++i) x = x + 0.5 * i;
+  EXPECT_THAT(floats(x), ElementsAre(999500, 999500));
+}
+
+}  // namespace
+}  // namespace lockstep

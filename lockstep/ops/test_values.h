@@ -1,0 +1,47 @@
+#pragma once
+
+// What the tests of operations share.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/elementwise.h"
+
+namespace lockstep::test {
+
+/// The elements, which must be f32.
+inline std::vector<float> floats(const Array& x) { return x.to_host<float>(); }
+
+/// The elements, as i32, of an array of whole numbers or bools.
+inline std::vector<std::int32_t> integers(const Array& x) { return astype(x, int32).to_host<std::int32_t>(); }
+
+/// Each float within `tolerance`, relative and absolute, of the expected one; infinities equal.
+inline void expect_close(const Array& x, const std::vector<float>& expected, double tolerance = 2e-6) {
+  ASSERT_EQ(x.dtype(), float32);
+  std::vector<float> values = floats(x);
+  ASSERT_EQ(values.size(), expected.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == expected[i]) continue;
+    EXPECT_LE(std::abs(values[i] - expected[i]), tolerance * (1 + std::abs(expected[i])))
+        << "element " << i << ": " << values[i] << ", not " << expected[i];
+  }
+}
+
+/// The message of the E that `action` throws; a failure of the test where it throws none.
+template <class E>
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const E& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+}  // namespace lockstep::test
