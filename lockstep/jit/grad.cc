@@ -24,14 +24,15 @@ Program first_output_only(const Program& program) {
 
 std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& program,
                                                                 const std::vector<Array>& inputs,
-                                                                const std::vector<bool>& wrt) {
+                                                                const std::vector<bool>& wrt,
+                                                                const CallSite& site) {
   const Aval& loss = program.aval(program.outputs.front());
   if (!loss.shape.empty() || !is_floating(loss.dtype)) {
     fail<TraceError>(
         "[grad] expected a function whose value is a floating scalar, got {} (at {}); reduce it with sum or "
         "mean, "
         "and convert integers with astype",
-        to_string(loss), CallSiteScope::current().to_string());
+        to_string(loss), site.to_string());
   }
   Program vjp = transforms::vjp(first_output_only(program), wrt);
 

@@ -20,7 +20,8 @@ namespace internal {
 /// of `wrt` is not floating.
 std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& program,
                                                                 const std::vector<Array>& inputs,
-                                                                const std::vector<bool>& wrt);
+                                                                const std::vector<bool>& wrt,
+                                                                const CallSite& site);
 
 /// Which part of a loss function's result is the loss: the result itself, or its first element, the rest
 /// being what is handed through (JAX's has_aux).
@@ -28,7 +29,7 @@ template <class T>
 inline constexpr bool has_aux = tree::internal::is_tuple<T>;
 
 template <std::size_t... argnums, class F, class... Args>
-auto value_and_grad_in_trace(F& function, const Args&... args) {
+auto value_and_grad_in_trace(F& function, const CallSite& site, const Args&... args) {
   using Result = std::decay_t<std::invoke_result_t<F&, std::decay_t<Args>...>>;
   std::vector<Array> inputs;
   LeafOwners owners;
@@ -51,7 +52,7 @@ auto value_and_grad_in_trace(F& function, const Args&... args) {
   }();
   wrt.resize(inputs.size());
 
-  auto [outputs, grads] = differentiate(program, inputs, wrt);
+  auto [outputs, grads] = differentiate(program, inputs, wrt, site);
   auto next_output = outputs.begin();
   tree::replace_leaves(result, next_output);
 
@@ -84,11 +85,10 @@ auto value_and_grad(F&& function, std::source_location where = std::source_locat
   return [function = std::decay_t<F>(std::forward<F>(function)),
           site = CallSite::from(where)](const auto&... args) mutable {
     auto body = [&function, site](const auto&... each) {
-      CallSiteScope scope(site);
       if constexpr (sizeof...(argnums) == 0)
-        return internal::value_and_grad_in_trace<0>(function, each...);
+        return internal::value_and_grad_in_trace<0>(function, site, each...);
       else
-        return internal::value_and_grad_in_trace<argnums...>(function, each...);
+        return internal::value_and_grad_in_trace<argnums...>(function, site, each...);
     };
     if (Trace::current() != nullptr) return body(args...);
     return Jitted<decltype(body)>(body, {.name = "value_and_grad"}, site)(args...);

@@ -15,7 +15,7 @@ std::optional<Sharding> at(const std::vector<std::optional<Sharding>>& shardings
 }  // namespace
 
 JitCache::JitCache(JitOptions options, const CallSite& site)
-    : options_(std::move(options)), name_(options_.name) {
+    : options_(std::move(options)), site_(site), name_(options_.name) {
   if (name_.empty()) name_ = fmt::format("jit@{}", site.to_string());
 }
 
@@ -56,7 +56,9 @@ std::shared_ptr<const JitEntry> JitCache::add(const Signature& signature, Progra
   return last_ = entry;
 }
 
-std::vector<Array> JitCache::run(const JitEntry& entry, const std::vector<const Array*>& leaves) {
+std::vector<Array> JitCache::run(const JitEntry& entry, const std::vector<const Array*>& leaves,
+                                 const CallSite& site) {
+  CallSiteScope scope(site);
   if (entry.captures.empty()) return entry.computation->run(leaves);
   std::vector<const Array*> all = leaves;
   for (const Array& array : entry.captures) all.push_back(&array);

@@ -61,11 +61,14 @@ class JitCache {
                                       std::vector<Array> captures, const std::vector<int>& argument_of,
                                       const std::vector<int>& result_of, std::shared_ptr<void> exemplar);
 
-  /// Runs it on the leaves, and the captures.
-  static std::vector<Array> run(const JitEntry& entry, const std::vector<const Array*>& leaves);
+  /// Runs it on the leaves, and the captures. Donated arrays remember `site`.
+  static std::vector<Array> run(const JitEntry& entry, const std::vector<const Array*>& leaves,
+                                const CallSite& site);
+  const CallSite& site() const { return site_; }
 
  private:
   JitOptions options_;
+  CallSite site_;
   std::string name_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const JitEntry> last_;
@@ -125,7 +128,7 @@ class Jitted {
     (tree::visit(args, signature), ...);
     std::shared_ptr<const internal::JitEntry> entry = cache_->find(signature.words());
     if (!entry) entry = trace<Result>(args...);
-    std::vector<Array> results = internal::JitCache::run(*entry, signature.leaves());
+    std::vector<Array> results = internal::JitCache::run(*entry, signature.leaves(), cache_->site());
     Result result = *static_cast<const Result*>(entry->exemplar.get());
     auto next = std::make_move_iterator(results.begin());
     tree::replace_leaves(result, next);

@@ -11,11 +11,11 @@ Mesh local_devices_mesh(const std::string& axis) {
   return Mesh(local_devices(), {local_device_count()}, {axis});
 }
 
-Aval device_aval(const Aval& aval, const std::string& axis) {
+Aval device_aval(const Aval& aval, const std::string& axis, const CallSite& site) {
   if (aval.shape.empty() || aval.shape.front() != local_device_count()) {
     fail<ShardingError>(
         "[pmap] expected arrays with a leading dimension of {}, the number of local devices, got {} (at {})",
-        local_device_count(), to_string(aval), CallSiteScope::current().to_string());
+        local_device_count(), to_string(aval), site.to_string());
   }
   Aval part = aval;
   part.shape.front() = 1;

@@ -24,7 +24,7 @@ Mesh local_devices_mesh(const std::string& axis);
 
 /// What one device gets of an argument with a leading dimension over the local devices. Throws ShardingError
 /// where that is not of their number.
-Aval device_aval(const Aval& aval, const std::string& axis);
+Aval device_aval(const Aval& aval, const std::string& axis, const CallSite& site);
 
 /// Adds (takes away) the leading dimension of size 1 that a device's part of such an argument (result) has.
 Array with_leading(const Array& array);
@@ -61,15 +61,15 @@ auto pmap(F&& function, PmapOptions options = {},
       if (each->signature == signature.words()) entry = each;
     }
     if (!entry) {
-      CallSiteScope scope(state->site);
       const std::string& axis = state->options.axis_name;
       Mesh mesh = internal::all_devices_mesh(axis), local = internal::local_devices_mesh(axis);
       AxisEnvScope axes(mesh.axis_env());
       Trace trace("pmap@" + state->site.to_string());
       auto tracers_of = [&](const auto& tree) {
         auto copy = tree;
-        tree::for_each_leaf(
-            copy, [&](Array& array) { array = trace.input(internal::device_aval(array.aval(), axis)); });
+        tree::for_each_leaf(copy, [&](Array& array) {
+          array = trace.input(internal::device_aval(array.aval(), axis, state->site));
+        });
         return copy;
       };
       std::tuple<std::decay_t<decltype(args)>...> tracers{tracers_of(args)...};
@@ -100,7 +100,7 @@ auto pmap(F&& function, PmapOptions options = {},
       state->entries.push_back(added);
       entry = added;
     }
-    std::vector<Array> results = internal::JitCache::run(*entry, signature.leaves());
+    std::vector<Array> results = internal::JitCache::run(*entry, signature.leaves(), state->site);
     Result result = *static_cast<const Result*>(entry->exemplar.get());
     auto next = results.begin();
     tree::replace_leaves(result, next);

@@ -18,25 +18,26 @@ Value move_axis(const Value& x, std::int64_t from, std::int64_t to) {
   return lax::transpose(x, permutation);
 }
 
-std::int64_t checked(int axis, std::int64_t rank, const Aval& aval) {
+std::int64_t checked(int axis, std::int64_t rank, const Aval& aval, const CallSite& site) {
   std::int64_t counted = axis < 0 ? axis + rank : axis;
   if (counted < 0 || counted >= rank) {
     fail<ShapeError>("[vmap] axis {} is none of {}'s dimensions (at {})", axis, to_string(aval),
-                     CallSiteScope::current().to_string());
+                     site.to_string());
   }
   return counted;
 }
 
 }  // namespace
 
-Aval example_aval(const Aval& aval, std::optional<int> axis) {
+Aval example_aval(const Aval& aval, std::optional<int> axis, const CallSite& site) {
   Aval example = aval;
-  if (axis) example.shape.erase(example.shape.begin() + checked(*axis, aval.rank(), aval));
+  if (axis) example.shape.erase(example.shape.begin() + checked(*axis, aval.rank(), aval, site));
   return example;
 }
 
 std::vector<Array> map_program(const Program& program, const std::vector<Array>& inputs,
-                               const std::vector<std::optional<int>>& axes, int out_axes) {
+                               const std::vector<std::optional<int>>& axes, int out_axes,
+                               const CallSite& site) {
   Trace& trace = *Trace::current();
   std::optional<std::int64_t> size;
   std::vector<Value> values;
@@ -45,11 +46,11 @@ std::vector<Array> map_program(const Program& program, const std::vector<Array>&
     Value value = trace.value_of(inputs[i]);
     batched.push_back(axes[i].has_value());
     if (axes[i]) {
-      std::int64_t axis = checked(*axes[i], value.aval().rank(), value.aval());
+      std::int64_t axis = checked(*axes[i], value.aval().rank(), value.aval(), site);
       std::int64_t here = value.aval().shape[static_cast<std::size_t>(axis)];
       if (size.value_or(here) != here) {
         fail<ShapeError>("[vmap] the mapped dimensions have different sizes, {} and {} (in {}; at {})", *size,
-                         here, to_string(value.aval()), CallSiteScope::current().to_string());
+                         here, to_string(value.aval()), site.to_string());
       }
       size = here;
       value = move_axis(value, axis, 0);
@@ -59,12 +60,13 @@ std::vector<Array> map_program(const Program& program, const std::vector<Array>&
   if (!size) {
     fail<ShapeError>(
         "[vmap] no argument is mapped: give at least one array with an in_axes other than nullopt (at {})",
-        CallSiteScope::current().to_string());
+        site.to_string());
   }
   std::vector<Array> outputs;
   for (const Value& value :
        transforms::inline_program(trace.builder(), transforms::vmap(program, batched, *size), values)) {
-    outputs.push_back(trace.wrap(move_axis(value, 0, checked(out_axes, value.aval().rank(), value.aval()))));
+    outputs.push_back(
+        trace.wrap(move_axis(value, 0, checked(out_axes, value.aval().rank(), value.aval(), site))));
   }
   return outputs;
 }

@@ -25,10 +25,11 @@ namespace internal {
 /// The outputs of a program for one example, for all examples. `inputs` are arrays of the current trace;
 /// `axes` says which dimension is mapped. Throws ShapeError where their sizes differ or nothing is mapped.
 std::vector<Array> map_program(const Program& program, const std::vector<Array>& inputs,
-                               const std::vector<std::optional<int>>& axes, int out_axes);
+                               const std::vector<std::optional<int>>& axes, int out_axes,
+                               const CallSite& site);
 
 /// The aval of one example.
-Aval example_aval(const Aval& aval, std::optional<int> axis);
+Aval example_aval(const Aval& aval, std::optional<int> axis, const CallSite& site);
 
 }  // namespace internal
 
@@ -40,7 +41,6 @@ auto vmap(F&& function, VmapOptions options = {},
   return [function = std::decay_t<F>(std::forward<F>(function)), options = std::move(options),
           site = CallSite::from(where)](const auto&... args) mutable {
     auto body = [&function, options, site](const auto&... each) {
-      CallSiteScope scope(site);
       using Result = std::decay_t<std::invoke_result_t<std::decay_t<F>&, std::decay_t<decltype(each)>...>>;
       std::vector<Array> inputs;
       std::vector<std::optional<int>> axes;
@@ -59,7 +59,7 @@ auto vmap(F&& function, VmapOptions options = {},
         Trace trace("vmap");
         std::size_t next = 0;
         auto replace = [&](Array& array) {
-          array = trace.input(internal::example_aval(array.aval(), axes[next++]));
+          array = trace.input(internal::example_aval(array.aval(), axes[next++], site));
         };
         std::tuple<std::decay_t<decltype(each)>...> tracers{each...};
         std::apply([&](auto&... tree) { (tree::for_each_leaf(tree, replace), ...); }, tracers);
@@ -71,7 +71,7 @@ auto vmap(F&& function, VmapOptions options = {},
         }
         return traced;
       }();
-      std::vector<Array> outputs = internal::map_program(program, inputs, axes, options.out_axes);
+      std::vector<Array> outputs = internal::map_program(program, inputs, axes, options.out_axes, site);
       auto out = outputs.begin();
       tree::replace_leaves(result, out);
       return result;
