@@ -5,6 +5,7 @@
 // and frees it, as XLA does.
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sched.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,6 +76,7 @@ struct Options {
   std::vector<std::size_t> sizes = {4, 4 << 10, 256 << 10, 4 << 20, 64 << 20};
   double seconds = 0.5;
   bool fresh = false;
+  bool pin = false;
 };
 
 const std::map<std::string, Kind> kKinds = {{"all-reduce", Kind::kAllReduce},
@@ -135,6 +137,12 @@ void measure(Communicator& communicator, const Options& options, const std::stri
 
 int be_member(const Options& options) {
   if (options.fresh) tune_allocator();
+  if (options.pin) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(options.index % std::thread::hardware_concurrency(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+  }
   FolderStore store(options.folder);
   std::vector<int> devices, processes;
   for (int i = 0; i < options.processes; ++i) devices.push_back(i), processes.push_back(i);
@@ -186,6 +194,7 @@ int main(int argc, char** argv) {
   app.add_option("--sizes", options.sizes, "Input bytes of each process");
   app.add_option("--seconds", options.seconds, "How long to repeat each");
   app.add_flag("--fresh", options.fresh, "A fresh output for each call, as XLA does");
+  app.add_flag("--pin", options.pin, "Bind process i to CPU i modulo their number");
   app.add_option("--index", options.index)->group("");
   app.add_option("--folder", options.folder)->group("");
   CLI11_PARSE(app, argc, argv);

@@ -1,18 +1,68 @@
 #include "lockstep/collectives/allocator.h"
 
-#ifdef __GLIBC__
-#include <malloc.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define LOCKSTEP_HAS_POSIX_MEMALIGN 1
 #endif
 
 namespace lockstep::collectives {
+namespace {
+
+#ifdef LOCKSTEP_HAS_POSIX_MEMALIGN
+std::atomic<bool> huge_pages{false};
+
+constexpr std::size_t kLarge = 4 << 20;
+constexpr std::size_t kHugePage = 2 << 20;
+
+void ask_for_huge_pages(void* block, std::size_t size) {
+  const auto start = reinterpret_cast<std::uintptr_t>(block);
+  const std::uintptr_t begin = (start + kHugePage - 1) / kHugePage * kHugePage;
+  const std::uintptr_t end = (start + size) / kHugePage * kHugePage;
+  const int before = errno;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  errno = before;
+}
+#endif
+
+}  // namespace
 
 bool tune_allocator(const Environment& environment) {
-  if (environment.get("LOCKSTEP_KEEP_MEMORY") == "0") return false;
-#ifdef __GLIBC__
-  return mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, -1) == 1;
+#ifdef LOCKSTEP_HAS_POSIX_MEMALIGN
+  huge_pages = environment.get("LOCKSTEP_HUGE_PAGES") != "0";
+  return huge_pages;
 #else
+  static_cast<void>(environment);
   return false;
 #endif
 }
 
 }  // namespace lockstep::collectives
+
+#ifdef LOCKSTEP_HAS_POSIX_MEMALIGN
+extern "C" {
+
+void* __libc_memalign(std::size_t alignment, std::size_t size);
+
+/// Takes the place of the C library's, for plugins that are opened later too.
+int posix_memalign(void** block, std::size_t alignment, std::size_t size) noexcept {
+  using namespace lockstep::collectives;
+  if (alignment % sizeof(void*) != 0 || alignment == 0 || (alignment & (alignment - 1)) != 0) return EINVAL;
+  const bool huge = size >= kLarge && huge_pages.load(std::memory_order_relaxed);
+  // A block that the C library maps by itself may as well begin where a huge page does.
+  constexpr std::size_t kAlwaysMapped = 32 << 20;
+  void* memory =
+      __libc_memalign(huge && size > kAlwaysMapped && alignment < kHugePage ? kHugePage : alignment, size);
+  if (memory == nullptr) return ENOMEM;
+  if (huge) ask_for_huge_pages(memory, size);
+  *block = memory;
+  return 0;
+}
+}
+#endif
