@@ -1,13 +1,12 @@
 #include "lockstep/array/computation.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 
 #include "lockstep/array/device_put.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/runtime/compile.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/partitioner.h"
@@ -73,16 +72,6 @@ class Placement {
   std::optional<Sharding> sharding_;
   std::string what_;
 };
-
-/// Programs of one text are compiled once.
-std::shared_ptr<pjrt::Executable> compile_once(const std::string& stablehlo) {
-  static std::mutex mutex;
-  static auto& cache = *new std::map<std::string, std::shared_ptr<pjrt::Executable>>;
-  std::lock_guard lock(mutex);
-  auto& entry = cache[stablehlo];
-  if (!entry) entry = runtime::Runtime::get().client().compile(stablehlo);
-  return entry;
-}
 
 }  // namespace
 
@@ -214,7 +203,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
     for (Device device : mesh.devices()) plan.devices.push_back(device.id());
     runtime.programs().register_program(plan);
   }
-  impl->executable = compile_once(lowered.stablehlo);
+  impl->executable = runtime::compile(lowered, mesh);
   impl->text.stablehlo = std::move(lowered.stablehlo);
   return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
 }

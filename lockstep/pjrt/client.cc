@@ -151,7 +151,9 @@ std::unique_ptr<Executable> Client::compile(std::string_view mlir, const Compile
   program.code_size = mlir.size();
   program.format = kFormat.data();
   program.format_size = kFormat.size();
-  const std::string serialized = serialize(options);
+  std::string serialized = serialize(options);
+  if (!options.backend_options.empty())
+    serialized.insert(0, default_options());  // messages merge by concatenation
   LOCKSTEP_PJRT_ARGS(PJRT_Client_Compile_Args, args);
   args.client = client_;
   args.program = &program;
@@ -161,6 +163,13 @@ std::unique_ptr<Executable> Client::compile(std::string_view mlir, const Compile
   std::unique_ptr<Executable> executable(new Executable(api_, args.executable));
   executable->describe();
   return executable;
+}
+
+const std::string& Client::default_options() const {
+  std::call_once(default_options_once_, [this] {
+    default_options_ = compile("func.func public @main() { return }")->compile_options();
+  });
+  return default_options_;
 }
 
 std::unique_ptr<Executable> Client::deserialize(std::string_view serialized,

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,9 @@ struct CompileOptions {
   /// an error. Where it is not here, xla_cpu_enable_fast_min_max is off, so that maximum and minimum keep a
   /// NaN.
   std::map<std::string, std::variant<bool, std::int64_t, double, std::string>> xla_options;
+
+  /// Names of switches of the CPU backend's own, as in XLA_FLAGS' xla_backend_extra_options.
+  std::vector<std::string> backend_options;
 };
 
 /// What becomes of host memory that a buffer is made from.
@@ -85,6 +89,12 @@ class Client {
   std::shared_ptr<Plugin> plugin_;
   const PJRT_Api* api_;
   PJRT_Client* client_;
+  /// The compile options that the plugin starts from, serialized. Read off a program of nothing when first
+  /// asked for: debug options that one gives replace all of the plugin's own.
+  const std::string& default_options() const;
+
+  mutable std::once_flag default_options_once_;
+  mutable std::string default_options_;
   std::string platform_name_, platform_version_;
   int process_index_ = 0;
   std::deque<Device> devices_;

@@ -47,9 +47,17 @@ std::string serialize(const CompileOptions& options) {
   put(build, 1, std::int64_t{-1});  // device_ordinal: any
   put(build, 4, std::int64_t{1});   // num_replicas
   put(build, 5, std::int64_t{1});   // num_partitions
-  std::string proto;                // CompileOptionsProto
-  put(proto, 3, build);             // executable_build_options
-  put(proto, 4, std::int64_t{1});   // compile_portable_executable
+  std::string debug;                // DebugOptions
+  for (const std::string& name : options.backend_options) {
+    std::string entry;
+    put(entry, 1, name);
+    put(entry, 2, std::string());
+    put(debug, 500, entry);  // xla_backend_extra_options, a map
+  }
+  if (!debug.empty()) put(build, 3, debug);
+  std::string proto;               // CompileOptionsProto
+  put(proto, 3, build);            // executable_build_options
+  put(proto, 4, std::int64_t{1});  // compile_portable_executable
   auto overrides = options.xla_options;
   // By default, maximum and minimum on CPU drop a NaN.
   overrides.try_emplace("xla_cpu_enable_fast_min_max", false);

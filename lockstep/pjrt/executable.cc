@@ -111,6 +111,15 @@ std::vector<Buffer> Executable::execute(std::span<Buffer* const> arguments, cons
   return outputs;
 }
 
+std::string Executable::compile_options() const {
+  LOCKSTEP_PJRT_ARGS(PJRT_Executable_GetCompileOptions_Args, args);
+  args.executable = executable_;
+  check(api_, api_->PJRT_Executable_GetCompileOptions(&args), "reading compile options");
+  std::string bytes(args.serialized_bytes, args.serialized_bytes_size);
+  args.serialized_compile_options_deleter(args.serialized_compile_options);
+  return bytes;
+}
+
 std::string Executable::serialize() const {
   LOCKSTEP_PJRT_ARGS(PJRT_Executable_Serialize_Args, args);
   args.executable = executable_;

@@ -76,6 +76,9 @@ class Executable {
   /// Its machine code, for `Client::deserialize` of the same plugin on the same kind of machine.
   std::string serialize() const;
 
+  /// The options that it was compiled with, a serialized `xla.CompileOptionsProto`.
+  std::string compile_options() const;
+
   MemoryStats memory_stats() const;
 
   /// The plugin's own digest of it, or nullopt where the plugin makes none.

@@ -1,5 +1,6 @@
 #include "lockstep/program/lowering.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -7,12 +8,35 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/program/primitive.h"
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/shape.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::string_view kPositionType = "tensor<i32>";
 constexpr std::string_view kTokenType = "!stablehlo.token";
+
+/// Whether a transpose of the program is left for XLA to do by itself: one before or behind a dot product
+/// becomes part of it, and one that keeps the minor dimension copies whole rows.
+bool has_transposes(const Program& program) {
+  std::vector<bool> by_dot(program.variables.size()), beside_dot(program.variables.size());
+  for (const Equation& equation : program.equations) {
+    const bool dot = equation.primitive == &dot_general_p();
+    for (Var var : equation.outputs) by_dot[static_cast<std::size_t>(var)] = dot;
+    for (Var var : equation.inputs) {
+      if (!dot) beside_dot[static_cast<std::size_t>(var)] = true;
+    }
+  }
+  for (Var var : program.outputs) beside_dot[static_cast<std::size_t>(var)] = true;
+  return std::ranges::any_of(program.equations, [&](const Equation& equation) {
+    if (equation.primitive != &transpose_p()) return false;
+    const auto& permutation = equation.params.as<TransposeParams>().permutation;
+    return permutation.back() != static_cast<std::int64_t>(permutation.size()) - 1 &&
+           !by_dot[static_cast<std::size_t>(equation.inputs[0])] &&
+           beside_dot[static_cast<std::size_t>(equation.outputs[0])];
+  });
+}
 
 }  // namespace
 
@@ -159,6 +183,7 @@ struct LowerProgram {
     LoweredProgram lowered;
     lowered.fingerprint = out.fingerprint_;
     lowered.takes_position = out.uses_position_;
+    lowered.transposes = has_transposes(program);
     lowered.collectives = std::move(out.collectives_);
     if (lowered.takes_position) {
       arguments = fmt::format(", %position: {}{}", kPositionType, arguments);

@@ -90,6 +90,8 @@ struct LoweredProgram {
   Fingerprint fingerprint = 0;                       ///< of the program's text and the salt
   std::vector<collectives::Collective> collectives;  ///< in the order in which they run
   bool takes_position = false;  ///< main's first argument is the device's position, i32[]
+  bool transposes =
+      false;  ///< has a transpose that moves the minor dimension and is no part of a dot product
 };
 
 /// Writes a per-device program as StableHLO text.

@@ -10,6 +10,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/cluster/detect.h"
+#include "lockstep/collectives/allocator.h"
 #include "lockstep/collectives/ffi_handler.h"
 
 namespace lockstep::runtime {
@@ -73,6 +74,7 @@ void Runtime::create(const Settings& settings, const CallSite& where) {
 Runtime::Runtime(const Settings& settings) : settings_(settings) {
   if (process_count() > 1)
     logging::set_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
+  collectives::tune_allocator();
   meet();
   open_devices();
   exchange_topology();

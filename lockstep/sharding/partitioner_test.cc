@@ -156,8 +156,8 @@ TEST(Partition, DataParallelGradients_AreOneAllReduceForEachParameterAndOneForTh
   Partitioned p = partition(gradient_program(),
                             {kData, {P(), P(), P(), P("data"), P("data"), P()}, {P(), P(), P(), P()}});
   EXPECT_THAT(collectives(p.program, kData),
-              UnorderedElementsAre("all-reduce f32[] data", "all-reduce f32[32,16] data",
-                                   "all-reduce f32[32] data", "all-reduce f32[4,32] data"));
+              UnorderedElementsAre("all-reduce f32[] data", "all-reduce f32[16,32] data",
+                                   "all-reduce f32[32] data", "all-reduce f32[32,4] data"));
 }
 
 TEST(Partition, OutSpecsNotGiven_LeaveDataParallelGradientsWhole) {
@@ -181,7 +181,7 @@ TEST(Partition, DataAndTensorParallelGradients_ReduceOverDataOnlyAndStaySplitOve
   EXPECT_THAT(collectives(p.program, kBoth),
               UnorderedElementsAre("all-reduce f32[32,4] model", "all-reduce f32[] data",
                                    "all-reduce f32[16,16] data", "all-reduce f32[16] data",
-                                   "all-reduce f32[4,16] data"));
+                                   "all-reduce f32[16,4] data"));
   EXPECT_THAT(p.out_specs, ElementsAre(P(), P(none, "model"), P("model"), P("model")));
 }
 

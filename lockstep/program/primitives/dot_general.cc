@@ -164,17 +164,24 @@ Value operand_cotangent(const Value& ct, const Value& other, std::int64_t my_ran
                         std::int64_t other_start) {
   Dimensions my_free = free_dimensions(my_rank, my_contracting, my_batch);
   Dimensions other_free = free_dimensions(other.aval().rank(), other_contracting, other_batch);
-  Value product = lax::dot_general(ct, other,
-                                   DotGeneralParams{range(other_start, other_free.size()), other_free,
-                                                    range(0, my_batch.size()), other_batch});
-  // The product's last dimensions are the other's contracting ones, in rising order.
+  // Of the other's dimensions a product leaves its contracting ones, which are mine, in rising order.
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
   for (std::size_t i = 0; i < my_contracting.size(); ++i) {
     pairs.emplace_back(other_contracting[i], my_contracting[i]);
   }
   std::ranges::sort(pairs);
-  Dimensions order = joined(my_batch, my_free);
-  for (const auto& [theirs, mine] : pairs) order.push_back(mine);
+  Dimensions contracted;
+  for (const auto& [theirs, mine] : pairs) contracted.push_back(mine);
+  const Dimensions ct_summed = range(other_start, other_free.size()), ct_batch = range(0, my_batch.size());
+
+  // The order of the factors decides that of the dimensions: take the one that needs no transpose, where one
+  // does.
+  Dimensions other_first = joined(joined(my_batch, contracted), my_free);
+  if (std::ranges::is_sorted(other_first)) {
+    return lax::dot_general(other, ct, DotGeneralParams{other_free, ct_summed, other_batch, ct_batch});
+  }
+  Value product = lax::dot_general(ct, other, DotGeneralParams{ct_summed, other_free, ct_batch, other_batch});
+  Dimensions order = joined(joined(my_batch, my_free), contracted);
   return lax::transpose(product, inverse(order));
 }
 

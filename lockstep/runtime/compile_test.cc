@@ -1,0 +1,79 @@
+#include "lockstep/runtime/compile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/runtime/devices.h"
+#include "lockstep/runtime/initialize.h"
+#include "lockstep/runtime/runtime.h"
+#include "lockstep/testing/processes.h"
+
+namespace lockstep::runtime {
+namespace {
+
+LoweredProgram add_one() {
+  Builder builder("add_one");
+  Value x = builder.input({float32, {4}});
+  Value y = lax::add(x, lax::full_like(x, 1));
+  return lower(builder.finish(std::span(&y, 1)), {});
+}
+
+/// What the program makes of 1, 2, 3, 4, on the first local device.
+std::vector<float> run(const pjrt::Executable& executable) {
+  Runtime& runtime = Runtime::get();
+  const pjrt::Device& device = runtime.pjrt_device(runtime.local_devices().front());
+  const std::vector<float> values = {1, 2, 3, 4};
+  const std::int64_t dims[] = {4};
+  pjrt::Buffer input = runtime.client().buffer_from_host(values.data(), float32, dims, device);
+  pjrt::Buffer* arguments[] = {&input};
+  std::vector<float> result(4);
+  executable.execute(std::span<pjrt::Buffer* const>(arguments), device)[0].to_host(result.data(), 16);
+  return result;
+}
+
+LOCKSTEP_CHILD(compiles) {
+  initialize();
+  Mesh mesh = make_mesh({{"i", device_count()}});
+  auto executable = compile(add_one(), mesh);
+  EXPECT_EQ(run(*executable), (std::vector<float>{2, 3, 4, 5}));
+  EXPECT_EQ(compile(add_one(), mesh), executable);
+}
+
+TEST(Compile, TheFirstOfTheHostCompiles_AndTheOthersRunItsCode) {
+  for (const auto& result : testing::run_processes({.count = 3, .child = "compiles", .coordinator = true})) {
+    EXPECT_EQ(result.exit_code, 0);
+  }
+}
+
+LOCKSTEP_CHILD(only_process_one_compiles) {
+  initialize();
+  if (process_index() == 1) {
+    EXPECT_EQ(run(*compile(add_one(), make_mesh({{"i", device_count()}}))), (std::vector<float>{2, 3, 4, 5}));
+  }
+}
+
+TEST(Compile, WhereTheFirstOfTheHostDoesNot_TheOtherDoesItItself) {
+  for (const auto& result :
+       testing::run_processes({.count = 2, .child = "only_process_one_compiles", .coordinator = true})) {
+    EXPECT_EQ(result.exit_code, 0);
+  }
+}
+
+TEST(Lower, TellsTransposesThatNoDotProductTakesIn) {
+  Builder builder("f");
+  Value x = builder.input({float32, {4, 8}});
+  Value transposed = lax::transpose(x, {1, 0});
+  Value y = lax::add(transposed, transposed);
+  EXPECT_TRUE(lower(builder.finish(std::span(&y, 1)), {}).transposes);
+
+  Builder with_dot("g");
+  Value a = with_dot.input({float32, {4, 8}});
+  Value b = lax::dot_general(lax::transpose(a, {1, 0}), a, {{1}, {0}, {}, {}});
+  EXPECT_FALSE(lower(with_dot.finish(std::span(&b, 1)), {}).transposes);
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
