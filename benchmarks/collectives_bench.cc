@@ -15,7 +15,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <thread>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/collectives/communicator.h"
+#include "lockstep/collectives/folder_store.h"
 #include "lockstep/collectives/world.h"
 
 extern char** environ;
@@ -32,41 +32,6 @@ namespace {
 using namespace lockstep;
 using namespace lockstep::collectives;
 using std::chrono::steady_clock;
-
-/// A store of one file for each key, good enough for processes of one host.
-class FolderStore : public coordination::KeyValueStore {
- public:
-  explicit FolderStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  void set(const std::string& key, const std::string& value, bool) override {
-    const auto temporary = path(key + ".part");
-    std::ofstream(temporary) << value;
-    std::filesystem::rename(temporary, path(key));
-  }
-  std::string get(const std::string& key, std::chrono::milliseconds timeout) override {
-    for (const auto end = steady_clock::now() + timeout; steady_clock::now() < end;) {
-      if (auto value = try_get(key)) return *value;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    fail<TimeoutError>("no {}", key);
-  }
-  std::optional<std::string> try_get(const std::string& key) override {
-    std::ifstream file(path(key));
-    if (!file) return std::nullopt;
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  }
-  std::int64_t increment(const std::string& key, std::int64_t) override { fail("{}: not here", key); }
-  std::vector<std::pair<std::string, std::string>> get_directory(const std::string& key) override {
-    fail("{}: not here", key);
-  }
-  void erase(const std::string& key) override { std::filesystem::remove(path(key)); }
-
- private:
-  std::filesystem::path path(std::string key) const {
-    std::replace(key.begin(), key.end(), '/', '_');
-    return folder_ / key;
-  }
-  std::filesystem::path folder_;
-};
 
 struct Options {
   int processes = 2;

@@ -46,10 +46,11 @@ TEST(TuneAllocator, MakesLargeBlocksOfHugePages) {
 }
 
 TEST(TuneAllocator, KeepsTheContractOfPosixMemalign) {
-  tune_allocator();
   void* block = nullptr;
-  EXPECT_EQ(posix_memalign(&block, 3, 8), EINVAL);
-  EXPECT_EQ(posix_memalign(&block, 24, 8), EINVAL);
+  if (tune_allocator()) {  // A sanitizer ends the process.
+    EXPECT_EQ(posix_memalign(&block, 3, 8), EINVAL);
+    EXPECT_EQ(posix_memalign(&block, 24, 8), EINVAL);
+  }
   for (std::size_t alignment : {8, 64, 4096, 4 << 20}) {
     for (std::size_t bytes : {0, 1, 1000, 5 << 20, 40 << 20}) {
       ASSERT_EQ(posix_memalign(&block, alignment, bytes), 0);

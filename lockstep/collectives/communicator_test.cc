@@ -131,12 +131,15 @@ void run_suite(World& world, int device) {
   };
 
   // Every kind at sizes around each limit, back to back.
-  const std::int64_t small = kSmallBytes / 4, chunk = kChunkBytes / 4;
-  for (std::int64_t count :
-       {std::int64_t{0}, std::int64_t{1}, std::int64_t{3}, std::int64_t{12}, std::int64_t{13},
-        small / devices, small - 1, small, small + 1, chunk - 1, chunk, chunk + 1, 3 * chunk + 5}) {
+  for (int i = 0; i < 13; ++i) {
     for (Kind kind : kKinds) {
-      ASSERT_NO_FATAL_FAILURE(both(everyone, collective(kind, float32, count, devices)));
+      const bool splits = kind == Kind::kReduceScatter || kind == Kind::kAllToAll;
+      const std::int64_t tiny = kInlineBytes / 4 / (splits ? devices : 1),
+                         small = kSmallBytes / 4 / (splits ? devices : 1),
+                         chunk = kChunkBytes / 4 / (splits ? devices : 1);
+      const std::int64_t counts[] = {0,     1,         3,     tiny,      tiny + 1,  small / 2,    small - 1,
+                                     small, small + 1, chunk, chunk - 1, chunk + 1, 3 * chunk + 5};
+      ASSERT_NO_FATAL_FAILURE(both(everyone, collective(kind, float32, counts[i], devices)));
     }
   }
   // Every dtype and operation.
@@ -161,9 +164,9 @@ void run_suite(World& world, int device) {
     ASSERT_NO_FATAL_FAILURE(both(communicator, collective(kKinds[i % 6], float32, count, devices)));
   }
   for (Kind kind : kKinds) {
-    ASSERT_NO_FATAL_FAILURE(
-        both(everyone,
-             collective(kind, float32, (kind == Kind::kAllReduce ? 8 << 20 : 2 << 20) / 4 + 3, devices)));
+    ASSERT_NO_FATAL_FAILURE(both(
+        everyone, collective(kind, float32,
+                             (kind == Kind::kAllReduce ? 8 << 20 : (8 << 20) / devices) / 4 + 3, devices)));
   }
   // Sub-groups at the same time, then others that cross them.
   if (devices == 4) {
@@ -213,7 +216,6 @@ TEST_P(CommunicatorTest, DoesAsTheReferenceDoes) {
   const auto results = testing::run_processes({.count = layout.processes,
                                                .child = "runs_the_suite",
                                                .arguments = {std::to_string(layout.devices_per_process)},
-                                               .coordinator = true,
                                                .deadline = std::chrono::seconds(240)});
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
 }

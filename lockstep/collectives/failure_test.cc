@@ -96,8 +96,7 @@ TEST(Divergence, BetweenProcessesIsAnErrorOnAllThatShowsBoth) {
       {"fingerprint", usual + " of a program that differs elsewhere"}};
   for (const auto& [how, other] : cases) {
     const int count = how == "count" || how == "size" ? 4 : 2;
-    const auto results = testing::run_processes(
-        {.count = count, .child = "diverges", .arguments = {how}, .coordinator = true});
+    const auto results = testing::run_processes({.count = count, .child = "diverges", .arguments = {how}});
     for (const auto& result : results) {
       EXPECT_THAT(result.log, HasSubstr("said: process 0 of " + std::to_string(count) + " is in " + usual +
                                         " but process " + std::to_string(count - 1) + " of " +
@@ -129,10 +128,8 @@ LOCKSTEP_CHILD(meets_the_others_in_different_groups) {
 TEST(Divergence, BetweenGroupsIsAnErrorOnAllThatWait) {
   for (const char* when : {"at once", "as guests", "after all have met"}) {
     for (int count : {2, 3}) {
-      const auto results = testing::run_processes({.count = count,
-                                                   .child = "meets_the_others_in_different_groups",
-                                                   .arguments = {when},
-                                                   .coordinator = true});
+      const auto results = testing::run_processes(
+          {.count = count, .child = "meets_the_others_in_different_groups", .arguments = {when}});
       for (const auto& result : results) {
         EXPECT_THAT(result.log, HasSubstr("said: process 0 of " + std::to_string(count) +
                                           " waits for process 1 of " + std::to_string(count) +
@@ -154,8 +151,8 @@ LOCKSTEP_CHILD(meets_a_group_that_waits_for_a_slow_one) {
 }
 
 TEST(Divergence, IsNotSeenWhereAProcessIsOnlySlow) {
-  for (const auto& result : testing::run_processes(
-           {.count = 3, .child = "meets_a_group_that_waits_for_a_slow_one", .coordinator = true})) {
+  for (const auto& result :
+       testing::run_processes({.count = 3, .child = "meets_a_group_that_waits_for_a_slow_one"})) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
   }
 }
@@ -186,10 +183,8 @@ LOCKSTEP_CHILD(sums_until_an_error) {
 }
 
 void expect_that_the_survivors_name_the_killed(int count, int elements) {
-  testing::Processes processes({.count = count,
-                                .child = "sums_until_an_error",
-                                .arguments = {std::to_string(elements)},
-                                .coordinator = true});
+  testing::Processes processes(
+      {.count = count, .child = "sums_until_an_error", .arguments = {std::to_string(elements)}});
   for (int i = 0; i < count; ++i) processes.wait_for_line(i, "summing");
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // To be in the middle of it.
   const int victim = count - 1;
@@ -223,7 +218,7 @@ LOCKSTEP_CHILD(waits_for_one_that_dies_early) {
 }
 
 TEST(KilledProcess, IsNamedByWhoSetsUpACommunicatorWithIt) {
-  testing::Processes processes({.count = 2, .child = "waits_for_one_that_dies_early", .coordinator = true});
+  testing::Processes processes({.count = 2, .child = "waits_for_one_that_dies_early"});
   EXPECT_THAT(processes.wait(0).log,
               ContainsRegex("said: process 1 of 2.* died while process 0 set up a communicator"));
 }
@@ -236,8 +231,7 @@ LOCKSTEP_CHILD(may_be_in_a_network_of_its_own) {
 }
 
 TEST(ProcessOnAnotherHost, IsAnErrorThatNamesBoth) {
-  const auto results =
-      testing::run_processes({.count = 2, .child = "may_be_in_a_network_of_its_own", .coordinator = true});
+  const auto results = testing::run_processes({.count = 2, .child = "may_be_in_a_network_of_its_own"});
   if (results[1].log.find("not permitted") != std::string::npos)
     GTEST_SKIP() << "needs the right to unshare networks";
   for (const auto& result : results) {
@@ -258,7 +252,7 @@ LOCKSTEP_CHILD(sums_a_thousand_times) {
 }
 
 TEST(StoppedProcess, IsWaitedForAndGoesOn) {
-  testing::Processes processes({.count = 3, .child = "sums_a_thousand_times", .coordinator = true});
+  testing::Processes processes({.count = 3, .child = "sums_a_thousand_times"});
   processes.wait_for_line(1, "summing");
   processes.kill(1, SIGSTOP);
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
@@ -281,7 +275,7 @@ LOCKSTEP_CHILD(leaves_early) {
 }
 
 TEST(ProcessThatLeaves, IsNamedByWhoWaitsForIt) {
-  const auto results = testing::run_processes({.count = 3, .child = "leaves_early", .coordinator = true});
+  const auto results = testing::run_processes({.count = 3, .child = "leaves_early"});
   for (int i : {0, 2}) {
     EXPECT_THAT(results[i].log,
                 AllOf(HasSubstr("said: process 1 of 3 (pid "), HasSubstr(") has left the job while process "),
@@ -298,8 +292,7 @@ LOCKSTEP_CHILD(ends_after_its_last_sum) {
 
 TEST(ProcessThatLeaves, AfterItsLastCollectiveDisturbsNobody) {
   for (int round = 0; round < 5; ++round) {
-    for (const auto& result :
-         testing::run_processes({.count = 4, .child = "ends_after_its_last_sum", .coordinator = true})) {
+    for (const auto& result : testing::run_processes({.count = 4, .child = "ends_after_its_last_sum"})) {
       EXPECT_EQ(result.exit_code, 0) << result.log;
     }
   }
@@ -333,8 +326,7 @@ LOCKSTEP_CHILD(is_told_how_the_peer_died) {
 }
 
 TEST(Abort, ThatFollowsADeathHasTheWord) {
-  const auto results =
-      testing::run_processes({.count = 2, .child = "is_told_how_the_peer_died", .coordinator = true});
+  const auto results = testing::run_processes({.count = 2, .child = "is_told_how_the_peer_died"});
   EXPECT_THAT(results[0].log, HasSubstr("said: told by the coordinator"));
 }
 
@@ -346,8 +338,7 @@ std::size_t count_shared_memory_files() {
 
 TEST(KilledJob, LeavesNothingBehind) {
   const std::size_t before = count_shared_memory_files();
-  testing::Processes processes(
-      {.count = 4, .child = "sums_until_an_error", .arguments = {"1000000"}, .coordinator = true});
+  testing::Processes processes({.count = 4, .child = "sums_until_an_error", .arguments = {"1000000"}});
   for (int i = 0; i < 4; ++i) processes.wait_for_line(i, "summing");
   for (int i = 0; i < 4; ++i) processes.kill(i, SIGKILL);
   for (const auto& result : processes.wait()) EXPECT_EQ(result.signal, SIGKILL);

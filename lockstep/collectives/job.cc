@@ -26,14 +26,14 @@ void Job::abort(std::exception_ptr cause) {
 }
 
 void Job::check_peer(int process, const std::string& doing) {
-  check();
   const PeerState state = peers_.state(process);
   if (state == PeerState::kDied) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, options_.abort_grace, [&] { return aborted_.load(); });
   }
+  // After the look at the state: what the peer told before it left counts more than that it has left.
   check();
-  peers_.throw_if_lost(process, doing);
+  if (state == PeerState::kDied || state == PeerState::kLeft) peers_.throw_if_lost(process, doing);
 }
 
 }  // namespace lockstep::collectives

@@ -298,12 +298,16 @@ class Peers::Impl {
 
   void tell_divergence(const std::string& text) {
     std::lock_guard lock(mutex_);
+    divergence_ = text;
     send_to_all(own_message(MessageType::kDivergence, text));
   }
 
   void leave() {
     std::lock_guard lock(mutex_);
-    if (!std::exchange(left_, true)) send_to_all(own_message(MessageType::kBye, ""));
+    if (std::exchange(left_, true)) return;
+    // Whoever waits for this process hears first why it leaves.
+    if (!divergence_.empty()) send_to_all(own_message(MessageType::kDivergence, divergence_));
+    send_to_all(own_message(MessageType::kBye, ""));
   }
 
  private:
@@ -446,9 +450,14 @@ class Peers::Impl {
         peers_[connection.process].waits_heard = steady_clock::now();
         break;
       }
-      case MessageType::kDivergence:
+      case MessageType::kDivergence: {
+        {
+          std::lock_guard lock(mutex_);
+          divergence_ = message.text;
+        }
         events_.on_divergence(message.text);
         break;
+      }
       case MessageType::kBye:
         lose(connection, PeerState::kLeft);
         break;
@@ -497,6 +506,7 @@ class Peers::Impl {
   std::vector<Peer> peers_;
   std::vector<Connection> fresh_;  // To be taken over by the listening thread.
   bool left_ = false;
+  std::string divergence_;  // What was told or heard; empty where the processes do not diverge.
 
   std::thread listener_, connector_;
 };

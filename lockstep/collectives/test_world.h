@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lockstep/collectives/communicator.h"
+#include "lockstep/collectives/folder_store.h"
 #include "lockstep/collectives/world.h"
-#include "lockstep/coordination/client.h"
 
 namespace lockstep::collectives {
 
@@ -25,20 +25,18 @@ struct Layout {
 /// The World of a job of one process.
 std::unique_ptr<World> local_world(int devices);
 
-/// In a child that was started with a coordinator: this process's World, found through the job's store.
-/// `before` is called when the store is there, before the World is made.
+/// In a child of a test: this process's World, found through a folder that the children share. `before` is
+/// called first.
 class ChildWorld {
  public:
   explicit ChildWorld(int devices_per_process = 1, const std::function<void(int process)>& before = {});
-  ~ChildWorld();
 
   World& operator*() { return *world_; }
   World* operator->() { return world_.get(); }
-  coordination::CoordinationClient& client() { return *client_; }
-  int process() const { return client_->process_id(); }
+  int process() const { return world_->options().process_index; }
 
  private:
-  std::unique_ptr<coordination::CoordinationClient> client_;
+  FolderStore store_;
   std::unique_ptr<World> world_;
 };
 

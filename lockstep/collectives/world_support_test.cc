@@ -1,7 +1,7 @@
-#include <cstdlib>
 #include <thread>
 
 #include "lockstep/collectives/test_world.h"
+#include "lockstep/testing/child.h"
 
 namespace lockstep::collectives {
 
@@ -15,24 +15,16 @@ std::unique_ptr<World> local_world(int devices) {
   return World::create({.device_process = Layout{1, devices}.device_process()});
 }
 
-ChildWorld::ChildWorld(int devices_per_process, const std::function<void(int)>& before) {
-  const auto variable = [](const char* name) { return std::string(std::getenv(name)); };
-  coordination::ClientOptions options;
-  options.address = variable("LOCKSTEP_COORDINATOR_ADDRESS");
-  options.process_id = std::stoi(variable("LOCKSTEP_PROCESS_ID"));
-  options.num_processes = std::stoi(variable("LOCKSTEP_NUM_PROCESSES"));
-  client_ = coordination::make_grpc_client(options);
-  client_->connect();
-  if (before) before(options.process_id);
+ChildWorld::ChildWorld(int devices_per_process, const std::function<void(int)>& before)
+    : store_(std::filesystem::current_path().parent_path()) {
+  if (before) before(testing::child_index());
   world_ =
-      World::create({.process_index = options.process_id,
-                     .process_count = options.num_processes,
-                     .device_process = Layout{options.num_processes, devices_per_process}.device_process(),
-                     .store = &client_->key_value_store(),
+      World::create({.process_index = testing::child_index(),
+                     .process_count = testing::child_count(),
+                     .device_process = Layout{testing::child_count(), devices_per_process}.device_process(),
+                     .store = &store_,
                      .job_id = "test"});
 }
-
-ChildWorld::~ChildWorld() { world_.reset(); }
 
 void for_each_local_device(World& world, const std::function<void(int)>& body) {
   std::vector<std::jthread> threads;

@@ -1,0 +1,51 @@
+#include "lockstep/collectives/folder_store.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "lockstep/base/fail.h"
+
+namespace lockstep::collectives {
+
+void FolderStore::set(const std::string& key, const std::string& value, bool allow_overwrite) {
+  if (!allow_overwrite && std::filesystem::exists(path(key))) fail("the key {} exists", key);
+  const auto part = path(fmt::format("{}.{}.part", key, getpid()));
+  std::ofstream(part) << value;
+  std::filesystem::rename(part, path(key));  // So that nobody sees half of it.
+}
+
+std::string FolderStore::get(const std::string& key, std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  do {
+    if (auto value = try_get(key)) return *value;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  } while (std::chrono::steady_clock::now() < end);
+  fail<TimeoutError>("the key {} was not set within {} ms", key, timeout.count());
+}
+
+std::optional<std::string> FolderStore::try_get(const std::string& key) {
+  std::ifstream file(path(key));
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::int64_t FolderStore::increment(const std::string& key, std::int64_t) {
+  fail("a store in a folder does not count ({})", key);
+}
+
+std::vector<std::pair<std::string, std::string>> FolderStore::get_directory(const std::string& directory) {
+  fail("a store in a folder has no directories ({})", directory);
+}
+
+void FolderStore::erase(const std::string& key) { std::filesystem::remove(path(key)); }
+
+std::filesystem::path FolderStore::path(std::string key) const {
+  std::replace(key.begin(), key.end(), '/', '_');
+  return folder_ / key;
+}
+
+}  // namespace lockstep::collectives
