@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
@@ -72,6 +74,8 @@ void Runtime::create(const Settings& settings, const CallSite& where) {
 }
 
 Runtime::Runtime(const Settings& settings) : settings_(settings) {
+  // The launcher reads standard output through a pipe: whole lines go out as they are written all the same.
+  if (settings_.place.cluster == "launcher") setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   if (process_count() > 1)
     logging::set_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
   collectives::tune_allocator();
@@ -127,7 +131,20 @@ void Runtime::meet() {
   coordination_->connect();
 }
 
+namespace {
+
+/// A collective occupies a thread of XLA's pool while it waits for the other devices: the pool must have one
+/// for each device of this process, or they wait for each other for ever.
+void give_each_device_a_thread(int num_devices) {
+  const char* given = std::getenv("NPROC");
+  int threads = given != nullptr ? std::atoi(given) : static_cast<int>(std::thread::hardware_concurrency());
+  if (threads < num_devices) setenv("NPROC", std::to_string(num_devices).c_str(), /*overwrite=*/1);
+}
+
+}  // namespace
+
 void Runtime::open_devices() {
+  give_each_device_a_thread(settings_.num_cpu_devices);
   auto plugin = pjrt::Plugin::load(pjrt::find_plugin());
   plugin->register_ffi_handler(collectives::kCollectiveTarget, "Host", collectives::collective_handler());
   client_ = pjrt::Client::create(
