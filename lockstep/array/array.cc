@@ -9,6 +9,7 @@
 
 #include "lockstep/array/data.h"
 #include "lockstep/array/host.h"
+#include "lockstep/array/regions.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/runtime/runtime.h"
 
@@ -146,36 +147,6 @@ void Array::check_single() const {
     fail<ShapeError>("[item] expected an array of one element, got {}", lockstep::to_string(aval()));
 }
 
-namespace {
-
-/// Copies a dense part into its place in a dense whole.
-void copy_part(char* whole, const Shape& shape, const char* part, const std::vector<IndexRange>& ranges,
-               std::size_t element, std::size_t dimension = 0) {
-  if (dimension == shape.size()) {
-    std::memcpy(whole, part, element);
-    return;
-  }
-  std::size_t whole_stride = element, part_stride = element;
-  bool dense = true;  // whether what lies below this dimension is whole
-  for (std::size_t d = dimension + 1; d < shape.size(); ++d) {
-    whole_stride *= static_cast<std::size_t>(shape[d]);
-    part_stride *= static_cast<std::size_t>(ranges[d].limit - ranges[d].start);
-    dense = dense && ranges[d].limit - ranges[d].start == shape[d];
-  }
-  auto start = static_cast<std::size_t>(ranges[dimension].start);
-  auto count = static_cast<std::size_t>(ranges[dimension].limit - ranges[dimension].start);
-  if (dense) {
-    std::memcpy(whole + start * whole_stride, part, count * part_stride);
-    return;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    copy_part(whole + (start + i) * whole_stride, shape, part + i * part_stride, ranges, element,
-              dimension + 1);
-  }
-}
-
-}  // namespace
-
 void Array::copy_to_host(void* destination, DType as) const {
   const internal::ArrayData& data = concrete(*this, "[to_host]");
   if (as != dtype() && !(dtype() == DType::kBool && as == DType::kU8)) {
@@ -201,7 +172,10 @@ void Array::copy_to_host(void* destination, DType as) const {
     if (std::ranges::find(done, ranges) != done.end()) continue;
     part.resize(data.shards[i].size_bytes());
     data.shards[i].to_host(part.data(), part.size());
-    copy_part(static_cast<char*>(destination), shape(), part.data(), ranges, size_of(dtype()));
+    internal::for_each_run(shape(), ranges, size_of(dtype()),
+                           [&](std::size_t whole, std::size_t at, std::size_t size) {
+                             std::memcpy(static_cast<char*>(destination) + whole, part.data() + at, size);
+                           });
     covered += num_elements(sharding.shard_shape(shape()));
     done.push_back(std::move(ranges));
   }

@@ -6,37 +6,12 @@
 
 #include "lockstep/array/computation.h"
 #include "lockstep/array/data.h"
+#include "lockstep/array/regions.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/runtime/runtime.h"
 
 namespace lockstep {
 namespace {
-
-/// The elements of the ranges, dense, out of a dense whole.
-void cut_part(const char* whole, const Shape& shape, char* part, const std::vector<IndexRange>& ranges,
-              std::size_t element, std::size_t dimension = 0) {
-  if (dimension == shape.size()) {
-    std::memcpy(part, whole, element);
-    return;
-  }
-  std::size_t whole_stride = element, part_stride = element;
-  bool dense = true;  // whether what lies below this dimension is whole
-  for (std::size_t d = dimension + 1; d < shape.size(); ++d) {
-    whole_stride *= static_cast<std::size_t>(shape[d]);
-    part_stride *= static_cast<std::size_t>(ranges[d].limit - ranges[d].start);
-    dense = dense && ranges[d].limit - ranges[d].start == shape[d];
-  }
-  auto start = static_cast<std::size_t>(ranges[dimension].start);
-  auto count = static_cast<std::size_t>(ranges[dimension].limit - ranges[dimension].start);
-  if (dense) {
-    std::memcpy(part, whole + start * whole_stride, count * part_stride);
-    return;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    cut_part(whole + (start + i) * whole_stride, shape, part + i * part_stride, ranges, element,
-             dimension + 1);
-  }
-}
 
 /// Whether the ranges are a run of the rows of the shape, which lie in memory one after the other.
 bool is_contiguous(const Shape& shape, const std::vector<IndexRange>& ranges) {
@@ -69,7 +44,9 @@ Array spread(const char* data, const Shape& held, const std::vector<std::int64_t
       if (!ranges.empty()) source += static_cast<std::size_t>(ranges[0].start) * row;
     } else {
       part.resize(static_cast<std::size_t>(num_elements(part_shape)) * element);
-      cut_part(data, held, part.data(), ranges, element);
+      internal::for_each_run(held, ranges, element, [&](std::size_t whole, std::size_t at, std::size_t size) {
+        std::memcpy(part.data() + at, data + whole, size);
+      });
       source = part.data();
     }
     Device device = sharding.devices()[static_cast<std::size_t>(position)];

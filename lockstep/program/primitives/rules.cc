@@ -48,6 +48,30 @@ std::vector<Value> batch_elementwise(const Primitive& primitive, const BatchCall
   return call.builder.emit(primitive, call.params, inputs);
 }
 
+Aval with_shape(const Aval& aval, Shape shape) { return {aval.dtype, std::move(shape), aval.weak_type, {}}; }
+
+Value zeros(const Value& like, const Aval& aval) {
+  return lax::full(like, is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(0), aval.dtype, aval.shape);
+}
+
+void check_rank(std::size_t given, const Aval& aval, std::string_view what) {
+  if (given != aval.shape.size()) {
+    fail<ShapeError>("expected {} for each of the {} dimensions of {}, got {}", what, aval.shape.size(),
+                     to_string(aval), given);
+  }
+}
+
+ShardingRule keeping(std::span<const Aval> inputs, std::span<const Aval> outputs,
+                     const std::function<bool(std::size_t dimension)>& keeps) {
+  ShardingRule rule = ShardingRule::replicated(inputs, outputs);
+  for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {
+    if (!keeps(d)) continue;
+    rule.operands[0][d] = rule.results[0][d] = static_cast<int>(rule.factors.size());
+    rule.factors.push_back({inputs[0].shape[d]});
+  }
+  return rule;
+}
+
 Value broadcast_leading(const Value& x, std::int64_t size) {
   std::vector<std::int64_t> dimensions;
   for (std::int64_t i = 0; i < x.aval().rank(); ++i) dimensions.push_back(i + 1);

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/program/primitive.h"
@@ -24,6 +25,21 @@ std::function<Tangents(const JvpCall&)> linear_jvp(const Primitive& (*self)());
 /// Batching of an operation on operands of one shape: those without the mapped dimension are broadcast over
 /// it.
 std::vector<Value> batch_elementwise(const Primitive& primitive, const BatchCall& call);
+
+/// The aval in another shape, which varies over nothing.
+Aval with_shape(const Aval& aval, Shape shape);
+
+/// Zeros of the aval's dtype and shape, in the builder of `like`.
+Value zeros(const Value& like, const Aval& aval);
+
+/// Throws ShapeError unless `given` is the number of the aval's dimensions; `what` is what is given for each
+/// of them.
+void check_rank(std::size_t given, const Aval& aval, std::string_view what);
+
+/// A rule under which operand 0 and the result share the dimensions for which `keeps` is true, and have the
+/// others whole. Further operands are whole.
+ShardingRule keeping(std::span<const Aval> inputs, std::span<const Aval> outputs,
+                     const std::function<bool(std::size_t dimension)>& keeps);
 
 /// x with a new leading dimension of the size, in which it repeats.
 Value broadcast_leading(const Value& x, std::int64_t size);

@@ -1,0 +1,384 @@
+#include "lockstep/program/primitives/shape.h"
+
+#include <algorithm>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/rules.h"
+
+namespace lockstep {
+namespace {
+
+using rules::check_rank;
+using rules::keeping;
+using rules::with_shape;
+using rules::zeros;
+constexpr int kWhole = ShardingRule::kWhole;
+
+/// Batching of an operation on scalars that only say where: one example after the other.
+std::vector<Value> batch_one_by_one(const Primitive& primitive, const BatchCall& call) {
+  std::vector<Value> results;
+  for (std::int64_t i = 0; i < call.size; ++i) {
+    std::vector<Value> inputs;
+    for (std::size_t k = 0; k < call.inputs.size(); ++k) {
+      const Value& x = call.inputs[k];
+      if (!call.batched[k]) {
+        inputs.push_back(x);
+        continue;
+      }
+      Shape start(x.aval().shape.size(), 0), limit = x.aval().shape;
+      start[0] = i, limit[0] = i + 1;
+      inputs.push_back(lax::reshape(lax::slice(x, start, limit), Shape(limit.begin() + 1, limit.end())));
+    }
+    results.push_back(rules::broadcast_leading(call.builder.emit(primitive, call.params, inputs).front(), 1));
+  }
+  return {lax::concatenate(std::span<const Value>(results), 0)};
+}
+
+std::vector<Value> starts_of(std::span<const Value> inputs, std::size_t first) {
+  return {inputs.begin() + static_cast<std::ptrdiff_t>(first), inputs.end()};
+}
+
+void check_starts(std::span<const Aval> inputs, std::size_t first) {
+  check_rank(inputs.size() - first, inputs[0], "one start");
+  for (const Aval& start : inputs.subspan(first)) {
+    if (!start.shape.empty() || !is_integer(start.dtype)) {
+      fail<ShapeError>("expected integer scalars as starts, got {}", to_string(start));
+    }
+  }
+}
+
+}  // namespace
+
+const Primitive& slice_p() {
+  static const Primitive p = {
+      .name = "slice",
+      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        const auto& s = params.as<SliceParams>();
+        check_rank(s.start_indices.size(), inputs[0], "one start");
+        check_rank(s.limit_indices.size(), inputs[0], "one limit");
+        check_rank(s.strides.size(), inputs[0], "one stride");
+        Shape shape;
+        for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {
+          std::int64_t start = s.start_indices[d], limit = s.limit_indices[d], stride = s.strides[d];
+          if (start < 0 || limit < start || limit > inputs[0].shape[d] || stride < 1) {
+            fail<ShapeError>(
+                "expected 0 <= start <= limit <= {} and a positive stride in dimension {} of {}, got "
+                "{}:{}:{}",
+                inputs[0].shape[d], d, to_string(inputs[0]), start, limit, stride);
+          }
+          shape.push_back((limit - start + stride - 1) / stride);
+        }
+        return {with_shape(inputs[0], shape)};
+      },
+      .sharding =
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params&) {
+            ShardingRule rule = keeping(
+                inputs, outputs, [&](std::size_t d) { return inputs[0].shape[d] == outputs[0].shape[d]; });
+            rule.localize = [dims = rule.operands[0]](const Params& params,
+                                                      const std::vector<Shape>& operands,
+                                                      const std::vector<Shape>&) {
+              SliceParams s = params.as<SliceParams>();
+              for (std::size_t d = 0; d < dims.size(); ++d) {
+                if (dims[d] != kWhole) s.limit_indices[d] = operands[0][d];
+              }
+              return Params::of(s);
+            };
+            return rule;
+          },
+      .jvp = rules::linear_jvp(slice_p),
+      .transpose = [](const TransposeCall& call) -> Tangents {
+        const auto& s = call.params.as<SliceParams>();
+        const Shape &from = call.operands[0].aval.shape, &to = call.results[0].shape;
+        std::vector<std::int64_t> high, interior;
+        for (std::size_t d = 0; d < from.size(); ++d) {
+          std::int64_t covered = to[d] == 0 ? 0 : (to[d] - 1) * s.strides[d] + 1;
+          high.push_back(from[d] - s.start_indices[d] - covered);
+          interior.push_back(s.strides[d] - 1);
+        }
+        const Value& ct = *call.cotangents[0];
+        return {lax::pad(ct, zeros(ct, {ct.aval().dtype, {}}), s.start_indices, high, interior)};
+      },
+      .batching = [](const BatchCall& call) -> std::vector<Value> {
+        const auto& s = call.params.as<SliceParams>();
+        return {lax::slice(call.inputs[0], rules::prepended(0, s.start_indices),
+                           rules::prepended(call.size, s.limit_indices), rules::prepended(1, s.strides))};
+      },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const auto& s = e.params.as<SliceParams>();
+        return {out.op(
+            "stablehlo.slice", e,
+            fmt::format("start_indices = {}, limit_indices = {}, strides = {}", mlir_array(s.start_indices),
+                        mlir_array(s.limit_indices), mlir_array(s.strides)))};
+      },
+  };
+  return p;
+}
+
+const Primitive& pad_p() {
+  static const Primitive p = {
+      .name = "pad",
+      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        const auto& pad = params.as<PadParams>();
+        rules::same_dtypes(inputs);
+        if (!inputs[1].shape.empty())
+          fail<ShapeError>("expected a scalar to pad with, got {}", to_string(inputs[1]));
+        check_rank(pad.low.size(), inputs[0], "a padding before");
+        check_rank(pad.high.size(), inputs[0], "a padding behind");
+        check_rank(pad.interior.size(), inputs[0], "a padding between");
+        Shape shape;
+        for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {
+          std::int64_t size = inputs[0].shape[d],
+                       between = std::max<std::int64_t>(size - 1, 0) * pad.interior[d];
+          std::int64_t out = pad.low[d] + size + between + pad.high[d];
+          if (out < 0 || pad.interior[d] < 0) {
+            fail<ShapeError>("padding dimension {} of {} by low={} high={} interior={} leaves no valid size",
+                             d, to_string(inputs[0]), pad.low[d], pad.high[d], pad.interior[d]);
+          }
+          shape.push_back(out);
+        }
+        return {with_shape(inputs[0], shape)};
+      },
+      .sharding =
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params& params) {
+            const auto& pad = params.as<PadParams>();
+            return keeping(inputs, outputs, [&](std::size_t d) {
+              return pad.low[d] == 0 && pad.high[d] == 0 && pad.interior[d] == 0;
+            });
+          },
+      .jvp = [](const JvpCall& call) -> Tangents {
+        if (!call.tangents[0] && !call.tangents[1]) return {std::nullopt};
+        Value x = call.tangents[0] ? *call.tangents[0] : zeros(call.inputs[0], call.inputs[0].aval());
+        Value value = call.tangents[1] ? *call.tangents[1] : zeros(call.inputs[1], call.inputs[1].aval());
+        const auto& pad = call.params.as<PadParams>();
+        return {lax::pad(x, value, pad.low, pad.high, pad.interior)};
+      },
+      .transpose = [](const TransposeCall& call) -> Tangents {
+        const auto& pad = call.params.as<PadParams>();
+        const Value& ct = *call.cotangents[0];
+        std::vector<std::int64_t> low, high, none(pad.low.size(), 0), strides;
+        for (std::size_t d = 0; d < pad.low.size(); ++d) {
+          low.push_back(-pad.low[d]);
+          high.push_back(-pad.high[d]);
+          strides.push_back(pad.interior[d] + 1);
+        }
+        Value whole = lax::pad(ct, zeros(ct, {ct.aval().dtype, {}}), low, high, none);
+        Value x = lax::slice(whole, none, whole.aval().shape, strides);
+        Tangents out(2);
+        if (call.operands[0].linear()) out[0] = x;
+        if (call.operands[1].linear()) {
+          std::vector<std::int64_t> all;
+          for (std::size_t d = 0; d < pad.low.size(); ++d) all.push_back(static_cast<std::int64_t>(d));
+          out[1] = lax::sub(lax::reduce_sum(ct, all), lax::reduce_sum(x, all));
+        }
+        return out;
+      },
+      .batching = [](const BatchCall& call) -> std::vector<Value> {
+        const auto& pad = call.params.as<PadParams>();
+        auto low = rules::prepended(0, pad.low), high = rules::prepended(0, pad.high),
+             interior = rules::prepended(0, pad.interior);
+        Value x = call.batched[0] ? call.inputs[0] : rules::broadcast_leading(call.inputs[0], call.size);
+        if (!call.batched[1]) return {lax::pad(x, call.inputs[1], low, high, interior)};
+        Value padded = lax::pad(x, zeros(x, {x.aval().dtype, {}}), low, high, interior);
+        Value is_padding = lax::pad(lax::full(x, Scalar::of(false), DType::kBool, x.aval().shape),
+                                    lax::full(x, Scalar::of(true), DType::kBool, {}), low, high, interior);
+        return {
+            lax::select(is_padding, lax::broadcast_in_dim(call.inputs[1], padded.aval().shape, {0}), padded)};
+      },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const auto& pad = e.params.as<PadParams>();
+        return {out.op("stablehlo.pad", e,
+                       fmt::format("edge_padding_low = {}, edge_padding_high = {}, interior_padding = {}",
+                                   mlir_array(pad.low), mlir_array(pad.high), mlir_array(pad.interior)))};
+      },
+  };
+  return p;
+}
+
+const Primitive& concatenate_p() {
+  static const Primitive p = {
+      .name = "concatenate",
+      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        std::int64_t dimension = params.as<ConcatenateParams>().dimension;
+        if (inputs.empty()) fail<ShapeError>("expected at least one operand, got none");
+        rules::same_dtypes(inputs);
+        if (dimension < 0 || dimension >= inputs[0].rank()) {
+          fail<ShapeError>("expected a dimension of {}, got {}", to_string(inputs[0]), dimension);
+        }
+        Shape shape = inputs[0].shape;
+        auto along = static_cast<std::size_t>(dimension);
+        shape[along] = 0;
+        for (const Aval& aval : inputs) {
+          Shape expected = inputs[0].shape;
+          if (aval.rank() == inputs[0].rank()) expected[along] = aval.shape[along];
+          if (aval.shape != expected) {
+            fail<ShapeError>("expected operands that differ in dimension {} only, got {} and {}", dimension,
+                             to_string(inputs[0]), to_string(aval));
+          }
+          shape[along] += aval.shape[along];
+        }
+        return {with_shape(inputs[0], shape)};
+      },
+      .sharding =
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params& params) {
+            auto along = static_cast<std::size_t>(params.as<ConcatenateParams>().dimension);
+            ShardingRule rule = keeping(inputs, outputs, [&](std::size_t d) { return d != along; });
+            for (auto& dims : rule.operands) dims = rule.operands[0];
+            return rule;
+          },
+      .jvp = [](const JvpCall& call) -> Tangents {
+        std::vector<Value> tangents;
+        bool any = false;
+        for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+          any = any || call.tangents[i];
+          tangents.push_back(call.tangents[i] ? *call.tangents[i]
+                                              : zeros(call.inputs[i], call.inputs[i].aval()));
+        }
+        if (!any) return {std::nullopt};
+        return {lax::concatenate(std::span<const Value>(tangents),
+                                 call.params.as<ConcatenateParams>().dimension)};
+      },
+      .transpose = [](const TransposeCall& call) -> Tangents {
+        auto along = static_cast<std::size_t>(call.params.as<ConcatenateParams>().dimension);
+        const Value& ct = *call.cotangents[0];
+        Tangents out;
+        Shape start(ct.aval().shape.size(), 0), limit = ct.aval().shape;
+        for (const TransposeOperand& operand : call.operands) {
+          limit[along] = start[along] + operand.aval.shape[along];
+          out.push_back(operand.linear() ? std::optional(lax::slice(ct, start, limit)) : std::nullopt);
+          start[along] = limit[along];
+        }
+        return out;
+      },
+      .batching = [](const BatchCall& call) -> std::vector<Value> {
+        std::vector<Value> inputs;
+        for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+          inputs.push_back(call.batched[i] ? call.inputs[i]
+                                           : rules::broadcast_leading(call.inputs[i], call.size));
+        }
+        return {lax::concatenate(std::span<const Value>(inputs),
+                                 call.params.as<ConcatenateParams>().dimension + 1)};
+      },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        return {out.op("stablehlo.concatenate", e,
+                       fmt::format("dimension = {} : i64", e.params.as<ConcatenateParams>().dimension))};
+      },
+  };
+  return p;
+}
+
+const Primitive& dynamic_slice_p() {
+  static const Primitive p = {
+      .name = "dynamic_slice",
+      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        const Shape& sizes = params.as<DynamicSliceParams>().slice_sizes;
+        check_rank(sizes.size(), inputs[0], "one size");
+        check_starts(inputs, 1);
+        for (std::size_t d = 0; d < sizes.size(); ++d) {
+          if (sizes[d] < 0 || sizes[d] > inputs[0].shape[d]) {
+            fail<ShapeError>("expected sizes within {}, got {}", to_string(inputs[0]), to_string(sizes));
+          }
+        }
+        return {with_shape(inputs[0], sizes)};
+      },
+      .sharding =
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params&) {
+            ShardingRule rule = keeping(
+                inputs, outputs, [&](std::size_t d) { return inputs[0].shape[d] == outputs[0].shape[d]; });
+            rule.localize = [](const Params&, const std::vector<Shape>&, const std::vector<Shape>& results) {
+              return Params::of(DynamicSliceParams{results[0]});
+            };
+            return rule;
+          },
+      .jvp = rules::linear_jvp(dynamic_slice_p),
+      .transpose = [](const TransposeCall& call) -> Tangents {
+        const Value& ct = *call.cotangents[0];
+        std::vector<Value> starts;
+        for (const TransposeOperand& operand : call.operands.subspan(1)) starts.push_back(*operand.value);
+        Tangents out(call.operands.size());
+        out[0] =
+            lax::dynamic_update_slice(zeros(ct, call.operands[0].aval), ct, std::span<const Value>(starts));
+        return out;
+      },
+      .batching = [](const BatchCall& call) -> std::vector<Value> {
+        if (std::ranges::find(call.batched.subspan(1), true) != call.batched.end()) {
+          return batch_one_by_one(dynamic_slice_p(), call);
+        }
+        std::vector<Value> starts = starts_of(call.inputs, 1);
+        starts.insert(starts.begin(), lax::full(call.inputs[0], Scalar::of(0),
+                                                starts.empty() ? DType::kI32 : starts[0].aval().dtype, {}));
+        return {lax::dynamic_slice(
+            call.inputs[0], std::span<const Value>(starts),
+            rules::prepended(call.size, call.params.as<DynamicSliceParams>().slice_sizes))};
+      },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        return {out.op("stablehlo.dynamic_slice", e,
+                       "slice_sizes = " + mlir_array(e.params.as<DynamicSliceParams>().slice_sizes))};
+      },
+  };
+  return p;
+}
+
+const Primitive& dynamic_update_slice_p() {
+  static const Primitive p = {
+      .name = "dynamic_update_slice",
+      .shape = [](std::span<const Aval> inputs, const Params&) -> std::vector<Aval> {
+        rules::same_dtypes(inputs.first(2));
+        check_rank(inputs[1].shape.size(), inputs[0], "one size of the update");
+        check_starts(inputs, 2);
+        for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {
+          if (inputs[1].shape[d] > inputs[0].shape[d]) {
+            fail<ShapeError>("expected an update within {}, got {}", to_string(inputs[0]),
+                             to_string(inputs[1]));
+          }
+        }
+        return {with_shape(inputs[0], inputs[0].shape)};
+      },
+      .sharding =
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params&) {
+            ShardingRule rule = keeping(
+                inputs, outputs, [&](std::size_t d) { return inputs[0].shape[d] == inputs[1].shape[d]; });
+            rule.operands[1] = rule.operands[0];
+            return rule;
+          },
+      .jvp = [](const JvpCall& call) -> Tangents {
+        if (!call.tangents[0] && !call.tangents[1]) return {std::nullopt};
+        Value x = call.tangents[0] ? *call.tangents[0] : zeros(call.inputs[0], call.inputs[0].aval());
+        Value update = call.tangents[1] ? *call.tangents[1] : zeros(call.inputs[1], call.inputs[1].aval());
+        std::vector<Value> starts = starts_of(call.inputs, 2);
+        return {lax::dynamic_update_slice(x, update, std::span<const Value>(starts))};
+      },
+      .transpose = [](const TransposeCall& call) -> Tangents {
+        const Value& ct = *call.cotangents[0];
+        std::vector<Value> starts;
+        for (const TransposeOperand& operand : call.operands.subspan(2)) starts.push_back(*operand.value);
+        Tangents out(call.operands.size());
+        if (call.operands[0].linear()) {
+          out[0] =
+              lax::dynamic_update_slice(ct, zeros(ct, call.operands[1].aval), std::span<const Value>(starts));
+        }
+        if (call.operands[1].linear()) {
+          out[1] = lax::dynamic_slice(ct, std::span<const Value>(starts), call.operands[1].aval.shape);
+        }
+        return out;
+      },
+      .batching = [](const BatchCall& call) -> std::vector<Value> {
+        if (std::ranges::find(call.batched.subspan(2), true) != call.batched.end()) {
+          return batch_one_by_one(dynamic_update_slice_p(), call);
+        }
+        auto whole = [&](std::size_t i) {
+          return call.batched[i] ? call.inputs[i] : rules::broadcast_leading(call.inputs[i], call.size);
+        };
+        std::vector<Value> starts = starts_of(call.inputs, 2);
+        starts.insert(starts.begin(), lax::full(call.inputs[0], Scalar::of(0),
+                                                starts.empty() ? DType::kI32 : starts[0].aval().dtype, {}));
+        return {lax::dynamic_update_slice(whole(0), whole(1), std::span<const Value>(starts))};
+      },
+      .lower = rules::lower_as("dynamic_update_slice"),
+  };
+  return p;
+}
+
+}  // namespace lockstep
