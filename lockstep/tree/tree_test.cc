@@ -1,0 +1,122 @@
+#include "lockstep/tree/tree.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Layer {
+  Array w, b;
+};
+enum class Kind : std::uint8_t { kPlain, kSpecial };
+struct Model {
+  std::vector<Layer> layers;
+  int heads = 2;
+  std::string name = "m";
+  Kind kind = Kind::kPlain;
+  std::optional<Array> scale;
+};
+
+std::vector<int> numbers(const std::vector<Array>& arrays) {
+  std::vector<int> values;
+  for (const Array& array : arrays) values.push_back(array.item<std::int32_t>());
+  return values;
+}
+
+template <class Tree>
+std::vector<int> leaves_of(const Tree& tree) {
+  return numbers(tree::leaves(tree));
+}
+
+/// All that a tree's structure tells, as text.
+struct Structure {
+  std::vector<std::string> seen;
+  void leaf(const Array&) { seen.push_back("*"); }
+  template <class T>
+  void structure(const T& value) {
+    if constexpr (std::is_same_v<T, std::string>)
+      seen.push_back(value);
+    else
+      seen.push_back(std::to_string(static_cast<std::int64_t>(value)));
+  }
+};
+
+template <class Tree>
+std::vector<std::string> structure_of(const Tree& tree) {
+  Structure structure;
+  tree::visit(tree, structure);
+  return structure.seen;
+}
+
+TEST(Leaves, OfEveryKindOfTree_ComeInOrder) {
+  EXPECT_THAT(leaves_of(Array(1)), ElementsAre(1));
+  EXPECT_THAT(leaves_of(std::vector<Array>{1, 2}), ElementsAre(1, 2));
+  EXPECT_THAT(leaves_of(std::array<Array, 3>{1, 2, 3}), ElementsAre(1, 2, 3));
+  EXPECT_THAT(leaves_of(std::tuple<Array, float, Array>(1, 5.f, 2)), ElementsAre(1, 2));
+  EXPECT_THAT(leaves_of(std::pair<Array, Array>(3, 4)), ElementsAre(3, 4));
+  EXPECT_THAT(leaves_of(std::map<std::string, Array>{{"b", 2}, {"a", 1}}), ElementsAre(1, 2));
+  EXPECT_THAT(leaves_of(std::optional<Array>(7)), ElementsAre(7));
+  EXPECT_THAT(leaves_of(std::optional<Array>()), IsEmpty());
+  EXPECT_THAT(leaves_of(std::tuple<>()), IsEmpty());
+  EXPECT_THAT(leaves_of(3.5), IsEmpty());
+}
+
+TEST(Leaves, OfNestedAggregates_ComeInOrderOfTheFields) {
+  Model model{.layers = {{1, 2}, {3, 4}}, .scale = Array(5)};
+  EXPECT_THAT(leaves_of(model), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(leaves_of(std::pair(model, std::map<std::string, Model>{{"x", model}})),
+              ElementsAre(1, 2, 3, 4, 5, 1, 2, 3, 4, 5));
+}
+
+TEST(Visit, TellsSizesKeysPresenceAndStaticFields) {
+  Model model{.layers = {{1, 2}}, .heads = 8, .name = "big", .kind = Kind::kSpecial};
+  EXPECT_THAT(structure_of(model), ElementsAre("1", "*", "*", "8", "big", "1", "0"));
+  EXPECT_THAT(structure_of(std::map<std::string, Array>{{"a", 1}}), ElementsAre("1", "a", "*"));
+  EXPECT_NE(structure_of(std::vector<std::vector<Array>>{{1, 2}, {}}),
+            structure_of(std::vector<std::vector<Array>>{{1}, {2}}));
+}
+
+TEST(Map, KeepsStructureAndStaticFields) {
+  Model model{.layers = {{1, 2}, {3, 4}}, .heads = 8, .name = "big", .scale = Array(5)};
+  Model mapped = tree::map([](const Array& x) { return Array(10 * x.item<std::int32_t>()); }, model);
+  EXPECT_THAT(leaves_of(mapped), ElementsAre(10, 20, 30, 40, 50));
+  EXPECT_EQ(mapped.heads, 8);
+  EXPECT_EQ(mapped.name, "big");
+  EXPECT_THAT(leaves_of(model), ElementsAre(1, 2, 3, 4, 5));
+}
+
+TEST(Map, OverSeveralTrees_GivesTheirLeavesTogether) {
+  auto add = [](const Array& x, const Array& y, const Array& z) {
+    return Array(x.item<std::int32_t>() + y.item<std::int32_t>() + z.item<std::int32_t>());
+  };
+  std::vector<Array> x{1, 2};
+  EXPECT_THAT(leaves_of(tree::map(add, x, std::vector<Array>{10, 20}, std::vector<Array>{100, 200})),
+              ElementsAre(111, 222));
+}
+
+TEST(Map, OverTreesOfOtherSizes_IsAnError) {
+  auto first = [](const Array& x, const Array&) { return x; };
+  try {
+    tree::map(first, std::vector<Array>{1, 2}, std::vector<Array>{1});
+    FAIL() << "nothing was thrown";
+  } catch (const ShapeError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("[tree::map] the trees have different numbers of leaves"));
+  }
+}
+
+TEST(ReplaceLeaves, PutsArraysInOrder) {
+  std::tuple<Array, std::map<std::string, Array>> tree(1, {{"a", 2}, {"b", 3}});
+  std::vector<Array> others{7, 8, 9};
+  auto next = others.begin();
+  tree::replace_leaves(tree, next);
+  EXPECT_THAT(leaves_of(tree), ElementsAre(7, 8, 9));
+  EXPECT_EQ(next, others.end());
+}
+
+}  // namespace
+}  // namespace lockstep
