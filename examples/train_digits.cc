@@ -73,9 +73,12 @@ void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs
   ls::Mesh mesh = ls::make_mesh({{"data", ls::device_count()}});
   ls::NamedSharding by_rows(mesh, P("data")), replicated(mesh, P());
 
-  Mlp mlp = ls::tree::map([&](const Array& x) { return ls::device_put(x, replicated); },
-                          init({64, 128, 64, 10}, ls::random::key(1)));
-  auto state = optimizer.init(mlp);
+  auto [mlp, state] = ls::jit(
+      [&] {
+        Mlp mlp = init({64, 128, 64, 10}, ls::random::key(1));
+        return std::pair(mlp, optimizer.init(mlp));
+      },
+      {.out_shardings = {replicated, replicated}, .name = "init"})();
 
   auto step = ls::jit(
       [&](Mlp mlp, decltype(state) state, Batch batch) {

@@ -203,7 +203,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
     for (Device device : mesh.devices()) plan.devices.push_back(device.id());
     runtime.programs().register_program(plan);
   }
-  impl->executable = runtime::compile(lowered, mesh);
+  impl->executable = runtime::compile(lowered, mesh, impl->name);
   impl->text.stablehlo = std::move(lowered.stablehlo);
   return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
 }

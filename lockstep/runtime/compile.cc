@@ -78,12 +78,18 @@ std::shared_ptr<pjrt::Executable> compile_together(const LoweredProgram& program
 
 }  // namespace
 
-std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const Mesh& mesh) {
+std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const Mesh& mesh,
+                                          const std::string& name) {
   static std::mutex mutex;
   static auto& kept = *new std::map<std::string, std::shared_ptr<pjrt::Executable>>;
   std::lock_guard lock(mutex);
   auto& executable = kept[program.stablehlo];
-  if (!executable) executable = compile_together(program, mesh);
+  if (!executable) {
+    const auto start = std::chrono::steady_clock::now();
+    executable = compile_together(program, mesh);
+    logging::debug("compiled {} in {:.3f} s", name,
+                   std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
   return executable;
 }
 

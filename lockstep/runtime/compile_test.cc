@@ -37,9 +37,9 @@ std::vector<float> run(const pjrt::Executable& executable) {
 LOCKSTEP_CHILD(compiles) {
   initialize();
   Mesh mesh = make_mesh({{"i", device_count()}});
-  auto executable = compile(add_one(), mesh);
+  auto executable = compile(add_one(), mesh, "add_one");
   EXPECT_EQ(run(*executable), (std::vector<float>{2, 3, 4, 5}));
-  EXPECT_EQ(compile(add_one(), mesh), executable);
+  EXPECT_EQ(compile(add_one(), mesh, "add_one"), executable);
 }
 
 TEST(Compile, TheFirstOfTheHostCompiles_AndTheOthersRunItsCode) {
@@ -51,7 +51,8 @@ TEST(Compile, TheFirstOfTheHostCompiles_AndTheOthersRunItsCode) {
 LOCKSTEP_CHILD(only_process_one_compiles) {
   initialize();
   if (process_index() == 1) {
-    EXPECT_EQ(run(*compile(add_one(), make_mesh({{"i", device_count()}}))), (std::vector<float>{2, 3, 4, 5}));
+    EXPECT_EQ(run(*compile(add_one(), make_mesh({{"i", device_count()}}), "add_one")),
+              (std::vector<float>{2, 3, 4, 5}));
   }
 }
 

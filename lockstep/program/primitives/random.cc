@@ -41,7 +41,12 @@ std::vector<std::string> lower_threefry(Lowering& out, const Equation& e) {
     x0 = add(x0, keys[injection % 3]);
     x1 = add(x1, add(keys[(injection + 1) % 3], constant(static_cast<std::int64_t>(injection))));
   }
-  return {x0, x1};
+  // Without a barrier XLA writes the rounds out again in each operation that uses the words, and again for
+  // each in those: a chain of keys then takes seconds to compile.
+  const std::string words = out.fresh();
+  out.line(fmt::format("{}:2 = \"stablehlo.optimization_barrier\"({}, {}) : ({}, {}) -> ({}, {})", words, x0,
+                       x1, type, type, type, type));
+  return {words + "#0", words + "#1"};
 }
 
 }  // namespace
