@@ -96,8 +96,9 @@ void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs
     for (std::int64_t& row : shuffled) row = training[row];
     for (std::size_t i = 0; i < batches; ++i) {
       Rows rows(digits, std::span(shuffled).subspan(i * batch_size + ls::process_index() * mine, mine));
-      Batch batch{ls::make_array_from_process_local_data(by_rows, rows.images, {rows.size(), 64}),
-                  ls::make_array_from_process_local_data(by_rows, rows.labels, {rows.size()})};
+      const std::int64_t local = rows.size(), global = batch_size;
+      Batch batch{ls::make_array_from_process_local_data(by_rows, rows.images, {local, 64}, {{global, 64}}),
+                  ls::make_array_from_process_local_data(by_rows, rows.labels, {local}, {{global}})};
       Array value;
       std::tie(mlp, state, value) = step(mlp, state, batch);
       if (print_losses && speaker) std::printf("loss %.9g\n", value.item<float>());

@@ -105,6 +105,15 @@ Array from_process_local_data(const Sharding& sharding, const void* data, DType 
                         sharding.spec().to_string(), sharding.spec().entries().size(), to_string(shape),
                         shape.size(), where());
   }
+  if (global_shape) {
+    check_divisible({dtype, *global_shape}, sharding.spec(), sharding.mesh(),
+                    "make_array_from_process_local_data");
+    if (global_shape->size() != shape.size()) {
+      fail<ShardingError>(
+          "{} the local data of shape {} and the global shape {} have different numbers of dimensions ({})",
+          kWhat, to_string(shape), to_string(*global_shape), where());
+    }
+  }
   // How many parts each dimension has, and which of them are this process's, found with one element a part.
   Shape parts;
   for (std::size_t d = 0; d < shape.size(); ++d) {
