@@ -1,0 +1,83 @@
+#include "lockstep/jit/vmap.h"
+
+#include "lockstep/jit/grad.h"
+#include "lockstep/jit/test_devices.h"
+
+namespace lockstep {
+namespace {
+
+using test::error_of;
+using test::expect_equal;
+using test::waves;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(Vmap, OfADotProduct_GivesOneForEachExample) {
+  auto dots = vmap([](Array x, Array y) { return dot(x, y); });
+  Array x = waves({5, 3}), y = waves({5, 3}, 2);
+  expect_equal(dots(x, y), sum(x * y, 1));
+}
+
+TEST(Vmap, InAxes_SayWhatIsMapped) {
+  auto products = vmap([](Array m, Array v) { return matmul(m, v); }, {.in_axes = {std::nullopt, 1}});
+  Array m = waves({4, 3}), v = waves({3, 5}, 2);
+  expect_equal(products(m, v), transpose(matmul(m, v)));
+}
+
+TEST(Vmap, OutAxes_SayWhereTheExamplesStand) {
+  auto doubled = vmap([](Array x) { return 2 * x; }, {.out_axes = 1});
+  Array x = waves({5, 3});
+  expect_equal(doubled(x), 2 * transpose(x));
+}
+
+TEST(Vmap, Nested_MapsBoth) {
+  auto table = vmap([](Array a, Array b) { return vmap([&](Array y) { return a * y + 1; })(b); },
+                    {.in_axes = {0, std::nullopt}});
+  Array x = waves({4}), y = waves({3}, 2);
+  expect_equal(table(x, y), outer(x, y) + 1);
+}
+
+TEST(Vmap, OfGrad_GivesAGradientForEachExample) {
+  auto loss = [](Array w, Array x) { return square(sum(w * x)); };
+  Array w = waves({3}), x = waves({5, 3}, 2);
+  Array each = vmap(grad(loss), {.in_axes = {std::nullopt, 0}})(w, x);
+  expect_equal(each, 2 * expand_dims(matmul(x, w), 1) * x);
+  Array within = jit([&](Array w, Array x) {
+    return vmap(grad(loss), {.in_axes = {std::nullopt, 0}})(w, x);
+  })(w, x);
+  expect_equal(within, each);
+}
+
+TEST(Vmap, OfManyOperations_EqualsALoop) {
+  auto f = [](Array x) {
+    Array y = concatenate({x, 2 * x}, 0);
+    Array z = pad(slice(transpose(y), {0, 1}, {3, 4}), {{1, 0}, {0, 0}}, 1);
+    return std::tuple(sum(exp(z), 0), argmax(x, 1), reshape(y, {-1}), max(y));
+  };
+  Array x = waves({3, 2, 3});
+  auto [a, b, c, d] = vmap(f)(x);
+  for (int i = 0; i < 3; ++i) {
+    auto [a1, b1, c1, d1] = f(index(x, i));
+    expect_equal(index(a, i), a1);
+    expect_equal(index(b, i), b1);
+    expect_equal(index(c, i), c1);
+    expect_equal(index(d, i), d1);
+  }
+}
+
+TEST(Vmap, WrongAxesAndSizes_AreErrors) {
+  auto add_both = [](Array x, Array y) { return x + y; };
+  EXPECT_THAT(error_of<ShapeError>([&] { vmap(add_both)(ones({3}), ones({4})); }),
+              AllOf(HasSubstr("3 and 4"), HasSubstr("vmap_test.cc:")));
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                vmap(add_both, {.in_axes = {2, 0}})(ones({3}), ones({3}));
+              }),
+              AllOf(HasSubstr("axis 2"), HasSubstr("f32[3]")));
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                vmap(add_both, {.in_axes = {std::nullopt, std::nullopt}})(ones({3}), ones({3}));
+              }),
+              HasSubstr("no argument is mapped"));
+}
+
+}  // namespace
+}  // namespace lockstep
