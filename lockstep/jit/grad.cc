@@ -34,6 +34,13 @@ std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& p
         "and convert integers with astype",
         to_string(loss), site.to_string());
   }
+  for (std::size_t i = 0; i < wrt.size(); ++i) {
+    if (!wrt[i] || is_inexact(inputs[i].dtype())) continue;
+    fail<TraceError>(
+        "[grad] an argument holds {}, and an integer cannot be differentiated (at {}); convert it to a "
+        "floating dtype with astype, or do not differentiate with respect to it",
+        to_string(inputs[i].aval()), site.to_string());
+  }
   Program vjp = transforms::vjp(first_output_only(program), wrt);
 
   Trace& trace = *Trace::current();
