@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <thread>
 
 #include "lockstep/base/error.h"
@@ -19,11 +20,19 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr Kind kKinds[] = {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter, Kind::kAllToAll,
-                           Kind::kPermute,   Kind::kBroadcast, Kind::kBarrier};
+constexpr Kind kAllKinds[] = {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter, Kind::kAllToAll,
+                              Kind::kPermute,   Kind::kBroadcast, Kind::kBarrier};
+constexpr std::span<const Kind> kKinds = kAllKinds;
 constexpr DType kDTypes[] = {bool_,  int8,   int16,   int32,    int64,   uint8,   uint16,
                              uint32, uint64, float16, bfloat16, float32, float64, complex64};
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax};
+
+// The thread sanitizer makes all this many times slower.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kThorough = false;
+#else
+constexpr bool kThorough = true;
+#endif
 
 /// Numbers of the dtype, none of them infinite or NaN, the same for the same seed.
 Bytes random_data(DType dtype, std::size_t bytes, std::uint64_t seed) {
@@ -125,7 +134,7 @@ void run_suite(World& world, int device) {
 
   const auto both = [&](Communicator& communicator, const Collective& c) {
     ASSERT_NO_FATAL_FAILURE(take_part(communicator, device, c, ++seed));
-    if (c.kind != Kind::kAllGather && c.kind != Kind::kReduceScatter) {
+    if (kThorough && c.kind != Kind::kAllGather && c.kind != Kind::kReduceScatter) {
       ASSERT_NO_FATAL_FAILURE(take_part(communicator, device, c, ++seed, /*in_place=*/true));
     }
   };
@@ -146,7 +155,7 @@ void run_suite(World& world, int device) {
   for (DType dtype : kDTypes) {
     for (ReduceOp op : kOps) {
       if (!can_reduce(op, dtype)) continue;
-      for (std::int64_t count : {37, 40'001}) {
+      for (std::int64_t count : {37, kThorough ? 40'001 : 9'001}) {
         for (Kind kind : {Kind::kAllReduce, Kind::kReduceScatter}) {
           ASSERT_NO_FATAL_FAILURE(both(everyone, collective(kind, dtype, count, devices, op)));
         }
@@ -163,7 +172,7 @@ void run_suite(World& world, int device) {
     const std::int64_t count = i % 2 == 0 ? 5 : 200'000 + i;
     ASSERT_NO_FATAL_FAILURE(both(communicator, collective(kKinds[i % 6], float32, count, devices)));
   }
-  for (Kind kind : kKinds) {
+  for (Kind kind : kThorough ? kKinds : std::span<const Kind>()) {
     ASSERT_NO_FATAL_FAILURE(both(
         everyone, collective(kind, float32,
                              (kind == Kind::kAllReduce ? 8 << 20 : (8 << 20) / devices) / 4 + 3, devices)));
