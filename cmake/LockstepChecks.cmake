@@ -11,8 +11,12 @@ if(LOCKSTEP_BUILD_TESTS)
   add_test(NAME style.includes COMMAND Python3::Interpreter ${checks}/check_includes.py ${PROJECT_SOURCE_DIR})
   add_test(NAME style.include_check_catches_bad_includes
            COMMAND Python3::Interpreter ${checks}/check_includes.py --self-test)
+  add_test(NAME style.docs COMMAND Python3::Interpreter ${checks}/check_docs.py ${PROJECT_SOURCE_DIR})
+  add_test(NAME style.docs_check_catches_what_is_untrue
+           COMMAND Python3::Interpreter ${checks}/check_docs.py --self-test)
   add_test(NAME style.format COMMAND ${checks}/check_format)
-  set_tests_properties(style.includes style.include_check_catches_bad_includes style.format PROPERTIES LABELS style)
+  set_tests_properties(style.includes style.include_check_catches_bad_includes style.docs
+                       style.docs_check_catches_what_is_untrue style.format PROPERTIES LABELS style)
 
   # What the presets asan and tsan build and run; ./test selects their tests by these labels.
   add_custom_target(sanitized_tests)
