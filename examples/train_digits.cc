@@ -88,6 +88,9 @@ void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs
       },
       {.donate_argnums = {0, 1}, .name = "step"});
 
+  if (batch_size < 1 || batch_size % ls::process_count() != 0)
+    throw ls::ShardingError("a batch of " + std::to_string(batch_size) + " rows cannot be split over " +
+                            std::to_string(ls::process_count()) + " processes: choose a multiple");
   const std::size_t mine = batch_size / ls::process_count(), batches = training.size() / batch_size;
   const bool speaker = ls::process_index() == 0;
   ls::ProgressBar progress("training", epochs * batches, speaker && !print_losses);

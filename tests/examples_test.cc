@@ -1,0 +1,180 @@
+// The examples, as a user runs them: whole programs in several processes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "lockstep/testing/processes.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::Processes;
+using testing::ProcessesOptions;
+using testing::ProcessResult;
+using testing::run_processes;
+
+ProcessesOptions digits(int processes, int devices_each, std::vector<std::string> arguments) {
+  return {.count = processes,
+          .program = LOCKSTEP_EXAMPLES_DIR "/train_digits",
+          .arguments = std::move(arguments),
+          .env = {{"LOCKSTEP_NUM_CPU_DEVICES", std::to_string(devices_each)}},
+          .coordinator = true,
+          .deadline = std::chrono::seconds(120)};
+}
+
+/// The losses of the first 50 steps.
+std::vector<double> losses(const std::string& optimizer, int processes, int devices_each) {
+  auto results = run_processes(
+      digits(processes, devices_each, {"--print-losses", "--epochs", "5", "--optimizer", optimizer}));
+  for (const ProcessResult& result : results) EXPECT_EQ(result.exit_code, 0);
+  std::istringstream lines(results[0].log);
+  std::vector<double> values;
+  for (std::string line; values.size() < 50 && std::getline(lines, line);) {
+    double value;
+    if (std::sscanf(line.c_str(), "loss %lf", &value) == 1) values.push_back(value);
+  }
+  return values;
+}
+
+void expect_one_course(const std::string& optimizer, double tolerance) {
+  const std::vector<double> alone = losses(optimizer, 1, 1);
+  ASSERT_EQ(alone.size(), 50u);
+  EXPECT_LT(alone.back(), 0.8 * alone.front()) << "it does not learn";
+  for (auto [processes, devices] : {std::pair(2, 1), std::pair(4, 1), std::pair(1, 4), std::pair(2, 2)}) {
+    const std::vector<double> together = losses(optimizer, processes, devices);
+    ASSERT_EQ(together.size(), 50u);
+    for (std::size_t i = 0; i < 50; ++i) {
+      EXPECT_LE(std::abs(together[i] - alone[i]), tolerance * std::abs(alone[i]))
+          << optimizer << ", " << processes << " processes of " << devices << " devices, step " << i;
+    }
+  }
+}
+
+TEST(TrainDigits, WithSgd_LossesAgreeHoweverTheDevicesLie) { expect_one_course("sgd", 1e-5); }
+TEST(TrainDigits, WithAdam_LossesAgreeHoweverTheDevicesLie) { expect_one_course("adam", 1e-4); }
+
+/// Each process ends with a line that says `what`, and no success.
+void expect_refusal(std::vector<std::string> arguments, const std::string& what) {
+  for (const ProcessResult& result : run_processes(digits(2, 1, std::move(arguments)))) {
+    EXPECT_FALSE(result.timed_out);
+    EXPECT_GT(result.exit_code, 0);
+    EXPECT_EQ(result.signal, 0);
+    EXPECT_THAT(result.log, AllOf(HasSubstr("train_digits: "), HasSubstr(what)));
+  }
+}
+
+TEST(TrainDigits, WithoutItsData_SaysSo) {
+  expect_refusal({"--data", "/nowhere/digits.csv.gz"}, "/nowhere/digits.csv.gz");
+}
+
+TEST(TrainDigits, WithDamagedData_SaysSo) {
+  std::ifstream whole(LOCKSTEP_DATA_DIR "/digits.csv.gz", std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(whole)), {});
+  ASSERT_GT(bytes.size(), 2000u);
+  const std::string path = ::testing::TempDir() + "/damaged_digits_" + std::to_string(getpid()) + ".csv.gz";
+  std::ofstream(path, std::ios::binary) << bytes.substr(0, bytes.size() / 2);
+  expect_refusal({"--data", path}, path);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x5a);
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  expect_refusal({"--data", path}, path);
+  std::remove(path.c_str());
+}
+
+TEST(TrainDigits, WithABatchThatTheDevicesDoNotDivide_SaysSo) {
+  auto results = run_processes(digits(2, 2, {"--batch-size", "126"}));
+  for (const ProcessResult& result : results) {
+    EXPECT_FALSE(result.timed_out);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.log,
+                AllOf(HasSubstr("train_digits: "), HasSubstr("dimension 0"), HasSubstr("'data' of 4 devices"),
+                      HasSubstr("remainder 2"), HasSubstr("124 and 128")));
+  }
+}
+
+/// A batch that the processes themselves do not divide.
+TEST(TrainDigits, WithABatchThatTheProcessesDoNotDivide_SaysSo) {
+  for (const ProcessResult& result : run_processes(digits(2, 1, {"--batch-size", "127", "--epochs", "1"}))) {
+    EXPECT_FALSE(result.timed_out);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.log, AllOf(HasSubstr("train_digits: "), HasSubstr("127")));
+  }
+}
+
+/// The time from the kill until all others have ended, printed; generous for a busy machine.
+void expect_end_soon_after(const std::vector<ProcessResult>& results, int killed) {
+  std::chrono::milliseconds last{0};
+  for (int i = 0; i < static_cast<int>(results.size()); ++i) {
+    if (i == killed) continue;
+    EXPECT_FALSE(results[i].timed_out) << i;
+    EXPECT_NE(results[i].exit_code, 0) << i;
+    EXPECT_THAT(results[i].log, HasSubstr("process " + std::to_string(killed))) << i;
+    last = std::max(last, results[i].ended_after - results[killed].ended_after);
+  }
+  std::printf("the others ended %d ms after the kill\n", static_cast<int>(last.count()));
+  EXPECT_LT(last, std::chrono::seconds(5));
+}
+
+TEST(TrainDigits, KilledProcessInTraining_EndsTheOthersSoonByName) {
+  Processes processes(digits(4, 1, {"--print-losses", "--epochs", "100000"}));
+  processes.wait_for_line(0, "loss ");
+  processes.kill(2, SIGKILL);
+  expect_end_soon_after(processes.wait(), 2);
+}
+
+ProcessResult under_launcher(const std::vector<std::string>& arguments) {
+  return run_processes(
+             {.program = LOCKSTEP_TOOL, .arguments = arguments, .deadline = std::chrono::seconds(60)})
+      .front();
+}
+
+TEST(Launcher, KilledProcessInTraining_EndsTheJobAndNamesIt) {
+  Processes launcher({.program = LOCKSTEP_TOOL,
+                      .arguments = {"run", "-n", "4", "--", "/bin/sh", "-c",
+                                    "echo pid-$LOCKSTEP_PROCESS_ID=$$.; exec " LOCKSTEP_EXAMPLES_DIR
+                                    "/train_digits --print-losses --epochs 100000"},
+                      .deadline = std::chrono::seconds(60)});
+  launcher.wait_for_line(0, "loss ");
+  launcher.wait_for_line(0, "pid-2=");
+  const std::string log = launcher.log(0);
+  const pid_t victim = std::stoi(log.substr(log.find("pid-2=") + 6));
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(::kill(victim, SIGKILL), 0);
+  ProcessResult result = launcher.wait(0);
+  const auto took =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+  std::printf("the job ended %d ms after the kill\n", static_cast<int>(took.count()));
+  EXPECT_LT(took, std::chrono::seconds(5));
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.log, HasSubstr("process 2"));
+}
+
+TEST(HelloDevices, PrintsWhatItsFirstLinesSay) {
+  ProcessResult result = under_launcher(
+      {"run", "-n", "2", "--devices-per-process", "2", "--", LOCKSTEP_EXAMPLES_DIR "/hello_devices"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, HasSubstr("[0] process 0 of 2 on "));
+  EXPECT_THAT(result.log, HasSubstr(": local devices CpuDevice(id=0) CpuDevice(id=1); 4 devices in all"));
+  EXPECT_THAT(result.log, HasSubstr("[1] process 1 of 2 on "));
+  EXPECT_THAT(result.log, HasSubstr(": local devices CpuDevice(id=2) CpuDevice(id=3); 4 devices in all"));
+}
+
+TEST(Psum, PrintsWhatItsFirstLinesSay) {
+  ProcessResult result =
+      under_launcher({"run", "-n", "2", "--devices-per-process", "2", "--", LOCKSTEP_EXAMPLES_DIR "/psum"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, HasSubstr("[0] process 0: psum gives 4 4\n"));
+  EXPECT_THAT(result.log, HasSubstr("[1] process 1: psum gives 4 4\n"));
+}
+
+}  // namespace
+}  // namespace lockstep
