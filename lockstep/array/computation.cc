@@ -177,6 +177,21 @@ std::shared_ptr<const Computation> Computation::compile_per_device(
                 mesh.fingerprint());
 }
 
+namespace {
+
+/// "step(f32[64,32], f32[32], …)": what a process is found to run where another runs something else.
+std::string signature_text(const Program& program) {
+  constexpr std::size_t kShown = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(program.inputs.size(), kShown); ++i) {
+    text += (i == 0 ? "" : ", ") + to_string(program.aval(program.inputs[i]));
+  }
+  if (program.inputs.size() > kShown) text += fmt::format(", … {} in all", program.inputs.size());
+  return fmt::format("{}({})", program.name, text);
+}
+
+}  // namespace
+
 std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> impl, const Program& per_device,
                                                        const AxisEnv& axes, const Mesh& mesh,
                                                        Fingerprint salt) {
@@ -199,7 +214,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   }
   if (impl->has_collectives) {
     collectives::ProgramCollectives plan{
-        lowered.fingerprint, per_device.name, {}, std::move(lowered.collectives)};
+        lowered.fingerprint, signature_text(per_device), {}, std::move(lowered.collectives)};
     for (Device device : mesh.devices()) plan.devices.push_back(device.id());
     runtime.programs().register_program(plan);
   }
@@ -225,6 +240,8 @@ void Computation::Impl::launch(std::size_t local, std::span<const Array* const> 
       // XLA hands on the text of a failed collective only; the exception itself waits in the registry.
       auto cause = runtime::Runtime::get().programs().take_pending_error(fingerprint, here.position);
       if (cause) std::rethrow_exception(cause);
+      // This device will not come to its collectives: the others of this process must not wait for it.
+      if (locals.size() > 1) runtime::Runtime::get().fail(std::current_exception());
     }
     throw;
   }

@@ -88,7 +88,8 @@ Array device_put(const Array& x, const Sharding& sharding) {
 namespace internal {
 
 Array from_process_local_data(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
-                              const std::optional<Shape>& global_shape) {
+                              const std::optional<Shape>& global_shape, const CallSite& site) {
+  CallSiteScope scope(site);
   constexpr std::string_view kWhat = "[make_array_from_process_local_data]";
   runtime::Runtime& runtime = runtime::Runtime::get();
   const int process = runtime.process_index();

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/base/call_site.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep {
@@ -23,7 +25,7 @@ namespace internal {
 
 /// See make_array_from_process_local_data; `shape` is the local data's, and dtype and data are what it holds.
 Array from_process_local_data(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
-                              const std::optional<Shape>& global_shape);
+                              const std::optional<Shape>& global_shape, const CallSite& site);
 
 }  // namespace internal
 
@@ -35,21 +37,23 @@ Array from_process_local_data(const Sharding& sharding, const void* data, DType 
 template <class T>
 Array make_array_from_process_local_data(const Sharding& sharding, std::span<const T> local_data,
                                          const Shape& local_shape,
-                                         const std::optional<Shape>& global_shape = std::nullopt) {
+                                         const std::optional<Shape>& global_shape = std::nullopt,
+                                         std::source_location where = std::source_location::current()) {
   if (static_cast<std::int64_t>(local_data.size()) != num_elements(local_shape)) {
     throw ShapeError("[make_array_from_process_local_data] the data has " +
                      std::to_string(local_data.size()) + " elements, but the shape " +
                      to_string(local_shape) + " needs " + std::to_string(num_elements(local_shape)));
   }
   return internal::from_process_local_data(sharding, local_data.data(), dtype_of<T>, local_shape,
-                                           global_shape);
+                                           global_shape, CallSite::from(where));
 }
 template <class T>
 Array make_array_from_process_local_data(const Sharding& sharding, const std::vector<T>& local_data,
                                          const Shape& local_shape,
-                                         const std::optional<Shape>& global_shape = std::nullopt) {
+                                         const std::optional<Shape>& global_shape = std::nullopt,
+                                         std::source_location where = std::source_location::current()) {
   return make_array_from_process_local_data(sharding, std::span<const T>(local_data), local_shape,
-                                            global_shape);
+                                            global_shape, where);
 }
 
 }  // namespace lockstep

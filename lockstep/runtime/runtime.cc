@@ -250,10 +250,9 @@ void Runtime::shutdown() {
 }
 
 void Runtime::at_exit(int status) {
-  if (left_ || !coordination_) return;
   if (status != 0) {
-    left_ = true;
-    world_->leave();
+    // Another thread may still be at work: the process ends around it, without waiting for anybody.
+    if (!left_.exchange(true)) world_->leave();
     return;
   }
   try {
@@ -261,6 +260,12 @@ void Runtime::at_exit(int status) {
   } catch (const std::exception& error) {
     logging::error("while leaving the job at the end of the program: {}", error.what());
   }
+  if (failed_) return;
+  threads_.reset();
+  programs_.reset();
+  world_.reset();
+  coordination_.reset();
+  server_.reset();
 }
 
 }  // namespace lockstep::runtime

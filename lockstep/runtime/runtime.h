@@ -71,6 +71,10 @@ class Runtime {
   coordination::KeyValueStore* store() { return coordination_ ? &coordination_->key_value_store() : nullptr; }
   coordination::CoordinationClient* coordination() { return coordination_.get(); }
 
+  /// Ends the job for this process: whatever waits in a collective, or comes to one later, throws the cause.
+  /// Only the first cause counts.
+  void fail(std::exception_ptr cause);
+
   void shutdown();
   bool initialized() const { return initialized_ && !left_; }
 
@@ -82,7 +86,6 @@ class Runtime {
   void meet();
   void open_devices();
   void exchange_topology();
-  void fail(std::exception_ptr cause);
 
   Settings settings_;
   CallSite first_use_;
