@@ -1,0 +1,213 @@
+// Traced functions over the devices of several processes: what they give, and what happens when a process
+// does something else, leaves or dies.
+
+#include <signal.h>
+
+#include "lockstep/coordination/server.h"
+#include "lockstep/jit/pmap.h"
+#include "lockstep/jit/test_devices.h"
+#include "lockstep/runtime/initialize.h"
+#include "lockstep/testing/processes.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::Processes;
+using testing::ProcessesOptions;
+using testing::ProcessResult;
+using testing::run_processes;
+using testing::say;
+
+ProcessesOptions job(const std::string& child, int processes, int devices_each) {
+  return {.count = processes,
+          .child = child,
+          .env = {{"LOCKSTEP_NUM_CPU_DEVICES", std::to_string(devices_each)}},
+          .coordinator = true};
+}
+
+/// For each local device i, of global number n: {100 n, 100 n + 1, ... 100 n + 3}.
+Array numbered() {
+  std::vector<float> values;
+  for (Device device : local_devices())
+    for (int i = 0; i < 4; ++i) values.push_back(static_cast<float>(100 * device.id() + i));
+  return array(values, {local_device_count(), 4});
+}
+
+/// The rows of the result, which has one for each local device, as `row` says of the device's number.
+void expect_rows(const Array& result, const std::function<std::vector<float>(int)>& row) {
+  std::vector<float> expected;
+  for (Device device : local_devices())
+    for (float value : row(device.id())) expected.push_back(value);
+  EXPECT_EQ(result.to_host<float>(), expected);
+}
+
+LOCKSTEP_CHILD(collectives) {
+  initialize();
+  ASSERT_EQ(device_count(), 4);
+  auto row = [](float base) { return std::vector<float>{base, base + 1, base + 2, base + 3}; };
+  Array xs = numbered();
+  expect_rows(pmap([](Array x) { return psum(x, "i"); })(xs), [&](int) {
+    return std::vector<float>{600, 604, 608, 612};
+  });
+  expect_rows(pmap([](Array x) { return all_gather(sum(x), "i"); })(xs), [&](int) {
+    return std::vector<float>{6, 406, 806, 1206};
+  });
+  expect_rows(pmap([](Array x) { return psum_scatter(x, "i"); })(xs),
+              [&](int n) { return std::vector<float>{600.f + 4 * n}; });
+  expect_rows(pmap([](Array x) {
+                return ppermute(x, "i", {{0, 1}, {1, 2}, {2, 3}});
+              })(xs),
+              [&](int n) { return n == 0 ? std::vector<float>(4, 0) : row(100.f * (n - 1)); });
+  expect_rows(pmap([](Array x) { return all_to_all(x, "i", 0, 0); })(xs), [&](int n) {
+    return std::vector<float>{0.f + n, 100.f + n, 200.f + n, 300.f + n};
+  });
+}
+
+class Collectives : public ::testing::TestWithParam<std::pair<int, int>> {};
+
+TEST_P(Collectives, GiveTheirValuesHoweverTheDevicesLie) {
+  for (const ProcessResult& result : run_processes(job("collectives", GetParam().first, GetParam().second)))
+    EXPECT_EQ(result.exit_code, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Processes, Collectives,
+                         ::testing::Values(std::pair(4, 1), std::pair(2, 2), std::pair(1, 4)),
+                         [](const auto& info) {
+                           return std::to_string(info.param.first) + "x" + std::to_string(info.param.second);
+                         });
+
+/// Says what the Error is that `action` ends with.
+template <class E>
+void say_error(const std::function<void()>& action) {
+  try {
+    action();
+    say("nothing was thrown");
+  } catch (const E& error) {
+    say(std::string("as expected: ") + error.what());
+  }
+}
+
+LOCKSTEP_CHILD(other_shape) {
+  initialize();
+  const std::int64_t columns = process_index() == 1 ? 5 : 4;
+  say_error<DivergenceError>([&] {
+    pmap([](Array x) { return psum(x, "i"); })(ones({1, columns})).block_until_ready();
+  });
+  std::_Exit(0);
+}
+
+LOCKSTEP_CHILD(other_program) {
+  initialize();
+  say_error<DivergenceError>([&] {
+    if (process_index() == 1)
+      pmap([](Array x) { return pmax(x, "i"); })(ones({1, 4})).block_until_ready();
+    else
+      pmap([](Array x) { return psum(x, "i"); })(ones({1, 4})).block_until_ready();
+  });
+  std::_Exit(0);
+}
+
+TEST(Divergence, InShape_IsAnErrorOfBothThatNamesBothShapes) {
+  for (const ProcessResult& result : run_processes(job("other_shape", 2, 1))) {
+    EXPECT_FALSE(result.timed_out);
+    EXPECT_THAT(result.log, AllOf(HasSubstr("as expected: "), HasSubstr("[4]"), HasSubstr("[5]"),
+                                  HasSubstr("process 0"), HasSubstr("process 1")));
+  }
+}
+
+TEST(Divergence, InProgram_IsAnErrorOfBothThatNamesBothPrograms) {
+  for (const ProcessResult& result : run_processes(job("other_program", 2, 1))) {
+    EXPECT_FALSE(result.timed_out);
+    EXPECT_THAT(result.log, AllOf(HasSubstr("as expected: "), HasSubstr("psum"), HasSubstr("pmax"),
+                                  HasSubstr("process 0"), HasSubstr("process 1")));
+  }
+}
+
+LOCKSTEP_CHILD(leaves_early) {
+  initialize();
+  auto total = pmap([](Array x) { return psum(x, "i"); });
+  total(ones({1}));
+  if (process_index() == 1) return;
+  say_error<PeerFailure>([&] { total(ones({1})); });
+}
+
+LOCKSTEP_CHILD(leaves_early_uncaught) {
+  initialize();
+  auto total = pmap([](Array x) { return psum(x, "i"); });
+  total(ones({1}));
+  if (process_index() == 1) return;
+  [&]() noexcept { total(ones({1})); }();
+}
+
+TEST(EarlyLeaver, IsNamedByThoseWhoWaitForIt) {
+  auto results = run_processes(job("leaves_early", 2, 1));
+  EXPECT_FALSE(results[0].timed_out);
+  EXPECT_FALSE(results[1].timed_out);
+  EXPECT_THAT(results[0].log,
+              AllOf(HasSubstr("as expected: "), HasSubstr("process 1 of 2"), HasSubstr("has left")));
+}
+
+TEST(EarlyLeaver, WhereNobodyCatchesTheError_AllEndWithinTheHeartbeatTimeout) {
+  // The one that has left waits in shutdown(), where only the coordinator's heartbeats tell of a death.
+  coordination::CoordinationServer server;
+  server.start({.num_processes = 2, .heartbeat_timeout = std::chrono::seconds(4)});
+  auto results = run_processes({.count = 2,
+                                .child = "leaves_early_uncaught",
+                                .env = {{"LOCKSTEP_LAUNCHER", "1"},
+                                        {"LOCKSTEP_COORDINATOR_ADDRESS", server.address()},
+                                        {"LOCKSTEP_HEARTBEAT_TIMEOUT", "4"},
+                                        {"LOCKSTEP_NUM_PROCESSES", "2"}},
+                                .env_of = [](int i) {
+                                  return testing::Variables{{"LOCKSTEP_PROCESS_ID", std::to_string(i)}};
+                                }});
+  EXPECT_FALSE(results[0].timed_out);
+  EXPECT_FALSE(results[1].timed_out);
+  EXPECT_NE(results[0].exit_code, 0);
+  EXPECT_THAT(results[0].log, AllOf(HasSubstr("process 1 of 2"), HasSubstr("has left")));
+}
+
+LOCKSTEP_CHILD(adds_forever) {
+  initialize();
+  auto total = pmap([](Array x) { return psum(x, "i"); });
+  total(ones({1}));
+  say("adding");
+  for (;;) total(ones({1}));
+}
+
+TEST(KilledProcess, EndsTheOthersWithAClearLine) {
+  Processes processes(job("adds_forever", 4, 1));
+  for (int i = 0; i < 4; ++i) processes.wait_for_line(i, "adding");
+  processes.kill(2, SIGKILL);
+  auto results = processes.wait();
+  EXPECT_EQ(results[2].signal, SIGKILL);
+  for (int i : {0, 1, 3}) {
+    EXPECT_FALSE(results[i].timed_out) << i;
+    EXPECT_NE(results[i].exit_code, 0) << i;
+    EXPECT_THAT(results[i].log, HasSubstr("process 2")) << i;
+    auto after = results[i].ended_after - results[2].ended_after;
+    std::printf("process %d ended %d ms after the kill\n", i, static_cast<int>(after.count()));
+    EXPECT_LT(after, std::chrono::seconds(5)) << i;
+  }
+}
+
+/// Not what an uncaught error does in a test's child, which the harness catches: what it does in a program.
+LOCKSTEP_CHILD(does_not_catch) {
+  initialize();
+  auto total = pmap([](Array x) { return psum(x, "i"); });
+  total(ones({1}));
+  if (process_index() == 1) std::_Exit(7);
+  [&]() noexcept { total(ones({1})); }();
+}
+
+TEST(PeerFailure, Uncaught_EndsTheProcessWithAClearLine) {
+  auto results = run_processes(job("does_not_catch", 2, 1));
+  EXPECT_EQ(results[1].exit_code, 7);
+  EXPECT_FALSE(results[0].timed_out);
+  EXPECT_NE(results[0].exit_code, 0);
+  EXPECT_THAT(results[0].log, HasSubstr("process 1"));
+}
+
+}  // namespace
+}  // namespace lockstep
