@@ -70,14 +70,19 @@ class StateMachineTest : public testing::Test {
     for (int i = 0; i < num_tasks; ++i) join(i);
   }
 
+  /// That of a task which says no other.
+  static std::uint64_t incarnation_of(int task) {
+    return 100 + static_cast<std::uint64_t>(static_cast<std::int64_t>(task));
+  }
+
   Reply<std::uint64_t> join(int task, std::optional<std::uint64_t> incarnation = {}) {
     Reply<std::uint64_t> reply;
-    machine_->register_task(reply.id, task, incarnation.value_or(100 + task), reply.done());
+    machine_->register_task(reply.id, task, incarnation.value_or(incarnation_of(task)), reply.done());
     return reply;
   }
   Plain heartbeat(int task, std::optional<std::uint64_t> incarnation = {}) {
     Plain reply;
-    machine_->heartbeat(reply.id, kService, task, incarnation.value_or(100 + task), plain(reply));
+    machine_->heartbeat(reply.id, kService, task, incarnation.value_or(incarnation_of(task)), plain(reply));
     return reply;
   }
   Plain poll(int task) {
