@@ -55,19 +55,19 @@ class RemoteService : public Service {
     auto call = open<pb::HeartbeatRequest, pb::HeartbeatResponse>(id, service);
     call->request.set_source_task_id(task);
     call->request.set_incarnation(incarnation);
-    async_.Heartbeat(&call->context, &call->request, &call->response, answer(id, std::move(done), call));
+    async_.Heartbeat(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
   void poll_for_error(CallId id, std::uint64_t service, int task, Done done) override {
     auto call = open<pb::PollForErrorRequest, pb::PollForErrorResponse>(id, service);
     call->request.set_source_task_id(task);
-    async_.PollForError(&call->context, &call->request, &call->response, answer(id, std::move(done), call));
+    async_.PollForError(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
   void shutdown_task(CallId id, std::uint64_t service, int task, Done done) override {
     auto call = open<pb::ShutdownTaskRequest, pb::ShutdownTaskResponse>(id, service);
     call->request.set_source_task_id(task);
-    async_.ShutdownTask(&call->context, &call->request, &call->response, answer(id, std::move(done), call));
+    async_.ShutdownTask(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
   void watch_tasks(CallId id, std::uint64_t service, std::int64_t version,
@@ -91,7 +91,7 @@ class RemoteService : public Service {
     call->request.mutable_kv()->set_key(key);
     call->request.mutable_kv()->set_value(value);
     call->request.set_allow_overwrite(allow_overwrite);
-    async_.InsertKeyValue(&call->context, &call->request, &call->response, answer(id, std::move(done), call));
+    async_.InsertKeyValue(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
   void get(CallId id, std::uint64_t service, const std::string& key, DoneWith<std::string> done) override {
@@ -135,7 +135,7 @@ class RemoteService : public Service {
     auto call = open<pb::DeleteKeyValueRequest, pb::DeleteKeyValueResponse>(id, service);
     call->request.set_key(key);
     call->request.set_is_directory(true);
-    async_.DeleteKeyValue(&call->context, &call->request, &call->response, answer(id, std::move(done), call));
+    async_.DeleteKeyValue(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
   void barrier(CallId id, std::uint64_t service, const BarrierCall& barrier,
@@ -156,7 +156,7 @@ class RemoteService : public Service {
     auto call = open<pb::CancelBarrierRequest, pb::CancelBarrierResponse>(id, service);
     call->request.set_barrier_id(barrier);
     call->request.set_counter(counter);
-    async_.CancelBarrier(&call->context, &call->request, &call->response, answer(id, std::move(done), call));
+    async_.CancelBarrier(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
   void get_alive_tasks(CallId id, std::uint64_t service, int source, const std::vector<int>& tasks,
@@ -191,16 +191,20 @@ class RemoteService : public Service {
     Response response;
   };
 
+  /// The call lives until its close(). Callbacks hold it by a plain pointer: a context holds the channel, and
+  /// a channel that ends on a thread of gRPC, as the last thing that a callback lets go, waits for that very
+  /// thread.
   template <class Request, class Response>
-  std::shared_ptr<OpenCall<Request, Response>> open(CallId id) {
-    auto call = std::make_shared<OpenCall<Request, Response>>();
+  OpenCall<Request, Response>* open(CallId id) {
+    auto call = std::make_unique<OpenCall<Request, Response>>();
+    OpenCall<Request, Response>* kept = call.get();
     std::lock_guard lock(mutex_);
-    open_[id] = call;
-    return call;
+    open_[id] = std::move(call);
+    return kept;
   }
 
   template <class Request, class Response>
-  std::shared_ptr<OpenCall<Request, Response>> open(CallId id, std::uint64_t service) {
+  OpenCall<Request, Response>* open(CallId id, std::uint64_t service) {
     auto call = open<Request, Response>(id);
     call->request.mutable_incarnations()->set_service_incarnation(service);
     return call;
@@ -214,15 +218,12 @@ class RemoteService : public Service {
     all_answered_.notify_all();
   }
 
-  template <class Call>
-  std::function<void(grpc::Status)> answer(CallId id, Done done, std::shared_ptr<Call> call) {
-    return
-        [=, this](const grpc::Status& status) { close(id, [&, kept = call] { done(from_grpc(status)); }); };
+  std::function<void(grpc::Status)> answer(CallId id, Done done) {
+    return [=, this](const grpc::Status& status) { close(id, [&] { done(from_grpc(status)); }); };
   }
 
   template <class Call>
-  std::function<void(grpc::Status)> answer_value(CallId id, DoneWith<std::string> done,
-                                                 std::shared_ptr<Call> call) {
+  std::function<void(grpc::Status)> answer_value(CallId id, DoneWith<std::string> done, Call* call) {
     return [=, this](const grpc::Status& status) {
       close(id, [&] { done(from_grpc(status), call->response.kv().value()); });
     };
@@ -232,7 +233,7 @@ class RemoteService : public Service {
   pb::CoordinationService::Stub::async_interface& async_;
   std::mutex mutex_;
   std::condition_variable all_answered_;
-  std::unordered_map<CallId, std::shared_ptr<Open>> open_;
+  std::unordered_map<CallId, std::unique_ptr<Open>> open_;
 };
 
 }  // namespace

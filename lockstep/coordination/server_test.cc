@@ -336,6 +336,13 @@ TEST(Connect, NameWithoutAddress_IsNotResolved) {
               HasSubstr("the host name 'no-such-host.invalid' is not resolved"));
 }
 
+TEST(Connect, ClientsThatComeToNothing_LeaveTheNextOneWhole) {
+  BoundSocket silent;
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_THROW(client_of(silent.address(), 0, 1, milliseconds(5))->connect(), InitializationError);
+  }
+}
+
 TEST(Connect, PacketsDropped_IsNoAnswer) {
   // A full queue of connections drops further ones, as a firewall does.
   BoundSocket full;
