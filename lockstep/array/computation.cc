@@ -6,10 +6,12 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/placement.h"
 #include "lockstep/runtime/compile.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/partitioner.h"
+#include "lockstep/sharding/placement.h"
 #include "lockstep/transforms/dce.h"
 
 namespace lockstep::internal {
@@ -73,6 +75,10 @@ class Placement {
   std::string what_;
 };
 
+std::string_view placed_by(const Primitive& primitive) {
+  return &primitive == &sharding_constraint_p() ? "with_sharding_constraint" : "shard_map";
+}
+
 }  // namespace
 
 std::shared_ptr<const Computation> Computation::compile(Program traced,
@@ -91,6 +97,22 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   for (std::size_t i = 0; i < options.out_shardings.size(); ++i) {
     if (options.out_shardings[i])
       placement.add(*options.out_shardings[i], fmt::format("out_shardings, array {}", i));
+  }
+  for (const Equation& equation : traced.equations) {
+    if (!is_placement(*equation.primitive)) continue;
+    const Mesh mesh =
+        sharding::mesh_of(equation.params.as<PlacementParams>(), runtime::Runtime::get().devices());
+    placement.add(NamedSharding(mesh, PartitionSpec()),
+                  fmt::format("{} (at {})", placed_by(*equation.primitive), equation.site.to_string()));
+  }
+  for (std::size_t i = 0; i < traced.outputs.size(); ++i) {
+    const Aval& aval = traced.aval(traced.outputs[i]);
+    if (aval.varying.empty()) continue;
+    fail<TraceError>(
+        "[jit] result array {} is {}, one device's own value along '{}': it has left its shard_map. Return "
+        "it "
+        "from the function under shard_map, which its out_specs make global",
+        i, to_string(aval), aval.varying.front());
   }
   const bool committed = placement.get().has_value();
   const Sharding home = [&]() -> Sharding {

@@ -6,6 +6,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/random.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/registry.h"
@@ -154,6 +155,11 @@ inline std::vector<Example> all_examples() {
                  .inputs = {x},
                  .varying = {"i"}});
   all.push_back({.primitive = &axis_index_p(), .params = over_i});
+
+  const Params rows = Params::of(PlacementParams{{{"i"}}, {"i"}, {1}, {0}, {"i"}});
+  all.push_back({.primitive = &to_local_p(), .params = rows, .inputs = {x}});
+  all.push_back({.primitive = &to_global_p(), .params = rows, .inputs = {x}, .varying = {"i"}});
+  all.push_back({.primitive = &sharding_constraint_p(), .params = rows, .inputs = {x}});
   return all;
 }
 

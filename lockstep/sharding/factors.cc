@@ -215,8 +215,11 @@ std::vector<RuledEquation> ruled_equations(const Program& program) {
     std::vector<Aval> inputs, outputs;
     for (Var var : equation.inputs) inputs.push_back(program.aval(var));
     for (Var var : equation.outputs) outputs.push_back(program.aval(var));
-    RuledEquation& ruled =
-        all.emplace_back(&equation, equation.primitive->sharding(inputs, outputs, equation.params));
+    auto local = [](const Aval& aval) { return !aval.varying.empty(); };
+    const bool between_devices = std::ranges::any_of(inputs, local) || std::ranges::any_of(outputs, local);
+    RuledEquation& ruled = all.emplace_back(
+        &equation, between_devices ? ShardingRule::replicated(inputs, outputs)
+                                   : equation.primitive->sharding(inputs, outputs, equation.params));
     const ShardingRule& rule = ruled.rule;
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
       const int factor = static_cast<int>(f);

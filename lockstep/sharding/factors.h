@@ -26,6 +26,7 @@ struct RuledEquation {
   Axes partial_axes(std::size_t i, ShardingRule::Combine combine, const std::vector<Axes>& factors) const;
 };
 
+/// What shard_map has made local is one device's own: an equation of such values has them whole.
 std::vector<RuledEquation> ruled_equations(const Program& program);
 
 /// How a partial result gets to the split that is wanted of it: reduce-scatters, then one all-reduce of what

@@ -7,6 +7,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/placement.h"
 #include "lockstep/sharding/factors.h"
 #include "lockstep/sharding/propagation.h"
 #include "lockstep/sharding/reshard.h"
@@ -18,6 +19,11 @@ namespace {
 
 using Combine = ShardingRule::Combine;
 using Kind = ReshardStep::Kind;
+
+/// The split that a placement names: of its operand, its result, or both.
+Split placed_split(const Equation& placement, const Grid& grid, std::size_t rank) {
+  return grid.split(PartitionSpec::from_entries(placement.params.as<PlacementParams>().spec), rank);
+}
 
 /// Writes the per-device program, equation by equation.
 class Emission {
@@ -110,8 +116,23 @@ class Emission {
     return cheapest(var, wanted(var)).second == 0 ? wanted(var) : versions(var).front().split;
   }
 
+  /// A placement is done by the split that its operand or result has.
+  void place(const Equation& equation) {
+    const Var from = equation.inputs[0], to = equation.outputs[0];
+    const std::size_t rank = global_.aval(to).shape.size();
+    const Split given = placed_split(equation, grid_, rank);
+    CallSiteScope site(equation.site);
+    if (equation.primitive == &to_global_p())
+      add_version(to, given, get(from, Split(rank)));
+    else if (equation.primitive == &to_local_p())
+      add_version(to, Split(rank), get(from, given));
+    else
+      add_version(to, given, get(from, given));
+  }
+
   void emit(const RuledEquation& ruled) {
     const Equation& equation = *ruled.equation;
+    if (is_placement(*equation.primitive)) return place(equation);
     const std::vector<Axes> factors =
         choose_factors(global_, ruled, wanted_, grid_, {.operand = [&](std::size_t i, const Split& needed) {
                          return cheapest(equation.inputs[i], needed).second;
@@ -231,6 +252,17 @@ Partitioned partition(const Program& global, const PartitionOptions& options) {
     if (has_split[var]) continue;
     has_split[var] = true;
     splits[var] = std::move(split);
+  }
+  for (const Equation& equation : global.equations) {
+    if (!is_placement(*equation.primitive)) continue;
+    all_whole = false;
+    const Var from = equation.inputs[0], to = equation.outputs[0];
+    const Split split = placed_split(equation, grid, global.aval(to).shape.size());
+    const bool local = equation.primitive == &to_local_p();
+    if (!local) splits[static_cast<std::size_t>(to)] = split;
+    if (equation.primitive == &to_global_p() || has_split[static_cast<std::size_t>(from)]) continue;
+    has_split[static_cast<std::size_t>(from)] = true;
+    splits[static_cast<std::size_t>(from)] = split;
   }
   if (all_whole) {
     Partitioned same{global, {}};

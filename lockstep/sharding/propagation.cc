@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/program/primitives/placement.h"
 #include "lockstep/sharding/reshard.h"
 
 namespace lockstep::sharding {
@@ -15,14 +16,17 @@ class Propagation {
         equations_(equations),
         grid_(grid),
         splits_(splits),
-        is_input_(program.variables.size(), false),
+        is_fixed_(program.variables.size(), false),
         uses_(program.variables.size()),
         forward_(equations.size(), true),
         backward_(equations.size(), true) {
-    for (Var var : program.inputs) is_input_[static_cast<std::size_t>(var)] = true;
+    for (Var var : program.inputs) is_fixed_[static_cast<std::size_t>(var)] = true;
     for (std::size_t e = 0; e < equations.size(); ++e) {
       for (Var var : equations[e].equation->inputs) uses_[static_cast<std::size_t>(var)].push_back(e);
-      for (Var var : equations[e].equation->outputs) uses_[static_cast<std::size_t>(var)].push_back(e);
+      for (Var var : equations[e].equation->outputs) {
+        uses_[static_cast<std::size_t>(var)].push_back(e);
+        if (is_placement(*equations[e].equation->primitive)) is_fixed_[static_cast<std::size_t>(var)] = true;
+      }
     }
   }
 
@@ -66,7 +70,7 @@ class Propagation {
 
   /// Adds to the variable's split what continues it.
   bool grow(Var var, const Split& to) {
-    if (is_input_[static_cast<std::size_t>(var)]) return false;
+    if (is_fixed_[static_cast<std::size_t>(var)]) return false;
     Split& split = splits_[static_cast<std::size_t>(var)];
     bool changed = false;
     for (std::size_t d = 0; d < split.size(); ++d) {
@@ -87,7 +91,7 @@ class Propagation {
   std::span<const RuledEquation> equations_;
   const Grid& grid_;
   std::vector<Split>& splits_;
-  std::vector<bool> is_input_;
+  std::vector<bool> is_fixed_;
   std::vector<std::vector<std::size_t>> uses_;  // the equations that a variable stands in
   std::vector<bool> forward_, backward_;        // equations to look at again
 };

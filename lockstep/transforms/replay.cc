@@ -6,9 +6,21 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::transforms {
+
+Bindings::Bindings(const Program& program) : values_(program.variables.size()) {
+  auto found = std::ranges::find_if(
+      program.equations, [](const Equation& equation) { return is_placement(*equation.primitive); });
+  if (found == program.equations.end()) return;
+  const auto& placement = found->params.as<PlacementParams>();
+  std::vector<std::pair<std::string, std::int64_t>> axes;
+  for (std::size_t i = 0; i < placement.axes.size(); ++i)
+    axes.emplace_back(placement.axes[i], placement.sizes[i]);
+  axes_.emplace(AxisEnv(std::move(axes)));
+}
 
 Bindings::Bindings(std::string_view transform, const Program& program, std::span<const Value> inputs)
     : Bindings(program) {

@@ -5,17 +5,19 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/program/axis_env.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/program.h"
 
 /// What the transforms share.
 namespace lockstep::transforms {
 
-/// The values that a program's variables have in the program that it is written into.
+/// The values that a program's variables have in the program that it is written into. While it lives the mesh
+/// axes of the program's shard_map, where it has one, are in force.
 class Bindings {
  public:
   /// None yet.
-  explicit Bindings(const Program& program) : values_(program.variables.size()) {}
+  explicit Bindings(const Program& program);
 
   /// The program's inputs. Throws Error unless there is one value for each.
   Bindings(std::string_view transform, const Program& program, std::span<const Value> inputs);
@@ -26,6 +28,7 @@ class Bindings {
 
  private:
   std::vector<std::optional<Value>> values_;
+  std::optional<AxisEnvScope> axes_;
 };
 
 /// Throws Error unless there is one flag for each of the program's inputs.

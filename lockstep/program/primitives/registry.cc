@@ -3,6 +3,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/random.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
@@ -30,7 +31,9 @@ std::span<const Primitive* const> all_primitives() {
       &threefry2x32_p(),
       // collectives.h
       &psum_p(), &pmax_p(), &pmin_p(), &pvary_p(), &all_gather_p(), &psum_scatter_p(), &all_to_all_p(),
-      &ppermute_p(), &axis_index_p()};
+      &ppermute_p(), &axis_index_p(),
+      // placement.h
+      &to_local_p(), &to_global_p(), &sharding_constraint_p()};
   return all;
 }
 

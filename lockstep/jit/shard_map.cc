@@ -1,0 +1,82 @@
+#include "lockstep/jit/shard_map.h"
+
+#include <algorithm>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/sharding/placement.h"
+#include "lockstep/sharding/sharding.h"
+
+namespace lockstep::internal {
+
+ShardMapCall::ShardMapCall(const ShardMapOptions& options, const CallSite& site)
+    : options_(options), manual_(options.axis_names), site_(site.to_string()) {
+  if (manual_.empty()) manual_ = options.mesh.axis_names();
+  for (const std::string& axis : manual_) options.mesh.axis_size(axis);
+}
+
+const PartitionSpec& ShardMapCall::spec(const std::vector<TreeSpecs>& all, std::size_t i, std::size_t k,
+                                        std::size_t count, std::string_view kind) const {
+  if (all.size() != count && all.size() != 1) {
+    fail<ShardingError>(
+        "[shard_map] expected {0}_specs for {1} {2}, got {3} (at {4}); give one for each, or one for all",
+        kind, count, kind == "in" ? "arguments" : "results", all.size(), site_);
+  }
+  const std::vector<PartitionSpec>& specs = all[all.size() == 1 ? 0 : i].specs;
+  if (specs.size() != 1 && k >= specs.size()) {
+    fail<ShardingError>(
+        "[shard_map] {0}_specs gives {1} specs for {2} {3}, which has more arrays (at {4}); give one for "
+        "each, "
+        "or one for all",
+        kind, specs.size(), kind == "in" ? "argument" : "result", i, site_);
+  }
+  const PartitionSpec& spec = specs[specs.size() == 1 ? 0 : k];
+  for (const auto& axes : spec.entries()) {
+    for (const std::string& axis : axes) {
+      options_.mesh.axis_size(axis);
+      if (std::ranges::find(manual_, axis) != manual_.end()) continue;
+      fail<ShardingError>(
+          "[shard_map] {}_specs of {} {} names the axis '{}', which is not among axis_names (at {})", kind,
+          kind == "in" ? "argument" : "result", i, axis, site_);
+    }
+  }
+  return spec;
+}
+
+Array ShardMapCall::local(const Array& array, std::size_t argument, std::size_t k,
+                          std::size_t num_arguments) const {
+  const PartitionSpec& spec = this->spec(options_.in_specs, argument, k, num_arguments, "in");
+  check_divisible(array.aval(), spec, options_.mesh,
+                  fmt::format("shard_map, argument {} (at {})", argument, site_));
+  return lax::to_local(array, sharding::placement(options_.mesh, spec, manual_));
+}
+
+Array ShardMapCall::global(const Array& array, std::size_t result, std::size_t k,
+                           std::size_t num_results) const {
+  const PartitionSpec& spec = this->spec(options_.out_specs, result, k, num_results, "out");
+  if (spec.normalized().entries().size() > array.shape().size()) {
+    fail<ShardingError>(
+        "[shard_map] the out_spec {} of result {} has more entries than {} has dimensions (at {})",
+        spec.to_string(), result, to_string(array.aval()), site_);
+  }
+  std::vector<std::string> named, missing;
+  for (const auto& axes : spec.entries()) named.insert(named.end(), axes.begin(), axes.end());
+  const std::vector<std::string>& varying = array.aval().varying;
+  for (const std::string& axis : varying) {
+    if (std::ranges::find(named, axis) != named.end() || std::ranges::find(manual_, axis) == manual_.end())
+      continue;
+    fail<ShardingError>(
+        "[shard_map] result {} ({}) differs between the devices along '{}', but its out_spec {} says that "
+        "they "
+        "have the same (at {}); name '{}' in the spec, or reduce over it with psum or pmean",
+        result, to_string(array.aval()), axis, spec.to_string(), site_, axis);
+  }
+  for (const std::string& axis : named) {
+    if (std::ranges::find(varying, axis) == varying.end()) missing.push_back(axis);
+  }
+  AxisEnvScope axes(options_.mesh.axis_env());
+  return lax::to_global(missing.empty() ? array : lax::pvary(array, missing),
+                        sharding::placement(options_.mesh, spec, manual_));
+}
+
+}  // namespace lockstep::internal

@@ -1,0 +1,239 @@
+#include "lockstep/jit/shard_map.h"
+
+#include "lockstep/array/sharding_constraint.h"
+#include "lockstep/jit/grad.h"
+#include "lockstep/jit/test_devices.h"
+#include "lockstep/jit/vmap.h"
+
+namespace lockstep {
+namespace {
+
+using test::error_of;
+using test::expect_equal;
+using test::line_mesh;
+using test::square_mesh;
+using test::waves;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(ShardMap, FunctionSeesItsPart_AndResultsAreTheWhole) {
+  Shape seen;
+  auto twice = shard_map(
+      [&](Array x) {
+        seen = x.shape();
+        return x + x;
+      },
+      {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}});
+  Array x = waves({8, 3}), y = twice(x);
+  EXPECT_EQ(seen, (Shape{2, 3}));
+  expect_equal(y, 2 * x);
+  EXPECT_EQ(y.sharding(), NamedSharding(line_mesh(), P("x")));
+}
+
+TEST(ShardMap, MatmulWithASplitContraction_NeedsPsum) {
+  auto multiply =
+      shard_map([](Array a, Array b) { return psum(matmul(a, b), "y"); },
+                {.mesh = square_mesh(), .in_specs = {P("x", "y"), P("y", none)}, .out_specs = {P("x")}});
+  Array a = waves({4, 6}), b = waves({6, 5}, 2);
+  expect_equal(multiply(a, b), matmul(a, b));
+  expect_equal(jit([&](Array a, Array b) { return multiply(a, b) + 1; })(a, b), matmul(a, b) + 1);
+}
+
+TEST(ShardMap, EveryDeviceKnowsItsPlace) {
+  auto places = shard_map([](Array x) { return x + astype(10 * axis_index("x") + axis_index("y"), float32); },
+                          {.mesh = square_mesh(), .in_specs = {P("x", "y")}, .out_specs = {P("x", "y")}});
+  expect_equal(places(zeros({2, 2})), array({0.f, 1.f, 10.f, 11.f}, {2, 2}));
+}
+
+TEST(ShardMap, CollectivesAgreeWithTheirDefinition) {
+  Array x = waves({4, 4});
+  ShardMapOptions rows{.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}};
+  expect_equal(shard_map([](Array a) { return all_gather(a, "x", {.tiled = true}); },
+                         {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}})(x),
+               concatenate({x, x, x, x}, 0));
+  expect_equal(shard_map([](Array a) { return all_to_all(a, "x", 1, 0); }, rows)(x),
+               reshape(transpose(x), {16, 1}));
+  expect_equal(shard_map(
+                   [](Array a) {
+                     return ppermute(a, "x", {{0, 1}, {1, 2}, {2, 3}, {3, 0}});
+                   },
+                   rows)(x),
+               concatenate({slice(x, {3, 0}, {4, 4}), slice(x, {0, 0}, {3, 4})}, 0));
+  expect_equal(
+      shard_map([](Array a) { return psum_scatter(reshape(a, {4}), "x", {.tiled = true}); }, rows)(x),
+      sum(x, 0));
+  expect_equal(shard_map([](Array a) { return pmax(a, "x"); },
+                         {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P()}})(x),
+               max(x, {.axis = 0, .keepdims = true}));
+}
+
+/// A layer whose weights are split over y, on rows that are split over x: as a whole, and by hand.
+Array whole_loss(Array x, Array w, Array b) { return mean(square(tanh(matmul(x, w)) + b)); }
+
+Array split_loss(Array x, Array w, Array b) {
+  auto local = [](Array x, Array w, Array b) {
+    Array y = tanh(psum(matmul(x, w), "y")) + b;
+    return pmean(mean(square(y)), "x");
+  };
+  return shard_map(
+      local, {.mesh = square_mesh(), .in_specs = {P("x", "y"), P("y"), P()}, .out_specs = {P()}})(x, w, b);
+}
+
+TEST(ShardMap, GradientOutside_IsThatOfTheWhole) {
+  Array x = waves({4, 6}), w = waves({6, 5}, 2), b = waves({5}, 3);
+  auto [value, grads] = value_and_grad<0, 1, 2>(split_loss)(x, w, b);
+  auto [whole, expected] = value_and_grad<0, 1, 2>(whole_loss)(x, w, b);
+  expect_equal(value, whole);
+  expect_equal(std::get<0>(grads), std::get<0>(expected));
+  expect_equal(std::get<1>(grads), std::get<1>(expected));
+  expect_equal(std::get<2>(grads), std::get<2>(expected));
+}
+
+TEST(ShardMap, GradientInside_IsThatOfTheWhole) {
+  auto local = [](Array x, Array w) {
+    auto loss = [&](Array w) { return mean(square(tanh(matmul(x, w)))); };
+    // w is the same on all devices: its gradient is the sum of what each device has.
+    return grad(loss)(w) / 4.0;
+  };
+  auto gradient = shard_map(local, {.mesh = line_mesh(), .in_specs = {P("x"), P()}, .out_specs = {P()}});
+  Array x = waves({8, 3}), w = waves({3, 2}, 2);
+  auto whole = [&](Array w) { return mean(square(tanh(matmul(x, w)))); };
+  expect_equal(gradient(x, w), grad(whole)(w));
+}
+
+TEST(ShardMap, SecondDerivative_IsThatOfTheWhole) {
+  auto cube = [](Array x) {
+    return sum(shard_map([](Array x) { return x * x * x; },
+                         {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}})(x));
+  };
+  Array x = waves({4});
+  expect_equal(grad([&](Array x) { return sum(grad(cube)(x)); })(x), 6 * x);
+}
+
+TEST(ShardMap, UnderVmap_AddsADimension) {
+  auto total = shard_map([](Array x) { return psum(sum(x), "x"); },
+                         {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P()}});
+  Array x = waves({3, 8});
+  expect_equal(jit([&](Array x) { return vmap(total)(x); })(x), sum(x, 1));
+}
+
+TEST(ShardMap, TreesAndSpecsOfTheirArrays) {
+  struct Pair {
+    Array whole, rows;
+  };
+  auto scale = shard_map(
+      [](Pair pair, double by) {
+        return std::tuple(Pair{pair.whole * by, pair.rows * by}, psum(sum(pair.rows), "x"));
+      },
+      {.mesh = line_mesh(),
+       .in_specs = {std::vector<P>{P(), P("x")}, P()},
+       .out_specs = {std::vector<P>{P(), P("x")}, P()}});
+  auto [pair, total] = scale(Pair{waves({3}), waves({4, 2})}, 3.0);
+  expect_equal(pair.whole, 3 * waves({3}));
+  expect_equal(pair.rows, 3 * waves({4, 2}));
+  expect_equal(total, sum(waves({4, 2})));
+}
+
+TEST(ShardMap, WhatIsCaptured_IsWholeInside) {
+  Array bias = device_put(waves({4}), NamedSharding(line_mesh(), P("x")));
+  auto add = [&](Array x) {
+    Array doubled = 2 * bias;
+    return shard_map([&](Array x) { return x + doubled; },
+                     {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}})(x);
+  };
+  Array x = waves({4, 4}, 2);
+  expect_equal(jit(add)(x), x + 2 * waves({4}));
+}
+
+TEST(ShardMap, OverSomeAxes_LeavesTheOthersGlobal) {
+  auto rows = shard_map(
+      [](Array x) {
+        EXPECT_EQ(x.shape(), (Shape{2, 6}));
+        return psum(x, "x");
+      },
+      {.mesh = square_mesh(), .in_specs = {P("x")}, .out_specs = {P()}, .axis_names = {"x"}});
+  Array x = device_put(waves({4, 6}), NamedSharding(square_mesh(), P("x", "y")));
+  Array whole = waves({4, 6});
+  expect_equal(rows(x), slice(whole, {0, 0}, {2, 6}) + slice(whole, {2, 0}, {4, 6}));
+}
+
+TEST(ShardMap, ItsCommunicationIsWhatItWrites) {
+  auto total = shard_map([](Array x) { return psum(sum(x), "x"); },
+                         {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P()}});
+  Array x = device_put(waves({8}), NamedSharding(line_mesh(), P("x")));
+  std::string text = jit([&](Array x) { return total(x); }).lower(x).partitioned;
+  EXPECT_THAT(text, AllOf(HasSubstr("psum"), HasSubstr("shard_map_test.cc")));
+  EXPECT_EQ(text.find("all_gather"), std::string::npos) << text;
+}
+
+TEST(ShardMapErrors, SayWhichAxisIsWrong) {
+  Array x = waves({8, 3});
+  auto call = [&](ShardMapOptions options, auto function) {
+    return error_of<ShardingError>([&] { shard_map(function, options)(x); });
+  };
+  auto same = [](Array x) { return x; };
+  EXPECT_THAT(call({.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P()}}, same),
+              AllOf(HasSubstr("result 0 (f32[2,3]{x}) differs between the devices along 'x'"),
+                    HasSubstr("psum"), HasSubstr("shard_map_test.cc")));
+  EXPECT_THAT(call({.mesh = line_mesh(), .in_specs = {P("z")}, .out_specs = {P()}}, same), HasSubstr("'z'"));
+  EXPECT_THAT(call({.mesh = line_mesh(), .in_specs = {P(nullptr, "x")}, .out_specs = {P()}}, same),
+              AllOf(HasSubstr("argument 0"), HasSubstr("3")));
+  EXPECT_THAT(call({.mesh = line_mesh(), .in_specs = {P("x"), P()}, .out_specs = {P()}}, same),
+              HasSubstr("expected in_specs for 1 arguments, got 2"));
+  EXPECT_THAT(
+      call({.mesh = square_mesh(), .in_specs = {P("y")}, .out_specs = {P()}, .axis_names = {"x"}}, same),
+      HasSubstr("not among axis_names"));
+  EXPECT_THAT(call({.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x", nullptr, "x")}}, same),
+              HasSubstr("more entries"));
+}
+
+TEST(ShardMapErrors, ValueThatLeaves_IsNamed) {
+  Array escaped;
+  auto leak = [&](Array x) {
+    shard_map(
+        [&](Array x) {
+          escaped = x;
+          return x;
+        },
+        {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}})(x);
+    return escaped;
+  };
+  EXPECT_THAT(error_of<TraceError>([&] { jit(leak)(waves({4})); }), HasSubstr("it has left its shard_map"));
+}
+
+TEST(ShardMapErrors, AnotherMesh_IsNamedWithThePlace) {
+  Array x = device_put(waves({4}), NamedSharding(square_mesh(), P("x")));
+  auto same = shard_map([](Array x) { return x; },
+                        {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}});
+  EXPECT_THAT(error_of<ShardingError>([&] { same(x); }),
+              AllOf(HasSubstr("shard_map (at"), HasSubstr("all arrays of a computation are over one mesh")));
+}
+
+TEST(WithShardingConstraint, FixesWhereAValueLies) {
+  NamedSharding rows(line_mesh(), P("x")), whole(line_mesh(), P());
+  auto function = jit([&](Array x) { return with_sharding_constraint(x * 2, rows) + 1; });
+  Array y = function(waves({8}));
+  expect_equal(y, 2 * waves({8}) + 1);
+  EXPECT_EQ(y.sharding(), rows);
+  Array gathered =
+      jit([&](Array x) { return with_sharding_constraint(x, whole); })(device_put(waves({8}), rows));
+  EXPECT_EQ(gathered.sharding(), whole);
+  expect_equal(gathered, waves({8}));
+  EXPECT_EQ(with_sharding_constraint(waves({8}), rows).sharding(), rows) << "outside of a trace";
+}
+
+TEST(WithShardingConstraint, IsTheIdentityToDerivatives) {
+  NamedSharding rows(line_mesh(), P("x"));
+  auto loss = [&](Array x) { return sum(square(with_sharding_constraint(x, rows))); };
+  expect_equal(grad(loss)(waves({8})), 2 * waves({8}));
+}
+
+TEST(WithShardingConstraint, SizeThatIsNotDivided_IsAnError) {
+  NamedSharding rows(line_mesh(), P("x"));
+  EXPECT_THAT(error_of<ShardingError>(
+                  [&] { jit([&](Array x) { return with_sharding_constraint(x, rows); })(waves({6})); }),
+              AllOf(HasSubstr("with_sharding_constraint"), HasSubstr("shard_map_test.cc"), HasSubstr("6")));
+}
+
+}  // namespace
+}  // namespace lockstep

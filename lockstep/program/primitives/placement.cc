@@ -1,0 +1,185 @@
+#include "lockstep/program/primitives/placement.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/rules.h"
+
+namespace lockstep {
+namespace {
+
+using Axes = std::vector<std::string>;
+
+std::int64_t size_of_axis(const PlacementParams& placement, const std::string& axis) {
+  auto found = std::ranges::find(placement.axes, axis);
+  if (found == placement.axes.end()) {
+    fail<ShardingError>("'{}' is not one of the mesh axes ({})", axis, fmt::join(placement.axes, ", "));
+  }
+  return placement.sizes[static_cast<std::size_t>(found - placement.axes.begin())];
+}
+
+/// All axes of the spec, sorted. Throws ShardingError where one stands twice.
+Axes axes_of(const PlacementParams& placement) {
+  Axes all;
+  for (const Axes& axes : placement.spec) all.insert(all.end(), axes.begin(), axes.end());
+  std::ranges::sort(all);
+  if (auto twice = std::ranges::adjacent_find(all); twice != all.end()) {
+    fail<ShardingError>("expected each mesh axis once in a spec, got '{}' twice", *twice);
+  }
+  return all;
+}
+
+/// For each dimension of x, into how many parts it is cut.
+std::vector<std::int64_t> cuts(const PlacementParams& placement, const Aval& x) {
+  axes_of(placement);
+  if (placement.spec.size() > x.shape.size()) {
+    fail<ShardingError>("a spec of {} entries does not fit {}, which has {} dimensions",
+                        placement.spec.size(), to_string(x), x.rank());
+  }
+  std::vector<std::int64_t> cuts(x.shape.size(), 1);
+  for (std::size_t d = 0; d < placement.spec.size(); ++d) {
+    for (const std::string& axis : placement.spec[d]) cuts[d] *= size_of_axis(placement, axis);
+  }
+  return cuts;
+}
+
+void check_divisible(const PlacementParams& placement, const Aval& x) {
+  const std::vector<std::int64_t> parts = cuts(placement, x);
+  for (std::size_t d = 0; d < parts.size(); ++d) {
+    if (x.shape[d] % parts[d] == 0) continue;
+    fail<ShardingError>(
+        "dimension {} of {} is split over ({}), which are {} devices, but {} leaves a remainder of {}; the "
+        "nearest sizes that fit are {} and {}",
+        d, to_string(x), fmt::join(placement.spec[d], ", "), parts[d], x.shape[d], x.shape[d] % parts[d],
+        x.shape[d] / parts[d] * parts[d], (x.shape[d] / parts[d] + 1) * parts[d]);
+  }
+}
+
+std::vector<Aval> local_shape(std::span<const Aval> inputs, const Params& params) {
+  const auto& placement = params.as<PlacementParams>();
+  check_divisible(placement, inputs[0]);
+  Aval local = inputs[0];
+  const std::vector<std::int64_t> parts = cuts(placement, local);
+  for (std::size_t d = 0; d < parts.size(); ++d) local.shape[d] /= parts[d];
+  const Axes axes = axes_of(placement);
+  Axes twice, both;
+  std::ranges::set_intersection(inputs[0].varying, axes, std::back_inserter(twice));
+  if (!twice.empty()) {
+    fail<ShardingError>("{} is one device's part along '{}' already, and cannot be split over it again",
+                        to_string(inputs[0]), twice.front());
+  }
+  std::ranges::set_union(inputs[0].varying, axes, std::back_inserter(both));
+  local.varying = both;
+  return {local};
+}
+
+std::vector<Aval> global_shape(std::span<const Aval> inputs, const Params& params) {
+  const auto& placement = params.as<PlacementParams>();
+  const std::vector<std::int64_t> parts = cuts(placement, inputs[0]);
+  Aval global = inputs[0];
+  for (std::size_t d = 0; d < parts.size(); ++d) global.shape[d] *= parts[d];
+  const Axes axes = axes_of(placement);
+  global.varying.clear();
+  for (const std::string& axis : inputs[0].varying) {
+    if (std::ranges::binary_search(axes, axis)) continue;
+    if (std::ranges::find(placement.manual, axis) == placement.manual.end()) {
+      global.varying.push_back(axis);
+      continue;
+    }
+    fail<ShardingError>(
+        "{} differs between the devices along '{}', which its out_spec does not name; name the axis, or make "
+        "the "
+        "value the same on all devices with psum, pmean or another reduction over '{}'",
+        to_string(inputs[0]), axis, axis);
+  }
+  return {global};
+}
+
+ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, const Params&) {
+  return ShardingRule::replicated(inputs, outputs);
+}
+
+/// The mapped dimension is split over nothing.
+PlacementParams batched(const Params& params) {
+  PlacementParams placement = params.as<PlacementParams>();
+  placement.spec.insert(placement.spec.begin(), Axes());
+  return placement;
+}
+
+std::function<std::vector<Value>(const BatchCall&)> batch_with(const Primitive& (*self)()) {
+  return [self](const BatchCall& call) -> std::vector<Value> {
+    return {lax::apply1<Value>(self(), Params::of(batched(call.params)), {call.inputs[0]})};
+  };
+}
+
+/// On one device the whole is its part. The partitioner leaves none of these operations to others.
+std::vector<std::string> lower_on_one_device(Lowering& out, const Equation& e) {
+  if (out.axes().num_positions() > 1) {
+    fail("[{}] was not partitioned (at {}): this is an error of Lockstep's own", e.primitive->name,
+         e.site.to_string());
+  }
+  return {out.operand(e, 0)};
+}
+
+}  // namespace
+
+const Primitive& to_local_p() {
+  static const Primitive p = {
+      .name = "to_local",
+      .shape = local_shape,
+      .sharding = whole,
+      .jvp = rules::linear_jvp(to_local_p),
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        return {lax::apply1<Value>(to_global_p(), c.params, {*c.cotangents[0]})};
+      },
+      .batching = batch_with(to_local_p),
+      .lower = lower_on_one_device,
+      .sets_varying = true,
+  };
+  return p;
+}
+
+const Primitive& to_global_p() {
+  static const Primitive p = {
+      .name = "to_global",
+      .shape = global_shape,
+      .sharding = whole,
+      .jvp = rules::linear_jvp(to_global_p),
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        return {lax::apply1<Value>(to_local_p(), c.params, {*c.cotangents[0]})};
+      },
+      .batching = batch_with(to_global_p),
+      .lower = lower_on_one_device,
+      .sets_varying = true,
+  };
+  return p;
+}
+
+const Primitive& sharding_constraint_p() {
+  static const Primitive p = {
+      .name = "sharding_constraint",
+      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+        check_divisible(params.as<PlacementParams>(), inputs[0]);
+        return {inputs[0]};
+      },
+      .sharding = whole,
+      .jvp = rules::linear_jvp(sharding_constraint_p),
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        return {lax::apply1<Value>(sharding_constraint_p(), c.params, {*c.cotangents[0]})};
+      },
+      .batching = batch_with(sharding_constraint_p),
+      .lower = lower_on_one_device,
+  };
+  return p;
+}
+
+bool is_placement(const Primitive& primitive) {
+  return &primitive == &to_local_p() || &primitive == &to_global_p() ||
+         &primitive == &sharding_constraint_p();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,25 @@
+#include "lockstep/sharding/placement.h"
+
+#include <algorithm>
+
+#include "lockstep/base/fail.h"
+
+namespace lockstep::sharding {
+
+PlacementParams placement(const Mesh& mesh, const PartitionSpec& spec, std::vector<std::string> manual) {
+  PlacementParams params{spec.normalized().entries(), mesh.axis_names(), mesh.shape(), {}, std::move(manual)};
+  for (Device device : mesh.devices()) params.devices.push_back(device.id());
+  return params;
+}
+
+Mesh mesh_of(const PlacementParams& placement, const std::vector<Device>& devices) {
+  std::vector<Device> members;
+  for (std::int64_t id : placement.devices) {
+    auto found = std::ranges::find_if(devices, [id](Device device) { return device.id() == id; });
+    if (found == devices.end()) fail("a program is over device {}, which does not exist", id);
+    members.push_back(*found);
+  }
+  return Mesh(std::move(members), placement.sizes, placement.axes);
+}
+
+}  // namespace lockstep::sharding

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/program/primitives/placement.h"
+#include "lockstep/sharding/mesh.h"
+#include "lockstep/sharding/partition_spec.h"
+
+namespace lockstep::sharding {
+
+/// The parameters of a placement over the mesh. `manual` as in PlacementParams.
+PlacementParams placement(const Mesh& mesh, const PartitionSpec& spec, std::vector<std::string> manual = {});
+
+/// The mesh of a placement; `devices` are all devices by id. Throws Error where an id is none.
+Mesh mesh_of(const PlacementParams& placement, const std::vector<Device>& devices);
+
+}  // namespace lockstep::sharding
