@@ -111,16 +111,32 @@ bool Array::is_fully_addressable() const {
 bool Array::is_fully_replicated() const { return sharding().is_fully_replicated(); }
 
 std::vector<Shard> Array::addressable_shards() const {
+  std::vector<Shard> shards = global_shards();
+  std::erase_if(shards, [process = runtime::Runtime::get().process_index()](const Shard& shard) {
+    return shard.device.process_index() != process;
+  });
+  return shards;
+}
+
+std::vector<Shard> Array::global_shards() const {
   const internal::ArrayData& data = concrete(*this, "[addressable_shards]");
   const Sharding& sharding = data.type->sharding;
+  const int process = runtime::Runtime::get().process_index();
+  const auto indices = sharding.device_indices(shape());
+  const Shape part = sharding.shard_shape(shape());
   std::vector<Shard> shards;
-  const auto& positions = sharding.addressable_positions(runtime::Runtime::get().process_index());
-  auto indices = sharding.device_indices(shape());
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    data.shards[i].await();
-    auto position = static_cast<std::size_t>(positions[i]);
-    shards.push_back({sharding.devices()[position], indices[position], sharding.shard_shape(shape()), dtype(),
-                      data.shards[i].unsafe_pointer()});
+  std::map<std::vector<std::int64_t>, int> replicas;
+  std::size_t local = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    std::vector<std::int64_t> start;
+    for (const IndexRange& range : indices[i]) start.push_back(range.start);
+    const Device device = sharding.devices()[i];
+    const void* elements = nullptr;
+    if (device.process_index() == process) {
+      data.shards[local].await();
+      elements = data.shards[local++].unsafe_pointer();
+    }
+    shards.push_back({device, indices[i], part, dtype(), elements, replicas[std::move(start)]++});
   }
   return shards;
 }

@@ -23,7 +23,9 @@ struct Shard {
   std::vector<IndexRange> index;  ///< for each dimension, the range of the whole that it holds
   Shape shape;
   DType dtype;
-  const void* data;  ///< row-major, in memory that the host can read; valid while the array lives
+  const void* data;  ///< row-major, in memory that the host can read; valid while the array lives. Null of
+                     ///< another process's
+  int replica_id;    ///< 0 for the first device, in mesh order, that holds this part, 1 for the next
 };
 
 /// An immutable n-dimensional array: a handle, cheap to copy. It is concrete, spread over devices as its
@@ -63,6 +65,10 @@ class Array {
 
   /// The parts on this process's devices, in mesh order. Blocks until they are there.
   std::vector<Shard> addressable_shards() const;
+
+  /// The parts on all devices, this process's and others', in mesh order. Blocks until this process's are
+  /// there.
+  std::vector<Shard> global_shards() const;
 
   /// Blocks until it is computed; throws the error of the computation that should have made it. Gives itself
   /// back.

@@ -85,12 +85,16 @@ Array device_put(const Array& x, const Sharding& sharding) {
   return spread(source, x.shape(), std::vector<std::int64_t>(x.shape().size(), 0), sharding, x.aval());
 }
 
-namespace internal {
+namespace {
 
-Array from_process_local_data(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
-                              const std::optional<Shape>& global_shape, const CallSite& site) {
-  CallSiteScope scope(site);
-  constexpr std::string_view kWhat = "[make_array_from_process_local_data]";
+/// What a process's local data is of the whole.
+struct LocalPart {
+  Shape global;
+  std::vector<std::int64_t> offset;
+};
+
+LocalPart local_part(std::string_view what, const Sharding& sharding, DType dtype, const Shape& shape,
+                     const std::optional<Shape>& global_shape) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   const int process = runtime.process_index();
   const auto& positions = sharding.addressable_positions(process);
@@ -99,10 +103,10 @@ Array from_process_local_data(const Sharding& sharding, const void* data, DType 
                        CallSiteScope::current().to_string());
   };
   if (positions.empty()) {
-    fail<ShardingError>("{} {} has no device of this process ({})", kWhat, sharding.to_string(), where());
+    fail<ShardingError>("{} {} has no device of this process ({})", what, sharding.to_string(), where());
   }
   if (sharding.spec().entries().size() > shape.size()) {
-    fail<ShardingError>("{} {} has {} entries, but the local data of shape {} has {} dimensions ({})", kWhat,
+    fail<ShardingError>("{} {} has {} entries, but the local data of shape {} has {} dimensions ({})", what,
                         sharding.spec().to_string(), sharding.spec().entries().size(), to_string(shape),
                         shape.size(), where());
   }
@@ -112,7 +116,7 @@ Array from_process_local_data(const Sharding& sharding, const void* data, DType 
     if (global_shape->size() != shape.size()) {
       fail<ShardingError>(
           "{} the local data of shape {} and the global shape {} have different numbers of dimensions ({})",
-          kWhat, to_string(shape), to_string(*global_shape), where());
+          what, to_string(shape), to_string(*global_shape), where());
     }
   }
   // How many parts each dimension has, and which of them are this process's, found with one element a part.
@@ -131,7 +135,7 @@ Array from_process_local_data(const Sharding& sharding, const void* data, DType 
       fail<ShardingError>(
           "{} this process's devices hold parts {} to {} of dimension {} of {} with others' between; use "
           "make_mesh's order of devices ({})",
-          kWhat, *mine.begin(), *mine.rbegin(), d, sharding.to_string(), where());
+          what, *mine.begin(), *mine.rbegin(), d, sharding.to_string(), where());
     }
     if (global_shape && (*global_shape)[d] == shape[d]) {
       continue;  // the caller has the whole dimension
@@ -144,19 +148,36 @@ Array from_process_local_data(const Sharding& sharding, const void* data, DType 
           "it "
           "do not divide (axis {} of {} devices; remainder {}); the nearest sizes that fit are {} and {} "
           "({})",
-          kWhat, d, to_string(shape), shape[d], count, sharding.spec().to_string(), parts[d],
-          shape[d] % count, below, below + count, where());
+          what, d, to_string(shape), shape[d], count, sharding.spec().to_string(), parts[d], shape[d] % count,
+          below, below + count, where());
     }
     offset[d] = global[d] / parts[d] * *mine.begin();
     if (global_shape && (*global_shape)[d] != global[d]) {
       fail<ShardingError>(
           "{} dimension {} of the local data of shape {} has {} elements, but of the global shape {} this "
           "process holds {} ({})",
-          kWhat, d, to_string(shape), shape[d], to_string(*global_shape),
+          what, d, to_string(shape), shape[d], to_string(*global_shape),
           (*global_shape)[d] / parts[d] * count, where());
     }
   }
-  return spread(static_cast<const char*>(data), shape, offset, sharding, Aval{dtype, global, false, {}});
+  return {std::move(global), std::move(offset)};
+}
+
+}  // namespace
+
+Shape local_to_global_shape(const Sharding& sharding, const Shape& local_shape, std::source_location where) {
+  CallSiteScope scope(CallSite::from(where));
+  return local_part("[local_to_global_shape]", sharding, DType::kF32, local_shape, std::nullopt).global;
+}
+
+namespace internal {
+
+Array from_process_local_data(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
+                              const std::optional<Shape>& global_shape, const CallSite& site) {
+  CallSiteScope scope(site);
+  LocalPart part = local_part("[make_array_from_process_local_data]", sharding, dtype, shape, global_shape);
+  return spread(static_cast<const char*>(data), shape, part.offset, sharding,
+                Aval{dtype, std::move(part.global), false, {}});
 }
 
 }  // namespace internal

@@ -21,6 +21,11 @@ namespace lockstep {
 /// not divided.
 Array device_put(const Array& x, const Sharding& sharding);
 
+/// The global shape that make_array_from_process_local_data gives to local data of this shape. Throws as that
+/// does.
+Shape local_to_global_shape(const Sharding& sharding, const Shape& local_shape,
+                            std::source_location where = std::source_location::current());
+
 namespace internal {
 
 /// See make_array_from_process_local_data; `shape` is the local data's, and dtype and data are what it holds.

@@ -68,7 +68,8 @@ Program Trace::finish(std::span<const Array> outputs) {
   return builder_.finish(values);
 }
 
-std::vector<Array> apply_primitive(const Primitive& primitive, Params params, std::span<const Array> inputs) {
+std::vector<Array> apply_primitive(const Primitive& primitive, OpParams params,
+                                   std::span<const Array> inputs) {
   if (Trace* trace = Trace::current()) {
     std::vector<Value> values;
     values.reserve(inputs.size());
@@ -85,7 +86,7 @@ std::vector<Array> apply_primitive(const Primitive& primitive, Params params, st
   });
 }
 
-Array apply_primitive_like(const Array&, const Primitive& primitive, Params params) {
+Array apply_primitive_like(const Array&, const Primitive& primitive, OpParams params) {
   return apply_primitive(primitive, std::move(params), std::span<const Array>()).front();
 }
 

@@ -56,8 +56,9 @@ class Trace {
 
 /// As apply_primitive on values: in a trace a new equation, outside of any the computation itself, on
 /// devices.
-std::vector<Array> apply_primitive(const Primitive& primitive, Params params, std::span<const Array> inputs);
-Array apply_primitive_like(const Array& like, const Primitive& primitive, Params params);
+std::vector<Array> apply_primitive(const Primitive& primitive, OpParams params,
+                                   std::span<const Array> inputs);
+Array apply_primitive_like(const Array& like, const Primitive& primitive, OpParams params);
 
 /// Composes an operation of primitives. In a trace it is just called; outside it is traced once for each kind
 /// of operands, compiled as one program, and run. `key` tells apart what `compose` does beside its operands:

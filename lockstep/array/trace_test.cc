@@ -5,7 +5,7 @@
 
 #include "lockstep/array/host.h"
 #include "lockstep/base/error.h"
-#include "lockstep/program/params.h"
+#include "lockstep/program/op_params.h"
 #include "lockstep/program/primitives/elementwise.h"
 
 namespace lockstep {

@@ -49,7 +49,7 @@ std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& p
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const Aval& aval = program.aval(program.outputs[i]);
     if (!is_inexact(aval.dtype)) continue;
-    Params params = Params::of(FullParams{Scalar::of(i == 0 ? 1.0 : 0.0), aval.dtype, aval.shape, false});
+    OpParams params = OpParams::of(FullParams{Scalar::of(i == 0 ? 1.0 : 0.0), aval.dtype, aval.shape, false});
     Value cotangent = trace.builder().emit(full_p(), std::move(params), {}).front();
     values.push_back(aval.varying.empty() ? cotangent : lax::pvary(cotangent, aval.varying));
   }

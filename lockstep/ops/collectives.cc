@@ -87,7 +87,7 @@ Array axis_index(const AxisNames& axes, std::source_location where) {
         "place of",
         ops::at());
   }
-  return apply_primitive(axis_index_p(), Params::of(AxesParams{axes.names}), std::span<const Array>())
+  return apply_primitive(axis_index_p(), OpParams::of(AxesParams{axes.names}), std::span<const Array>())
       .front();
 }
 

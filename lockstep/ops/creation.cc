@@ -26,7 +26,7 @@ Array filled(const std::string& name, const Shape& shape, std::int64_t value, DT
   check_shape(name, shape);
   FullParams params{is_inexact(dtype) ? Scalar::of(static_cast<double>(value)) : Scalar::of(value), dtype,
                     shape, false};
-  return apply_primitive(full_p(), Params::of(params), std::span<const Array>()).front();
+  return apply_primitive(full_p(), OpParams::of(params), std::span<const Array>()).front();
 }
 
 /// The numbers in an array of that dtype.
@@ -110,7 +110,7 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step, std
                                       step.real(), count, name(counted), name(type));
   return ops::run("arange", key, {}, [&](Tracers) {
     IotaParams params{counted, {count}, 0};
-    Array place = apply_primitive(iota_p(), Params::of(params), std::span<const Array>()).front();
+    Array place = apply_primitive(iota_p(), OpParams::of(params), std::span<const Array>()).front();
     auto constant = [&](const Operand& number) {
       return lax::full(place, whole ? Scalar::of(number.integer()) : Scalar::of(number.real()), counted,
                        {count});
@@ -139,7 +139,7 @@ Array eye(std::int64_t rows, std::optional<std::int64_t> columns, DType dtype, S
   return ops::run("eye", fmt::format("{} {}", to_string(shape), name(dtype)), {}, [&](Tracers) {
     auto places = [&](std::int64_t dimension) {
       IotaParams params{DType::kI32, shape, dimension};
-      return apply_primitive(iota_p(), Params::of(params), std::span<const Array>()).front();
+      return apply_primitive(iota_p(), OpParams::of(params), std::span<const Array>()).front();
     };
     return lax::convert_element_type(lax::eq(places(0), places(1)), dtype);
   });

@@ -106,7 +106,7 @@ Array Operand::as_array(ElementType type, const Shape& shape) const {
   }
   if (Trace::current() == nullptr) return host_number(integer_, real_, type);
   Scalar value = is_inexact(type.dtype) ? Scalar::of(real_) : Scalar::of(integer_);
-  return apply_primitive(full_p(), Params::of(FullParams{value, type.dtype, shape, type.weak}),
+  return apply_primitive(full_p(), OpParams::of(FullParams{value, type.dtype, shape, type.weak}),
                          std::span<const Array>())
       .front();
 }

@@ -16,7 +16,7 @@ class Lowering;
 /// What JVP rules are given: the values of the operands and results, and the operands' tangents (none where
 /// zero).
 struct JvpCall {
-  const Params& params;
+  const OpParams& params;
   std::span<const Value> inputs;
   std::span<const std::optional<Value>> tangents;
   std::span<const Value> outputs;
@@ -32,7 +32,7 @@ struct TransposeOperand {
 /// What transpose rules are given: the cotangents of the results (none where zero; at least one is there) and
 /// the operands. `builder` is where the rule's equations go.
 struct TransposeCall {
-  const Params& params;
+  const OpParams& params;
   std::span<const std::optional<Value>> cotangents;
   std::span<const TransposeOperand> operands;
   std::span<const Aval> results;
@@ -43,7 +43,7 @@ struct TransposeCall {
 /// are as they were. At least one operand is batched. Every result that the rule gives has the mapped
 /// dimension in front.
 struct BatchCall {
-  const Params& params;
+  const OpParams& params;
   std::span<const Value> inputs;
   std::span<const bool> batched;
   std::int64_t size;
@@ -59,11 +59,11 @@ struct Primitive {
 
   /// Shape and dtype rule: the results' avals. Throws ShapeError or DTypeError; whoever calls it adds the
   /// operands and the user's line.
-  std::function<std::vector<Aval>(std::span<const Aval> inputs, const Params& params)> shape;
+  std::function<std::vector<Aval>(std::span<const Aval> inputs, const OpParams& params)> shape;
 
   /// Sharding rule: how the dimensions of operands and results hang together (sharding_rule.h).
   std::function<ShardingRule(std::span<const Aval> inputs, std::span<const Aval> outputs,
-                             const Params& params)>
+                             const OpParams& params)>
       sharding;
 
   /// Derivative, forwards: the results' tangents, linear in the operands' tangents.

@@ -77,7 +77,7 @@ Value Builder::input(Aval aval) {
   return {this, var};
 }
 
-std::vector<Value> Builder::emit(const Primitive& primitive, Params params, std::span<const Value> given) {
+std::vector<Value> Builder::emit(const Primitive& primitive, OpParams params, std::span<const Value> given) {
   std::vector<Value> inputs(given.begin(), given.end());
   std::vector<std::string> varying;
   for (const Value& value : inputs) {
@@ -129,11 +129,12 @@ Program Builder::finish(std::span<const Value> outputs) {
   return std::move(program_);
 }
 
-std::vector<Value> apply_primitive(const Primitive& primitive, Params params, std::span<const Value> inputs) {
+std::vector<Value> apply_primitive(const Primitive& primitive, OpParams params,
+                                   std::span<const Value> inputs) {
   return inputs.front().builder().emit(primitive, std::move(params), inputs);
 }
 
-Value apply_primitive_like(const Value& like, const Primitive& primitive, Params params) {
+Value apply_primitive_like(const Value& like, const Primitive& primitive, OpParams params) {
   return like.builder().emit(primitive, std::move(params), {}).front();
 }
 

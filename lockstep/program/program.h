@@ -8,7 +8,7 @@
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/fingerprint.h"
 #include "lockstep/program/aval.h"
-#include "lockstep/program/params.h"
+#include "lockstep/program/op_params.h"
 
 namespace lockstep {
 
@@ -20,7 +20,7 @@ using Var = std::int32_t;
 /// One use of a primitive.
 struct Equation {
   const Primitive* primitive = nullptr;
-  Params params;
+  OpParams params;
   std::vector<Var> inputs;
   std::vector<Var> outputs;
   CallSite site;  ///< the user's line
@@ -74,7 +74,7 @@ class Builder {
   /// Adds an equation, with the avals that the primitive's own rule gives, and the call site of the scope in
   /// force. Operands that vary over fewer mesh axes than the others are made to vary first. Throws ShapeError
   /// or DTypeError, naming the operation, the operands and the user's line.
-  std::vector<Value> emit(const Primitive& primitive, Params params, std::span<const Value> inputs);
+  std::vector<Value> emit(const Primitive& primitive, OpParams params, std::span<const Value> inputs);
 
   const Aval& aval(Var var) const { return program_.aval(var); }
   const Program& program() const { return program_; }
@@ -88,9 +88,10 @@ class Builder {
 
 /// As `Builder::emit`, on values of one builder; with at least one operand.
 
-std::vector<Value> apply_primitive(const Primitive& primitive, Params params, std::span<const Value> inputs);
+std::vector<Value> apply_primitive(const Primitive& primitive, OpParams params,
+                                   std::span<const Value> inputs);
 
 /// The same for a primitive without operands, in the builder of `like`.
-Value apply_primitive_like(const Value& like, const Primitive& primitive, Params params);
+Value apply_primitive_like(const Value& like, const Primitive& primitive, OpParams params);
 
 }  // namespace lockstep

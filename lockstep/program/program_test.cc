@@ -72,17 +72,17 @@ TEST(Program, PrintsWeakTypesAndVaryingAxes) {
   EXPECT_EQ(to_string(Aval{f32, {4}, true, {"i", "j"}}), "f32[4]*{i,j}");
 }
 
-TEST(Params, AreEqualExactlyIfTheirFieldsAre) {
-  const Params a = Params::of(SliceParams{{0, 1}, {4, 6}, {1, 2}});
-  EXPECT_EQ(a, Params::of(SliceParams{{0, 1}, {4, 6}, {1, 2}}));
-  EXPECT_FALSE(a == Params::of(SliceParams{{0, 1}, {4, 6}, {1, 1}}));
-  EXPECT_FALSE(a == Params());
+TEST(OpParams, AreEqualExactlyIfTheirFieldsAre) {
+  const OpParams a = OpParams::of(SliceParams{{0, 1}, {4, 6}, {1, 2}});
+  EXPECT_EQ(a, OpParams::of(SliceParams{{0, 1}, {4, 6}, {1, 2}}));
+  EXPECT_FALSE(a == OpParams::of(SliceParams{{0, 1}, {4, 6}, {1, 1}}));
+  EXPECT_FALSE(a == OpParams());
   EXPECT_EQ(a.text(), "start_indices=[0,1] limit_indices=[4,6] strides=[1,2]");
-  EXPECT_EQ(Params().text(), "");
+  EXPECT_EQ(OpParams().text(), "");
 }
 
-TEST(Params, TellWholeNumbersFromFloatingOnes) {
-  auto full = [](Scalar value) { return Params::of(FullParams{value, f32, {}, false}); };
+TEST(OpParams, TellWholeNumbersFromFloatingOnes) {
+  auto full = [](Scalar value) { return OpParams::of(FullParams{value, f32, {}, false}); };
   EXPECT_FALSE(full(Scalar::of(1)) == full(Scalar::of(1.0)));
   EXPECT_FALSE(full(Scalar::of(0.1)) == full(Scalar::of(0.1 + 1e-17 + 1e-16)));
   EXPECT_EQ(full(Scalar::of(2.5)), full(Scalar::of(2.5)));

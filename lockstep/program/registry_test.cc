@@ -149,7 +149,8 @@ std::size_t add_half(Joined& joined, const Example& example, const ShardingRule&
   for (std::size_t i = 0; i < whole.size(); ++i) {
     result_shapes.push_back(half(whole[i], rule.results[i], factor, device).shape);
   }
-  Params params = rule.localize ? rule.localize(example.params, input_shapes, result_shapes) : example.params;
+  OpParams params =
+      rule.localize ? rule.localize(example.params, input_shapes, result_shapes) : example.params;
   std::vector<Value> values = joined.inputs(inputs, example.varying);
   return joined.want(joined.builder().emit(*example.primitive, params, values));
 }

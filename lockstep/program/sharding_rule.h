@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/program/aval.h"
-#include "lockstep/program/params.h"
+#include "lockstep/program/op_params.h"
 
 namespace lockstep {
 
@@ -30,8 +30,8 @@ struct ShardingRule {
   std::vector<std::vector<int>> results;   ///< the same for each result
 
   /// The parameters of the operation on one device's part. Empty where they do not depend on shapes.
-  std::function<Params(const Params&, const std::vector<Shape>& local_operands,
-                       const std::vector<Shape>& local_results)>
+  std::function<OpParams(const OpParams&, const std::vector<Shape>& local_operands,
+                         const std::vector<Shape>& local_results)>
       localize;
 
   /// "[i,k],[k,j]->[i,j]"; "*" for kWhole.

@@ -17,7 +17,7 @@ namespace lockstep::test {
 
 struct Example {
   const Primitive* primitive;
-  Params params;
+  OpParams params;
   std::vector<HostArray> inputs;
 
   bool has_derivative = true;             ///< where false, its derivative is not what finite differences give
@@ -30,7 +30,7 @@ struct Example {
 inline AxisEnv example_axes() { return AxisEnv({{"i", 1}}); }
 
 /// The example as a program of one equation. Inputs may differ from the example's own.
-inline Program program_of(const Example& example, const Params& params,
+inline Program program_of(const Example& example, const OpParams& params,
                           const std::vector<HostArray>& inputs) {
   AxisEnvScope axes(example_axes());
   Builder builder(example.primitive->name);
@@ -57,8 +57,9 @@ inline std::vector<Example> all_examples() {
   HostArray with_zeros = cube;
   with_zeros.values[3] = with_zeros.values[20] = with_zeros.values[21] = 0;
   auto i32 = [](int value) { return scalar(value, DType::kI32); };
-  auto axes = [](std::vector<std::int64_t> axes) { return Params::of(ReduceParams{std::move(axes)}); };
-  const Params none, over_i = Params::of(AxesParams{{"i"}}), gather = Params::of(GatherParams{{"i"}, 1, 1});
+  auto axes = [](std::vector<std::int64_t> axes) { return OpParams::of(ReduceParams{std::move(axes)}); };
+  const OpParams none, over_i = OpParams::of(AxesParams{{"i"}}),
+                       gather = OpParams::of(GatherParams{{"i"}, 1, 1});
 
   std::vector<Example> all;
   for (const Primitive* p : {&neg_p(), &sign_p(), &abs_p(), &floor_p(), &ceil_p(), &round_p(), &exp_p(),
@@ -83,32 +84,33 @@ inline std::vector<Example> all_examples() {
     all.push_back({p, none, {ints, few}});
   }
   all.push_back({&select_p(), none, {bools, x, y}});
-  all.push_back({&convert_element_type_p(), Params::of(ConvertParams{DType::kF64, true}), {x}});
+  all.push_back({&convert_element_type_p(), OpParams::of(ConvertParams{DType::kF64, true}), {x}});
   all.push_back({.primitive = &convert_element_type_p(),
-                 .params = Params::of(ConvertParams{DType::kF32, false}),
+                 .params = OpParams::of(ConvertParams{DType::kF32, false}),
                  .inputs = {x},
                  .step = 0.25,
                  .tolerance = 1e-5});
-  all.push_back({&convert_element_type_p(), Params::of(ConvertParams{DType::kF64, false}), {ints}});
-  all.push_back({&convert_element_type_p(), Params::of(ConvertParams{DType::kI32, false}), {x}});
-  all.push_back({&convert_element_type_p(), Params::of(ConvertParams{DType::kBool, false}), {few}});
+  all.push_back({&convert_element_type_p(), OpParams::of(ConvertParams{DType::kF64, false}), {ints}});
+  all.push_back({&convert_element_type_p(), OpParams::of(ConvertParams{DType::kI32, false}), {x}});
+  all.push_back({&convert_element_type_p(), OpParams::of(ConvertParams{DType::kBool, false}), {few}});
   all.push_back({.primitive = &stop_gradient_p(), .inputs = {x}, .has_derivative = false});
 
-  all.push_back({&full_p(), Params::of(FullParams{Scalar::of(1.5), DType::kF64, s, false}), {}});
-  all.push_back({&iota_p(), Params::of(IotaParams{DType::kI32, s, 1}), {}});
-  all.push_back({&broadcast_in_dim_p(), Params::of(BroadcastInDimParams{{2, 4, 6}, {1, 2}}), {x}});
-  all.push_back(
-      {&broadcast_in_dim_p(), Params::of(BroadcastInDimParams{{4, 2, 6}, {0, 2}}), {random({4, 1}, -1, 1)}});
-  all.push_back({&broadcast_in_dim_p(), Params::of(BroadcastInDimParams{s, {}}), {scalar(0.7)}});
-  all.push_back({&reshape_p(), Params::of(ReshapeParams{{2, 2, 6}}), {x}});
-  all.push_back({&reshape_p(), Params::of(ReshapeParams{{8, 6}}), {random({2, 4, 6}, -1, 1)}});
-  all.push_back({&reshape_p(), Params::of(ReshapeParams{{6, 4}}), {x}});
-  all.push_back({&transpose_p(), Params::of(TransposeParams{{2, 0, 1}}), {cube}});
-  all.push_back({&slice_p(), Params::of(SliceParams{{0, 1}, {4, 6}, {1, 2}}), {x}});
-  all.push_back({&pad_p(), Params::of(PadParams{{0, 1}, {0, 2}, {0, 1}}), {x, scalar(0.5)}});
-  all.push_back({&pad_p(), Params::of(PadParams{{-1, 2}, {3, -2}, {0, 0}}), {x, scalar(0.5)}});
-  all.push_back({&concatenate_p(), Params::of(ConcatenateParams{1}), {x, random({4, 2}, -1, 1), y}});
-  all.push_back({&dynamic_slice_p(), Params::of(DynamicSliceParams{{4, 2}}), {x, i32(0), i32(3)}});
+  all.push_back({&full_p(), OpParams::of(FullParams{Scalar::of(1.5), DType::kF64, s, false}), {}});
+  all.push_back({&iota_p(), OpParams::of(IotaParams{DType::kI32, s, 1}), {}});
+  all.push_back({&broadcast_in_dim_p(), OpParams::of(BroadcastInDimParams{{2, 4, 6}, {1, 2}}), {x}});
+  all.push_back({&broadcast_in_dim_p(),
+                 OpParams::of(BroadcastInDimParams{{4, 2, 6}, {0, 2}}),
+                 {random({4, 1}, -1, 1)}});
+  all.push_back({&broadcast_in_dim_p(), OpParams::of(BroadcastInDimParams{s, {}}), {scalar(0.7)}});
+  all.push_back({&reshape_p(), OpParams::of(ReshapeParams{{2, 2, 6}}), {x}});
+  all.push_back({&reshape_p(), OpParams::of(ReshapeParams{{8, 6}}), {random({2, 4, 6}, -1, 1)}});
+  all.push_back({&reshape_p(), OpParams::of(ReshapeParams{{6, 4}}), {x}});
+  all.push_back({&transpose_p(), OpParams::of(TransposeParams{{2, 0, 1}}), {cube}});
+  all.push_back({&slice_p(), OpParams::of(SliceParams{{0, 1}, {4, 6}, {1, 2}}), {x}});
+  all.push_back({&pad_p(), OpParams::of(PadParams{{0, 1}, {0, 2}, {0, 1}}), {x, scalar(0.5)}});
+  all.push_back({&pad_p(), OpParams::of(PadParams{{-1, 2}, {3, -2}, {0, 0}}), {x, scalar(0.5)}});
+  all.push_back({&concatenate_p(), OpParams::of(ConcatenateParams{1}), {x, random({4, 2}, -1, 1), y}});
+  all.push_back({&dynamic_slice_p(), OpParams::of(DynamicSliceParams{{4, 2}}), {x, i32(0), i32(3)}});
   all.push_back({&dynamic_update_slice_p(), none, {x, random({4, 2}, -1, 1, 11), i32(0), i32(3)}});
 
   for (const Primitive* p : {&reduce_sum_p(), &reduce_prod_p(), &reduce_max_p(), &reduce_min_p()}) {
@@ -121,15 +123,15 @@ inline std::vector<Example> all_examples() {
     all.push_back({p, axes({0}), {ints}});
   }
   for (const Primitive* p : {&argmax_p(), &argmin_p()}) {
-    all.push_back({p, Params::of(ArgParams{1, DType::kI32}), {cube}});
+    all.push_back({p, OpParams::of(ArgParams{1, DType::kI32}), {cube}});
   }
   all.push_back(
-      {&dot_general_p(), Params::of(DotGeneralParams{{1}, {0}, {}, {}}), {x, random({6, 2}, -1, 1)}});
+      {&dot_general_p(), OpParams::of(DotGeneralParams{{1}, {0}, {}, {}}), {x, random({6, 2}, -1, 1)}});
   all.push_back({&dot_general_p(),
-                 Params::of(DotGeneralParams{{2}, {0}, {0}, {1}}),
+                 OpParams::of(DotGeneralParams{{2}, {0}, {0}, {1}}),
                  {random({2, 4, 6}, -1, 1), random({6, 2, 8}, -1, 1, 12)}});
   all.push_back({&dot_general_p(),
-                 Params::of(DotGeneralParams{{1, 3}, {2, 0}, {2}, {3}}),
+                 OpParams::of(DotGeneralParams{{1, 3}, {2, 0}, {2}, {3}}),
                  {random({2, 4, 6, 8}, -1, 1), random({8, 2, 4, 6}, -1, 1, 13)}});
   all.push_back(
       {&threefry2x32_p(), none, {words, random(s, 0, 4294967296.0, 14, DType::kU32), words, words}});
@@ -143,20 +145,20 @@ inline std::vector<Example> all_examples() {
   all.push_back({.primitive = &all_gather_p(), .params = gather, .inputs = {x}, .varying = {"i"}});
   all.push_back({.primitive = &psum_scatter_p(), .params = gather, .inputs = {x}, .varying = {"i"}});
   all.push_back({.primitive = &all_to_all_p(),
-                 .params = Params::of(AllToAllParams{{"i"}, 1, 0, 1}),
+                 .params = OpParams::of(AllToAllParams{{"i"}, 1, 0, 1}),
                  .inputs = {x},
                  .varying = {"i"}});
   all.push_back({.primitive = &ppermute_p(),
-                 .params = Params::of(PermuteParams{{"i"}, 1, {{0, 0}}}),
+                 .params = OpParams::of(PermuteParams{{"i"}, 1, {{0, 0}}}),
                  .inputs = {x},
                  .varying = {"i"}});
   all.push_back({.primitive = &ppermute_p(),
-                 .params = Params::of(PermuteParams{{"i"}, 1, {}}),
+                 .params = OpParams::of(PermuteParams{{"i"}, 1, {}}),
                  .inputs = {x},
                  .varying = {"i"}});
   all.push_back({.primitive = &axis_index_p(), .params = over_i});
 
-  const Params rows = Params::of(PlacementParams{{{"i"}}, {"i"}, {1}, {0}, {"i"}});
+  const OpParams rows = OpParams::of(PlacementParams{{{"i"}}, {"i"}, {1}, {0}, {"i"}});
   all.push_back({.primitive = &to_local_p(), .params = rows, .inputs = {x}});
   all.push_back({.primitive = &to_global_p(), .params = rows, .inputs = {x}, .varying = {"i"}});
   all.push_back({.primitive = &sharding_constraint_p(), .params = rows, .inputs = {x}});

@@ -150,9 +150,9 @@ class Emission {
       result_shapes.push_back(grid_.local_shape(aval.shape, ruled.result_split(i, factors)));
     }
     const bool any_split = std::ranges::any_of(factors, [](const Axes& axes) { return !axes.empty(); });
-    Params params = any_split && ruled.rule.localize
-                        ? ruled.rule.localize(equation.params, operand_shapes, result_shapes)
-                        : equation.params;
+    OpParams params = any_split && ruled.rule.localize
+                          ? ruled.rule.localize(equation.params, operand_shapes, result_shapes)
+                          : equation.params;
     std::vector<Value> results = builder_.emit(*equation.primitive, std::move(params), operands);
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (results[i].aval().shape != result_shapes[i]) {

@@ -117,7 +117,7 @@ double reduce_scatter_cost(double bytes, std::int64_t devices) {
 Value Resharder::constant(std::int64_t value) {
   auto found = constants_.find(value);
   if (found != constants_.end()) return found->second;
-  Params params = Params::of(FullParams{Scalar::of(value), DType::kI32, {}, false});
+  OpParams params = OpParams::of(FullParams{Scalar::of(value), DType::kI32, {}, false});
   Value made = builder_.emit(full_p(), std::move(params), {}).front();
   constants_.emplace(value, made);
   return made;
@@ -129,7 +129,7 @@ Value Resharder::start(const Axes& axes, std::int64_t part_size) {
   if (found != starts_.end()) return found->second;
   auto place = places_.find(axes);
   if (place == places_.end()) {
-    Value index = builder_.emit(axis_index_p(), Params::of(AxesParams{grid_.names(axes)}), {}).front();
+    Value index = builder_.emit(axis_index_p(), OpParams::of(AxesParams{grid_.names(axes)}), {}).front();
     place = places_.emplace(axes, index).first;
   }
   Value made = part_size == 1 ? place->second : lax::mul(place->second, constant(part_size));

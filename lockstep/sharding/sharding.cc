@@ -94,6 +94,13 @@ std::vector<std::vector<IndexRange>> Sharding::device_indices(const Shape& globa
   return indices;
 }
 
+std::map<Device, std::vector<IndexRange>> Sharding::devices_indices_map(const Shape& global_shape) const {
+  std::map<Device, std::vector<IndexRange>> map;
+  auto indices = device_indices(global_shape);
+  for (std::size_t i = 0; i < indices.size(); ++i) map.emplace(devices()[i], std::move(indices[i]));
+  return map;
+}
+
 const std::vector<int>& Sharding::addressable_positions(int process_index) const {
   static const std::vector<int> kNone;
   auto found = state_->positions.find(process_index);
@@ -127,5 +134,54 @@ NamedSharding::NamedSharding(const Mesh& mesh, const PartitionSpec& spec)
 
 SingleDeviceSharding::SingleDeviceSharding(Device device)
     : Sharding(intern(Mesh({device}, {}, {}), PartitionSpec(), true)) {}
+
+namespace {
+
+/// A grid of the shape, each dimension split over its own axis.
+Mesh grid_of(const std::vector<Device>& devices, const Shape& shape) {
+  std::vector<std::string> names;
+  for (std::size_t d = 0; d < shape.size(); ++d) names.push_back(std::to_string(d));
+  return Mesh(devices, shape, std::move(names));
+}
+
+PartitionSpec each_dimension(const Mesh& mesh) {
+  std::vector<std::vector<std::string>> entries;
+  for (const std::string& axis : mesh.axis_names()) entries.push_back({axis});
+  return PartitionSpec::from_entries(std::move(entries));
+}
+
+}  // namespace
+
+PositionalSharding::PositionalSharding(const Mesh& mesh, const PartitionSpec& spec)
+    : Sharding(intern(mesh, spec, false)) {}
+
+PositionalSharding::PositionalSharding(const std::vector<Device>& devices)
+    : PositionalSharding(grid_of(devices, {static_cast<std::int64_t>(devices.size())}), PartitionSpec("0")) {}
+
+PositionalSharding PositionalSharding::reshape(const Shape& shape) const {
+  const Mesh grid = grid_of(devices(), shape);
+  return PositionalSharding(grid, each_dimension(grid));
+}
+
+PositionalSharding PositionalSharding::replicate(std::int64_t dimension) const {
+  auto entries = spec().entries();
+  if (dimension < 0 || dimension >= static_cast<std::int64_t>(mesh().shape().size())) {
+    fail<ShardingError>("[replicate] dimension {} is not one of the grid's {}, counted from 0", dimension,
+                        mesh().shape().size());
+  }
+  if (static_cast<std::size_t>(dimension) < entries.size())
+    entries[static_cast<std::size_t>(dimension)].clear();
+  return PositionalSharding(mesh(), PartitionSpec::from_entries(std::move(entries)));
+}
+
+PositionalSharding PositionalSharding::replicate() const {
+  return PositionalSharding(mesh(), PartitionSpec());
+}
+
+Shape PositionalSharding::shape() const {
+  Shape shape(mesh().shape().size(), 1);
+  for (std::size_t d = 0; d < spec().entries().size(); ++d) shape[d] = mesh().axis_env().size(spec().axes(d));
+  return shape;
+}
 
 }  // namespace lockstep

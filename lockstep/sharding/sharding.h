@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,6 +56,9 @@ class Sharding {
   /// check_divisible.
   std::vector<std::vector<IndexRange>> device_indices(const Shape& global_shape) const;
 
+  /// The same by device.
+  std::map<Device, std::vector<IndexRange>> devices_indices_map(const Shape& global_shape) const;
+
   /// Those of the devices that are the process's, as indices in devices(), rising.
   const std::vector<int>& addressable_positions(int process_index) const;
 
@@ -100,6 +104,27 @@ class NamedSharding : public Sharding {
 class SingleDeviceSharding : public Sharding {
  public:
   explicit SingleDeviceSharding(Device device);
+};
+
+/// Devices in a grid as large as the array's dimensions are cut: dimension d into shape()[d] parts. A thin
+/// form of a NamedSharding over a mesh with an axis for each dimension of the grid, named "0", "1" and so on.
+class PositionalSharding : public Sharding {
+ public:
+  /// A grid of one dimension.
+  explicit PositionalSharding(const std::vector<Device>& devices);
+
+  /// The same devices in another grid. Throws ShardingError where the sizes do not multiply to their number.
+  PositionalSharding reshape(const Shape& shape) const;
+
+  /// Without the cut of this dimension (of all, if none is given): the devices along it hold the same.
+  PositionalSharding replicate(std::int64_t dimension) const;
+  PositionalSharding replicate() const;
+
+  /// Into how many parts each dimension is cut.
+  Shape shape() const;
+
+ private:
+  PositionalSharding(const Mesh& mesh, const PartitionSpec& spec);
 };
 
 inline std::string to_string(const Sharding& sharding) { return sharding.to_string(); }

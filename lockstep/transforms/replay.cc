@@ -60,8 +60,8 @@ void check_differentiable(std::string_view transform, const Program& program, co
 Value zeros(Builder& builder, const Aval& aval) {
   Value zero = builder
                    .emit(full_p(),
-                         Params::of(FullParams{is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(0),
-                                               aval.dtype, aval.shape, aval.weak_type}),
+                         OpParams::of(FullParams{is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(0),
+                                                 aval.dtype, aval.shape, aval.weak_type}),
                          {})
                    .front();
   return aval.varying.empty() ? zero : lax::pvary(zero, aval.varying);

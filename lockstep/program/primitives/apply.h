@@ -19,7 +19,7 @@ concept Operand = requires(const V& v) {
 };
 
 template <Operand V>
-V apply1(const Primitive& primitive, Params params, std::initializer_list<V> inputs) {
+V apply1(const Primitive& primitive, OpParams params, std::initializer_list<V> inputs) {
   return std::move(
       apply_primitive(primitive, std::move(params), std::span<const V>(inputs.begin(), inputs.size()))
           .front());
@@ -27,7 +27,7 @@ V apply1(const Primitive& primitive, Params params, std::initializer_list<V> inp
 
 template <Operand V>
 V apply1(const Primitive& primitive, std::initializer_list<V> inputs) {
-  return apply1<V>(primitive, Params(), inputs);
+  return apply1<V>(primitive, OpParams(), inputs);
 }
 
 /// The parameters of an operation that collectives are made of: names of mesh axes, or one name.

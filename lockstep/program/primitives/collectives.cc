@@ -158,7 +158,7 @@ std::int64_t devices(const Lowering& out, const Axes& axes, std::int64_t traced)
 }
 
 /// A collective is no operation of a global program.
-ShardingRule replicated(std::span<const Aval> inputs, std::span<const Aval> outputs, const Params&) {
+ShardingRule replicated(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
   return ShardingRule::replicated(inputs, outputs);
 }
 
@@ -175,7 +175,7 @@ Primitive all_reduce(std::string name, ReduceOp op, const Primitive& (*self)(),
                      std::function<Tangents(const TransposeCall&)> transpose) {
   return {
       .name = std::move(name),
-      .shape = [op](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [op](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const Axes& axes = params.as<AxesParams>().axes;
         check_axes(axes);
         check_number(inputs[0]);
@@ -234,7 +234,7 @@ const Primitive& pmin_p() {
 const Primitive& pvary_p() {
   static const Primitive p = {
       .name = "pvary",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const Axes& axes = params.as<AxesParams>().axes;
         check_axes(axes);
         Aval result = inputs[0];
@@ -261,7 +261,7 @@ const Primitive& pvary_p() {
 const Primitive& all_gather_p() {
   static const Primitive p = {
       .name = "all_gather",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const auto& p = params.as<GatherParams>();
         check_axes(p.axes);
         check_dimension(inputs[0], p.dimension);
@@ -278,7 +278,7 @@ const Primitive& all_gather_p() {
       .batching = [](const BatchCall& call) -> std::vector<Value> {
         GatherParams p = call.params.as<GatherParams>();
         ++p.dimension;
-        return {lax::apply1<Value>(all_gather_p(), Params::of(p), {call.inputs[0]})};
+        return {lax::apply1<Value>(all_gather_p(), OpParams::of(p), {call.inputs[0]})};
       },
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<GatherParams>();
@@ -299,7 +299,7 @@ const Primitive& all_gather_p() {
 const Primitive& psum_scatter_p() {
   static const Primitive p = {
       .name = "psum_scatter",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const auto& p = params.as<GatherParams>();
         check_axes(p.axes);
         check_number(inputs[0]);
@@ -317,7 +317,7 @@ const Primitive& psum_scatter_p() {
       .batching = [](const BatchCall& call) -> std::vector<Value> {
         GatherParams p = call.params.as<GatherParams>();
         ++p.dimension;
-        return {lax::apply1<Value>(psum_scatter_p(), Params::of(p), {call.inputs[0]})};
+        return {lax::apply1<Value>(psum_scatter_p(), OpParams::of(p), {call.inputs[0]})};
       },
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<GatherParams>();
@@ -336,7 +336,7 @@ const Primitive& psum_scatter_p() {
 const Primitive& all_to_all_p() {
   static const Primitive p = {
       .name = "all_to_all",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const auto& p = params.as<AllToAllParams>();
         check_axes(p.axes);
         check_dimension(inputs[0], p.split_dimension);
@@ -352,13 +352,13 @@ const Primitive& all_to_all_p() {
       .transpose = [](const TransposeCall& c) -> Tangents {
         AllToAllParams p = c.params.as<AllToAllParams>();
         std::swap(p.split_dimension, p.concat_dimension);
-        return {lax::apply1<Value>(all_to_all_p(), Params::of(p), {*c.cotangents[0]})};
+        return {lax::apply1<Value>(all_to_all_p(), OpParams::of(p), {*c.cotangents[0]})};
       },
       .batching = [](const BatchCall& call) -> std::vector<Value> {
         AllToAllParams p = call.params.as<AllToAllParams>();
         ++p.split_dimension;
         ++p.concat_dimension;
-        return {lax::apply1<Value>(all_to_all_p(), Params::of(p), {call.inputs[0]})};
+        return {lax::apply1<Value>(all_to_all_p(), OpParams::of(p), {call.inputs[0]})};
       },
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<AllToAllParams>();
@@ -377,7 +377,7 @@ const Primitive& all_to_all_p() {
 const Primitive& ppermute_p() {
   static const Primitive p = {
       .name = "ppermute",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const auto& p = params.as<PermuteParams>();
         check_axes(p.axes);
         for (std::size_t i = 0; i < p.pairs.size(); ++i) {
@@ -402,7 +402,7 @@ const Primitive& ppermute_p() {
       .transpose = [](const TransposeCall& c) -> Tangents {
         PermuteParams p = c.params.as<PermuteParams>();
         for (auto& [source, target] : p.pairs) std::swap(source, target);
-        return {lax::apply1<Value>(ppermute_p(), Params::of(std::move(p)), {*c.cotangents[0]})};
+        return {lax::apply1<Value>(ppermute_p(), OpParams::of(std::move(p)), {*c.cotangents[0]})};
       },
       .batching = batch_as_is(ppermute_p),
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
@@ -422,7 +422,7 @@ const Primitive& ppermute_p() {
 const Primitive& axis_index_p() {
   static const Primitive p = {
       .name = "axis_index",
-      .shape = [](std::span<const Aval>, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval>, const OpParams& params) -> std::vector<Aval> {
         const Axes& axes = params.as<AxesParams>().axes;
         check_axes(axes);
         return {Aval{DType::kI32, {}, false, sorted(axes)}};

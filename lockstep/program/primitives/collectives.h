@@ -55,42 +55,42 @@ inline std::int64_t axis_size(const AxisNames& axes) { return AxisEnv::current()
 /// The sum (largest, smallest) over the devices along the axes; the same on all of them, to the bit.
 template <Operand V>
 V psum(const V& x, AxisNames axes) {
-  return apply1<V>(psum_p(), Params::of(AxesParams{std::move(axes.names)}), {x});
+  return apply1<V>(psum_p(), OpParams::of(AxesParams{std::move(axes.names)}), {x});
 }
 template <Operand V>
 V pmax(const V& x, AxisNames axes) {
-  return apply1<V>(pmax_p(), Params::of(AxesParams{std::move(axes.names)}), {x});
+  return apply1<V>(pmax_p(), OpParams::of(AxesParams{std::move(axes.names)}), {x});
 }
 template <Operand V>
 V pmin(const V& x, AxisNames axes) {
-  return apply1<V>(pmin_p(), Params::of(AxesParams{std::move(axes.names)}), {x});
+  return apply1<V>(pmin_p(), OpParams::of(AxesParams{std::move(axes.names)}), {x});
 }
 
 /// x, taken to differ between the devices along the axes. Its transpose is psum.
 template <Operand V>
 V pvary(const V& x, AxisNames axes) {
-  return apply1<V>(pvary_p(), Params::of(AxesParams{std::move(axes.names)}), {x});
+  return apply1<V>(pvary_p(), OpParams::of(AxesParams{std::move(axes.names)}), {x});
 }
 
 /// Everyone's x, one after the other along the dimension.
 template <Operand V>
 V all_gather(const V& x, AxisNames axes, std::int64_t dimension) {
   std::int64_t n = axis_size(axes);
-  return apply1<V>(all_gather_p(), Params::of(GatherParams{std::move(axes.names), n, dimension}), {x});
+  return apply1<V>(all_gather_p(), OpParams::of(GatherParams{std::move(axes.names), n, dimension}), {x});
 }
 
 /// This device's part, along the dimension, of the sum over the devices.
 template <Operand V>
 V psum_scatter(const V& x, AxisNames axes, std::int64_t dimension) {
   std::int64_t n = axis_size(axes);
-  return apply1<V>(psum_scatter_p(), Params::of(GatherParams{std::move(axes.names), n, dimension}), {x});
+  return apply1<V>(psum_scatter_p(), OpParams::of(GatherParams{std::move(axes.names), n, dimension}), {x});
 }
 
 template <Operand V>
 V all_to_all(const V& x, AxisNames axes, std::int64_t split_dimension, std::int64_t concat_dimension) {
   std::int64_t n = axis_size(axes);
   return apply1<V>(all_to_all_p(),
-                   Params::of(AllToAllParams{std::move(axes.names), n, split_dimension, concat_dimension}),
+                   OpParams::of(AllToAllParams{std::move(axes.names), n, split_dimension, concat_dimension}),
                    {x});
 }
 
@@ -98,13 +98,14 @@ V all_to_all(const V& x, AxisNames axes, std::int64_t split_dimension, std::int6
 template <Operand V>
 V ppermute(const V& x, AxisNames axes, std::vector<std::pair<int, int>> pairs) {
   std::int64_t n = axis_size(axes);
-  return apply1<V>(ppermute_p(), Params::of(PermuteParams{std::move(axes.names), n, std::move(pairs)}), {x});
+  return apply1<V>(ppermute_p(), OpParams::of(PermuteParams{std::move(axes.names), n, std::move(pairs)}),
+                   {x});
 }
 
 /// This device's place along the axes, row-major: i32[].
 template <Operand V>
 V axis_index(const V& like, AxisNames axes) {
-  return apply_primitive_like(like, axis_index_p(), Params::of(AxesParams{std::move(axes.names)}));
+  return apply_primitive_like(like, axis_index_p(), OpParams::of(AxesParams{std::move(axes.names)}));
 }
 
 }  // namespace lax

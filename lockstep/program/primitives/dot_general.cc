@@ -15,7 +15,7 @@ namespace {
 
 using Dimensions = std::vector<std::int64_t>;
 
-const DotGeneralParams& dims_of(const Params& params) { return params.as<DotGeneralParams>(); }
+const DotGeneralParams& dims_of(const OpParams& params) { return params.as<DotGeneralParams>(); }
 
 std::int64_t size(const Aval& aval, std::int64_t dimension) {
   return aval.shape[static_cast<std::size_t>(dimension)];
@@ -91,7 +91,7 @@ void check_pairs(std::string_view what, std::span<const Aval> inputs, const Dime
   }
 }
 
-std::vector<Aval> shape(std::span<const Aval> inputs, const Params& params) {
+std::vector<Aval> shape(std::span<const Aval> inputs, const OpParams& params) {
   const auto& p = dims_of(params);
   const Aval &lhs = inputs[0], &rhs = inputs[1];
   rules::same_dtypes(inputs);
@@ -113,7 +113,7 @@ std::vector<Aval> shape(std::span<const Aval> inputs, const Params& params) {
   return {out};
 }
 
-ShardingRule sharding(std::span<const Aval> inputs, std::span<const Aval> outputs, const Params& params) {
+ShardingRule sharding(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
   const auto& p = dims_of(params);
   ShardingRule rule = ShardingRule::replicated(inputs, outputs);
   std::size_t result_dim = 0;

@@ -18,7 +18,7 @@ namespace lax {
 /// dimensions: the batch dimensions, then those left of lhs, then those left of rhs.
 template <Operand V>
 V dot_general(const V& lhs, const V& rhs, DotGeneralParams dimensions) {
-  return apply1<V>(dot_general_p(), Params::of(std::move(dimensions)), {lhs, rhs});
+  return apply1<V>(dot_general_p(), OpParams::of(std::move(dimensions)), {lhs, rhs});
 }
 
 }  // namespace lax

@@ -60,7 +60,7 @@ Primitive elementwise(Elementwise op) {
   return {
       .name = op.name,
       .shape = [takes = op.takes, result = op.result](std::span<const Aval> inputs,
-                                                      const Params&) -> std::vector<Aval> {
+                                                      const OpParams&) -> std::vector<Aval> {
         rules::same_dtypes(inputs);
         check_dtype(takes, inputs[0].dtype);
         rules::same_shapes(inputs);
@@ -70,7 +70,7 @@ Primitive elementwise(Elementwise op) {
         return {out};
       },
       .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
-                     const Params&) { return ShardingRule::elementwise(inputs, outputs); },
+                     const OpParams&) { return ShardingRule::elementwise(inputs, outputs); },
       .jvp = std::move(op.jvp),
       .transpose = std::move(op.transpose),
       .batching = [self = op.self](const BatchCall& call) { return rules::batch_elementwise(self(), call); },
@@ -401,7 +401,7 @@ const Primitive& ge_p() {
 const Primitive& select_p() {
   static const Primitive p = {
       .name = "select",
-      .shape = [](std::span<const Aval> inputs, const Params&) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
         if (inputs[0].dtype != DType::kBool) {
           fail<DTypeError>("expected bools to choose by, got {}", to_string(inputs[0]));
         }
@@ -412,7 +412,7 @@ const Primitive& select_p() {
         return {out};
       },
       .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
-                     const Params&) { return ShardingRule::elementwise(inputs, outputs); },
+                     const OpParams&) { return ShardingRule::elementwise(inputs, outputs); },
       .jvp = [](const JvpCall& c) -> Tangents {
         if (!c.tangents[1] && !c.tangents[2]) return {std::nullopt};
         Value zero = lax::full_like(c.outputs[0], 0);
@@ -435,12 +435,12 @@ const Primitive& select_p() {
 const Primitive& convert_element_type_p() {
   static const Primitive p = {
       .name = "convert_element_type",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const auto& to = params.as<ConvertParams>();
         return {Aval{to.dtype, inputs[0].shape, to.weak_type, {}}};
       },
       .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
-                     const Params&) { return ShardingRule::elementwise(inputs, outputs); },
+                     const OpParams&) { return ShardingRule::elementwise(inputs, outputs); },
       .jvp = [](const JvpCall& c) -> Tangents {
         if (!c.tangents[0] || !is_inexact(c.outputs[0].aval().dtype)) return {std::nullopt};
         return {lax::convert_element_type(*c.tangents[0], c.params.as<ConvertParams>().dtype)};
@@ -468,9 +468,9 @@ const Primitive& convert_element_type_p() {
 const Primitive& stop_gradient_p() {
   static const Primitive p = {
       .name = "stop_gradient",
-      .shape = [](std::span<const Aval> inputs, const Params&) -> std::vector<Aval> { return {inputs[0]}; },
+      .shape = [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> { return {inputs[0]}; },
       .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
-                     const Params&) { return ShardingRule::elementwise(inputs, outputs); },
+                     const OpParams&) { return ShardingRule::elementwise(inputs, outputs); },
       .jvp = zero_tangents,
       .transpose = not_linear,
       .batching = [](const BatchCall& call) { return rules::batch_elementwise(stop_gradient_p(), call); },

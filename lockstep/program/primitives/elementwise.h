@@ -224,7 +224,7 @@ V select(const V& which, const V& on_true, const V& on_false) {
 template <Operand V>
 V convert_element_type(const V& x, DType dtype, bool weak_type = false) {
   if (x.aval().dtype == dtype && x.aval().weak_type == weak_type) return x;
-  return apply1<V>(convert_element_type_p(), Params::of(ConvertParams{dtype, weak_type}), {x});
+  return apply1<V>(convert_element_type_p(), OpParams::of(ConvertParams{dtype, weak_type}), {x});
 }
 
 /// x itself, whose derivative is taken to be zero.

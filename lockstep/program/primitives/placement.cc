@@ -59,7 +59,7 @@ void check_divisible(const PlacementParams& placement, const Aval& x) {
   }
 }
 
-std::vector<Aval> local_shape(std::span<const Aval> inputs, const Params& params) {
+std::vector<Aval> local_shape(std::span<const Aval> inputs, const OpParams& params) {
   const auto& placement = params.as<PlacementParams>();
   check_divisible(placement, inputs[0]);
   Aval local = inputs[0];
@@ -77,7 +77,7 @@ std::vector<Aval> local_shape(std::span<const Aval> inputs, const Params& params
   return {local};
 }
 
-std::vector<Aval> global_shape(std::span<const Aval> inputs, const Params& params) {
+std::vector<Aval> global_shape(std::span<const Aval> inputs, const OpParams& params) {
   const auto& placement = params.as<PlacementParams>();
   const std::vector<std::int64_t> parts = cuts(placement, inputs[0]);
   Aval global = inputs[0];
@@ -99,12 +99,12 @@ std::vector<Aval> global_shape(std::span<const Aval> inputs, const Params& param
   return {global};
 }
 
-ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, const Params&) {
+ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
   return ShardingRule::replicated(inputs, outputs);
 }
 
 /// The mapped dimension is split over nothing.
-PlacementParams batched(const Params& params) {
+PlacementParams batched(const OpParams& params) {
   PlacementParams placement = params.as<PlacementParams>();
   placement.spec.insert(placement.spec.begin(), Axes());
   return placement;
@@ -112,7 +112,7 @@ PlacementParams batched(const Params& params) {
 
 std::function<std::vector<Value>(const BatchCall&)> batch_with(const Primitive& (*self)()) {
   return [self](const BatchCall& call) -> std::vector<Value> {
-    return {lax::apply1<Value>(self(), Params::of(batched(call.params)), {call.inputs[0]})};
+    return {lax::apply1<Value>(self(), OpParams::of(batched(call.params)), {call.inputs[0]})};
   };
 }
 
@@ -162,7 +162,7 @@ const Primitive& to_global_p() {
 const Primitive& sharding_constraint_p() {
   static const Primitive p = {
       .name = "sharding_constraint",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         check_divisible(params.as<PlacementParams>(), inputs[0]);
         return {inputs[0]};
       },

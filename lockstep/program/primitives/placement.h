@@ -39,15 +39,15 @@ namespace lax {
 
 template <Operand V>
 V to_local(const V& x, PlacementParams placement) {
-  return apply1<V>(to_local_p(), Params::of(std::move(placement)), {x});
+  return apply1<V>(to_local_p(), OpParams::of(std::move(placement)), {x});
 }
 template <Operand V>
 V to_global(const V& x, PlacementParams placement) {
-  return apply1<V>(to_global_p(), Params::of(std::move(placement)), {x});
+  return apply1<V>(to_global_p(), OpParams::of(std::move(placement)), {x});
 }
 template <Operand V>
 V sharding_constraint(const V& x, PlacementParams placement) {
-  return apply1<V>(sharding_constraint_p(), Params::of(std::move(placement)), {x});
+  return apply1<V>(sharding_constraint_p(), OpParams::of(std::move(placement)), {x});
 }
 
 }  // namespace lax

@@ -54,7 +54,7 @@ std::vector<std::string> lower_threefry(Lowering& out, const Equation& e) {
 const Primitive& threefry2x32_p() {
   static const Primitive p = {
       .name = "threefry2x32",
-      .shape = [](std::span<const Aval> inputs, const Params&) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
         rules::same_shapes(inputs);
         for (const Aval& aval : inputs) {
           if (aval.dtype != DType::kU32) {
@@ -64,7 +64,7 @@ const Primitive& threefry2x32_p() {
         return std::vector<Aval>(2, Aval{DType::kU32, inputs[0].shape});
       },
       .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
-                     const Params&) { return ShardingRule::elementwise(inputs, outputs); },
+                     const OpParams&) { return ShardingRule::elementwise(inputs, outputs); },
       .jvp = zero_tangents,
       .transpose = not_linear,
       .batching = [](const BatchCall& call) { return rules::batch_elementwise(threefry2x32_p(), call); },

@@ -13,7 +13,7 @@ namespace lax {
 template <Operand V>
 std::pair<V, V> threefry2x32(const V& key0, const V& key1, const V& count0, const V& count1) {
   const V operands[] = {key0, key1, count0, count1};
-  auto words = apply_primitive(threefry2x32_p(), Params(), std::span<const V>(operands));
+  auto words = apply_primitive(threefry2x32_p(), OpParams(), std::span<const V>(operands));
   return {words[0], words[1]};
 }
 

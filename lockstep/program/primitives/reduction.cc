@@ -14,7 +14,7 @@ namespace {
 
 using Combine = ShardingRule::Combine;
 
-const std::vector<std::int64_t>& axes_of(const Params& params) { return params.as<ReduceParams>().axes; }
+const std::vector<std::int64_t>& axes_of(const OpParams& params) { return params.as<ReduceParams>().axes; }
 
 bool contains(const std::vector<std::int64_t>& axes, std::int64_t axis) {
   return std::ranges::find(axes, axis) != axes.end();
@@ -79,7 +79,7 @@ Primitive reduction(Reduction r) {
   return {
       .name = r.name,
       .shape = [takes = r.takes, expected = r.expected](std::span<const Aval> inputs,
-                                                        const Params& params) -> std::vector<Aval> {
+                                                        const OpParams& params) -> std::vector<Aval> {
         const Aval& x = inputs[0];
         if (!takes(x.dtype)) {
           fail<DTypeError>("expected {}, got {}; convert with astype", expected, to_string(x));
@@ -95,7 +95,7 @@ Primitive reduction(Reduction r) {
       },
       .sharding =
           [combine = r.combine](std::span<const Aval> inputs, std::span<const Aval> outputs,
-                                const Params& params) {
+                                const OpParams& params) {
             ShardingRule rule = ShardingRule::replicated(inputs, outputs);
             std::size_t result_dim = 0;
             for (std::int64_t d = 0; d < inputs[0].rank(); ++d) {
@@ -112,7 +112,7 @@ Primitive reduction(Reduction r) {
       .jvp = std::move(r.jvp),
       .transpose = std::move(r.transpose),
       .batching = [self = r.self](const BatchCall& call) -> std::vector<Value> {
-        return {lax::apply1<Value>(self(), Params::of(ReduceParams{rules::shifted(axes_of(call.params))}),
+        return {lax::apply1<Value>(self(), OpParams::of(ReduceParams{rules::shifted(axes_of(call.params))}),
                                    {call.inputs[0]})};
       },
       .lower = [stablehlo = r.stablehlo, identity = r.identity](
@@ -193,7 +193,7 @@ bool has_bits(DType dtype) { return !is_inexact(dtype); }
 Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) {
   return {
       .name = std::move(name),
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const Aval& x = inputs[0];
         const auto& p = params.as<ArgParams>();
         if (!is_ordered(x.dtype)) fail<DTypeError>("expected real numbers, got {}", to_string(x));
@@ -207,7 +207,7 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
         return {Aval{p.index_dtype, sizes(x.shape, kept(x.rank(), {p.axis}))}};
       },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params& params) {
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
             ShardingRule rule = ShardingRule::replicated(inputs, outputs);
             std::vector<std::int64_t> dimensions = kept(inputs[0].rank(), {params.as<ArgParams>().axis});
             for (std::size_t i = 0; i < dimensions.size(); ++i) {
@@ -222,7 +222,7 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
       .batching = [self](const BatchCall& call) -> std::vector<Value> {
         const auto& p = call.params.as<ArgParams>();
         return {
-            lax::apply1<Value>(self(), Params::of(ArgParams{p.axis + 1, p.index_dtype}), {call.inputs[0]})};
+            lax::apply1<Value>(self(), OpParams::of(ArgParams{p.axis + 1, p.index_dtype}), {call.inputs[0]})};
       },
       .lower = [sign](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const Aval& x = out.operand_aval(e, 0);

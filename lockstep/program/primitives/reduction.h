@@ -32,7 +32,7 @@ namespace lax {
 template <Operand V>
 V reduce(const Primitive& reduction, const V& x, std::vector<std::int64_t> axes) {
   if (axes.empty()) return x;
-  return apply1<V>(reduction, Params::of(ReduceParams{std::move(axes)}), {x});
+  return apply1<V>(reduction, OpParams::of(ReduceParams{std::move(axes)}), {x});
 }
 template <Operand V>
 V reduce_sum(const V& x, std::vector<std::int64_t> axes) {
@@ -63,11 +63,11 @@ V reduce_or(const V& x, std::vector<std::int64_t> axes) {
 /// (smallest).
 template <Operand V>
 V argmax(const V& x, std::int64_t axis, DType index_dtype = DType::kI32) {
-  return apply1<V>(argmax_p(), Params::of(ArgParams{axis, index_dtype}), {x});
+  return apply1<V>(argmax_p(), OpParams::of(ArgParams{axis, index_dtype}), {x});
 }
 template <Operand V>
 V argmin(const V& x, std::int64_t axis, DType index_dtype = DType::kI32) {
-  return apply1<V>(argmin_p(), Params::of(ArgParams{axis, index_dtype}), {x});
+  return apply1<V>(argmin_p(), OpParams::of(ArgParams{axis, index_dtype}), {x});
 }
 
 }  // namespace lax

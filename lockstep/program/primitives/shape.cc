@@ -19,18 +19,18 @@ constexpr int kWhole = ShardingRule::kWhole;
 const Primitive& full_p() {
   static const Primitive p = {
       .name = "full",
-      .shape = [](std::span<const Aval>, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval>, const OpParams& params) -> std::vector<Aval> {
         const auto& full = params.as<FullParams>();
         return {Aval{full.dtype, full.shape, full.weak_type, {}}};
       },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params&) {
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
             ShardingRule rule = ShardingRule::elementwise(inputs, outputs);
-            rule.localize = [](const Params& params, const std::vector<Shape>&,
+            rule.localize = [](const OpParams& params, const std::vector<Shape>&,
                                const std::vector<Shape>& results) {
               FullParams full = params.as<FullParams>();
               full.shape = results[0];
-              return Params::of(full);
+              return OpParams::of(full);
             };
             return rule;
           },
@@ -48,7 +48,7 @@ const Primitive& full_p() {
 const Primitive& iota_p() {
   static const Primitive p = {
       .name = "iota",
-      .shape = [](std::span<const Aval>, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval>, const OpParams& params) -> std::vector<Aval> {
         const auto& iota = params.as<IotaParams>();
         if (iota.dimension < 0 || iota.dimension >= static_cast<std::int64_t>(iota.shape.size())) {
           fail<ShapeError>("expected a dimension of {}, got {}", to_string(iota.shape), iota.dimension);
@@ -57,14 +57,14 @@ const Primitive& iota_p() {
         return {Aval{iota.dtype, iota.shape, false, {}}};
       },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params& params) {
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
             ShardingRule rule = ShardingRule::elementwise(inputs, outputs);
             rule.results[0][static_cast<std::size_t>(params.as<IotaParams>().dimension)] = kWhole;
-            rule.localize = [](const Params& params, const std::vector<Shape>&,
+            rule.localize = [](const OpParams& params, const std::vector<Shape>&,
                                const std::vector<Shape>& results) {
               IotaParams iota = params.as<IotaParams>();
               iota.shape = results[0];
-              return Params::of(iota);
+              return OpParams::of(iota);
             };
             return rule;
           },
@@ -82,7 +82,7 @@ const Primitive& iota_p() {
 const Primitive& broadcast_in_dim_p() {
   static const Primitive p = {
       .name = "broadcast_in_dim",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const auto& to = params.as<BroadcastInDimParams>();
         check_rank(to.broadcast_dimensions.size(), inputs[0], "a place in the result");
         std::int64_t last = -1;
@@ -102,7 +102,7 @@ const Primitive& broadcast_in_dim_p() {
         return {with_shape(inputs[0], to.shape)};
       },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params& params) {
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
             ShardingRule rule = ShardingRule::elementwise({}, outputs);
             rule.operands.emplace_back(inputs[0].shape.size(), kWhole);
             const auto& dimensions = params.as<BroadcastInDimParams>().broadcast_dimensions;
@@ -110,11 +110,11 @@ const Primitive& broadcast_in_dim_p() {
               auto d = static_cast<std::size_t>(dimensions[i]);
               if (inputs[0].shape[i] == outputs[0].shape[d]) rule.operands[0][i] = rule.results[0][d];
             }
-            rule.localize = [](const Params& params, const std::vector<Shape>&,
+            rule.localize = [](const OpParams& params, const std::vector<Shape>&,
                                const std::vector<Shape>& results) {
               BroadcastInDimParams to = params.as<BroadcastInDimParams>();
               to.shape = results[0];
-              return Params::of(to);
+              return OpParams::of(to);
             };
             return rule;
           },
@@ -150,7 +150,7 @@ namespace {
 /// Which dimensions of two shapes of as many elements hold the same index: those where the products of the
 /// sizes before them agree. Such a pair shares a factor of the smaller size, provided that it divides the
 /// larger.
-ShardingRule reshape_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs, const Params&) {
+ShardingRule reshape_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
   ShardingRule rule = ShardingRule::replicated(inputs, outputs);
   const Shape &from = inputs[0].shape, &to = outputs[0].shape;
   std::size_t i = 0, j = 0;
@@ -174,8 +174,8 @@ ShardingRule reshape_sharding(std::span<const Aval> inputs, std::span<const Aval
       before_j *= to[j++];
     }
   }
-  rule.localize = [](const Params&, const std::vector<Shape>&, const std::vector<Shape>& results) {
-    return Params::of(ReshapeParams{results[0]});
+  rule.localize = [](const OpParams&, const std::vector<Shape>&, const std::vector<Shape>& results) {
+    return OpParams::of(ReshapeParams{results[0]});
   };
   return rule;
 }
@@ -185,7 +185,7 @@ ShardingRule reshape_sharding(std::span<const Aval> inputs, std::span<const Aval
 const Primitive& reshape_p() {
   static const Primitive p = {
       .name = "reshape",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const Shape& to = params.as<ReshapeParams>().new_sizes;
         if (num_elements(to) != inputs[0].num_elements()) {
           fail<ShapeError>("expected a shape of {} elements, as {} has, got {} of {}",
@@ -210,7 +210,7 @@ const Primitive& reshape_p() {
 const Primitive& transpose_p() {
   static const Primitive p = {
       .name = "transpose",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const auto& permutation = params.as<TransposeParams>().permutation;
         std::vector<std::int64_t> sorted = permutation;
         std::ranges::sort(sorted);
@@ -226,7 +226,7 @@ const Primitive& transpose_p() {
         return {with_shape(inputs[0], shape)};
       },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params& params) {
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
             ShardingRule rule = ShardingRule::elementwise({}, outputs);
             rule.operands.emplace_back(inputs[0].shape.size(), kWhole);
             const auto& permutation = params.as<TransposeParams>().permutation;

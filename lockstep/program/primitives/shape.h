@@ -73,7 +73,7 @@ namespace lax {
 template <Operand V>
 V full(const V& like, Scalar value, DType dtype, Shape shape, bool weak_type = false) {
   return apply_primitive_like(like, full_p(),
-                              Params::of(FullParams{value, dtype, std::move(shape), weak_type}));
+                              OpParams::of(FullParams{value, dtype, std::move(shape), weak_type}));
 }
 
 /// The value in every element of an array of x's shape and dtype.
@@ -87,7 +87,7 @@ V full_like(const V& x, double value) {
 /// Each element's place along the dimension, counted from 0.
 template <Operand V>
 V iota(const V& like, DType dtype, Shape shape, std::int64_t dimension) {
-  return apply_primitive_like(like, iota_p(), Params::of(IotaParams{dtype, std::move(shape), dimension}));
+  return apply_primitive_like(like, iota_p(), OpParams::of(IotaParams{dtype, std::move(shape), dimension}));
 }
 
 /// x's dimension i becomes dimension broadcast_dimensions[i] of the result; x's sizes there are the result's,
@@ -95,14 +95,15 @@ V iota(const V& like, DType dtype, Shape shape, std::int64_t dimension) {
 template <Operand V>
 V broadcast_in_dim(const V& x, Shape shape, std::vector<std::int64_t> broadcast_dimensions) {
   return apply1<V>(broadcast_in_dim_p(),
-                   Params::of(BroadcastInDimParams{std::move(shape), std::move(broadcast_dimensions)}), {x});
+                   OpParams::of(BroadcastInDimParams{std::move(shape), std::move(broadcast_dimensions)}),
+                   {x});
 }
 
 /// The same elements in row-major order, in another shape of as many elements.
 template <Operand V>
 V reshape(const V& x, Shape new_sizes) {
   if (x.aval().shape == new_sizes) return x;
-  return apply1<V>(reshape_p(), Params::of(ReshapeParams{std::move(new_sizes)}), {x});
+  return apply1<V>(reshape_p(), OpParams::of(ReshapeParams{std::move(new_sizes)}), {x});
 }
 
 /// Dimension i of the result is dimension permutation[i] of x.
@@ -112,7 +113,7 @@ V transpose(const V& x, std::vector<std::int64_t> permutation) {
   for (std::size_t i = 0; i < permutation.size(); ++i)
     same = same && permutation[i] == static_cast<std::int64_t>(i);
   if (same && static_cast<std::int64_t>(permutation.size()) == x.aval().rank()) return x;
-  return apply1<V>(transpose_p(), Params::of(TransposeParams{std::move(permutation)}), {x});
+  return apply1<V>(transpose_p(), OpParams::of(TransposeParams{std::move(permutation)}), {x});
 }
 
 /// Elements start, start + stride, … below limit, in each dimension. No strides: all 1.
@@ -120,8 +121,8 @@ template <Operand V>
 V slice(const V& x, std::vector<std::int64_t> start, std::vector<std::int64_t> limit,
         std::vector<std::int64_t> strides = {}) {
   if (strides.empty()) strides.assign(start.size(), 1);
-  return apply1<V>(slice_p(), Params::of(SliceParams{std::move(start), std::move(limit), std::move(strides)}),
-                   {x});
+  return apply1<V>(slice_p(),
+                   OpParams::of(SliceParams{std::move(start), std::move(limit), std::move(strides)}), {x});
 }
 
 /// x with `value`, a scalar, put before, behind and between its elements in each dimension; low and high may
@@ -129,7 +130,7 @@ V slice(const V& x, std::vector<std::int64_t> start, std::vector<std::int64_t> l
 template <Operand V>
 V pad(const V& x, const V& value, std::vector<std::int64_t> low, std::vector<std::int64_t> high,
       std::vector<std::int64_t> interior) {
-  return apply1<V>(pad_p(), Params::of(PadParams{std::move(low), std::move(high), std::move(interior)}),
+  return apply1<V>(pad_p(), OpParams::of(PadParams{std::move(low), std::move(high), std::move(interior)}),
                    {x, value});
 }
 
@@ -137,7 +138,7 @@ V pad(const V& x, const V& value, std::vector<std::int64_t> low, std::vector<std
 template <Operand V>
 V concatenate(std::span<const V> operands, std::int64_t dimension) {
   return std::move(
-      apply_primitive(concatenate_p(), Params::of(ConcatenateParams{dimension}), operands).front());
+      apply_primitive(concatenate_p(), OpParams::of(ConcatenateParams{dimension}), operands).front());
 }
 
 /// The part of x of slice_sizes that starts at `starts`, one integer scalar for each dimension; starts are
@@ -146,7 +147,8 @@ template <Operand V>
 V dynamic_slice(const V& x, std::span<const V> starts, Shape slice_sizes) {
   std::vector<V> operands = {x};
   operands.insert(operands.end(), starts.begin(), starts.end());
-  return std::move(apply_primitive(dynamic_slice_p(), Params::of(DynamicSliceParams{std::move(slice_sizes)}),
+  return std::move(apply_primitive(dynamic_slice_p(),
+                                   OpParams::of(DynamicSliceParams{std::move(slice_sizes)}),
                                    std::span<const V>(operands))
                        .front());
 }
@@ -156,7 +158,8 @@ template <Operand V>
 V dynamic_update_slice(const V& x, const V& update, std::span<const V> starts) {
   std::vector<V> operands = {x, update};
   operands.insert(operands.end(), starts.begin(), starts.end());
-  return std::move(apply_primitive(dynamic_update_slice_p(), Params(), std::span<const V>(operands)).front());
+  return std::move(
+      apply_primitive(dynamic_update_slice_p(), OpParams(), std::span<const V>(operands)).front());
 }
 
 }  // namespace lax

@@ -55,7 +55,7 @@ void check_starts(std::span<const Aval> inputs, std::size_t first) {
 const Primitive& slice_p() {
   static const Primitive p = {
       .name = "slice",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const auto& s = params.as<SliceParams>();
         check_rank(s.start_indices.size(), inputs[0], "one start");
         check_rank(s.limit_indices.size(), inputs[0], "one limit");
@@ -74,17 +74,17 @@ const Primitive& slice_p() {
         return {with_shape(inputs[0], shape)};
       },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params&) {
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
             ShardingRule rule = keeping(
                 inputs, outputs, [&](std::size_t d) { return inputs[0].shape[d] == outputs[0].shape[d]; });
-            rule.localize = [dims = rule.operands[0]](const Params& params,
+            rule.localize = [dims = rule.operands[0]](const OpParams& params,
                                                       const std::vector<Shape>& operands,
                                                       const std::vector<Shape>&) {
               SliceParams s = params.as<SliceParams>();
               for (std::size_t d = 0; d < dims.size(); ++d) {
                 if (dims[d] != kWhole) s.limit_indices[d] = operands[0][d];
               }
-              return Params::of(s);
+              return OpParams::of(s);
             };
             return rule;
           },
@@ -120,7 +120,7 @@ const Primitive& slice_p() {
 const Primitive& pad_p() {
   static const Primitive p = {
       .name = "pad",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const auto& pad = params.as<PadParams>();
         rules::same_dtypes(inputs);
         if (!inputs[1].shape.empty())
@@ -142,7 +142,7 @@ const Primitive& pad_p() {
         return {with_shape(inputs[0], shape)};
       },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params& params) {
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
             const auto& pad = params.as<PadParams>();
             return keeping(inputs, outputs, [&](std::size_t d) {
               return pad.low[d] == 0 && pad.high[d] == 0 && pad.interior[d] == 0;
@@ -200,7 +200,7 @@ const Primitive& pad_p() {
 const Primitive& concatenate_p() {
   static const Primitive p = {
       .name = "concatenate",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         std::int64_t dimension = params.as<ConcatenateParams>().dimension;
         if (inputs.empty()) fail<ShapeError>("expected at least one operand, got none");
         rules::same_dtypes(inputs);
@@ -222,7 +222,7 @@ const Primitive& concatenate_p() {
         return {with_shape(inputs[0], shape)};
       },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params& params) {
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
             auto along = static_cast<std::size_t>(params.as<ConcatenateParams>().dimension);
             ShardingRule rule = keeping(inputs, outputs, [&](std::size_t d) { return d != along; });
             for (auto& dims : rule.operands) dims = rule.operands[0];
@@ -272,7 +272,7 @@ const Primitive& concatenate_p() {
 const Primitive& dynamic_slice_p() {
   static const Primitive p = {
       .name = "dynamic_slice",
-      .shape = [](std::span<const Aval> inputs, const Params& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const Shape& sizes = params.as<DynamicSliceParams>().slice_sizes;
         check_rank(sizes.size(), inputs[0], "one size");
         check_starts(inputs, 1);
@@ -284,11 +284,12 @@ const Primitive& dynamic_slice_p() {
         return {with_shape(inputs[0], sizes)};
       },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params&) {
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
             ShardingRule rule = keeping(
                 inputs, outputs, [&](std::size_t d) { return inputs[0].shape[d] == outputs[0].shape[d]; });
-            rule.localize = [](const Params&, const std::vector<Shape>&, const std::vector<Shape>& results) {
-              return Params::of(DynamicSliceParams{results[0]});
+            rule.localize = [](const OpParams&, const std::vector<Shape>&,
+                               const std::vector<Shape>& results) {
+              return OpParams::of(DynamicSliceParams{results[0]});
             };
             return rule;
           },
@@ -324,7 +325,7 @@ const Primitive& dynamic_slice_p() {
 const Primitive& dynamic_update_slice_p() {
   static const Primitive p = {
       .name = "dynamic_update_slice",
-      .shape = [](std::span<const Aval> inputs, const Params&) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
         rules::same_dtypes(inputs.first(2));
         check_rank(inputs[1].shape.size(), inputs[0], "one size of the update");
         check_starts(inputs, 2);
@@ -337,7 +338,7 @@ const Primitive& dynamic_update_slice_p() {
         return {with_shape(inputs[0], inputs[0].shape)};
       },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const Params&) {
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
             ShardingRule rule = keeping(
                 inputs, outputs, [&](std::size_t d) { return inputs[0].shape[d] == inputs[1].shape[d]; });
             rule.operands[1] = rule.operands[0];

@@ -45,13 +45,13 @@ void append(std::string& out, const std::shared_ptr<const Program>& value);
 
 /// The parameters of one use of a primitive: an aggregate `T` with its fields' names in `T::kFields`, in
 /// order. Equality, hash and print all come from those fields, through their text.
-class Params {
+class OpParams {
  public:
   /// No parameters.
-  Params() = default;
+  OpParams() = default;
 
   template <class T>
-  static Params of(T fields) {
+  static OpParams of(T fields) {
     static_assert(boost::pfr::tuple_size_v<T> == std::tuple_size_v<std::remove_cvref_t<decltype(T::kFields)>>,
                   "name every field in kFields");
     std::string text;
@@ -61,7 +61,7 @@ class Params {
       text += '=';
       field_text::append(text, field);
     });
-    Params params;
+    OpParams params;
     params.box_ = std::make_shared<const Box<T>>(std::move(text), std::move(fields));
     return params;
   }
@@ -75,7 +75,7 @@ class Params {
   /// "axes=[0] keepdims=false"; empty where there are none.
   const std::string& text() const;
 
-  bool operator==(const Params& other) const { return text() == other.text(); }
+  bool operator==(const OpParams& other) const { return text() == other.text(); }
 
  private:
   struct BoxBase {

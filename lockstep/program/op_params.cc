@@ -1,4 +1,4 @@
-#include "lockstep/program/params.h"
+#include "lockstep/program/op_params.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -49,7 +49,7 @@ void append(std::string& out, const std::shared_ptr<const Program>& value) {
 
 }  // namespace field_text
 
-const std::string& Params::text() const {
+const std::string& OpParams::text() const {
   static const std::string none;
   return box_ ? box_->text : none;
 }

@@ -1,0 +1,92 @@
+#include "lockstep/array/make_array.h"
+
+#include <map>
+#include <utility>
+
+#include "lockstep/array/data.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/runtime/runtime.h"
+
+namespace lockstep {
+namespace internal {
+
+Array from_callback(const Shape& shape, const Sharding& sharding, DType dtype, const PartData& data,
+                    const CallSite& site) {
+  CallSiteScope scope(site);
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  check_divisible({dtype, shape}, sharding.spec(), sharding.mesh(), "make_array_from_callback");
+  const auto indices = sharding.device_indices(shape);
+  const Shape part = sharding.shard_shape(shape);
+  const auto& positions = sharding.addressable_positions(runtime.process_index());
+  std::vector<pjrt::Buffer> shards(positions.size());
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (shards[i]) continue;
+    const auto& index = indices[static_cast<std::size_t>(positions[i])];
+    const void* source = data(index, static_cast<std::size_t>(num_elements(part)));
+    for (std::size_t j = i; j < positions.size(); ++j) {
+      const auto position = static_cast<std::size_t>(positions[j]);
+      if (indices[position] != index) continue;
+      shards[j] = runtime.client().buffer_from_host(source, dtype, part,
+                                                    runtime.pjrt_device(sharding.devices()[position]));
+    }
+  }
+  return make_array(intern(Aval{dtype, shape, false, {}}, sharding, true), std::move(shards));
+}
+
+}  // namespace internal
+
+Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& sharding,
+                                           const std::vector<Array>& arrays, std::source_location where) {
+  CallSiteScope scope(CallSite::from(where));
+  constexpr std::string_view kWhat = "[make_array_from_single_device_arrays]";
+  const std::string at = CallSiteScope::current().to_string();
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  check_divisible({DType::kF32, shape}, sharding.spec(), sharding.mesh(),
+                  "make_array_from_single_device_arrays");
+  const Shape part = sharding.shard_shape(shape);
+  const auto& positions = sharding.addressable_positions(runtime.process_index());
+  if (positions.empty() || arrays.size() != positions.size()) {
+    fail<ShardingError>(
+        "{} expected an array for each of the {} devices that process {} of {} has in {}, got {} (at {})",
+        kWhat, positions.size(), runtime.process_index(), runtime.process_count(), sharding.to_string(),
+        arrays.size(), at);
+  }
+  std::map<int, const Array*> on_device;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const Sharding& from = internal::concrete(arrays[i], kWhat).type->sharding;
+    if (from.devices().size() != 1) {
+      fail<ShardingError>("{} array {} is on {} devices, expected one (at {})", kWhat, i,
+                          from.devices().size(), at);
+    }
+    if (arrays[i].shape() != part || arrays[i].dtype() != arrays.front().dtype()) {
+      fail<ShapeError>("{} array {} is {}, expected {} as a part of {} over {} (at {})", kWhat, i,
+                       to_string(arrays[i].aval()), to_string(Aval{arrays.front().dtype(), part}),
+                       to_string(Aval{arrays.front().dtype(), shape}), sharding.to_string(), at);
+    }
+    const Device device = from.devices().front();
+    if (!on_device.emplace(device.id(), &arrays[i]).second) {
+      fail<ShardingError>("{} two arrays are on {} (at {}); put each on its device with device_put", kWhat,
+                          device.to_string(), at);
+    }
+  }
+  std::vector<pjrt::Buffer> shards;
+  std::vector<char> bytes;
+  for (int position : positions) {
+    const Device device = sharding.devices()[static_cast<std::size_t>(position)];
+    auto found = on_device.find(device.id());
+    if (found == on_device.end()) {
+      fail<ShardingError>(
+          "{} no array is on {}, which {} has (at {}); put each on its device with device_put", kWhat,
+          device.to_string(), sharding.to_string(), at);
+    }
+    const pjrt::Buffer& source = found->second->data()->shards.front();
+    bytes.resize(source.size_bytes());
+    source.to_host(bytes.data(), bytes.size());
+    shards.push_back(runtime.client().buffer_from_host(bytes.data(), arrays.front().dtype(), part,
+                                                       runtime.pjrt_device(device)));
+  }
+  return internal::make_array(
+      internal::intern(Aval{arrays.front().dtype(), shape, false, {}}, sharding, true), std::move(shards));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "lockstep/array/array.h"
+#include "lockstep/base/call_site.h"
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+
+namespace internal {
+
+/// Gives the dense row-major data of one part.
+using PartData = std::function<const void*(const std::vector<IndexRange>& index, std::size_t elements)>;
+
+Array from_callback(const Shape& shape, const Sharding& sharding, DType dtype, const PartData& data,
+                    const CallSite& site);
+
+}  // namespace internal
+
+/// A global array of this shape, of which `callback` gives the parts: it is called with the ranges of each
+/// part that a device of this process holds, once for those that several hold, and returns its elements,
+/// row-major. The data is copied. Every process that takes part must call it. Throws ShapeError where the
+/// callback gives another number of elements, ShardingError where the mesh does not divide the shape.
+///   make_array_from_callback<float>({1000, 8}, rows, [&](const std::vector<IndexRange>& index) { ... })
+template <class T, class Callback>
+Array make_array_from_callback(const Shape& shape, const Sharding& sharding, Callback&& callback,
+                               std::source_location where = std::source_location::current()) {
+  std::vector<T> part;
+  return internal::from_callback(
+      shape, sharding, dtype_of<T>,
+      [&](const std::vector<IndexRange>& index, std::size_t elements) -> const void* {
+        part = callback(index);
+        if (part.size() != elements) {
+          throw ShapeError("[make_array_from_callback] the callback gave " + std::to_string(part.size()) +
+                           " elements for a part of " + std::to_string(elements) + " (at " +
+                           CallSite::from(where).to_string() + ")");
+        }
+        return part.data();
+      },
+      CallSite::from(where));
+}
+
+/// A global array of parts that are arrays already: one on each device of this process that the sharding has,
+/// in any order, each of the shape of a part. The data is copied. Every process that takes part must call it
+/// with its own. Throws ShardingError where a device has none or two, or an array is on a device that the
+/// sharding has not, and ShapeError where a shape or dtype does not fit, naming the array.
+Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& sharding,
+                                           const std::vector<Array>& arrays,
+                                           std::source_location where = std::source_location::current());
+
+}  // namespace lockstep

@@ -1,0 +1,130 @@
+#include "lockstep/array/make_array.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/array/device_put.h"
+#include "lockstep/array/host.h"
+#include "lockstep/array/multihost.h"
+#include "lockstep/runtime/devices.h"
+#include "lockstep/runtime/initialize.h"
+#include "lockstep/testing/processes.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::run_processes;
+
+Array host(const std::vector<float>& values, const Shape& shape) {
+  return internal::array_from_host(values.data(), DType::kF32, shape);
+}
+
+template <class E, class Action>
+std::string message_of(Action action) {
+  try {
+    action();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+/// Two processes with two devices each, which make arrays that none of them has whole.
+LOCKSTEP_CHILD(makes_arrays) {
+  initialize();
+  const int process = process_index();
+  const Mesh mesh = make_mesh({{"x", 4}}), square = make_mesh({{"x", 2}, {"y", 2}});
+  const NamedSharding rows(mesh, P("x")), columns(square, P(nullptr, "y"));
+
+  int calls = 0;
+  auto place = [&](const std::vector<IndexRange>& index) {
+    ++calls;
+    std::vector<float> part;
+    for (std::int64_t i = index[0].start; i < index[0].limit; ++i)
+      for (std::int64_t j = index[1].start; j < index[1].limit; ++j) part.push_back(static_cast<float>(10 * i + j));
+    return part;
+  };
+  Array x = make_array_from_callback<float>({4, 2}, rows, place);
+  EXPECT_EQ(calls, 2);
+  EXPECT_FALSE(x.is_fully_addressable());
+  const std::vector<float> all = {0, 1, 10, 11, 20, 21, 30, 31};
+  EXPECT_EQ(multihost::process_allgather(x).to_host<float>(), all);
+  calls = 0;
+  Array y = make_array_from_callback<float>({4, 2}, columns, place);
+  EXPECT_EQ(calls, 2) << "each part that this process holds, once";
+  EXPECT_EQ(y.to_host<float>(), all) << "its columns are all with each process";
+  EXPECT_THAT(message_of<ShapeError>([&] {
+                make_array_from_callback<float>({4, 2}, rows,
+                                                [](const auto&) { return std::vector<float>{1}; });
+              }),
+              AllOf(HasSubstr("gave 1 elements for a part of 2"), HasSubstr("make_array_test.cc")));
+
+  auto shards = x.global_shards();
+  ASSERT_EQ(shards.size(), 4u);
+  EXPECT_EQ(shards[3].index[0], (IndexRange{3, 4}));
+  EXPECT_EQ(shards[3].data == nullptr, process == 0);
+  EXPECT_EQ(y.global_shards()[2].replica_id, 1);
+  EXPECT_EQ(x.addressable_shards().size(), 2u);
+  EXPECT_EQ(x.sharding().devices_indices_map({4, 2}).at(devices()[2])[0], (IndexRange{2, 3}));
+
+  std::vector<Array> parts;
+  for (Device device : local_devices()) {
+    const auto n = static_cast<float>(device.id());
+    parts.push_back(device_put(host({n, 10 * n}, {1, 2}), SingleDeviceSharding(device)));
+  }
+  std::swap(parts[0], parts[1]);
+  Array z = make_array_from_single_device_arrays({4, 2}, rows, parts);
+  EXPECT_THAT(multihost::process_allgather(z).to_host<float>(), ElementsAre(0, 0, 1, 10, 2, 20, 3, 30));
+  parts[0] = parts[1];
+  EXPECT_THAT(message_of<ShardingError>([&] { make_array_from_single_device_arrays({4, 2}, rows, parts); }),
+              HasSubstr("two arrays are on"));
+  parts.pop_back();
+  EXPECT_THAT(message_of<ShardingError>([&] { make_array_from_single_device_arrays({4, 2}, rows, parts); }),
+              HasSubstr("2 devices that process " + std::to_string(process)));
+  EXPECT_EQ(local_to_global_shape(rows, {6, 2}), (Shape{12, 2}));
+  EXPECT_EQ(local_to_global_shape(columns, {6, 2}), (Shape{6, 2}));
+}
+
+LOCKSTEP_CHILD(speaks_to_all) {
+  initialize();
+  const auto process = static_cast<float>(process_index());
+  Array mine = host({process, -0.0f}, {2});
+  EXPECT_EQ(multihost::process_allgather(mine).shape(), (Shape{3, 2}));
+  EXPECT_EQ(multihost::process_allgather(mine, true).to_host<float>(), (std::vector<float>{0, 0, 1, 0, 2, 0}));
+  EXPECT_EQ(multihost::broadcast_one_to_all(mine).to_host<float>()[0], 0);
+  Array from_two = multihost::broadcast_one_to_all(mine, process == 2);
+  EXPECT_EQ(from_two.to_host<float>()[0], 2);
+  EXPECT_TRUE(std::signbit(from_two.to_host<float>()[1]));
+  EXPECT_THAT(message_of<Error>([&] { multihost::broadcast_one_to_all(mine, process > 0); }),
+              HasSubstr("2 processes said that they are the source"));
+  multihost::assert_equal(host({1, 2}, {2}), "the same");
+  EXPECT_THAT(message_of<DivergenceError>([&] {
+                multihost::assert_equal(host({process == 1 ? 1.f : 0.f}, {1}), "the seed");
+              }),
+              AllOf(HasSubstr("the seed"), HasSubstr("[0, 2] and [1]")));
+  multihost::sync_global_devices("here");
+  if (process == 1) return;
+  EXPECT_THAT(message_of<Error>([&] { multihost::sync_global_devices("there", std::chrono::milliseconds(300)); }),
+              HasSubstr("1"));
+}
+
+TEST(MakeArray, OverSeveralProcesses_HasEveryPart) {
+  for (const auto& result : run_processes({.count = 2,
+                                           .child = "makes_arrays",
+                                           .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}},
+                                           .coordinator = true})) {
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+  }
+}
+
+TEST(Multihost, GathersBroadcastsAndCompares) {
+  for (const auto& result : run_processes({.count = 3, .child = "speaks_to_all", .coordinator = true})) {
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
