@@ -4,6 +4,8 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/array/device_put.h"
+#include "lockstep/array/make_array.h"
+#include "lockstep/array/multihost.h"
 #include "lockstep/array/sharding_constraint.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/progress.h"
@@ -20,4 +22,5 @@
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
 #include "lockstep/sharding/sharding.h"
+#include "lockstep/sharding/visualize.h"
 #include "lockstep/tree/tree.h"

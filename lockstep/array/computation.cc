@@ -9,7 +9,6 @@
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/runtime/compile.h"
 #include "lockstep/runtime/runtime.h"
-#include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/partitioner.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/transforms/dce.h"
@@ -220,6 +219,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   runtime::Runtime& runtime = runtime::Runtime::get();
   impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
   impl->text.partitioned = sharding::describe(per_device, axes);
+  impl->text.collectives = sharding::communication(per_device, axes);
   LoweredProgram lowered = lower(per_device, {.axes = axes, .donated = impl->donated, .salt = salt});
   impl->fingerprint = lowered.fingerprint;
   impl->takes_position = lowered.takes_position;

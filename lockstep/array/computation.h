@@ -10,6 +10,7 @@
 #include "lockstep/array/data.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
+#include "lockstep/sharding/communication.h"
 
 namespace lockstep::internal {
 
@@ -29,6 +30,10 @@ struct ComputationText {
   std::string program;      ///< as traced
   std::string partitioned;  ///< what each device does, with each collective and its bytes
   std::string stablehlo;    ///< what the compiler is given
+
+  /// Each collective that a device does, in order: its axes, bytes and the user's line that caused it.
+  const std::vector<sharding::CommunicationLine>& communication() const { return collectives; }
+  std::vector<sharding::CommunicationLine> collectives;
 };
 
 /// A program compiled for arguments of certain types. Running it is asynchronous where the plugin is: on CPU

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <set>
 
 #include "lockstep/array/computation.h"
@@ -56,6 +57,70 @@ Array spread(const char* data, const Shape& held, const std::vector<std::int64_t
   return internal::make_array(internal::intern(aval, sharding, true), std::move(shards));
 }
 
+/// The array over another sharding of the same mesh: a computation that exchanges the parts.
+Array resharded(const Array& x, const internal::ArrayType* type, const Sharding& sharding) {
+  Trace trace("device_put");
+  Array tracer = trace.input(x.aval());
+  const Array* argument = &x;
+  auto computation =
+      internal::Computation::compile(trace.finish(std::span(&tracer, 1)), std::span(&type, 1),
+                                     {.in_shardings = {}, .out_shardings = {sharding}, .donated = {}});
+  return computation->run(std::span(&argument, 1)).front();
+}
+
+/// A sharding over `mesh` under which arrays of this rank lie as under `from`, which is over another mesh of
+/// the same devices; nullopt where no spec says it.
+std::optional<NamedSharding> over_mesh(const Sharding& from, const Mesh& mesh, std::int64_t rank) {
+  std::vector<std::vector<std::string>> entries(static_cast<std::size_t>(rank));
+  std::vector<std::string> unused = mesh.axis_names();
+  std::optional<NamedSharding> found;
+  std::function<void(std::size_t, std::int64_t)> search = [&](std::size_t dimension, std::int64_t left) {
+    if (found) return;
+    if (dimension == entries.size()) {
+      NamedSharding candidate(mesh, PartitionSpec::from_entries(entries));
+      if (candidate.is_equivalent_to(from, rank)) found = candidate;
+      return;
+    }
+    if (left == 1) {
+      const std::size_t next = dimension + 1;
+      search(next, next < entries.size() ? from.mesh().axis_env().size(from.spec().axes(next)) : 1);
+      if (found) return;
+    }
+    for (std::size_t i = 0; i < unused.size() && !found; ++i) {
+      const std::string axis = unused[i];
+      const std::int64_t size = mesh.axis_size(axis);
+      if (size == 1 || left % size != 0) continue;
+      unused.erase(unused.begin() + static_cast<std::ptrdiff_t>(i));
+      entries[dimension].push_back(axis);
+      search(dimension, left / size);
+      entries[dimension].pop_back();
+      unused.insert(unused.begin() + static_cast<std::ptrdiff_t>(i), axis);
+    }
+  };
+  search(0, entries.empty() ? 1 : from.mesh().axis_env().size(from.spec().axes(0)));
+  return found;
+}
+
+/// The same parts on the same devices, under another name.
+Array relabelled(const Array& x, const NamedSharding& sharding) {
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  const internal::ArrayData& data = *x.data();
+  std::vector<pjrt::Buffer> shards;
+  std::vector<char> bytes;
+  for (int position : sharding.addressable_positions(runtime.process_index())) {
+    const Device device = sharding.devices()[static_cast<std::size_t>(position)];
+    const auto& positions = data.type->sharding.addressable_positions(runtime.process_index());
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      if (!(data.type->sharding.devices()[static_cast<std::size_t>(positions[i])] == device)) continue;
+      bytes.resize(data.shards[i].size_bytes());
+      data.shards[i].to_host(bytes.data(), bytes.size());
+      shards.push_back(runtime.client().buffer_from_host(
+          bytes.data(), x.dtype(), sharding.shard_shape(x.shape()), runtime.pjrt_device(device)));
+    }
+  }
+  return internal::make_array(internal::intern(x.aval(), sharding, true), std::move(shards));
+}
+
 }  // namespace
 
 Array device_put(const Array& x, const Sharding& sharding) {
@@ -63,14 +128,15 @@ Array device_put(const Array& x, const Sharding& sharding) {
   const Sharding& from = data.type->sharding;
   if (from == sharding && data.type->committed) return x;
   check_divisible(x.aval(), sharding.spec(), sharding.mesh(), "device_put");
-  if (from.mesh() == sharding.mesh() && !from.is_single_device() && !from.is_fully_replicated()) {
-    Trace trace("device_put");
-    Array tracer = trace.input(x.aval());
-    const Array* argument = &x;
-    auto computation =
-        internal::Computation::compile(trace.finish(std::span(&tracer, 1)), std::span(&data.type, 1),
-                                       {.in_shardings = {}, .out_shardings = {sharding}, .donated = {}});
-    return computation->run(std::span(&argument, 1)).front();
+  const bool spread_out = !from.is_single_device() && !from.is_fully_replicated();
+  if (spread_out && from.mesh() == sharding.mesh()) return resharded(x, data.type, sharding);
+  if (spread_out && !x.is_fully_addressable()) {
+    // Parts lie with other processes. Either the parts can be named by axes of the new mesh, or all get all.
+    if (auto same = over_mesh(from, sharding.mesh(), x.ndim())) {
+      Array named = relabelled(x, *same);
+      return *same == sharding ? named : resharded(named, named.data()->type, sharding);
+    }
+    return device_put(resharded(x, data.type, NamedSharding(from.mesh(), PartitionSpec())), sharding);
   }
   std::vector<char> whole;
   const char* source;

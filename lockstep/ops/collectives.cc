@@ -79,6 +79,24 @@ Array ppermute(const Operand& x, const AxisNames& axes, const std::vector<std::p
   return lax::ppermute(operand("ppermute", x, axes), axes, pairs);
 }
 
+Array pshuffle(const Operand& x, const AxisNames& axes, const std::vector<int>& permutation) {
+  CallSiteScope here(x.site());
+  Array given = operand("pshuffle", x, axes);
+  const std::int64_t devices = lax::axis_size(axes);
+  if (static_cast<std::int64_t>(permutation.size()) != devices) {
+    fail<ShardingError>("[pshuffle] the permutation has {} entries, but there are {} devices{}", permutation.size(),
+                        devices, ops::at());
+  }
+  std::vector<std::pair<int, int>> pairs;
+  for (std::size_t i = 0; i < permutation.size(); ++i) pairs.emplace_back(permutation[i], static_cast<int>(i));
+  return lax::ppermute(given, axes, pairs);
+}
+
+Array pvary(const Operand& x, const AxisNames& axes) {
+  CallSiteScope here(x.site());
+  return lax::pvary(operand("pvary", x, axes), axes);
+}
+
 Array axis_index(const AxisNames& axes, std::source_location where) {
   CallSiteScope here(CallSite::from(where));
   if (Trace::current() == nullptr) {

@@ -46,6 +46,13 @@ Array all_to_all(const Operand& x, const AxisNames& axes, std::int64_t split_axi
 /// Sends x from the source of each (source, target) to its target; who is no target gets zeros.
 Array ppermute(const Operand& x, const AxisNames& axes, const std::vector<std::pair<int, int>>& pairs);
 
+/// Device i along the axes gets the x of device permutation[i]; every device stands in it once.
+Array pshuffle(const Operand& x, const AxisNames& axes, const std::vector<int>& permutation);
+
+/// x, which is the same on all devices along the axes, as a value that may differ between them: its gradient is
+/// then each device's own, not the sum over them.
+Array pvary(const Operand& x, const AxisNames& axes);
+
 /// This device's place along the axes, row-major: an i32 scalar.
 Array axis_index(const AxisNames& axes, std::source_location where = std::source_location::current());
 

@@ -6,11 +6,11 @@
 
 namespace lockstep::optim {
 
-template <class OpParams>
+template <class Params>
 struct AdamState {
   Array count;  ///< updates done: an i32 scalar
-  OpParams mu;  ///< the mean of the gradients, decaying
-  OpParams nu;  ///< the mean of their squares, decaying
+  Params mu;    ///< the mean of the gradients, decaying
+  Params nu;    ///< the mean of their squares, decaying
 };
 
 /// Adam (Kingma and Ba, 2014), of the gradients g:
@@ -27,19 +27,19 @@ struct Adam {
   double eps = 1e-8;
   double weight_decay = 0;
 
-  template <class OpParams>
-  AdamState<OpParams> init(const OpParams& params, SourceLocation where = SourceLocation::current()) const {
+  template <class Params>
+  AdamState<Params> init(const Params& params, SourceLocation where = SourceLocation::current()) const {
     CallSiteScope here(CallSite::from(where));
     return {internal::zero_count(tree::leaves(params)), internal::zeros_of(params),
             internal::zeros_of(params)};
   }
 
-  template <class OpParams>
-  std::pair<OpParams, AdamState<OpParams>> update(const OpParams& grads, const AdamState<OpParams>& state,
-                                                  const OpParams& params,
-                                                  SourceLocation where = SourceLocation::current()) const {
+  template <class Params>
+  std::pair<Params, AdamState<Params>> update(const Params& grads, const AdamState<Params>& state,
+                                              const Params& params,
+                                              SourceLocation where = SourceLocation::current()) const {
     CallSiteScope here(CallSite::from(where));
-    AdamState<OpParams> next;
+    AdamState<Params> next;
     next.count = internal::incremented(state.count);
     next.mu =
         tree::map([&](const Array& g, const Array& m) { return (1 - b1) * g + b1 * m; }, grads, state.mu);
@@ -47,7 +47,7 @@ struct Adam {
                         state.nu);
     const Array mu_scale = internal::bias_correction(b1, next.count);
     const Array nu_scale = internal::bias_correction(b2, next.count);
-    OpParams updates = tree::map(
+    Params updates = tree::map(
         [&](const Array& m, const Array& n, const Array& p) {
           Array direction = (m / mu_scale) / (sqrt(n / nu_scale) + eps);
           if (weight_decay != 0) direction = direction + weight_decay * p;
@@ -58,9 +58,9 @@ struct Adam {
   }
 
   /// Without weight decay, of which the parameters are a part (Error otherwise).
-  template <class OpParams>
-  std::pair<OpParams, AdamState<OpParams>> update(const OpParams& grads, const AdamState<OpParams>& state,
-                                                  SourceLocation where = SourceLocation::current()) const {
+  template <class Params>
+  std::pair<Params, AdamState<Params>> update(const Params& grads, const AdamState<Params>& state,
+                                              SourceLocation where = SourceLocation::current()) const {
     if (weight_decay != 0) {
       throw Error("[adamw] update needs the parameters, for they decay: call update(grads, state, params)");
     }

@@ -7,9 +7,9 @@
 
 namespace lockstep::optim {
 
-template <class OpParams>
+template <class Params>
 struct SgdState {
-  std::optional<OpParams> trace;  ///< none without momentum
+  std::optional<Params> trace;  ///< none without momentum
 };
 
 /// updates = -learning_rate * g, of the gradients g; with momentum
@@ -20,32 +20,32 @@ struct Sgd {
   double momentum = 0;
   bool nesterov = false;
 
-  template <class OpParams>
-  SgdState<OpParams> init(const OpParams& params, SourceLocation where = SourceLocation::current()) const {
+  template <class Params>
+  SgdState<Params> init(const Params& params, SourceLocation where = SourceLocation::current()) const {
     CallSiteScope here(CallSite::from(where));
     if (momentum == 0) return {};
     return {internal::zeros_of(params)};
   }
 
-  template <class OpParams>
-  std::pair<OpParams, SgdState<OpParams>> update(const OpParams& grads, const SgdState<OpParams>& state,
-                                                 SourceLocation where = SourceLocation::current()) const {
+  template <class Params>
+  std::pair<Params, SgdState<Params>> update(const Params& grads, const SgdState<Params>& state,
+                                             SourceLocation where = SourceLocation::current()) const {
     CallSiteScope here(CallSite::from(where));
-    auto scaled = [&](const OpParams& tree) {
+    auto scaled = [&](const Params& tree) {
       return tree::map([&](const Array& u) { return -learning_rate * u; }, tree);
     };
     if (!state.trace) return {scaled(grads), {}};
     auto follow = [&](const Array& g, const Array& t) { return g + momentum * t; };
-    OpParams trace = tree::map(follow, grads, *state.trace);
-    OpParams updates = scaled(nesterov ? tree::map(follow, grads, trace) : trace);
+    Params trace = tree::map(follow, grads, *state.trace);
+    Params updates = scaled(nesterov ? tree::map(follow, grads, trace) : trace);
     return {std::move(updates), {std::move(trace)}};
   }
 
   /// As others are called; the parameters are not used.
-  template <class OpParams>
-  std::pair<OpParams, SgdState<OpParams>> update(const OpParams& grads, const SgdState<OpParams>& state,
-                                                 const OpParams&,
-                                                 SourceLocation where = SourceLocation::current()) const {
+  template <class Params>
+  std::pair<Params, SgdState<Params>> update(const Params& grads, const SgdState<Params>& state,
+                                             const Params&,
+                                             SourceLocation where = SourceLocation::current()) const {
     return update(grads, state, where);
   }
 };

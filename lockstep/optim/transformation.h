@@ -24,9 +24,9 @@ namespace lockstep::optim {
 using SourceLocation = std::source_location;
 
 /// params + updates, in the parameters' dtypes.
-template <class OpParams>
-OpParams apply_updates(const OpParams& params, const OpParams& updates,
-                       SourceLocation where = SourceLocation::current()) {
+template <class Params>
+Params apply_updates(const Params& params, const Params& updates,
+                     SourceLocation where = SourceLocation::current()) {
   CallSiteScope here(CallSite::from(where));
   return tree::map([](const Array& p, const Array& u) { return astype(p + u, p.dtype()); }, params, updates);
 }
@@ -44,9 +44,9 @@ Array global_norm(const Tree& tree, SourceLocation where = SourceLocation::curre
 }
 
 /// The gradients, scaled down where their global norm is above max_norm so that it is max_norm.
-template <class OpParams>
-OpParams clip_by_global_norm(const OpParams& grads, double max_norm,
-                             SourceLocation where = SourceLocation::current()) {
+template <class Params>
+Params clip_by_global_norm(const Params& grads, double max_norm,
+                           SourceLocation where = SourceLocation::current()) {
   CallSiteScope here(CallSite::from(where));
   const Array norm = global_norm(grads);
   return tree::map(
@@ -58,8 +58,8 @@ OpParams clip_by_global_norm(const OpParams& grads, double max_norm,
 
 namespace internal {
 
-template <class OpParams>
-OpParams zeros_of(const OpParams& params) {
+template <class Params>
+Params zeros_of(const Params& params) {
   return tree::map([](const Array& p) { return zeros_like(p); }, params);
 }
 

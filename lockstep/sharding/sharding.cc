@@ -7,6 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "lockstep/base/fail.h"
 #include "lockstep/sharding/validation.h"
 
 namespace lockstep {

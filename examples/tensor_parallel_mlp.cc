@@ -1,0 +1,54 @@
+// A two-layer perceptron split over `model` and `data` in jit alone: nobody writes a collective. Prints what is
+// communicated, and why.
+//
+//   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/tensor_parallel_mlp
+
+#include <lockstep/lockstep.h>
+
+#include <cmath>
+#include <cstdio>
+
+namespace ls = lockstep;
+using ls::Array, ls::P;
+
+struct Mlp {
+  Array in, out;  // [features, hidden] and [hidden, classes]
+};
+
+Array loss(const Mlp& mlp, const Array& x, const Array& y) {
+  Array hidden = ls::tanh(ls::matmul(x, mlp.in));
+  return ls::mean(ls::square(ls::matmul(hidden, mlp.out) - y));
+}
+
+int main() {
+  ls::initialize();
+  const std::int64_t data = ls::device_count() > 1 ? 2 : 1;
+  ls::Mesh mesh = ls::make_mesh({{"data", data}, {"model", -1}});
+  auto lay = [&](const Array& x, const P& spec) { return ls::device_put(x, ls::NamedSharding(mesh, spec)); };
+
+  auto [k1, k2, k3, k4] = ls::random::split<4>(ls::random::key(0));
+  // The columns of the first matrix and the rows of the second lie over `model`: each device has some of the
+  // hidden units, and needs none of the others' until the sum that the second product is.
+  Mlp mlp{lay(ls::random::normal(k1, {16, 64}) / 4.0, P(nullptr, "model")),
+          lay(ls::random::normal(k2, {64, 4}) / 8.0, P("model"))};
+  Array x = lay(ls::random::normal(k3, {32, 16}), P("data"));
+  Array y = lay(ls::random::normal(k4, {32, 4}), P("data"));
+
+  auto step = ls::jit(
+      [](const Mlp& mlp, const Array& x, const Array& y) {
+        auto [value, g] = ls::value_and_grad(loss)(mlp, x, y);
+        return std::tuple(Mlp{mlp.in - 0.1 * g.in, mlp.out - 0.1 * g.out}, value);
+      },
+      {.name = "step"});
+
+  if (ls::process_index() == 0) {
+    for (const auto& line : step.lower(mlp, x, y).communication()) std::printf("%s\n", line.to_string().c_str());
+  }
+  Array value, first;
+  for (int i = 0; i < 100; ++i) {
+    std::tie(mlp, value) = step(mlp, x, y);
+    if (i == 0) first = value;
+  }
+  if (ls::process_index() == 0)
+    std::printf("loss %.3f -> %.3f\n", first.item<float>(), value.item<float>());
+}
