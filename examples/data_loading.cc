@@ -1,15 +1,16 @@
-// Four ways to load a batch over a mesh of model replicas and data parallelism. All give the same global batch.
+// Four ways to load a batch over a mesh of model replicas and data parallelism. All give the same global
+// batch.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/data_loading
 //   [0] mesh Mesh(model_replicas=2, data_parallelism=2)
-//   [0] all data in every process:    process 0 read 8 rows
-//   [0] a pipeline for each device:   process 0 read 8 rows
-//   [0] a pipeline for each process:  process 0 read 8 rows
-//   [0] load evenly, then reshard:    process 0 read 4 rows
-//   [1] all data in every process:    process 1 read 8 rows
-//   [1] a pipeline for each device:   process 1 read 8 rows
-//   [1] a pipeline for each process:  process 1 read 8 rows
-//   [1] load evenly, then reshard:    process 1 read 4 rows
+//   [0] all data in every process:        process 0 read 8 rows
+//   [0] a pipeline for each device:       process 0 read 8 rows
+//   [0] a pipeline for each process:      process 0 read 8 rows
+//   [0] load evenly, then reshard:        process 0 read 4 rows
+//   [1] all data in every process:        process 1 read 8 rows
+//   [1] a pipeline for each device:       process 1 read 8 rows
+//   [1] a pipeline for each process:      process 1 read 8 rows
+//   [1] load evenly, then reshard:        process 1 read 4 rows
 
 #include <lockstep/lockstep.h>
 
@@ -50,25 +51,28 @@ int main() {
   for (const auto& [device, index] : batches.devices_indices_map({kRows, kColumns})) {
     if (device.process_index() != ls::process_index()) continue;
     read += index[0].limit - index[0].start;
-    parts.push_back(ls::device_put(ls::array(read_rows(index[0].start, index[0].limit), batches.shard_shape({kRows, kColumns})),
-                                   ls::SingleDeviceSharding(device)));
+    parts.push_back(ls::device_put(
+        ls::array(read_rows(index[0].start, index[0].limit), batches.shard_shape({kRows, kColumns})),
+        ls::SingleDeviceSharding(device)));
   }
   report("a pipeline for each device:",
          ls::make_array_from_single_device_arrays({kRows, kColumns}, batches, parts), read);
 
   // 3. Every process has a pipeline, which reads the rows of all its devices, those that several hold once.
   read = 0;
-  batch = ls::make_array_from_callback<float>({kRows, kColumns}, batches, [&](const std::vector<ls::IndexRange>& index) {
-    read += index[0].limit - index[0].start;
-    return read_rows(index[0].start, index[0].limit);
-  });
+  batch = ls::make_array_from_callback<float>({kRows, kColumns}, batches,
+                                              [&](const std::vector<ls::IndexRange>& index) {
+                                                read += index[0].limit - index[0].start;
+                                                return read_rows(index[0].start, index[0].limit);
+                                              });
   report("a pipeline for each process:", batch, read);
 
-  // 4. The rows are read once, an equal part by each process, over all devices; then they go where they belong.
+  // 4. The rows are read once, an equal part by each process, over all devices; then they go where they
+  // belong.
   ls::Mesh line = ls::make_mesh({{"all", ls::device_count()}});
   read = kRows / ls::process_count();
   batch = ls::make_array_from_process_local_data(
-      ls::NamedSharding(line, P("all")), read_rows(ls::process_index() * read, (ls::process_index() + 1) * read),
-      {read, kColumns});
+      ls::NamedSharding(line, P("all")),
+      read_rows(ls::process_index() * read, (ls::process_index() + 1) * read), {read, kColumns});
   report("load evenly, then reshard:", ls::device_put(batch, batches), read);
 }

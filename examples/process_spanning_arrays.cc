@@ -1,12 +1,12 @@
 // Three ways to an array that lies over several processes.
 //
 //   $ lockstep run -n 2 -- build/release/examples/process_spanning_arrays
-//   [0] device_put of what all have:        rows 0-1 of 4 are here, the sum of all is 28
-//   [0] data that each process has:         rows 0-1 of 4 are here, the sum of all is 28
-//   [0] parts that are on devices already:  rows 0-1 of 4 are here, the sum of all is 28
-//   [1] device_put of what all have:        rows 2-3 of 4 are here, the sum of all is 28
-//   [1] data that each process has:         rows 2-3 of 4 are here, the sum of all is 28
-//   [1] parts that are on devices already:  rows 2-3 of 4 are here, the sum of all is 28
+//   [0] device_put of what all have:            rows 0-3 of 8 are here, the sum of all is 120
+//   [0] data that each process has:             rows 0-3 of 8 are here, the sum of all is 120
+//   [0] parts that are on devices already:      rows 0-3 of 8 are here, the sum of all is 120
+//   [1] device_put of what all have:            rows 4-7 of 8 are here, the sum of all is 120
+//   [1] data that each process has:             rows 4-7 of 8 are here, the sum of all is 120
+//   [1] parts that are on devices already:      rows 4-7 of 8 are here, the sum of all is 120
 
 #include <lockstep/lockstep.h>
 
@@ -19,14 +19,15 @@ using ls::Array, ls::P;
 void report(const char* how, const Array& x) {
   auto shards = x.addressable_shards();
   std::printf("%-39s rows %d-%d of %d are here, the sum of all is %.0f\n", how,
-              static_cast<int>(shards.front().index[0].start), static_cast<int>(shards.back().index[0].limit) - 1,
-              static_cast<int>(x.shape()[0]), ls::sum(x).item<float>());
+              static_cast<int>(shards.front().index[0].start),
+              static_cast<int>(shards.back().index[0].limit) - 1, static_cast<int>(x.shape()[0]),
+              ls::sum(x).item<float>());
 }
 
 int main() {
   ls::initialize();
-  const int rows = 4, columns = 2, devices = ls::device_count();
-  if (rows % devices != 0) throw ls::Error("4 rows are not divided by these devices: start 1, 2 or 4");
+  const int rows = 8, columns = 2, devices = ls::device_count();
+  if (rows % devices != 0) throw ls::Error("8 rows are not divided by these devices: start 1, 2, 4 or 8");
   ls::Mesh mesh = ls::make_mesh({{"rows", devices}});
   ls::NamedSharding split(mesh, P("rows"));
 
@@ -38,7 +39,8 @@ int main() {
 
   // Every process has its own part of it only.
   const int each = rows / ls::process_count() * columns;
-  std::vector<float> mine(all.begin() + ls::process_index() * each, all.begin() + (ls::process_index() + 1) * each);
+  std::vector<float> mine(all.begin() + ls::process_index() * each,
+                          all.begin() + (ls::process_index() + 1) * each);
   report("data that each process has:",
          ls::make_array_from_process_local_data(split, mine, {rows / ls::process_count(), columns}));
 
@@ -47,7 +49,8 @@ int main() {
   for (ls::Device device : ls::local_devices()) {
     const int first = device.id() * rows / devices * columns;
     std::vector<float> part(all.begin() + first, all.begin() + first + rows / devices * columns);
-    parts.push_back(ls::device_put(ls::array(part, {rows / devices, columns}), ls::SingleDeviceSharding(device)));
+    parts.push_back(
+        ls::device_put(ls::array(part, {rows / devices, columns}), ls::SingleDeviceSharding(device)));
   }
   report("parts that are on devices already:",
          ls::make_array_from_single_device_arrays({rows, columns}, split, parts));

@@ -176,5 +176,28 @@ TEST(Psum, PrintsWhatItsFirstLinesSay) {
   EXPECT_THAT(result.log, HasSubstr("[1] process 1: psum gives 4 4\n"));
 }
 
+/// Each of the guide's programs checks its own results and throws where they are wrong.
+class GuideExamples : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GuideExamples, RunHoweverTheDevicesLie) {
+  for (auto [processes, devices] : {std::pair(1, 1), std::pair(1, 2), std::pair(2, 1), std::pair(2, 2),
+                                    std::pair(4, 1), std::pair(4, 2)}) {
+    auto results = run_processes({.count = processes,
+                                  .program = std::string(LOCKSTEP_EXAMPLES_DIR "/") + GetParam(),
+                                  .env = {{"LOCKSTEP_NUM_CPU_DEVICES", std::to_string(devices)}},
+                                  .coordinator = true,
+                                  .deadline = std::chrono::seconds(120)});
+    for (const ProcessResult& result : results) {
+      EXPECT_EQ(result.exit_code, 0) << processes << " processes of " << devices
+                                     << " devices: " << result.log;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Guides, GuideExamples,
+                         ::testing::Values("n_devices_in_mesh", "process_spanning_arrays", "data_loading",
+                                           "distributed_data_loader", "pod_shardings", "tensor_parallel_mlp"),
+                         [](const auto& info) { return info.param; });
+
 }  // namespace
 }  // namespace lockstep

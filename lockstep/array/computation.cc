@@ -176,23 +176,28 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
 }
 
 std::shared_ptr<const Computation> Computation::compile_per_device(
-    Program program, std::span<const ArrayType* const> arguments, const Mesh& mesh, const Mesh& local) {
+    Program program, std::span<const ArrayType* const> arguments, const Mesh& mesh, const Mesh& local,
+    const std::vector<PartitionSpec>& in_specs, const std::vector<PartitionSpec>& out_specs) {
   auto impl = std::make_unique<Impl>();
   impl->name = program.name;
   impl->text.program = to_string(program);
   impl->inputs.assign(arguments.begin(), arguments.end());
   impl->moved.resize(arguments.size());
   impl->donated.resize(arguments.size());
-  const Sharding leading = NamedSharding(local, PartitionSpec(PartitionEntry(local.axis_names())));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i]->sharding == leading) continue;
-    impl->moved[i] = leading;
+    const Sharding there = NamedSharding(local, in_specs[i]);
+    if (arguments[i]->sharding == there) continue;
+    impl->moved[i] = there;
     impl->moves = true;
   }
-  for (Aval aval : program.output_avals()) {
-    aval.shape.front() *= local.size();
+  const std::vector<Aval> out_avals = program.output_avals();
+  for (std::size_t i = 0; i < out_avals.size(); ++i) {
+    Aval aval = out_avals[i];
+    for (std::size_t d = 0; d < out_specs[i].entries().size(); ++d) {
+      aval.shape[d] *= local.axis_env().size(out_specs[i].axes(d));
+    }
     aval.varying.clear();
-    impl->outputs.push_back(intern(std::move(aval), leading, true));
+    impl->outputs.push_back(intern(std::move(aval), NamedSharding(local, out_specs[i]), true));
   }
   return finish(std::move(impl), transforms::eliminate_dead_code(std::move(program)), mesh.axis_env(), mesh,
                 mesh.fingerprint());

@@ -32,7 +32,7 @@ struct ComputationText {
   std::string stablehlo;    ///< what the compiler is given
 
   /// Each collective that a device does, in order: its axes, bytes and the user's line that caused it.
-  const std::vector<sharding::CommunicationLine>& communication() const { return collectives; }
+  std::vector<sharding::CommunicationLine> communication() const { return collectives; }
   std::vector<sharding::CommunicationLine> collectives;
 };
 
@@ -47,11 +47,13 @@ class Computation {
                                                     std::span<const ArrayType* const> arguments,
                                                     const ComputationOptions& options);
 
-  /// Of a program that is already what each device of `mesh` does, as pmap traces it; inputs and outputs are
-  /// split over `local`, the part of the mesh that is of this process, by their leading dimension.
+  /// Of a program that is already what each device of `mesh` does, as pmap traces it. Inputs and outputs are
+  /// over `local`, the part of the mesh that is of this process, as the specs say.
   static std::shared_ptr<const Computation> compile_per_device(Program program,
                                                                std::span<const ArrayType* const> arguments,
-                                                               const Mesh& mesh, const Mesh& local);
+                                                               const Mesh& mesh, const Mesh& local,
+                                                               const std::vector<PartitionSpec>& in_specs,
+                                                               const std::vector<PartitionSpec>& out_specs);
 
   ~Computation();
   Computation(const Computation&) = delete;

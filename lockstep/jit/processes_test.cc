@@ -109,6 +109,40 @@ LOCKSTEP_CHILD(other_program) {
   std::_Exit(0);
 }
 
+/// Two processes with two devices each.
+LOCKSTEP_CHILD(maps_other_axes) {
+  initialize();
+  Array xs = numbered();  // [2, 4]
+  Array whole = array({1.f, 2.f, 3.f, 4.f});
+  auto [columns, total] = pmap([](Array x, Array whole) { return std::tuple(x + whole, psum(sum(x), "i")); },
+                               {.in_axes = {0, std::nullopt}, .out_axes = {1, std::nullopt}})(xs, whole);
+  expect_rows(transpose(columns), [](int n) {
+    const auto base = static_cast<float>(100 * n);
+    return std::vector<float>{base + 1, base + 3, base + 5, base + 7};
+  });
+  EXPECT_EQ(total.item<float>(), 4 * 6 + 400 * 6);
+  Array turned = pmap([](Array x) { return 2 * x; }, {.in_axes = {1}})(transpose(xs));
+  expect_rows(turned, [](int n) {
+    const auto base = static_cast<float>(200 * n);
+    return std::vector<float>{base, base + 2, base + 4, base + 6};
+  });
+  std::vector<Device> firsts;
+  for (Device device : devices())
+    if (device.local_hardware_id() == 0) firsts.push_back(device);
+  EXPECT_EQ(pmap([](Array x) { return psum(x, "i"); }, {.devices = firsts})(ones({1})).to_host<float>(),
+            std::vector<float>{2});
+  EXPECT_THAT(test::error_of<ShardingError>(
+                  [&] { pmap([](Array x) { return x; }, {.out_axes = {std::nullopt}})(xs); }),
+              HasSubstr("differs between the devices"));
+  EXPECT_THAT(test::error_of<ShardingError>([&] { pmap([](Array x) { return x; }, {.in_axes = {1}})(xs); }),
+              HasSubstr("a dimension 1 of 2"));
+}
+
+TEST(Pmap, OverOtherAxesAndSomeDevices) {
+  for (const ProcessResult& result : run_processes(job("maps_other_axes", 2, 2)))
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
 TEST(Divergence, InShape_IsAnErrorOfBothThatNamesBothShapes) {
   for (const ProcessResult& result : run_processes(job("other_shape", 2, 1))) {
     EXPECT_FALSE(result.timed_out);

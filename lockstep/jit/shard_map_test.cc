@@ -67,6 +67,52 @@ TEST(ShardMap, CollectivesAgreeWithTheirDefinition) {
                max(x, {.axis = 0, .keepdims = true}));
 }
 
+TEST(ShardMap, CollectivesOverGroupsOfPlaces_StayWithinThem) {
+  const AxisIndexGroups pairs = {{{0, 2}, {1, 3}}};
+  Array x = waves({4, 4});
+  auto row = [&](std::int64_t i) { return slice(x, {i, 0}, {i + 1, 4}); };
+  ShardMapOptions rows{.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}};
+  Array even = row(0) + row(2), odd = row(1) + row(3);
+  expect_equal(shard_map([&](Array a) { return psum(a, "x", {.axis_index_groups = pairs}); }, rows)(x),
+               concatenate({even, odd, even, odd}, 0));
+  expect_equal(shard_map([&](Array a) { return pmean(a, "x", {.axis_index_groups = pairs}); }, rows)(x),
+               concatenate({even, odd, even, odd}, 0) / 2);
+  expect_equal(
+      shard_map([&](Array a) { return all_gather(a, "x", {.tiled = true, .axis_index_groups = pairs}); },
+                rows)(x),
+      concatenate({row(0), row(2), row(1), row(3), row(0), row(2), row(1), row(3)}, 0));
+  expect_equal(shard_map(
+                   [&](Array a) {
+                     return psum_scatter(reshape(a, {4}), "x", {.tiled = true, .axis_index_groups = pairs});
+                   },
+                   rows)(x),
+               concatenate({slice(reshape(even, {4}), {0}, {2}), slice(reshape(odd, {4}), {0}, {2}),
+                            slice(reshape(even, {4}), {2}, {4}), slice(reshape(odd, {4}), {2}, {4})},
+                           0));
+  auto loss = [&](Array x) {
+    return sum(
+        square(shard_map([&](Array a) { return psum(a, "x", {.axis_index_groups = pairs}); }, rows)(x)));
+  };
+  // Each row stands in the sum that two devices have.
+  expect_equal(grad(loss)(x), 4 * concatenate({even, odd, even, odd}, 0));
+  EXPECT_THAT(
+      error_of<ShardingError>([&] {
+        shard_map([](Array a) { return psum(a, "x", {.axis_index_groups = {{{0, 1}, {1, 3}}}}); }, rows)(x);
+      }),
+      HasSubstr("place 1"));
+}
+
+TEST(ShardMap, PshuffleTakesFromThePermutation) {
+  Array x = waves({4, 2});
+  ShardMapOptions rows{.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}};
+  expect_equal(shard_map(
+                   [](Array a) {
+                     return pshuffle(a, "x", {3, 0, 1, 2});
+                   },
+                   rows)(x),
+               concatenate({slice(x, {3, 0}, {4, 2}), slice(x, {0, 0}, {3, 2})}, 0));
+}
+
 /// A layer whose weights are split over y, on rows that are split over x: as a whole, and by hand.
 Array whole_loss(Array x, Array w, Array b) { return mean(square(tanh(matmul(x, w)) + b)); }
 

@@ -26,52 +26,56 @@ std::int64_t dimension(std::string_view operation, std::int64_t axis, const Arra
 
 }  // namespace
 
-Array psum(const Operand& x, const AxisNames& axes) {
+Array psum(const Operand& x, const AxisNames& axes, ReduceOverDevicesOptions options) {
   CallSiteScope here(x.site());
-  return lax::psum(operand("psum", x, axes), axes);
+  return lax::psum(operand("psum", x, axes), axes, std::move(options.axis_index_groups));
 }
 
-Array pmean(const Operand& x, const AxisNames& axes) {
+Array pmean(const Operand& x, const AxisNames& axes, ReduceOverDevicesOptions options) {
   CallSiteScope here(x.site());
-  return divide(lax::psum(operand("pmean", x, axes), axes), lax::axis_size(axes));
+  const std::int64_t devices = lax::group_size(axes, options.axis_index_groups);
+  return divide(lax::psum(operand("pmean", x, axes), axes, std::move(options.axis_index_groups)), devices);
 }
 
-Array pmax(const Operand& x, const AxisNames& axes) {
+Array pmax(const Operand& x, const AxisNames& axes, ReduceOverDevicesOptions options) {
   CallSiteScope here(x.site());
-  return lax::pmax(operand("pmax", x, axes), axes);
+  return lax::pmax(operand("pmax", x, axes), axes, std::move(options.axis_index_groups));
 }
 
-Array pmin(const Operand& x, const AxisNames& axes) {
+Array pmin(const Operand& x, const AxisNames& axes, ReduceOverDevicesOptions options) {
   CallSiteScope here(x.site());
-  return lax::pmin(operand("pmin", x, axes), axes);
+  return lax::pmin(operand("pmin", x, axes), axes, std::move(options.axis_index_groups));
 }
 
 Array all_gather(const Operand& x, const AxisNames& axes, AllGatherOptions options) {
   CallSiteScope here(x.site());
   Array part = operand("all_gather", x, axes);
   if (!options.tiled) part = expand_dims(part, options.axis);
-  return lax::all_gather(part, axes, dimension("all_gather", options.axis, part));
+  return lax::all_gather(part, axes, dimension("all_gather", options.axis, part),
+                         std::move(options.axis_index_groups));
 }
 
 Array psum_scatter(const Operand& x, const AxisNames& axes, PsumScatterOptions options) {
   CallSiteScope here(x.site());
   Array whole = operand("psum_scatter", x, axes);
   const std::int64_t along = dimension("psum_scatter", options.scatter_dimension, whole);
-  const std::int64_t size = whole.shape()[static_cast<std::size_t>(along)], devices = lax::axis_size(axes);
+  const std::int64_t size = whole.shape()[static_cast<std::size_t>(along)],
+                     devices = lax::group_size(axes, options.axis_index_groups);
   if (!options.tiled && size != devices) {
     fail<ShapeError>(
         "[psum_scatter] dimension {} of {} has size {}, not {} as there are devices{}; cut it with .tiled",
         along, to_string(whole.aval()), size, devices, ops::at());
   }
-  Array part = lax::psum_scatter(whole, axes, along);
+  Array part = lax::psum_scatter(whole, axes, along, std::move(options.axis_index_groups));
   return options.tiled ? part : squeeze(part, along);
 }
 
-Array all_to_all(const Operand& x, const AxisNames& axes, std::int64_t split_axis, std::int64_t concat_axis) {
+Array all_to_all(const Operand& x, const AxisNames& axes, std::int64_t split_axis, std::int64_t concat_axis,
+                 const AxisIndexGroups& axis_index_groups) {
   CallSiteScope here(x.site());
   Array given = operand("all_to_all", x, axes);
   return lax::all_to_all(given, axes, dimension("all_to_all", split_axis, given),
-                         dimension("all_to_all", concat_axis, given));
+                         dimension("all_to_all", concat_axis, given), axis_index_groups);
 }
 
 Array ppermute(const Operand& x, const AxisNames& axes, const std::vector<std::pair<int, int>>& pairs) {
@@ -84,11 +88,12 @@ Array pshuffle(const Operand& x, const AxisNames& axes, const std::vector<int>& 
   Array given = operand("pshuffle", x, axes);
   const std::int64_t devices = lax::axis_size(axes);
   if (static_cast<std::int64_t>(permutation.size()) != devices) {
-    fail<ShardingError>("[pshuffle] the permutation has {} entries, but there are {} devices{}", permutation.size(),
-                        devices, ops::at());
+    fail<ShardingError>("[pshuffle] the permutation has {} entries, but there are {} devices{}",
+                        permutation.size(), devices, ops::at());
   }
   std::vector<std::pair<int, int>> pairs;
-  for (std::size_t i = 0; i < permutation.size(); ++i) pairs.emplace_back(permutation[i], static_cast<int>(i));
+  for (std::size_t i = 0; i < permutation.size(); ++i)
+    pairs.emplace_back(permutation[i], static_cast<int>(i));
   return lax::ppermute(given, axes, pairs);
 }
 

@@ -43,6 +43,13 @@ void append(std::string& out, const std::vector<std::pair<int, int>>& value) {
   }
   out += ']';
 }
+void append(std::string& out, const std::vector<std::vector<int>>& value) {
+  out += '[';
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    out += fmt::format("{}[{}]", i == 0 ? "" : ",", fmt::join(value[i], ","));
+  }
+  out += ']';
+}
 void append(std::string& out, const std::shared_ptr<const Program>& value) {
   out += "{\n" + to_string(*value) + "}";
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <boost/pfr.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <typeindex>
@@ -40,7 +41,22 @@ void append(std::string& out, const std::vector<std::int64_t>& value);
 void append(std::string& out, const std::vector<std::string>& value);
 void append(std::string& out, const std::vector<std::vector<std::string>>& value);
 void append(std::string& out, const std::vector<std::pair<int, int>>& value);
+void append(std::string& out, const std::vector<std::vector<int>>& value);
 void append(std::string& out, const std::shared_ptr<const Program>& value);
+
+/// Whether a field is not set: it then has no text at all.
+template <class T>
+bool is_absent(const T&) {
+  return false;
+}
+template <class T>
+bool is_absent(const std::optional<T>& value) {
+  return !value;
+}
+template <class T>
+void append(std::string& out, const std::optional<T>& value) {
+  append(out, *value);
+}
 }  // namespace field_text
 
 /// The parameters of one use of a primitive: an aggregate `T` with its fields' names in `T::kFields`, in
@@ -56,6 +72,7 @@ class OpParams {
                   "name every field in kFields");
     std::string text;
     boost::pfr::for_each_field(fields, [&text](const auto& field, std::size_t i) {
+      if (field_text::is_absent(field)) return;
       if (i != 0) text += ' ';
       text += T::kFields[i];
       text += '=';

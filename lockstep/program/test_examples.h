@@ -141,6 +141,10 @@ inline std::vector<Example> all_examples() {
       {.primitive = &pmax_p(), .params = over_i, .inputs = {x}, .has_derivative = false, .varying = {"i"}});
   all.push_back(
       {.primitive = &pmin_p(), .params = over_i, .inputs = {x}, .has_derivative = false, .varying = {"i"}});
+  all.push_back({.primitive = &psum_p(),
+                 .params = OpParams::of(AxesParams{{"i"}, {{{0}}}}),
+                 .inputs = {x},
+                 .varying = {"i"}});
   all.push_back({.primitive = &pvary_p(), .params = over_i, .inputs = {x}});
   all.push_back({.primitive = &all_gather_p(), .params = gather, .inputs = {x}, .varying = {"i"}});
   all.push_back({.primitive = &psum_scatter_p(), .params = gather, .inputs = {x}, .varying = {"i"}});

@@ -46,6 +46,32 @@ void check_axes(const Axes& axes) {
   }
 }
 
+/// Throws ShardingError unless each of the n places stands in one group, and the groups are of one size.
+void check_groups(const Axes& axes, const IndexGroups& groups) {
+  if (!groups) return;
+  const std::int64_t n = AxisEnv::current().size(axes);
+  std::vector<bool> seen(static_cast<std::size_t>(n));
+  std::int64_t count = 0;
+  for (const std::vector<int>& group : *groups) {
+    if (group.empty() || group.size() != groups->front().size()) {
+      fail<ShardingError>("expected axis_index_groups of one size, got {} and {}", groups->front().size(),
+                          group.size());
+    }
+    for (int place : group) {
+      if (place < 0 || place >= n || seen[static_cast<std::size_t>(place)]) {
+        fail<ShardingError>("axis_index_groups has place {}, expected each of 0 to {} along ({}) once", place,
+                            n - 1, fmt::join(axes, ", "));
+      }
+      seen[static_cast<std::size_t>(place)] = true;
+      ++count;
+    }
+  }
+  if (count != n) {
+    fail<ShardingError>("axis_index_groups has {} places, expected each of the {} along ({}) once", count, n,
+                        fmt::join(axes, ", "));
+  }
+}
+
 void check_number(const Aval& x) {
   if (x.dtype == DType::kBool) {
     fail<DTypeError>("expected numbers, got {}; convert with astype", to_string(x));
@@ -128,9 +154,23 @@ Tensor operand(Lowering& out, const Equation& e) {
   return {out, out.operand(e, 0), x.dtype, x.shape};
 }
 
+/// The groups of positions that do a collective.
+std::vector<std::vector<int>> positions(const Lowering& out, const Axes& axes, const IndexGroups& groups) {
+  std::vector<std::vector<int>> all = out.axes().groups(axes);
+  if (!groups) return all;
+  std::vector<std::vector<int>> parts;
+  for (const std::vector<int>& whole : all) {
+    for (const std::vector<int>& group : *groups) {
+      std::vector<int>& part = parts.emplace_back();
+      for (int place : group) part.push_back(whole[static_cast<std::size_t>(place)]);
+    }
+  }
+  return parts;
+}
+
 /// The collective on x, that gives a tensor of this shape.
-Tensor run(const Equation& e, const Tensor& x, const Axes& axes, Kind kind, ReduceOp op, std::int64_t count,
-           Shape result, std::vector<std::pair<int, int>> pairs = {}) {
+Tensor run(const Equation& e, const Tensor& x, const Axes& axes, const IndexGroups& groups, Kind kind,
+           ReduceOp op, std::int64_t count, Shape result, std::vector<std::pair<int, int>> pairs = {}) {
   Lowering& out = x.out;
   const Aval& given = out.operand_aval(e, 0);
   Collective plan;
@@ -138,7 +178,7 @@ Tensor run(const Equation& e, const Tensor& x, const Axes& axes, Kind kind, Redu
   plan.op = op;
   plan.dtype = x.dtype;
   plan.count = count;
-  plan.groups = out.axes().groups(axes);
+  plan.groups = positions(out, axes, groups);
   plan.pairs = std::move(pairs);
   plan.description = fmt::format("{} {} over {}", e.primitive->name,
                                  to_string(Aval{given.dtype, given.shape}), fmt::join(axes, ","));
@@ -147,9 +187,9 @@ Tensor run(const Equation& e, const Tensor& x, const Axes& axes, Kind kind, Redu
   return {out, std::move(name), x.dtype, std::move(result)};
 }
 
-/// The number of devices along the axes. Throws ShardingError where the program was traced for another.
-std::int64_t devices(const Lowering& out, const Axes& axes, std::int64_t traced) {
-  std::int64_t n = out.axes().size(axes);
+/// The number of devices in a group. Throws ShardingError where the program was traced for another.
+std::int64_t devices(const Lowering& out, const Axes& axes, const IndexGroups& groups, std::int64_t traced) {
+  std::int64_t n = groups ? static_cast<std::int64_t>(groups->front().size()) : out.axes().size(axes);
   if (n != traced) {
     fail<ShardingError>("a collective over ({}) was traced for {} devices and is lowered for {}",
                         fmt::join(axes, ", "), traced, n);
@@ -176,14 +216,16 @@ Primitive all_reduce(std::string name, ReduceOp op, const Primitive& (*self)(),
   return {
       .name = std::move(name),
       .shape = [op](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
-        const Axes& axes = params.as<AxesParams>().axes;
+        const auto& [axes, groups] = params.as<AxesParams>();
         check_axes(axes);
+        check_groups(axes, groups);
         check_number(inputs[0]);
         if (op != ReduceOp::kSum && info(inputs[0].dtype).kind == DTypeKind::kComplex) {
           fail<DTypeError>("expected real numbers, got {}", to_string(inputs[0]));
         }
         Aval result = inputs[0];
-        result.varying = without(result.varying, axes);
+        // Groups differ from each other.
+        result.varying = groups ? with(result.varying, axes) : without(result.varying, axes);
         return {result};
       },
       .sharding = replicated,
@@ -191,10 +233,10 @@ Primitive all_reduce(std::string name, ReduceOp op, const Primitive& (*self)(),
       .transpose = std::move(transpose),
       .batching = batch_as_is(self),
       .lower = [op](Lowering& out, const Equation& e) -> std::vector<std::string> {
-        const Axes& axes = e.params.as<AxesParams>().axes;
-        if (out.axes().size(axes) == 1) return {out.operand(e, 0)};
+        const auto& [axes, groups] = e.params.as<AxesParams>();
+        if (groups ? groups->front().size() == 1 : out.axes().size(axes) == 1) return {out.operand(e, 0)};
         Tensor x = operand(out, e);
-        return {run(e, x, axes, Kind::kAllReduce, op, num_elements(x.shape), x.shape).name};
+        return {run(e, x, axes, groups, Kind::kAllReduce, op, num_elements(x.shape), x.shape).name};
       },
       .sets_varying = true,
   };
@@ -216,7 +258,8 @@ Tangents pmin_jvp(const JvpCall& call) { return no_derivative("pmin", call); }
 const Primitive& psum_p() {
   static const Primitive p = all_reduce(
       "psum", ReduceOp::kSum, psum_p, rules::linear_jvp(psum_p), [](const TransposeCall& c) -> Tangents {
-        return {lax::pvary(*c.cotangents[0], c.params.as<AxesParams>().axes)};
+        const auto& [axes, groups] = c.params.as<AxesParams>();
+        return {groups ? lax::psum(*c.cotangents[0], axes, groups) : lax::pvary(*c.cotangents[0], axes)};
       });
   return p;
 }
@@ -264,6 +307,7 @@ const Primitive& all_gather_p() {
       .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const auto& p = params.as<GatherParams>();
         check_axes(p.axes);
+        check_groups(p.axes, p.groups);
         check_dimension(inputs[0], p.dimension);
         Aval result = inputs[0];
         size(result.shape, p.dimension) *= p.axis_size;
@@ -282,13 +326,13 @@ const Primitive& all_gather_p() {
       },
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<GatherParams>();
-        const std::int64_t n = devices(out, p.axes, p.axis_size);
+        const std::int64_t n = devices(out, p.axes, p.groups, p.axis_size);
         if (n == 1) return {out.operand(e, 0)};
         Tensor x = operand(out, e);
         const std::int64_t count = num_elements(x.shape);
         // Along the leading dimension the parts lie one after the other as they come.
         Shape gathered = p.dimension == 0 ? out.result_aval(e).shape : rules::prepended(n, x.shape);
-        Tensor all = run(e, x, p.axes, Kind::kAllGather, ReduceOp::kSum, count, gathered);
+        Tensor all = run(e, x, p.axes, p.groups, Kind::kAllGather, ReduceOp::kSum, count, gathered);
         return {p.dimension == 0 ? all.name : all.merged(p.dimension).name};
       },
       .sets_varying = true,
@@ -302,6 +346,7 @@ const Primitive& psum_scatter_p() {
       .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const auto& p = params.as<GatherParams>();
         check_axes(p.axes);
+        check_groups(p.axes, p.groups);
         check_number(inputs[0]);
         check_dimension(inputs[0], p.dimension);
         Aval result = inputs[0];
@@ -321,12 +366,14 @@ const Primitive& psum_scatter_p() {
       },
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<GatherParams>();
-        const std::int64_t n = devices(out, p.axes, p.axis_size);
+        const std::int64_t n = devices(out, p.axes, p.groups, p.axis_size);
         if (n == 1) return {out.operand(e, 0)};
         const Tensor given = operand(out, e);
         const Tensor x = p.dimension == 0 ? given : given.split(p.dimension, n);
         const Shape& result = out.result_aval(e).shape;
-        return {run(e, x, p.axes, Kind::kReduceScatter, ReduceOp::kSum, num_elements(result), result).name};
+        return {
+            run(e, x, p.axes, p.groups, Kind::kReduceScatter, ReduceOp::kSum, num_elements(result), result)
+                .name};
       },
       .sets_varying = true,
   };
@@ -339,6 +386,7 @@ const Primitive& all_to_all_p() {
       .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const auto& p = params.as<AllToAllParams>();
         check_axes(p.axes);
+        check_groups(p.axes, p.groups);
         check_dimension(inputs[0], p.split_dimension);
         check_dimension(inputs[0], p.concat_dimension);
         Aval result = inputs[0];
@@ -362,11 +410,11 @@ const Primitive& all_to_all_p() {
       },
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<AllToAllParams>();
-        const std::int64_t n = devices(out, p.axes, p.axis_size);
+        const std::int64_t n = devices(out, p.axes, p.groups, p.axis_size);
         if (n == 1) return {out.operand(e, 0)};
         Tensor parts = operand(out, e).split(p.split_dimension, n);
-        Tensor swapped = run(e, parts, p.axes, Kind::kAllToAll, ReduceOp::kSum, num_elements(parts.shape) / n,
-                             parts.shape);
+        Tensor swapped = run(e, parts, p.axes, p.groups, Kind::kAllToAll, ReduceOp::kSum,
+                             num_elements(parts.shape) / n, parts.shape);
         return {swapped.merged(p.concat_dimension).name};
       },
       .sets_varying = true,
@@ -407,12 +455,12 @@ const Primitive& ppermute_p() {
       .batching = batch_as_is(ppermute_p),
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<PermuteParams>();
-        const std::int64_t n = devices(out, p.axes, p.axis_size);
+        const std::int64_t n = devices(out, p.axes, {}, p.axis_size);
         Tensor x = operand(out, e);
         if (p.pairs.empty()) return {out.splat(Scalar::of(0), x.dtype, x.shape)};
         if (n == 1) return {x.name};
-        return {
-            run(e, x, p.axes, Kind::kPermute, ReduceOp::kSum, num_elements(x.shape), x.shape, p.pairs).name};
+        return {run(e, x, p.axes, {}, Kind::kPermute, ReduceOp::kSum, num_elements(x.shape), x.shape, p.pairs)
+                    .name};
       },
       .sets_varying = true,
   };
@@ -458,4 +506,11 @@ const Primitive& axis_index_p() {
   return p;
 }
 
+namespace lax {
+
+std::int64_t group_size(const AxisNames& axes, const IndexGroups& groups) {
+  return groups && !groups->empty() ? static_cast<std::int64_t>(groups->front().size()) : axis_size(axes);
+}
+
+}  // namespace lax
 }  // namespace lockstep
