@@ -20,7 +20,8 @@ struct Computation::Impl {
   ComputationText text;
   Fingerprint fingerprint = 0;
   bool takes_position = false;
-  bool has_collectives = false;
+  bool has_collectives = false;  ///< custom calls into the registry
+  bool replicated = false;       ///< compiled for all devices at once, with collectives of the platform's own
   bool spans_processes = false;
   std::shared_ptr<pjrt::Executable> executable;
 
@@ -38,6 +39,8 @@ struct Computation::Impl {
   };
   std::vector<Local> locals;
 
+  void launch_replicas(std::span<const Array* const> arguments, std::span<const Array> replaced,
+                       std::span<pjrt::Buffer> results) const;
   void launch(std::size_t local, std::span<const Array* const> arguments, std::span<const Array> replaced,
               std::span<pjrt::Buffer> results) const;
 };
@@ -225,10 +228,13 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
   impl->text.partitioned = sharding::describe(per_device, axes);
   impl->text.collectives = sharding::communication(per_device, axes);
-  LoweredProgram lowered = lower(per_device, {.axes = axes, .donated = impl->donated, .salt = salt});
+  impl->replicated = runtime.native_collectives() && mesh.size() > 1;
+  LoweredProgram lowered =
+      lower(per_device,
+            {.axes = axes, .donated = impl->donated, .native_collectives = impl->replicated, .salt = salt});
   impl->fingerprint = lowered.fingerprint;
   impl->takes_position = lowered.takes_position;
-  impl->has_collectives = !lowered.collectives.empty();
+  impl->has_collectives = !lowered.collectives.empty() && !impl->replicated;
   for (int position = 0; position < mesh.size(); ++position) {
     Device device = mesh.devices()[static_cast<std::size_t>(position)];
     if (device.process_index() != runtime.process_index()) {
@@ -274,6 +280,19 @@ void Computation::Impl::launch(std::size_t local, std::span<const Array* const> 
   }
 }
 
+void Computation::Impl::launch_replicas(std::span<const Array* const> arguments,
+                                        std::span<const Array> replaced,
+                                        std::span<pjrt::Buffer> results) const {
+  std::vector<std::vector<PJRT_Buffer*>> lists(locals.size());
+  for (std::size_t local = 0; local < locals.size(); ++local) {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const Array& array = moved[i] ? replaced[i] : *arguments[i];
+      lists[local].push_back(array.data()->shards[local].get());
+    }
+  }
+  executable->execute_replicas(lists, results);
+}
+
 std::vector<Array> Computation::run(std::span<const Array* const> arguments) const {
   const Impl& impl = *impl_;
   runtime::Runtime& runtime = runtime::Runtime::get();
@@ -291,7 +310,9 @@ std::vector<Array> Computation::run(std::span<const Array* const> arguments) con
   thread_local std::vector<pjrt::Buffer> results;
   results.resize(num_outputs * num_locals);
   auto part = [&](std::size_t local) { return std::span(results).subspan(local * num_outputs, num_outputs); };
-  if (num_locals == 1) {
+  if (impl.replicated && num_locals > 0) {
+    impl.launch_replicas(arguments, replaced, results);
+  } else if (num_locals == 1) {
     impl.launch(0, arguments, replaced, part(0));
   } else if (num_locals > 1) {
     auto all = std::span(results);

@@ -27,8 +27,12 @@ namespace lockstep::pjrt {
 using ClientOptions =
     std::map<std::string, std::variant<bool, std::int64_t, std::string, float, std::vector<std::int64_t>>>;
 
-/// How a program is compiled: for one device, which is chosen at each execution.
+/// How a program is compiled: for one device, which is chosen at each execution, or for several at once.
 struct CompileOptions {
+  /// The devices' ids (Device::id), of all processes: the program is replicated over them, replica i on
+  /// devices[i]. None: for any one device.
+  std::vector<std::int64_t> devices;
+
   /// XLA's debug options by name, such as {"xla_cpu_multi_thread_eigen", false}; a name XLA does not know is
   /// an error. Where it is not here, xla_cpu_enable_fast_min_max is off, so that maximum and minimum keep a
   /// NaN.

@@ -1,5 +1,6 @@
 #include "lockstep/pjrt/compile_options.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace lockstep::pjrt {
@@ -45,9 +46,10 @@ struct PutOverride {
 std::string serialize(const CompileOptions& options) {
   std::string build;                // ExecutableBuildOptionsProto
   put(build, 1, std::int64_t{-1});  // device_ordinal: any
-  put(build, 4, std::int64_t{1});   // num_replicas
-  put(build, 5, std::int64_t{1});   // num_partitions
-  std::string debug;                // DebugOptions
+  const auto replicas = static_cast<std::int64_t>(std::max<std::size_t>(1, options.devices.size()));
+  put(build, 4, replicas);         // num_replicas
+  put(build, 5, std::int64_t{1});  // num_partitions
+  std::string debug;               // DebugOptions
   for (const std::string& name : options.backend_options) {
     std::string entry;
     put(entry, 1, name);
@@ -55,9 +57,18 @@ std::string serialize(const CompileOptions& options) {
     put(debug, 500, entry);  // xla_backend_extra_options, a map
   }
   if (!debug.empty()) put(build, 3, debug);
-  std::string proto;               // CompileOptionsProto
-  put(proto, 3, build);            // executable_build_options
-  put(proto, 4, std::int64_t{1});  // compile_portable_executable
+  if (!options.devices.empty()) {
+    std::string ids, computation, assignment;  // DeviceAssignmentProto
+    for (std::int64_t device : options.devices) put_varint(ids, static_cast<std::uint64_t>(device));
+    put(computation, 1, ids);             // replica_device_ids, packed
+    put(assignment, 1, replicas);         // replica_count
+    put(assignment, 2, std::int64_t{1});  // computation_count
+    put(assignment, 3, computation);      // computation_devices
+    put(build, 9, assignment);            // device_assignment
+  }
+  std::string proto;                                            // CompileOptionsProto
+  put(proto, 3, build);                                         // executable_build_options
+  put(proto, 4, std::int64_t{options.devices.empty()});  // compile_portable_executable
   auto overrides = options.xla_options;
   // By default, maximum and minimum on CPU drop a NaN.
   overrides.try_emplace("xla_cpu_enable_fast_min_max", false);

@@ -97,6 +97,34 @@ void Executable::execute(std::span<PJRT_Buffer* const> arguments, const Device& 
     await_and_destroy(api_, done, fmt::format("running {} on {}", name_, device.to_string()));
 }
 
+void Executable::execute_replicas(std::span<const std::vector<PJRT_Buffer*>> arguments,
+                                  std::span<Buffer> outputs) const {
+  const std::size_t devices = arguments.size();
+  if (outputs.size() != outputs_.size() * devices) {
+    fail<PjrtError>("[pjrt] running {} on {} devices: it has {} outputs, and room was given for {}", name_,
+                    devices, outputs_.size(), outputs.size());
+  }
+  LOCKSTEP_PJRT_ARGS(PJRT_ExecuteOptions, execute_options);
+  std::vector<PJRT_Buffer* const*> argument_lists;
+  std::vector<PJRT_Buffer*> results(outputs.size());
+  std::vector<PJRT_Buffer**> result_lists;
+  for (std::size_t i = 0; i < devices; ++i) {
+    argument_lists.push_back(arguments[i].data());
+    result_lists.push_back(results.data() + i * outputs_.size());
+  }
+  LOCKSTEP_PJRT_ARGS(PJRT_LoadedExecutable_Execute_Args, args);
+  args.executable = loaded_;
+  args.options = &execute_options;
+  args.argument_lists = argument_lists.data();
+  args.num_devices = devices;
+  args.num_args = arguments.front().size();
+  args.output_lists = result_lists.data();
+  for (Buffer& output : outputs) output.reset();
+  check(api_, api_->PJRT_LoadedExecutable_Execute(&args),
+        fmt::format("running {} on {} devices", name_, devices));
+  for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] = Buffer(api_, results[i]);
+}
+
 void Executable::execute(std::span<Buffer* const> arguments, const Device& device, std::span<Buffer> outputs,
                          const ExecuteOptions& options) const {
   Scratch pointers(arguments.size());

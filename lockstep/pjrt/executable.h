@@ -69,6 +69,13 @@ class Executable {
   void execute(std::span<PJRT_Buffer* const> arguments, const Device& device, std::span<Buffer> outputs,
                const ExecuteOptions& options = {}) const;
 
+  /// Runs a program that was compiled for several devices on all those of this process at once: `arguments`
+  /// has for each of them, in the order of its replicas, the arguments, and `outputs` the room for its
+  /// outputs, one device's after the other's. Returns before it is done where the plugin is asynchronous.
+  /// Throws as execute.
+  void execute_replicas(std::span<const std::vector<PJRT_Buffer*>> arguments,
+                        std::span<Buffer> outputs) const;
+
   /// The same, with the outputs returned.
   std::vector<Buffer> execute(std::span<Buffer* const> arguments, const Device& device,
                               const ExecuteOptions& options = {}) const;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lockstep/base/fail.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/shape.h"
@@ -123,13 +124,114 @@ std::string Lowering::splat(const Scalar& value, DType dtype, const Shape& shape
 
 std::string Lowering::position() {
   uses_position_ = true;
-  return "%position";
+  if (native_collectives_ && position_.empty()) {
+    const std::string replica = fresh();
+    line(fmt::format("{} = stablehlo.replica_id : tensor<ui32>", replica));
+    const std::string operands[] = {replica}, types[] = {"tensor<ui32>"};
+    position_ = op("stablehlo.convert", operands, types, std::string(kPositionType));
+  }
+  return position_.empty() ? "%position" : position_;
 }
 
 void Lowering::line(std::string_view text) { body_ += fmt::format("    {}\n", text); }
 
 std::string Lowering::collective(collectives::Collective plan, const std::string& data,
-                                 const std::string& data_type, const std::string& result_type) {
+                                 const Shape& data_shape, const Shape& result_shape) {
+  if (native_collectives_) {
+    std::string result = native(plan, data, data_shape, result_shape);
+    collectives_.push_back(std::move(plan));
+    return result;
+  }
+  const DType dtype = plan.dtype;
+  return call(std::move(plan), data, mlir_type(dtype, data_shape), mlir_type(dtype, result_shape));
+}
+
+std::string Lowering::native(const collectives::Collective& plan, const std::string& data,
+                             const Shape& data_shape, const Shape& result_shape) {
+  using collectives::Kind;
+  std::vector<std::string> rows;
+  for (const auto& group : plan.groups) rows.push_back(fmt::format("[{}]", fmt::join(group, ", ")));
+  const std::string groups =
+      fmt::format("replica_groups = dense<[{}]> : tensor<{}x{}xi64>", fmt::join(rows, ", "),
+                  plan.groups.size(), plan.groups.front().size());
+  const auto n = static_cast<std::int64_t>(plan.groups.front().size());
+  const std::string element = mlir_type(plan.dtype, {});
+  auto reshaped = [&](const std::string& x, const Shape& from, const Shape& to) {
+    if (from == to) return x;
+    const std::string operands[] = {x}, types[] = {mlir_type(plan.dtype, from)};
+    return op("stablehlo.reshape", operands, types, mlir_type(plan.dtype, to));
+  };
+  auto run = [&](std::string_view name, const std::string& x, const Shape& from, const Shape& to,
+                 const std::string& attributes, const std::string& region = "") {
+    const std::string operands[] = {x}, types[] = {mlir_type(plan.dtype, from)};
+    return op(name, operands, types, mlir_type(plan.dtype, to), attributes, region);
+  };
+  auto reduction = [&] {
+    const bool logical = plan.dtype == DType::kBool;
+    std::string_view op;
+    switch (plan.op) {
+      case collectives::ReduceOp::kSum:
+        op = logical ? "or" : "add";
+        break;
+      case collectives::ReduceOp::kProd:
+        op = logical ? "and" : "multiply";
+        break;
+      case collectives::ReduceOp::kMin:
+        op = "minimum";
+        break;
+      case collectives::ReduceOp::kMax:
+        op = "maximum";
+        break;
+    }
+    return fmt::format(
+        "^bb0(%a: {0}, %b: {0}): %c = \"stablehlo.{1}\"(%a, %b) : ({0}, {0}) -> {0} \"stablehlo.return\"(%c) "
+        ": ({0}) "
+        "-> ()",
+        element, op);
+  };
+  switch (plan.kind) {
+    case Kind::kAllReduce:
+      return run("stablehlo.all_reduce", data, data_shape, result_shape, groups, reduction());
+    case Kind::kAllGather: {
+      // The parts lie along the leading dimension, or along a new one.
+      Shape part = data_shape;
+      if (part.size() != result_shape.size()) part.insert(part.begin(), 1);
+      return run("stablehlo.all_gather", reshaped(data, data_shape, part), part, result_shape,
+                 "all_gather_dim = 0 : i64, " + groups);
+    }
+    case Kind::kReduceScatter: {
+      Shape part = data_shape;
+      part.front() /= n;
+      return reshaped(run("stablehlo.reduce_scatter", data, data_shape, part,
+                          "scatter_dimension = 0 : i64, " + groups, reduction()),
+                      part, result_shape);
+    }
+    case Kind::kAllToAll:
+      return run(
+          "stablehlo.all_to_all", data, data_shape, result_shape,
+          fmt::format("split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = {} : i64, {}", n,
+                      groups));
+    case Kind::kPermute: {
+      std::vector<std::string> pairs;
+      for (const auto& group : plan.groups) {
+        for (const auto& [source, target] : plan.pairs) {
+          pairs.push_back(fmt::format("[{}, {}]", group[static_cast<std::size_t>(source)],
+                                      group[static_cast<std::size_t>(target)]));
+        }
+      }
+      return run("stablehlo.collective_permute", data, data_shape, result_shape,
+                 fmt::format("source_target_pairs = dense<[{}]> : tensor<{}x2xi64>", fmt::join(pairs, ", "),
+                             pairs.size()));
+    }
+    case Kind::kBroadcast:
+    case Kind::kBarrier:
+      break;
+  }
+  fail("[lower] {} has no native form: this is an error of Lockstep's own", plan.description);
+}
+
+std::string Lowering::call(collectives::Collective plan, const std::string& data,
+                           const std::string& data_type, const std::string& result_type) {
   if (chain_.empty()) {
     chain_ = fresh();
     line(fmt::format("{} = stablehlo.create_token : {}", chain_, kTokenType));
@@ -156,7 +258,7 @@ std::string Lowering::collective(collectives::Collective plan, const std::string
 /// Writes one program. A friend of Lowering, which is what the primitives see of it.
 struct LowerProgram {
   static LoweredProgram run(const Program& program, const LowerOptions& options) {
-    Lowering out(program, options.axes);
+    Lowering out(program, options.axes, options.native_collectives);
     out.fingerprint_ = combine(fingerprint(to_string(program)), options.salt);
     out.names_.resize(program.variables.size());
     std::string arguments;
@@ -182,7 +284,8 @@ struct LowerProgram {
 
     LoweredProgram lowered;
     lowered.fingerprint = out.fingerprint_;
-    lowered.takes_position = out.uses_position_;
+    lowered.native_collectives = options.native_collectives;
+    lowered.takes_position = out.uses_position_ && !options.native_collectives;
     lowered.transposes = has_transposes(program);
     lowered.collectives = std::move(out.collectives_);
     if (lowered.takes_position) {

@@ -26,7 +26,8 @@ std::string mlir_splat(const Scalar& value, DType dtype, const Shape& shape);
 /// form.
 class Lowering {
  public:
-  Lowering(const Program& program, AxisEnv axes) : program_(program), axes_(std::move(axes)) {}
+  Lowering(const Program& program, AxisEnv axes, bool native_collectives)
+      : program_(program), axes_(std::move(axes)), native_collectives_(native_collectives) {}
 
   /// The name and type of the i-th operand of an equation, and the type of its i-th result.
   const std::string& operand(const Equation& equation, std::size_t i) const;
@@ -54,23 +55,31 @@ class Lowering {
 
   const AxisEnv& axes() const { return axes_; }
 
-  /// A collective after all those before it. `data` and its type; "" for a barrier. Gives the result's name.
-  std::string collective(collectives::Collective plan, const std::string& data, const std::string& data_type,
-                         const std::string& result_type);
+  /// A collective after all those before it, on `data` of the plan's dtype. Parts of all-gather,
+  /// reduce-scatter and all-to-all lie along the leading dimension. Gives the result's name.
+  std::string collective(collectives::Collective plan, const std::string& data, const Shape& data_shape,
+                         const Shape& result_shape);
 
   std::string fresh() { return "%" + std::to_string(next_++); }
   void line(std::string_view text);
 
  private:
   friend struct LowerProgram;
+  std::string call(collectives::Collective plan, const std::string& data, const std::string& data_type,
+                   const std::string& result_type);
+  std::string native(const collectives::Collective& plan, const std::string& data, const Shape& data_shape,
+                     const Shape& result_shape);
+
   const Program& program_;
   AxisEnv axes_;
+  bool native_collectives_;
   std::vector<std::string> names_;  // of each variable
   std::string body_;
   int next_ = 0;
   std::string chain_;  // the token that the next collective takes
   Fingerprint fingerprint_ = 0;
   bool uses_position_ = false;
+  std::string position_;  // its name, where it is computed
   std::vector<collectives::Collective> collectives_;
 };
 
@@ -79,6 +88,10 @@ struct LowerOptions {
 
   /// Taken over by results of the same shape and dtype: for each input whether the caller gives it up.
   std::vector<bool> donated;
+
+  /// Collectives are StableHLO's own, between replicas whose numbers are the positions, instead of custom
+  /// calls.
+  bool native_collectives = false;
 
   /// What else must agree between processes, besides the program: the mesh, options.
   Fingerprint salt = 0;
@@ -89,6 +102,7 @@ struct LoweredProgram {
   std::string stablehlo;                             ///< a module with one public function, main
   Fingerprint fingerprint = 0;                       ///< of the program's text and the salt
   std::vector<collectives::Collective> collectives;  ///< in the order in which they run
+  bool native_collectives = false;
   bool takes_position = false;  ///< main's first argument is the device's position, i32[]
   bool transposes =
       false;  ///< has a transpose that moves the minor dimension and is no part of a dot product

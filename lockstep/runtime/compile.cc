@@ -49,7 +49,11 @@ int first_of_host(const Mesh& mesh, const std::string& host) {
 std::shared_ptr<pjrt::Executable> compile_together(const LoweredProgram& program, const Mesh& mesh) {
   Runtime& runtime = Runtime::get();
   pjrt::Client& client = runtime.client();
-  const pjrt::CompileOptions options = options_for(program);
+  pjrt::CompileOptions options = options_for(program);
+  if (program.native_collectives) {
+    for (Device device : mesh.devices()) options.devices.push_back(device.id());
+    return client.compile(program.stablehlo, options);
+  }
   const std::string& host = runtime.local_devices().front().host();
   const int first = first_of_host(mesh, host);
   bool shared = false;
@@ -83,7 +87,11 @@ std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const M
   static std::mutex mutex;
   static auto& kept = *new std::map<std::string, std::shared_ptr<pjrt::Executable>>;
   std::lock_guard lock(mutex);
-  auto& executable = kept[program.stablehlo];
+  std::string key = program.stablehlo;
+  if (program.native_collectives) {
+    for (Device device : mesh.devices()) key += fmt::format(" {}", device.id());
+  }
+  auto& executable = kept[key];
   if (!executable) {
     const auto start = std::chrono::steady_clock::now();
     executable = compile_together(program, mesh);

@@ -207,6 +207,11 @@ const pjrt::Device& Runtime::pjrt_device(Device device) const {
   return *local_pjrt_[static_cast<std::size_t>(device.local_hardware_id())];
 }
 
+bool Runtime::native_collectives() const {
+  static const bool asked = Environment::process().get("LOCKSTEP_NATIVE_COLLECTIVES") == "1";
+  return client_->platform_name() != "cpu" || (asked && process_count() == 1);
+}
+
 pjrt::Buffer& Runtime::position_buffer(Device device, int position) {
   std::lock_guard lock(positions_mutex_);
   pjrt::Buffer& buffer = positions_[{device.id(), position}];

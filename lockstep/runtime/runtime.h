@@ -60,6 +60,10 @@ class Runtime {
   /// A device's place in a mesh, as an i32 scalar in its memory; made once for each place.
   pjrt::Buffer& position_buffer(Device device, int position);
 
+  /// Whether programs use StableHLO's own collectives: on every platform but CPU; there only if
+  /// LOCKSTEP_NATIVE_COLLECTIVES=1 asks for it, which XLA's CPU client can do within one process.
+  bool native_collectives() const;
+
   collectives::ProgramRegistry& programs() { return *programs_; }
   DeviceThreads& threads() { return *threads_; }
 

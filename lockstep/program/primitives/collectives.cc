@@ -183,7 +183,7 @@ Tensor run(const Equation& e, const Tensor& x, const Axes& axes, const IndexGrou
   plan.description = fmt::format("{} {} over {}", e.primitive->name,
                                  to_string(Aval{given.dtype, given.shape}), fmt::join(axes, ","));
   plan.site = e.site;
-  std::string name = out.collective(std::move(plan), x.name, x.type(), mlir_type(x.dtype, result));
+  std::string name = out.collective(std::move(plan), x.name, x.shape, result);
   return {out, std::move(name), x.dtype, std::move(result)};
 }
 
