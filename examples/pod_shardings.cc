@@ -45,7 +45,7 @@ int main() {
     sums += " " + std::to_string(static_cast<int>(ls::sum(laid).item<float>()));
     if (ls::process_index() != 0) continue;
     std::printf("%s %s\n", name, spec.to_string().c_str());
-    ls::visualize_sharding(laid.shape(), laid.sharding());
+    ls::visualize_array_sharding(laid);
   }
   if (ls::process_index() == 0) std::printf("the sums agree:%s\n", sums.c_str());
 }

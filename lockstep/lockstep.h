@@ -7,6 +7,7 @@
 #include "lockstep/array/make_array.h"
 #include "lockstep/array/multihost.h"
 #include "lockstep/array/sharding_constraint.h"
+#include "lockstep/array/visualize.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/progress.h"
 #include "lockstep/data/csv.h"

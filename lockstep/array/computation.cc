@@ -1,6 +1,7 @@
 #include "lockstep/array/computation.h"
 
 #include <algorithm>
+#include <map>
 
 #include "lockstep/array/device_put.h"
 #include "lockstep/base/fail.h"
@@ -48,6 +49,15 @@ struct Computation::Impl {
 Computation::Computation(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Computation::~Computation() = default;
 const ComputationText& Computation::text() const { return impl_->text; }
+
+Cost Computation::cost() const {
+  const std::map<std::string, double> counted = impl_->executable->cost_analysis();
+  auto of = [&](const char* name) { return counted.contains(name) ? counted.at(name) : 0; };
+  const pjrt::MemoryStats memory = impl_->executable->memory_stats();
+  Cost cost{of("flops"), of("bytes accessed"), 0, memory.arguments, memory.outputs, memory.temporary};
+  for (const auto& line : impl_->text.collectives) cost.communicated_bytes += line.bytes;
+  return cost;
+}
 
 namespace {
 

@@ -36,6 +36,14 @@ struct ComputationText {
   std::vector<sharding::CommunicationLine> collectives;
 };
 
+/// What one call of a computation costs each device.
+struct Cost {
+  double flops = 0;                     ///< as the compiler counts them
+  double bytes_accessed = 0;            ///< read and written, as the compiler counts them
+  std::int64_t communicated_bytes = 0;  ///< of all collectives, what communication() says
+  std::int64_t argument_bytes = 0, output_bytes = 0, temporary_bytes = 0;  ///< of its memory
+};
+
 /// A program compiled for arguments of certain types. Running it is asynchronous where the plugin is: on CPU
 /// it happens in the call.
 class Computation {
@@ -65,6 +73,7 @@ class Computation {
   std::vector<Array> run(std::span<const Array* const> arguments) const;
 
   const ComputationText& text() const;
+  Cost cost() const;
 
  private:
   struct Impl;

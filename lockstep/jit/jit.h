@@ -109,6 +109,58 @@ std::vector<int> result_owners(const T& result) {
 
 }  // namespace internal
 
+/// A jitted function for one kind of arguments, ready to run.
+template <class Result>
+class Compiled {
+ public:
+  Compiled(std::shared_ptr<const internal::JitEntry> entry, const CallSite& site)
+      : entry_(std::move(entry)), site_(site) {}
+
+  /// As the jitted function, but never compiles anew: throws TraceError for arguments of another kind than it
+  /// was lowered for.
+  template <class... Args>
+  Result operator()(const Args&... args) const {
+    internal::Signature signature;
+    (tree::visit(args, signature), ...);
+    if (signature.words() != entry_->signature) {
+      throw TraceError(
+          "[jit] the compiled function (of " + site_.to_string() +
+          ") was lowered for arguments of other shapes, dtypes, shardings or structure; call the "
+          "jitted function, or lower it for these");
+    }
+    std::vector<Array> results = internal::JitCache::run(*entry_, signature.leaves(), site_);
+    Result result = *static_cast<const Result*>(entry_->exemplar.get());
+    auto next = std::make_move_iterator(results.begin());
+    tree::replace_leaves(result, next);
+    return result;
+  }
+
+  /// What a call costs each device.
+  internal::Cost cost() const { return entry_->computation->cost(); }
+
+ private:
+  std::shared_ptr<const internal::JitEntry> entry_;
+  CallSite site_;
+};
+
+/// What a call of a jitted function with one kind of arguments is: its texts, its communication, its cost.
+template <class Result>
+class Lowered : public internal::ComputationText {
+ public:
+  Lowered(std::shared_ptr<const internal::JitEntry> entry, const CallSite& site)
+      : internal::ComputationText(entry->computation->text()), entry_(std::move(entry)), site_(site) {}
+
+  /// What the compiler is given: StableHLO.
+  const std::string& as_text() const { return stablehlo; }
+
+  internal::Cost cost() const { return entry_->computation->cost(); }
+  Compiled<Result> compile() const { return {entry_, site_}; }
+
+ private:
+  std::shared_ptr<const internal::JitEntry> entry_;
+  CallSite site_;
+};
+
 /// A function that is compiled once for each kind of arguments. Made by jit().
 template <class F>
 class Jitted {
@@ -135,15 +187,16 @@ class Jitted {
     return result;
   }
 
-  /// What a call with these arguments would run, as text; nothing is run.
+  /// The function for these kinds of arguments, traced, partitioned and compiled; nothing is run. All
+  /// processes whose devices take part must call it, as they would call the function.
   template <class... Args>
-  internal::ComputationText lower(const Args&... args) const {
+  auto lower(const Args&... args) const {
     using Result = std::decay_t<std::invoke_result_t<F&, std::decay_t<Args>...>>;
     internal::Signature& signature = scratch();
     (tree::visit(args, signature), ...);
     std::shared_ptr<const internal::JitEntry> entry = cache_->find(signature.words());
     if (!entry) entry = trace<Result>(args...);
-    return entry->computation->text();
+    return Lowered<Result>(std::move(entry), cache_->site());
   }
 
  private:

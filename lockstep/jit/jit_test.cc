@@ -227,5 +227,23 @@ TEST(Errors, OfCollectivesAndOutOfTracing_SayWhatToDo) {
   EXPECT_THAT(error_of<TraceError>([&] { reads(ones({})); }), HasSubstr("being traced"));
 }
 
+TEST(Lowered, IsCompiledAndCalled_AndKnowsItsCost) {
+  auto multiply = jit([](Array a, Array b) { return matmul(a, b); });
+  Array a = device_put(waves({8, 16}), NamedSharding(line_mesh(), P(nullptr, "x")));
+  Array b = device_put(waves({16, 4}, 2), NamedSharding(line_mesh(), P("x")));
+  auto lowered = multiply.lower(a, b);
+  EXPECT_THAT(lowered.as_text(), HasSubstr("stablehlo.dot_general"));
+  ASSERT_EQ(lowered.communication().size(), 1u);
+  EXPECT_EQ(lowered.communication()[0].bytes, 8 * 4 * 4);
+  EXPECT_GE(lowered.cost().flops, 2 * 8 * 4 * 4);
+  EXPECT_EQ(lowered.cost().communicated_bytes, 8 * 4 * 4);
+  auto compiled = lowered.compile();
+  expect_equal(compiled(a, b), matmul(waves({8, 16}), waves({16, 4}, 2)));
+  EXPECT_THAT(error_of<TraceError>([&] {
+                compiled(waves({8, 16}), waves({16, 4}));
+              }),
+              AllOf(HasSubstr("jit_test.cc"), HasSubstr("lowered for arguments of other shapes")));
+}
+
 }  // namespace
 }  // namespace lockstep
