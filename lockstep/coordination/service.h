@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,20 @@ using Done = std::function<void(Status)>;
 template <class T>
 using DoneWith = std::function<void(Status, T)>;
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
+
+/// A process that comes.
+struct Registrant {
+  int task = 0;
+  std::uint64_t incarnation = 0;  ///< Drawn by the process.
+  Whereabouts where = {};
+};
+
+/// Of the coordinator, for messages.
+struct Description {
+  std::string roll;         ///< Who has come and who is missing.
+  Whereabouts where;        ///< Of the process that serves.
+  std::optional<int> task;  ///< The task that serves, where one does.
+};
 
 struct BarrierCall {
   std::string id;
@@ -52,8 +67,7 @@ class Service {
   /// Waits until all tasks have registered; gives the service's incarnation. ALREADY_EXISTS where another
   /// process takes the task over meanwhile, DEADLINE_EXCEEDED at the register timeout, ABORTED where the task
   /// is connected with another incarnation or has failed, INVALID_ARGUMENT for an id out of range.
-  virtual void register_task(CallId call, int task, std::uint64_t incarnation,
-                             DoneWith<std::uint64_t> done) = 0;
+  virtual void register_task(CallId call, const Registrant& who, DoneWith<std::uint64_t> done) = 0;
 
   /// Says that the task lives. ABORTED where it has failed or its incarnation is another.
   virtual void heartbeat(CallId call, std::uint64_t service, int task, std::uint64_t incarnation,
@@ -103,6 +117,14 @@ class Service {
   /// Waits until all connected tasks of the set have asked with the same set; gives them.
   virtual void get_alive_tasks(CallId call, std::uint64_t service, int source, const std::vector<int>& tasks,
                                DoneWith<std::vector<AliveTask>> done) = 0;
+
+  /// The task has died, or ends with an error of its own, `how`: the job's first cause, unless there is one.
+  virtual void report_failure(CallId call, std::uint64_t service, int task, const std::string& how,
+                              bool own_error, Done done) = 0;
+
+  /// Answered at once, to those who have not registered too. A service of JAX's answers UNIMPLEMENTED, here
+  /// and to `report_failure`.
+  virtual void describe(CallId call, DoneWith<Description> done) = 0;
 
   /// The caller has gone: the call, if not answered yet, is answered with CANCELLED, soon or before this
   /// returns.

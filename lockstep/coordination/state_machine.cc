@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/coordination/roll.h"
 #include "lockstep/coordination/section.h"
 
 namespace lockstep::coordination {
@@ -29,6 +30,8 @@ StateMachine::StateMachine(const ServerOptions& options, const Clock& clock, std
       register_timeout_(options.register_timeout),
       heartbeat_timeout_(options.heartbeat_timeout),
       shutdown_timeout_(options.shutdown_timeout),
+      peer_report_grace_(options.peer_report_grace),
+      held_by_(options.held_by),
       tasks_(static_cast<std::size_t>(std::max(options.num_processes, 0))),
       barriers_(options.num_processes) {
   if (options.num_processes < 1) {
@@ -195,8 +198,9 @@ void StateMachine::replaced(int task, Answers& answers) {
   if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
 }
 
-void StateMachine::register_task(CallId call, int task, std::uint64_t incarnation,
-                                 DoneWith<std::uint64_t> done) {
+void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<std::uint64_t> done) {
+  const int task = who.task;
+  const std::uint64_t incarnation = who.incarnation;
   Section section(*this);
   if (stopped_) return section.answer(done, *refusal(incarnation_), std::uint64_t{0});
   if (!known(task)) return section.answer(done, unknown(task), std::uint64_t{0});
@@ -214,6 +218,7 @@ void StateMachine::register_task(CallId call, int task, std::uint64_t incarnatio
     }
     case TaskState::kDisconnected:
       self.incarnation = incarnation;
+      self.where = who.where;
       self.registering = {call, std::move(done)};
       return connect(task, section.answers);
     case TaskState::kUninitialized:
@@ -232,6 +237,7 @@ void StateMachine::register_task(CallId call, int task, std::uint64_t incarnatio
     section.answer(take(self.registering.done), status, std::uint64_t{0});
   }
   self.incarnation = incarnation;
+  self.where = who.where;
   self.registering = {call, std::move(done)};
   if (!register_deadline_) register_deadline_ = clock_.now() + register_timeout_;
   bool all_came =
@@ -337,6 +343,11 @@ void StateMachine::tick() {
   if (stopped_) return;
   Clock::TimePoint now = clock_.now();
   barriers_.tick(now, section.answers);
+  auto due = std::partition(reports_.begin(), reports_.end(),
+                            [&](const Report& report) { return now < report.due; });
+  const std::vector<Report> reports(due, reports_.end());
+  reports_.erase(due, reports_.end());
+  for (const Report& report : reports) task_failed(report.task, report.message, section.answers);
 
   std::vector<int> silent;
   for (int i = 0; i < num_tasks(); ++i) {
@@ -345,13 +356,13 @@ void StateMachine::tick() {
     }
   }
   if (!silent.empty()) {
-    Status error = Status::of_service(
-        Code::kUnavailable,
-        fmt::format(
-            "nothing was heard of {} for {} s: it has died, hangs, or is cut off from the coordinator; see "
-            "its log",
-            name_processes(silent, num_tasks()), seconds(heartbeat_timeout_)),
-        silent.front());
+    std::string what = fmt::format("{} died: no heartbeat for {} s", name_with_place(silent.front()),
+                                   seconds(heartbeat_timeout_));
+    if (silent.size() > 1) {
+      const std::vector<int> others(silent.begin() + 1, silent.end());
+      what += fmt::format("\nthe same is true of {}", name_processes(others, num_tasks()));
+    }
+    Status error = Status::of_service(Code::kUnavailable, what, silent.front());
     fail_job(error, section.answers);
     for (int task : silent) {
       if (tasks_[task].state != TaskState::kError) put_in_error(task, error, section.answers);
@@ -359,16 +370,12 @@ void StateMachine::tick() {
   }
 
   if (register_deadline_ && now >= *register_deadline_) {
-    std::vector<int> came, missing;
-    for (int i = 0; i < num_tasks(); ++i) (tasks_[i].registering.done ? came : missing).push_back(i);
     fail_registration(
         Status::of_service(
             Code::kDeadlineExceeded,
-            fmt::format("{} of {} processes came within {} s; came: {}; missing: {}. See whether the "
-                        "missing ones were started with this coordinator's address, or give them more "
-                        "time",
-                        came.size(), num_tasks(), seconds(register_timeout_),
-                        name_processes(came, num_tasks()), name_processes(missing, num_tasks()))),
+            fmt::format("after {} s {}. See whether the missing ones were started with this coordinator's "
+                        "address, or give them more time",
+                        seconds(register_timeout_), roll_of(infos()))),
         section.answers);
   }
   if (shutdown_deadline_ && now >= *shutdown_deadline_) {
@@ -382,15 +389,36 @@ void StateMachine::tick() {
   }
 }
 
-void StateMachine::report_task_failure(int task, const std::string& message) {
-  Section section(*this);
-  if (stopped_ || !known(task)) return;
+void StateMachine::task_failed(int task, const std::string& message, Answers& answers) {
   TaskState state = tasks_[task].state;
   if (state == TaskState::kError || state == TaskState::kDisconnected) return;
   Status error = Status::of_service(Code::kUnavailable, message, task);
-  if (state == TaskState::kUninitialized) return fail_registration(error, section.answers);
-  fail_job(error, section.answers);
-  if (tasks_[task].state != TaskState::kError) put_in_error(task, error, section.answers);
+  if (state == TaskState::kUninitialized) return fail_registration(error, answers);
+  fail_job(error, answers);
+  if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
+}
+
+void StateMachine::report_task_failure(int task, const std::string& message) {
+  Section section(*this);
+  if (!stopped_ && known(task)) task_failed(task, message, section.answers);
+}
+
+void StateMachine::report_failure(CallId, std::uint64_t service, int task, const std::string& how,
+                                  bool own_error, Done done) {
+  Section section(*this);
+  if (auto status = refusal(service)) return section.answer(done, *status);
+  if (!known(task)) return section.answer(done, unknown(task));
+  section.answer(done, Status{});
+  std::string message =
+      fmt::format("{} {}: {}", name_with_place(task), own_error ? "ended with an error" : "died", how);
+  if (own_error || peer_report_grace_.count() == 0) return task_failed(task, message, section.answers);
+  reports_.push_back({task, std::move(message), clock_.now() + peer_report_grace_});
+}
+
+void StateMachine::describe(CallId, DoneWith<Description> done) {
+  Section section(*this);
+  if (stopped_) return section.answer(done, *refusal(incarnation_), Description{});
+  section.answer(done, Status{}, Description{roll_of(infos()), where_, held_by_});
 }
 
 }  // namespace lockstep::coordination

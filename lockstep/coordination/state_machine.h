@@ -30,7 +30,7 @@ class StateMachine : public Service {
   /// sense.
   StateMachine(const ServerOptions& options, const Clock& clock, std::uint64_t incarnation);
 
-  void register_task(CallId call, int task, std::uint64_t incarnation, DoneWith<std::uint64_t> done) override;
+  void register_task(CallId call, const Registrant& who, DoneWith<std::uint64_t> done) override;
   void heartbeat(CallId call, std::uint64_t service, int task, std::uint64_t incarnation, Done done) override;
   void poll_for_error(CallId call, std::uint64_t service, int task, Done done) override;
   void shutdown_task(CallId call, std::uint64_t service, int task, Done done) override;
@@ -52,6 +52,10 @@ class StateMachine : public Service {
                       Done done) override;
   void get_alive_tasks(CallId call, std::uint64_t service, int source, const std::vector<int>& tasks,
                        DoneWith<std::vector<AliveTask>> done) override;
+
+  void report_failure(CallId call, std::uint64_t service, int task, const std::string& how, bool own_error,
+                      Done done) override;
+  void describe(CallId call, DoneWith<Description> done) override;
 
   /// A registrant that is cancelled has not arrived; a caller of a barrier or of shutdown still has.
   void cancel(CallId call) override;
@@ -77,11 +81,18 @@ class StateMachine : public Service {
   struct Task {
     TaskState state = TaskState::kUninitialized;
     std::uint64_t incarnation = 0;
+    Whereabouts where;
     Clock::TimePoint last_heard, disconnected_at;
     Status error;
     Call<DoneWith<std::uint64_t>> registering;
     Call<Done> polling, leaving;
     bool wants_to_leave = false;
+  };
+  /// That a task died, as another one saw it; told once its time has come.
+  struct Report {
+    int task = 0;
+    std::string message;
+    Clock::TimePoint due;
   };
   struct AliveQuery {
     CallId id = 0;
@@ -96,6 +107,7 @@ class StateMachine : public Service {
   Status unknown(int task) const;
   int num_tasks() const { return static_cast<int>(tasks_.size()); }
   std::string name(int task) const { return name_processes({task}, num_tasks()); }
+  std::string name_with_place(int task) const { return name_process(task, tasks_[task].where); }
   bool all_left_locked() const;
   std::vector<TaskInfo> infos() const;
   std::vector<int> of_state(TaskState state) const;
@@ -107,13 +119,16 @@ class StateMachine : public Service {
   void fail_job(const Status& error, Answers& answers);
   void fail_registration(Status error, Answers& answers);
   void fail_shutdown(const std::string& why, std::optional<int> source, Answers& answers);
+  void task_failed(int task, const std::string& message, Answers& answers);
   void replaced(int task, Answers& answers);
   void answer_watchers(Answers& answers);
   void answer_alive_queries(Answers& answers);
 
   const Clock& clock_;
   const std::uint64_t incarnation_;
-  const Clock::Duration register_timeout_, heartbeat_timeout_, shutdown_timeout_;
+  const Clock::Duration register_timeout_, heartbeat_timeout_, shutdown_timeout_, peer_report_grace_;
+  const std::optional<int> held_by_;
+  const Whereabouts where_ = Whereabouts::own();
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
@@ -128,6 +143,7 @@ class StateMachine : public Service {
   BarrierTable barriers_;
   std::map<CallId, DoneWith<WatchedTasks>> watchers_;
   std::vector<AliveQuery> alive_queries_;
+  std::vector<Report> reports_;
 };
 
 }  // namespace lockstep::coordination

@@ -116,6 +116,7 @@ void StateMachine::cancel(CallId call) {
     if (task.registering.id == call && task.registering.done) {
       section.answer(std::exchange(task.registering.done, nullptr), status, std::uint64_t{0});
       task.incarnation = 0;
+      task.where = {};
     }
     for (Call<Done>* open : {&task.polling, &task.leaving}) {
       if (open->id == call && open->done) section.answer(std::exchange(open->done, nullptr), status);
@@ -136,6 +137,7 @@ std::vector<TaskInfo> StateMachine::infos() const {
       info.error = task.error.message;
       info.error_code = static_cast<int>(task.error.code);
     }
+    info.where = task.where;
     if (task.state == TaskState::kConnected) info.silent_for = clock_.now() - task.last_heard;
     infos.push_back(std::move(info));
   }

@@ -77,7 +77,7 @@ class StateMachineTest : public testing::Test {
 
   Reply<std::uint64_t> join(int task, std::optional<std::uint64_t> incarnation = {}) {
     Reply<std::uint64_t> reply;
-    machine_->register_task(reply.id, task, incarnation.value_or(incarnation_of(task)), reply.done());
+    machine_->register_task(reply.id, {task, incarnation.value_or(incarnation_of(task))}, reply.done());
     return reply;
   }
   Plain heartbeat(int task, std::optional<std::uint64_t> incarnation = {}) {

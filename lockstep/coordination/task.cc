@@ -23,6 +23,10 @@ const char* to_string(TaskState state) {
   return "unknown";
 }
 
+std::string name_process(int task, const Whereabouts& where) {
+  return fmt::format("process {}{}", task, where.to_string());
+}
+
 std::string name_processes(const std::vector<int>& tasks, int num_tasks) {
   if (tasks.empty()) return "none";
   if (tasks.size() == 1) return fmt::format("process {} of {}", tasks.front(), num_tasks);

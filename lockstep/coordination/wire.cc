@@ -2,9 +2,15 @@
 
 #include <grpc/support/log.h>
 
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <mutex>
+#include <sstream>
+#include <string>
 
 #include "coordination.pb.h"
+#include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 
 namespace lockstep::coordination {
@@ -24,6 +30,8 @@ Code code_of(grpc::StatusCode code) {
     case Code::kDeadlineExceeded:
     case Code::kNotFound:
     case Code::kAlreadyExists:
+    case Code::kPermissionDenied:
+    case Code::kResourceExhausted:
     case Code::kFailedPrecondition:
     case Code::kAborted:
     case Code::kUnimplemented:
@@ -33,6 +41,29 @@ Code code_of(grpc::StatusCode code) {
   }
   return Code::kUnknown;
 }
+
+std::string read_pem(const char* what, const std::string& path) {
+  if (path.empty()) {
+    fail<InitializationError>(
+        "TLS needs a certificate, its key and the authority's certificate, but the {} is not given", what);
+  }
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file || text.str().empty()) {
+    fail<InitializationError>("the {} for TLS cannot be read from '{}': {}", what, path,
+                              file ? "it is empty" : std::strerror(errno));
+  }
+  return text.str();
+}
+
+struct Pem {
+  explicit Pem(const TlsFiles& tls)
+      : certificate(read_pem("certificate", tls.certificate)),
+        key(read_pem("key", tls.key)),
+        authority(read_pem("authority's certificate", tls.authority)) {}
+  std::string certificate, key, authority;
+};
 
 void log_line(gpr_log_func_args* args) {
   logging::debug("gRPC: {} ({}:{})", args->message, args->file, args->line);
@@ -91,6 +122,22 @@ Status from_grpc(const grpc::Status& status) {
     }
   }
   return result;
+}
+
+std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls) {
+  if (!tls.given()) return grpc::InsecureChannelCredentials();
+  Pem pem(tls);
+  return grpc::SslCredentials(
+      {.pem_root_certs = pem.authority, .pem_private_key = pem.key, .pem_cert_chain = pem.certificate});
+}
+
+std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls) {
+  if (!tls.given()) return grpc::InsecureServerCredentials();
+  Pem pem(tls);
+  grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = pem.authority;
+  options.pem_key_cert_pairs.push_back({pem.key, pem.certificate});
+  return grpc::SslServerCredentials(options);
 }
 
 void route_grpc_log() {
