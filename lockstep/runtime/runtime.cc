@@ -112,6 +112,9 @@ void Runtime::meet() {
     server_ = std::make_unique<coordination::CoordinationServer>();
     server_->start({.bind_address = settings_.coordinator_bind_address,
                     .num_processes = process_count(),
+                    .identity = {place.job_id, place.attempt, place.job_secret},
+                    .tls = coordination::TlsFiles::from(Environment::process()),
+                    .held_by = process_index(),
                     .register_timeout = settings_.initialization_timeout,
                     .heartbeat_timeout = settings_.heartbeat_timeout,
                     .shutdown_timeout = settings_.shutdown_timeout});
@@ -120,6 +123,8 @@ void Runtime::meet() {
   options.address = place.coordinator_address;
   options.process_id = process_index();
   options.num_processes = process_count();
+  options.identity = {place.job_id, place.attempt, place.job_secret};
+  options.tls = coordination::TlsFiles::from(Environment::process());
   options.initialization_timeout = settings_.initialization_timeout;
   options.heartbeat_timeout = settings_.heartbeat_timeout;
   options.shutdown_timeout = settings_.shutdown_timeout;
