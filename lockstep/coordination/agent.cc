@@ -53,7 +53,7 @@ class Agent : public CoordinationClient, private KeyValueStore {
   void barrier(const std::string& id, milliseconds timeout, const std::vector<int>& processes) override;
   KeyValueStore& key_value_store() override { return *this; }
   void shutdown() override;
-  void report_failure(int process, const std::string& how) override;
+  void report_failure(int process, const std::string& how, FailureKind kind) override;
   void report_own_error(const std::string& what) override;
   void fail(const JobError& cause) override;
   int process_id() const override { return options_.process_id; }
@@ -316,7 +316,7 @@ void Agent::fail(const JobError& cause) {
   for (CallId id : open) service_->cancel(id);
 }
 
-void Agent::report_failure(int process, const std::string& how) {
+void Agent::report_failure(int process, const std::string& how, FailureKind kind) {
   CallId id = next_call_id();
   {
     std::lock_guard lock(mutex_);
@@ -324,7 +324,7 @@ void Agent::report_failure(int process, const std::string& how) {
     background_calls_.insert(id);
     reports_.insert(id);
   }
-  service_->report_failure(id, service_incarnation(), process, how, false,
+  service_->report_failure(id, service_incarnation(), process, how, kind,
                            [this, id](const Status&) { background_call_over(id); });
 }
 
@@ -332,7 +332,8 @@ void Agent::report_own_error(const std::string& what) {
   std::uint64_t service = service_incarnation();
   if (service == 0) return;
   ask<Nothing>(*service_, kForGoodBye, [&](CallId id, auto done) {
-    service_->report_failure(id, service, options_.process_id, what, true, std::move(done));
+    service_->report_failure(id, service, options_.process_id, what, FailureKind::kEndedWithError,
+                             std::move(done));
   });
 }
 

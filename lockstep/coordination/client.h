@@ -9,6 +9,7 @@
 
 #include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/key_value_store.h"
+#include "lockstep/coordination/task.h"
 
 namespace lockstep::coordination {
 
@@ -73,7 +74,7 @@ class CoordinationClient {
   /// the job's first cause for all, "process 3 (host b, pid 4711) died: its connections closed", unless there
   /// is one already or the process has left. Returns at once and never throws; the word of the coordinator
   /// comes by `on_error`. Nothing happens before `connect`, or where the coordinator is JAX's own.
-  virtual void report_failure(int process, const std::string& how) = 0;
+  virtual void report_failure(int process, const std::string& how, FailureKind kind = FailureKind::kDied) = 0;
 
   /// The same of this process, which ends with an error: "process 2 (host b, pid 4712) ended with an error:
   /// <what>". Blocks until the coordinator knows, for at most 2 s; never throws.

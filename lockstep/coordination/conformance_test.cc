@@ -362,6 +362,15 @@ TYPED_TEST(ClientConformance, PeerSeenDying_IsTheFirstCauseForAll) {
               testing::StartsWith("process 2" + self + " died: its connections closed\n"));
 }
 
+TYPED_TEST(ClientConformance, EarlyLeaver_IsTheFirstCauseForAll_AndForItself) {
+  this->start(2);
+  this->clients_[0]->report_failure(1, "process 0 of 2 waited for it", FailureKind::kLeftEarly);
+  for (int process : {0, 1}) {
+    EXPECT_EQ(this->heard_[process].wait().message, "process 1" + Whereabouts::own().to_string() +
+                                                        " left the job early: process 0 of 2 waited for it");
+  }
+}
+
 TYPED_TEST(ClientConformance, OwnError_IsToldToTheOthers) {
   this->start(2);
   this->clients_[1]->report_own_error("bad input");

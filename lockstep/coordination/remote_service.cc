@@ -181,13 +181,14 @@ class RemoteService : public Service {
         });
   }
 
-  void report_failure(CallId id, std::uint64_t service, int task, const std::string& how, bool own_error,
-                      Done done) override {
+  void report_failure(CallId id, std::uint64_t service, int task, const std::string& how,
+                      FailureKind kind, Done done) override {
     auto call = open<ReportFailureRequest, ReportFailureResponse>(id);
     call->request.set_service_incarnation(service);
     call->request.set_task_id(task);
     call->request.set_how(how);
-    call->request.set_own_error(own_error);
+    call->request.set_own_error(kind == FailureKind::kEndedWithError);
+    call->request.set_left_early(kind == FailureKind::kLeftEarly);
     job_stub_->async()->ReportFailure(&call->context, &call->request, &call->response,
                                       answer(id, std::move(done)));
   }

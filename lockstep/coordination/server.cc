@@ -261,8 +261,11 @@ class JobService final : public Job::CallbackService {
                          ReportFailureResponse*) override {
     auto* call = new Call(gate_, *context, service_);
     if (call->refused()) return call;
+    const FailureKind kind = request->own_error()    ? FailureKind::kEndedWithError
+                             : request->left_early() ? FailureKind::kLeftEarly
+                                                     : FailureKind::kDied;
     service_.report_failure(call->id(), request->service_incarnation(), request->task_id(), request->how(),
-                            request->own_error(), finishing(call));
+                            kind, finishing(call));
     return call;
   }
 

@@ -118,9 +118,9 @@ class Service {
   virtual void get_alive_tasks(CallId call, std::uint64_t service, int source, const std::vector<int>& tasks,
                                DoneWith<std::vector<AliveTask>> done) = 0;
 
-  /// The task has died, or ends with an error of its own, `how`: the job's first cause, unless there is one.
+  /// What a task has done, and `how`: the job's first cause, unless there is one.
   virtual void report_failure(CallId call, std::uint64_t service, int task, const std::string& how,
-                              bool own_error, Done done) = 0;
+                              FailureKind kind, Done done) = 0;
 
   /// Answered at once, to those who have not registered too. A service of JAX's answers UNIMPLEMENTED, here
   /// and to `report_failure`.

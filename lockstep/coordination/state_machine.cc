@@ -404,14 +404,15 @@ void StateMachine::report_task_failure(int task, const std::string& message) {
 }
 
 void StateMachine::report_failure(CallId, std::uint64_t service, int task, const std::string& how,
-                                  bool own_error, Done done) {
+                                  FailureKind kind, Done done) {
   Section section(*this);
   if (auto status = refusal(service)) return section.answer(done, *status);
   if (!known(task)) return section.answer(done, unknown(task));
   section.answer(done, Status{});
-  std::string message =
-      fmt::format("{} {}: {}", name_with_place(task), own_error ? "ended with an error" : "died", how);
-  if (own_error || peer_report_grace_.count() == 0) return task_failed(task, message, section.answers);
+  std::string message = coordination::describe_failure(name_with_place(task), kind, how);
+  if (kind != FailureKind::kDied || peer_report_grace_.count() == 0) {
+    return task_failed(task, message, section.answers);
+  }
   reports_.push_back({task, std::move(message), clock_.now() + peer_report_grace_});
 }
 

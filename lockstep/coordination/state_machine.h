@@ -53,8 +53,8 @@ class StateMachine : public Service {
   void get_alive_tasks(CallId call, std::uint64_t service, int source, const std::vector<int>& tasks,
                        DoneWith<std::vector<AliveTask>> done) override;
 
-  void report_failure(CallId call, std::uint64_t service, int task, const std::string& how, bool own_error,
-                      Done done) override;
+  void report_failure(CallId call, std::uint64_t service, int task, const std::string& how,
+                      FailureKind kind, Done done) override;
   void describe(CallId call, DoneWith<Description> done) override;
 
   /// A registrant that is cancelled has not arrived; a caller of a barrier or of shutdown still has.

@@ -23,6 +23,13 @@ const char* to_string(TaskState state) {
   return "unknown";
 }
 
+std::string describe_failure(const std::string& name, FailureKind kind, const std::string& how) {
+  const char* verb = kind == FailureKind::kDied             ? "died"
+                     : kind == FailureKind::kEndedWithError ? "ended with an error"
+                                                            : "left the job early";
+  return fmt::format("{} {}: {}", name, verb, how);
+}
+
 std::string name_process(int task, const Whereabouts& where) {
   return fmt::format("process {}{}", task, where.to_string());
 }

@@ -28,6 +28,16 @@ struct TaskInfo {
   Whereabouts where;              ///< As it said when it registered.
 };
 
+/// What a process reports of another one, or of itself.
+enum class FailureKind {
+  kDied,            ///< "process 3 (host b, pid 4711) died: its connections closed"
+  kEndedWithError,  ///< Of itself: "process 3 (host b, pid 4711) ended with an error: bad input"
+  kLeftEarly,       ///< "process 3 (host b, pid 4711) left the job early: process 0 of 4 waited for it"
+};
+
+/// The text of such a report, with `name` as `name_process` gives it.
+std::string describe_failure(const std::string& name, FailureKind kind, const std::string& how);
+
 /// "process 3 (host b, pid 4711)", "process 3" where nothing more is known.
 std::string name_process(int task, const Whereabouts& where);
 
