@@ -453,6 +453,42 @@ TYPED_TEST(ClientConformance, SilentProcess_IsFoundDead_AndTheLivingAreNot) {
   EXPECT_EQ(this->job_->coordinator().tasks()[0].state, TaskState::kConnected);
 }
 
+TYPED_TEST(ClientConformance, Recoverable_TheDeadComesAgain_AndTheOthersGoOn) {
+  this->server_options_.recoverable = true;
+  this->start(3);
+  this->each([](int, CoordinationClient& client) { client.barrier("b", kLong); });
+  std::thread waiting([&] { this->clients_[0]->barrier("b", kLong); });
+  this->job_->coordinator().report_task_failure(2, "process 2 died: signal 9");
+  EXPECT_EQ(this->job_->coordinator().tasks()[2].state, TaskState::kError);
+  this->clients_[2] = this->make(2);
+  this->clients_[2]->connect();
+  EXPECT_EQ(this->job_->coordinator().tasks()[2].state, TaskState::kConnected);
+  std::thread others([&] { this->clients_[1]->barrier("b", kLong); });
+  this->clients_[2]->barrier("b", kLong);
+  others.join();
+  waiting.join();
+  this->each([](int, CoordinationClient& client) { client.barrier("b", kLong); });
+  EXPECT_FALSE(this->clients_[0]->error());
+  EXPECT_FALSE(this->clients_[1]->error());
+  this->clients_[0]->shutdown();
+  EXPECT_FALSE(this->job_->coordinator().all_left());
+  this->clients_[1]->shutdown();
+  this->clients_[2]->shutdown();
+  EXPECT_TRUE(this->job_->coordinator().all_left());
+}
+
+TYPED_TEST(ClientConformance, Recoverable_AnotherOfTheSameId_TakesOver) {
+  this->server_options_.recoverable = true;
+  this->start(2);
+  auto successor = this->make(1);
+  successor->connect();
+  std::thread other([&] { this->clients_[0]->barrier("b", kLong); });
+  successor->barrier("b", kLong);
+  other.join();
+  EXPECT_FALSE(this->clients_[0]->error());
+  successor->shutdown();
+}
+
 TYPED_TEST(ClientConformance, Shutdown_SomebodyDoesNotCome_NamesIt) {
   this->server_options_.shutdown_timeout = milliseconds(300);
   this->start(2);

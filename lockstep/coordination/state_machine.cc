@@ -31,6 +31,7 @@ StateMachine::StateMachine(const ServerOptions& options, const Clock& clock, std
       heartbeat_timeout_(options.heartbeat_timeout),
       shutdown_timeout_(options.shutdown_timeout),
       peer_report_grace_(options.peer_report_grace),
+      recoverable_(options.recoverable),
       held_by_(options.held_by),
       tasks_(static_cast<std::size_t>(std::max(options.num_processes, 0))),
       barriers_(options.num_processes) {
@@ -94,23 +95,34 @@ void StateMachine::connect(int task, Answers& answers) {
 void StateMachine::disconnect(int task, Answers& answers) {
   set_state(task, TaskState::kDisconnected);
   tasks_[task].disconnected_at = clock_.now();
-  if (tasks_[task].polling.done) {
-    Status status = Status::of_service(Code::kCancelled, fmt::format("{} has left", name(task)));
-    answers.push_back([done = take(tasks_[task].polling.done), status] { done(status); });
+  end_poll(task, Status::of_service(Code::kCancelled, fmt::format("{} has left", name(task))), answers);
+  leave_barriers(task, fmt::format("{} has left the job", name(task)), answers);
+}
+
+void StateMachine::end_poll(int task, const Status& status, Answers& answers) {
+  if (!tasks_[task].polling.done) return;
+  answers.push_back([done = take(tasks_[task].polling.done), status] { done(status); });
+}
+
+void StateMachine::leave_barriers(int task, const std::string& why, Answers& answers) {
+  if (recoverable_) {
+    barriers_.withdraw(task, why, answers);
+  } else {
+    barriers_.task_gone(task, why, answers);
   }
-  barriers_.task_gone(task, fmt::format("{} has left the job", name(task)), answers);
 }
 
 void StateMachine::put_in_error(int task, const Status& error, Answers& answers) {
   set_state(task, TaskState::kError);
   tasks_[task].error = error;
   std::string why = fmt::format("{} has failed: {}", name(task), error.message);
-  barriers_.task_gone(task, why, answers);
+  leave_barriers(task, why, answers);
+  if (recoverable_) end_poll(task, error, answers);
   if (shutdown_deadline_) fail_shutdown(why, task, answers);
 }
 
 void StateMachine::fail_job(const Status& error, Answers& answers) {
-  if (job_error_) return;
+  if (job_error_ || recoverable_) return;
   job_error_ = error;
   if (!polled_) {
     for (int i = 0; i < num_tasks(); ++i) {
@@ -205,22 +217,34 @@ void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<st
   if (stopped_) return section.answer(done, *refusal(incarnation_), std::uint64_t{0});
   if (!known(task)) return section.answer(done, unknown(task), std::uint64_t{0});
   Task& self = tasks_[task];
+  auto come_again = [&] {
+    if (recoverable_ && self.incarnation != incarnation) barriers_.task_restarted(task);
+    self.incarnation = incarnation;
+    self.where = who.where;
+    self.wants_to_leave = false;
+    self.registering = {call, std::move(done)};
+    connect(task, section.answers);
+  };
   switch (self.state) {
     case TaskState::kConnected:
       if (self.incarnation == incarnation) return section.answer(done, Status{}, incarnation_);
+      if (recoverable_) {
+        const std::string why = fmt::format("{} was restarted", name(task));
+        end_poll(task, Status::of_service(Code::kCancelled, why), section.answers);
+        leave_barriers(task, why, section.answers);
+        return come_again();
+      }
       replaced(task, section.answers);
       [[fallthrough]];
     case TaskState::kError: {
+      if (recoverable_ && self.error.code == Code::kUnavailable) return come_again();
       Status error = Status::of_service(
           Code::kAborted,
           fmt::format("{} cannot register, because it has failed: {}", name(task), self.error.message), task);
       return section.answer(done, error, std::uint64_t{0});
     }
     case TaskState::kDisconnected:
-      self.incarnation = incarnation;
-      self.where = who.where;
-      self.registering = {call, std::move(done)};
-      return connect(task, section.answers);
+      return come_again();
     case TaskState::kUninitialized:
       break;
   }
@@ -266,6 +290,7 @@ void StateMachine::heartbeat(CallId, std::uint64_t service, int task, std::uint6
                                                    task));
   }
   if (self.incarnation != incarnation) {
+    if (recoverable_) return section.answer(done, Status{});
     replaced(task, section.answers);
     return section.answer(done, self.error);
   }
@@ -307,7 +332,7 @@ void StateMachine::shutdown_task(CallId call, std::uint64_t service, int task, D
   if (auto status = refusal(service)) return section.answer(done, *status);
   if (!known(task)) return section.answer(done, unknown(task));
   Task& self = tasks_[task];
-  if (shutdown_over_ || shutdown_timeout_.count() == 0) {
+  if (shutdown_over_ || shutdown_timeout_.count() == 0 || recoverable_) {
     if (self.state == TaskState::kDisconnected) {
       return section.answer(
           done, Status::of_service(Code::kInternal, fmt::format("{} has left already", name(task)), task));
@@ -393,7 +418,10 @@ void StateMachine::task_failed(int task, const std::string& message, Answers& an
   TaskState state = tasks_[task].state;
   if (state == TaskState::kError || state == TaskState::kDisconnected) return;
   Status error = Status::of_service(Code::kUnavailable, message, task);
-  if (state == TaskState::kUninitialized) return fail_registration(error, answers);
+  if (state == TaskState::kUninitialized) {
+    if (recoverable_) return;  // Another life of it may still come in time.
+    return fail_registration(error, answers);
+  }
   fail_job(error, answers);
   if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
 }

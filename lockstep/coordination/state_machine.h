@@ -23,7 +23,8 @@ namespace lockstep::coordination {
 ///
 /// A task is uninitialized until all have registered, connected from then on, disconnected once it has left,
 /// and in error once it was silent for longer than the heartbeat timeout, was replaced, or was reported dead.
-/// The first error is told to everybody who polls and is kept.
+/// The first error is told to everybody who polls and is kept. In recoverable mode nobody else is told, and
+/// the task may register again.
 class StateMachine : public Service {
  public:
   /// Of the options, the times and `num_processes` count. Throws InitializationError where these make no
@@ -121,12 +122,15 @@ class StateMachine : public Service {
   void fail_shutdown(const std::string& why, std::optional<int> source, Answers& answers);
   void task_failed(int task, const std::string& message, Answers& answers);
   void replaced(int task, Answers& answers);
+  void leave_barriers(int task, const std::string& why, Answers& answers);
+  void end_poll(int task, const Status& status, Answers& answers);
   void answer_watchers(Answers& answers);
   void answer_alive_queries(Answers& answers);
 
   const Clock& clock_;
   const std::uint64_t incarnation_;
   const Clock::Duration register_timeout_, heartbeat_timeout_, shutdown_timeout_, peer_report_grace_;
+  const bool recoverable_;
   const std::optional<int> held_by_;
   const Whereabouts where_ = Whereabouts::own();
 

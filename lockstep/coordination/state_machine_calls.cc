@@ -69,7 +69,7 @@ void StateMachine::barrier(CallId call, std::uint64_t service, const BarrierCall
   Section section(*this);
   if (auto status = refusal(service)) return section.answer(done, *status, std::int64_t{0});
   auto why_failed = [this](int task) -> std::optional<std::string> {
-    if (tasks_[task].state != TaskState::kError) return std::nullopt;
+    if (recoverable_ || tasks_[task].state != TaskState::kError) return std::nullopt;
     return fmt::format("{} has failed: {}", name(task), tasks_[task].error.message);
   };
   barriers_.call(call, request, clock_.now(), why_failed, std::move(done), section.answers);

@@ -65,6 +65,15 @@ class StateMachineTest : public testing::Test {
     machine_ = std::make_unique<StateMachine>(options, clock_, kService);
   }
 
+  void start_recoverable(int num_tasks) {
+    ServerOptions options;
+    options.num_processes = num_tasks;
+    options.heartbeat_timeout = seconds(10);
+    options.recoverable = true;
+    machine_ = std::make_unique<StateMachine>(options, clock_, kService);
+    for (int i = 0; i < num_tasks; ++i) join(i);
+  }
+
   void start(int num_tasks, milliseconds shutdown_timeout = seconds(30)) {
     make(num_tasks, shutdown_timeout);
     for (int i = 0; i < num_tasks; ++i) join(i);
@@ -104,6 +113,17 @@ class StateMachineTest : public testing::Test {
   Plain cancel_barrier(std::int64_t counter, const std::string& id = "b") {
     Plain reply;
     machine_->cancel_barrier(reply.id, kService, id, counter, plain(reply));
+    return reply;
+  }
+  Plain report(int task, const std::string& how, bool own_error = false) {
+    Plain reply;
+    machine_->report_failure(reply.id, kService, task, how,
+                             own_error ? FailureKind::kEndedWithError : FailureKind::kDied, plain(reply));
+    return reply;
+  }
+  Reply<Description> describe() {
+    Reply<Description> reply;
+    machine_->describe(reply.id, reply.done());
     return reply;
   }
   Plain insert(const std::string& key, const std::string& value, bool overwrite = false) {
