@@ -31,8 +31,8 @@ class Job {
     if (aborted_.load(std::memory_order_acquire)) std::rethrow_exception(cause_);
   }
 
-  /// Throws PeerFailure if the process has died or left, and what `abort` is given meanwhile: where it died,
-  /// that is waited for, because whoever calls it may know how the process died.
+  /// Throws PeerFailure if the process has died or left, and what `abort` is given meanwhile: that is waited
+  /// for, because whoever calls it may know how the process died.
   void check_peer(int process, const std::string& doing);
 
  private:

@@ -490,7 +490,7 @@ class Peers::Impl {
       peer.state = how;
     }
     changed_.notify_all();
-    events_.on_loss(connection.process);
+    events_.on_loss(connection.process, how);
   }
 
   const WorldOptions options_;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,7 +28,13 @@ struct WorldOptions {
   /// How long a communicator waits for a process of its clique to turn up.
   std::chrono::milliseconds timeout = std::chrono::seconds(300);
 
-  /// A waiter that sees its peer dead waits this long for `abort`, which may know how the peer died.
+  /// Called when a process is seen to have died, and when one that has left in order is waited for; `doing` says
+  /// what waited ("process 0 waited for it in psum ..."), empty where nothing did. By any thread, perhaps several
+  /// times for one process. Must not block. It may lead to `abort`.
+  std::function<void(int process, bool left, const std::string& doing)> on_loss;
+
+  /// A waiter that sees its peer dead waits this long for `abort`, which may know how the peer died; where there is
+  /// `on_loss`, it waits so for that of a peer that has left too.
   std::chrono::milliseconds abort_grace = std::chrono::milliseconds(300);
 };
 
