@@ -28,6 +28,21 @@ std::string host_name() {
 
 constexpr const char* kTopologyKey = "lockstep/topology";
 
+/// How long the coordinator's word on a failure is waited for, before what this process saw counts.
+constexpr std::chrono::milliseconds kGrace(800);
+
+std::terminate_handler terminate_before = nullptr;
+
+/// Ends in the handler that was there before, the program's own or C++'s.
+[[noreturn]] void on_terminate() {
+  static std::atomic_flag entered;
+  if (!entered.test_and_set()) {
+    if (Runtime* runtime = the_runtime.load()) runtime->at_terminate();
+  }
+  if (terminate_before != nullptr) terminate_before();
+  std::abort();
+}
+
 }  // namespace
 
 Runtime& Runtime::get(const CallSite& first_use) {
@@ -71,6 +86,7 @@ void Runtime::create(const Settings& settings, const CallSite& where) {
   runtime->initialized_ = true;
   the_runtime.store(runtime.release(), std::memory_order_release);
   on_exit([](int status, void*) { the_runtime.load()->at_exit(status); }, nullptr);
+  if (settings.place.num_processes > 1) terminate_before = std::set_terminate(on_terminate);
 }
 
 Runtime::Runtime(const Settings& settings) : settings_(settings) {
@@ -84,12 +100,19 @@ Runtime::Runtime(const Settings& settings) : settings_(settings) {
   exchange_topology();
   std::vector<int> device_process;
   for (Device device : devices_) device_process.push_back(device.process_index());
+  watch_ = std::make_unique<FailureWatch>(
+      kGrace, [this](const coordination::JobError& error) { coordination_->fail(error); });
   auto world = collectives::World::create({.process_index = process_index(),
                                            .process_count = process_count(),
                                            .device_process = device_process,
                                            .store = store(),
                                            .job_id = settings_.place.job_id,
-                                           .timeout = settings_.initialization_timeout});
+                                           .timeout = settings_.initialization_timeout,
+                                           .on_loss = [this](int process, bool left,
+                                                             const std::string& doing) {
+                                             peer_lost(process, left, doing);
+                                           },
+                                           .abort_grace = 2 * kGrace});
   {
     std::lock_guard lock(failure_mutex_);
     world_ = std::move(world);
@@ -128,10 +151,7 @@ void Runtime::meet() {
   options.initialization_timeout = settings_.initialization_timeout;
   options.heartbeat_timeout = settings_.heartbeat_timeout;
   options.shutdown_timeout = settings_.shutdown_timeout;
-  options.on_error = [this](const coordination::JobError& error) {
-    fail(std::make_exception_ptr(PeerFailure(
-        fmt::format("{} (seen by process {} of {})", error.message, process_index(), process_count()))));
-  };
+  options.on_error = [this](const coordination::JobError& error) { job_failed(error); };
   coordination_ = coordination::make_grpc_client(options);
   coordination_->connect();
 }
@@ -193,6 +213,7 @@ void Runtime::exchange_topology() {
     }
   }
   for (const auto& process : all) {
+    whereabouts_.push_back({process["host"].get<std::string>(), process["pid"].get<std::int64_t>()});
     int ordinal = 0;
     for (const auto& kind : process["devices"]) {
       DeviceInfo& info = device_infos_.emplace_back();
@@ -220,57 +241,6 @@ pjrt::Buffer& Runtime::position_buffer(Device device, int position) {
     buffer = client_->buffer_from_host(&value, DType::kI32, {}, pjrt_device(device));
   }
   return buffer;
-}
-
-void Runtime::fail(std::exception_ptr cause) {
-  std::lock_guard lock(failure_mutex_);
-  if (failed_) return;
-  failure_ = cause;
-  failed_.store(true, std::memory_order_release);
-  if (world_) world_->abort(cause);
-}
-
-void Runtime::check_healthy(bool spans_processes) {
-  if (failed_.load(std::memory_order_acquire)) [[unlikely]] {
-    std::lock_guard lock(failure_mutex_);
-    std::rethrow_exception(failure_);
-  }
-  if (spans_processes && left_.load(std::memory_order_relaxed)) [[unlikely]] {
-    lockstep::fail<Error>(
-        "a computation over devices of several processes after shutdown(), on process {} of {}: call "
-        "shutdown() last",
-        process_index(), process_count());
-  }
-}
-
-void Runtime::shutdown() {
-  if (left_.exchange(true)) return;
-  if (!coordination_) return;
-  world_->leave();
-  coordination_->shutdown();
-  if (server_) {
-    server_->wait_until_all_left(settings_.shutdown_timeout);
-    server_->stop();
-  }
-}
-
-void Runtime::at_exit(int status) {
-  if (status != 0) {
-    // Another thread may still be at work: the process ends around it, without waiting for anybody.
-    if (!left_.exchange(true)) world_->leave();
-    return;
-  }
-  try {
-    shutdown();
-  } catch (const std::exception& error) {
-    logging::error("while leaving the job at the end of the program: {}", error.what());
-  }
-  if (failed_) return;
-  threads_.reset();
-  programs_.reset();
-  world_.reset();
-  coordination_.reset();
-  server_.reset();
 }
 
 }  // namespace lockstep::runtime

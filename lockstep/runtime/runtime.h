@@ -17,6 +17,7 @@
 #include "lockstep/coordination/server.h"
 #include "lockstep/pjrt/client.h"
 #include "lockstep/runtime/device_threads.h"
+#include "lockstep/runtime/failure_watch.h"
 #include "lockstep/runtime/initialize.h"
 #include "lockstep/sharding/device.h"
 
@@ -64,7 +65,8 @@ class Runtime {
   DeviceThreads& threads() { return *threads_; }
 
   /// Throws PeerFailure, with the first cause, once the job has failed, and Error after shutdown where the
-  /// computation spans processes.
+  /// computation spans processes. What is thrown for the first cause is the same on all processes in its first
+  /// line; lines below it, "consequence: ...", say what it ended here.
   void check_healthy(bool spans_processes);
 
   /// The job's store, or nullptr in a job of one process.
@@ -78,14 +80,21 @@ class Runtime {
   void shutdown();
   bool initialized() const { return initialized_ && !left_; }
 
-  /// Called when the process ends: leaves the job in order after status 0, and without waiting otherwise.
+  /// Called when the process ends: leaves the job in order after status 0; otherwise tells the others so, and
+  /// does not wait for them.
   void at_exit(int status);
+
+  /// Called when the process is about to end by std::terminate: tells the others why.
+  void at_terminate() noexcept;
 
  private:
   explicit Runtime(const Settings& settings);
   void meet();
   void open_devices();
   void exchange_topology();
+  void job_failed(const coordination::JobError& error);
+  void peer_lost(int process, bool left, const std::string& doing);
+  void end_with_error(const std::string& what);
 
   Settings settings_;
   CallSite first_use_;
@@ -96,6 +105,9 @@ class Runtime {
   std::unique_ptr<coordination::CoordinationClient> coordination_;
   std::shared_ptr<pjrt::Client> client_;
   std::vector<const pjrt::Device*> local_pjrt_;
+
+  std::vector<coordination::Whereabouts> whereabouts_;  // Of all processes.
+  std::unique_ptr<FailureWatch> watch_;
 
   std::deque<DeviceInfo> device_infos_;
   std::vector<Device> devices_, local_devices_;
