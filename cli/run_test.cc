@@ -163,7 +163,7 @@ TEST(Run, TheFirstFailureGivesTheStatusAndTheOthersAreEnded) {
                                shell("if [ $LOCKSTEP_PROCESS_ID = 2 ]; then exit 7; fi; exec sleep 1000"));
   EXPECT_EQ(result.exit_code, 7);
   EXPECT_THAT(result.log,
-              AllOf(HasSubstr("the job failed: process 2 of 4 (host "), HasSubstr("exited with status 7\n"),
+              AllOf(HasSubstr("the job failed: process 2 (host "), HasSubstr("died: exit status 7\n"),
                     HasSubstr("ended by the launcher: processes 0, 1, 3 by SIGTERM\n")));
 }
 
@@ -218,7 +218,7 @@ TEST(Run, ASecondInterruptKills) {
   job.kill(0, SIGINT);
   for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ignored");
   job.kill(0, SIGINT);
-  EXPECT_EQ(job.wait(0).exit_code, 1);
+  EXPECT_EQ(job.wait(0).exit_code, 128 + SIGINT);
 }
 
 TEST(Run, NoProcessOutlivesAKilledLauncher) {
@@ -251,7 +251,7 @@ TEST(Run, AProgramThatCannotBeRunIsOneLine) {
 
 TEST(Run, AUsageErrorIsOneLine) {
   const std::vector<std::pair<Words, std::string>> cases = {
-      {{"run", "--", "true"}, "--processes is required"},
+      {{"run", "--", "true"}, "-n is required"},
       {{"run", "-n", "0", "--", "true"}, "0"},
       {{"run", "-n", "two", "--", "true"}, "two"},
       {{"run", "-n", "2"}, "no program given"},
@@ -283,6 +283,9 @@ std::unique_ptr<coordination::CoordinationClient> join() {
   options.address = std::getenv("LOCKSTEP_COORDINATOR_ADDRESS");
   options.process_id = std::atoi(std::getenv("LOCKSTEP_PROCESS_ID"));
   options.num_processes = std::atoi(std::getenv("LOCKSTEP_NUM_PROCESSES"));
+  options.identity = {.job_id = std::getenv("LOCKSTEP_JOB_ID"),
+                      .attempt = std::atoi(std::getenv("LOCKSTEP_ATTEMPT")),
+                      .secret = std::getenv("LOCKSTEP_JOB_SECRET")};
   if (const char* heartbeat = std::getenv("LOCKSTEP_HEARTBEAT_TIMEOUT")) {
     options.heartbeat_timeout = std::chrono::seconds(std::atoi(heartbeat));
   }
@@ -313,11 +316,11 @@ TEST(RunJob, WhenAProcessIsKilledTheOthersHearWhichAndHow) {
       lockstep(Words{"run", "-n", "3", "--"} + testing::command_of_child("process_one_is_killed"));
   EXPECT_EQ(result.exit_code, 128 + SIGKILL);
   EXPECT_THAT(result.log,
-              ::testing::ContainsRegex("\\[0\\] heard: .*process 1 of 3 .*signal 9 \\(SIGKILL\\)"));
+              ::testing::ContainsRegex("\\[0\\] heard: .*process 1 \\(host .*signal 9 \\(SIGKILL\\)"));
   EXPECT_THAT(result.log,
-              ::testing::ContainsRegex("\\[2\\] heard: .*process 1 of 3 .*signal 9 \\(SIGKILL\\)"));
-  EXPECT_THAT(result.log, AllOf(HasSubstr("the job failed: process 1 of 3"),
-                                HasSubstr("as a consequence: processes 0, 2 exited with status 3\n")));
+              ::testing::ContainsRegex("\\[2\\] heard: .*process 1 \\(host .*signal 9 \\(SIGKILL\\)"));
+  EXPECT_THAT(result.log, AllOf(HasSubstr("the job failed: process 1 (host "),
+                                HasSubstr("as a consequence: processes 0, 2 died: exit status 3\n")));
 }
 
 LOCKSTEP_CHILD(process_one_leaves_early) {
@@ -332,7 +335,7 @@ TEST(RunJob, WhoLeavesWithoutShutdownIsAFailure) {
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.log,
               ::testing::ContainsRegex(
-                  "\\[0\\] heard: .*process 1 of 2 .*ended with status 0 without shutdown\\(\\)"));
+                  "\\[0\\] heard: .*process 1 \\(host .*ended with status 0 without shutdown\\(\\)"));
 }
 
 LOCKSTEP_CHILD(process_one_never_comes) {
@@ -351,7 +354,7 @@ TEST(RunJob, WhoNeverComesIsAFailure) {
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.log,
               ::testing::ContainsRegex(
-                  "\\[0\\] heard: .*process 1 of 2 .*ended with status 0 without initialize\\(\\)"));
+                  "\\[0\\] heard: .*process 1 \\(host .*ended with status 0 without initialize\\(\\)"));
 }
 
 LOCKSTEP_CHILD(process_one_stops) {
@@ -364,8 +367,8 @@ TEST(RunJob, WhoIsNotHeardOfIsNamedAndKilled) {
   const auto result = lockstep(Words{"run", "-n", "2", "--heartbeat-timeout", "2", "--grace", "0.4", "--"} +
                                testing::command_of_child("process_one_stops"));
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.log, HasSubstr("the job failed: process 1 of 2"));
-  EXPECT_THAT(result.log, HasSubstr("was given up"));
+  EXPECT_THAT(result.log, HasSubstr("the job failed: process 1 (host "));
+  EXPECT_THAT(result.log, HasSubstr("died: no heartbeat for 2 s"));
 }
 
 LOCKSTEP_CHILD(does_all_that_is_asked) {
