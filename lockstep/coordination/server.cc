@@ -372,6 +372,10 @@ std::vector<TaskInfo> CoordinationServer::tasks() const {
 
 bool CoordinationServer::all_left() const { return !impl_ || impl_->machine().all_left(); }
 
+std::optional<std::string> CoordinationServer::first_failure() const {
+  return impl_ ? impl_->machine().first_failure() : std::nullopt;
+}
+
 bool CoordinationServer::wait_until_all_left(std::chrono::milliseconds timeout) const {
   return !impl_ || impl_->machine().wait_until_all_left(timeout);
 }

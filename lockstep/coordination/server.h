@@ -75,6 +75,9 @@ class CoordinationServer {
   /// `start`.
   bool all_left() const;
 
+  /// The first failure of the job, as it was told; nullopt where there was none.
+  std::optional<std::string> first_failure() const;
+
   /// Blocks until `all_left`; false when it is not so within the timeout.
   bool wait_until_all_left(std::chrono::milliseconds timeout) const;
 

@@ -115,6 +115,7 @@ void StateMachine::leave_barriers(int task, const std::string& why, Answers& ans
 void StateMachine::put_in_error(int task, const Status& error, Answers& answers) {
   set_state(task, TaskState::kError);
   tasks_[task].error = error;
+  if (!first_failure_) first_failure_ = error.message;
   std::string why = fmt::format("{} has failed: {}", name(task), error.message);
   leave_barriers(task, why, answers);
   if (recoverable_) end_poll(task, error, answers);
@@ -122,6 +123,7 @@ void StateMachine::put_in_error(int task, const Status& error, Answers& answers)
 }
 
 void StateMachine::fail_job(const Status& error, Answers& answers) {
+  if (!first_failure_) first_failure_ = error.message;
   if (job_error_ || recoverable_) return;
   job_error_ = error;
   if (!polled_) {

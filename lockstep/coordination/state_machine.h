@@ -67,6 +67,7 @@ class StateMachine : public Service {
   void report_task_failure(int task, const std::string& message);  ///< As CoordinationServer.
   std::vector<TaskInfo> tasks() const;
   bool all_left() const;
+  std::optional<std::string> first_failure() const;
   bool wait_until_all_left(std::chrono::milliseconds timeout) const;  ///< Of the machine's time.
   std::uint64_t incarnation() const { return incarnation_; }
 
@@ -142,6 +143,7 @@ class StateMachine : public Service {
   bool polled_ = false;  ///< Whether any task has ever polled for errors.
   bool shutdown_over_ = false;
   std::optional<Status> job_error_;
+  std::optional<std::string> first_failure_;
   std::optional<Clock::TimePoint> register_deadline_, shutdown_deadline_;
   KeyValueTable values_;
   BarrierTable barriers_;

@@ -160,6 +160,11 @@ bool StateMachine::all_left() const {
   return all_left_locked();
 }
 
+std::optional<std::string> StateMachine::first_failure() const {
+  std::lock_guard lock(mutex_);
+  return first_failure_;
+}
+
 bool StateMachine::wait_until_all_left(std::chrono::milliseconds timeout) const {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, timeout, [this] { return all_left_locked(); });
