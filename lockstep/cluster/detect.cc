@@ -38,14 +38,7 @@ Place complete(const Environment& environment, Place place) {
     refuse_contradiction(environment, place);
     if (place.num_processes == 1) place.coordinator_address.clear();
   }
-  if (auto ids = find_variable(environment, {"LOCKSTEP_LOCAL_DEVICE_IDS", "JAX_LOCAL_DEVICE_IDS"})) {
-    place.local_device_ids = numbers_in(*ids);
-    place.why += ", " + ids->to_string();
-  }
-  if (auto job = find_variable(environment, {"LOCKSTEP_JOB_ID"})) place.job_id = job->value;
-  if (auto attempt = find_variable(environment, {"LOCKSTEP_ATTEMPT"})) place.attempt = number_in(*attempt, 0);
-  if (auto secret = find_variable(environment, {"LOCKSTEP_JOB_SECRET"})) place.job_secret = secret->value;
-  return place;
+  return with_identity(environment, std::move(place));
 }
 
 /// Each of several processes that takes itself for the only one is what nobody wants.
@@ -69,6 +62,17 @@ const std::vector<ClusterType>& cluster_types() {
       {"gcetpu", gce_tpu_place},    {"k8s", k8s_place},           {"single", single_place},
   };
   return types;
+}
+
+Place with_identity(const Environment& environment, Place place) {
+  if (auto ids = find_variable(environment, {"LOCKSTEP_LOCAL_DEVICE_IDS", "JAX_LOCAL_DEVICE_IDS"})) {
+    place.local_device_ids = numbers_in(*ids);
+    place.why += ", " + ids->to_string();
+  }
+  if (auto job = find_variable(environment, {"LOCKSTEP_JOB_ID"})) place.job_id = job->value;
+  if (auto attempt = find_variable(environment, {"LOCKSTEP_ATTEMPT"})) place.attempt = number_in(*attempt, 0);
+  if (auto secret = find_variable(environment, {"LOCKSTEP_JOB_SECRET"})) place.job_secret = secret->value;
+  return place;
 }
 
 std::optional<Place> find_place(const Environment& environment, const std::string& forced,

@@ -37,6 +37,10 @@ Place detect(const Environment& environment, const std::string& forced = "",
 std::optional<Place> find_place(const Environment& environment, const std::string& forced = "",
                                 const System& system = System::real());
 
+/// The place with what LOCKSTEP_LOCAL_DEVICE_IDS, LOCKSTEP_JOB_ID, LOCKSTEP_ATTEMPT and LOCKSTEP_JOB_SECRET
+/// say. Throws InitializationError for numbers that are none.
+Place with_identity(const Environment& environment, Place place);
+
 /// A variable by which a launcher says that the process is one of several: "PMI_SIZE=4"; nullopt where none
 /// does. What `lockstep run` and the explicit variables say does not count.
 std::optional<std::string> sign_of_others(const Environment& environment);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/server.h"
 #include "lockstep/runtime/devices.h"
@@ -17,74 +19,6 @@ using testing::ProcessesOptions;
 using testing::ProcessResult;
 using testing::run_processes;
 using testing::say;
-
-Environment& environment(std::map<std::string, std::string> variables) {
-  static std::unique_ptr<MapEnvironment> held;
-  held = std::make_unique<MapEnvironment>(std::move(variables));
-  return *held;
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InitializationError& error) {
-    return error.what();
-  }
-  return "no InitializationError";
-}
-
-TEST(Resolve, WithNothingGivenTheJobIsThisProcessAlone) {
-  runtime::Settings settings = runtime::resolve({}, environment({}));
-  EXPECT_EQ(settings.place.num_processes, 1);
-  EXPECT_EQ(settings.place.process_id, 0);
-  EXPECT_EQ(settings.num_cpu_devices, 1);
-  EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(100));
-  EXPECT_EQ(settings.initialization_timeout, std::chrono::seconds(300));
-  EXPECT_TRUE(settings.coordinator_bind_address.empty());
-}
-
-TEST(Resolve, ArgumentsWinOverVariables) {
-  runtime::Settings settings =
-      runtime::resolve({.process_id = 1, .num_cpu_devices = 4, .heartbeat_timeout = std::chrono::seconds(7)},
-                       environment({{"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"},
-                                    {"LOCKSTEP_NUM_PROCESSES", "2"},
-                                    {"LOCKSTEP_PROCESS_ID", "0"},
-                                    {"LOCKSTEP_NUM_CPU_DEVICES", "2"},
-                                    {"LOCKSTEP_HEARTBEAT_TIMEOUT", "9"},
-                                    {"LOCKSTEP_SHUTDOWN_TIMEOUT", "11"}}));
-  EXPECT_EQ(settings.place.process_id, 1);
-  EXPECT_EQ(settings.place.num_processes, 2);
-  EXPECT_EQ(settings.num_cpu_devices, 4);
-  EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(7));
-  EXPECT_EQ(settings.shutdown_timeout, std::chrono::seconds(11));
-}
-
-TEST(Resolve, JaxVariablesAreReadToo) {
-  runtime::Settings settings = runtime::resolve({}, environment({{"JAX_COORDINATOR_ADDRESS", "10.0.0.1:99"},
-                                                                 {"JAX_NUM_PROCESSES", "3"},
-                                                                 {"JAX_PROCESS_ID", "0"}}));
-  EXPECT_EQ(settings.place.num_processes, 3);
-  EXPECT_EQ(settings.coordinator_bind_address, "[::]:99");
-}
-
-TEST(Resolve, WrongNumbersAreNamed) {
-  EXPECT_THAT(error_of([] {
-                runtime::resolve({}, environment({{"LOCKSTEP_NUM_CPU_DEVICES", "many"}}));
-              }),
-              HasSubstr("LOCKSTEP_NUM_CPU_DEVICES is 'many': expected a whole number, at least 1"));
-  EXPECT_THAT(error_of([] {
-                runtime::resolve({.coordinator_address = "a:1", .num_processes = 2, .process_id = 2},
-                                 environment({}));
-              }),
-              HasSubstr("process_id is 2: with 2 processes it must be 0 to 1"));
-  EXPECT_THAT(error_of([] { runtime::resolve({.coordinator_address = "a:1"}, environment({})); }),
-              HasSubstr("got coordinator_address but not num_processes, process_id"));
-  EXPECT_THAT(
-      error_of([] {
-        runtime::resolve({}, environment({{"LOCKSTEP_NUM_PROCESSES", "2"}, {"LOCKSTEP_PROCESS_ID", "0"}}));
-      }),
-      HasSubstr("LOCKSTEP_COORDINATOR_ADDRESS"));
-}
 
 /// Prints the error of initialize() with the options, or what it made.
 void try_initialize(const InitializeOptions& options = {}) {
@@ -227,11 +161,29 @@ TEST(Initialize, NoPlugin_IsNamed) {
   EXPECT_THAT(result.log, HasSubstr("error: "));
 }
 
+/// A log without the line that process 0 writes when the job has met.
+std::string without_banner(const std::string& log) {
+  std::istringstream lines(log);
+  std::string rest;
+  for (std::string line; std::getline(lines, line);)
+    if (line.find("] cluster ") == std::string::npos) rest += line + "\n";
+  return rest;
+}
+
+TEST(Initialize, Banner_IsSaidOnceForAJob) {
+  auto results = run_processes(
+      {.count = 3, .child = "plain", .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}}, .coordinator = true});
+  EXPECT_THAT(results[0].log, ::testing::ContainsRegex(
+                                  "process 0 of 3. cluster launcher .LOCKSTEP_LAUNCHER=1, .*, coordinator "
+                                  "127.0.0.1:[0-9]+, 2 of 6 devices here, on host "));
+  for (int i : {1, 2}) EXPECT_THAT(results[i].log, ::testing::Not(HasSubstr("cluster"))) << i;
+}
+
 TEST(Shutdown, ReturningFromMainEverywhere_IsSilent) {
   auto results = run_processes({.count = 3, .child = "leaves_in_order", .coordinator = true});
   for (const ProcessResult& result : results) {
     EXPECT_EQ(result.exit_code, 0);
-    EXPECT_EQ(result.log, "left\n");
+    EXPECT_EQ(without_banner(result.log), "left\n");
   }
 }
 

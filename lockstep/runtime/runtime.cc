@@ -14,6 +14,7 @@
 #include "lockstep/cluster/detect.h"
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/collectives/ffi_handler.h"
+#include "lockstep/coordination/holder.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -57,8 +58,9 @@ Runtime& Runtime::get(const CallSite& first_use) {
         "({}); call initialize() first in main",
         first_use.to_string(), place.process_id, place.num_processes, place.why);
   }
-  Settings settings =
-      resolve({.coordinator_address = "", .num_processes = 1, .process_id = 0}, Environment::process());
+  Settings settings = resolve(
+      {.coordinator_address = "", .num_processes = 1, .process_id = 0, .cluster_detection_method = "none"},
+      Environment::process());
   std::unique_ptr<Runtime> runtime(new Runtime(settings));
   runtime->first_use_ = first_use;
   the_runtime.store(runtime.release(), std::memory_order_release);
@@ -84,6 +86,7 @@ void Runtime::create(const Settings& settings, const CallSite& where) {
   std::unique_ptr<Runtime> runtime(new Runtime(settings));
   runtime->first_use_ = where;
   runtime->initialized_ = true;
+  runtime->say_banner();
   the_runtime.store(runtime.release(), std::memory_order_release);
   on_exit([](int status, void*) { the_runtime.load()->at_exit(status); }, nullptr);
   if (settings.place.num_processes > 1) terminate_before = std::set_terminate(on_terminate);
@@ -131,17 +134,6 @@ void Runtime::meet() {
     }
     return;
   }
-  if (!settings_.coordinator_bind_address.empty()) {
-    server_ = std::make_unique<coordination::CoordinationServer>();
-    server_->start({.bind_address = settings_.coordinator_bind_address,
-                    .num_processes = process_count(),
-                    .identity = {place.job_id, place.attempt, place.job_secret},
-                    .tls = coordination::TlsFiles::from(Environment::process()),
-                    .held_by = process_index(),
-                    .register_timeout = settings_.initialization_timeout,
-                    .heartbeat_timeout = settings_.heartbeat_timeout,
-                    .shutdown_timeout = settings_.shutdown_timeout});
-  }
   coordination::ClientOptions options;
   options.address = place.coordinator_address;
   options.process_id = process_index();
@@ -152,6 +144,19 @@ void Runtime::meet() {
   options.heartbeat_timeout = settings_.heartbeat_timeout;
   options.shutdown_timeout = settings_.shutdown_timeout;
   options.on_error = [this](const coordination::JobError& error) { job_failed(error); };
+  if (!settings_.coordinator_bind_address.empty() &&
+      (settings_.bind_address_given ? !coordination::serves_already(options)
+                                    : coordination::must_hold_coordinator(options))) {
+    server_ = std::make_unique<coordination::CoordinationServer>();
+    server_->start({.bind_address = settings_.coordinator_bind_address,
+                    .num_processes = process_count(),
+                    .identity = {place.job_id, place.attempt, place.job_secret},
+                    .tls = coordination::TlsFiles::from(Environment::process()),
+                    .held_by = process_index(),
+                    .register_timeout = settings_.initialization_timeout,
+                    .heartbeat_timeout = settings_.heartbeat_timeout,
+                    .shutdown_timeout = settings_.shutdown_timeout});
+  }
   coordination_ = coordination::make_grpc_client(options);
   coordination_->connect();
 }
@@ -175,18 +180,8 @@ void Runtime::open_devices() {
   client_ = pjrt::Client::create(
       plugin, {{"cpu_device_count", std::int64_t{settings_.num_cpu_devices}}, {"asynchronous", false}});
   const auto& all = client_->addressable_devices();
-  if (!settings_.place.local_device_ids) {
-    local_pjrt_ = all;
-    return;
-  }
-  for (int id : *settings_.place.local_device_ids) {
-    if (id < 0 || id >= static_cast<int>(all.size())) {
-      lockstep::fail<InitializationError>(
-          "[initialize] local_device_ids names device {}, but process {} of {} has {} (0 to {})", id,
-          process_index(), process_count(), all.size(), all.size() - 1);
-    }
+  for (int id : chosen_devices(settings_.place, client_->platform_name(), static_cast<int>(all.size())))
     local_pjrt_.push_back(all[static_cast<std::size_t>(id)]);
-  }
 }
 
 void Runtime::exchange_topology() {
@@ -227,6 +222,17 @@ void Runtime::exchange_topology() {
       if (info.process_index == process_index()) local_devices_.push_back(Device(&info));
     }
   }
+}
+
+void Runtime::say_banner() const {
+  if (process_index() != 0) return;
+  Joined joined{.holds_coordinator = server_ != nullptr,
+                .local_devices = static_cast<int>(local_devices_.size()),
+                .global_devices = static_cast<int>(devices_.size())};
+  for (const DeviceInfo& device : device_infos_)
+    if (std::find(joined.hosts.begin(), joined.hosts.end(), device.host) == joined.hosts.end())
+      joined.hosts.push_back(device.host);
+  logging::info("{}", banner(settings_, joined));
 }
 
 const pjrt::Device& Runtime::pjrt_device(Device device) const {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "lockstep/base/call_site.h"
-#include "lockstep/cluster/place.h"
 #include "lockstep/collectives/registry.h"
 #include "lockstep/collectives/world.h"
 #include "lockstep/coordination/client.h"
@@ -18,22 +17,10 @@
 #include "lockstep/pjrt/client.h"
 #include "lockstep/runtime/device_threads.h"
 #include "lockstep/runtime/failure_watch.h"
-#include "lockstep/runtime/initialize.h"
+#include "lockstep/runtime/settings.h"
 #include "lockstep/sharding/device.h"
 
 namespace lockstep::runtime {
-
-/// The settings of `initialize()` with arguments, environment and defaults merged.
-struct Settings {
-  cluster::Place place;
-  int num_cpu_devices = 1;
-  std::chrono::seconds initialization_timeout{300}, heartbeat_timeout{100}, shutdown_timeout{300};
-  std::string coordinator_bind_address;  ///< empty: this process does not hold the coordinator
-};
-
-/// Arguments win over LOCKSTEP_… variables, which win over what the cluster type found says. Throws
-/// InitializationError for what cannot be.
-Settings resolve(const InitializeOptions& options, const Environment& environment);
 
 /// This process's membership of the job and its devices. There is at most one; it lives until the process
 /// ends.
@@ -95,6 +82,7 @@ class Runtime {
   void job_failed(const coordination::JobError& error);
   void peer_lost(int process, bool left, const std::string& doing);
   void end_with_error(const std::string& what);
+  void say_banner() const;
 
   Settings settings_;
   CallSite first_use_;
