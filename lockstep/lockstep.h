@@ -17,5 +17,6 @@
 #include "lockstep/random/random.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
+#include "lockstep/runtime/preemption.h"
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/tree/tree.h"

@@ -1,10 +1,13 @@
 // How a Runtime ends: in order, because another process failed, or because this one did.
 
+#include <cstdlib>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/runtime/preemption.h"
 #include "lockstep/runtime/runtime.h"
 
 namespace lockstep::runtime {
@@ -31,12 +34,44 @@ std::string describe_current_exception() {
 
 }  // namespace
 
-void Runtime::fail(std::exception_ptr cause) {
+PeerFailurePolicy peer_failure_policy(const InitializeOptions& options, const Environment& environment) {
+  if (options.on_peer_failure) return *options.on_peer_failure;
+  const std::string text = environment.get("LOCKSTEP_ON_PEER_FAILURE").value_or("");
+  if (text == "exit") return OnPeerFailure::kExit;
+  if (!text.empty() && text != "throw") {
+    lockstep::fail<InitializationError>(
+        "[initialize] LOCKSTEP_ON_PEER_FAILURE is '{}': expected throw or exit", text);
+  }
+  return OnPeerFailure::kThrow;
+}
+
+bool Runtime::fail(std::exception_ptr cause) {
   std::lock_guard lock(failure_mutex_);
-  if (failed_) return;
+  if (failed_) return false;
   failure_ = cause;
   failed_.store(true, std::memory_order_release);
   if (world_) world_->abort(cause);
+  return true;
+}
+
+/// Does what the user chose, besides that calls throw.
+void apply(const PeerFailurePolicy& policy, const PeerFailure& failure) {
+  if (const auto* callback = std::get_if<PeerFailureCallback>(&policy)) {
+    if (!*callback) return;
+    // The thread that brings the news must go on; this one may outlive all but the process.
+    std::thread([callback = *callback, failure] {
+      try {
+        callback(failure);
+      } catch (const std::exception& error) {
+        logging::error("on_peer_failure threw: {}", error.what());
+      } catch (...) {
+        logging::error("on_peer_failure threw what is no std::exception");
+      }
+    }).detach();
+  } else if (std::get<OnPeerFailure>(policy) == OnPeerFailure::kExit) {
+    logging::error("{}; this process exits with status 1, as on_peer_failure says", first_line(failure.what()));
+    std::quick_exit(1);
+  }
 }
 
 void Runtime::job_failed(const coordination::JobError& error) {
@@ -54,7 +89,8 @@ void Runtime::job_failed(const coordination::JobError& error) {
     message += fmt::format("\nconsequence: this is process {} of {}, which the others have given up",
                            process_index(), process_count());
   }
-  fail(std::make_exception_ptr(PeerFailure(message)));
+  const PeerFailure failure(message);
+  if (fail(std::make_exception_ptr(failure))) apply(on_peer_failure_, failure);
 }
 
 void Runtime::peer_lost(int process, bool left, const std::string& doing) {
@@ -88,6 +124,7 @@ void Runtime::check_healthy(bool spans_processes) {
 void Runtime::shutdown() {
   if (left_.exchange(true)) return;
   if (!coordination_) return;
+  stop_preemption_watch();
   world_->leave();
   coordination_->shutdown();
   if (server_) {

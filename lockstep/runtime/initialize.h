@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/runtime/peer_failure.h"
+
 namespace lockstep {
 
 /// One of this process's devices, or several, by their numbers: 0, or {0, 2}.
@@ -50,6 +52,10 @@ struct InitializeOptions {
 
   /// How long `shutdown()` waits for the others; LOCKSTEP_SHUTDOWN_TIMEOUT in seconds, 300.
   std::optional<std::chrono::seconds> shutdown_timeout;
+
+  /// What to do when another process has failed: OnPeerFailure::kThrow (the default), OnPeerFailure::kExit, or a
+  /// function to call; LOCKSTEP_ON_PEER_FAILURE, "throw" or "exit".
+  std::optional<PeerFailurePolicy> on_peer_failure;
 
   /// Where process 0 listens if it holds the coordinator; LOCKSTEP_COORDINATOR_BIND_ADDRESS. If not given:
   /// the port of coordinator_address on `interface`, or on all interfaces.

@@ -61,7 +61,7 @@ Runtime& Runtime::get(const CallSite& first_use) {
   Settings settings = resolve(
       {.coordinator_address = "", .num_processes = 1, .process_id = 0, .cluster_detection_method = "none"},
       Environment::process());
-  std::unique_ptr<Runtime> runtime(new Runtime(settings));
+  std::unique_ptr<Runtime> runtime(new Runtime(settings, OnPeerFailure::kThrow));
   runtime->first_use_ = first_use;
   the_runtime.store(runtime.release(), std::memory_order_release);
   return *the_runtime.load();
@@ -69,7 +69,7 @@ Runtime& Runtime::get(const CallSite& first_use) {
 
 Runtime* Runtime::existing() { return the_runtime.load(std::memory_order_acquire); }
 
-void Runtime::create(const Settings& settings, const CallSite& where) {
+void Runtime::create(const Settings& settings, PeerFailurePolicy on_peer_failure, const CallSite& where) {
   std::lock_guard lock(creation_mutex);
   if (Runtime* runtime = the_runtime.load()) {
     if (runtime->initialized_) {
@@ -83,7 +83,7 @@ void Runtime::create(const Settings& settings, const CallSite& where) {
         "anything that touches devices or arrays",
         where.to_string(), runtime->first_use_.to_string());
   }
-  std::unique_ptr<Runtime> runtime(new Runtime(settings));
+  std::unique_ptr<Runtime> runtime(new Runtime(settings, std::move(on_peer_failure)));
   runtime->first_use_ = where;
   runtime->initialized_ = true;
   runtime->say_banner();
@@ -92,7 +92,8 @@ void Runtime::create(const Settings& settings, const CallSite& where) {
   if (settings.place.num_processes > 1) terminate_before = std::set_terminate(on_terminate);
 }
 
-Runtime::Runtime(const Settings& settings) : settings_(settings) {
+Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
+    : settings_(settings), on_peer_failure_(std::move(on_peer_failure)) {
   // The launcher reads standard output through a pipe: whole lines go out as they are written all the same.
   if (settings_.place.cluster == "launcher") setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   if (process_count() > 1)
@@ -254,7 +255,9 @@ pjrt::Buffer& Runtime::position_buffer(Device device, int position) {
 namespace lockstep {
 
 void initialize(const InitializeOptions& options, std::source_location where) {
-  runtime::Runtime::create(runtime::resolve(options, Environment::process()), CallSite::from(where));
+  const Environment& environment = Environment::process();
+  runtime::Runtime::create(runtime::resolve(options, environment),
+                           runtime::peer_failure_policy(options, environment), CallSite::from(where));
 }
 
 void shutdown() {

@@ -22,6 +22,10 @@
 
 namespace lockstep::runtime {
 
+/// Of the argument, or else the variable. Throws InitializationError where the variable says neither "throw" nor
+/// "exit".
+PeerFailurePolicy peer_failure_policy(const InitializeOptions& options, const Environment& environment);
+
 /// This process's membership of the job and its devices. There is at most one; it lives until the process
 /// ends.
 class Runtime {
@@ -33,7 +37,7 @@ class Runtime {
   static Runtime* existing();
 
   /// Makes the runtime of `initialize()`. Throws InitializationError where there is one.
-  static void create(const Settings& settings, const CallSite& where);
+  static void create(const Settings& settings, PeerFailurePolicy on_peer_failure, const CallSite& where);
 
   int process_index() const { return settings_.place.process_id; }
   int process_count() const { return settings_.place.num_processes; }
@@ -61,8 +65,8 @@ class Runtime {
   coordination::CoordinationClient* coordination() { return coordination_.get(); }
 
   /// Ends the job for this process: whatever waits in a collective, or comes to one later, throws the cause.
-  /// Only the first cause counts.
-  void fail(std::exception_ptr cause);
+  /// Only the first cause counts: false for any other.
+  bool fail(std::exception_ptr cause);
 
   void shutdown();
   bool initialized() const { return initialized_ && !left_; }
@@ -75,7 +79,7 @@ class Runtime {
   void at_terminate() noexcept;
 
  private:
-  explicit Runtime(const Settings& settings);
+  Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure);
   void meet();
   void open_devices();
   void exchange_topology();
@@ -85,6 +89,7 @@ class Runtime {
   void say_banner() const;
 
   Settings settings_;
+  const PeerFailurePolicy on_peer_failure_;
   CallSite first_use_;
   bool initialized_ = false;
   std::atomic<bool> left_ = false;
