@@ -1,5 +1,6 @@
 #include "cli/local_host.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -10,8 +11,6 @@
 #include <charconv>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <thread>
 
@@ -26,17 +25,28 @@ constexpr std::chrono::milliseconds kOutputAfterEnd(
 constexpr std::chrono::seconds kUntilKilled(10);  // one that is stuck in the kernel stays
 constexpr int kReadsAfterEnd = 16;                // more than a pipe holds, though grandchildren may write on
 
+// The first bytes of a file of the kernel's; empty where it is gone.
+std::string read_start(const std::string& file) {
+  std::string text(512, '\0');
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const ssize_t got = descriptor < 0 ? 0 : read(descriptor, text.data(), text.size());
+  if (descriptor >= 0) close(descriptor);
+  text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+  return text;
+}
+
 // The processes whose parent is this one.
 std::vector<pid_t> children() {
   std::vector<pid_t> found;
   const pid_t self = getpid();
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry("/proc", ignored), end; entry != end;
+       entry.increment(ignored)) {
+    const std::string name = entry->path().filename();
     pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error != std::errc() || end != name.data() + name.size()) continue;
-    std::ifstream file(entry.path() / "stat");
-    const std::string stat((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || rest != name.data() + name.size()) continue;
+    const std::string stat = read_start("/proc/" + name + "/stat");
     const std::size_t name_end = stat.rfind(") ");  // the program's name may hold anything
     pid_t parent = 0;
     if (name_end == std::string::npos || name_end + 4 >= stat.size()) continue;
@@ -52,12 +62,11 @@ void kill_descendants() {
   // The children of one killed become children of this process, so it goes on until there are none.
   const Steady::time_point deadline = Steady::now() + kUntilKilled;
   while (Steady::now() < deadline) {
-    const std::vector<pid_t> left = children();
-    if (left.empty()) return;
-    for (const pid_t pid : left) kill(pid, SIGKILL);
-    bool reaped = false;
-    for (const pid_t pid : left) reaped |= waitpid(pid, nullptr, WNOHANG) != 0;
-    if (!reaped) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const pid_t reaped = waitpid(-1, nullptr, WNOHANG);
+    if (reaped < 0 && errno == ECHILD) return;
+    if (reaped != 0) continue;
+    for (const pid_t pid : children()) kill(pid, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
@@ -66,6 +75,7 @@ LocalHost::LocalHost(HostListener& listener, bool give_stdin) : listener_(listen
 }
 
 LocalHost::~LocalHost() {
+  guard_.reset();
   if (finished_ || locals_.empty()) return;
   kill_descendants();
   for (const Local& local : locals_) {
@@ -83,6 +93,7 @@ void LocalHost::start(const HostJob& job) {
     ChildOptions child;
     child.program = find_program(job.command.front());
     child.arguments = job.command;
+    guard_.emplace();
     for (int i = 0; i < count; ++i) {
       const HostJob::Process& process = job.processes[i];
       if (!shares.empty()) child.cores = shares[i];
@@ -98,6 +109,7 @@ void LocalHost::start(const HostJob& job) {
                          .running = true,
                          .group_of_launcher = !child.own_group});
       ++running_;
+      if (child.own_group) guard_->watch(locals_.back().child.pid);
     }
   } catch (const std::system_error& error) {
     finish();
@@ -190,6 +202,7 @@ void LocalHost::signal(int process, int signal, bool from_terminal) {
 void LocalHost::finish() {
   if (finished_ || locals_.empty()) return;
   finished_ = true;
+  guard_.reset();
   kill_descendants();
   for (Local& local : locals_) {
     local.running = false;

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <optional>
+
 #include "cli/child_process.h"
+#include "cli/group_guard.h"
 #include "cli/process_host.h"
 
 namespace lockstep::cli {
 
-/// Processes of this host, as children. What they leave running is killed when all of them have ended: this
-/// process becomes the parent of all its descendants' orphans, so let it have no other children that should
-/// stay.
+/// Processes of this host, as children. What they leave running is killed when all of them have ended, and,
+/// as far as it stands in their process groups, when this process ends, whatever ends it. This process
+/// becomes the parent of all its descendants' orphans, so let it have no other children that should stay.
 class LocalHost : public ProcessHost {
  public:
   /// `give_stdin`: job process 0, if it is here, reads this process's standard input; /dev/null otherwise.
@@ -40,6 +43,7 @@ class LocalHost : public ProcessHost {
 
   HostListener& listener_;
   const bool give_stdin_;
+  std::optional<GroupGuard> guard_;
   std::vector<Local> locals_;
   int running_ = 0;
   bool hold_output_ = false;

@@ -50,7 +50,7 @@ RemoteHost::RemoteHost(HostListener& listener, std::string name, const std::vect
 RemoteHost::~RemoteHost() {
   hang_up();
   pipe_.reset();  // closes both ends
-  const Steady::time_point deadline = Steady::now() + kUntilGone;
+  const Steady::time_point deadline = *ending_ + kUntilGone;
   while (!outcome_ && waitpid(child_.pid, nullptr, WNOHANG) == 0) {
     if (Steady::now() >= deadline) {
       kill(-child_.pid, SIGKILL);
@@ -115,7 +115,6 @@ void RemoteHost::keep_alive() {
 void RemoteHost::pause() { pipe_->send({"pause"}); }
 
 void RemoteHost::hang_up() {
-  if (closed_) return;
   if (!ending_) ending_ = Steady::now();
   lost_ = true;  // what it says from now on is of no interest
   running_.clear();

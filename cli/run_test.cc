@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "cli/core_shares.h"
+#include "cli/tool_test.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/client.h"
 #include "lockstep/testing/process_logs.h"
@@ -30,49 +31,6 @@ using testing::Processes;
 using testing::ProcessesOptions;
 using testing::ProcessResult;
 using ::testing::UnorderedElementsAre;
-
-using Words = std::vector<std::string>;
-
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
-ProcessesOptions tool(Words arguments, testing::Variables env = {}) {
-  return {.program = LOCKSTEP_TOOL, .arguments = std::move(arguments), .env = std::move(env)};
-}
-
-ProcessResult lockstep(Words arguments, testing::Variables env = {}) {
-  return testing::run_processes(tool(std::move(arguments), std::move(env)))[0];
-}
-
-Words shell(const std::string& script) { return {"--", "/bin/sh", "-c", script}; }
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-bool alive(pid_t pid) {
-  const std::string stat = testing::read_file("/proc/" + std::to_string(pid) + "/stat");
-  return !stat.empty() && stat.find(") Z ") == std::string::npos;
-}
-
-void expect_gone(pid_t pid) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (alive(pid) && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_FALSE(alive(pid));
-}
-
-// The number after the text in the log.
-pid_t number_after(const std::string& log, const std::string& text) {
-  const std::size_t at = log.find(text);
-  return at == std::string::npos ? -1 : std::atoi(log.c_str() + at + text.size());
-}
 
 TEST(Run, EachLineHasItsProcessBeforeIt) {
   const auto result = lockstep(Words{"run", "-n", "3"} + shell("echo out; echo err >&2; printf rest"));
@@ -277,33 +235,6 @@ TEST(Tool, SaysItsVersionAndHelp) {
 }
 
 // Children that are members of the job, as the runtime makes a process one.
-
-std::unique_ptr<coordination::CoordinationClient> join() {
-  coordination::ClientOptions options;
-  options.address = std::getenv("LOCKSTEP_COORDINATOR_ADDRESS");
-  options.process_id = std::atoi(std::getenv("LOCKSTEP_PROCESS_ID"));
-  options.num_processes = std::atoi(std::getenv("LOCKSTEP_NUM_PROCESSES"));
-  options.identity = {.job_id = std::getenv("LOCKSTEP_JOB_ID"),
-                      .attempt = std::atoi(std::getenv("LOCKSTEP_ATTEMPT")),
-                      .secret = std::getenv("LOCKSTEP_JOB_SECRET")};
-  if (const char* heartbeat = std::getenv("LOCKSTEP_HEARTBEAT_TIMEOUT")) {
-    options.heartbeat_timeout = std::chrono::seconds(std::atoi(heartbeat));
-  }
-  auto client = coordination::make_grpc_client(options);
-  client->connect();
-  return client;
-}
-
-// Waits for what never comes; the error that ends the wait is printed, and gives status 3.
-[[noreturn]] void wait_in_vain(coordination::CoordinationClient& client) {
-  try {
-    client.barrier("never", std::chrono::minutes(10));
-  } catch (const PeerFailure& error) {
-    testing::say(std::string("heard: ") + error.what());
-    std::_Exit(3);
-  }
-  std::_Exit(4);
-}
 
 LOCKSTEP_CHILD(process_one_is_killed) {
   auto client = join();

@@ -56,7 +56,8 @@ bool is_loopback(const std::string& address) { return address.starts_with("127."
 
 bool is_this_host(const std::string& name) {
   const std::string own = host_name();
-  return name == "localhost" || is_loopback(name) || name == own || name == short_name(own);
+  return name == "localhost" || is_loopback(name) || name == own || name == short_name(own) ||
+         is_own_address(name);
 }
 
 bool is_own_address(const std::string& address) {
