@@ -334,6 +334,10 @@ void StateMachine::shutdown_task(CallId call, std::uint64_t service, int task, D
   if (auto status = refusal(service)) return section.answer(done, *status);
   if (!known(task)) return section.answer(done, unknown(task));
   Task& self = tasks_[task];
+  if (self.state == TaskState::kUninitialized) {
+    return section.answer(done, Status::of_service(Code::kFailedPrecondition,
+                                                   fmt::format("{} leaves, but has never come", name(task))));
+  }
   if (shutdown_over_ || shutdown_timeout_.count() == 0 || recoverable_) {
     if (self.state == TaskState::kDisconnected) {
       return section.answer(

@@ -1,5 +1,6 @@
 #include "lockstep/coordination/wire.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 
 #include <cerrno>
@@ -64,6 +65,10 @@ struct Pem {
         authority(read_pem("authority's certificate", tls.authority)) {}
   std::string certificate, key, authority;
 };
+
+void log_protobuf(google::protobuf::LogLevel, const char* file, int line, const std::string& message) {
+  logging::debug("protobuf: {} ({}:{})", message, file, line);
+}
 
 void log_line(gpr_log_func_args* args) {
   logging::debug("gRPC: {} ({}:{})", args->message, args->file, args->line);
@@ -142,7 +147,10 @@ std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls)
 
 void route_grpc_log() {
   static std::once_flag once;
-  std::call_once(once, [] { gpr_set_log_function(log_line); });
+  std::call_once(once, [] {
+    gpr_set_log_function(log_line);
+    google::protobuf::SetLogHandler(log_protobuf);
+  });
 }
 
 }  // namespace lockstep::coordination
