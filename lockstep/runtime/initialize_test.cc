@@ -2,8 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/server.h"
@@ -56,6 +62,8 @@ LOCKSTEP_CHILD(leaves_in_order) {
 }
 LOCKSTEP_CHILD(exits_with_3) {
   initialize();
+  say("in");
+  while (!std::filesystem::exists("go")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::exit(3);
 }
 
@@ -89,6 +97,53 @@ TEST(Initialize, WithoutALauncher_ProcessZeroHoldsTheCoordinator) {
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_THAT(result.log, HasSubstr("left"));
   }
+}
+
+testing::Variables explicit_variables(int process) {
+  return {{"LOCKSTEP_PROCESS_ID", std::to_string(process)}};
+}
+
+TEST(Initialize, WhereACoordinatorServesAlready_ProcessZeroOnlyJoins) {
+  coordination::CoordinationServer server;
+  server.start({.num_processes = 2});
+  auto results = run_processes(
+      {.count = 2,
+       .child = "leaves_in_order",
+       .env = {{"LOCKSTEP_COORDINATOR_ADDRESS", server.address()}, {"LOCKSTEP_NUM_PROCESSES", "2"}},
+       .env_of = explicit_variables});
+  for (const ProcessResult& result : results) {
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.log, HasSubstr("left"));
+  }
+  EXPECT_THAT(results[0].log, HasSubstr("joins the coordinator that serves at " + server.address()));
+}
+
+TEST(Initialize, PortOfSomebodyElse_IsAnError) {
+  const int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(listener, 8), 0);
+  socklen_t size = sizeof address;
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  const std::string port = std::to_string(ntohs(address.sin6_port));
+  ProcessResult result = run_processes({.child = "plain",
+                                        .env = {{"LOCKSTEP_COORDINATOR_ADDRESS", "localhost:" + port},
+                                                {"LOCKSTEP_NUM_PROCESSES", "2"},
+                                                {"LOCKSTEP_PROCESS_ID", "0"}}})[0];
+  close(listener);
+  EXPECT_THAT(result.log, ::testing::AllOf(HasSubstr("error: [initialize] process 0 of 2, cluster explicit"),
+                                           HasSubstr("port is in use"), HasSubstr(port)));
+}
+
+TEST(Initialize, CoordinatorOnAnotherHost_IsNotHeldHere) {
+  ProcessResult result = run_processes({.child = "plain",
+                                        .env = {{"LOCKSTEP_COORDINATOR_ADDRESS", "192.0.2.1:9"},
+                                                {"LOCKSTEP_NUM_PROCESSES", "2"},
+                                                {"LOCKSTEP_PROCESS_ID", "0"},
+                                                {"LOCKSTEP_INITIALIZATION_TIMEOUT", "1"}}})[0];
+  EXPECT_THAT(result.log, HasSubstr("192.0.2.1:9 is not an address of process 0's host"));
+  EXPECT_THAT(result.log, HasSubstr("error: "));
 }
 
 TEST(Initialize, Twice_NamesTheFirstCall) {
@@ -190,6 +245,8 @@ TEST(Shutdown, ReturningFromMainEverywhere_IsSilent) {
 TEST(Shutdown, ExitWithAnErrorStatus_DoesNotWaitForTheOthers) {
   testing::Processes processes(
       {.count = 2, .child = "exits_with_3", .coordinator = true, .deadline = std::chrono::seconds(30)});
+  for (int i : {0, 1}) processes.wait_for_line(i, "in");  // who ends earlier ends the other's initialize()
+  for (int i : {0, 1}) std::ofstream(processes.folder(i) / "go");
   for (const ProcessResult& result : processes.wait()) EXPECT_EQ(result.exit_code, 3);
 }
 

@@ -14,7 +14,7 @@
 #include "lockstep/cluster/detect.h"
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/collectives/ffi_handler.h"
-#include "lockstep/coordination/holder.h"
+#include "lockstep/runtime/hold_coordinator.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -106,17 +106,16 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   for (Device device : devices_) device_process.push_back(device.process_index());
   watch_ = std::make_unique<FailureWatch>(
       kGrace, [this](const coordination::JobError& error) { coordination_->fail(error); });
-  auto world = collectives::World::create({.process_index = process_index(),
-                                           .process_count = process_count(),
-                                           .device_process = device_process,
-                                           .store = store(),
-                                           .job_id = settings_.place.job_id,
-                                           .timeout = settings_.initialization_timeout,
-                                           .on_loss = [this](int process, bool left,
-                                                             const std::string& doing) {
-                                             peer_lost(process, left, doing);
-                                           },
-                                           .abort_grace = 2 * kGrace});
+  auto world = collectives::World::create(
+      {.process_index = process_index(),
+       .process_count = process_count(),
+       .device_process = device_process,
+       .store = store(),
+       .job_id = settings_.place.job_id,
+       .timeout = settings_.initialization_timeout,
+       .on_loss = [this](int process, bool left,
+                         const std::string& doing) { peer_lost(process, left, doing); },
+       .abort_grace = 2 * kGrace});
   {
     std::lock_guard lock(failure_mutex_);
     world_ = std::move(world);
@@ -145,19 +144,7 @@ void Runtime::meet() {
   options.heartbeat_timeout = settings_.heartbeat_timeout;
   options.shutdown_timeout = settings_.shutdown_timeout;
   options.on_error = [this](const coordination::JobError& error) { job_failed(error); };
-  if (!settings_.coordinator_bind_address.empty() &&
-      (settings_.bind_address_given ? !coordination::serves_already(options)
-                                    : coordination::must_hold_coordinator(options))) {
-    server_ = std::make_unique<coordination::CoordinationServer>();
-    server_->start({.bind_address = settings_.coordinator_bind_address,
-                    .num_processes = process_count(),
-                    .identity = {place.job_id, place.attempt, place.job_secret},
-                    .tls = coordination::TlsFiles::from(Environment::process()),
-                    .held_by = process_index(),
-                    .register_timeout = settings_.initialization_timeout,
-                    .heartbeat_timeout = settings_.heartbeat_timeout,
-                    .shutdown_timeout = settings_.shutdown_timeout});
-  }
+  server_ = hold_coordinator(settings_, options);
   coordination_ = coordination::make_grpc_client(options);
   coordination_->connect();
 }
