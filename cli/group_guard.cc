@@ -31,8 +31,15 @@ constexpr std::size_t kMostGroups = 65536;
   pid_t group = 0;
   while (true) {
     const ssize_t got = read(0, &group, sizeof(group));
-    if (got == sizeof(group) && count < kMostGroups) groups[count++] = group;
     if (got == 0) break;
+    if (got != sizeof(group)) continue;
+    if (group > 0) {
+      if (count < kMostGroups) groups[count++] = group;
+      continue;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (groups[i] == -group) groups[i] = groups[--count];
+    }
   }
   for (std::size_t i = 0; i < count; ++i) kill(-groups[i], SIGKILL);
   _exit(0);
@@ -58,12 +65,12 @@ GroupGuard::GroupGuard() {
 }
 
 GroupGuard::~GroupGuard() {
-  kill(guard_, SIGKILL);
-  waitpid(guard_, nullptr, 0);
   close(pipe_);
+  while (waitpid(guard_, nullptr, 0) < 0 && errno == EINTR) {
+  }
 }
 
-void GroupGuard::watch(pid_t group) {
+void GroupGuard::tell(pid_t group) {
   [[maybe_unused]] const ssize_t written = write(pipe_, &group, sizeof(group));
 }
 

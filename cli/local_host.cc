@@ -107,6 +107,7 @@ void LocalHost::start(const HostJob& job) {
       locals_.push_back({.number = process.number,
                          .child = start_child(child),
                          .running = true,
+                         .guarded = child.own_group,
                          .group_of_launcher = !child.own_group});
       ++running_;
       if (child.own_group) guard_->watch(locals_.back().child.pid);
@@ -185,6 +186,12 @@ void LocalHost::reap() {
       }
     }
     listener_.ended(local->number, outcome);
+  }
+  // What a process has left behind in its group keeps the group's id.
+  for (Local& local : locals_) {
+    if (!guard_ || local.running || !local.guarded || kill(-local.child.pid, 0) == 0 || errno != ESRCH) continue;
+    guard_->forget(local.child.pid);
+    local.guarded = false;
   }
 }
 

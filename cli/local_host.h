@@ -34,6 +34,7 @@ class LocalHost : public ProcessHost {
     int number = 0;
     Child child;
     bool running = false;
+    bool guarded = false;            ///< The guard knows its group.
     bool group_of_launcher = false;  ///< It is in this process's group, to read from the terminal.
   };
 
