@@ -238,6 +238,73 @@ TEST(Kubernetes, PodsOfAnIndexedJob_Meet) {
   EXPECT_EQ(count_of("2 devices in all", result.log), 2);
 }
 
+/// Two hosts as network namespaces: host1 at 10.77.0.1, host2 at 10.77.0.2, and this one beside them.
+class TwoHosts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* program : {"ip", "nsenter", "setpriv"})
+      if (find_program(program).empty()) GTEST_SKIP() << program << " is not installed";
+    if (geteuid() != 0 || !can_have_namespaces()) GTEST_SKIP() << "no namespaces can be made here";
+    folder_ = ::testing::TempDir() + "/lockstep_hosts_" + std::to_string(getpid());
+    std::filesystem::create_directory(folder_);
+  }
+  void TearDown() override {
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+
+  /// Runs the shell's text beside the hosts; $ON I COMMAND runs one on host I.
+  ProcessResult run_beside(const std::string& script, const Variables& env = {}) {
+    return run({LOCKSTEP_RECIPES "/netns-two-hosts.sh", "/bin/sh", "-c", script}, env);
+  }
+
+  /// mpiexec of MPICH beside the hosts, which it reaches as if by ssh.
+  std::string mpiexec() {
+    const std::string remote_shell = folder_ + "/remote_shell";
+    std::ofstream(remote_shell) << "#!/bin/sh\n"
+                                   "while [ \"${1#-}\" != \"$1\" ]; do shift; done\n"
+                                   "host=$1; shift\n"
+                                   "exec $ON ${host#host} sh -c \"$*\"\n";
+    std::filesystem::permissions(remote_shell, std::filesystem::perms::owner_all);
+    return find_program("mpiexec.hydra") + " -iface br0 -launcher ssh -launcher-exec " + remote_shell +
+           " -hosts host1,host2 -ppn 2 -n 4 ";
+  }
+
+ private:
+  std::string folder_;
+};
+
+TEST_F(TwoHosts, WithAnInterfaceChosen_TheCoordinatorListensThere) {
+  ProcessResult result = run_beside("$ON 1 env LOCKSTEP_PROCESS_ID=0 " + kHello +
+                                        " & p=$!; $ON 2 env LOCKSTEP_PROCESS_ID=1 " + kHello + " && wait $p",
+                                    {{"LOCKSTEP_COORDINATOR_ADDRESS", "10.77.0.1:8476"},
+                                     {"LOCKSTEP_NUM_PROCESSES", "2"},
+                                     {"LOCKSTEP_INTERFACE", "eth0"}});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("the coordinator at 10.77.0.1:8476 is open to all"),
+                                HasSubstr("on 2 hosts: host1, host2")));
+  EXPECT_EQ(count_of("2 devices in all", result.log), 2);
+}
+
+TEST_F(TwoHosts, UnderMpich_MeetAtTheAddressGiven) {
+  if (find_program("mpiexec.hydra").empty()) GTEST_SKIP() << "mpiexec.hydra is not installed";
+  ProcessResult result =
+      run_beside(mpiexec() + "-genv LOCKSTEP_COORDINATOR_ADDRESS 10.77.0.1:8476 " + kHello);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log,
+              AllOf(HasSubstr("[process 0 of 4] cluster pmi ("), HasSubstr("on 2 hosts: host1, host2")));
+  EXPECT_EQ(count_of("4 devices in all", result.log), 4);
+}
+
+TEST_F(TwoHosts, UnderMpichOnAThird_SayThatProcessZeroCannotHoldTheCoordinator) {
+  if (find_program("mpiexec.hydra").empty()) GTEST_SKIP() << "mpiexec.hydra is not installed";
+  ProcessResult result = run_beside(mpiexec() + "-genv LOCKSTEP_INITIALIZATION_TIMEOUT 1 " + kHello);
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.log,
+              AllOf(::testing::ContainsRegex("10.77.0.254:[0-9]+ is not an address of process 0's host"),
+                    HasSubstr("set LOCKSTEP_COORDINATOR_ADDRESS"),
+                    HasSubstr("cannot join the job at the coordinator 10.77.0.254:")));
+}
+
 /// A port that nobody has a moment ago.
 std::string free_port() {
   coordination::CoordinationServer probe;
