@@ -9,7 +9,9 @@ Job::Job(const WorldOptions& options, std::function<void()> wake)
       wake_(std::move(wake)),
       peers_(options_, {.on_loss =
                             [this](int process, PeerState how) {
-                              if (how == PeerState::kDied && options_.on_loss) options_.on_loss(process, false, "");
+                              if (how != PeerState::kLeft && options_.on_loss) {
+                   options_.on_loss(process, how == PeerState::kUnknown, "");
+                 }
                               wake_();
                             },
                         .on_divergence =

@@ -367,6 +367,7 @@ class Peers::Impl {
   }
 
   void connect_to(int process, const Address& target) {
+    bool gone = false;
     FileDescriptor fd = open_socket();
     auto [address, size] = socket_address(target.name);
     int result;
@@ -378,7 +379,7 @@ class Peers::Impl {
       peer.host = target.host;
       if (result != 0 || !same_user(fd.get())) {
         // Refused in the same place: it was there, and is not any more.
-        const bool gone = target.place == own_.place && result != 0;
+        gone = target.place == own_.place && result != 0;
         if (peer.state == PeerState::kUnknown) peer.state = gone ? PeerState::kDied : PeerState::kUnreachable;
       } else {
         send_message(fd.get(), own_message(MessageType::kHello, target.token), -1);
@@ -387,6 +388,7 @@ class Peers::Impl {
     }
     changed_.notify_all();
     wake_listener();
+    if (gone) events_.on_loss(process, PeerState::kUnknown);
   }
 
   void listen_to_peers() {
@@ -486,8 +488,12 @@ class Peers::Impl {
       std::lock_guard lock(mutex_);
       Peer& peer = peers_[connection.process];
       if (how == PeerState::kDied && peer.socket == connection.fd.get()) peer.socket = -1;
-      if (peer.state == PeerState::kLeft || peer.state == PeerState::kDied) return;
-      peer.state = how;
+      if (peer.state == PeerState::kDied || peer.state == how) return;
+      if (peer.state == PeerState::kLeft) {
+        how = PeerState::kUnknown;
+      } else {
+        peer.state = how;
+      }
     }
     changed_.notify_all();
     events_.on_loss(connection.process, how);

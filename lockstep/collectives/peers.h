@@ -18,7 +18,8 @@ enum class PeerState { kUnknown, kConnected, kLeft, kDied, kUnreachable };
 
 /// What the thread of Peers calls. None may block.
 struct PeerEvents {
-  std::function<void(int process, PeerState how)> on_loss;  ///< A peer has left or died.
+  /// A peer has left or died; kUnknown where it is gone, but may have left in order before.
+  std::function<void(int process, PeerState how)> on_loss;
   std::function<void(const std::string& message)>
       on_divergence;                         ///< A peer has seen that the processes diverge.
   std::function<std::vector<Wait>()> waits;  ///< A peer asks how this process waits.

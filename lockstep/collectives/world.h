@@ -29,8 +29,9 @@ struct WorldOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(300);
 
   /// Called when a process is seen to have died, and when one that has left in order is waited for; `doing` says
-  /// what waited ("process 0 waited for it in psum ..."), empty where nothing did. By any thread, perhaps several
-  /// times for one process. Must not block. It may lead to `abort`.
+  /// what waited ("process 0 waited for it in psum ..."), empty where nothing did. Also, with `left` and nothing
+  /// waiting, for one that is gone of which it is not known whether it had left in order. By any thread, perhaps
+  /// several times for one process. Must not block. It may lead to `abort`.
   std::function<void(int process, bool left, const std::string& doing)> on_loss;
 
   /// A waiter that sees its peer dead waits this long for `abort`, which may know how the peer died; where there is

@@ -435,6 +435,8 @@ void Agent::run_background() {
     }
     auto now = SteadyClock::now();
     if (now < next_heartbeat) continue;
+    // It was this process that stood still: what the coordinator has answered meanwhile is still to be read.
+    if (now - next_heartbeat > options_.heartbeat_interval) last_answered_heartbeat_ = now;
     next_heartbeat = now + options_.heartbeat_interval;
     if (!error_ && !leaving_ && now - last_answered_heartbeat_ > options_.heartbeat_timeout) {
       auto holder = coordinator_ ? coordinator_->task : std::nullopt;

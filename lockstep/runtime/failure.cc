@@ -94,6 +94,10 @@ void Runtime::job_failed(const coordination::JobError& error) {
 }
 
 void Runtime::peer_lost(int process, bool left, const std::string& doing) {
+  if (left && doing.empty()) {
+    // Only the coordinator knows whether it had left in order.
+    return coordination_->report_failure(process, "its connections closed");
+  }
   const auto kind = left ? coordination::FailureKind::kLeftEarly : coordination::FailureKind::kDied;
   const std::string how = left ? doing : "its connections closed";
   const std::string name =
