@@ -8,6 +8,7 @@ load.cc for what the clients do and what about them is simulated.
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -28,18 +29,24 @@ def peak_mib(process):
     raise RuntimeError("the kernel tells no VmHWM")
 
 
+def cpu_seconds(process):
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(command, load, clients, connections):
-    """Seconds of each step, and the coordinator's peak memory in MiB less what it had before the clients came."""
+    """Seconds of each step, the coordinator's time on a core, its peak memory in MiB, and that before the clients
+    came."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         address = process.stdout.readline().split()[-1]
-        before = peak_mib(process)
+        before, cpu_before = peak_mib(process), cpu_seconds(process)
         # It must still be there when its memory is read: it stays until its clients have gone, or its input ends.
         loading = subprocess.Popen([load, address, str(clients), str(connections)], stdout=subprocess.PIPE, text=True)
-        peak = before
+        peak, cpu = before, cpu_before
         while loading.poll() is None:
             try:
-                peak = max(peak, peak_mib(process))
+                peak, cpu = max(peak, peak_mib(process)), cpu_seconds(process)
             except (RuntimeError, FileNotFoundError):
                 pass
             try:
@@ -49,7 +56,7 @@ def measure(command, load, clients, connections):
         output = loading.stdout.read()
         if loading.returncode != 0:
             raise RuntimeError(f"{load} failed with {command[0]}")
-        return {**json.loads(output), "peak": peak, "before": before}
+        return {**json.loads(output), "cpu": cpu - cpu_before, "peak": peak, "before": before}
     finally:
         process.kill()
         process.wait()
@@ -71,7 +78,7 @@ def main():
         commands["jax"] = lambda n: [python, str(SERVICE_OF_JAX), str(n)]
     print(f"medians of {options.runs} runs in turn, {options.connections} connections; seconds, MiB")
     print(f"{'clients':>8} {'service':>9} " + " ".join(f"{step:>9}" for step in STEPS) +
-          f" {'peak MiB':>9} {'of these before':>16}")
+          f" {'its CPU s':>9} {'peak MiB':>9} {'of these before':>16}")
     for clients in (int(size) for size in options.sizes.split(",")):
         results = {name: [] for name in commands}
         for _ in range(options.runs):
@@ -80,7 +87,7 @@ def main():
         for name, runs in results.items():
             middle = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
             print(f"{clients:>8} {name:>9} " + " ".join(f"{middle[step]:>9.3f}" for step in STEPS) +
-                  f" {middle['peak']:>9.0f} {middle['before']:>16.0f}", flush=True)
+                  f" {middle['cpu']:>9.2f} {middle['peak']:>9.0f} {middle['before']:>16.0f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -516,7 +516,7 @@ void Agent::set(const std::string& key, const std::string& value, bool allow_ove
 
 std::string Agent::get(const std::string& key, milliseconds timeout) {
   std::string what = fmt::format("waiting for the key '{}'", key);
-  auto answer = call<std::string>(what, timeout, true, [&](CallId id, auto done) {
+  auto answer = call<Value>(what, timeout, true, [&](CallId id, auto done) {
     service_->get(id, service_incarnation(), key, std::move(done));
   });
   if (!answer) {
@@ -526,17 +526,17 @@ std::string Agent::get(const std::string& key, milliseconds timeout) {
         self(), key, seconds(timeout));
   }
   if (!answer->status.ok()) fail_call(what, answer->status);
-  return answer->value;
+  return *answer->value;
 }
 
 std::optional<std::string> Agent::try_get(const std::string& key) {
   std::string what = fmt::format("reading the key '{}'", key);
-  auto answer = quick_call<std::string>(what, [&](CallId id, auto done) {
+  auto answer = quick_call<Value>(what, [&](CallId id, auto done) {
     service_->try_get(id, service_incarnation(), key, std::move(done));
   });
   if (answer.status.code == Code::kNotFound) return std::nullopt;
   if (!answer.status.ok()) fail_call(what, answer.status);
-  return answer.value;
+  return *answer.value;
 }
 
 std::int64_t Agent::increment(const std::string& key, std::int64_t by) {

@@ -41,6 +41,9 @@ std::string BarrierTable::missing(const Barrier& barrier) const {
 }
 
 std::string BarrierTable::why_invalid(const BarrierCall& request, const Barrier& barrier) const {
+  // The common case, without a set for each caller.
+  const bool of_all = !barrier.tasks || static_cast<int>(barrier.tasks->size()) == num_tasks_;
+  if (request.tasks.empty() && of_all && request.source >= 0 && request.source < num_tasks_) return "";
   std::set<int> tasks(request.tasks.begin(), request.tasks.end());
   if (tasks.size() != request.tasks.size()) {
     return fmt::format("process {} named a process twice", request.source);

@@ -130,7 +130,7 @@ class RandomJob {
       case 6:
         return insert(id);
       case 7:
-        return machine_->get(id, service(), choices_.of(kKeys), done_with<std::string>(id));
+        return machine_->get(id, service(), choices_.of(kKeys), done_with<Value>(id));
       case 8:
         return read(id);
       case 9:
@@ -189,13 +189,13 @@ class RandomJob {
   }
   void read(CallId id) {
     const std::string key = choices_.of(kKeys);
-    machine_->try_get(id, kService, key, [&](const Status& status, const std::string& value) {
+    machine_->try_get(id, kService, key, [&](const Status& status, const Value& value) {
       answered(id);
       if (stopped(status)) return;
       auto found = model_.find(normalize_key(key));
       EXPECT_EQ(status.ok(), found != model_.end()) << key;
       if (status.ok() && found != model_.end()) {
-        EXPECT_EQ(value, found->second);
+        EXPECT_EQ(*value, found->second);
       }
     });
     must_be_answered(id);

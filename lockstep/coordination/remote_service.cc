@@ -100,15 +100,14 @@ class RemoteService : public Service {
     async_.InsertKeyValue(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
-  void get(CallId id, std::uint64_t service, const std::string& key, DoneWith<std::string> done) override {
+  void get(CallId id, std::uint64_t service, const std::string& key, DoneWith<Value> done) override {
     auto call = open<pb::GetKeyValueRequest, pb::GetKeyValueResponse>(id, service);
     call->request.set_key(key);
     async_.GetKeyValue(&call->context, &call->request, &call->response,
                        answer_value(id, std::move(done), call));
   }
 
-  void try_get(CallId id, std::uint64_t service, const std::string& key,
-               DoneWith<std::string> done) override {
+  void try_get(CallId id, std::uint64_t service, const std::string& key, DoneWith<Value> done) override {
     auto call = open<pb::TryGetKeyValueRequest, pb::TryGetKeyValueResponse>(id, service);
     call->request.set_key(key);
     async_.TryGetKeyValue(&call->context, &call->request, &call->response,
@@ -121,7 +120,9 @@ class RemoteService : public Service {
     call->request.set_key(key);
     call->request.set_increment(by);
     async_.IncrementKeyValue(&call->context, &call->request, &call->response,
-                             answer_value(id, std::move(done), call));
+                             [=, this](const grpc::Status& status) {
+                               close(id, [&] { done(from_grpc(status), call->response.kv().value()); });
+                             });
   }
 
   void get_directory(CallId id, std::uint64_t service, const std::string& key,
@@ -181,8 +182,8 @@ class RemoteService : public Service {
         });
   }
 
-  void report_failure(CallId id, std::uint64_t service, int task, const std::string& how,
-                      FailureKind kind, Done done) override {
+  void report_failure(CallId id, std::uint64_t service, int task, const std::string& how, FailureKind kind,
+                      Done done) override {
     auto call = open<ReportFailureRequest, ReportFailureResponse>(id);
     call->request.set_service_incarnation(service);
     call->request.set_task_id(task);
@@ -252,9 +253,13 @@ class RemoteService : public Service {
   }
 
   template <class Call>
-  std::function<void(grpc::Status)> answer_value(CallId id, DoneWith<std::string> done, Call* call) {
+  std::function<void(grpc::Status)> answer_value(CallId id, DoneWith<Value> done, Call* call) {
     return [=, this](const grpc::Status& status) {
-      close(id, [&] { done(from_grpc(status), call->response.kv().value()); });
+      Value value;
+      if (status.ok()) {
+        value = std::make_shared<const std::string>(std::move(*call->response.mutable_kv()->mutable_value()));
+      }
+      close(id, [&] { done(from_grpc(status), std::move(value)); });
     };
   }
 

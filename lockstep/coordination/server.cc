@@ -1,7 +1,10 @@
 #include "lockstep/coordination/server.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <chrono>
 #include <mutex>
@@ -60,8 +63,38 @@ Done finishing(Call* call) {
   return [call](const Status& status) { call->finish(status); };
 }
 
+/// The bytes of a GetKeyValueResponse, of which all answers with one value share the value's: thousands of
+/// processes may read one of megabytes at the same time.
+grpc::ByteBuffer value_response(const std::string& key, const Value& value) {
+  std::string before;
+  {
+    google::protobuf::io::StringOutputStream out(&before);
+    google::protobuf::io::CodedOutputStream coded(&out);
+    using Coded = google::protobuf::io::CodedOutputStream;
+    auto field = [](int number) { return static_cast<std::uint32_t>(number << 3 | 2); };
+    auto size = [](std::size_t bytes) { return static_cast<std::uint32_t>(bytes); };
+    const std::size_t inner = 1 + Coded::VarintSize32(size(key.size())) + key.size() + 1 +
+                              Coded::VarintSize32(size(value->size())) + value->size();
+    coded.WriteVarint32(field(pb::GetKeyValueResponse::kKvFieldNumber));
+    coded.WriteVarint32(size(inner));
+    coded.WriteVarint32(field(pb::KeyValueEntry::kKeyFieldNumber));
+    coded.WriteVarint32(size(key.size()));
+    coded.WriteString(key);
+    coded.WriteVarint32(field(pb::KeyValueEntry::kValueFieldNumber));
+    coded.WriteVarint32(size(value->size()));
+  }
+  auto* holder = new Value(value);
+  grpc::Slice slices[] = {grpc::Slice(before),
+                          grpc::Slice(
+                              const_cast<char*>(value->data()), value->size(),
+                              [](void* held) { delete static_cast<Value*>(held); }, holder)};
+  return grpc::ByteBuffer(slices, value->empty() ? 1 : 2);
+}
+
 /// The protocol's calls, unpacked for the state machine.
-class GrpcService final : public pb::CoordinationService::CallbackService {
+class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_GetKeyValue<
+                              pb::CoordinationService::WithRawCallbackMethod_TryGetKeyValue<
+                                  pb::CoordinationService::CallbackService>> {
  public:
   GrpcService(coordination::Service& service, const Gate& gate) : service_(service), gate_(gate) {}
 
@@ -128,21 +161,21 @@ class GrpcService final : public pb::CoordinationService::CallbackService {
     return call;
   }
 
-  Reactor* GetKeyValue(Context* context, const pb::GetKeyValueRequest* request,
-                       pb::GetKeyValueResponse* response) override {
+  Reactor* GetKeyValue(Context* context, const grpc::ByteBuffer* request,
+                       grpc::ByteBuffer* response) override {
     auto* call = new Call(gate_, *context, service_);
-    if (call->refused()) return call;
-    service_.get(call->id(), service_of(*request), request->key(),
-                 answer_value(call, request->key(), response));
+    pb::GetKeyValueRequest asked;
+    if (call->refused() || !read(*request, asked, *call)) return call;
+    service_.get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
     return call;
   }
 
-  Reactor* TryGetKeyValue(Context* context, const pb::TryGetKeyValueRequest* request,
-                          pb::TryGetKeyValueResponse* response) override {
+  Reactor* TryGetKeyValue(Context* context, const grpc::ByteBuffer* request,
+                          grpc::ByteBuffer* response) override {
     auto* call = new Call(gate_, *context, service_);
-    if (call->refused()) return call;
-    service_.try_get(call->id(), service_of(*request), request->key(),
-                     answer_value(call, request->key(), response));
+    pb::TryGetKeyValueRequest asked;
+    if (call->refused() || !read(*request, asked, *call)) return call;
+    service_.try_get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
     return call;
   }
 
@@ -225,6 +258,21 @@ class GrpcService final : public pb::CoordinationService::CallbackService {
   template <class Request>
   static std::uint64_t service_of(const Request& request) {
     return request.incarnations().service_incarnation();
+  }
+
+  template <class Message>
+  static bool read(const grpc::ByteBuffer& bytes, Message& message, Call& call) {
+    grpc::ByteBuffer copy = bytes;  // Of the reference only; reading it empties it.
+    if (grpc::SerializationTraits<Message>::Deserialize(&copy, &message).ok()) return true;
+    call.finish(Status::bare(Code::kInternal, "the request cannot be read"));
+    return false;
+  }
+
+  static DoneWith<Value> answer_shared(Call* call, std::string key, grpc::ByteBuffer* response) {
+    return [=, key = std::move(key)](const Status& status, const Value& value) {
+      if (status.ok()) *response = value_response(key, value);
+      call->finish(status);
+    };
   }
 
   template <class Response>

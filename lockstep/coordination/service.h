@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,6 +22,8 @@ CallId next_call_id();
 using Done = std::function<void(Status)>;
 template <class T>
 using DoneWith = std::function<void(Status, T)>;
+/// Shared, because many may wait for one large value; null with an error.
+using Value = std::shared_ptr<const std::string>;
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
 /// A process that comes.
@@ -88,12 +91,10 @@ class Service {
                       bool allow_overwrite, Done done) = 0;
 
   /// Waits for the key.
-  virtual void get(CallId call, std::uint64_t service, const std::string& key,
-                   DoneWith<std::string> done) = 0;
+  virtual void get(CallId call, std::uint64_t service, const std::string& key, DoneWith<Value> done) = 0;
 
   /// NOT_FOUND where the key does not exist.
-  virtual void try_get(CallId call, std::uint64_t service, const std::string& key,
-                       DoneWith<std::string> done) = 0;
+  virtual void try_get(CallId call, std::uint64_t service, const std::string& key, DoneWith<Value> done) = 0;
 
   /// The new value as decimal text; FAILED_PRECONDITION where the old one is no number or the sum is too
   /// large.

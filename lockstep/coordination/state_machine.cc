@@ -16,12 +16,6 @@ const char kRegisterBarrier[] = "[Init]Wait_for_all_tasks_to_register";
 
 double seconds(Clock::Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-/// Moves the callback out, so that the call is not open any more.
-template <class Callback>
-Callback take(Callback& done) {
-  return std::exchange(done, nullptr);
-}
-
 }  // namespace
 
 StateMachine::StateMachine(const ServerOptions& options, const Clock& clock, std::uint64_t incarnation)
@@ -46,6 +40,7 @@ StateMachine::StateMachine(const ServerOptions& options, const Clock& clock, std
         "got {} s, {} s and {} s",
         seconds(register_timeout_), seconds(heartbeat_timeout_), seconds(shutdown_timeout_));
   }
+  in_state_[static_cast<std::size_t>(TaskState::kUninitialized)] = num_tasks();
 }
 
 Status StateMachine::unknown(int task) const {
@@ -78,6 +73,8 @@ std::vector<int> StateMachine::of_state(TaskState state) const {
 // Changes of state.
 
 void StateMachine::set_state(int task, TaskState state) {
+  --in_state_[static_cast<std::size_t>(tasks_[task].state)];
+  ++in_state_[static_cast<std::size_t>(state)];
   tasks_[task].state = state;
   ++version_;
   changed_.notify_all();
@@ -88,7 +85,7 @@ void StateMachine::connect(int task, Answers& answers) {
   tasks_[task].last_heard = clock_.now();
   if (tasks_[task].registering.done) {
     answers.push_back(
-        [done = take(tasks_[task].registering.done), incarnation = incarnation_] { done({}, incarnation); });
+        [done = take(tasks_[task].registering), incarnation = incarnation_] { done({}, incarnation); });
   }
 }
 
@@ -101,7 +98,7 @@ void StateMachine::disconnect(int task, Answers& answers) {
 
 void StateMachine::end_poll(int task, const Status& status, Answers& answers) {
   if (!tasks_[task].polling.done) return;
-  answers.push_back([done = take(tasks_[task].polling.done), status] { done(status); });
+  answers.push_back([done = take(tasks_[task].polling), status] { done(status); });
 }
 
 void StateMachine::leave_barriers(int task, const std::string& why, Answers& answers) {
@@ -132,7 +129,7 @@ void StateMachine::fail_job(const Status& error, Answers& answers) {
     }
   }
   for (Task& task : tasks_) {
-    if (task.polling.done) answers.push_back([done = take(task.polling.done), error] { done(error); });
+    if (task.polling.done) answers.push_back([done = take(task.polling), error] { done(error); });
   }
 }
 
@@ -141,7 +138,7 @@ void StateMachine::fail_registration(Status error, Answers& answers) {
   register_deadline_.reset();
   for (int i = 0; i < num_tasks(); ++i) {
     if (tasks_[i].registering.done) {
-      answers.push_back([done = take(tasks_[i].registering.done), error] { done(error, 0); });
+      answers.push_back([done = take(tasks_[i].registering), error] { done(error, 0); });
     }
     put_in_error(i, error, answers);
   }
@@ -154,8 +151,7 @@ void StateMachine::fail_shutdown(const std::string& why, std::optional<int> sour
       Status::of_service(Code::kInternal, fmt::format("shutting down together failed: {}", why), source);
   fail_job(error, answers);
   for (int i = 0; i < num_tasks(); ++i) {
-    if (tasks_[i].leaving.done)
-      answers.push_back([done = take(tasks_[i].leaving.done), error] { done(error); });
+    if (tasks_[i].leaving.done) answers.push_back([done = take(tasks_[i].leaving), error] { done(error); });
     if (tasks_[i].state != TaskState::kError) put_in_error(i, error, answers);
   }
 }
@@ -223,8 +219,8 @@ void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<st
     if (recoverable_ && self.incarnation != incarnation) barriers_.task_restarted(task);
     self.incarnation = incarnation;
     self.where = who.where;
-    self.wants_to_leave = false;
-    self.registering = {call, std::move(done)};
+    if (std::exchange(self.wants_to_leave, false)) --wanting_to_leave_;
+    open(self.registering, task, call, std::move(done));
     connect(task, section.answers);
   };
   switch (self.state) {
@@ -260,15 +256,13 @@ void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<st
                       "the id of {} was taken by another process: it was restarted, or two processes were "
                       "given the same process id; give each process an id of its own",
                       name(task)));
-    section.answer(take(self.registering.done), status, std::uint64_t{0});
+    section.answer(take(self.registering), status, std::uint64_t{0});
   }
   self.incarnation = incarnation;
   self.where = who.where;
-  self.registering = {call, std::move(done)};
+  open(self.registering, task, call, std::move(done));
   if (!register_deadline_) register_deadline_ = clock_.now() + register_timeout_;
-  bool all_came =
-      std::all_of(tasks_.begin(), tasks_.end(), [](const Task& t) { return bool(t.registering.done); });
-  if (!all_came) return;
+  if (registering_ < num_tasks()) return;
   register_deadline_.reset();
   for (int i = 0; i < num_tasks(); ++i) connect(i, section.answers);
 }
@@ -322,11 +316,11 @@ void StateMachine::poll_for_error(CallId call, std::uint64_t service, int task, 
   }
   if (self.polling.done) {
     section.answer(
-        take(self.polling.done),
+        take(self.polling),
         Status::of_service(Code::kCancelled, fmt::format("{} polled for errors again", name(task))));
   }
   polled_ = true;
-  self.polling = {call, std::move(done)};
+  open(self.polling, task, call, std::move(done));
 }
 
 void StateMachine::shutdown_task(CallId call, std::uint64_t service, int task, Done done) {
@@ -347,11 +341,11 @@ void StateMachine::shutdown_task(CallId call, std::uint64_t service, int task, D
     return disconnect(task, section.answers);
   }
   if (self.leaving.done) {
-    section.answer(take(self.leaving.done),
+    section.answer(take(self.leaving),
                    Status::bare(Code::kCancelled, fmt::format("{} called shutdown again", name(task))));
   }
-  self.wants_to_leave = true;
-  self.leaving = {call, std::move(done)};
+  if (!std::exchange(self.wants_to_leave, true)) ++wanting_to_leave_;
+  open(self.leaving, task, call, std::move(done));
   if (!shutdown_deadline_) {
     shutdown_deadline_ = clock_.now() + shutdown_timeout_;
     if (auto failed = of_state(TaskState::kError); !failed.empty()) {
@@ -360,11 +354,11 @@ void StateMachine::shutdown_task(CallId call, std::uint64_t service, int task, D
                            section.answers);
     }
   }
-  if (!std::all_of(tasks_.begin(), tasks_.end(), [](const Task& t) { return t.wants_to_leave; })) return;
+  if (wanting_to_leave_ < num_tasks()) return;
   shutdown_deadline_.reset();
   shutdown_over_ = true;
   for (Task& each : tasks_) {
-    if (each.leaving.done) section.answer(take(each.leaving.done), Status{});
+    if (each.leaving.done) section.answer(take(each.leaving), Status{});
   }
   for (int i = 0; i < num_tasks(); ++i) disconnect(i, section.answers);
 }

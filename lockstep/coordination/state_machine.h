@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -7,6 +8,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/clock.h"
@@ -39,9 +42,8 @@ class StateMachine : public Service {
                    DoneWith<WatchedTasks> done) override;
   void insert(CallId call, std::uint64_t service, const std::string& key, const std::string& value,
               bool allow_overwrite, Done done) override;
-  void get(CallId call, std::uint64_t service, const std::string& key, DoneWith<std::string> done) override;
-  void try_get(CallId call, std::uint64_t service, const std::string& key,
-               DoneWith<std::string> done) override;
+  void get(CallId call, std::uint64_t service, const std::string& key, DoneWith<Value> done) override;
+  void try_get(CallId call, std::uint64_t service, const std::string& key, DoneWith<Value> done) override;
   void increment(CallId call, std::uint64_t service, const std::string& key, std::int64_t by,
                  DoneWith<std::string> done) override;
   void get_directory(CallId call, std::uint64_t service, const std::string& key,
@@ -54,8 +56,8 @@ class StateMachine : public Service {
   void get_alive_tasks(CallId call, std::uint64_t service, int source, const std::vector<int>& tasks,
                        DoneWith<std::vector<AliveTask>> done) override;
 
-  void report_failure(CallId call, std::uint64_t service, int task, const std::string& how,
-                      FailureKind kind, Done done) override;
+  void report_failure(CallId call, std::uint64_t service, int task, const std::string& how, FailureKind kind,
+                      Done done) override;
   void describe(CallId call, DoneWith<Description> done) override;
 
   /// A registrant that is cancelled has not arrived; a caller of a barrier or of shutdown still has.
@@ -104,6 +106,22 @@ class StateMachine : public Service {
   };
   class Section;
 
+  /// Puts the call into a slot, which must be empty, of the task.
+  template <class Callback>
+  void open(Call<Callback>& slot, int task, CallId id, Callback done) {
+    slot = {id, std::move(done)};
+    task_of_call_[id] = task;
+    if constexpr (std::is_same_v<Callback, DoneWith<std::uint64_t>>) ++registering_;
+  }
+
+  /// Takes the open call of the slot out.
+  template <class Callback>
+  Callback take(Call<Callback>& slot) {
+    task_of_call_.erase(slot.id);
+    if constexpr (std::is_same_v<Callback, DoneWith<std::uint64_t>>) --registering_;
+    return std::exchange(slot.done, nullptr);
+  }
+
   std::optional<Status> refusal(std::uint64_t service) const;
   bool known(int task) const { return task >= 0 && task < num_tasks(); }
   Status unknown(int task) const;
@@ -138,6 +156,9 @@ class StateMachine : public Service {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::vector<Task> tasks_;
+  std::unordered_map<CallId, int> task_of_call_;  ///< Of the calls open in the tasks' slots.
+  int registering_ = 0, wanting_to_leave_ = 0;
+  std::array<int, 5> in_state_{};  ///< How many tasks, by state.
   std::int64_t version_ = 0;
   bool stopped_ = false;
   bool polled_ = false;  ///< Whether any task has ever polled for errors.

@@ -136,7 +136,7 @@ TEST_F(StateMachineTest, AnyCallWithAnotherServiceIncarnation_LearnsTheRightOne)
   EXPECT_TRUE(reply.status().service_error);
   EXPECT_EQ(reply.status().right_service_incarnation, kService);
   Reply<std::string> value;
-  machine_->get(value.id, kService + 1, "k", value.done());
+  machine_->get(value.id, kService + 1, "k", text_of(value.done()));
   EXPECT_EQ(value.code(), Code::kInternal);
 }
 
@@ -328,7 +328,7 @@ TEST_F(StateMachineTest, Stop_AnswersAllThatWaits) {
 TEST_F(StateMachineTest, Answer_MayCallTheServiceAgain) {
   start(1);
   std::string found;
-  machine_->get(next_call_id(), kService, "a", [&](Status, std::string) {
+  machine_->get(next_call_id(), kService, "a", [&](Status, const Value&) {
     machine_->insert(next_call_id(), kService, "b", "from the answer", false, [](Status) {});
   });
   insert("a", "v");

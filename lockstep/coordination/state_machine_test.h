@@ -45,6 +45,13 @@ struct Reply {
   const std::string& message() const { return state->status.message; }
 };
 
+/// For a call that is answered with a shared value.
+inline DoneWith<Value> text_of(DoneWith<std::string> done) {
+  return [done = std::move(done)](Status status, const Value& value) {
+    done(std::move(status), value ? *value : std::string());
+  };
+}
+
 struct None {};
 using Plain = Reply<None>;
 
@@ -133,12 +140,12 @@ class StateMachineTest : public testing::Test {
   }
   Reply<std::string> get(const std::string& key) {
     Reply<std::string> reply;
-    machine_->get(reply.id, kService, key, reply.done());
+    machine_->get(reply.id, kService, key, text_of(reply.done()));
     return reply;
   }
   Reply<std::string> try_get(const std::string& key) {
     Reply<std::string> reply;
-    machine_->try_get(reply.id, kService, key, reply.done());
+    machine_->try_get(reply.id, kService, key, text_of(reply.done()));
     return reply;
   }
   Reply<std::string> increment(const std::string& key, std::int64_t by) {

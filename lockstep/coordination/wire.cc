@@ -1,5 +1,6 @@
 #include "lockstep/coordination/wire.h"
 
+#include <absl/synchronization/mutex.h>
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 
@@ -150,6 +151,9 @@ void route_grpc_log() {
   std::call_once(once, [] {
     gpr_set_log_function(log_line);
     google::protobuf::SetLogHandler(log_protobuf);
+    // Some builds of gRPC look for cycles among its own locks at each of them, which only helps its
+    // developers.
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   });
 }
 

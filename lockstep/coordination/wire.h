@@ -23,8 +23,8 @@ Status from_grpc(const grpc::Status& status);
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls);
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls);
 
-/// From now on gRPC's and protobuf's own log lines, which anybody who reaches the port can cause, go to our
-/// log, at the level debug.
+/// To be called before gRPC is used: its and protobuf's own log lines, which anybody who reaches the port can
+/// cause, go to our log, at the level debug.
 void route_grpc_log();
 
 }  // namespace lockstep::coordination
