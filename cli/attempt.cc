@@ -248,9 +248,7 @@ class Attempt::Impl : HostListener {
   void judge_ended() {
     if (ended_.empty()) return;
     std::vector<int> ended = std::exchange(ended_, {});
-    std::vector<Outcome> outcomes;
-    for (const int i : ended) outcomes.push_back(*fates_[i].outcome);
-    std::swap(ended[0], ended[likeliest_cause(outcomes)]);
+    std::swap(ended[0], ended[first_of(ended)]);
     for (const int i : ended) {
       if (fates_[i].outcome->success()) {
         left_in_peace(i);
@@ -260,10 +258,30 @@ class Attempt::Impl : HostListener {
     }
   }
 
+  // The index of the one that is to blame: whom the coordinator blames, or else the likeliest.
+  std::size_t first_of(const std::vector<int>& ended) const {
+    const std::vector<coordination::TaskInfo> tasks = server_.tasks();
+    std::vector<Outcome> outcomes;
+    for (std::size_t k = 0; k < ended.size(); ++k) {
+      const Outcome& outcome = *fates_[ended[k]].outcome;
+      if (!outcome.success() && tasks[ended[k]].state == coordination::TaskState::kError) return k;
+      outcomes.push_back(outcome);
+    }
+    return likeliest_cause(outcomes);
+  }
+
+  // What the process said of its end, where it did, and how it ended.
+  std::string describe_end(int i) const {
+    const std::string said = server_.tasks()[i].error;
+    if (!said.starts_with(fmt::format("process {} ", i)))
+      return fmt::format("{} {}", name(i), fates_[i].outcome->describe());
+    return fmt::format("{} ({})", said.substr(0, said.find('\n')), fates_[i].outcome->describe());
+  }
+
   void failed(int i) {
     // It may only have followed one that the coordinator gave up.
     if (!failed_at_) blame_whom_the_coordinator_blames();
-    const std::string what = fmt::format("{} {}", name(i), fates_[i].outcome->describe());
+    const std::string what = describe_end(i);
     if (!failed_at_) blame(i, what);
     server_.report_task_failure(i, what);
   }

@@ -189,7 +189,8 @@ void LocalHost::reap() {
   }
   // What a process has left behind in its group keeps the group's id.
   for (Local& local : locals_) {
-    if (!guard_ || local.running || !local.guarded || kill(-local.child.pid, 0) == 0 || errno != ESRCH) continue;
+    if (!guard_ || local.running || !local.guarded || kill(-local.child.pid, 0) == 0 || errno != ESRCH)
+      continue;
     guard_->forget(local.child.pid);
     local.guarded = false;
   }

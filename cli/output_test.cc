@@ -84,6 +84,25 @@ TEST_F(OutputTest, ColorsTellProcessesApart) {
   EXPECT_EQ(out_, "\033[36m[0]\033[0m a\n\033[33m[1]\033[0m b\n");
 }
 
+TEST_F(OutputTest, OfSeveralHostsEachIsNamed) {
+  Output output(2, {"a", "b"}, file(out_), terminal(err_, true));
+  output.feed(1, Stream::kOut, "out\n");
+  output.feed(0, Stream::kErr, "err\n");
+  EXPECT_EQ(out_, "[1@b] out\n");
+  EXPECT_EQ(err_, "\033[36m[0@a]\033[0m err\n");
+}
+
+TEST_F(OutputTest, LogsOfARestartStandBesideTheOthers) {
+  testing::TemporaryFolder folder;
+  for (int attempt : {0, 2}) {
+    Output output(1, {}, file(out_), file(err_));
+    output.keep_logs(folder.path(), attempt);
+    output.feed(0, Stream::kOut, std::to_string(attempt));
+  }
+  EXPECT_EQ(testing::read_file(folder.path() / "process-0.log"), "0");
+  EXPECT_EQ(testing::read_file(folder.path() / "process-0.attempt-2.log"), "2");
+}
+
 TEST_F(OutputTest, LogsHoldTheBytesAsTheyCame) {
   testing::TemporaryFolder folder;
   Output output(2, {}, file(out_), file(err_));

@@ -1,6 +1,7 @@
 #include "cli/run_command.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -52,6 +53,9 @@ void settle(const Given& given, JobOptions& options) {
   if (given.slurm) {
     options.by = JobOptions::By::kSlurm;
     options.placements = slurm_placement(Environment::process(), given.num_processes);
+    // What the allocation's tasks were asked for is not for the agents that srun starts.
+    for (const char* name : {"SLURM_NTASKS_PER_NODE", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK"})
+      unsetenv(name);
   } else if (!given.hosts.empty()) {
     options.placements = place_processes(parse_hosts(given.hosts), given.num_processes);
   } else if (!given.hostfile.empty()) {

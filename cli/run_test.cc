@@ -216,6 +216,13 @@ TEST(Run, AUsageErrorIsOneLine) {
       {{"run", "-n", "2", "--bogus", "--", "true"}, "--bogus"},
       {{"run", "-n", "2", "--grace", "-1", "--", "true"}, "--grace"},
       {{"run", "-n", "2", "--devices-per-process", "0", "--", "true"}, "--devices-per-process"},
+      {{"run", "-n", "2", "--max-restarts", "-1", "--", "true"}, "--max-restarts"},
+      {{"run", "-n", "2", "-x", "NO_SUCH_VARIABLE", "--", "true"}, "NO_SUCH_VARIABLE"},
+      {{"run", "--hosts", "a:x", "--", "true"}, "'a:x'"},
+      {{"run", "--hosts", "a:1", "-n", "2", "--", "true"}, "2 processes do not fit"},
+      {{"run", "--hosts", "a:1", "--hostfile", "f", "--", "true"}, "--hostfile"},
+      {{"run", "--hostfile", "/no/such/file", "--", "true"}, "/no/such/file"},
+      {{"run", "--hosts", "a:1", "--rsh", "ssh 'x", "--", "true"}, "quote"},
       {{}, "subcommand"},
   };
   for (const auto& [arguments, expected] : cases) {
@@ -252,6 +259,23 @@ TEST(RunJob, WhenAProcessIsKilledTheOthersHearWhichAndHow) {
               ::testing::ContainsRegex("\\[2\\] heard: .*process 1 \\(host .*signal 9 \\(SIGKILL\\)"));
   EXPECT_THAT(result.log, AllOf(HasSubstr("the job failed: process 1 (host "),
                                 HasSubstr("as a consequence: processes 0, 2 died: exit status 3\n")));
+}
+
+LOCKSTEP_CHILD(process_one_says_why_it_ends) {
+  auto client = join();
+  if (client->process_id() != 1) wait_in_vain(*client);
+  client->report_own_error("bad input");
+  std::_Exit(6);
+}
+
+TEST(RunJob, WhatAProcessSaidOfItsErrorIsTold) {
+  const auto result =
+      lockstep(Words{"run", "-n", "3", "--"} + testing::command_of_child("process_one_says_why_it_ends"));
+  EXPECT_EQ(result.exit_code, 6);
+  EXPECT_THAT(result.log, ::testing::ContainsRegex(
+                              "\\[0\\] heard: process 1 \\(host .* ended with an error: bad input\n"));
+  EXPECT_THAT(result.log, ::testing::ContainsRegex(
+                              "the job failed: process 1 \\(host .* ended with an error: bad input"));
 }
 
 LOCKSTEP_CHILD(process_one_leaves_early) {
