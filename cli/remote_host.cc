@@ -50,7 +50,8 @@ RemoteHost::RemoteHost(HostListener& listener, std::string name, const std::vect
 RemoteHost::~RemoteHost() {
   hang_up();
   pipe_.reset();  // closes both ends
-  const Steady::time_point deadline = *ending_ + kUntilGone;
+  // Without an agent there is nothing that has to end well.
+  const Steady::time_point deadline = ready_ ? *ending_ + kUntilGone : *ending_;
   while (!outcome_ && waitpid(child_.pid, nullptr, WNOHANG) == 0) {
     if (Steady::now() >= deadline) {
       kill(-child_.pid, SIGKILL);
@@ -76,12 +77,13 @@ void RemoteHost::add_polled(std::vector<pollfd>& polled) const {
   polled.push_back({child_.err, POLLIN, 0});
 }
 
-void RemoteHost::work(std::span<const pollfd> polled) {
+void RemoteHost::work(std::span<const pollfd>) {
   if (closed_) return;
   pipe_->flush();
   // What the command says of its end comes before the end.
   read_remarks(false);
-  if (polled.empty() || polled[0].revents != 0) read_messages();
+  // Always, for the launcher may have been stopped since it polled.
+  read_messages();
   look_whether_it_ended();
   if (closed_ || lost_) return;
   keep_alive();

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "cli/tool_test.h"
 #include "lockstep/testing/process_logs.h"
@@ -165,6 +167,33 @@ TEST_F(RunHosts, AnAgentThatHearsNothingEndsItsProcesses) {
   for (const char* what : {"[0@a] pid ", "[1@b] pid "}) expect_gone(number_after(job.log(0), what));
   job.kill(0, SIGCONT);
   EXPECT_EQ(job.wait(0).exit_code, 1);
+}
+
+TEST_F(RunHosts, AStoppedJobIsNotTakenForASilentOne) {
+  Processes job(tool(run("a:1,b:1", rsh(), {"--heartbeat-timeout", "2"}) +
+                     shell("echo pid $$; while :; do sleep 0.05; echo on; done")));
+  for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " on");
+  job.kill(0, SIGTSTP);
+  std::this_thread::sleep_for(std::chrono::seconds(4));  // longer than either side may be silent
+  for (const char* what : {"[0@a] pid ", "[1@b] pid "}) EXPECT_TRUE(alive(number_after(job.log(0), what)));
+  job.kill(0, SIGCONT);
+  job.kill(0, SIGTERM);
+  const ProcessResult result = job.wait(0);
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(result.log, Not(HasSubstr("answered")));
+}
+
+TEST_F(RunHosts, AnInterruptEndsTheWaitForAHost) {
+  Processes job(
+      tool(run("a:1,b:1", rsh("echo $$ > " + file("pid").string() + "; exec sleep 1000")) + shell("true")));
+  while (std::atoi(testing::read_file(file("pid")).c_str()) == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  job.kill(0, SIGINT);
+  const ProcessResult result = job.wait(0);
+  EXPECT_EQ(result.exit_code, 128 + SIGINT);
+  EXPECT_EQ(result.log, "lockstep: stopped by SIGINT\n");
+  expect_gone(std::atoi(testing::read_file(file("pid")).c_str()));
 }
 
 TEST_F(RunHosts, AConnectionThatEndsIsNamed) {
