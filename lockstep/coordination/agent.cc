@@ -92,6 +92,9 @@ class Agent : public CoordinationClient, private KeyValueStore {
   [[noreturn]] void throw_peer_failure(const std::string& what, const std::string& cause) const;
   void throw_if_failed(const std::string& what, const Status& status);
 
+  /// For a call that has been noted in ended_by_error_: the error may have come before the service knew the call.
+  void cancel_if_failed(CallId id);
+
   CallId start_registering(const std::shared_ptr<Pending<std::uint64_t>>& pending);
   std::string coordinator_lost(const std::string& how, const std::string& detail) const;
   void begin_background();
@@ -158,6 +161,7 @@ std::optional<Answer<T>> Agent::call(const std::string& what, milliseconds timeo
     ended_by_error_.insert(id);
   }
   start(id, answers_to<T>(pending));
+  if (ends_with_job) cancel_if_failed(id);
   auto answer = pending->wait_until(SteadyClock::now() + std::min(timeout, kLongest));
   if (!answer) service_->cancel(id);
   if (ends_with_job) {
@@ -186,6 +190,14 @@ Answer<T> Agent::quick_call(const std::string& what, Start start) {
 
 // Joining and leaving.
 
+void Agent::cancel_if_failed(CallId id) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!error_) return;
+  }
+  service_->cancel(id);
+}
+
 CallId Agent::start_registering(const std::shared_ptr<Pending<std::uint64_t>>& pending) {
   CallId id = next_call_id();
   {
@@ -195,6 +207,7 @@ CallId Agent::start_registering(const std::shared_ptr<Pending<std::uint64_t>>& p
   }
   service_->register_task(id, {options_.process_id, incarnation_, Whereabouts::own()},
                           answers_to<std::uint64_t>(pending));
+  cancel_if_failed(id);
   return id;
 }
 
