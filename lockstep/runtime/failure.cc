@@ -69,7 +69,8 @@ void apply(const PeerFailurePolicy& policy, const PeerFailure& failure) {
       }
     }).detach();
   } else if (std::get<OnPeerFailure>(policy) == OnPeerFailure::kExit) {
-    logging::error("{}; this process exits with status 1, as on_peer_failure says", first_line(failure.what()));
+    logging::error("{}; this process exits with status 1, as on_peer_failure says",
+                   first_line(failure.what()));
     std::quick_exit(1);
   }
 }
@@ -77,8 +78,8 @@ void apply(const PeerFailurePolicy& policy, const PeerFailure& failure) {
 void Runtime::job_failed(const coordination::JobError& error) {
   std::string message = error.message;
   if (watch_) {
-    // Where process 0 holds the coordinator and ends because another process died, the others may hear of its end
-    // before its coordinator's word on the first.
+    // Where process 0 holds the coordinator and ends because another process died, the others may hear of its
+    // end before its coordinator's word on the first.
     auto seen = watch_->first();
     if (seen && seen->process != error.process && (!error.process || error.process == 0)) {
       message = fmt::format("{}\nconsequence: {}", seen->message, message);

@@ -12,9 +12,9 @@
 
 namespace lockstep::runtime {
 
-/// Decides on the first cause of the job's failure where the coordinator does not: what this process saw first
-/// counts, unless the coordinator's word comes within the grace. All methods may be called from any thread, and
-/// none blocks for long.
+/// Decides on the first cause of the job's failure where the coordinator does not: what this process saw
+/// first counts, unless the coordinator's word comes within the grace. All methods may be called from any
+/// thread, and none blocks for long.
 class FailureWatch {
  public:
   /// `decide` is called once, by a thread of the watch, when the grace of the first sighting is over.

@@ -13,7 +13,8 @@ enum class OnPeerFailure {
   kExit,   ///< It ends at once with status 1, after one line on standard error; nothing is cleaned up.
 };
 
-/// Called once, in a thread of its own, with the failure; the calls throw it besides. What it throws is logged.
+/// Called once, in a thread of its own, with the failure; the calls throw it besides. What it throws is
+/// logged.
 using PeerFailureCallback = std::function<void(const PeerFailure& failure)>;
 
 using PeerFailurePolicy = std::variant<OnPeerFailure, PeerFailureCallback>;
