@@ -162,6 +162,16 @@ TEST(Initialize, DevicesBeforeIt_UnderALauncher_IsAnErrorNotASingleProcess) {
   EXPECT_THAT(results[1].log, HasSubstr("before initialize(), though this process was started as 1 of 2"));
 }
 
+TEST(Initialize, DevicesBeforeIt_WhereEachProcessIsToBeAlone_AreItsOwn) {
+  auto run_under = [](testing::Variables variables) {
+    return run_processes({.child = "uses_devices_first", .env = std::move(variables)})[0];
+  };
+  EXPECT_THAT(run_under({{"WORLD_SIZE", "4"}}).log, HasSubstr("error: WORLD_SIZE=4 says that a launcher"));
+  ProcessResult alone = run_under({{"WORLD_SIZE", "4"}, {"LOCKSTEP_CLUSTER", "none"}});
+  EXPECT_EQ(alone.exit_code, 0);
+  EXPECT_THAT(alone.log, ::testing::Not(HasSubstr("error: ")));
+}
+
 TEST(Initialize, UnreachableCoordinators_AreToldApart) {
   auto log_for = [](const std::string& address) {
     return run_processes({.child = "plain",

@@ -11,7 +11,6 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
-#include "lockstep/cluster/detect.h"
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/collectives/ffi_handler.h"
 #include "lockstep/runtime/hold_coordinator.h"
@@ -51,16 +50,15 @@ Runtime& Runtime::get(const CallSite& first_use) {
     return *runtime;
   std::lock_guard lock(creation_mutex);
   if (Runtime* runtime = the_runtime.load()) return *runtime;
-  cluster::Place place = cluster::detect(Environment::process());
+  Settings settings = resolve({}, Environment::process());
+  cluster::Place& place = settings.place;
   if (place.num_processes > 1) {
     lockstep::fail<InitializationError>(
         "a device was used (at {}) before initialize(), though this process was started as {} of {} "
         "({}); call initialize() first in main",
         first_use.to_string(), place.process_id, place.num_processes, place.why);
   }
-  Settings settings = resolve(
-      {.coordinator_address = "", .num_processes = 1, .process_id = 0, .cluster_detection_method = "none"},
-      Environment::process());
+  place.coordinator_address.clear();
   std::unique_ptr<Runtime> runtime(new Runtime(settings, OnPeerFailure::kThrow));
   runtime->first_use_ = first_use;
   the_runtime.store(runtime.release(), std::memory_order_release);
