@@ -7,18 +7,24 @@ namespace lockstep::collectives {
 Job::Job(const WorldOptions& options, std::function<void()> wake)
     : options_(options),
       wake_(std::move(wake)),
-      peers_(options_, {.on_loss =
-                            [this](int process, PeerState how) {
-                              if (how != PeerState::kLeft && options_.on_loss) {
+      lanes_(options_),
+      peers_(
+          options_, lanes_,
+          {.on_loss =
+               [this](int process, PeerState how) {
+                 if (how != PeerState::kLeft && options_.on_loss) {
                    options_.on_loss(process, how == PeerState::kUnknown, "");
                  }
-                              wake_();
-                            },
-                        .on_divergence =
-                            [this](const std::string& message) {
-                              abort(std::make_exception_ptr(DivergenceError(message)));
-                            },
-                        .waits = [this] { return waits_.list(); }}) {}
+                 lanes_.wake();
+                 wake_();
+               },
+           .on_divergence =
+               [this](const std::string& message) {
+                 abort(std::make_exception_ptr(DivergenceError(message)));
+               },
+           .on_failure =
+               [this](const std::string& message) { abort(std::make_exception_ptr(PeerFailure(message))); },
+           .waits = [this] { return waits_.list(); }}) {}
 
 void Job::abort(std::exception_ptr cause) {
   {
@@ -28,6 +34,7 @@ void Job::abort(std::exception_ptr cause) {
     aborted_.store(true, std::memory_order_release);
   }
   changed_.notify_all();
+  lanes_.wake();
   wake_();
 }
 

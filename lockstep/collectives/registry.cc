@@ -111,8 +111,8 @@ class ProgramRegistry::Impl {
       const std::string_view cause = failure.what();
       if (cause.find(group->call.text) != cause.npos) throw;
       const WorldOptions& options = world_.options();
-      fail<PeerFailure>("{}\nconsequence: process {} of {} ended its wait in {}", cause, options.process_index,
-                        options.process_count, group->call.text);
+      fail<PeerFailure>("{}\nconsequence: process {} of {} ended its wait in {}", cause,
+                        options.process_index, options.process_count, group->call.text);
     }
   }
 

@@ -108,6 +108,9 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
       {.process_index = process_index(),
        .process_count = process_count(),
        .device_process = device_process,
+       .process_host = process_host_,
+       .interface = settings_.interface,
+       .coordinator_address = settings_.place.coordinator_address,
        .store = store(),
        .job_id = settings_.place.job_id,
        .timeout = settings_.initialization_timeout,
@@ -173,6 +176,7 @@ void Runtime::open_devices() {
 void Runtime::exchange_topology() {
   nlohmann::json mine = {{"process", process_index()},
                          {"host", host_name()},
+                         {"host_identity", collectives::host_identity()},
                          {"pid", getpid()},
                          {"platform", client_->platform_name()},
                          {"devices", nlohmann::json::array()}};
@@ -195,6 +199,7 @@ void Runtime::exchange_topology() {
   }
   for (const auto& process : all) {
     whereabouts_.push_back({process["host"].get<std::string>(), process["pid"].get<std::int64_t>()});
+    process_host_.push_back(process["host_identity"].get<std::string>());
     int ordinal = 0;
     for (const auto& kind : process["devices"]) {
       DeviceInfo& info = device_infos_.emplace_back();

@@ -100,6 +100,7 @@ class Runtime {
   std::vector<const pjrt::Device*> local_pjrt_;
 
   std::vector<coordination::Whereabouts> whereabouts_;  // Of all processes.
+  std::vector<std::string> process_host_;               // Likewise, as collectives::host_identity() gives it.
   std::unique_ptr<FailureWatch> watch_;
 
   std::deque<DeviceInfo> device_infos_;
