@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -66,6 +67,7 @@ struct Becoming {
   pid_t parent;
   bool own_group;
   bool keep_stdin;
+  int in;  // -1: /dev/null, where it is not kept
   int out, err, report;
 
   [[noreturn]] void run() const {
@@ -73,10 +75,7 @@ struct Becoming {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
     if (cores != nullptr) sched_setaffinity(0, sizeof(*cores), cores);
-    if (!keep_stdin) {
-      const int null = open("/dev/null", O_RDONLY);
-      dup2(null, 0);
-    }
+    if (!keep_stdin) dup2(in >= 0 ? in : open("/dev/null", O_RDONLY), 0);
     dup2(out, 1);
     dup2(err, 2);
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
@@ -94,9 +93,13 @@ struct Becoming {
 }  // namespace
 
 Child start_child(const ChildOptions& options) {
+  const bool pipe_in = options.in == ChildOptions::In::kPipe;
+  std::optional<Pipe> in;
+  if (pipe_in) in.emplace(O_NONBLOCK);
   Pipe out(O_NONBLOCK), err(O_NONBLOCK), report;
   // Only the launcher's ends do not block.
-  for (int end : {out.write, err.write}) fcntl(end, F_SETFL, fcntl(end, F_GETFL) & ~O_NONBLOCK);
+  for (int end : {out.write, err.write, pipe_in ? in->read : out.write})
+    fcntl(end, F_SETFL, fcntl(end, F_GETFL) & ~O_NONBLOCK);
 
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -109,7 +112,8 @@ Child start_child(const ChildOptions& options) {
                           .cores = options.cores.empty() ? nullptr : &cores,
                           .parent = getpid(),
                           .own_group = options.own_group,
-                          .keep_stdin = options.keep_stdin,
+                          .keep_stdin = options.in == ChildOptions::In::kInherit,
+                          .in = pipe_in ? in->read : -1,
                           .out = out.write,
                           .err = err.write,
                           .report = report.write};
@@ -129,7 +133,10 @@ Child start_child(const ChildOptions& options) {
     }
     fail_with(error, options.program);
   }
-  return {.pid = pid, .out = Pipe::take(out.read), .err = Pipe::take(err.read)};
+  return {.pid = pid,
+          .in = pipe_in ? Pipe::take(in->write) : -1,
+          .out = Pipe::take(out.read),
+          .err = Pipe::take(err.read)};
 }
 
 std::string find_program(const std::string& name) {

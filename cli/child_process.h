@@ -11,15 +11,18 @@ struct ChildOptions {
   std::string program;                 ///< The path of the file to execute.
   std::vector<std::string> arguments;  ///< With the program's name first.
   std::vector<std::string> environment;
-  std::vector<int> cores;   ///< To bind it to; empty: not bound.
-  bool own_group = true;    ///< A process group of its own, so that the terminal's signals do not reach it.
-  bool keep_stdin = false;  ///< The launcher's standard input; /dev/null otherwise.
+  std::vector<int> cores;  ///< To bind it to; empty: not bound.
+  bool own_group = true;   ///< A process group of its own, so that the terminal's signals do not reach it.
+
+  /// Its standard input: /dev/null, this process's own, or a pipe.
+  enum class In { kNull, kInherit, kPipe } in = In::kNull;
 };
 
-/// A process started, and the ends of the pipes from which its output is read, without blocking. Who holds it
-/// closes them and waits for the process.
+/// A process started, and the ends of the pipes from which its output is read and its input written, without
+/// blocking. Who holds it closes them and waits for the process.
 struct Child {
   pid_t pid = -1;
+  int in = -1;  ///< -1 where its input is no pipe.
   int out = -1;
   int err = -1;
 };

@@ -1,5 +1,6 @@
 #include "cli/core_shares.h"
 
+#include <fmt/format.h>
 #include <hwloc.h>
 #include <sched.h>
 
@@ -46,6 +47,18 @@ std::vector<std::vector<int>> share_cores(const std::vector<int>& cores, int num
     shares[static_cast<long>(i) * num_processes / count].push_back(cores[i]);
   }
   return shares;
+}
+
+std::string name_cores(const std::vector<int>& cores) {
+  std::string names;
+  for (std::size_t i = 0; i < cores.size(); ++i) {
+    std::size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
+    if (!names.empty()) names += ',';
+    names += last > i ? fmt::format("{}-{}", cores[i], cores[last]) : fmt::format("{}", cores[i]);
+    i = last;
+  }
+  return names;
 }
 
 int threads_per_process(int num_cores, int num_processes) { return std::max(1, num_cores / num_processes); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 namespace lockstep::cli {
@@ -10,6 +11,9 @@ std::vector<int> usable_cores();
 /// The cores shared out to so many processes, in order and as evenly as can be, neighbours together. Empty
 /// where there are more processes than cores, or only one process: then none is bound.
 std::vector<std::vector<int>> share_cores(const std::vector<int>& cores, int num_processes);
+
+/// "0-3,8" for cores in this order.
+std::string name_cores(const std::vector<int>& cores);
 
 /// How many threads each process should compute with: its share of the cores, at least 1.
 int threads_per_process(int num_cores, int num_processes);

@@ -37,5 +37,11 @@ TEST(UsableCores, AreThoseOfThisProcess) {
   for (int core : cores) EXPECT_TRUE(CPU_ISSET(core, &allowed));
 }
 
+TEST(NameCores, JoinsNeighbours) {
+  EXPECT_EQ(name_cores({}), "");
+  EXPECT_EQ(name_cores({3}), "3");
+  EXPECT_EQ(name_cores({0, 1, 2, 8, 10, 11}), "0-2,8,10-11");
+}
+
 }  // namespace
 }  // namespace lockstep::cli

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -23,12 +24,8 @@ std::string random_hex(std::size_t bytes) {
 
 }  // namespace
 
-JobIdentity new_job(std::string coordinator_address, int num_processes) {
-  return {.coordinator_address = std::move(coordinator_address),
-          .num_processes = num_processes,
-          .job_id = random_hex(8),
-          .attempt = 0,
-          .secret = random_hex(16)};
+JobIdentity new_job(int num_processes) {
+  return {.num_processes = num_processes, .job_id = random_hex(8), .attempt = 0, .secret = random_hex(16)};
 }
 
 std::map<std::string, std::string> process_variables(const JobIdentity& job, const ProcessSettings& settings,
@@ -41,13 +38,12 @@ std::map<std::string, std::string> process_variables(const JobIdentity& job, con
       {"LOCKSTEP_JOB_ID", job.job_id},
       {"LOCKSTEP_ATTEMPT", std::to_string(job.attempt)},
       {"LOCKSTEP_JOB_SECRET", job.secret},
-      // Bounds XLA's pool of threads.
-      {"NPROC", std::to_string(settings.threads)},
   };
   auto tell = [&](const char* name, const std::optional<int>& value) {
     if (value) variables[name] = std::to_string(*value);
   };
   if (settings.terminal) variables.emplace("LOCKSTEP_TERMINAL", "1");  // progress may be drawn in place
+  if (settings.interface) variables["LOCKSTEP_INTERFACE"] = *settings.interface;
   tell("LOCKSTEP_NUM_CPU_DEVICES", settings.devices_per_process);
   tell("LOCKSTEP_HEARTBEAT_TIMEOUT", settings.heartbeat_timeout);
   tell("LOCKSTEP_INITIALIZATION_TIMEOUT", settings.initialization_timeout);
@@ -55,16 +51,41 @@ std::map<std::string, std::string> process_variables(const JobIdentity& job, con
   return variables;
 }
 
+std::map<std::string, std::string> with_threads(std::map<std::string, std::string> variables, int threads) {
+  // Bounds XLA's pool of threads.
+  if (std::getenv("NPROC") == nullptr) variables.emplace("NPROC", std::to_string(threads));
+  return variables;
+}
+
+std::map<std::string, std::string> travelling_variables() {
+  std::map<std::string, std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    if (!text.starts_with("LOCKSTEP_") && !text.starts_with("JAX_")) continue;
+    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+std::pair<std::string, std::string> parse_variable(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  std::string name = text.substr(0, equals);
+  if (name.empty()) fail("'{}' names no variable: give NAME or NAME=VALUE", text);
+  if (equals != std::string::npos) return {std::move(name), text.substr(equals + 1)};
+  const char* value = std::getenv(name.c_str());
+  if (value == nullptr) fail("the variable {} is not set here: set it, or give {}=VALUE", name, name);
+  return {std::move(name), value};
+}
+
 std::vector<std::string> merged_environment(const std::map<std::string, std::string>& variables) {
-  std::map<std::string, std::string> merged = variables;
   std::vector<std::string> result;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
-    const std::string name(text.substr(0, text.find('=')));
-    if (name == "NPROC") merged.erase(name);
-    if (!merged.contains(name)) result.emplace_back(text);
+    if (!variables.contains(std::string(text.substr(0, text.find('='))))) result.emplace_back(text);
   }
-  for (const auto& [name, value] : merged) result.push_back(name + "=" + value);
+  for (const auto& [name, value] : variables) result.push_back(name + "=" + value);
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::cli {
@@ -16,8 +17,8 @@ struct JobIdentity {
   std::string secret;
 };
 
-/// A new id and secret; the processes are started for the first time.
-JobIdentity new_job(std::string coordinator_address, int num_processes);
+/// A new id and secret; the processes are started for the first time, with a coordinator yet to come.
+JobIdentity new_job(int num_processes);
 
 /// How the launcher was asked to set up the processes; what is not given is left to them.
 struct ProcessSettings {
@@ -25,17 +26,26 @@ struct ProcessSettings {
   std::optional<int> heartbeat_timeout;  ///< Seconds, as the next two.
   std::optional<int> initialization_timeout;
   std::optional<int> shutdown_timeout;
-  int threads = 1;        ///< The process's share of the cores.
-  bool terminal = false;  ///< Standard output ends on a terminal, though through the launcher.
+  std::optional<std::string> interface;  ///< The network interface to use on every host.
+  bool terminal = false;                 ///< Standard output ends on a terminal, though through the launcher.
 };
 
-/// The variables that tell process `process_id` its place, and how to behave on a machine that it shares. All
-/// that a launched process is told by its environment stands here.
+/// The variables that tell process `process_id` its place, and how to behave. With `with_threads` that is all
+/// that a launched process is told by its environment.
 std::map<std::string, std::string> process_variables(const JobIdentity& job, const ProcessSettings& settings,
                                                      int process_id);
 
-/// The environment of this process with the variables over it, as "NAME=value". NPROC is kept as the user set
-/// it.
+/// The variables and the process's share of the cores, in threads; where the user has not set NPROC.
+std::map<std::string, std::string> with_threads(std::map<std::string, std::string> variables, int threads);
+
+/// What goes to other hosts of this process's environment: LOCKSTEP_... and JAX_...
+std::map<std::string, std::string> travelling_variables();
+
+/// Reads what a user asks for: "NAME=VALUE", or "NAME" for its value here. Throws Error where there is no
+/// name, or no such variable here.
+std::pair<std::string, std::string> parse_variable(const std::string& text);
+
+/// The environment of this process with the variables over it, as "NAME=value".
 std::vector<std::string> merged_environment(const std::map<std::string, std::string>& variables);
 
 }  // namespace lockstep::cli

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/coordinator_command.h"
+#include "cli/host_agent.h"
 #include "cli/job.h"
 #include "cli/run_command.h"
 
@@ -41,6 +43,9 @@ int main(int argc, char** argv) {
   tool.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
   tool.require_subcommand(1);
   lockstep::cli::add_run_command(tool, command, &status);
+  lockstep::cli::add_coordinator_command(tool, &status);
+  // What the launcher runs on other hosts: nothing for users.
+  tool.add_subcommand("host-agent")->group("")->callback([&] { status = lockstep::cli::run_host_agent(); });
   try {
     tool.parse(arguments);
   } catch (const CLI::Success& asked_for_text) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kNamed = 8;
 
-// "processes 0, 2 exited with status 1; process 1 died: signal 6 (SIGABRT)".
+// "processes 0, 2 died: exit status 1; process 1 died: signal 6 (SIGABRT)".
 std::string group(const std::map<std::string, std::vector<int>>& by_end) {
   std::string text;
   for (const auto& [end, processes] : by_end) {
@@ -34,18 +34,18 @@ std::string signal_name(int signal) {
 }
 
 std::string Outcome::describe() const {
-  if (signal == 0) return fmt::format("exited with status {}", exit_code);
+  if (!lost.empty()) return fmt::format("died: {}", lost);
+  if (signal == 0) return fmt::format("died: exit status {}", exit_code);
   return fmt::format("died: signal {} ({})", signal, signal_name(signal));
 }
 
-std::string describe_failure(int process, int num_processes, const std::string& host, const Fate& fate) {
-  return fmt::format("process {} of {} (host {}, pid {}) {}", process, num_processes, host, fate.pid,
-                     fate.outcome->describe());
+std::string describe_process(int process, const std::string& host, const Fate& fate) {
+  return fmt::format("process {} (host {}, pid {})", process, host, fate.pid);
 }
 
 std::size_t likeliest_cause(const std::vector<Outcome>& ended) {
   for (std::size_t i = 0; i < ended.size(); ++i) {
-    if (ended[i].signal != 0 && ended[i].signal != SIGABRT) return i;
+    if (!ended[i].lost.empty() || (ended[i].signal != 0 && ended[i].signal != SIGABRT)) return i;
   }
   for (std::size_t i = 0; i < ended.size(); ++i) {
     if (!ended[i].success()) return i;

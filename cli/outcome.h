@@ -9,14 +9,15 @@ namespace lockstep::cli {
 /// How a process ended.
 struct Outcome {
   int exit_code = 0;
-  int signal = 0;  ///< Which ended it; 0 where none did.
+  int signal = 0;    ///< Which ended it; 0 where none did.
+  std::string lost;  ///< Why nothing more will be heard of it, though it was not seen to end; else empty.
 
-  bool success() const { return exit_code == 0 && signal == 0; }
+  bool success() const { return exit_code == 0 && signal == 0 && lost.empty(); }
 
-  /// As a shell gives it: 128 and the signal where one ended it.
-  int status() const { return signal != 0 ? 128 + signal : exit_code; }
+  /// As a shell gives it: 128 and the signal where one ended it; 1 where it was lost.
+  int status() const { return signal != 0 ? 128 + signal : lost.empty() ? exit_code : 1; }
 
-  /// "exited with status 3", "died: signal 9 (SIGKILL)".
+  /// "died: exit status 3", "died: signal 9 (SIGKILL)", "died: host b does not answer".
   std::string describe() const;
 };
 
@@ -30,12 +31,12 @@ struct Fate {
   int sent_signal = 0;             ///< The last signal by which the launcher ended it; 0 where it sent none.
 };
 
-/// "process 3 of 4 (host b, pid 4711) died: signal 9 (SIGKILL)".
-std::string describe_failure(int process, int num_processes, const std::string& host, const Fate& fate);
+/// "process 3 (host b, pid 4711)".
+std::string describe_process(int process, const std::string& host, const Fate& fate);
 
 /// Of processes found to have ended at the same moment: the index into `ended` of the one that is likeliest
-/// to be the cause. Signals come first, for the others only notice; then the order given. SIGABRT counts as
-/// an exit, since it is how an exception that nobody catches ends a process.
+/// to be the cause. Signals and lost hosts come first, for the others only notice; then the order given.
+/// SIGABRT counts as an exit, since it is how an exception that nobody catches ends a process.
 std::size_t likeliest_cause(const std::vector<Outcome>& ended);
 
 /// The launcher's last lines when `cause` has failed: which process and how, who followed by itself, who had

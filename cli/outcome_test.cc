@@ -8,16 +8,20 @@ namespace lockstep::cli {
 namespace {
 
 TEST(Outcome, IsDescribedAndNumberedAsAShellWould) {
-  EXPECT_EQ((Outcome{.exit_code = 3}.describe()), "exited with status 3");
+  EXPECT_EQ((Outcome{.exit_code = 3}.describe()), "died: exit status 3");
   EXPECT_EQ((Outcome{.exit_code = 3}.status()), 3);
   EXPECT_EQ((Outcome{.signal = SIGKILL}.describe()), "died: signal 9 (SIGKILL)");
   EXPECT_EQ((Outcome{.signal = SIGSEGV}.status()), 139);
+  EXPECT_EQ((Outcome{.lost = "host b does not answer"}.describe()), "died: host b does not answer");
+  EXPECT_EQ((Outcome{.lost = "host b does not answer"}.status()), 1);
+  EXPECT_FALSE((Outcome{.lost = "host b does not answer"}.success()));
   EXPECT_EQ(signal_name(60), "signal 60");
 }
 
 TEST(LikeliestCause, ASignalComesBeforeAnExitAndAnExitBeforeSuccess) {
   EXPECT_EQ(likeliest_cause({{}, {.exit_code = 1}, {.signal = SIGABRT}, {.signal = SIGKILL}}), 3u);
   EXPECT_EQ(likeliest_cause({{}, {.signal = SIGABRT}, {.exit_code = 1}}), 1u);
+  EXPECT_EQ(likeliest_cause({{.exit_code = 1}, {.lost = "host b does not answer"}}), 1u);
   EXPECT_EQ(likeliest_cause({{}, {}}), 0u);
 }
 
@@ -28,20 +32,19 @@ TEST(ClosingReport, TellsTheCauseItsFollowersAndWhoHadToBeEnded) {
   fates[0].outcome->exit_code = fates[2].outcome->exit_code = 1;
   fates[3].outcome->signal = SIGABRT;
   fates[4].outcome->signal = fates[4].sent_signal = SIGTERM;
-  EXPECT_EQ(
-      closing_report(describe_failure(1, 6, "b", fates[1]), 1, fates),
-      "the job failed: process 1 of 6 (host b, pid 101) died: signal 9 (SIGKILL); the kernel sends this too "
-      "when memory is short (see dmesg)\n"
-      "  as a consequence: process 3 died: signal 6 (SIGABRT); processes 0, 2 exited with status 1\n"
-      "  ended by the launcher: process 4 by SIGTERM\n"
-      "  without an error: process 5 finished");
+  EXPECT_EQ(closing_report(describe_process(1, "b", fates[1]) + " " + fates[1].outcome->describe(), 1, fates),
+            "the job failed: process 1 (host b, pid 101) died: signal 9 (SIGKILL); the kernel sends this too "
+            "when memory is short (see dmesg)\n"
+            "  as a consequence: processes 0, 2 died: exit status 1; process 3 died: signal 6 (SIGABRT)\n"
+            "  ended by the launcher: process 4 by SIGTERM\n"
+            "  without an error: process 5 finished");
 }
 
 TEST(ClosingReport, CountsWhereThereAreTooManyToName) {
   std::vector<Fate> fates(12, Fate{.pid = 1, .outcome = Outcome{.exit_code = 1}});
   EXPECT_EQ(
       closing_report("it broke", 0, fates),
-      "the job failed: it broke\n  as a consequence: processes 1, 2, 3, 4, 5, 6, 7, 8 and 3 more exited with "
+      "the job failed: it broke\n  as a consequence: processes 1, 2, 3, 4, 5, 6, 7, 8 and 3 more died: exit "
       "status 1");
 }
 

@@ -35,24 +35,27 @@ std::string fit(std::string_view text, int columns) {
   return std::string(text.substr(0, i));
 }
 
-Output::Output(int num_processes, OutputTarget out, OutputTarget err)
-    : targets_{std::move(out), std::move(err)} {
+Output::Output(int num_processes, std::vector<std::string> hosts, OutputTarget out, OutputTarget err)
+    : targets_{std::move(out), std::move(err)}, hosts_(std::move(hosts)) {
   for (auto& splitters : splitters_) splitters.resize(num_processes);
 }
 
-void Output::keep_logs(const std::filesystem::path& folder) {
+void Output::keep_logs(const std::filesystem::path& folder, int attempt) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
+  const std::string suffix = attempt == 0 ? "" : fmt::format(".attempt-{}", attempt);
   for (std::size_t i = 0; i < splitters_[0].size(); ++i) {
-    const std::filesystem::path file = folder / fmt::format("process-{}.log", i);
+    const std::filesystem::path file = folder / fmt::format("process-{}{}.log", i, suffix);
     logs_.emplace_back(file, std::ios::binary);
     if (!logs_.back()) fail("cannot write {}: {}", file.string(), std::strerror(errno));
   }
 }
 
 std::string Output::prefix(int process, const OutputTarget& target) const {
-  if (!target.color) return fmt::format("[{}] ", process);
-  return fmt::format("\033[{}m[{}]\033[0m ", kColors[process % kColors.size()], process);
+  const std::string name =
+      hosts_.empty() ? fmt::format("[{}]", process) : fmt::format("[{}@{}]", process, hosts_[process]);
+  return target.color ? fmt::format("\033[{}m{}\033[0m ", kColors[process % kColors.size()], name)
+                      : name + " ";
 }
 
 std::string Output::progress_line() const {

@@ -21,17 +21,19 @@ struct OutputTarget {
   int columns = 80;  ///< Of the terminal.
 };
 
-/// Brings the output of many processes together, line by line, each with "[i] " before it. On a terminal a
+/// Brings the output of many processes together, line by line, each with its process
+/// before it, "[i] " or "[i@host] ". On a terminal a
 /// line of process 0 that overwrites itself, such as a progress bar, stays below the others and moves;
 /// elsewhere, and for the other processes, only its last state is printed.
 class Output {
  public:
-  /// Two targets on the same terminal are expected to be one and the same terminal.
-  Output(int num_processes, OutputTarget out, OutputTarget err);
+  /// The host of each process, where they are to be named, or none. Two targets on the same terminal are
+  /// expected to be one and the same terminal.
+  Output(int num_processes, std::vector<std::string> hosts, OutputTarget out, OutputTarget err);
 
-  /// Copies each process's bytes as they come to FOLDER/process-I.log too; the folder is made. Throws Error
-  /// where the files cannot be written.
-  void keep_logs(const std::filesystem::path& folder);
+  /// Copies each process's bytes as they come to FOLDER/process-I.log too, on a restart of the job to
+  /// FOLDER/process-I.attempt-A.log; the folder is made. Throws Error where the files cannot be written.
+  void keep_logs(const std::filesystem::path& folder, int attempt);
 
   /// What the process wrote.
   void feed(int process, Stream stream, std::string_view bytes);
@@ -48,6 +50,7 @@ class Output {
   std::string progress_line() const;
 
   OutputTarget targets_[2];
+  const std::vector<std::string> hosts_;
   std::vector<LineSplitter> splitters_[2];
   std::vector<std::ofstream> logs_;
   std::string shown_progress_;

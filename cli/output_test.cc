@@ -27,7 +27,7 @@ class OutputTest : public ::testing::Test {
 };
 
 TEST_F(OutputTest, EachLineHasItsProcessBeforeItAndIsWhole) {
-  Output output(12, file(out_), file(err_));
+  Output output(12, {}, file(out_), file(err_));
   output.feed(0, Stream::kOut, "hel");
   output.feed(11, Stream::kOut, "one\ntwo\nthr");
   output.feed(0, Stream::kErr, "oops\n");
@@ -39,14 +39,14 @@ TEST_F(OutputTest, EachLineHasItsProcessBeforeItAndIsWhole) {
 }
 
 TEST_F(OutputTest, InAFileProgressLeavesItsLastStateOnly) {
-  Output output(2, file(out_), file(err_));
+  Output output(2, {}, file(out_), file(err_));
   output.feed(0, Stream::kOut, "\r10%\r20%");
   output.feed(0, Stream::kOut, "\r100%\n");
   EXPECT_EQ(out_, "[0] 100%\n");
 }
 
 TEST_F(OutputTest, OnATerminalProgressOfProcessZeroStaysBelowOtherLines) {
-  Output output(2, terminal(out_), terminal(out_));
+  Output output(2, {}, terminal(out_), terminal(out_));
   output.feed(0, Stream::kOut, "\r10%");
   EXPECT_EQ(out_, "[0] 10%");
   out_.clear();
@@ -63,7 +63,7 @@ TEST_F(OutputTest, OnATerminalProgressOfProcessZeroStaysBelowOtherLines) {
 }
 
 TEST_F(OutputTest, OnlyATerminalIsToldOfProgress) {
-  Output output(1, file(out_), terminal(err_));
+  Output output(1, {}, file(out_), terminal(err_));
   output.feed(0, Stream::kOut, "\r10%\r20%");
   output.feed(0, Stream::kErr, "\r1/2\r2/2");
   output.feed(0, Stream::kOut, "\n");
@@ -72,27 +72,46 @@ TEST_F(OutputTest, OnlyATerminalIsToldOfProgress) {
 }
 
 TEST_F(OutputTest, ProgressDoesNotOutgrowTheTerminalsLine) {
-  Output output(1, terminal(out_), terminal(out_));
+  Output output(1, {}, terminal(out_), terminal(out_));
   output.feed(0, Stream::kOut, "\r" + std::string(50, '#') + "\r" + std::string(50, '=') + "");
   EXPECT_EQ(out_, "[0] ===============");
 }
 
 TEST_F(OutputTest, ColorsTellProcessesApart) {
-  Output output(2, terminal(out_, true), terminal(out_, true));
+  Output output(2, {}, terminal(out_, true), terminal(out_, true));
   output.feed(0, Stream::kOut, "a\n");
   output.feed(1, Stream::kOut, "b\n");
   EXPECT_EQ(out_, "\033[36m[0]\033[0m a\n\033[33m[1]\033[0m b\n");
 }
 
+TEST_F(OutputTest, OfSeveralHostsEachIsNamed) {
+  Output output(2, {"a", "b"}, file(out_), terminal(err_, true));
+  output.feed(1, Stream::kOut, "out\n");
+  output.feed(0, Stream::kErr, "err\n");
+  EXPECT_EQ(out_, "[1@b] out\n");
+  EXPECT_EQ(err_, "\033[36m[0@a]\033[0m err\n");
+}
+
+TEST_F(OutputTest, LogsOfARestartStandBesideTheOthers) {
+  testing::TemporaryFolder folder;
+  for (int attempt : {0, 2}) {
+    Output output(1, {}, file(out_), file(err_));
+    output.keep_logs(folder.path(), attempt);
+    output.feed(0, Stream::kOut, std::to_string(attempt));
+  }
+  EXPECT_EQ(testing::read_file(folder.path() / "process-0.log"), "0");
+  EXPECT_EQ(testing::read_file(folder.path() / "process-0.attempt-2.log"), "2");
+}
+
 TEST_F(OutputTest, LogsHoldTheBytesAsTheyCame) {
   testing::TemporaryFolder folder;
-  Output output(2, file(out_), file(err_));
-  output.keep_logs(folder.path() / "new" / "logs");
+  Output output(2, {}, file(out_), file(err_));
+  output.keep_logs(folder.path() / "new" / "logs", 0);
   output.feed(1, Stream::kOut, "\r10%\r20%\npart");
   output.feed(1, Stream::kErr, "oops\n");
   EXPECT_EQ(testing::read_file(folder.path() / "new" / "logs" / "process-1.log"), "\r10%\r20%\npartoops\n");
   EXPECT_EQ(testing::read_file(folder.path() / "new" / "logs" / "process-0.log"), "");
-  EXPECT_THROW(output.keep_logs("/dev/null/logs"), Error);
+  EXPECT_THROW(output.keep_logs("/dev/null/logs", 0), Error);
 }
 
 TEST(Fit, CountsCharactersAndNotBytesOrEscapeSequences) {

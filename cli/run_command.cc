@@ -1,35 +1,107 @@
 #include "cli/run_command.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <memory>
 
+#include "cli/hosts.h"
 #include "cli/job.h"
+#include "cli/job_variables.h"
+#include "cli/remote_command.h"
+#include "cli/slurm.h"
+#include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/fail.h"
 
 namespace lockstep::cli {
+namespace {
+
+constexpr char kMore[] = R"(lockstep run -n N [OPTIONS] -- PROGRAM [ARGS...]
+
+  lockstep run -n 4 -- ./train
+  lockstep run --hosts a:2,b:2 -- ./train
+  salloc -N2 -n8 lockstep run --slurm -- ./train
+
+Each line of output has its process before it, [3] or, on several hosts, [3@host], in colour on a terminal (not with
+NO_COLOR set). When a process fails, the others hear of it at once, those that do not end are ended, and the exit
+status is the first failure's: its own, or 128 + the signal that ended it. A program that is not there gives 127, one
+that cannot be executed 126, a wrong command line 2.
+
+On one host process 0 reads standard input. INT, TERM, HUP, USR1 and USR2 are passed on; a second INT or TERM kills.
+
+A host file has a line a host: HOST, HOST:N or HOST slots=N; # begins a comment. Processes go to the hosts in blocks,
+in their order. Other hosts need this tool at the same path (or --remote-tool), and the program and the current
+folder at theirs; LOCKSTEP_... and JAX_... go along, other variables with -x.)";
+
+struct Given {
+  std::optional<int> num_processes;
+  bool no_bind = false, slurm = false;
+  std::string hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface;
+  std::vector<std::string> variables;
+};
+
+std::string read_hostfile(const std::string& name) {
+  std::ifstream file(name);
+  if (!file) fail("cannot read the host file {}", name);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// What of the command line needs more than a look at one word.
+void settle(const Given& given, JobOptions& options) {
+  if (given.slurm) {
+    options.by = JobOptions::By::kSlurm;
+    options.placements = slurm_placement(Environment::process(), given.num_processes);
+    // What the allocation's tasks were asked for is not for the agents that srun starts.
+    for (const char* name : {"SLURM_NTASKS_PER_NODE", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK"})
+      unsetenv(name);
+  } else if (!given.hosts.empty()) {
+    options.placements = place_processes(parse_hosts(given.hosts), given.num_processes);
+  } else if (!given.hostfile.empty()) {
+    options.placements =
+        place_processes(parse_hostfile(read_hostfile(given.hostfile), given.hostfile), given.num_processes);
+  } else if (!given.num_processes) {
+    fail("-n is required, where neither --hosts, --hostfile nor --slurm says how many processes there are");
+  }
+  options.num_processes = given.num_processes.value_or(0);
+  if (!options.placements.empty())
+    options.num_processes = options.placements.back().first + options.placements.back().count;
+  options.rsh = split_words(given.rsh);
+  options.bind = !given.no_bind;
+  if (!given.log_folder.empty()) options.log_folder = given.log_folder;
+  if (!given.coordinator_address.empty()) options.coordinator_address = given.coordinator_address;
+  if (!given.interface.empty()) options.interface = given.interface;
+  for (const std::string& variable : given.variables) options.variables.insert(parse_variable(variable));
+}
+
+}  // namespace
 
 void add_run_command(CLI::App& tool, const std::vector<std::string>& command, int* status) {
   auto options = std::make_shared<JobOptions>();
-  auto no_bind = std::make_shared<bool>(false);
-  auto log_folder = std::make_shared<std::string>();
-  CLI::App* run = tool.add_subcommand("run", "Start a program in several processes on this host");
-  run->footer(
-      "lockstep run -n N [OPTIONS] -- PROGRAM [ARGS...]\n\n"
-      "Each line of output has its process before it. When a process fails, the others hear of it at once, "
-      "those\n"
-      "that do not end are ended, and the exit status is the first failure's (128 + the signal where one "
-      "ended it).\n"
-      "Process 0 reads standard input. INT, TERM, HUP, USR1 and USR2 are passed on; a second INT or TERM "
-      "kills.");
+  auto given = std::make_shared<Given>();
+  CLI::App* run =
+      tool.add_subcommand("run", "Start a program in several processes, on this host or on others");
+  run->footer(kMore);
   run->prefix_command();
-  run->add_option("-n,--processes", options->num_processes, "How many processes")
-      ->required()
-      ->check(CLI::Range(1, 65536).description(""))
+  auto count = [](int from, int to) { return CLI::Range(from, to).description(""); };
+  run->add_option("-n,--processes", given->num_processes,
+                  "How many processes (default: all places of the hosts)")
+      ->check(count(1, 65536))
       ->option_text("N");
   run->add_option("--devices-per-process", options->devices_per_process, "CPU devices of each process")
-      ->check(CLI::Range(1, 65536).description(""))
+      ->check(count(1, 65536))
       ->option_text("D");
-  run->add_flag("--no-bind", *no_bind,
+  run->add_option("-x", given->variables,
+                  "Set the variable for all processes, to its value here if none is given")
+      ->option_text("NAME[=VALUE]")
+      ->allow_extra_args(false);
+  run->add_flag("--no-bind", given->no_bind,
                 "Do not bind processes to cores (nor is it done with fewer cores than processes)");
+  run->add_option("--max-restarts", options->max_restarts,
+                  "Start all again, so often, when a process has failed (default: 0)")
+      ->check(count(0, 1000000))
+      ->option_text("K");
   run->add_option(
          "--grace", options->grace,
          "From the first failure: SIGTERM to the others after half of it, SIGKILL at its end (default: 2)")
@@ -39,18 +111,53 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
                      const std::string& what) {
     run->add_option(name, value, what)
         ->envname(variable)
-        ->check(CLI::Range(1, 1000000).description(""))
+        ->check(count(1, 1000000))
         ->option_text(std::string("SECONDS (Env: ") + variable + ")");
   };
   timeout("--heartbeat-timeout", "LOCKSTEP_HEARTBEAT_TIMEOUT", options->heartbeat_timeout,
-          "A process not heard of for so long is taken for dead (default: 100)");
+          "A process or host not heard of for so long is taken for dead (default: 100)");
   timeout("--initialization-timeout", "LOCKSTEP_INITIALIZATION_TIMEOUT", options->initialization_timeout,
           "How long processes wait for each other at the start (default: 300)");
   timeout("--shutdown-timeout", "LOCKSTEP_SHUTDOWN_TIMEOUT", options->shutdown_timeout,
           "How long processes wait for each other at the end (default: 300)");
-  run->add_option("--log-dir", *log_folder, "Copy each process's output, unchanged, to DIR/process-I.log")
+  run->add_option(
+         "--log-dir", given->log_folder,
+         "Copy each process's output, unchanged, to DIR/process-I.log (restart A: process-I.attempt-A.log)")
       ->option_text("DIR");
-  run->add_flag("-v,--verbose", options->verbose, "Say what is started, and on which cores");
+  run->add_flag("-v,--verbose", options->verbose, "Say in a line what is started, where, and on which cores");
+
+  const std::string group = "Several hosts";
+  CLI::Option* hosts =
+      run->add_option("--hosts", given->hosts, "The hosts, each with how many processes it takes")
+          ->option_text("HOST:N,...")
+          ->group(group);
+  CLI::Option* hostfile =
+      run->add_option("--hostfile", given->hostfile, "The same in a file")->option_text("FILE")->group(group);
+  CLI::Option* slurm =
+      run->add_flag("--slurm", given->slurm, "The nodes of the Slurm allocation that this is in, by srun")
+          ->group(group);
+  hosts->excludes(hostfile)->excludes(slurm);
+  hostfile->excludes(slurm);
+  run->add_option("--rsh", given->rsh,
+                  "Runs a command on another host, as ssh does: HOST COMMAND follow (default: ssh)")
+      ->envname("LOCKSTEP_RSH")
+      ->option_text("COMMAND (Env: LOCKSTEP_RSH)")
+      ->group(group);
+  run->add_option("--remote-tool", options->remote_tool,
+                  "This tool on other hosts (default: at the path that it has here)")
+      ->option_text("PATH")
+      ->group(group);
+  run->add_option("--interface", given->interface,
+                  "The network interface to use on every host, if its address here is not found rightly")
+      ->envname("LOCKSTEP_INTERFACE")
+      ->option_text("NAME (Env: LOCKSTEP_INTERFACE)")
+      ->group(group);
+  run->add_option(
+         "--coordinator-address", given->coordinator_address,
+         "This host's address for the coordinator, as others reach it (default: found out; any free port)")
+      ->option_text("HOST[:PORT]")
+      ->group(group);
+
   run->callback([=] {
     options->command = command.empty() ? run->remaining() : command;
     if (!command.empty() && !run->remaining().empty()) {
@@ -60,8 +167,11 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
     if (options->command.front().starts_with("-")) {
       throw CLI::ValidationError("unknown option '" + options->command.front() + "'");
     }
-    options->bind = !*no_bind;
-    if (!log_folder->empty()) options->log_folder = *log_folder;
+    try {
+      settle(*given, *options);
+    } catch (const Error& error) {
+      throw CLI::ValidationError(error.what());
+    }
     *status = run_job(*options);
   });
 }

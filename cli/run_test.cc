@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "cli/core_shares.h"
+#include "cli/tool_test.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/client.h"
 #include "lockstep/testing/process_logs.h"
@@ -30,49 +31,6 @@ using testing::Processes;
 using testing::ProcessesOptions;
 using testing::ProcessResult;
 using ::testing::UnorderedElementsAre;
-
-using Words = std::vector<std::string>;
-
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
-ProcessesOptions tool(Words arguments, testing::Variables env = {}) {
-  return {.program = LOCKSTEP_TOOL, .arguments = std::move(arguments), .env = std::move(env)};
-}
-
-ProcessResult lockstep(Words arguments, testing::Variables env = {}) {
-  return testing::run_processes(tool(std::move(arguments), std::move(env)))[0];
-}
-
-Words shell(const std::string& script) { return {"--", "/bin/sh", "-c", script}; }
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-bool alive(pid_t pid) {
-  const std::string stat = testing::read_file("/proc/" + std::to_string(pid) + "/stat");
-  return !stat.empty() && stat.find(") Z ") == std::string::npos;
-}
-
-void expect_gone(pid_t pid) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (alive(pid) && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_FALSE(alive(pid));
-}
-
-// The number after the text in the log.
-pid_t number_after(const std::string& log, const std::string& text) {
-  const std::size_t at = log.find(text);
-  return at == std::string::npos ? -1 : std::atoi(log.c_str() + at + text.size());
-}
 
 TEST(Run, EachLineHasItsProcessBeforeIt) {
   const auto result = lockstep(Words{"run", "-n", "3"} + shell("echo out; echo err >&2; printf rest"));
@@ -163,7 +121,7 @@ TEST(Run, TheFirstFailureGivesTheStatusAndTheOthersAreEnded) {
                                shell("if [ $LOCKSTEP_PROCESS_ID = 2 ]; then exit 7; fi; exec sleep 1000"));
   EXPECT_EQ(result.exit_code, 7);
   EXPECT_THAT(result.log,
-              AllOf(HasSubstr("the job failed: process 2 of 4 (host "), HasSubstr("exited with status 7\n"),
+              AllOf(HasSubstr("the job failed: process 2 (host "), HasSubstr("died: exit status 7\n"),
                     HasSubstr("ended by the launcher: processes 0, 1, 3 by SIGTERM\n")));
 }
 
@@ -218,7 +176,7 @@ TEST(Run, ASecondInterruptKills) {
   job.kill(0, SIGINT);
   for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ignored");
   job.kill(0, SIGINT);
-  EXPECT_EQ(job.wait(0).exit_code, 1);
+  EXPECT_EQ(job.wait(0).exit_code, 128 + SIGINT);
 }
 
 TEST(Run, NoProcessOutlivesAKilledLauncher) {
@@ -251,13 +209,20 @@ TEST(Run, AProgramThatCannotBeRunIsOneLine) {
 
 TEST(Run, AUsageErrorIsOneLine) {
   const std::vector<std::pair<Words, std::string>> cases = {
-      {{"run", "--", "true"}, "--processes is required"},
+      {{"run", "--", "true"}, "-n is required"},
       {{"run", "-n", "0", "--", "true"}, "0"},
       {{"run", "-n", "two", "--", "true"}, "two"},
       {{"run", "-n", "2"}, "no program given"},
       {{"run", "-n", "2", "--bogus", "--", "true"}, "--bogus"},
       {{"run", "-n", "2", "--grace", "-1", "--", "true"}, "--grace"},
       {{"run", "-n", "2", "--devices-per-process", "0", "--", "true"}, "--devices-per-process"},
+      {{"run", "-n", "2", "--max-restarts", "-1", "--", "true"}, "--max-restarts"},
+      {{"run", "-n", "2", "-x", "NO_SUCH_VARIABLE", "--", "true"}, "NO_SUCH_VARIABLE"},
+      {{"run", "--hosts", "a:x", "--", "true"}, "'a:x'"},
+      {{"run", "--hosts", "a:1", "-n", "2", "--", "true"}, "2 processes do not fit"},
+      {{"run", "--hosts", "a:1", "--hostfile", "f", "--", "true"}, "--hostfile"},
+      {{"run", "--hostfile", "/no/such/file", "--", "true"}, "/no/such/file"},
+      {{"run", "--hosts", "a:1", "--rsh", "ssh 'x", "--", "true"}, "quote"},
       {{}, "subcommand"},
   };
   for (const auto& [arguments, expected] : cases) {
@@ -278,30 +243,6 @@ TEST(Tool, SaysItsVersionAndHelp) {
 
 // Children that are members of the job, as the runtime makes a process one.
 
-std::unique_ptr<coordination::CoordinationClient> join() {
-  coordination::ClientOptions options;
-  options.address = std::getenv("LOCKSTEP_COORDINATOR_ADDRESS");
-  options.process_id = std::atoi(std::getenv("LOCKSTEP_PROCESS_ID"));
-  options.num_processes = std::atoi(std::getenv("LOCKSTEP_NUM_PROCESSES"));
-  if (const char* heartbeat = std::getenv("LOCKSTEP_HEARTBEAT_TIMEOUT")) {
-    options.heartbeat_timeout = std::chrono::seconds(std::atoi(heartbeat));
-  }
-  auto client = coordination::make_grpc_client(options);
-  client->connect();
-  return client;
-}
-
-// Waits for what never comes; the error that ends the wait is printed, and gives status 3.
-[[noreturn]] void wait_in_vain(coordination::CoordinationClient& client) {
-  try {
-    client.barrier("never", std::chrono::minutes(10));
-  } catch (const PeerFailure& error) {
-    testing::say(std::string("heard: ") + error.what());
-    std::_Exit(3);
-  }
-  std::_Exit(4);
-}
-
 LOCKSTEP_CHILD(process_one_is_killed) {
   auto client = join();
   if (client->process_id() == 1) raise(SIGKILL);
@@ -313,11 +254,28 @@ TEST(RunJob, WhenAProcessIsKilledTheOthersHearWhichAndHow) {
       lockstep(Words{"run", "-n", "3", "--"} + testing::command_of_child("process_one_is_killed"));
   EXPECT_EQ(result.exit_code, 128 + SIGKILL);
   EXPECT_THAT(result.log,
-              ::testing::ContainsRegex("\\[0\\] heard: .*process 1 of 3 .*signal 9 \\(SIGKILL\\)"));
+              ::testing::ContainsRegex("\\[0\\] heard: .*process 1 \\(host .*signal 9 \\(SIGKILL\\)"));
   EXPECT_THAT(result.log,
-              ::testing::ContainsRegex("\\[2\\] heard: .*process 1 of 3 .*signal 9 \\(SIGKILL\\)"));
-  EXPECT_THAT(result.log, AllOf(HasSubstr("the job failed: process 1 of 3"),
-                                HasSubstr("as a consequence: processes 0, 2 exited with status 3\n")));
+              ::testing::ContainsRegex("\\[2\\] heard: .*process 1 \\(host .*signal 9 \\(SIGKILL\\)"));
+  EXPECT_THAT(result.log, AllOf(HasSubstr("the job failed: process 1 (host "),
+                                HasSubstr("as a consequence: processes 0, 2 died: exit status 3\n")));
+}
+
+LOCKSTEP_CHILD(process_one_says_why_it_ends) {
+  auto client = join();
+  if (client->process_id() != 1) wait_in_vain(*client);
+  client->report_own_error("bad input");
+  std::_Exit(6);
+}
+
+TEST(RunJob, WhatAProcessSaidOfItsErrorIsTold) {
+  const auto result =
+      lockstep(Words{"run", "-n", "3", "--"} + testing::command_of_child("process_one_says_why_it_ends"));
+  EXPECT_EQ(result.exit_code, 6);
+  EXPECT_THAT(result.log, ::testing::ContainsRegex(
+                              "\\[0\\] heard: process 1 \\(host .* ended with an error: bad input\n"));
+  EXPECT_THAT(result.log, ::testing::ContainsRegex(
+                              "the job failed: process 1 \\(host .* ended with an error: bad input"));
 }
 
 LOCKSTEP_CHILD(process_one_leaves_early) {
@@ -332,7 +290,7 @@ TEST(RunJob, WhoLeavesWithoutShutdownIsAFailure) {
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.log,
               ::testing::ContainsRegex(
-                  "\\[0\\] heard: .*process 1 of 2 .*ended with status 0 without shutdown\\(\\)"));
+                  "\\[0\\] heard: .*process 1 \\(host .*ended with status 0 without shutdown\\(\\)"));
 }
 
 LOCKSTEP_CHILD(process_one_never_comes) {
@@ -351,7 +309,7 @@ TEST(RunJob, WhoNeverComesIsAFailure) {
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.log,
               ::testing::ContainsRegex(
-                  "\\[0\\] heard: .*process 1 of 2 .*ended with status 0 without initialize\\(\\)"));
+                  "\\[0\\] heard: .*process 1 \\(host .*ended with status 0 without initialize\\(\\)"));
 }
 
 LOCKSTEP_CHILD(process_one_stops) {
@@ -364,8 +322,8 @@ TEST(RunJob, WhoIsNotHeardOfIsNamedAndKilled) {
   const auto result = lockstep(Words{"run", "-n", "2", "--heartbeat-timeout", "2", "--grace", "0.4", "--"} +
                                testing::command_of_child("process_one_stops"));
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.log, HasSubstr("the job failed: process 1 of 2"));
-  EXPECT_THAT(result.log, HasSubstr("was given up"));
+  EXPECT_THAT(result.log, HasSubstr("the job failed: process 1 (host "));
+  EXPECT_THAT(result.log, HasSubstr("died: no heartbeat for 2 s"));
 }
 
 LOCKSTEP_CHILD(does_all_that_is_asked) {

@@ -5,11 +5,11 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
 set(plugin_dir ${CMAKE_INSTALL_LIBDIR}/lockstep)
 
-# A header that shows gRPC, protobuf or PJRT is its layer's own and stays here.
+# A header that shows gRPC, protobuf, PJRT or UCX is its layer's own and stays here.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/lockstep/*.h)
 foreach(header IN LISTS headers)
   file(STRINGS ${PROJECT_SOURCE_DIR}/${header} foreign
-       REGEX "^#include [<\"](grpc|grpcpp|google/protobuf|xla)/|^#include [<\"].*\\.pb\\.h[>\"]")
+       REGEX "^#include [<\"](grpc|grpcpp|google/protobuf|xla|ucp)/|^#include [<\"].*\\.pb\\.h[>\"]")
   if(NOT foreign)
     get_filename_component(folder ${header} DIRECTORY)
     install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})

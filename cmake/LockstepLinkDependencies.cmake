@@ -8,6 +8,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(Boost 1.75 REQUIRED)            # Boost.PFR: fields of aggregates
 find_package(Protobuf REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(OpenSSL REQUIRED)           # HMAC
 pkg_check_modules(GRPCPP REQUIRED QUIET IMPORTED_TARGET grpc++)
 pkg_check_modules(HWY REQUIRED QUIET IMPORTED_TARGET libhwy)
 pkg_check_modules(XXHASH REQUIRED QUIET IMPORTED_TARGET libxxhash)

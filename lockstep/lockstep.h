@@ -22,6 +22,7 @@
 #include "lockstep/random/random.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
+#include "lockstep/runtime/preemption.h"
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/sharding/visualize.h"
 #include "lockstep/tree/tree.h"

@@ -22,7 +22,7 @@ from pathlib import Path
 TOPS = ("cli", "examples", "benchmarks", "tests")
 TESTING_STANDS_ON = ("base", "coordination", "testing")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
-FOREIGN = re.compile(r"^(grpc|grpcpp|google/protobuf|xla)/|\.pb\.h$")
+FOREIGN = re.compile(r"^(grpc|grpcpp|google/protobuf|xla|ucp)/|\.pb\.h$")
 
 
 def layers_of(root):

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
+#include "lockstep/testing/errors.h"
 
 namespace lockstep {
 namespace {
@@ -23,16 +24,7 @@ class FourDevices : public ::testing::Environment {
 };
 [[maybe_unused]] const auto* const four_devices = ::testing::AddGlobalTestEnvironment(new FourDevices);
 
-template <class E>
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
+using testing::error_of;
 
 Mesh line_mesh() { return make_mesh({{"x", 4}}); }
 Mesh square_mesh() { return make_mesh({{"x", 2}, {"y", 2}}); }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/cluster/detect.h"
+#include "lockstep/cluster/test_system.h"
 #include "lockstep/cluster/variables.h"
 
 namespace lockstep::cluster {
@@ -15,35 +15,14 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-using Variables = std::map<std::string, std::string>;
-
-Place place_of(Variables variables, const std::string& forced = "") {
-  return detect(MapEnvironment(std::move(variables)), forced);
-}
-
-std::string error_of(Variables variables, const std::string& forced = "") {
-  try {
-    Place place = place_of(std::move(variables), forced);
-    ADD_FAILURE() << "detected as " << place.cluster;
-  } catch (const InitializationError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 const Variables kExplicit = {{"LOCKSTEP_COORDINATOR_ADDRESS", "node1:8476"},
                              {"LOCKSTEP_NUM_PROCESSES", "4"},
                              {"LOCKSTEP_PROCESS_ID", "2"}};
 
-Variables with(Variables variables, const Variables& more) {
-  for (const auto& [name, value] : more) variables[name] = value;
-  return variables;
-}
-
 TEST(ClusterTypes, HaveNamesOfTheirOwn_AndTheLastAlwaysAnswers) {
   std::set<std::string> names;
   for (const ClusterType& type : cluster_types()) EXPECT_TRUE(names.insert(type.name).second) << type.name;
-  auto place = cluster_types().back().place(MapEnvironment({}));
+  auto place = cluster_types().back().place(MapEnvironment({}), TestSystem());
   ASSERT_TRUE(place);
   EXPECT_EQ(place->cluster, cluster_types().back().name);
 }
@@ -51,7 +30,7 @@ TEST(ClusterTypes, HaveNamesOfTheirOwn_AndTheLastAlwaysAnswers) {
 TEST(ClusterTypes, EachButTheLast_SeesNothingInAnEmptyEnvironment) {
   for (const ClusterType& type : cluster_types()) {
     if (&type == &cluster_types().back()) break;
-    EXPECT_FALSE(type.place(MapEnvironment({}))) << type.name;
+    EXPECT_FALSE(type.place(MapEnvironment({}), TestSystem())) << type.name;
   }
 }
 
@@ -134,8 +113,88 @@ TEST(Detect, ForcedType_IsAskedAlone) {
   EXPECT_EQ(place_of(kExplicit, "single").cluster, "single");
   EXPECT_EQ(place_of(with(kExplicit, {{"LOCKSTEP_LAUNCHER", "1"}}), "explicit").cluster, "explicit");
   EXPECT_THAT(error_of({}, "explicit"), HasSubstr("no sign of it"));
-  EXPECT_THAT(error_of({}, "slorm"),
-              HasSubstr("no cluster type 'slorm'; the types are launcher, explicit, single"));
+  EXPECT_THAT(error_of({}, "slorm"), HasSubstr("no cluster type 'slorm'; the types are launcher, explicit, "
+                                               "ompi, pmi, slurm, gketpu, gcetpu, k8s, single, and none"));
+}
+
+TEST(Detect, None_AsksNobody) {
+  for (const char* none : {"none", "deactivate", "single"}) {
+    Place place = place_of(with(recorded("slurm-srun"), kExplicit), none);
+    EXPECT_EQ(place.cluster, "single");
+    EXPECT_EQ(place.num_processes, 1);
+    EXPECT_EQ(place.coordinator_address, "");
+    EXPECT_THAT(place.why, HasSubstr(none));
+  }
+}
+
+TEST(Detect, ExplicitVariables_WinOverALauncher) {
+  for (const char* launcher : {"slurm-srun", "ompi4", "mpich", "intel"}) {
+    Place place = place_of(with(recorded(launcher), kExplicit));
+    EXPECT_EQ(place.cluster, "explicit") << launcher;
+    EXPECT_EQ(place.process_id, 2) << launcher;
+  }
+}
+
+TEST(Detect, JobIdentityByHand_AddsToWhatALauncherSays) {
+  Place place = place_of(with(recorded("slurm-srun"), {{"LOCKSTEP_JOB_SECRET", "hush"},
+                                                       {"LOCKSTEP_JOB_ID", "mine"},
+                                                       {"LOCKSTEP_ATTEMPT", "4"},
+                                                       {"JAX_LOCAL_DEVICE_IDS", "1"}}));
+  EXPECT_EQ(place.cluster, "slurm");
+  EXPECT_EQ(place.job_secret, "hush");
+  EXPECT_EQ(place.job_id, "mine");
+  EXPECT_EQ(place.attempt, 4);
+  EXPECT_THAT(*place.local_device_ids, ElementsAre(1));
+  EXPECT_THAT(place.why, Not(HasSubstr("hush")));
+}
+
+TEST(Detect, NumbersByHandThatContradictALauncher_AreAnError) {
+  EXPECT_THAT(error_of(with(recorded("slurm-srun"), {{"LOCKSTEP_NUM_PROCESSES", "8"}})),
+              AllOf(HasSubstr("LOCKSTEP_NUM_PROCESSES=8, but cluster type 'slurm' says process 1 of 4"),
+                    HasSubstr("SLURM_STEP_NUM_TASKS=4")));
+  EXPECT_THAT(error_of(with(recorded("ompi4"), {{"JAX_PROCESS_ID", "0"}})),
+              HasSubstr("JAX_PROCESS_ID=0, but cluster type 'ompi' says process 1 of 3"));
+  EXPECT_EQ(place_of(with(recorded("slurm-srun"), {{"LOCKSTEP_NUM_PROCESSES", "4"}})).cluster, "slurm");
+}
+
+TEST(Detect, JobOfOneUnderALauncherOfSeveral_IsAnError) {
+  const Variables alone = with(kExplicit, {{"LOCKSTEP_NUM_PROCESSES", "1"}, {"LOCKSTEP_PROCESS_ID", "0"}});
+  for (const char* launcher : {"slurm-srun", "ompi4", "ompi5", "mpich", "intel"}) {
+    EXPECT_THAT(error_of(with(recorded(launcher), alone)),
+                AllOf(HasSubstr("makes this process a job of one, but "), HasSubstr("started several")))
+        << launcher;
+    EXPECT_EQ(place_of(with(recorded(launcher), alone), "explicit").num_processes, 1) << launcher;
+  }
+}
+
+TEST(Detect, LaunchersNotKnownInFull_AreNoSilentSingles) {
+  for (const Variables& variables : std::vector<Variables>{{{"MV2_COMM_WORLD_SIZE", "4"}},
+                                                           {{"FLUX_JOB_SIZE", "2"}},
+                                                           {{"JSM_NAMESPACE_SIZE", "6"}},
+                                                           {{"WORLD_SIZE", "8"}},
+                                                           {{"PMIX_RANK", "0"}}}) {
+    const auto& [name, value] = *variables.begin();
+    (void)name;
+    EXPECT_THAT(error_of(variables),
+                AllOf(HasSubstr("=" + value + " says that a launcher"), HasSubstr("LOCKSTEP_CLUSTER=none")));
+    EXPECT_EQ(place_of(variables, "none").num_processes, 1);
+    EXPECT_EQ(place_of(with(variables, kExplicit)).num_processes, 4);
+  }
+  EXPECT_EQ(place_of({{"WORLD_SIZE", "1"}}).cluster, "single");
+}
+
+TEST(Detect, EveryTypeThatIsForced_SaysWhereItSeesNoSign) {
+  for (const ClusterType& type : cluster_types()) {
+    if (std::string(type.name) == "single") continue;
+    EXPECT_THAT(error_of({}, type.name),
+                AllOf(HasSubstr(type.name), HasSubstr("was asked for, but the environment shows no sign")));
+  }
+}
+
+TEST(FindPlace, WithoutALauncher_FindsNothing) {
+  EXPECT_FALSE(find_place(MapEnvironment({}), "", TestSystem()));
+  EXPECT_FALSE(find_place(MapEnvironment(recorded("slurm-sbatch-shell")), "", TestSystem()));
+  EXPECT_TRUE(find_place(MapEnvironment(kExplicit), "", TestSystem()));
 }
 
 }  // namespace

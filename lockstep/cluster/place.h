@@ -8,7 +8,7 @@ namespace lockstep::cluster {
 
 /// A process's place in its job, as its environment tells it.
 struct Place {
-  std::string cluster;  ///< The cluster type that answered: "launcher", "explicit", "single".
+  std::string cluster;  ///< The cluster type that answered, by its name in cluster_types().
   std::string why;      ///< What it was seen by, for logs and errors: "LOCKSTEP_PROCESS_ID=2, ...".
 
   std::string coordinator_address;  ///< "host:port"; empty in a job of one process that was given none.
@@ -16,9 +16,13 @@ struct Place {
   int process_id = 0;
   std::optional<std::vector<int>> local_device_ids;  ///< Of the devices this process may use; nullopt: all.
 
-  std::string job_id;      ///< Empty where the launcher gives none.
+  /// The process's number among those of its host, where the launcher says so. A process that sees several
+  /// GPUs and was given no local_device_ids uses the one of this number.
+  std::optional<int> local_process_id;
+
+  std::string job_id;      ///< Empty where nothing gives one.
   int attempt = 0;         ///< Counts restarts of the job.
-  std::string job_secret;  ///< Known to the processes of the job only; empty where the launcher gives none.
+  std::string job_secret;  ///< Known to the processes of the job only; empty where nobody gave one.
 };
 
 }  // namespace lockstep::cluster

@@ -52,4 +52,42 @@ std::vector<int> numbers_in(const Variable& variable) {
   }
 }
 
+std::optional<Variable> Signs::want(const std::vector<std::string>& names) {
+  auto variable = find_variable(environment_, names);
+  if (variable) there_ += (there_.empty() ? "" : ", ") + variable->to_string();
+  return variable;
+}
+
+std::optional<Variable> Signs::need(const std::vector<std::string>& names) {
+  auto variable = want(names);
+  if (!variable) missing_ += (missing_.empty() ? "" : ", ") + names.front();
+  return variable;
+}
+
+void Signs::check(std::string_view who, std::string_view advice) const {
+  if (complete()) return;
+  fail<InitializationError>("{} only a part of its place in a job: {} set, {} missing; {}", who, there_,
+                            missing_, advice);
+}
+
+void check_range(const Variable& process_id, const Variable& num_processes) {
+  const int count = number_in(num_processes, 1);
+  if (number_in(process_id, 0) < count) return;
+  fail<InitializationError>("{} is out of range: {} makes processes 0 to {}", process_id.to_string(),
+                            num_processes.to_string(), count - 1);
+}
+
+std::optional<Variable> given_address(const Environment& environment) {
+  return find_variable(environment, {"LOCKSTEP_COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS"});
+}
+
+std::string coordinator_at(const Environment& environment, const std::string& host, int port) {
+  if (auto given = find_variable(environment, {"LOCKSTEP_COORDINATOR_PORT", "JAX_COORDINATOR_PORT"}))
+    port = number_in(*given, 1);
+  const bool v6 = host.find(':') != std::string::npos;
+  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+int port_for(unsigned long long number) { return static_cast<int>(61440 + number % 4096); }
+
 }  // namespace lockstep::cluster

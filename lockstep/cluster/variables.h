@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/environment.h"
@@ -25,5 +26,43 @@ int number_in(const Variable& variable, int least);
 /// The variable's value as whole numbers of at least 0, separated by commas, none twice. Throws
 /// InitializationError for anything else.
 std::vector<int> numbers_in(const Variable& variable);
+
+/// The variables that a cluster type needs, noted as they are looked for, so that one error can say which are
+/// there and which are missing.
+class Signs {
+ public:
+  explicit Signs(const Environment& environment) : environment_(environment) {}
+
+  /// Looks for a variable that is needed, by any of its names.
+  std::optional<Variable> need(const std::vector<std::string>& names);
+
+  /// Looks for one that is not.
+  std::optional<Variable> want(const std::vector<std::string>& names);
+
+  /// Throws InitializationError where a needed one is missing: "WHO only a part of its place in a job:
+  /// A=1 set, B missing; ADVICE".
+  void check(std::string_view who, std::string_view advice) const;
+
+  bool complete() const { return missing_.empty(); }
+  const std::string& there() const { return there_; }  ///< "A=1, B=2"
+
+ private:
+  const Environment& environment_;
+  std::string there_, missing_;
+};
+
+/// Throws InitializationError where the process id is not below the number of processes.
+void check_range(const Variable& process_id, const Variable& num_processes);
+
+/// The coordinator's address as the user gave it, LOCKSTEP_COORDINATOR_ADDRESS or its JAX_ name.
+std::optional<Variable> given_address(const Environment& environment);
+
+/// "host:port" with LOCKSTEP_COORDINATOR_PORT or JAX_COORDINATOR_PORT where one is set, and otherwise
+/// `port`. An IPv6 address is put in brackets.
+std::string coordinator_at(const Environment& environment, const std::string& host, int port);
+
+/// A port that all processes of a job find from a number they all know, as JAX does: one of the 4,096
+/// highest.
+int port_for(unsigned long long number);
 
 }  // namespace lockstep::cluster

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/host_layout.h"
 #include "lockstep/collectives/reduce.h"
 #include "lockstep/collectives/segment.h"
 #include "lockstep/collectives/test_world.h"
@@ -29,9 +30,9 @@ constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, Re
 
 // The thread sanitizer makes all this many times slower.
 #ifdef __SANITIZE_THREAD__
-constexpr bool kThorough = false;
+constexpr bool kFast = false;
 #else
-constexpr bool kThorough = true;
+constexpr bool kFast = true;
 #endif
 
 /// Numbers of the dtype, none of them infinite or NaN, the same for the same seed.
@@ -54,7 +55,7 @@ Bytes random_data(DType dtype, std::size_t bytes, std::uint64_t seed) {
 }
 
 /// What rank `rank` must get of the inputs of all.
-Bytes expected(const Call& call, const std::vector<Bytes>& inputs, int rank) {
+Bytes expected(const Call& call, const std::vector<Bytes>& inputs, int rank, const HostLayout& layout) {
   const Collective& c = call.collective;
   const std::size_t part = c.count * size_of(c.dtype);
   const int n = static_cast<int>(inputs.size());
@@ -65,11 +66,27 @@ Bytes expected(const Call& call, const std::vector<Bytes>& inputs, int rank) {
   switch (c.kind) {
     case Kind::kAllReduce:
     case Kind::kReduceScatter: {
-      std::vector<const void*> sources;
-      for (const Bytes& input : inputs) {
-        sources.push_back(input.data() + (c.kind == Kind::kReduceScatter ? rank * part : 0));
+      // In one step, in rank order; a large one within each host first, then host by host.
+      const bool at_once = layout.host_count() == 1 || call.input_bytes * n <= kSmallBytes;
+      std::vector<std::vector<int>> groups = layout.hosts;
+      if (at_once) {
+        groups.assign(1, {});
+        for (int from = 0; from < n; ++from) groups[0].push_back(from);
       }
-      reduce(c.op, c.dtype, sources.data(), n, c.count, out.data(), nullptr, false);
+      std::vector<Bytes> sums;
+      for (const std::vector<int>& ranks : groups) {
+        std::vector<const void*> sources;
+        for (int from : ranks) {
+          sources.push_back(inputs[from].data() + (c.kind == Kind::kReduceScatter ? rank * part : 0));
+        }
+        sums.emplace_back(out.size());
+        reduce(c.op, c.dtype, sources.data(), static_cast<int>(ranks.size()), c.count, sums.back().data(),
+               nullptr, false);
+      }
+      std::vector<const void*> sources;
+      for (const Bytes& sum : sums) sources.push_back(sum.data());
+      reduce(c.op, c.dtype, sources.data(), static_cast<int>(sums.size()), c.count, out.data(), nullptr,
+             false);
       break;
     }
     case Kind::kAllGather:
@@ -105,8 +122,9 @@ Collective collective(Kind kind, DType dtype, std::int64_t count, int n, ReduceO
 }
 
 /// Takes part in the collective as `device`, and looks at what comes out.
-void take_part(Communicator& communicator, int device, const Collective& c, std::uint64_t seed,
+void take_part(World& world, Communicator& communicator, int device, const Collective& c, std::uint64_t seed,
                bool in_place = false) {
+  const HostLayout layout(communicator.members(), world.options());
   const Call call = make_call(c, communicator.size(), 1, "conformance", static_cast<std::int64_t>(seed));
   const int rank = communicator.rank_of(device);
   std::vector<Bytes> inputs;
@@ -116,7 +134,7 @@ void take_part(Communicator& communicator, int device, const Collective& c, std:
   Bytes out(call.output_bytes, std::byte{0xcd});
   if (in_place) out = inputs[rank];
   communicator.run(call, rank, in_place ? out.data() : inputs[rank].data(), out.data());
-  const Bytes wanted = expected(call, inputs, rank);
+  const Bytes wanted = expected(call, inputs, rank, layout);
   ASSERT_EQ(out.size(), wanted.size()) << call.text;
   if (out == wanted) return;
   const auto at = std::mismatch(out.begin(), out.end(), wanted.begin()).first - out.begin();
@@ -131,11 +149,12 @@ void run_suite(World& world, int device) {
   for (int i = 0; i < devices; ++i) all.push_back(i), reversed.insert(reversed.begin(), i);
   Communicator& everyone = world.communicator(all);
   std::uint64_t seed = 0;
+  const bool thorough = kFast && (world.options().process_host.empty() || devices == 2);
 
   const auto both = [&](Communicator& communicator, const Collective& c) {
-    ASSERT_NO_FATAL_FAILURE(take_part(communicator, device, c, ++seed));
-    if (kThorough && c.kind != Kind::kAllGather && c.kind != Kind::kReduceScatter) {
-      ASSERT_NO_FATAL_FAILURE(take_part(communicator, device, c, ++seed, /*in_place=*/true));
+    ASSERT_NO_FATAL_FAILURE(take_part(world, communicator, device, c, ++seed));
+    if (thorough && c.kind != Kind::kAllGather && c.kind != Kind::kReduceScatter) {
+      ASSERT_NO_FATAL_FAILURE(take_part(world, communicator, device, c, ++seed, /*in_place=*/true));
     }
   };
 
@@ -155,7 +174,7 @@ void run_suite(World& world, int device) {
   for (DType dtype : kDTypes) {
     for (ReduceOp op : kOps) {
       if (!can_reduce(op, dtype)) continue;
-      for (std::int64_t count : {37, kThorough ? 40'001 : 9'001}) {
+      for (std::int64_t count : {37, thorough ? 40'001 : 9'001}) {
         for (Kind kind : {Kind::kAllReduce, Kind::kReduceScatter}) {
           ASSERT_NO_FATAL_FAILURE(both(everyone, collective(kind, dtype, count, devices, op)));
         }
@@ -172,7 +191,7 @@ void run_suite(World& world, int device) {
     const std::int64_t count = i % 2 == 0 ? 5 : 200'000 + i;
     ASSERT_NO_FATAL_FAILURE(both(communicator, collective(kKinds[i % 6], float32, count, devices)));
   }
-  for (Kind kind : kThorough ? kKinds : std::span<const Kind>()) {
+  for (Kind kind : thorough ? kKinds : std::span<const Kind>()) {
     ASSERT_NO_FATAL_FAILURE(both(
         everyone, collective(kind, float32,
                              (kind == Kind::kAllReduce ? 8 << 20 : (8 << 20) / devices) / 4 + 3, devices)));
@@ -209,7 +228,8 @@ void run_suite_on_all_local_devices(World& world) {
 }
 
 LOCKSTEP_CHILD(runs_the_suite) {
-  ChildWorld world(std::stoi(testing::child_arguments().at(0)));
+  ChildWorld world(std::stoi(testing::child_arguments().at(0)), {},
+                   std::stoi(testing::child_arguments().at(1)));
   run_suite_on_all_local_devices(*world);
 }
 
@@ -222,19 +242,24 @@ TEST_P(CommunicatorTest, DoesAsTheReferenceDoes) {
     run_suite_on_all_local_devices(*world);
     return;
   }
-  const auto results = testing::run_processes({.count = layout.processes,
-                                               .child = "runs_the_suite",
-                                               .arguments = {std::to_string(layout.devices_per_process)},
-                                               .deadline = std::chrono::seconds(240)});
+  const auto results = testing::run_processes(
+      {.count = layout.processes,
+       .child = "runs_the_suite",
+       .arguments = {std::to_string(layout.devices_per_process), std::to_string(layout.hosts)},
+       .deadline = std::chrono::seconds(240)});
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, CommunicatorTest,
                          ::testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{4, 1},
-                                           Layout{2, 2}, Layout{1, 3}),
+                                           Layout{2, 2}, Layout{1, 3}, Layout{2, 1, 2}, Layout{3, 1, 2},
+                                           Layout{4, 1, 3}, Layout{4, 2, 2}),
                          [](const auto& info) {
-                           return std::to_string(info.param.processes) + "x" +
-                                  std::to_string(info.param.devices_per_process);
+                           const Layout& layout = info.param;
+                           const std::string on =
+                               layout.hosts == 1 ? "" : "On" + std::to_string(layout.hosts) + "Hosts";
+                           return std::to_string(layout.processes) + "x" +
+                                  std::to_string(layout.devices_per_process) + on;
                          });
 
 TEST(MakeCall, OfAnImpossibleCollectiveThrows) {

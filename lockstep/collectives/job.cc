@@ -7,12 +7,24 @@ namespace lockstep::collectives {
 Job::Job(const WorldOptions& options, std::function<void()> wake)
     : options_(options),
       wake_(std::move(wake)),
-      peers_(options_, {.on_loss = [this](int) { wake_(); },
-                        .on_divergence =
-                            [this](const std::string& message) {
-                              abort(std::make_exception_ptr(DivergenceError(message)));
-                            },
-                        .waits = [this] { return waits_.list(); }}) {}
+      lanes_(options_),
+      peers_(
+          options_, lanes_,
+          {.on_loss =
+               [this](int process, PeerState how) {
+                 if (how != PeerState::kLeft && options_.on_loss) {
+                   options_.on_loss(process, how == PeerState::kUnknown, "");
+                 }
+                 lanes_.wake();
+                 wake_();
+               },
+           .on_divergence =
+               [this](const std::string& message) {
+                 abort(std::make_exception_ptr(DivergenceError(message)));
+               },
+           .on_failure =
+               [this](const std::string& message) { abort(std::make_exception_ptr(PeerFailure(message))); },
+           .waits = [this] { return waits_.list(); }}) {}
 
 void Job::abort(std::exception_ptr cause) {
   {
@@ -22,18 +34,22 @@ void Job::abort(std::exception_ptr cause) {
     aborted_.store(true, std::memory_order_release);
   }
   changed_.notify_all();
+  lanes_.wake();
   wake_();
 }
 
 void Job::check_peer(int process, const std::string& doing) {
   const PeerState state = peers_.state(process);
-  if (state == PeerState::kDied) {
+  // After the look at the state: what the peer told before it left counts more than that it has left.
+  check();
+  if (state != PeerState::kDied && state != PeerState::kLeft) return;
+  if (options_.on_loss) options_.on_loss(process, state == PeerState::kLeft, doing);
+  if (options_.on_loss || state == PeerState::kDied) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, options_.abort_grace, [&] { return aborted_.load(); });
   }
-  // After the look at the state: what the peer told before it left counts more than that it has left.
   check();
-  if (state == PeerState::kDied || state == PeerState::kLeft) peers_.throw_if_lost(process, doing);
+  peers_.throw_if_lost(process, doing);
 }
 
 }  // namespace lockstep::collectives

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "lockstep/collectives/lane.h"
 #include "lockstep/collectives/peers.h"
 #include "lockstep/collectives/stall.h"
 #include "lockstep/collectives/world.h"
@@ -21,18 +22,21 @@ class Job {
 
   const WorldOptions& options() const { return options_; }
   Peers& peers() { return peers_; }
+  Lanes& lanes() { return lanes_; }
   WaitTable& waits() { return waits_; }
 
   /// Only the first call counts.
   void abort(std::exception_ptr cause);
+
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
 
   /// Throws what `abort` was given, if it was called.
   void check() const {
     if (aborted_.load(std::memory_order_acquire)) std::rethrow_exception(cause_);
   }
 
-  /// Throws PeerFailure if the process has died or left, and what `abort` is given meanwhile: where it died,
-  /// that is waited for, because whoever calls it may know how the process died.
+  /// Throws PeerFailure if the process has died or left, and what `abort` is given meanwhile: that is waited
+  /// for, because whoever calls it may know how the process died.
   void check_peer(int process, const std::string& doing);
 
  private:
@@ -43,6 +47,7 @@ class Job {
   std::exception_ptr cause_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  Lanes lanes_;
   Peers peers_;  // Last: its thread uses the others.
 };
 

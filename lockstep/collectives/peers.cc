@@ -1,20 +1,15 @@
 #include "lockstep/collectives/peers.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -24,6 +19,8 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/collectives/control_channel.h"
+#include "lockstep/collectives/peer_messages.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -32,122 +29,7 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPoll(50);
 constexpr std::chrono::milliseconds kProbeAfter(500);
-
-enum class MessageType : std::uint32_t { kHello, kSegment, kAsk, kWaits, kDivergence, kBye };
-
-constexpr std::size_t kMaxText = 32 << 10;
-
-struct Header {
-  MessageType type;
-  std::int32_t from;
-  std::int32_t pid;
-  cpu_set_t cpus;
-};
-
-struct Message {
-  Header header;
-  std::string text;  // Hello: the token of who is called. Segment: the key.
-};
-
-/// Where a process can be reached, as it stands in the store.
-struct Address {
-  std::string name, token, host, place;
-
-  std::string encode() const { return name + " " + token + " " + host + " " + place; }
-  static Address decode(const std::string& text) {
-    Address address;
-    std::istringstream(text) >> address.name >> address.token >> address.host >> address.place;
-    return address;
-  }
-};
-
-std::string random_hex() {
-  unsigned char bytes[16];
-  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) fail("the system gives no random bytes");
-  std::string text;
-  for (unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
-}
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return *name != 0 ? name : "unknown";
-}
-
-/// The kernel that runs now, and the network namespace: what must be the same for a connection.
-std::string place() {
-  std::string boot = "unknown";
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  struct stat status {};
-  const bool known = stat("/proc/self/ns/net", &status) == 0;
-  return fmt::format("{}:{}", boot, known ? status.st_ino : 0);
-}
-
-std::pair<sockaddr_un, socklen_t> socket_address(const std::string& name) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  // A leading zero byte: the name stands in no file system.
-  std::memcpy(address.sun_path + 1, name.data(), std::min(name.size(), sizeof(address.sun_path) - 1));
-  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
-}
-
-FileDescriptor open_socket() {
-  FileDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!fd) fail("cannot open a unix socket: {}", std::strerror(errno));
-  return fd;
-}
-
-void send_message(int socket, const Message& message, int fd) {
-  iovec parts[2] = {{const_cast<Header*>(&message.header), sizeof message.header},
-                    {const_cast<char*>(message.text.data()), std::min(message.text.size(), kMaxText)}};
-  msghdr header{};
-  header.msg_iov = parts;
-  header.msg_iovlen = 2;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  if (fd >= 0) {
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
-    cmsghdr* rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
-  }
-  // A peer that is gone is noticed by the listening thread.
-  while (sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EINTR) {
-  }
-}
-
-/// False where the connection has ended.
-bool receive_message(int socket, Message& message, FileDescriptor& fd) {
-  message.text.resize(kMaxText);
-  iovec parts[2] = {{&message.header, sizeof message.header}, {message.text.data(), message.text.size()}};
-  msghdr header{};
-  header.msg_iov = parts;
-  header.msg_iovlen = 2;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  ssize_t got;
-  while ((got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-  }
-  if (cmsghdr* rights = got > 0 ? CMSG_FIRSTHDR(&header) : nullptr;
-      rights && rights->cmsg_type == SCM_RIGHTS) {
-    int received;
-    std::memcpy(&received, CMSG_DATA(rights), sizeof received);
-    fd = FileDescriptor(received);
-  }
-  if (got < static_cast<ssize_t>(sizeof message.header)) return false;
-  message.text.resize(static_cast<std::size_t>(got) - sizeof message.header);
-  return true;
-}
-
-bool same_user(int socket) {
-  ucred credentials{};
-  socklen_t size = sizeof credentials;
-  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 && credentials.uid == getuid();
-}
+constexpr std::chrono::milliseconds kLeaveLimit(500);  ///< For the last words to other hosts.
 
 void block_signals() {
   sigset_t all;
@@ -159,12 +41,17 @@ void block_signals() {
 
 class Peers::Impl {
  public:
-  Impl(const WorldOptions& options, PeerEvents events)
+  Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents events)
       : options_(options), events_(std::move(events)), peers_(options.process_count) {
     CPU_ZERO(&own_cpus_);
     sched_getaffinity(0, sizeof own_cpus_, &own_cpus_);
     if (options_.process_count == 1) return;
     own_ = {"lockstep-" + random_hex(), random_hex(), host_name(), place()};
+    if (lanes.network() != nullptr) {
+      control_ = std::make_unique<ControlChannel>(lanes.network());
+      own_.control = to_hex(control_->address());
+      own_.lanes = lanes.addresses();
+    }
     listening_ = open_socket();
     auto [address, size] = socket_address(own_.name);
     if (bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
@@ -188,6 +75,7 @@ class Peers::Impl {
   void wait_connected(int process, const std::function<void()>& check) {
     const auto start = steady_clock::now();
     bool probed = false;
+    if (is_remote(options_, process)) connect_to_other_host(process, start, check);
     std::unique_lock lock(mutex_);
     while (peers_[process].state == PeerState::kUnknown) {
       changed_.wait_for(lock, kPoll);
@@ -195,29 +83,17 @@ class Peers::Impl {
       check();
       const auto waited = steady_clock::now() - start;
       // The higher process connects; where it does not, find out whether it could.
-      if (!probed && waited > kProbeAfter && process > options_.process_index) {
+      if (!probed && waited > kProbeAfter && process > options_.process_index &&
+          !is_remote(options_, process)) {
         if (auto text = options_.store->try_get(store_key(process))) {
           probed = true;
           connect_to(process, Address::decode(*text));
         }
       }
-      if (waited > options_.timeout) {
-        fail<TimeoutError>(
-            "process {} of {} waited {:.1f} s for {} to take part in a collective, but it has not come",
-            options_.process_index, options_.process_count, std::chrono::duration<double>(waited).count(),
-            describe(process));
-      }
+      if (waited > options_.timeout) throw_late(process, waited);
       lock.lock();
     }
-    if (peers_[process].state == PeerState::kUnreachable) {
-      fail(
-          "process {} of {} (host {}) and process {} of {} (host {}) do not run on one host, or in network "
-          "namespaces of "
-          "their own, and collectives between hosts are not available in this version of Lockstep: start all "
-          "processes on one host",
-          options_.process_index, options_.process_count, own_.host, process, options_.process_count,
-          peers_[process].host);
-    }
+    if (peers_[process].state == PeerState::kUnreachable) throw_unreachable(process);
     lock.unlock();
     throw_if_lost(process, fmt::format("process {} set up a communicator with it", options_.process_index));
   }
@@ -261,6 +137,11 @@ class Peers::Impl {
   std::string describe(int process) const {
     const int pid = process == options_.process_index ? getpid() : peers_[process].pid.load();
     if (pid == 0) return fmt::format("process {} of {}", process, options_.process_count);
+    if (is_remote(options_, process)) {
+      std::lock_guard lock(mutex_);
+      return fmt::format("process {} of {} (host {}, pid {})", process, options_.process_count,
+                         peers_[process].host, pid);
+    }
     return fmt::format("process {} of {} (pid {})", process, options_.process_count, pid);
   }
 
@@ -302,19 +183,51 @@ class Peers::Impl {
     send_to_all(own_message(MessageType::kDivergence, text));
   }
 
-  void leave() {
+  void tell_failure(const std::string& text) {
     std::lock_guard lock(mutex_);
-    if (std::exchange(left_, true)) return;
-    // Whoever waits for this process hears first why it leaves.
-    if (!divergence_.empty()) send_to_all(own_message(MessageType::kDivergence, divergence_));
-    send_to_all(own_message(MessageType::kBye, ""));
+    send_to_all(own_message(MessageType::kFailure, text));
+  }
+
+  void leave() {
+    {
+      std::lock_guard lock(mutex_);
+      if (std::exchange(left_, true)) return;
+      // Whoever waits for this process hears first why it leaves.
+      if (!divergence_.empty()) send_to_all(own_message(MessageType::kDivergence, divergence_));
+      send_to_all(own_message(MessageType::kBye, ""));
+    }
+    if (control_ != nullptr) control_->flush(kLeaveLimit);
+  }
+
+  std::string lane(int process, int device) const {
+    std::lock_guard lock(mutex_);
+    const auto& address = peers_[process].address;
+    const auto it = address ? address->lanes.find(device) : std::map<int, std::string>::const_iterator();
+    if (!address || it == address->lanes.end()) {
+      fail(
+          "process {} of {} has told no way to its device {}: are all processes built from the same version "
+          "of "
+          "Lockstep?",
+          process, options_.process_count, device);
+    }
+    return it->second;
+  }
+
+  std::string token(int process) const {
+    if (process == options_.process_index) return own_.token;
+    std::lock_guard lock(mutex_);
+    return peers_[process].address ? peers_[process].address->token : "";
   }
 
  private:
   struct Peer {
     std::atomic<PeerState> state = PeerState::kUnknown;
     std::atomic<int> pid = 0;
-    int socket = -1;  // One of connections_.
+    int socket = -1;    // One of connections_.
+    int endpoint = -1;  // Of control_, where it is on another host.
+    std::string token;  // What messages to that must begin with.
+    std::optional<Address> address;
+    std::string trouble;  // Why it is unreachable.
     cpu_set_t cpus{};
     std::string host = "unknown";
     std::map<std::string, FileDescriptor> received;
@@ -338,7 +251,9 @@ class Peers::Impl {
   void send_to_all(const Message& message) {
     for (const Peer& peer : peers_) {
       if (peer.socket >= 0) send_message(peer.socket, message, -1);
+      if (peer.endpoint >= 0) control_->send(peer.endpoint, pack(peer.token, message));
     }
+    if (control_ != nullptr) wake_listener();  // It moves what could not be sent at once.
   }
 
   void wake_listener() {
@@ -349,6 +264,7 @@ class Peers::Impl {
   void connect_to_lower_peers() {
     block_signals();
     for (int process = 0; process < options_.process_index && !stop_; ++process) {
+      if (is_remote(options_, process)) continue;
       const auto start = steady_clock::now();
       std::optional<std::string> text;
       while (!text && !stop_ && steady_clock::now() - start < options_.timeout) {
@@ -367,6 +283,7 @@ class Peers::Impl {
   }
 
   void connect_to(int process, const Address& target) {
+    bool gone = false;
     FileDescriptor fd = open_socket();
     auto [address, size] = socket_address(target.name);
     int result;
@@ -378,7 +295,7 @@ class Peers::Impl {
       peer.host = target.host;
       if (result != 0 || !same_user(fd.get())) {
         // Refused in the same place: it was there, and is not any more.
-        const bool gone = target.place == own_.place && result != 0;
+        gone = target.place == own_.place && result != 0;
         if (peer.state == PeerState::kUnknown) peer.state = gone ? PeerState::kDied : PeerState::kUnreachable;
       } else {
         send_message(fd.get(), own_message(MessageType::kHello, target.token), -1);
@@ -387,6 +304,7 @@ class Peers::Impl {
     }
     changed_.notify_all();
     wake_listener();
+    if (gone) events_.on_loss(process, PeerState::kUnknown);
   }
 
   void listen_to_peers() {
@@ -398,7 +316,10 @@ class Peers::Impl {
         for (Connection& connection : fresh_) connections_.push_back(std::move(connection));
         fresh_.clear();
       }
-      polled.assign({{listening_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}});
+      hear_from_other_hosts();
+      polled.assign({{listening_.get(), POLLIN, 0},
+                     {wake_.get(), POLLIN, 0},
+                     {control_ != nullptr ? control_->descriptor() : -1, POLLIN, 0}});
       for (const Connection& connection : connections_) polled.push_back({connection.fd.get(), POLLIN, 0});
       if (poll(polled.data(), polled.size(), -1) < 0) continue;
       if (polled[1].revents != 0) {
@@ -406,7 +327,7 @@ class Peers::Impl {
         if (read(wake_.get(), &ignored, sizeof ignored) < 0) continue;
       }
       for (std::size_t i = connections_.size(); i-- > 0;) {
-        if (polled[i + 2].revents != 0 && !hear(connections_[i]))
+        if (polled[i + 3].revents != 0 && !hear(connections_[i]))
           connections_.erase(connections_.begin() + i);
       }
       if (polled[0].revents != 0) {
@@ -421,7 +342,7 @@ class Peers::Impl {
     Message message;
     FileDescriptor fd;
     if (!receive_message(connection.fd.get(), message, fd)) {
-      lose(connection, PeerState::kDied);
+      lose(connection);
       return false;
     }
     if (connection.process < 0) {
@@ -444,10 +365,20 @@ class Peers::Impl {
       case MessageType::kAsk:
         send_message(connection.fd.get(), own_message(MessageType::kWaits, encode(events_.waits())), -1);
         break;
+      default:
+        heed(connection.process, message);
+    }
+    changed_.notify_all();
+    return true;
+  }
+
+  /// What is heard alike from this host and others.
+  void heed(int process, const Message& message) {
+    switch (message.header.type) {
       case MessageType::kWaits: {
         std::lock_guard lock(mutex_);
-        peers_[connection.process].waits = decode(message.text);
-        peers_[connection.process].waits_heard = steady_clock::now();
+        peers_[process].waits = decode(message.text);
+        peers_[process].waits_heard = steady_clock::now();
         break;
       }
       case MessageType::kDivergence: {
@@ -458,12 +389,15 @@ class Peers::Impl {
         events_.on_divergence(message.text);
         break;
       }
+      case MessageType::kFailure:
+        events_.on_failure(message.text);
+        break;
       case MessageType::kBye:
-        lose(connection, PeerState::kLeft);
+        lose(process, PeerState::kLeft);
+        break;
+      default:
         break;
     }
-    changed_.notify_all();
-    return true;
   }
 
   void greet(const Connection& connection, const Header& header) {
@@ -480,17 +414,159 @@ class Peers::Impl {
     }
   }
 
-  void lose(const Connection& connection, PeerState how) {
+  void lose(const Connection& connection) {
     if (connection.process < 0) return;
     {
       std::lock_guard lock(mutex_);
       Peer& peer = peers_[connection.process];
-      if (how == PeerState::kDied && peer.socket == connection.fd.get()) peer.socket = -1;
-      if (peer.state == PeerState::kLeft || peer.state == PeerState::kDied) return;
-      peer.state = how;
+      if (peer.socket == connection.fd.get()) peer.socket = -1;
+    }
+    lose(connection.process, PeerState::kDied);
+  }
+
+  void lose(int process, PeerState how) {
+    {
+      std::lock_guard lock(mutex_);
+      Peer& peer = peers_[process];
+      if (peer.state == PeerState::kDied || peer.state == how) return;
+      if (peer.state == PeerState::kLeft) {
+        how = PeerState::kUnknown;
+      } else {
+        peer.state = how;
+      }
     }
     changed_.notify_all();
-    events_.on_loss(connection.process);
+    events_.on_loss(process, how);
+  }
+
+  /// Begins to connect to a process on another host. It does the same, or answers.
+  void connect_to_other_host(int process, steady_clock::time_point start,
+                             const std::function<void()>& check) {
+    std::optional<std::string> text;
+    {
+      std::lock_guard lock(mutex_);
+      if (peers_[process].address) return;
+    }
+    while (!text) {
+      check();
+      try {
+        text = options_.store->get(store_key(process), kPoll);
+      } catch (const TimeoutError&) {
+        const auto waited = steady_clock::now() - start;
+        if (waited > options_.timeout) throw_late(process, waited);
+      }
+    }
+    const Address target = Address::decode(*text);
+    if (control_ == nullptr || target.control == "-") {
+      fail(
+          "process {} of {} (host {}) and process {} of {} (host {}) do not agree on whether the job is on "
+          "several "
+          "hosts: are all processes built from the same version of Lockstep?",
+          options_.process_index, options_.process_count, own_.host, process, options_.process_count,
+          target.host);
+    }
+    std::lock_guard lock(mutex_);
+    Peer& peer = peers_[process];
+    peer.address = target;
+    peer.host = target.host;
+    peer.token = target.token;
+    if (peer.endpoint < 0) peer.endpoint = connect_control(process, from_hex(target.control));
+    say_hello(peer, "ask");
+  }
+
+  /// Under the mutex.
+  int connect_control(int process, const std::string& address) {
+    const int endpoint = control_->connect(address);
+    endpoint_process_[endpoint] = process;
+    return endpoint;
+  }
+
+  /// Under the mutex.
+  void say_hello(const Peer& peer, const char* wish) {
+    const std::string text = fmt::format("{} {} {} {}", wish, own_.token, own_.host, own_.control);
+    control_->send(peer.endpoint, pack(peer.token, own_message(MessageType::kHello, text)));
+    wake_listener();
+  }
+
+  void hear_from_other_hosts() {
+    if (control_ == nullptr) return;
+    ControlChannel::News news = control_->listen();
+    for (const std::string& bytes : news.messages) {
+      Message message;
+      if (!unpack(own_.token, bytes, message)) continue;  // A stranger, or of another attempt.
+      const int from = message.header.from;
+      if (from < 0 || from >= options_.process_count || !is_remote(options_, from)) continue;
+      if (message.header.type == MessageType::kHello) {
+        greet_other_host(from, message);
+      } else if (message.header.type == MessageType::kAsk) {
+        const Message answer = own_message(MessageType::kWaits, encode(events_.waits()));
+        std::lock_guard lock(mutex_);
+        if (peers_[from].endpoint >= 0)
+          control_->send(peers_[from].endpoint, pack(peers_[from].token, answer));
+      } else {
+        heed(from, message);
+      }
+    }
+    for (auto [endpoint, why] : news.broken) {
+      int process;
+      bool never_connected;
+      {
+        std::lock_guard lock(mutex_);
+        process = endpoint_process_.at(endpoint);
+        Peer& peer = peers_[process];
+        peer.endpoint = -1;
+        peer.trouble = why;
+        never_connected = peer.state == PeerState::kUnknown;
+        if (never_connected) peer.state = PeerState::kUnreachable;
+      }
+      if (!never_connected) lose(process, PeerState::kDied);
+    }
+    if (!news.messages.empty() || !news.broken.empty()) changed_.notify_all();
+    if (!news.messages.empty()) wake_listener();  // What was answered is still to be moved.
+  }
+
+  void greet_other_host(int process, const Message& message) {
+    std::string wish, token, host, control;
+    std::istringstream(message.text) >> wish >> token >> host >> control;
+    std::lock_guard lock(mutex_);
+    Peer& peer = peers_[process];
+    peer.pid = message.header.pid;
+    peer.host = host;
+    peer.token = token;
+    if (peer.state == PeerState::kUnknown || peer.state == PeerState::kUnreachable) {
+      peer.state = PeerState::kConnected;
+    }
+    if (peer.endpoint < 0) peer.endpoint = connect_control(process, from_hex(control));
+    if (wish == "ask") say_hello(peer, "answer");
+    if (left_) control_->send(peer.endpoint, pack(peer.token, own_message(MessageType::kBye, "")));
+  }
+
+  [[noreturn]] void throw_late(int process, steady_clock::duration waited) const {
+    fail<TimeoutError>(
+        "process {} of {} waited {:.1f} s for {} to take part in a collective, but it has not come",
+        options_.process_index, options_.process_count, std::chrono::duration<double>(waited).count(),
+        describe(process));
+  }
+
+  /// Under the mutex.
+  [[noreturn]] void throw_unreachable(int process) const {
+    const Peer& peer = peers_[process];
+    if (is_remote(options_, process)) {
+      fail<PeerFailure>(
+          "process {} of {} (host {}) cannot be reached over the network from process {} of {} (host {}): "
+          "{}. It has "
+          "died, or the network between the hosts does not let them talk; LOCKSTEP_INTERFACE names the "
+          "network "
+          "interface to use",
+          process, options_.process_count, peer.host, options_.process_index, options_.process_count,
+          own_.host, peer.trouble);
+    }
+    fail(
+        "process {} of {} (host {}) and process {} of {} (host {}) were taken to share memory, but they do "
+        "not run on "
+        "one host, or run in network namespaces of their own or as different users",
+        options_.process_index, options_.process_count, own_.host, process, options_.process_count,
+        peer.host);
   }
 
   const WorldOptions options_;
@@ -504,15 +580,17 @@ class Peers::Impl {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Peer> peers_;
-  std::vector<Connection> fresh_;  // To be taken over by the listening thread.
+  std::vector<Connection> fresh_;            // To be taken over by the listening thread.
+  std::map<int, int> endpoint_process_;      // Of control_.
+  std::unique_ptr<ControlChannel> control_;  // Null in a job on one host.
   bool left_ = false;
   std::string divergence_;  // What was told or heard; empty where the processes do not diverge.
 
   std::thread listener_, connector_;
 };
 
-Peers::Peers(const WorldOptions& options, PeerEvents events)
-    : impl_(std::make_unique<Impl>(options, std::move(events))) {}
+Peers::Peers(const WorldOptions& options, const Lanes& lanes, PeerEvents events)
+    : impl_(std::make_unique<Impl>(options, lanes, std::move(events))) {}
 Peers::~Peers() = default;
 
 void Peers::wait_connected(int process, const std::function<void()>& check) {
@@ -533,6 +611,9 @@ std::vector<Wait> Peers::heard_waits(std::chrono::steady_clock::time_point since
   return impl_->heard_waits(since);
 }
 void Peers::tell_divergence(const std::string& message) { impl_->tell_divergence(message); }
+void Peers::tell_failure(const std::string& message) { impl_->tell_failure(message); }
 void Peers::leave() { impl_->leave(); }
+std::string Peers::lane(int process, int device) const { return impl_->lane(process, device); }
+std::string Peers::token(int process) const { return impl_->token(process); }
 
 }  // namespace lockstep::collectives

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/collectives/lane.h"
 #include "lockstep/collectives/stall.h"
 #include "lockstep/collectives/world.h"
 
@@ -18,28 +19,38 @@ enum class PeerState { kUnknown, kConnected, kLeft, kDied, kUnreachable };
 
 /// What the thread of Peers calls. None may block.
 struct PeerEvents {
-  std::function<void(int process)> on_loss;  ///< A peer has left or died.
+  /// A peer has left or died; kUnknown where it is gone, but may have left in order before.
+  std::function<void(int process, PeerState how)> on_loss;
   std::function<void(const std::string& message)>
-      on_divergence;                         ///< A peer has seen that the processes diverge.
+      on_divergence;  ///< A peer has seen that the processes diverge.
+  std::function<void(const std::string& message)>
+      on_failure;                            ///< A peer has ended because another process has failed.
   std::function<std::vector<Wait>()> waits;  ///< A peer asks how this process waits.
 };
 
-/// The other processes of the job, as far as they are on this host: one connection to each over an abstract
-/// unix socket, made in the background. Sockets of this kind belong to a network namespace, so a connection
-/// is the proof that both can share memory. One thread listens to them all. All methods may be called from
-/// any thread.
+/// The other processes of the job. Those of this host have one connection each over an abstract unix socket,
+/// made in the background. Sockets of this kind belong to a network namespace, so a connection is the proof
+/// that both can share memory. Those of other hosts are connected by a ControlChannel when they are first
+/// waited for, by either. One thread listens to them all. All methods may be called from any thread.
 class Peers {
  public:
-  Peers(const WorldOptions& options, PeerEvents events);
+  /// `lanes` is not used after the constructor.
+  Peers(const WorldOptions& options, const Lanes& lanes, PeerEvents events);
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
   /// Blocks until the process is connected. `check` is called now and then, and may throw. Throws
-  /// PeerFailure, TimeoutError, and Error where it is on another host.
+  /// PeerFailure, TimeoutError, and Error where a process that was said to be on this host is not.
   void wait_connected(int process, const std::function<void()>& check);
 
-  /// Hands a descriptor to a connected process, under a key.
+  /// The mailbox of a device of a connected process on another host.
+  std::string lane(int process, int device) const;
+
+  /// What only the processes of the job know of this process, or of a connected one on another host.
+  std::string token(int process) const;
+
+  /// Hands a descriptor to a connected process of this host, under a key.
   void send(int process, const std::string& key, int fd);
 
   /// Blocks until the process has sent a descriptor under the key. Throws as `wait_connected`.
@@ -47,7 +58,7 @@ class Peers {
 
   PeerState state(int process) const;
 
-  /// "process 1 of 4 (pid 4711)".
+  /// "process 1 of 4 (pid 4711)"; of another host "process 1 of 4 (host b, pid 4711)".
   std::string describe(int process) const;
 
   /// Throws PeerFailure if the process has died or left; `doing` says what was waiting: "process 0 waited for
@@ -64,7 +75,11 @@ class Peers {
   /// Tells all connected peers that the processes diverge.
   void tell_divergence(const std::string& message);
 
-  /// Tells all peers that this process leaves in order.
+  /// Tells all connected peers that this process ends because another one has failed.
+  void tell_failure(const std::string& message);
+
+  /// Tells all peers that this process leaves in order. Where some are on other hosts, it may take half a
+  /// second.
   void leave();
 
  private:

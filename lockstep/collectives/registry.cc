@@ -100,12 +100,20 @@ class ProgramRegistry::Impl {
     }
     check(in, group->call, group->call.input_bytes, "operand");
     check(out, group->call, group->call.output_bytes, "result");
-    Communicator* communicator = group->communicator.load(std::memory_order_acquire);
-    if (communicator == nullptr) {
-      communicator = &world_.communicator(group->devices, group->call.text);
-      group->communicator.store(communicator, std::memory_order_release);
+    try {
+      Communicator* communicator = group->communicator.load(std::memory_order_acquire);
+      if (communicator == nullptr) {
+        communicator = &world_.communicator(group->devices, group->call.text);
+        group->communicator.store(communicator, std::memory_order_release);
+      }
+      communicator->run(group->call, rank, in.data, const_cast<void*>(out.data));
+    } catch (const PeerFailure& failure) {
+      const std::string_view cause = failure.what();
+      if (cause.find(group->call.text) != cause.npos) throw;
+      const WorldOptions& options = world_.options();
+      fail<PeerFailure>("{}\nconsequence: process {} of {} ended its wait in {}", cause,
+                        options.process_index, options.process_count, group->call.text);
     }
-    communicator->run(group->call, rank, in.data, const_cast<void*>(out.data));
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/collectives/futex.h"
+#include "lockstep/collectives/host_layout.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -248,13 +249,7 @@ void SharedCommunicator::check_member(const Call& call, int rank, int other) {
 }
 
 std::string SharedCommunicator::member_text(int rank) const {
-  const Member& member = members_[rank];
-  const int of = job_.options().process_count;
-  const auto same_process = [&](const Member& other) { return other.process == member.process; };
-  if (std::count_if(members_.begin(), members_.end(), same_process) == 1) {
-    return fmt::format("process {} of {}", member.process, of);
-  }
-  return fmt::format("device {} of process {} of {}", member.device, member.process, of);
+  return describe_member(members_, rank, job_.options().process_count);
 }
 
 void SharedCommunicator::diverged(const Call& call, int rank) {

@@ -13,13 +13,16 @@
 
 namespace lockstep::collectives {
 
-/// How the devices of a test are spread over processes: device d belongs to process d / devices_per_process.
+/// How the devices of a test are spread: device d belongs to process d / devices_per_process, and the
+/// processes are spread evenly over hosts, in order. Several hosts are pretended, on this one.
 struct Layout {
   int processes = 1;
   int devices_per_process = 1;
+  int hosts = 1;
 
   int devices() const { return processes * devices_per_process; }
   std::vector<int> device_process() const;
+  std::vector<std::string> process_host() const;  ///< Empty where there is one host.
 };
 
 /// The World of a job of one process.
@@ -29,7 +32,8 @@ std::unique_ptr<World> local_world(int devices);
 /// called first.
 class ChildWorld {
  public:
-  explicit ChildWorld(int devices_per_process = 1, const std::function<void(int process)>& before = {});
+  explicit ChildWorld(int devices_per_process = 1, const std::function<void(int process)>& before = {},
+                      int hosts = 1);
 
   World& operator*() { return *world_; }
   World* operator->() { return world_.get(); }

@@ -3,11 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/fingerprint.h"
+#include "lockstep/collectives/host_layout.h"
+#include "lockstep/collectives/hosts_communicator.h"
 #include "lockstep/collectives/job.h"
 #include "lockstep/collectives/shared_communicator.h"
 
@@ -27,12 +30,12 @@ class WorldImpl : public World {
       entry = slot;
     }
     std::lock_guard lock(entry->setting_up);
-    if (entry->communicator == nullptr) {
-      std::unique_ptr<SharedCommunicator> made = set_up(devices, doing);
+    if (entry->made.communicator == nullptr) {
+      Made made = set_up(devices, doing);
       std::lock_guard also(mutex_);
-      entry->communicator = std::move(made);
+      entry->made = std::move(made);
     }
-    return *entry->communicator;
+    return *entry->made.communicator;
   }
 
   void abort(std::exception_ptr cause) override { job_.abort(std::move(cause)); }
@@ -42,9 +45,13 @@ class WorldImpl : public World {
   const WorldOptions& options() const override { return job_.options(); }
 
  private:
+  struct Made {
+    std::unique_ptr<Communicator> communicator;
+    std::function<void()> wake;  ///< Wakes whoever sleeps in it.
+  };
   struct Entry {
     std::mutex setting_up;
-    std::unique_ptr<SharedCommunicator> communicator;
+    Made made;
   };
 
   std::vector<Member> members_of(const std::vector<int>& devices) const {
@@ -70,15 +77,35 @@ class WorldImpl : public World {
     return members;
   }
 
-  std::unique_ptr<SharedCommunicator> set_up(const std::vector<int>& devices, const std::string& doing) {
+  Made set_up(const std::vector<int>& devices, const std::string& doing) {
     std::vector<Member> members = members_of(devices);
-    Segment segment = share_segment(devices, members, doing);
-    return std::make_unique<SharedCommunicator>(job_, std::move(members), std::move(segment));
+    HostLayout layout(members, job_.options());
+    if (layout.host_count() == 1) {
+      Segment segment = share_segment(members, fmt::format("{}", fmt::join(devices, ",")), devices, doing);
+      auto made = std::make_unique<SharedCommunicator>(job_, std::move(members), std::move(segment));
+      const auto wake = [communicator = made.get()] { communicator->wake_sleepers(); };
+      return {std::move(made), wake};
+    }
+    std::vector<Member> here;
+    for (const Member& member : members) {
+      if (!is_remote(job_.options(), member.process)) here.push_back(member);
+    }
+    std::unique_ptr<SharedCommunicator> local;
+    if (here.size() > 1) {
+      // The devices of this host may have a communicator of their own besides.
+      Segment segment =
+          share_segment(here, fmt::format("{} on one host", fmt::join(devices, ",")), devices, doing);
+      local = std::make_unique<SharedCommunicator>(job_, here, std::move(segment));
+    }
+    auto made =
+        std::make_unique<HostsCommunicator>(job_, std::move(members), std::move(layout), std::move(local));
+    const auto wake = [communicator = made.get()] { communicator->wake_sleepers(); };
+    return {std::move(made), wake};
   }
 
-  /// The process of the first device creates the memory and hands it to the others.
-  Segment share_segment(const std::vector<int>& devices, const std::vector<Member>& members,
-                        const std::string& doing) {
+  /// The process of the first member creates the memory and hands it to the others. All are on this host.
+  Segment share_segment(const std::vector<Member>& members, const std::string& name,
+                        const std::vector<int>& devices, const std::string& doing) {
     const int self = job_.options().process_index;
     std::vector<int> processes;
     for (const Member& member : members) {
@@ -98,7 +125,7 @@ class WorldImpl : public World {
         });
     const auto check_and_look = [&] {
       job_.check();
-      wait.look({devices.front()});
+      wait.look({members.front().device});
     };
     int lost = self;
     try {
@@ -106,7 +133,7 @@ class WorldImpl : public World {
         lost = process;
         if (process != self) job_.peers().wait_connected(process, check);
       }
-      const std::string key = fmt::format("{:016x}", fingerprint(fmt::format("{}", fmt::join(devices, ","))));
+      const std::string key = fmt::format("{:016x}", fingerprint(name));
       lost = processes.front();
       if (processes.front() != self) {
         return Segment::open(job_.peers().receive(processes.front(), key, check_and_look),
@@ -138,7 +165,7 @@ class WorldImpl : public World {
   void wake_sleepers() {
     std::lock_guard lock(mutex_);
     for (auto& [devices, entry] : entries_) {
-      if (entry->communicator != nullptr) entry->communicator->wake_sleepers();
+      if (entry->made.communicator != nullptr) entry->made.wake();
     }
   }
 
@@ -155,6 +182,11 @@ std::unique_ptr<World> World::create(WorldOptions options) {
   }
   if (options.process_count > 1 && options.store == nullptr) {
     fail("a job of {} processes needs a key-value store to find its peers", options.process_count);
+  }
+  if (!options.process_host.empty() &&
+      static_cast<int>(options.process_host.size()) != options.process_count) {
+    fail("the hosts of {} processes are given, but there are {} processes", options.process_host.size(),
+         options.process_count);
   }
   for (int process : options.device_process) {
     if (process < 0 || process >= options.process_count) {

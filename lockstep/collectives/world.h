@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,12 +13,25 @@ namespace lockstep::collectives {
 
 class Communicator;
 
+/// The host of this process, the same text for all processes that can share memory: the kernel that runs, the
+/// network namespace, and the host's name.
+std::string host_identity();
+
 struct WorldOptions {
   int process_index = 0;
   int process_count = 1;
 
   /// The process that owns each global device; global device ids are 0, 1, 2, …
   std::vector<int> device_process;
+
+  /// The host of each process, as `host_identity()` gives it there: processes of one host share memory, those
+  /// of different ones talk through UCX. Empty: all are on this host.
+  std::vector<std::string> process_host;
+
+  /// The network interface to reach other hosts by; where it is empty, the one by which `coordinator_address`
+  /// ("host:port", may be empty) is reached.
+  std::string interface;
+  std::string coordinator_address;
 
   /// Where the processes find each other; used until the World is destroyed. May be null in a job of one
   /// process.
@@ -27,18 +41,25 @@ struct WorldOptions {
   /// How long a communicator waits for a process of its clique to turn up.
   std::chrono::milliseconds timeout = std::chrono::seconds(300);
 
-  /// A waiter that sees its peer dead waits this long for `abort`, which may know how the peer died.
+  /// Called when a process is seen to have died, and when one that has left in order is waited for; `doing`
+  /// says what waited ("process 0 waited for it in psum ..."), empty where nothing did. Also, with `left` and
+  /// nothing waiting, for one that is gone of which it is not known whether it had left in order. By any
+  /// thread, perhaps several times for one process. Must not block. It may lead to `abort`.
+  std::function<void(int process, bool left, const std::string& doing)> on_loss;
+
+  /// A waiter that sees its peer dead waits this long for `abort`, which may know how the peer died; where
+  /// there is `on_loss`, it waits so for that of a peer that has left too.
   std::chrono::milliseconds abort_grace = std::chrono::milliseconds(300);
 };
 
 /// All devices of all processes of the job, as collectives see them: the connections to the other processes
-/// and the communicators over them. The processes of one host talk through shared memory, which needs a
-/// connection over an abstract unix socket; processes that cannot be reached so are on other hosts, and a
-/// communicator over them is an Error. All methods may be called from any thread.
+/// and the communicators over them. The processes of one host talk through shared memory, those of different
+/// hosts through UCX. All methods may be called from any thread.
 class World {
  public:
   /// Makes this process reachable and returns; connections are made in the background. Throws Error where the
-  /// options contradict each other or no socket can be opened.
+  /// options contradict each other, no socket can be opened, or the job is on several hosts and UCX is not to
+  /// be had.
   static std::unique_ptr<World> create(WorldOptions options);
 
   /// Leaves. No collective may be in progress.
@@ -46,10 +67,10 @@ class World {
 
   /// The communicator of these devices, in this order, of which at least one must be local; lives as long as
   /// the World. The first call for a clique sets it up and blocks until the processes of its other devices
-  /// have come. Throws Error where a device does not exist, stands twice, or belongs to a process on another
-  /// host, PeerFailure where a process of the clique has died or left, TimeoutError where one does not come,
-  /// DivergenceError where the others wait for this process elsewhere, and what `abort` gave. `doing` is for
-  /// messages: what it is needed for.
+  /// have come. Throws Error where a device does not exist, stands twice, or belongs to a process that is not
+  /// on the host it is said to be on, PeerFailure where a process of the clique has died or left,
+  /// TimeoutError where one does not come, DivergenceError where the others wait for this process elsewhere,
+  /// and what `abort` gave. `doing` is for messages: what it is needed for.
   virtual Communicator& communicator(const std::vector<int>& devices, const std::string& doing = {}) = 0;
 
   /// Every collective of this process that waits, and every later one, throws `cause`. Only the first call

@@ -11,19 +11,29 @@ std::vector<int> Layout::device_process() const {
   return processes_of;
 }
 
+std::vector<std::string> Layout::process_host() const {
+  std::vector<std::string> hosts_of;
+  for (int process = 0; process < processes && hosts > 1; ++process) {
+    hosts_of.push_back("host" + std::to_string(process * hosts / processes));
+  }
+  return hosts_of;
+}
+
 std::unique_ptr<World> local_world(int devices) {
   return World::create({.device_process = Layout{1, devices}.device_process()});
 }
 
-ChildWorld::ChildWorld(int devices_per_process, const std::function<void(int)>& before)
+ChildWorld::ChildWorld(int devices_per_process, const std::function<void(int)>& before, int hosts)
     : store_(std::filesystem::current_path().parent_path()) {
   if (before) before(testing::child_index());
-  world_ =
-      World::create({.process_index = testing::child_index(),
-                     .process_count = testing::child_count(),
-                     .device_process = Layout{testing::child_count(), devices_per_process}.device_process(),
-                     .store = &store_,
-                     .job_id = "test"});
+  const Layout layout{testing::child_count(), devices_per_process, hosts};
+  world_ = World::create({.process_index = testing::child_index(),
+                          .process_count = testing::child_count(),
+                          .device_process = layout.device_process(),
+                          .process_host = layout.process_host(),
+                          .interface = hosts > 1 ? "lo" : "",
+                          .store = &store_,
+                          .job_id = "test"});
 }
 
 void for_each_local_device(World& world, const std::function<void(int)>& body) {

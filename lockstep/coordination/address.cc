@@ -1,5 +1,6 @@
 #include "lockstep/coordination/address.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
@@ -135,6 +136,32 @@ std::string why_not_bindable(const HostPort& address) {
     default:
       return std::strerror(errno);
   }
+}
+
+bool is_of_this_host(const HostPort& address) {
+  std::string why;
+  Resolved resolved = resolve({address.host, 0}, 0, why);
+  for (const addrinfo* info = resolved.get(); info != nullptr; info = info->ai_next) {
+    Socket socket(*info);
+    if (socket.fd() >= 0 && ::bind(socket.fd(), info->ai_addr, info->ai_addrlen) == 0) return true;
+  }
+  return false;
+}
+
+bool is_loopback(const HostPort& address) {
+  std::string why;
+  Resolved resolved = resolve(address, 0, why);
+  for (const addrinfo* info = resolved.get(); info != nullptr; info = info->ai_next) {
+    const void* raw = info->ai_addr;
+    if (info->ai_family == AF_INET) {
+      const auto* ip = static_cast<const sockaddr_in*>(raw);
+      if (ntohl(ip->sin_addr.s_addr) >> 24 != 127) return false;
+    } else if (info->ai_family == AF_INET6) {
+      const auto* ip = static_cast<const sockaddr_in6*>(raw);
+      if (!IN6_IS_ADDR_LOOPBACK(&ip->sin6_addr)) return false;
+    }
+  }
+  return resolved != nullptr;
 }
 
 }  // namespace lockstep::coordination

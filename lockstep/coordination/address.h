@@ -23,4 +23,11 @@ std::string why_unreachable(const HostPort& address, std::chrono::milliseconds t
 /// Tries to bind and gives the reason why it does not work, "" where it does.
 std::string why_not_bindable(const HostPort& address);
 
+/// Whether the host is an address of this host, so that a server can be bound to it; false where it is not
+/// resolved.
+bool is_of_this_host(const HostPort& address);
+
+/// Whether only processes of this host can reach a server bound there.
+bool is_loopback(const HostPort& address);
+
 }  // namespace lockstep::coordination

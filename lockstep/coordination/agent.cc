@@ -12,6 +12,8 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/coordination/host.h"
+#include "lockstep/coordination/pending.h"
+#include "lockstep/coordination/roll.h"
 
 namespace lockstep::coordination {
 namespace {
@@ -21,35 +23,13 @@ using SteadyClock = std::chrono::steady_clock;
 
 double seconds(milliseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
-/// What a call was answered with, for the thread that waits for it.
-template <class T>
-struct Answer {
-  Status status;
-  T value{};
-};
-
-template <class T>
-struct Pending {
-  std::mutex mutex;
-  std::condition_variable answered;
-  std::optional<Answer<T>> answer;
-
-  /// Nullopt where there is no answer in time.
-  std::optional<Answer<T>> wait_until(SteadyClock::time_point deadline) {
-    std::unique_lock lock(mutex);
-    answered.wait_until(lock, deadline, [this] { return answer.has_value(); });
-    return answer;
-  }
-  void give(Status status, T value) {
-    std::lock_guard lock(mutex);
-    answer = Answer<T>{std::move(status), std::move(value)};
-    answered.notify_all();
-  }
-};
-
-struct Nothing {};
-
 constexpr milliseconds kLongest = std::chrono::hours(24 * 365);
+
+/// How long a call that fails because the job has failed waits for the word on that.
+constexpr milliseconds kForTheCause(500);
+
+/// How long leaving waits for what it owes the coordinator, or it the job.
+constexpr milliseconds kForReports(500), kForGoodBye(2000);
 
 class Agent : public CoordinationClient, private KeyValueStore {
  public:
@@ -58,8 +38,9 @@ class Agent : public CoordinationClient, private KeyValueStore {
         service_(std::move(service)),
         why_unreachable_(std::move(why_unreachable)) {
     if (options_.process_id < 0 || options_.num_processes < 1) {
-      fail<InitializationError>("a job needs at least 1 process, and ids from 0 up, got process {} of {}",
-                                options_.process_id, options_.num_processes);
+      lockstep::fail<InitializationError>(
+          "a job needs at least 1 process, and ids from 0 up, got process {} of {}", options_.process_id,
+          options_.num_processes);
     }
     if (options_.heartbeat_interval.count() <= 0)
       options_.heartbeat_interval = options_.heartbeat_timeout / 2;
@@ -72,6 +53,9 @@ class Agent : public CoordinationClient, private KeyValueStore {
   void barrier(const std::string& id, milliseconds timeout, const std::vector<int>& processes) override;
   KeyValueStore& key_value_store() override { return *this; }
   void shutdown() override;
+  void report_failure(int process, const std::string& how, FailureKind kind) override;
+  void report_own_error(const std::string& what) override;
+  void fail(const JobError& cause) override;
   int process_id() const override { return options_.process_id; }
   int num_processes() const override { return options_.num_processes; }
 
@@ -104,14 +88,21 @@ class Agent : public CoordinationClient, private KeyValueStore {
   template <class T, class Start>
   Answer<T> quick_call(const std::string& what, Start start);
 
-  [[noreturn]] void fail_call(const std::string& what, const Status& status) const;
-  [[noreturn]] void throw_job_error(const std::string& what, const JobError& error) const;
+  [[noreturn]] void fail_call(const std::string& what, const Status& status);
+  [[noreturn]] void throw_peer_failure(const std::string& what, const std::string& cause) const;
+  void throw_if_failed(const std::string& what, const Status& status);
 
-  std::string missing_processes();
+  /// For a call that has been noted in ended_by_error_: the error may have come before the service knew the call.
+  void cancel_if_failed(CallId id);
+
+  CallId start_registering(const std::shared_ptr<Pending<std::uint64_t>>& pending);
+  std::string coordinator_lost(const std::string& how, const std::string& detail) const;
   void begin_background();
   void end_background();
   void run_background();
   void job_failed(JobError error);
+  CallId begin_background_call();
+  void background_call_over(CallId id);
 
   ClientOptions options_;
   const std::shared_ptr<Service> service_;
@@ -125,24 +116,38 @@ class Agent : public CoordinationClient, private KeyValueStore {
   std::set<CallId> ended_by_error_;  ///< Open calls that the job's error ends.
   std::map<std::string, std::int64_t> barrier_counters_;
   std::set<std::string> barriers_in_use_;
-  bool leaving_ = false, stopping_ = false;
-  std::optional<CallId> poll_, heartbeat_;
+  bool leaving_ = false, stopping_ = false, heartbeat_open_ = false;
+  std::set<CallId> background_calls_, reports_;
+  std::optional<Description> coordinator_;  ///< Where it has told.
   SteadyClock::time_point last_answered_heartbeat_;
   std::thread background_;
 };
 
 // Waiting for answers.
 
-void Agent::throw_job_error(const std::string& what, const JobError& error) const {
-  fail<PeerFailure>("[{}] {} ended, because the job has failed: {}", self(), what, error.message);
+void Agent::throw_peer_failure(const std::string& what, const std::string& cause) const {
+  lockstep::fail<PeerFailure>("{}\nconsequence: {} ended in {}", cause, what, self());
 }
 
-void Agent::fail_call(const std::string& what, const Status& status) const {
-  if (!status.service_error && status.code == Code::kUnavailable) {
-    fail<Error>("[{}] {} failed: the coordinator at {} cannot be reached ({}); see whether it still runs",
-                self(), what, options_.address, status.message);
+/// Where the status comes of the job's failure: waits for the word on that and throws it.
+void Agent::throw_if_failed(const std::string& what, const Status& status) {
+  bool of_a_process = status.service_error && status.service_error->source_task;
+  bool unreachable = !status.service_error && status.code == Code::kUnavailable;
+  if (!of_a_process && !unreachable) return;
+  std::unique_lock lock(mutex_);
+  if (wake_.wait_for(lock, kForTheCause, [this] { return error_.has_value(); })) {
+    throw_peer_failure(what, error_->message);
   }
-  fail<Error>("[{}] {} failed: {} ({})", self(), what, status.message, to_string(status.code));
+}
+
+void Agent::fail_call(const std::string& what, const Status& status) {
+  throw_if_failed(what, status);
+  if (!status.service_error && status.code == Code::kUnavailable) {
+    lockstep::fail<Error>(
+        "[{}] {} failed: the coordinator at {} cannot be reached ({}); see whether it still runs", self(),
+        what, options_.address, status.message);
+  }
+  lockstep::fail<Error>("[{}] {} failed: {} ({})", self(), what, status.message, to_string(status.code));
 }
 
 template <class T, class Start>
@@ -152,20 +157,22 @@ std::optional<Answer<T>> Agent::call(const std::string& what, milliseconds timeo
   CallId id = next_call_id();
   if (ends_with_job) {
     std::lock_guard lock(mutex_);
-    if (error_) throw_job_error(what, *error_);
+    if (error_) throw_peer_failure(what, error_->message);
     ended_by_error_.insert(id);
   }
-  if constexpr (std::is_same_v<T, Nothing>) {
-    start(id, [pending](Status status) { pending->give(std::move(status), {}); });
-  } else {
-    start(id, [pending](Status status, T value) { pending->give(std::move(status), std::move(value)); });
-  }
+  start(id, answers_to<T>(pending));
+  if (ends_with_job) cancel_if_failed(id);
   auto answer = pending->wait_until(SteadyClock::now() + std::min(timeout, kLongest));
   if (!answer) service_->cancel(id);
   if (ends_with_job) {
-    std::lock_guard lock(mutex_);
-    ended_by_error_.erase(id);
-    if (error_ && (!answer || answer->status.code == Code::kCancelled)) throw_job_error(what, *error_);
+    {
+      std::lock_guard lock(mutex_);
+      ended_by_error_.erase(id);
+      if (error_ && (!answer || answer->status.code == Code::kCancelled)) {
+        throw_peer_failure(what, error_->message);
+      }
+    }
+    if (answer && !answer->status.ok()) throw_if_failed(what, answer->status);
   }
   return answer;
 }
@@ -174,13 +181,35 @@ template <class T, class Start>
 Answer<T> Agent::quick_call(const std::string& what, Start start) {
   auto answer = call<T>(what, options_.heartbeat_timeout, false, start);
   if (!answer) {
-    fail<Error>("[{}] {} failed: no answer from the coordinator at {} for {} s; see whether its host is up",
-                self(), what, options_.address, seconds(options_.heartbeat_timeout));
+    lockstep::fail<Error>(
+        "[{}] {} failed: no answer from the coordinator at {} for {} s; see whether its host is up", self(),
+        what, options_.address, seconds(options_.heartbeat_timeout));
   }
   return *answer;
 }
 
 // Joining and leaving.
+
+void Agent::cancel_if_failed(CallId id) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!error_) return;
+  }
+  service_->cancel(id);
+}
+
+CallId Agent::start_registering(const std::shared_ptr<Pending<std::uint64_t>>& pending) {
+  CallId id = next_call_id();
+  {
+    std::lock_guard lock(mutex_);
+    if (error_) throw_peer_failure("joining the job", error_->message);
+    ended_by_error_.insert(id);
+  }
+  service_->register_task(id, {options_.process_id, incarnation_, Whereabouts::own()},
+                          answers_to<std::uint64_t>(pending));
+  cancel_if_failed(id);
+  return id;
+}
 
 void Agent::connect() {
   constexpr milliseconds kBetweenLogLines(10000), kBetweenTries(200), kForTheServersAnswer(2000);
@@ -189,39 +218,39 @@ void Agent::connect() {
   bool given_more_time = false;
   std::string last_error;
   auto fail_to_join = [&](const std::string& why) {
-    fail<InitializationError>("[{}] cannot join the job at the coordinator {}: {}", self(), options_.address,
-                              why);
+    lockstep::fail<InitializationError>("[{}] cannot join the job at the coordinator {}: {}", self(),
+                                        options_.address, why);
   };
 
   auto pending = std::make_shared<Pending<std::uint64_t>>();
-  CallId id = 0;
-  auto start = [&] {
-    pending = std::make_shared<Pending<std::uint64_t>>();
-    id = next_call_id();
-    service_->register_task(
-        id, options_.process_id, incarnation_,
-        [pending](Status status, std::uint64_t service) { pending->give(status, service); });
-  };
-  start();
+  CallId id = start_registering(pending);
   auto next_log_line = began + kBetweenLogLines;
   while (true) {
     auto answer = pending->wait_until(std::min(deadline, next_log_line));
     auto now = SteadyClock::now();
     if (answer) {
       const Status& status = answer->status;
+      std::unique_lock lock(mutex_);
+      ended_by_error_.erase(id);
       if (status.ok()) {
-        std::lock_guard lock(mutex_);
         service_incarnation_ = answer->value;
         break;
       }
-      if (status.service_error) fail_to_join(status.message);
+      if (error_) throw_peer_failure("joining the job", error_->message);
+      lock.unlock();
+      if (status.service_error) {
+        bool died = status.code == Code::kUnavailable && status.service_error->source_task;
+        if (died) throw_peer_failure("joining the job", status.message);
+        fail_to_join(status.message);
+      }
       if (status.code == Code::kUnimplemented) {
         fail_to_join("what listens there does not speak the coordination protocol; check the port");
       }
       last_error = status.message;
       if (now < deadline) {
         std::this_thread::sleep_for(std::min<SteadyClock::duration>(kBetweenTries, deadline - now));
-        start();
+        pending = std::make_shared<Pending<std::uint64_t>>();
+        id = start_registering(pending);
         continue;
       }
     }
@@ -230,7 +259,7 @@ void Agent::connect() {
       std::string why = why_unreachable_();
       logging::info("{} has waited {:.0f} s to join the job at the coordinator {}: {}", self(),
                     std::chrono::duration<double>(now - began).count(), options_.address,
-                    why.empty() ? "not all processes have come yet" : why);
+                    why.empty() ? ask_roll(*service_) : why);
       continue;
     }
     std::string why = why_unreachable_();
@@ -239,42 +268,14 @@ void Agent::connect() {
       deadline = now + kForTheServersAnswer;
       continue;
     }
-    std::string missing = why.empty() && !answer ? missing_processes() : "";
+    std::string roll = why.empty() && !answer ? ask_roll(*service_) : "";
     service_->cancel(id);
     std::string waited = fmt::format("after {} s ", seconds(options_.initialization_timeout));
     if (!why.empty()) fail_to_join(waited + why);
     if (answer) fail_to_join(waited + "its last answer was: " + last_error);
-    fail_to_join(waited + missing);
+    fail_to_join(waited + roll + "; see whether the missing ones were started");
   }
   begin_background();
-}
-
-std::string Agent::missing_processes() {
-  // A wrong incarnation tells the right one.
-  std::uint64_t service = 0;
-  for (int i = 0; i < 2; ++i) {
-    auto answer = call<WatchedTasks>("watching", milliseconds(2000), false, [&](CallId id, auto done) {
-      service_->watch_tasks(id, service, -1, std::move(done));
-    });
-    if (!answer)
-      return "somebody listens there, but does not answer; check the port, and whether the coordinator hangs";
-    if (answer->status.ok()) {
-      std::vector<int> missing;
-      for (const TaskInfo& task : answer->value.tasks) {
-        if (task.state == TaskState::kUninitialized && task.incarnation == 0) missing.push_back(task.task);
-      }
-      std::sort(missing.begin(), missing.end());
-      int size = static_cast<int>(answer->value.tasks.size());
-      return fmt::format("not all processes have come; missing: {}; see whether they were started",
-                         name_processes(missing, size));
-    }
-    if (!answer->status.right_service_incarnation) {
-      return fmt::format("somebody listens there, but is no coordinator ({}); check the port",
-                         answer->status.message);
-    }
-    service = *answer->status.right_service_incarnation;
-  }
-  return "not all processes have come";
 }
 
 void Agent::shutdown() {
@@ -285,68 +286,147 @@ void Agent::shutdown() {
     leaving_ = true;
     job_has_failed = error_.has_value();
   }
-  milliseconds timeout = job_has_failed ? milliseconds(2000) : options_.shutdown_timeout + milliseconds(5000);
-  auto answer = call<Nothing>("shutdown", timeout, false, [&](CallId id, auto done) {
-    service_->shutdown_task(id, service_incarnation(), options_.process_id, std::move(done));
-  });
+  milliseconds timeout = job_has_failed ? kForGoodBye : options_.shutdown_timeout + milliseconds(5000);
+  std::optional<Answer<Nothing>> answer;
+  try {
+    answer = call<Nothing>("shutdown", timeout, !job_has_failed, [&](CallId id, auto done) {
+      service_->shutdown_task(id, service_incarnation(), options_.process_id, std::move(done));
+    });
+  } catch (const PeerFailure&) {
+    end_background();
+    throw;
+  }
   end_background();
   if (job_has_failed || (answer && answer->status.ok())) return;
   if (!answer) {
-    fail<TimeoutError>("[{}] shutdown got no answer from the coordinator at {} within {} s", self(),
-                       options_.address, seconds(timeout));
+    lockstep::fail<TimeoutError>("[{}] shutdown got no answer from the coordinator at {} within {} s", self(),
+                                 options_.address, seconds(timeout));
   }
   const Status& status = answer->status;
   if (!status.service_error) fail_call("shutdown", status);
-  if (status.service_error->source_task) fail<PeerFailure>("[{}] {}", self(), status.message);
-  fail<TimeoutError>("[{}] {}", self(), status.message);
+  if (status.service_error->source_task) throw_peer_failure("shutdown", status.message);
+  lockstep::fail<TimeoutError>("[{}] {}", self(), status.message);
+}
+
+// Failures.
+
+void Agent::job_failed(JobError error) {
+  std::lock_guard lock(mutex_);
+  if (error_ || stopping_) return;
+  error_ = std::move(error);
+  wake_.notify_all();
+}
+
+void Agent::fail(const JobError& cause) {
+  std::set<CallId> open;
+  {
+    std::lock_guard lock(mutex_);
+    if (error_ || stopping_) return;
+    error_ = cause;
+    open = ended_by_error_;
+    wake_.notify_all();
+  }
+  for (CallId id : open) service_->cancel(id);
+}
+
+void Agent::report_failure(int process, const std::string& how, FailureKind kind) {
+  CallId id = next_call_id();
+  {
+    std::lock_guard lock(mutex_);
+    if (service_incarnation_ == 0 || stopping_ || error_) return;
+    background_calls_.insert(id);
+    reports_.insert(id);
+  }
+  service_->report_failure(id, service_incarnation(), process, how, kind,
+                           [this, id](const Status&) { background_call_over(id); });
+}
+
+void Agent::report_own_error(const std::string& what) {
+  std::uint64_t service = service_incarnation();
+  if (service == 0) return;
+  ask<Nothing>(*service_, kForGoodBye, [&](CallId id, auto done) {
+    service_->report_failure(id, service, options_.process_id, what, FailureKind::kEndedWithError,
+                             std::move(done));
+  });
+}
+
+std::string Agent::coordinator_lost(const std::string& how, const std::string& detail) const {
+  std::lock_guard lock(mutex_);
+  std::string at = "the coordinator at " + options_.address;
+  if (!coordinator_) return fmt::format("{} is gone: {}: {}", at, how, detail);
+  if (!coordinator_->task) {
+    return fmt::format("{}{} is gone: {}: {}", at, coordinator_->where.to_string(), how, detail);
+  }
+  return fmt::format("{} died: {}\nit held {}: {}", name_process(*coordinator_->task, coordinator_->where),
+                     how, at, detail);
 }
 
 // Listening for errors, and heartbeats.
 
+CallId Agent::begin_background_call() {
+  std::lock_guard lock(mutex_);
+  CallId id = next_call_id();
+  background_calls_.insert(id);
+  return id;
+}
+
+void Agent::background_call_over(CallId id) {
+  std::lock_guard lock(mutex_);
+  background_calls_.erase(id);
+  reports_.erase(id);
+  wake_.notify_all();
+}
+
 void Agent::begin_background() {
   last_answered_heartbeat_ = SteadyClock::now();
-  CallId poll = next_call_id();
-  {
-    std::lock_guard lock(mutex_);
-    poll_ = poll;
-  }
-  service_->poll_for_error(poll, service_incarnation_, options_.process_id, [this](const Status& status) {
-    if (!status.service_error) {
-      job_failed({fmt::format("the coordinator at {} is gone: {}", options_.address, status.message), {}});
-    } else if (status.code != Code::kCancelled) {  // What the service says to who has left.
-      job_failed({status.message, status.service_error->source_task});
+  CallId ask_who = begin_background_call();
+  service_->describe(ask_who, [this, ask_who](const Status& status, const Description& described) {
+    if (status.ok()) {
+      std::lock_guard lock(mutex_);
+      coordinator_ = described;
     }
-    std::lock_guard lock(mutex_);
-    poll_.reset();
-    wake_.notify_all();
+    background_call_over(ask_who);
   });
+  CallId poll = begin_background_call();
+  service_->poll_for_error(
+      poll, service_incarnation_, options_.process_id, [this, poll](const Status& status) {
+        bool leaving;
+        {
+          std::lock_guard lock(mutex_);
+          leaving = leaving_;
+        }
+        if (!status.service_error) {
+          auto holder = [&] {
+            std::lock_guard lock(mutex_);
+            return coordinator_ ? coordinator_->task : std::nullopt;
+          }();
+          job_failed({coordinator_lost("its connections closed", status.message), holder});
+        } else if (status.code != Code::kCancelled && !(leaving && !status.service_error->source_task)) {
+          // CANCELLED is what the service says to who has left; that not all leave together, it says to
+          // who waits for it.
+          job_failed({status.message, status.service_error->source_task});
+        }
+        background_call_over(poll);
+      });
   background_ = std::thread([this] { run_background(); });
 }
 
 void Agent::end_background() {
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, kForReports, [this] { return reports_.empty(); });
     stopping_ = true;
     wake_.notify_all();
   }
   if (background_.joinable()) background_.join();
-  std::optional<CallId> poll, heartbeat;
+  std::set<CallId> open;
   {
     std::lock_guard lock(mutex_);
-    poll = poll_;
-    heartbeat = heartbeat_;
+    open = background_calls_;
   }
-  if (poll) service_->cancel(*poll);
-  if (heartbeat) service_->cancel(*heartbeat);
+  for (CallId id : open) service_->cancel(id);
   std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this] { return !poll_ && !heartbeat_; });
-}
-
-void Agent::job_failed(JobError error) {
-  std::lock_guard lock(mutex_);
-  if (error_ || leaving_ || stopping_) return;
-  error_ = std::move(error);
-  wake_.notify_all();
+  wake_.wait(lock, [this] { return background_calls_.empty(); });
 }
 
 void Agent::run_background() {
@@ -368,27 +448,32 @@ void Agent::run_background() {
     }
     auto now = SteadyClock::now();
     if (now < next_heartbeat) continue;
+    // It was this process that stood still: what the coordinator has answered meanwhile is still to be read.
+    if (now - next_heartbeat > options_.heartbeat_interval) last_answered_heartbeat_ = now;
     next_heartbeat = now + options_.heartbeat_interval;
     if (!error_ && !leaving_ && now - last_answered_heartbeat_ > options_.heartbeat_timeout) {
-      error_ =
-          JobError{fmt::format("nothing was heard of the coordinator at {} for {} s: its host is down, or "
-                               "the network between is",
-                               options_.address, seconds(options_.heartbeat_timeout)),
-                   {}};
+      auto holder = coordinator_ ? coordinator_->task : std::nullopt;
+      lock.unlock();
+      job_failed({coordinator_lost(fmt::format("no heartbeat for {} s", seconds(options_.heartbeat_timeout)),
+                                   "its host is down, or the network between is"),
+                  holder});
+      lock.lock();
       continue;
     }
-    if (heartbeat_) continue;
-    CallId id = next_call_id();
-    heartbeat_ = id;
+    if (heartbeat_open_) continue;
+    heartbeat_open_ = true;
     lock.unlock();
+    CallId id = begin_background_call();
     service_->heartbeat(id, service_incarnation(), options_.process_id, incarnation_,
-                        [this](const Status& status) {
+                        [this, id](const Status& status) {
                           if (status.service_error)
                             job_failed({status.message, status.service_error->source_task});
-                          std::lock_guard answered(mutex_);
-                          if (status.ok()) last_answered_heartbeat_ = SteadyClock::now();
-                          heartbeat_.reset();
-                          wake_.notify_all();
+                          {
+                            std::lock_guard answered(mutex_);
+                            if (status.ok()) last_answered_heartbeat_ = SteadyClock::now();
+                            heartbeat_open_ = false;
+                          }
+                          background_call_over(id);
                         });
     lock.lock();
   }
@@ -402,7 +487,8 @@ void Agent::barrier(const std::string& id, milliseconds timeout, const std::vect
   {
     std::lock_guard lock(mutex_);
     if (!barriers_in_use_.insert(id).second) {
-      fail<Error>("[{}] {} is called by two threads of this process at once; call it from one", self(), what);
+      lockstep::fail<Error>("[{}] {} is called by two threads of this process at once; call it from one",
+                            self(), what);
     }
     request.counter = barrier_counters_[id];
   }
@@ -418,7 +504,7 @@ void Agent::barrier(const std::string& id, milliseconds timeout, const std::vect
   auto answer = call<std::int64_t>(what, kLongest, true, [&](CallId call, auto done) {
     service_->barrier(call, service_incarnation(), request, std::move(done));
   });
-  if (!answer) fail<TimeoutError>("[{}] {} got no answer", self(), what);
+  if (!answer) lockstep::fail<TimeoutError>("[{}] {} got no answer", self(), what);
   const Status& status = answer->status;
   {
     std::lock_guard lock(mutex_);
@@ -426,9 +512,9 @@ void Agent::barrier(const std::string& id, milliseconds timeout, const std::vect
     if (status.barrier) barrier_counters_[id] = status.barrier->counter + 1;
   }
   if (status.ok()) return;
-  if (status.code == Code::kDeadlineExceeded) fail<TimeoutError>("[{}] {}", self(), status.message);
+  if (status.code == Code::kDeadlineExceeded) lockstep::fail<TimeoutError>("[{}] {}", self(), status.message);
   if (status.service_error && status.service_error->source_task) {
-    fail<PeerFailure>("[{}] {}", self(), status.message);
+    lockstep::fail<PeerFailure>("[{}] {}", self(), status.message);
   }
   fail_call(what, status);
 }
@@ -443,27 +529,27 @@ void Agent::set(const std::string& key, const std::string& value, bool allow_ove
 
 std::string Agent::get(const std::string& key, milliseconds timeout) {
   std::string what = fmt::format("waiting for the key '{}'", key);
-  auto answer = call<std::string>(what, timeout, true, [&](CallId id, auto done) {
+  auto answer = call<Value>(what, timeout, true, [&](CallId id, auto done) {
     service_->get(id, service_incarnation(), key, std::move(done));
   });
   if (!answer) {
-    fail<TimeoutError>(
+    lockstep::fail<TimeoutError>(
         "[{}] nobody has set the key '{}' within {} s; see whether the process that sets it has come "
         "this far",
         self(), key, seconds(timeout));
   }
   if (!answer->status.ok()) fail_call(what, answer->status);
-  return answer->value;
+  return *answer->value;
 }
 
 std::optional<std::string> Agent::try_get(const std::string& key) {
   std::string what = fmt::format("reading the key '{}'", key);
-  auto answer = quick_call<std::string>(what, [&](CallId id, auto done) {
+  auto answer = quick_call<Value>(what, [&](CallId id, auto done) {
     service_->try_get(id, service_incarnation(), key, std::move(done));
   });
   if (answer.status.code == Code::kNotFound) return std::nullopt;
   if (!answer.status.ok()) fail_call(what, answer.status);
-  return answer.value;
+  return *answer.value;
 }
 
 std::int64_t Agent::increment(const std::string& key, std::int64_t by) {
@@ -476,7 +562,7 @@ std::int64_t Agent::increment(const std::string& key, std::int64_t by) {
   const char* end = answer.value.data() + answer.value.size();
   auto [stop, error] = std::from_chars(answer.value.data(), end, number);
   if (error != std::errc() || stop != end) {
-    fail<Error>("[{}] {} gave '{}', which is no number", self(), what, answer.value);
+    lockstep::fail<Error>("[{}] {} gave '{}', which is no number", self(), what, answer.value);
   }
   return number;
 }

@@ -41,6 +41,9 @@ std::string BarrierTable::missing(const Barrier& barrier) const {
 }
 
 std::string BarrierTable::why_invalid(const BarrierCall& request, const Barrier& barrier) const {
+  // The common case, without a set for each caller.
+  const bool of_all = !barrier.tasks || static_cast<int>(barrier.tasks->size()) == num_tasks_;
+  if (request.tasks.empty() && of_all && request.source >= 0 && request.source < num_tasks_) return "";
   std::set<int> tasks(request.tasks.begin(), request.tasks.end());
   if (tasks.size() != request.tasks.size()) {
     return fmt::format("process {} named a process twice", request.source);
@@ -94,6 +97,16 @@ void BarrierTable::arrive(CallId call, const BarrierCall& request, Barrier& barr
   waiting_[call] = {request.id, request.source};
 }
 
+std::int64_t BarrierTable::instance_meant(const BarrierCall& request, Barrier& barrier) {
+  auto life = lives_.find(request.source);
+  if (life == lives_.end()) return request.counter;
+  int& called = barrier.called_in_life[request.source];
+  const bool first_call = called != life->second;
+  called = life->second;
+  if (!first_call || request.counter != 0) return request.counter;
+  return barrier.going_on ? barrier.counter : barrier.counter + 1;
+}
+
 void BarrierTable::call(CallId call, const BarrierCall& request, Clock::TimePoint now,
                         const std::function<std::optional<std::string>(int)>& why_failed,
                         DoneWith<std::int64_t> done, Answers& answers) {
@@ -113,18 +126,19 @@ void BarrierTable::call(CallId call, const BarrierCall& request, Clock::TimePoin
   if (is_new) found = barriers_.emplace(request.id, Barrier{}).first;
   Barrier& barrier = found->second;
 
-  if (!is_new && !barrier.going_on && request.counter == barrier.counter) {
+  const std::int64_t counter = is_new ? request.counter : instance_meant(request, barrier);
+  if (!is_new && !barrier.going_on && counter == barrier.counter) {
     Status status = barrier.result;
     if (status.ok() && !barrier.tasks->contains(request.source)) {
       status = error(Code::kInvalidArgument, request.id, barrier.counter, why_invalid(request, barrier));
     }
-    answers.push_back([done = std::move(done), status, counter = barrier.counter] { done(status, counter); });
+    answers.push_back([done = std::move(done), status, reached = barrier.counter] { done(status, reached); });
     return;
   }
-  bool starts = is_new || (!barrier.going_on && request.counter == barrier.counter + 1);
-  if (!starts && request.counter != barrier.counter) {
+  bool starts = is_new || (!barrier.going_on && counter == barrier.counter + 1);
+  if (!starts && counter != barrier.counter) {
     std::string why = fmt::format("process {} calls instance {}, the others are at instance {}",
-                                  request.source, request.counter, barrier.counter);
+                                  request.source, counter, barrier.counter);
     Status status = error(Code::kInternal, request.id, barrier.counter, why);
     if (barrier.going_on) finish(request.id, barrier, status, answers);
     answers.push_back([done = std::move(done), status] { done(status, 0); });
@@ -132,7 +146,7 @@ void BarrierTable::call(CallId call, const BarrierCall& request, Clock::TimePoin
   }
 
   if (starts) {
-    barrier.counter = request.counter;
+    barrier.counter = counter;
     barrier.going_on = true;
     barrier.timeout_ms = std::clamp<std::int64_t>(request.timeout_ms, 0, kLongestTimeoutMs);
     barrier.deadline = now + std::chrono::milliseconds(barrier.timeout_ms);
@@ -179,6 +193,20 @@ void BarrierTable::task_gone(int task, const std::string& why, Answers& answers)
   for (const std::string& id : std::set<std::string>(going_on_)) {
     Barrier& barrier = barriers_[id];
     if (barrier.tasks->contains(task)) fail(id, barrier, Code::kInternal, why, answers, task);
+  }
+}
+
+void BarrierTable::withdraw(int task, const std::string& why, Answers& answers) {
+  for (const std::string& id : std::set<std::string>(going_on_)) {
+    Barrier& barrier = barriers_[id];
+    auto arrival = barrier.arrived.find(task);
+    if (arrival == barrier.arrived.end()) continue;
+    if (arrival->second.done) {
+      waiting_.erase(arrival->second.call);
+      Status status = error(Code::kCancelled, id, barrier.counter, why);
+      answers.push_back([done = std::move(arrival->second.done), status] { done(status, 0); });
+    }
+    barrier.arrived.erase(arrival);
   }
 }
 

@@ -31,6 +31,14 @@ class BarrierTable {
   /// Fails every barrier that is going on and that the task takes part in.
   void task_gone(int task, const std::string& why, Answers& answers);
 
+  /// In recoverable mode the task only leaves the barriers that are going on: its calls are answered with
+  /// CANCELLED and it has not arrived.
+  void withdraw(int task, const std::string& why, Answers& answers);
+
+  /// The task counts anew: its next call of an id that has instance 0 as its first means the instance that is
+  /// going on, or the next one.
+  void task_restarted(int task) { ++lives_[task]; }
+
   /// Fails what is past its deadline.
   void tick(Clock::TimePoint now, Answers& answers);
 
@@ -53,6 +61,7 @@ class BarrierTable {
     Clock::TimePoint deadline;
     std::int64_t timeout_ms = 0;
     std::map<int, Arrival> arrived;
+    std::map<int, int> called_in_life;  ///< By task, for those that were restarted.
   };
 
   Status error(Code code, const std::string& id, std::int64_t counter, const std::string& why,
@@ -60,6 +69,7 @@ class BarrierTable {
   void fail(const std::string& id, Barrier& barrier, Code code, const std::string& why, Answers& answers,
             std::optional<int> source = std::nullopt);
   void finish(const std::string& id, Barrier& barrier, Status result, Answers& answers);
+  std::int64_t instance_meant(const BarrierCall& request, Barrier& barrier);
   void arrive(CallId call, const BarrierCall& request, Barrier& barrier, DoneWith<std::int64_t> done,
               Answers& answers);
   std::string why_invalid(const BarrierCall& request, const Barrier& barrier) const;
@@ -68,6 +78,7 @@ class BarrierTable {
   const int num_tasks_;
   std::unordered_map<std::string, Barrier> barriers_;
   std::set<std::string> going_on_;
+  std::map<int, int> lives_;  ///< How often a task was restarted, by task.
   std::unordered_map<CallId, std::pair<std::string, int>>
       waiting_;  ///< Barrier id and task of each open call.
 };

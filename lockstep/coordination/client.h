@@ -7,13 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/key_value_store.h"
+#include "lockstep/coordination/task.h"
 
 namespace lockstep::coordination {
 
 /// What went wrong in the job, as the coordinator told it: the first cause, for every process the same.
 struct JobError {
-  std::string message;
+  std::string message;  ///< "process 3 (host b, pid 4711) died: signal 9"; perhaps more lines below.
   std::optional<int>
       process;  ///< The process that failed, where one is to blame and the coordinator says which.
 };
@@ -22,6 +24,8 @@ struct ClientOptions {
   std::string address;  ///< The coordinator, "host:port".
   int process_id = 0;
   int num_processes = 1;
+  Identity identity;  ///< Not looked at by a coordinator of JAX's.
+  TlsFiles tls;       ///< All three or none.
 
   std::chrono::milliseconds initialization_timeout = std::chrono::seconds(300);
   std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(100);
@@ -30,14 +34,14 @@ struct ClientOptions {
   /// Time between two heartbeats; half of `heartbeat_timeout` where it is zero.
   std::chrono::milliseconds heartbeat_interval{0};
 
-  /// Called once, by a thread of the client, when the job has failed: a process died or left, or the
-  /// coordinator is gone. It must not block and must not destroy the client.
+  /// Called once, by a thread of the client, when the job has failed: a process died or left, the
+  /// coordinator is gone, or `fail` was called. It must not block and must not destroy the client.
   std::function<void(const JobError&)> on_error;
 };
 
 /// One process's membership of the job. All methods may be called from any thread, but `connect` and
 /// `shutdown` once each. Once the job has failed, whatever blocks in this client, or would, ends with
-/// PeerFailure, which says the first cause.
+/// PeerFailure: its first line is the first cause, the next says what ended here in consequence.
 class CoordinationClient {
  public:
   /// Leaves without a word where `shutdown` was not called: the coordinator takes the process for dead after
@@ -47,8 +51,9 @@ class CoordinationClient {
   /// Registers and blocks until all processes have. Then sends heartbeats and listens for errors in the
   /// background. The coordinator may start later than this. Throws InitializationError where it cannot be
   /// reached within `initialization_timeout` (its name is not resolved, it refuses, it does not answer: told
-  /// apart), where the process id is out of range or taken, and where processes are missing at the deadline
-  /// (naming them).
+  /// apart), at once where it serves another job or start of the job, where the process id is out of range or
+  /// taken, and where processes are missing at the deadline (naming them). While it waits it logs every ten
+  /// seconds who has come and who is missing.
   virtual void connect() = 0;
 
   /// Blocks until all the given processes (all of the job where none are given) have called it with the same
@@ -64,6 +69,21 @@ class CoordinationClient {
 
   /// The error that ended the job, if there was one.
   virtual std::optional<JobError> error() const = 0;
+
+  /// Tells the coordinator that another process died, and `how` ("its connections closed"), which makes it
+  /// the job's first cause for all, "process 3 (host b, pid 4711) died: its connections closed", unless there
+  /// is one already or the process has left. Returns at once and never throws; the word of the coordinator
+  /// comes by `on_error`. Nothing happens before `connect`, or where the coordinator is JAX's own.
+  virtual void report_failure(int process, const std::string& how, FailureKind kind = FailureKind::kDied) = 0;
+
+  /// The same of this process, which ends with an error: "process 2 (host b, pid 4712) ended with an error:
+  /// <what>". Blocks until the coordinator knows, for at most 2 s; never throws.
+  virtual void report_own_error(const std::string& what) = 0;
+
+  /// This process knows by itself that the job has failed: whatever blocks in this client, connecting and
+  /// leaving included, ends with PeerFailure of that cause, unless an earlier one is known. The coordinator
+  /// is not told. Does not block.
+  virtual void fail(const JobError& cause) = 0;
 
   /// Leaves: blocks until all processes do, then ends heartbeats and listening. Throws TimeoutError, naming
   /// who is missing, and PeerFailure when a process fails meanwhile; the client has left in each case. After

@@ -289,7 +289,7 @@ TYPED_TEST(ClientConformance, Connect_FewerProcessesThanAsked_NamesTheMissing) {
   this->server_options_.register_timeout = milliseconds(300);
   this->serve(3);
   std::string message = message_of<InitializationError>([&] { this->make(1)->connect(); });
-  EXPECT_THAT(message, HasSubstr("1 of 3 processes came within 0.3 s"));
+  EXPECT_THAT(message, HasSubstr("after 0.3 s 1 of 3 processes have come: 1"));
   EXPECT_THAT(message, HasSubstr("missing: processes 0, 2 of 3"));
 }
 
@@ -309,8 +309,9 @@ TYPED_TEST(ClientConformance, Connect_AnotherProcessDies_FailsAtOnce) {
   this->serve(2);
   auto client = this->make(0);
   std::thread waiting([&] {
-    EXPECT_THAT(message_of<InitializationError>([&] { client->connect(); }),
-                HasSubstr("process 1 (host b, pid 4711) died: signal 9"));
+    EXPECT_EQ(
+        message_of<PeerFailure>([&] { client->connect(); }),
+        "process 1 (host b, pid 4711) died: signal 9\nconsequence: joining the job ended in process 0 of 2");
   });
   wait_until([&] { return this->job_->coordinator().tasks()[0].incarnation != 0; });
   this->job_->coordinator().report_task_failure(1, "process 1 (host b, pid 4711) died: signal 9");
@@ -334,7 +335,8 @@ TYPED_TEST(ClientConformance, ReportedDeath_EndsAllThatWaits_NamingTheFirstCause
         client.barrier("other", kLong);
       }
     });
-    EXPECT_THAT(message, HasSubstr("process 3 died: signal 9"));
+    EXPECT_THAT(message, testing::StartsWith("process 3 died: signal 9\nconsequence: "));
+    EXPECT_THAT(message, HasSubstr("ended in process " + std::to_string(process) + " of 4"));
     JobError error = this->heard_[process].wait();
     EXPECT_EQ(error.message, "process 3 died: signal 9");
     EXPECT_EQ(error.process, 3);
@@ -346,12 +348,94 @@ TYPED_TEST(ClientConformance, ReportedDeath_EndsAllThatWaits_NamingTheFirstCause
   reporter.join();
 }
 
+TYPED_TEST(ClientConformance, PeerSeenDying_IsTheFirstCauseForAll) {
+  this->start(3);
+  const std::string self = Whereabouts::own().to_string();
+  this->clients_[0]->report_failure(2, "its connections closed");
+  for (int process : {0, 1}) {
+    JobError error = this->heard_[process].wait();
+    EXPECT_EQ(error.message, "process 2" + self + " died: its connections closed");
+    EXPECT_EQ(error.process, 2);
+  }
+  this->clients_[1]->report_own_error("bad input");
+  EXPECT_THAT(message_of<PeerFailure>([&] { this->clients_[1]->barrier("b", kLong); }),
+              testing::StartsWith("process 2" + self + " died: its connections closed\n"));
+}
+
+TYPED_TEST(ClientConformance, EarlyLeaver_IsTheFirstCauseForAll_AndForItself) {
+  this->start(2);
+  this->clients_[0]->report_failure(1, "process 0 of 2 waited for it", FailureKind::kLeftEarly);
+  for (int process : {0, 1}) {
+    EXPECT_EQ(this->heard_[process].wait().message, "process 1" + Whereabouts::own().to_string() +
+                                                        " left the job early: process 0 of 2 waited for it");
+  }
+}
+
+TYPED_TEST(ClientConformance, OwnError_IsToldToTheOthers) {
+  this->start(2);
+  this->clients_[1]->report_own_error("bad input");
+  EXPECT_EQ(this->heard_[0].wait().message,
+            "process 1" + Whereabouts::own().to_string() + " ended with an error: bad input");
+  EXPECT_EQ(this->job_->coordinator().tasks()[1].state, TaskState::kError);
+}
+
+TYPED_TEST(ClientConformance, ReportsOfNobody_AreHarmless) {
+  this->serve(2);
+  auto early = this->make(0);
+  early->report_failure(1, "too early");
+  early->report_own_error("too early");
+  early.reset();
+  this->start(2);
+  this->clients_[0]->report_failure(17, "out of range");
+  this->clients_[0]->report_failure(-1, "out of range");
+  this->each([](int, CoordinationClient& client) { client.shutdown(); });
+  this->clients_[0]->report_failure(1, "too late");
+  EXPECT_TRUE(this->job_->coordinator().all_left());
+}
+
+TYPED_TEST(ClientConformance, Fail_EndsWhateverBlocks_WithThatCause) {
+  const JobError cause{"process 1 died: its connections closed", 1};
+  const std::string first_line = cause.message + "\nconsequence: ";
+  this->serve(2);
+  auto joining = this->make(0);
+  std::thread failing([&] {
+    wait_until([&] { return this->job_->coordinator().tasks()[0].incarnation != 0; });
+    joining->fail(cause);
+  });
+  EXPECT_THAT(message_of<PeerFailure>([&] { joining->connect(); }), testing::StartsWith(first_line));
+  failing.join();
+  wait_until([&] { return this->job_->coordinator().tasks()[0].incarnation == 0; });
+  joining.reset();
+
+  this->start(4);
+  std::vector<std::thread> waiting;
+  std::atomic<int> blocking{0};
+  auto expect_failure = [&](const std::function<void()>& action) {
+    waiting.emplace_back([&blocking, action, first_line] {
+      ++blocking;
+      EXPECT_THAT(message_of<PeerFailure>(action), testing::StartsWith(first_line));
+    });
+  };
+  expect_failure([&] { this->clients_[0]->barrier("b", kLong); });
+  expect_failure([&] { this->store(0).get("never", kLong); });
+  expect_failure([&] { this->clients_[2]->shutdown(); });
+  wait_until([&] { return blocking == 3 && this->job_->coordinator().tasks()[2].leaving; });
+  for (int process : {0, 2}) this->clients_[process]->fail(cause);
+  for (auto& thread : waiting) thread.join();
+  this->clients_[0]->fail({"a later cause", 3});
+  EXPECT_EQ(this->clients_[0]->error()->message, cause.message);
+  EXPECT_EQ(this->heard_[0].wait().process, 1);
+  EXPECT_THAT(message_of<PeerFailure>([&] { this->clients_[0]->barrier("other", kLong); }),
+              testing::StartsWith(first_line));
+  EXPECT_FALSE(this->clients_[1]->error());
+}
+
 TYPED_TEST(ClientConformance, SilentProcess_IsFoundDead_AndTheLivingAreNot) {
   this->server_options_.clock = &this->clock_;
   this->server_options_.heartbeat_timeout = seconds(10);
   this->heartbeat_interval_ = milliseconds(5);
   this->serve(3);
-  this->job_->service().register_task(next_call_id(), 1, 1, [](const Status&, std::uint64_t) {});
+  this->job_->service().register_task(next_call_id(), {1, 1}, [](const Status&, std::uint64_t) {});
   this->clients_.push_back(this->make(0));
   this->clients_.push_back(this->make(2));
   this->each([](int, CoordinationClient& client) { client.connect(); });
@@ -364,9 +448,45 @@ TYPED_TEST(ClientConformance, SilentProcess_IsFoundDead_AndTheLivingAreNot) {
   for (int process : {0, 2}) {
     JobError error = this->heard_[process].wait();
     EXPECT_EQ(error.process, 1);
-    EXPECT_THAT(error.message, HasSubstr("nothing was heard of process 1 of 3 for 10 s"));
+    EXPECT_THAT(error.message, testing::ContainsRegex("process 1( .*)? died: no heartbeat for 10 s"));
   }
   EXPECT_EQ(this->job_->coordinator().tasks()[0].state, TaskState::kConnected);
+}
+
+TYPED_TEST(ClientConformance, Recoverable_TheDeadComesAgain_AndTheOthersGoOn) {
+  this->server_options_.recoverable = true;
+  this->start(3);
+  this->each([](int, CoordinationClient& client) { client.barrier("b", kLong); });
+  std::thread waiting([&] { this->clients_[0]->barrier("b", kLong); });
+  this->job_->coordinator().report_task_failure(2, "process 2 died: signal 9");
+  EXPECT_EQ(this->job_->coordinator().tasks()[2].state, TaskState::kError);
+  this->clients_[2] = this->make(2);
+  this->clients_[2]->connect();
+  EXPECT_EQ(this->job_->coordinator().tasks()[2].state, TaskState::kConnected);
+  std::thread others([&] { this->clients_[1]->barrier("b", kLong); });
+  this->clients_[2]->barrier("b", kLong);
+  others.join();
+  waiting.join();
+  this->each([](int, CoordinationClient& client) { client.barrier("b", kLong); });
+  EXPECT_FALSE(this->clients_[0]->error());
+  EXPECT_FALSE(this->clients_[1]->error());
+  this->clients_[0]->shutdown();
+  EXPECT_FALSE(this->job_->coordinator().all_left());
+  this->clients_[1]->shutdown();
+  this->clients_[2]->shutdown();
+  EXPECT_TRUE(this->job_->coordinator().all_left());
+}
+
+TYPED_TEST(ClientConformance, Recoverable_AnotherOfTheSameId_TakesOver) {
+  this->server_options_.recoverable = true;
+  this->start(2);
+  auto successor = this->make(1);
+  successor->connect();
+  std::thread other([&] { this->clients_[0]->barrier("b", kLong); });
+  successor->barrier("b", kLong);
+  other.join();
+  EXPECT_FALSE(this->clients_[0]->error());
+  successor->shutdown();
 }
 
 TYPED_TEST(ClientConformance, Shutdown_SomebodyDoesNotCome_NamesIt) {

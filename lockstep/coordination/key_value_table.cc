@@ -20,7 +20,8 @@ std::string normalize_key(const std::string& key) {
   return normalized;
 }
 
-void KeyValueTable::store(const std::string& normalized, const std::string& value, Answers& answers) {
+void KeyValueTable::store(const std::string& normalized, std::string text, Answers& answers) {
+  Value value = std::make_shared<const std::string>(std::move(text));
   values_[normalized] = value;
   auto waiting = waiting_.find(normalized);
   if (waiting == waiting_.end()) return;
@@ -44,7 +45,7 @@ Status KeyValueTable::insert(const std::string& key, const std::string& value, b
   return {};
 }
 
-void KeyValueTable::get(CallId call, const std::string& key, DoneWith<std::string> done, Answers& answers) {
+void KeyValueTable::get(CallId call, const std::string& key, DoneWith<Value> done, Answers& answers) {
   std::string normalized = normalize_key(key);
   if (auto found = values_.find(normalized); found != values_.end()) {
     answers.push_back([done = std::move(done), value = found->second] { done(Status{}, value); });
@@ -54,10 +55,9 @@ void KeyValueTable::get(CallId call, const std::string& key, DoneWith<std::strin
   waiting_[normalized].emplace(call, std::move(done));
 }
 
-std::optional<std::string> KeyValueTable::try_get(const std::string& key) const {
+Value KeyValueTable::try_get(const std::string& key) const {
   auto found = values_.find(normalize_key(key));
-  if (found == values_.end()) return std::nullopt;
-  return found->second;
+  return found == values_.end() ? nullptr : found->second;
 }
 
 Status KeyValueTable::increment(const std::string& key, std::int64_t by, std::string& text,
@@ -65,7 +65,7 @@ Status KeyValueTable::increment(const std::string& key, std::int64_t by, std::st
   std::string normalized = normalize_key(key);
   std::int64_t number = 0;
   if (auto found = values_.find(normalized); found != values_.end()) {
-    const std::string& old = found->second;
+    const std::string& old = *found->second;
     auto [end, error] = std::from_chars(old.data(), old.data() + old.size(), number);
     if (error != std::errc() || end != old.data() + old.size()) {
       return Status::of_service(Code::kFailedPrecondition,
@@ -90,7 +90,7 @@ KeyValues KeyValueTable::get_directory(const std::string& key) const {
   std::string prefix = normalize_key(key) + "/";
   KeyValues found;
   for (auto it = values_.lower_bound(prefix); it != values_.end() && it->first.starts_with(prefix); ++it) {
-    found.emplace_back(*it);
+    found.emplace_back(it->first, *it->second);
   }
   return found;
 }
@@ -110,7 +110,7 @@ void KeyValueTable::cancel(CallId call, const Status& status, Answers& answers) 
   if (key == key_of_call_.end()) return;
   auto waiting = waiting_.find(key->second);
   auto waiter = waiting->second.find(call);
-  answers.push_back([done = std::move(waiter->second), status] { done(status, ""); });
+  answers.push_back([done = std::move(waiter->second), status] { done(status, nullptr); });
   waiting->second.erase(waiter);
   if (waiting->second.empty()) waiting_.erase(waiting);
   key_of_call_.erase(key);
@@ -119,7 +119,7 @@ void KeyValueTable::cancel(CallId call, const Status& status, Answers& answers) 
 void KeyValueTable::cancel_all(const Status& status, Answers& answers) {
   for (auto& [key, waiters] : waiting_) {
     for (auto& [call, done] : waiters) {
-      answers.push_back([done = std::move(done), status] { done(status, ""); });
+      answers.push_back([done = std::move(done), status] { done(status, nullptr); });
     }
   }
   waiting_.clear();

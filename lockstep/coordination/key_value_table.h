@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -18,8 +17,10 @@ std::string normalize_key(const std::string& key);
 class KeyValueTable {
  public:
   Status insert(const std::string& key, const std::string& value, bool allow_overwrite, Answers& answers);
-  void get(CallId call, const std::string& key, DoneWith<std::string> done, Answers& answers);
-  std::optional<std::string> try_get(const std::string& key) const;
+  void get(CallId call, const std::string& key, DoneWith<Value> done, Answers& answers);
+
+  /// Null where there is none.
+  Value try_get(const std::string& key) const;
 
   /// Sets `text` to the new value.
   Status increment(const std::string& key, std::int64_t by, std::string& text, Answers& answers);
@@ -34,10 +35,10 @@ class KeyValueTable {
   void cancel_all(const Status& status, Answers& answers);
 
  private:
-  void store(const std::string& normalized, const std::string& value, Answers& answers);
+  void store(const std::string& normalized, std::string text, Answers& answers);
 
-  std::map<std::string, std::string> values_;
-  std::unordered_map<std::string, std::map<CallId, DoneWith<std::string>>> waiting_;
+  std::map<std::string, Value> values_;
+  std::unordered_map<std::string, std::map<CallId, DoneWith<Value>>> waiting_;
   std::unordered_map<CallId, std::string> key_of_call_;
 };
 

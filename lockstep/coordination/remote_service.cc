@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "coordination.grpc.pb.h"
+#include "job.grpc.pb.h"
+#include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/wire.h"
 
 namespace lockstep::coordination {
@@ -15,7 +17,7 @@ namespace {
 
 namespace pb = xla::coordination;
 
-std::shared_ptr<grpc::Channel> connect(const HostPort& address) {
+std::shared_ptr<grpc::Channel> connect(const HostPort& address, const TlsFiles& tls) {
   route_grpc_log();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
@@ -26,13 +28,17 @@ std::shared_ptr<grpc::Channel> connect(const HostPort& address) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
-  return grpc::CreateCustomChannel(address.to_string(), grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address.to_string(), channel_credentials(tls), arguments);
 }
 
 class RemoteService : public Service {
  public:
-  explicit RemoteService(const HostPort& address)
-      : stub_(pb::CoordinationService::NewStub(connect(address))), async_(*stub_->async()) {}
+  RemoteService(const HostPort& address, const Identity& identity, const TlsFiles& tls)
+      : credential_(make_credential(identity, Whereabouts::own())),
+        channel_(connect(address, tls)),
+        stub_(pb::CoordinationService::NewStub(channel_)),
+        job_stub_(Job::NewStub(channel_)),
+        async_(*stub_->async()) {}
 
   ~RemoteService() override {
     std::unique_lock lock(mutex_);
@@ -40,11 +46,11 @@ class RemoteService : public Service {
     all_answered_.wait(lock, [this] { return open_.empty(); });
   }
 
-  void register_task(CallId id, int task, std::uint64_t incarnation, DoneWith<std::uint64_t> done) override {
+  void register_task(CallId id, const Registrant& who, DoneWith<std::uint64_t> done) override {
     auto call = open<pb::RegisterTaskRequest, pb::RegisterTaskResponse>(id);
     call->context.set_wait_for_ready(true);
-    call->request.set_source_task_id(task);
-    call->request.set_incarnation(incarnation);
+    call->request.set_source_task_id(who.task);
+    call->request.set_incarnation(who.incarnation);
     async_.RegisterTask(&call->context, &call->request, &call->response,
                         [=, this](const grpc::Status& status) {
                           close(id, [&] { done(from_grpc(status), call->response.service_incarnation()); });
@@ -94,15 +100,14 @@ class RemoteService : public Service {
     async_.InsertKeyValue(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
-  void get(CallId id, std::uint64_t service, const std::string& key, DoneWith<std::string> done) override {
+  void get(CallId id, std::uint64_t service, const std::string& key, DoneWith<Value> done) override {
     auto call = open<pb::GetKeyValueRequest, pb::GetKeyValueResponse>(id, service);
     call->request.set_key(key);
     async_.GetKeyValue(&call->context, &call->request, &call->response,
                        answer_value(id, std::move(done), call));
   }
 
-  void try_get(CallId id, std::uint64_t service, const std::string& key,
-               DoneWith<std::string> done) override {
+  void try_get(CallId id, std::uint64_t service, const std::string& key, DoneWith<Value> done) override {
     auto call = open<pb::TryGetKeyValueRequest, pb::TryGetKeyValueResponse>(id, service);
     call->request.set_key(key);
     async_.TryGetKeyValue(&call->context, &call->request, &call->response,
@@ -115,7 +120,9 @@ class RemoteService : public Service {
     call->request.set_key(key);
     call->request.set_increment(by);
     async_.IncrementKeyValue(&call->context, &call->request, &call->response,
-                             answer_value(id, std::move(done), call));
+                             [=, this](const grpc::Status& status) {
+                               close(id, [&] { done(from_grpc(status), call->response.kv().value()); });
+                             });
   }
 
   void get_directory(CallId id, std::uint64_t service, const std::string& key,
@@ -175,6 +182,28 @@ class RemoteService : public Service {
         });
   }
 
+  void report_failure(CallId id, std::uint64_t service, int task, const std::string& how, FailureKind kind,
+                      Done done) override {
+    auto call = open<ReportFailureRequest, ReportFailureResponse>(id);
+    call->request.set_service_incarnation(service);
+    call->request.set_task_id(task);
+    call->request.set_how(how);
+    call->request.set_own_error(kind == FailureKind::kEndedWithError);
+    call->request.set_left_early(kind == FailureKind::kLeftEarly);
+    job_stub_->async()->ReportFailure(&call->context, &call->request, &call->response,
+                                      answer(id, std::move(done)));
+  }
+
+  void describe(CallId id, DoneWith<Description> done) override {
+    auto call = open<DescribeRequest, DescribeResponse>(id);
+    job_stub_->async()->Describe(
+        &call->context, &call->request, &call->response, [=, this](const grpc::Status& status) {
+          Description described{call->response.roll(), {call->response.host(), call->response.pid()}, {}};
+          if (call->response.has_held_by()) described.task = call->response.held_by();
+          close(id, [&] { done(from_grpc(status), std::move(described)); });
+        });
+  }
+
   void cancel(CallId id) override {
     std::lock_guard lock(mutex_);
     if (auto found = open_.find(id); found != open_.end()) found->second->context.TryCancel();
@@ -197,6 +226,7 @@ class RemoteService : public Service {
   template <class Request, class Response>
   OpenCall<Request, Response>* open(CallId id) {
     auto call = std::make_unique<OpenCall<Request, Response>>();
+    call->context.AddMetadata(kIdentityMetadata, credential_);
     OpenCall<Request, Response>* kept = call.get();
     std::lock_guard lock(mutex_);
     open_[id] = std::move(call);
@@ -223,13 +253,20 @@ class RemoteService : public Service {
   }
 
   template <class Call>
-  std::function<void(grpc::Status)> answer_value(CallId id, DoneWith<std::string> done, Call* call) {
+  std::function<void(grpc::Status)> answer_value(CallId id, DoneWith<Value> done, Call* call) {
     return [=, this](const grpc::Status& status) {
-      close(id, [&] { done(from_grpc(status), call->response.kv().value()); });
+      Value value;
+      if (status.ok()) {
+        value = std::make_shared<const std::string>(std::move(*call->response.mutable_kv()->mutable_value()));
+      }
+      close(id, [&] { done(from_grpc(status), std::move(value)); });
     };
   }
 
-  std::unique_ptr<pb::CoordinationService::Stub> stub_;
+  const std::string credential_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<pb::CoordinationService::Stub> stub_;
+  const std::unique_ptr<Job::Stub> job_stub_;
   pb::CoordinationService::Stub::async_interface& async_;
   std::mutex mutex_;
   std::condition_variable all_answered_;
@@ -238,8 +275,9 @@ class RemoteService : public Service {
 
 }  // namespace
 
-std::unique_ptr<Service> make_remote_service(const HostPort& address) {
-  return std::make_unique<RemoteService>(address);
+std::unique_ptr<Service> make_remote_service(const HostPort& address, const Identity& identity,
+                                             const TlsFiles& tls) {
+  return std::make_unique<RemoteService>(address, identity, tls);
 }
 
 }  // namespace lockstep::coordination

@@ -1,15 +1,21 @@
 #include "lockstep/coordination/server.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <chrono>
 #include <mutex>
 #include <utility>
 
 #include "coordination.grpc.pb.h"
+#include "job.grpc.pb.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
 #include "lockstep/coordination/address.h"
+#include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/host.h"
 #include "lockstep/coordination/wire.h"
 
@@ -20,12 +26,27 @@ namespace pb = xla::coordination;
 using Context = grpc::CallbackServerContext;
 using Reactor = grpc::ServerUnaryReactor;
 
-/// One call being served. It is answered exactly once, by the state machine; where the caller goes away
-/// first, the state machine is told, and answers at once.
+/// Far above what a value needs; what is larger is refused before it is held.
+constexpr int kLargestMessage = 512 << 20;
+
+/// One call being served. It is answered exactly once, by the state machine, or by the gate where that lets
+/// the caller not in; where the caller goes away first, the state machine is told, and answers at once.
 class Call : public Reactor {
  public:
-  explicit Call(Service& service) : service_(service), id_(next_call_id()) {}
+  Call(const Gate& gate, const Context& context, Service& service) : service_(service), id_(next_call_id()) {
+    const auto& metadata = context.client_metadata();
+    std::optional<std::string_view> credential;
+    if (auto found = metadata.find(kIdentityMetadata); found != metadata.end()) {
+      credential = std::string_view(found->second.data(), found->second.size());
+    }
+    if (auto status = gate.refusal(credential, where_)) {
+      refused_ = true;
+      finish(*status);
+    }
+  }
   CallId id() const { return id_; }
+  bool refused() const { return refused_; }
+  const Whereabouts& where() const { return where_; }  ///< As the caller says.
   void finish(const Status& status) { Finish(to_grpc(status)); }
 
  private:
@@ -34,21 +55,54 @@ class Call : public Reactor {
 
   Service& service_;
   const CallId id_;
+  Whereabouts where_;
+  bool refused_ = false;
 };
 
 Done finishing(Call* call) {
   return [call](const Status& status) { call->finish(status); };
 }
 
-/// The protocol's calls, unpacked for the state machine.
-class GrpcService final : public pb::CoordinationService::CallbackService {
- public:
-  explicit GrpcService(coordination::Service& service) : service_(service) {}
+/// The bytes of a GetKeyValueResponse, of which all answers with one value share the value's: thousands of
+/// processes may read one of megabytes at the same time.
+grpc::ByteBuffer value_response(const std::string& key, const Value& value) {
+  std::string before;
+  {
+    google::protobuf::io::StringOutputStream out(&before);
+    google::protobuf::io::CodedOutputStream coded(&out);
+    using Coded = google::protobuf::io::CodedOutputStream;
+    auto field = [](int number) { return static_cast<std::uint32_t>(number << 3 | 2); };
+    auto size = [](std::size_t bytes) { return static_cast<std::uint32_t>(bytes); };
+    const std::size_t inner = 1 + Coded::VarintSize32(size(key.size())) + key.size() + 1 +
+                              Coded::VarintSize32(size(value->size())) + value->size();
+    coded.WriteVarint32(field(pb::GetKeyValueResponse::kKvFieldNumber));
+    coded.WriteVarint32(size(inner));
+    coded.WriteVarint32(field(pb::KeyValueEntry::kKeyFieldNumber));
+    coded.WriteVarint32(size(key.size()));
+    coded.WriteString(key);
+    coded.WriteVarint32(field(pb::KeyValueEntry::kValueFieldNumber));
+    coded.WriteVarint32(size(value->size()));
+  }
+  auto* holder = new Value(value);
+  grpc::Slice slices[] = {grpc::Slice(before),
+                          grpc::Slice(
+                              const_cast<char*>(value->data()), value->size(),
+                              [](void* held) { delete static_cast<Value*>(held); }, holder)};
+  return grpc::ByteBuffer(slices, value->empty() ? 1 : 2);
+}
 
-  Reactor* RegisterTask(Context*, const pb::RegisterTaskRequest* request,
+/// The protocol's calls, unpacked for the state machine.
+class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_GetKeyValue<
+                              pb::CoordinationService::WithRawCallbackMethod_TryGetKeyValue<
+                                  pb::CoordinationService::CallbackService>> {
+ public:
+  GrpcService(coordination::Service& service, const Gate& gate) : service_(service), gate_(gate) {}
+
+  Reactor* RegisterTask(Context* context, const pb::RegisterTaskRequest* request,
                         pb::RegisterTaskResponse* response) override {
-    auto* call = new Call(service_);
-    service_.register_task(call->id(), request->source_task_id(), request->incarnation(),
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
+    service_.register_task(call->id(), {request->source_task_id(), request->incarnation(), call->where()},
                            [=](const Status& status, std::uint64_t service) {
                              response->set_service_incarnation(service);
                              call->finish(status);
@@ -56,9 +110,10 @@ class GrpcService final : public pb::CoordinationService::CallbackService {
     return call;
   }
 
-  Reactor* Heartbeat(Context*, const pb::HeartbeatRequest* request,
+  Reactor* Heartbeat(Context* context, const pb::HeartbeatRequest* request,
                      pb::HeartbeatResponse* response) override {
-    auto* call = new Call(service_);
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
     std::uint64_t service = service_of(*request);
     service_.heartbeat(call->id(), service, request->source_task_id(), request->incarnation(),
                        [=](const Status& status) {
@@ -68,23 +123,26 @@ class GrpcService final : public pb::CoordinationService::CallbackService {
     return call;
   }
 
-  Reactor* PollForError(Context*, const pb::PollForErrorRequest* request,
+  Reactor* PollForError(Context* context, const pb::PollForErrorRequest* request,
                         pb::PollForErrorResponse*) override {
-    auto* call = new Call(service_);
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
     service_.poll_for_error(call->id(), service_of(*request), request->source_task_id(), finishing(call));
     return call;
   }
 
-  Reactor* ShutdownTask(Context*, const pb::ShutdownTaskRequest* request,
+  Reactor* ShutdownTask(Context* context, const pb::ShutdownTaskRequest* request,
                         pb::ShutdownTaskResponse*) override {
-    auto* call = new Call(service_);
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
     service_.shutdown_task(call->id(), service_of(*request), request->source_task_id(), finishing(call));
     return call;
   }
 
-  Reactor* WatchTasks(Context*, const pb::WatchTasksRequest* request,
+  Reactor* WatchTasks(Context* context, const pb::WatchTasksRequest* request,
                       pb::WatchTasksResponse* response) override {
-    auto* call = new Call(service_);
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
     service_.watch_tasks(call->id(), service_of(*request), request->version_number(),
                          [=](const Status& status, const WatchedTasks& watched) {
                            response->set_version_number(watched.version);
@@ -94,41 +152,46 @@ class GrpcService final : public pb::CoordinationService::CallbackService {
     return call;
   }
 
-  Reactor* InsertKeyValue(Context*, const pb::InsertKeyValueRequest* request,
+  Reactor* InsertKeyValue(Context* context, const pb::InsertKeyValueRequest* request,
                           pb::InsertKeyValueResponse*) override {
-    auto* call = new Call(service_);
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
     service_.insert(call->id(), service_of(*request), request->kv().key(), request->kv().value(),
                     request->allow_overwrite(), finishing(call));
     return call;
   }
 
-  Reactor* GetKeyValue(Context*, const pb::GetKeyValueRequest* request,
-                       pb::GetKeyValueResponse* response) override {
-    auto* call = new Call(service_);
-    service_.get(call->id(), service_of(*request), request->key(),
-                 answer_value(call, request->key(), response));
+  Reactor* GetKeyValue(Context* context, const grpc::ByteBuffer* request,
+                       grpc::ByteBuffer* response) override {
+    auto* call = new Call(gate_, *context, service_);
+    pb::GetKeyValueRequest asked;
+    if (call->refused() || !read(*request, asked, *call)) return call;
+    service_.get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
     return call;
   }
 
-  Reactor* TryGetKeyValue(Context*, const pb::TryGetKeyValueRequest* request,
-                          pb::TryGetKeyValueResponse* response) override {
-    auto* call = new Call(service_);
-    service_.try_get(call->id(), service_of(*request), request->key(),
-                     answer_value(call, request->key(), response));
+  Reactor* TryGetKeyValue(Context* context, const grpc::ByteBuffer* request,
+                          grpc::ByteBuffer* response) override {
+    auto* call = new Call(gate_, *context, service_);
+    pb::TryGetKeyValueRequest asked;
+    if (call->refused() || !read(*request, asked, *call)) return call;
+    service_.try_get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
     return call;
   }
 
-  Reactor* IncrementKeyValue(Context*, const pb::IncrementKeyValueRequest* request,
+  Reactor* IncrementKeyValue(Context* context, const pb::IncrementKeyValueRequest* request,
                              pb::IncrementKeyValueResponse* response) override {
-    auto* call = new Call(service_);
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
     service_.increment(call->id(), service_of(*request), request->key(), request->increment(),
                        answer_value(call, request->key(), response));
     return call;
   }
 
-  Reactor* GetKeyValueDir(Context*, const pb::GetKeyValueDirRequest* request,
+  Reactor* GetKeyValueDir(Context* context, const pb::GetKeyValueDirRequest* request,
                           pb::GetKeyValueDirResponse* response) override {
-    auto* call = new Call(service_);
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
     service_.get_directory(call->id(), service_of(*request), request->directory_key(),
                            [=](const Status& status, const KeyValues& found) {
                              for (const auto& [key, value] : found) {
@@ -141,15 +204,18 @@ class GrpcService final : public pb::CoordinationService::CallbackService {
     return call;
   }
 
-  Reactor* DeleteKeyValue(Context*, const pb::DeleteKeyValueRequest* request,
+  Reactor* DeleteKeyValue(Context* context, const pb::DeleteKeyValueRequest* request,
                           pb::DeleteKeyValueResponse*) override {
-    auto* call = new Call(service_);
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
     service_.erase(call->id(), service_of(*request), request->key(), finishing(call));
     return call;
   }
 
-  Reactor* Barrier(Context*, const pb::BarrierRequest* request, pb::BarrierResponse* response) override {
-    auto* call = new Call(service_);
+  Reactor* Barrier(Context* context, const pb::BarrierRequest* request,
+                   pb::BarrierResponse* response) override {
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
     BarrierCall barrier{request->barrier_id(),
                         request->counter(),
                         request->barrier_timeout_in_ms(),
@@ -163,17 +229,19 @@ class GrpcService final : public pb::CoordinationService::CallbackService {
     return call;
   }
 
-  Reactor* CancelBarrier(Context*, const pb::CancelBarrierRequest* request,
+  Reactor* CancelBarrier(Context* context, const pb::CancelBarrierRequest* request,
                          pb::CancelBarrierResponse*) override {
-    auto* call = new Call(service_);
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
     service_.cancel_barrier(call->id(), service_of(*request), request->barrier_id(), request->counter(),
                             finishing(call));
     return call;
   }
 
-  Reactor* GetAliveTasks(Context*, const pb::GetAliveTasksRequest* request,
+  Reactor* GetAliveTasks(Context* context, const pb::GetAliveTasksRequest* request,
                          pb::GetAliveTasksResponse* response) override {
-    auto* call = new Call(service_);
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
     service_.get_alive_tasks(call->id(), service_of(*request), request->requesting_task_id(),
                              {request->task_ids().begin(), request->task_ids().end()},
                              [=](const Status& status, const std::vector<AliveTask>& alive) {
@@ -190,6 +258,21 @@ class GrpcService final : public pb::CoordinationService::CallbackService {
   template <class Request>
   static std::uint64_t service_of(const Request& request) {
     return request.incarnations().service_incarnation();
+  }
+
+  template <class Message>
+  static bool read(const grpc::ByteBuffer& bytes, Message& message, Call& call) {
+    grpc::ByteBuffer copy = bytes;  // Of the reference only; reading it empties it.
+    if (grpc::SerializationTraits<Message>::Deserialize(&copy, &message).ok()) return true;
+    call.finish(Status::bare(Code::kInternal, "the request cannot be read"));
+    return false;
+  }
+
+  static DoneWith<Value> answer_shared(Call* call, std::string key, grpc::ByteBuffer* response) {
+    return [=, key = std::move(key)](const Status& status, const Value& value) {
+      if (status.ok()) *response = value_response(key, value);
+      call->finish(status);
+    };
   }
 
   template <class Response>
@@ -214,6 +297,42 @@ class GrpcService final : public pb::CoordinationService::CallbackService {
   }
 
   coordination::Service& service_;
+  const Gate& gate_;
+};
+
+/// Lockstep's own calls.
+class JobService final : public Job::CallbackService {
+ public:
+  JobService(coordination::Service& service, const Gate& gate) : service_(service), gate_(gate) {}
+
+  Reactor* ReportFailure(Context* context, const ReportFailureRequest* request,
+                         ReportFailureResponse*) override {
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
+    const FailureKind kind = request->own_error()    ? FailureKind::kEndedWithError
+                             : request->left_early() ? FailureKind::kLeftEarly
+                                                     : FailureKind::kDied;
+    service_.report_failure(call->id(), request->service_incarnation(), request->task_id(), request->how(),
+                            kind, finishing(call));
+    return call;
+  }
+
+  Reactor* Describe(Context* context, const DescribeRequest*, DescribeResponse* response) override {
+    auto* call = new Call(gate_, *context, service_);
+    if (call->refused()) return call;
+    service_.describe(call->id(), [=](const Status& status, const Description& described) {
+      response->set_roll(described.roll);
+      response->set_host(described.where.host);
+      response->set_pid(described.where.pid);
+      if (described.task) response->set_held_by(*described.task);
+      call->finish(status);
+    });
+    return call;
+  }
+
+ private:
+  coordination::Service& service_;
+  const Gate& gate_;
 };
 
 }  // namespace
@@ -221,16 +340,24 @@ class GrpcService final : public pb::CoordinationService::CallbackService {
 class CoordinationServer::Impl {
  public:
   explicit Impl(const ServerOptions& options)
-      : address_(parse_address(options.bind_address)), host_(options) {
+      : address_(parse_address(options.bind_address)),
+        gate_(options.identity, options.allow_jax),
+        host_(options) {
+    if (options.allow_jax && options.tls.given()) {
+      fail<InitializationError>(
+          "processes of JAX speak plain text, so that a coordinator with TLS cannot let them in; give "
+          "either");
+    }
     route_grpc_log();
     grpc::ServerBuilder builder;
-    builder.SetMaxReceiveMessageSize(-1);
+    builder.SetMaxReceiveMessageSize(kLargestMessage);
     builder.SetMaxSendMessageSize(-1);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     int port = 0;
-    builder.AddListeningPort(address_.to_string(), grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(address_.to_string(), server_credentials(options.tls), &port);
     builder.RegisterService(&service_);
+    builder.RegisterService(&job_service_);
     server_ = builder.BuildAndStart();
     if (!server_ || port == 0) {
       std::string why = why_not_bindable(address_);
@@ -238,6 +365,12 @@ class CoordinationServer::Impl {
                                 why.empty() ? "gRPC refused the address" : why);
     }
     address_.port = port;
+    if (options.identity.secret.empty() && !options.tls.given() && !is_loopback(address_)) {
+      logging::warning(
+          "the coordinator at {} is open to all who reach it, because the job has no secret; give all its "
+          "processes the same LOCKSTEP_JOB_SECRET",
+          address_.to_string());
+    }
     if (address_.host == "0.0.0.0") address_.host = "127.0.0.1";
     if (address_.host == "::") address_.host = "::1";
   }
@@ -258,8 +391,10 @@ class CoordinationServer::Impl {
 
  private:
   HostPort address_;
+  const Gate gate_;
   Host host_;
-  GrpcService service_{host_.machine()};
+  GrpcService service_{host_.machine(), gate_};
+  JobService job_service_{host_.machine(), gate_};
   std::mutex mutex_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -284,6 +419,10 @@ std::vector<TaskInfo> CoordinationServer::tasks() const {
 }
 
 bool CoordinationServer::all_left() const { return !impl_ || impl_->machine().all_left(); }
+
+std::optional<std::string> CoordinationServer::first_failure() const {
+  return impl_ ? impl_->machine().first_failure() : std::nullopt;
+}
 
 bool CoordinationServer::wait_until_all_left(std::chrono::milliseconds timeout) const {
   return !impl_ || impl_->machine().wait_until_all_left(timeout);

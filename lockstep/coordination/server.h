@@ -2,10 +2,12 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/task.h"
 
 namespace lockstep::coordination {
@@ -13,6 +15,13 @@ namespace lockstep::coordination {
 struct ServerOptions {
   std::string bind_address = "127.0.0.1:0";  ///< "host:port", "[v6]:port"; port 0: the kernel picks one.
   int num_processes = 1;
+  Identity identity;
+  bool allow_jax =
+      false;     ///< Processes that cannot prove their identity come in too, though there is a secret.
+  TlsFiles tls;  ///< All three or none.
+
+  /// The process of the job that holds the coordinator; nullopt where it stands alone or in a launcher.
+  std::optional<int> held_by;
 
   std::chrono::milliseconds register_timeout =
       std::chrono::seconds(300);  ///< From the first to the last arrival.
@@ -21,12 +30,19 @@ struct ServerOptions {
   std::chrono::milliseconds shutdown_timeout =
       std::chrono::seconds(300);  ///< 0: nobody waits for the others.
 
+  /// How long a process's report that another one died waits for a better one, such as the launcher's, which
+  /// knows the signal.
+  std::chrono::milliseconds peer_report_grace{0};
+
+  /// A process may die and come again while the others go on: its failure is not told to them.
+  bool recoverable = false;
+
   const Clock* clock = nullptr;  ///< Decides all time-outs; the machine's clock where null.
 };
 
-/// The coordinator of one job: JAX's coordination service over gRPC. Plain text without authentication, so
-/// bind it to the cluster's network only. Serves from threads of its own; every method may be called from any
-/// thread.
+/// The coordinator of one job: JAX's coordination service over gRPC, and Lockstep's own beside it. A process
+/// of another job or another start of it, or without the secret, is refused at its first call. Without TLS
+/// all is plain text. Serves from threads of its own; every method may be called from any thread.
 class CoordinationServer {
  public:
   CoordinationServer();
@@ -35,7 +51,9 @@ class CoordinationServer {
   CoordinationServer& operator=(const CoordinationServer&) = delete;
 
   /// Binds and serves. Throws InitializationError where the address cannot be bound, saying why (in use, not
-  /// an address of this host, no permission), where the options make no sense, and where it serves already.
+  /// an address of this host, no permission), where the options make no sense, where a file of `tls` cannot
+  /// be read, and where it serves already. Without a secret, on more than the loopback, it logs that it is
+  /// open.
   void start(const ServerOptions& options);
 
   /// The port bound; 0 before `start`.
@@ -56,6 +74,9 @@ class CoordinationServer {
   /// Whether no process is left that could still call: each has disconnected or failed. True before
   /// `start`.
   bool all_left() const;
+
+  /// The first failure of the job, as it was told; nullopt where there was none.
+  std::optional<std::string> first_failure() const;
 
   /// Blocks until `all_left`; false when it is not so within the timeout.
   bool wait_until_all_left(std::chrono::milliseconds timeout) const;

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +22,23 @@ CallId next_call_id();
 using Done = std::function<void(Status)>;
 template <class T>
 using DoneWith = std::function<void(Status, T)>;
+/// Shared, because many may wait for one large value; null with an error.
+using Value = std::shared_ptr<const std::string>;
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
+
+/// A process that comes.
+struct Registrant {
+  int task = 0;
+  std::uint64_t incarnation = 0;  ///< Drawn by the process.
+  Whereabouts where = {};
+};
+
+/// Of the coordinator, for messages.
+struct Description {
+  std::string roll;         ///< Who has come and who is missing.
+  Whereabouts where;        ///< Of the process that serves.
+  std::optional<int> task;  ///< The task that serves, where one does.
+};
 
 struct BarrierCall {
   std::string id;
@@ -52,8 +70,7 @@ class Service {
   /// Waits until all tasks have registered; gives the service's incarnation. ALREADY_EXISTS where another
   /// process takes the task over meanwhile, DEADLINE_EXCEEDED at the register timeout, ABORTED where the task
   /// is connected with another incarnation or has failed, INVALID_ARGUMENT for an id out of range.
-  virtual void register_task(CallId call, int task, std::uint64_t incarnation,
-                             DoneWith<std::uint64_t> done) = 0;
+  virtual void register_task(CallId call, const Registrant& who, DoneWith<std::uint64_t> done) = 0;
 
   /// Says that the task lives. ABORTED where it has failed or its incarnation is another.
   virtual void heartbeat(CallId call, std::uint64_t service, int task, std::uint64_t incarnation,
@@ -74,12 +91,10 @@ class Service {
                       bool allow_overwrite, Done done) = 0;
 
   /// Waits for the key.
-  virtual void get(CallId call, std::uint64_t service, const std::string& key,
-                   DoneWith<std::string> done) = 0;
+  virtual void get(CallId call, std::uint64_t service, const std::string& key, DoneWith<Value> done) = 0;
 
   /// NOT_FOUND where the key does not exist.
-  virtual void try_get(CallId call, std::uint64_t service, const std::string& key,
-                       DoneWith<std::string> done) = 0;
+  virtual void try_get(CallId call, std::uint64_t service, const std::string& key, DoneWith<Value> done) = 0;
 
   /// The new value as decimal text; FAILED_PRECONDITION where the old one is no number or the sum is too
   /// large.
@@ -103,6 +118,14 @@ class Service {
   /// Waits until all connected tasks of the set have asked with the same set; gives them.
   virtual void get_alive_tasks(CallId call, std::uint64_t service, int source, const std::vector<int>& tasks,
                                DoneWith<std::vector<AliveTask>> done) = 0;
+
+  /// What a task has done, and `how`: the job's first cause, unless there is one.
+  virtual void report_failure(CallId call, std::uint64_t service, int task, const std::string& how,
+                              FailureKind kind, Done done) = 0;
+
+  /// Answered at once, to those who have not registered too. A service of JAX's answers UNIMPLEMENTED, here
+  /// and to `report_failure`.
+  virtual void describe(CallId call, DoneWith<Description> done) = 0;
 
   /// The caller has gone: the call, if not answered yet, is answered with CANCELLED, soon or before this
   /// returns.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/coordination/roll.h"
 #include "lockstep/coordination/section.h"
 
 namespace lockstep::coordination {
@@ -15,12 +16,6 @@ const char kRegisterBarrier[] = "[Init]Wait_for_all_tasks_to_register";
 
 double seconds(Clock::Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-/// Moves the callback out, so that the call is not open any more.
-template <class Callback>
-Callback take(Callback& done) {
-  return std::exchange(done, nullptr);
-}
-
 }  // namespace
 
 StateMachine::StateMachine(const ServerOptions& options, const Clock& clock, std::uint64_t incarnation)
@@ -29,6 +24,9 @@ StateMachine::StateMachine(const ServerOptions& options, const Clock& clock, std
       register_timeout_(options.register_timeout),
       heartbeat_timeout_(options.heartbeat_timeout),
       shutdown_timeout_(options.shutdown_timeout),
+      peer_report_grace_(options.peer_report_grace),
+      recoverable_(options.recoverable),
+      held_by_(options.held_by),
       tasks_(static_cast<std::size_t>(std::max(options.num_processes, 0))),
       barriers_(options.num_processes) {
   if (options.num_processes < 1) {
@@ -42,6 +40,7 @@ StateMachine::StateMachine(const ServerOptions& options, const Clock& clock, std
         "got {} s, {} s and {} s",
         seconds(register_timeout_), seconds(heartbeat_timeout_), seconds(shutdown_timeout_));
   }
+  in_state_[static_cast<std::size_t>(TaskState::kUninitialized)] = num_tasks();
 }
 
 Status StateMachine::unknown(int task) const {
@@ -74,6 +73,8 @@ std::vector<int> StateMachine::of_state(TaskState state) const {
 // Changes of state.
 
 void StateMachine::set_state(int task, TaskState state) {
+  --in_state_[static_cast<std::size_t>(tasks_[task].state)];
+  ++in_state_[static_cast<std::size_t>(state)];
   tasks_[task].state = state;
   ++version_;
   changed_.notify_all();
@@ -84,30 +85,43 @@ void StateMachine::connect(int task, Answers& answers) {
   tasks_[task].last_heard = clock_.now();
   if (tasks_[task].registering.done) {
     answers.push_back(
-        [done = take(tasks_[task].registering.done), incarnation = incarnation_] { done({}, incarnation); });
+        [done = take(tasks_[task].registering), incarnation = incarnation_] { done({}, incarnation); });
   }
 }
 
 void StateMachine::disconnect(int task, Answers& answers) {
   set_state(task, TaskState::kDisconnected);
   tasks_[task].disconnected_at = clock_.now();
-  if (tasks_[task].polling.done) {
-    Status status = Status::of_service(Code::kCancelled, fmt::format("{} has left", name(task)));
-    answers.push_back([done = take(tasks_[task].polling.done), status] { done(status); });
+  end_poll(task, Status::of_service(Code::kCancelled, fmt::format("{} has left", name(task))), answers);
+  leave_barriers(task, fmt::format("{} has left the job", name(task)), answers);
+}
+
+void StateMachine::end_poll(int task, const Status& status, Answers& answers) {
+  if (!tasks_[task].polling.done) return;
+  answers.push_back([done = take(tasks_[task].polling), status] { done(status); });
+}
+
+void StateMachine::leave_barriers(int task, const std::string& why, Answers& answers) {
+  if (recoverable_) {
+    barriers_.withdraw(task, why, answers);
+  } else {
+    barriers_.task_gone(task, why, answers);
   }
-  barriers_.task_gone(task, fmt::format("{} has left the job", name(task)), answers);
 }
 
 void StateMachine::put_in_error(int task, const Status& error, Answers& answers) {
   set_state(task, TaskState::kError);
   tasks_[task].error = error;
+  if (!first_failure_) first_failure_ = error.message;
   std::string why = fmt::format("{} has failed: {}", name(task), error.message);
-  barriers_.task_gone(task, why, answers);
+  leave_barriers(task, why, answers);
+  if (recoverable_) end_poll(task, error, answers);
   if (shutdown_deadline_) fail_shutdown(why, task, answers);
 }
 
 void StateMachine::fail_job(const Status& error, Answers& answers) {
-  if (job_error_) return;
+  if (!first_failure_) first_failure_ = error.message;
+  if (job_error_ || recoverable_) return;
   job_error_ = error;
   if (!polled_) {
     for (int i = 0; i < num_tasks(); ++i) {
@@ -115,7 +129,7 @@ void StateMachine::fail_job(const Status& error, Answers& answers) {
     }
   }
   for (Task& task : tasks_) {
-    if (task.polling.done) answers.push_back([done = take(task.polling.done), error] { done(error); });
+    if (task.polling.done) answers.push_back([done = take(task.polling), error] { done(error); });
   }
 }
 
@@ -124,7 +138,7 @@ void StateMachine::fail_registration(Status error, Answers& answers) {
   register_deadline_.reset();
   for (int i = 0; i < num_tasks(); ++i) {
     if (tasks_[i].registering.done) {
-      answers.push_back([done = take(tasks_[i].registering.done), error] { done(error, 0); });
+      answers.push_back([done = take(tasks_[i].registering), error] { done(error, 0); });
     }
     put_in_error(i, error, answers);
   }
@@ -137,8 +151,7 @@ void StateMachine::fail_shutdown(const std::string& why, std::optional<int> sour
       Status::of_service(Code::kInternal, fmt::format("shutting down together failed: {}", why), source);
   fail_job(error, answers);
   for (int i = 0; i < num_tasks(); ++i) {
-    if (tasks_[i].leaving.done)
-      answers.push_back([done = take(tasks_[i].leaving.done), error] { done(error); });
+    if (tasks_[i].leaving.done) answers.push_back([done = take(tasks_[i].leaving), error] { done(error); });
     if (tasks_[i].state != TaskState::kError) put_in_error(i, error, answers);
   }
 }
@@ -195,27 +208,41 @@ void StateMachine::replaced(int task, Answers& answers) {
   if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
 }
 
-void StateMachine::register_task(CallId call, int task, std::uint64_t incarnation,
-                                 DoneWith<std::uint64_t> done) {
+void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<std::uint64_t> done) {
+  const int task = who.task;
+  const std::uint64_t incarnation = who.incarnation;
   Section section(*this);
   if (stopped_) return section.answer(done, *refusal(incarnation_), std::uint64_t{0});
   if (!known(task)) return section.answer(done, unknown(task), std::uint64_t{0});
   Task& self = tasks_[task];
+  auto come_again = [&] {
+    if (recoverable_ && self.incarnation != incarnation) barriers_.task_restarted(task);
+    self.incarnation = incarnation;
+    self.where = who.where;
+    if (std::exchange(self.wants_to_leave, false)) --wanting_to_leave_;
+    open(self.registering, task, call, std::move(done));
+    connect(task, section.answers);
+  };
   switch (self.state) {
     case TaskState::kConnected:
       if (self.incarnation == incarnation) return section.answer(done, Status{}, incarnation_);
+      if (recoverable_) {
+        const std::string why = fmt::format("{} was restarted", name(task));
+        end_poll(task, Status::of_service(Code::kCancelled, why), section.answers);
+        leave_barriers(task, why, section.answers);
+        return come_again();
+      }
       replaced(task, section.answers);
       [[fallthrough]];
     case TaskState::kError: {
+      if (recoverable_ && self.error.code == Code::kUnavailable) return come_again();
       Status error = Status::of_service(
           Code::kAborted,
           fmt::format("{} cannot register, because it has failed: {}", name(task), self.error.message), task);
       return section.answer(done, error, std::uint64_t{0});
     }
     case TaskState::kDisconnected:
-      self.incarnation = incarnation;
-      self.registering = {call, std::move(done)};
-      return connect(task, section.answers);
+      return come_again();
     case TaskState::kUninitialized:
       break;
   }
@@ -229,14 +256,13 @@ void StateMachine::register_task(CallId call, int task, std::uint64_t incarnatio
                       "the id of {} was taken by another process: it was restarted, or two processes were "
                       "given the same process id; give each process an id of its own",
                       name(task)));
-    section.answer(take(self.registering.done), status, std::uint64_t{0});
+    section.answer(take(self.registering), status, std::uint64_t{0});
   }
   self.incarnation = incarnation;
-  self.registering = {call, std::move(done)};
+  self.where = who.where;
+  open(self.registering, task, call, std::move(done));
   if (!register_deadline_) register_deadline_ = clock_.now() + register_timeout_;
-  bool all_came =
-      std::all_of(tasks_.begin(), tasks_.end(), [](const Task& t) { return bool(t.registering.done); });
-  if (!all_came) return;
+  if (registering_ < num_tasks()) return;
   register_deadline_.reset();
   for (int i = 0; i < num_tasks(); ++i) connect(i, section.answers);
 }
@@ -260,6 +286,7 @@ void StateMachine::heartbeat(CallId, std::uint64_t service, int task, std::uint6
                                                    task));
   }
   if (self.incarnation != incarnation) {
+    if (recoverable_) return section.answer(done, Status{});
     replaced(task, section.answers);
     return section.answer(done, self.error);
   }
@@ -289,11 +316,11 @@ void StateMachine::poll_for_error(CallId call, std::uint64_t service, int task, 
   }
   if (self.polling.done) {
     section.answer(
-        take(self.polling.done),
+        take(self.polling),
         Status::of_service(Code::kCancelled, fmt::format("{} polled for errors again", name(task))));
   }
   polled_ = true;
-  self.polling = {call, std::move(done)};
+  open(self.polling, task, call, std::move(done));
 }
 
 void StateMachine::shutdown_task(CallId call, std::uint64_t service, int task, Done done) {
@@ -301,7 +328,11 @@ void StateMachine::shutdown_task(CallId call, std::uint64_t service, int task, D
   if (auto status = refusal(service)) return section.answer(done, *status);
   if (!known(task)) return section.answer(done, unknown(task));
   Task& self = tasks_[task];
-  if (shutdown_over_ || shutdown_timeout_.count() == 0) {
+  if (self.state == TaskState::kUninitialized) {
+    return section.answer(done, Status::of_service(Code::kFailedPrecondition,
+                                                   fmt::format("{} leaves, but has never come", name(task))));
+  }
+  if (shutdown_over_ || shutdown_timeout_.count() == 0 || recoverable_) {
     if (self.state == TaskState::kDisconnected) {
       return section.answer(
           done, Status::of_service(Code::kInternal, fmt::format("{} has left already", name(task)), task));
@@ -310,11 +341,11 @@ void StateMachine::shutdown_task(CallId call, std::uint64_t service, int task, D
     return disconnect(task, section.answers);
   }
   if (self.leaving.done) {
-    section.answer(take(self.leaving.done),
+    section.answer(take(self.leaving),
                    Status::bare(Code::kCancelled, fmt::format("{} called shutdown again", name(task))));
   }
-  self.wants_to_leave = true;
-  self.leaving = {call, std::move(done)};
+  if (!std::exchange(self.wants_to_leave, true)) ++wanting_to_leave_;
+  open(self.leaving, task, call, std::move(done));
   if (!shutdown_deadline_) {
     shutdown_deadline_ = clock_.now() + shutdown_timeout_;
     if (auto failed = of_state(TaskState::kError); !failed.empty()) {
@@ -323,11 +354,11 @@ void StateMachine::shutdown_task(CallId call, std::uint64_t service, int task, D
                            section.answers);
     }
   }
-  if (!std::all_of(tasks_.begin(), tasks_.end(), [](const Task& t) { return t.wants_to_leave; })) return;
+  if (wanting_to_leave_ < num_tasks()) return;
   shutdown_deadline_.reset();
   shutdown_over_ = true;
   for (Task& each : tasks_) {
-    if (each.leaving.done) section.answer(take(each.leaving.done), Status{});
+    if (each.leaving.done) section.answer(take(each.leaving), Status{});
   }
   for (int i = 0; i < num_tasks(); ++i) disconnect(i, section.answers);
 }
@@ -337,6 +368,11 @@ void StateMachine::tick() {
   if (stopped_) return;
   Clock::TimePoint now = clock_.now();
   barriers_.tick(now, section.answers);
+  auto due = std::partition(reports_.begin(), reports_.end(),
+                            [&](const Report& report) { return now < report.due; });
+  const std::vector<Report> reports(due, reports_.end());
+  reports_.erase(due, reports_.end());
+  for (const Report& report : reports) task_failed(report.task, report.message, section.answers);
 
   std::vector<int> silent;
   for (int i = 0; i < num_tasks(); ++i) {
@@ -345,13 +381,13 @@ void StateMachine::tick() {
     }
   }
   if (!silent.empty()) {
-    Status error = Status::of_service(
-        Code::kUnavailable,
-        fmt::format(
-            "nothing was heard of {} for {} s: it has died, hangs, or is cut off from the coordinator; see "
-            "its log",
-            name_processes(silent, num_tasks()), seconds(heartbeat_timeout_)),
-        silent.front());
+    std::string what = fmt::format("{} died: no heartbeat for {} s", name_with_place(silent.front()),
+                                   seconds(heartbeat_timeout_));
+    if (silent.size() > 1) {
+      const std::vector<int> others(silent.begin() + 1, silent.end());
+      what += fmt::format("\nthe same is true of {}", name_processes(others, num_tasks()));
+    }
+    Status error = Status::of_service(Code::kUnavailable, what, silent.front());
     fail_job(error, section.answers);
     for (int task : silent) {
       if (tasks_[task].state != TaskState::kError) put_in_error(task, error, section.answers);
@@ -359,16 +395,12 @@ void StateMachine::tick() {
   }
 
   if (register_deadline_ && now >= *register_deadline_) {
-    std::vector<int> came, missing;
-    for (int i = 0; i < num_tasks(); ++i) (tasks_[i].registering.done ? came : missing).push_back(i);
     fail_registration(
         Status::of_service(
             Code::kDeadlineExceeded,
-            fmt::format("{} of {} processes came within {} s; came: {}; missing: {}. See whether the "
-                        "missing ones were started with this coordinator's address, or give them more "
-                        "time",
-                        came.size(), num_tasks(), seconds(register_timeout_),
-                        name_processes(came, num_tasks()), name_processes(missing, num_tasks()))),
+            fmt::format("after {} s {}. See whether the missing ones were started with this coordinator's "
+                        "address, or give them more time",
+                        seconds(register_timeout_), roll_of(infos()))),
         section.answers);
   }
   if (shutdown_deadline_ && now >= *shutdown_deadline_) {
@@ -382,15 +414,40 @@ void StateMachine::tick() {
   }
 }
 
-void StateMachine::report_task_failure(int task, const std::string& message) {
-  Section section(*this);
-  if (stopped_ || !known(task)) return;
+void StateMachine::task_failed(int task, const std::string& message, Answers& answers) {
   TaskState state = tasks_[task].state;
   if (state == TaskState::kError || state == TaskState::kDisconnected) return;
   Status error = Status::of_service(Code::kUnavailable, message, task);
-  if (state == TaskState::kUninitialized) return fail_registration(error, section.answers);
-  fail_job(error, section.answers);
-  if (tasks_[task].state != TaskState::kError) put_in_error(task, error, section.answers);
+  if (state == TaskState::kUninitialized) {
+    if (recoverable_) return;  // Another life of it may still come in time.
+    return fail_registration(error, answers);
+  }
+  fail_job(error, answers);
+  if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
+}
+
+void StateMachine::report_task_failure(int task, const std::string& message) {
+  Section section(*this);
+  if (!stopped_ && known(task)) task_failed(task, message, section.answers);
+}
+
+void StateMachine::report_failure(CallId, std::uint64_t service, int task, const std::string& how,
+                                  FailureKind kind, Done done) {
+  Section section(*this);
+  if (auto status = refusal(service)) return section.answer(done, *status);
+  if (!known(task)) return section.answer(done, unknown(task));
+  section.answer(done, Status{});
+  std::string message = coordination::describe_failure(name_with_place(task), kind, how);
+  if (kind != FailureKind::kDied || peer_report_grace_.count() == 0) {
+    return task_failed(task, message, section.answers);
+  }
+  reports_.push_back({task, std::move(message), clock_.now() + peer_report_grace_});
+}
+
+void StateMachine::describe(CallId, DoneWith<Description> done) {
+  Section section(*this);
+  if (stopped_) return section.answer(done, *refusal(incarnation_), Description{});
+  section.answer(done, Status{}, Description{roll_of(infos()), where_, held_by_});
 }
 
 }  // namespace lockstep::coordination

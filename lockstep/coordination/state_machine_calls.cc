@@ -25,20 +25,18 @@ void StateMachine::insert(CallId, std::uint64_t service, const std::string& key,
   section.answer(done, values_.insert(key, value, allow_overwrite, section.answers));
 }
 
-void StateMachine::get(CallId call, std::uint64_t service, const std::string& key,
-                       DoneWith<std::string> done) {
+void StateMachine::get(CallId call, std::uint64_t service, const std::string& key, DoneWith<Value> done) {
   Section section(*this);
-  if (auto status = refusal(service)) return section.answer(done, *status, std::string());
+  if (auto status = refusal(service)) return section.answer(done, *status, Value());
   values_.get(call, key, std::move(done), section.answers);
 }
 
-void StateMachine::try_get(CallId, std::uint64_t service, const std::string& key,
-                           DoneWith<std::string> done) {
+void StateMachine::try_get(CallId, std::uint64_t service, const std::string& key, DoneWith<Value> done) {
   Section section(*this);
-  if (auto status = refusal(service)) return section.answer(done, *status, std::string());
-  if (auto value = values_.try_get(key)) return section.answer(done, Status{}, *value);
+  if (auto status = refusal(service)) return section.answer(done, *status, Value());
+  if (auto value = values_.try_get(key)) return section.answer(done, Status{}, value);
   section.answer(done, Status::of_service(Code::kNotFound, fmt::format("there is no key '{}'", key)),
-                 std::string());
+                 Value());
 }
 
 void StateMachine::increment(CallId, std::uint64_t service, const std::string& key, std::int64_t by,
@@ -69,7 +67,7 @@ void StateMachine::barrier(CallId call, std::uint64_t service, const BarrierCall
   Section section(*this);
   if (auto status = refusal(service)) return section.answer(done, *status, std::int64_t{0});
   auto why_failed = [this](int task) -> std::optional<std::string> {
-    if (tasks_[task].state != TaskState::kError) return std::nullopt;
+    if (recoverable_ || tasks_[task].state != TaskState::kError) return std::nullopt;
     return fmt::format("{} has failed: {}", name(task), tasks_[task].error.message);
   };
   barriers_.call(call, request, clock_.now(), why_failed, std::move(done), section.answers);
@@ -112,18 +110,18 @@ void StateMachine::cancel(CallId call) {
     section.answer(std::move(query->done), status, std::vector<AliveTask>{});
     alive_queries_.erase(query);
   }
-  for (Task& task : tasks_) {
+  if (auto found = task_of_call_.find(call); found != task_of_call_.end()) {
+    Task& task = tasks_[found->second];
     if (task.registering.id == call && task.registering.done) {
-      section.answer(std::exchange(task.registering.done, nullptr), status, std::uint64_t{0});
+      section.answer(take(task.registering), status, std::uint64_t{0});
       task.incarnation = 0;
+      task.where = {};
     }
     for (Call<Done>* open : {&task.polling, &task.leaving}) {
-      if (open->id == call && open->done) section.answer(std::exchange(open->done, nullptr), status);
+      if (open->id == call && open->done) section.answer(take(*open), status);
     }
   }
-  bool anybody_registers =
-      std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return bool(task.registering.done); });
-  if (!anybody_registers) register_deadline_.reset();
+  if (registering_ == 0) register_deadline_.reset();
 }
 
 std::vector<TaskInfo> StateMachine::infos() const {
@@ -136,6 +134,7 @@ std::vector<TaskInfo> StateMachine::infos() const {
       info.error = task.error.message;
       info.error_code = static_cast<int>(task.error.code);
     }
+    info.where = task.where;
     if (task.state == TaskState::kConnected) info.silent_for = clock_.now() - task.last_heard;
     infos.push_back(std::move(info));
   }
@@ -148,14 +147,19 @@ std::vector<TaskInfo> StateMachine::tasks() const {
 }
 
 bool StateMachine::all_left_locked() const {
-  return std::all_of(tasks_.begin(), tasks_.end(), [](const Task& task) {
-    return task.state == TaskState::kDisconnected || task.state == TaskState::kError;
-  });
+  return in_state_[static_cast<std::size_t>(TaskState::kDisconnected)] +
+             in_state_[static_cast<std::size_t>(TaskState::kError)] ==
+         num_tasks();
 }
 
 bool StateMachine::all_left() const {
   std::lock_guard lock(mutex_);
   return all_left_locked();
+}
+
+std::optional<std::string> StateMachine::first_failure() const {
+  std::lock_guard lock(mutex_);
+  return first_failure_;
 }
 
 bool StateMachine::wait_until_all_left(std::chrono::milliseconds timeout) const {
@@ -177,10 +181,10 @@ void StateMachine::stop() {
   alive_queries_.clear();
   for (Task& task : tasks_) {
     if (task.registering.done) {
-      section.answer(std::exchange(task.registering.done, nullptr), status, std::uint64_t{0});
+      section.answer(take(task.registering), status, std::uint64_t{0});
     }
     for (Call<Done>* open : {&task.polling, &task.leaving}) {
-      if (open->done) section.answer(std::exchange(open->done, nullptr), status);
+      if (open->done) section.answer(take(*open), status);
     }
   }
 }

@@ -79,7 +79,7 @@ TEST_F(StateMachineTest, Register_Deadline_NamesWhoCameAndWhoIsMissing) {
     EXPECT_TRUE(reply.status().service_error);
     ASSERT_TRUE(reply.status().barrier);
     EXPECT_EQ(reply.status().barrier->id, "[Init]Wait_for_all_tasks_to_register");
-    EXPECT_THAT(reply.message(), HasSubstr("came: processes 0, 2 of 4"));
+    EXPECT_THAT(reply.message(), HasSubstr("2 of 4 processes have come: 0, 2; missing"));
     EXPECT_THAT(reply.message(), HasSubstr("missing: processes 1, 3 of 4"));
   }
   EXPECT_EQ(state(1), TaskState::kError);
@@ -136,7 +136,7 @@ TEST_F(StateMachineTest, AnyCallWithAnotherServiceIncarnation_LearnsTheRightOne)
   EXPECT_TRUE(reply.status().service_error);
   EXPECT_EQ(reply.status().right_service_incarnation, kService);
   Reply<std::string> value;
-  machine_->get(value.id, kService + 1, "k", value.done());
+  machine_->get(value.id, kService + 1, "k", text_of(value.done()));
   EXPECT_EQ(value.code(), Code::kInternal);
 }
 
@@ -173,7 +173,7 @@ TEST_F(StateMachineTest, SilentTask_IsToldToAllWhoPoll_AndTheyGoOn) {
     EXPECT_EQ(reply.code(), Code::kUnavailable);
     ASSERT_TRUE(reply.status().service_error);
     EXPECT_EQ(reply.status().service_error->source_task, 1);
-    EXPECT_THAT(reply.message(), HasSubstr("process 1 of 3"));
+    EXPECT_EQ(reply.message(), "process 1 died: no heartbeat for 10 s");
   }
   EXPECT_EQ(state(1), TaskState::kError);
   EXPECT_EQ(heartbeat(0).code(), Code::kOk);
@@ -191,7 +191,7 @@ TEST_F(StateMachineTest, SilentTask_NobodyPolls_PutsAllInError) {
   EXPECT_EQ(state(0), TaskState::kError);
   auto beat = heartbeat(0);
   EXPECT_EQ(beat.code(), Code::kAborted);
-  EXPECT_THAT(beat.message(), HasSubstr("process 1 of 2"));
+  EXPECT_THAT(beat.message(), HasSubstr("process 1 died: no heartbeat for 10 s"));
   EXPECT_EQ(poll(0).code(), Code::kUnavailable);
 }
 
@@ -328,7 +328,7 @@ TEST_F(StateMachineTest, Stop_AnswersAllThatWaits) {
 TEST_F(StateMachineTest, Answer_MayCallTheServiceAgain) {
   start(1);
   std::string found;
-  machine_->get(next_call_id(), kService, "a", [&](Status, std::string) {
+  machine_->get(next_call_id(), kService, "a", [&](Status, const Value&) {
     machine_->insert(next_call_id(), kService, "b", "from the answer", false, [](Status) {});
   });
   insert("a", "v");

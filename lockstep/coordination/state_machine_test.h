@@ -45,6 +45,13 @@ struct Reply {
   const std::string& message() const { return state->status.message; }
 };
 
+/// For a call that is answered with a shared value.
+inline DoneWith<Value> text_of(DoneWith<std::string> done) {
+  return [done = std::move(done)](Status status, const Value& value) {
+    done(std::move(status), value ? *value : std::string());
+  };
+}
+
 struct None {};
 using Plain = Reply<None>;
 
@@ -65,6 +72,15 @@ class StateMachineTest : public testing::Test {
     machine_ = std::make_unique<StateMachine>(options, clock_, kService);
   }
 
+  void start_recoverable(int num_tasks) {
+    ServerOptions options;
+    options.num_processes = num_tasks;
+    options.heartbeat_timeout = seconds(10);
+    options.recoverable = true;
+    machine_ = std::make_unique<StateMachine>(options, clock_, kService);
+    for (int i = 0; i < num_tasks; ++i) join(i);
+  }
+
   void start(int num_tasks, milliseconds shutdown_timeout = seconds(30)) {
     make(num_tasks, shutdown_timeout);
     for (int i = 0; i < num_tasks; ++i) join(i);
@@ -77,7 +93,7 @@ class StateMachineTest : public testing::Test {
 
   Reply<std::uint64_t> join(int task, std::optional<std::uint64_t> incarnation = {}) {
     Reply<std::uint64_t> reply;
-    machine_->register_task(reply.id, task, incarnation.value_or(incarnation_of(task)), reply.done());
+    machine_->register_task(reply.id, {task, incarnation.value_or(incarnation_of(task))}, reply.done());
     return reply;
   }
   Plain heartbeat(int task, std::optional<std::uint64_t> incarnation = {}) {
@@ -106,6 +122,17 @@ class StateMachineTest : public testing::Test {
     machine_->cancel_barrier(reply.id, kService, id, counter, plain(reply));
     return reply;
   }
+  Plain report(int task, const std::string& how, bool own_error = false) {
+    Plain reply;
+    machine_->report_failure(reply.id, kService, task, how,
+                             own_error ? FailureKind::kEndedWithError : FailureKind::kDied, plain(reply));
+    return reply;
+  }
+  Reply<Description> describe() {
+    Reply<Description> reply;
+    machine_->describe(reply.id, reply.done());
+    return reply;
+  }
   Plain insert(const std::string& key, const std::string& value, bool overwrite = false) {
     Plain reply;
     machine_->insert(reply.id, kService, key, value, overwrite, plain(reply));
@@ -113,12 +140,12 @@ class StateMachineTest : public testing::Test {
   }
   Reply<std::string> get(const std::string& key) {
     Reply<std::string> reply;
-    machine_->get(reply.id, kService, key, reply.done());
+    machine_->get(reply.id, kService, key, text_of(reply.done()));
     return reply;
   }
   Reply<std::string> try_get(const std::string& key) {
     Reply<std::string> reply;
-    machine_->try_get(reply.id, kService, key, reply.done());
+    machine_->try_get(reply.id, kService, key, text_of(reply.done()));
     return reply;
   }
   Reply<std::string> increment(const std::string& key, std::int64_t by) {

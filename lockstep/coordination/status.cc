@@ -18,6 +18,10 @@ const char* to_string(Code code) {
       return "NOT_FOUND";
     case Code::kAlreadyExists:
       return "ALREADY_EXISTS";
+    case Code::kPermissionDenied:
+      return "PERMISSION_DENIED";
+    case Code::kResourceExhausted:
+      return "RESOURCE_EXHAUSTED";
     case Code::kFailedPrecondition:
       return "FAILED_PRECONDITION";
     case Code::kAborted:

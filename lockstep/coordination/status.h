@@ -16,6 +16,8 @@ enum class Code {
   kDeadlineExceeded = 4,
   kNotFound = 5,
   kAlreadyExists = 6,
+  kPermissionDenied = 7,
+  kResourceExhausted = 8,
   kFailedPrecondition = 9,
   kAborted = 10,
   kUnimplemented = 12,

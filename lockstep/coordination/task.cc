@@ -23,6 +23,17 @@ const char* to_string(TaskState state) {
   return "unknown";
 }
 
+std::string describe_failure(const std::string& name, FailureKind kind, const std::string& how) {
+  const char* verb = kind == FailureKind::kDied             ? "died"
+                     : kind == FailureKind::kEndedWithError ? "ended with an error"
+                                                            : "left the job early";
+  return fmt::format("{} {}: {}", name, verb, how);
+}
+
+std::string name_process(int task, const Whereabouts& where) {
+  return fmt::format("process {}{}", task, where.to_string());
+}
+
 std::string name_processes(const std::vector<int>& tasks, int num_tasks) {
   if (tasks.empty()) return "none";
   if (tasks.size() == 1) return fmt::format("process {} of {}", tasks.front(), num_tasks);

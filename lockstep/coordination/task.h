@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/coordination/identity.h"
 
 namespace lockstep::coordination {
 
@@ -24,7 +25,21 @@ struct TaskInfo {
   std::string error;     ///< Why it is in kError; empty otherwise.
   int error_code = 0;    ///< The gRPC code of `error`.
   Clock::Duration silent_for{0};  ///< Since its last heartbeat, while it is connected.
+  Whereabouts where;              ///< As it said when it registered.
 };
+
+/// What a process reports of another one, or of itself.
+enum class FailureKind {
+  kDied,            ///< "process 3 (host b, pid 4711) died: its connections closed"
+  kEndedWithError,  ///< Of itself: "process 3 (host b, pid 4711) ended with an error: bad input"
+  kLeftEarly,       ///< "process 3 (host b, pid 4711) left the job early: process 0 of 4 waited for it"
+};
+
+/// The text of such a report, with `name` as `name_process` gives it.
+std::string describe_failure(const std::string& name, FailureKind kind, const std::string& how);
+
+/// "process 3 (host b, pid 4711)", "process 3" where nothing more is known.
+std::string name_process(int task, const Whereabouts& where);
 
 /// "process 3 of 4", or "processes 0, 2, 3 of 8"; after the first eight a count of the rest.
 std::string name_processes(const std::vector<int>& tasks, int num_tasks);

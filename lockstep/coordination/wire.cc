@@ -1,10 +1,18 @@
 #include "lockstep/coordination/wire.h"
 
+#include <absl/synchronization/mutex.h>
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <mutex>
+#include <sstream>
+#include <string>
 
 #include "coordination.pb.h"
+#include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 
 namespace lockstep::coordination {
@@ -24,6 +32,8 @@ Code code_of(grpc::StatusCode code) {
     case Code::kDeadlineExceeded:
     case Code::kNotFound:
     case Code::kAlreadyExists:
+    case Code::kPermissionDenied:
+    case Code::kResourceExhausted:
     case Code::kFailedPrecondition:
     case Code::kAborted:
     case Code::kUnimplemented:
@@ -32,6 +42,33 @@ Code code_of(grpc::StatusCode code) {
       return static_cast<Code>(code);
   }
   return Code::kUnknown;
+}
+
+std::string read_pem(const char* what, const std::string& path) {
+  if (path.empty()) {
+    fail<InitializationError>(
+        "TLS needs a certificate, its key and the authority's certificate, but the {} is not given", what);
+  }
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file || text.str().empty()) {
+    fail<InitializationError>("the {} for TLS cannot be read from '{}': {}", what, path,
+                              file ? "it is empty" : std::strerror(errno));
+  }
+  return text.str();
+}
+
+struct Pem {
+  explicit Pem(const TlsFiles& tls)
+      : certificate(read_pem("certificate", tls.certificate)),
+        key(read_pem("key", tls.key)),
+        authority(read_pem("authority's certificate", tls.authority)) {}
+  std::string certificate, key, authority;
+};
+
+void log_protobuf(google::protobuf::LogLevel, const char* file, int line, const std::string& message) {
+  logging::debug("protobuf: {} ({}:{})", message, file, line);
 }
 
 void log_line(gpr_log_func_args* args) {
@@ -93,9 +130,31 @@ Status from_grpc(const grpc::Status& status) {
   return result;
 }
 
+std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls) {
+  if (!tls.given()) return grpc::InsecureChannelCredentials();
+  Pem pem(tls);
+  return grpc::SslCredentials(
+      {.pem_root_certs = pem.authority, .pem_private_key = pem.key, .pem_cert_chain = pem.certificate});
+}
+
+std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls) {
+  if (!tls.given()) return grpc::InsecureServerCredentials();
+  Pem pem(tls);
+  grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = pem.authority;
+  options.pem_key_cert_pairs.push_back({pem.key, pem.certificate});
+  return grpc::SslServerCredentials(options);
+}
+
 void route_grpc_log() {
   static std::once_flag once;
-  std::call_once(once, [] { gpr_set_log_function(log_line); });
+  std::call_once(once, [] {
+    gpr_set_log_function(log_line);
+    google::protobuf::SetLogHandler(log_protobuf);
+    // Some builds of gRPC look for cycles among its own locks at each of them, which only helps its
+    // developers.
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  });
 }
 
 }  // namespace lockstep::coordination

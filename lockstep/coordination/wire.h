@@ -1,7 +1,12 @@
 #pragma once
 
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/support/status.h>
 
+#include <memory>
+
+#include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/status.h"
 
 namespace lockstep::coordination {
@@ -13,7 +18,13 @@ grpc::Status to_grpc(const Status& status);
 /// The reverse. Codes that the protocol does not use become UNKNOWN; details that cannot be read are ignored.
 Status from_grpc(const grpc::Status& status);
 
-/// From now on gRPC's own log lines go to our log, at the level debug.
+/// For mutual TLS with the files, plain text where none are given. Throws InitializationError where some are
+/// missing or cannot be read.
+std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls);
+std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls);
+
+/// To be called before gRPC is used: its and protobuf's own log lines, which anybody who reaches the port can
+/// cause, go to our log, at the level debug.
 void route_grpc_log();
 
 }  // namespace lockstep::coordination

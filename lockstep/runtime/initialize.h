@@ -1,27 +1,46 @@
 #pragma once
 
 #include <chrono>
+#include <initializer_list>
 #include <optional>
 #include <source_location>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "lockstep/runtime/peer_failure.h"
 
 namespace lockstep {
 
-/// The arguments of `initialize()`. What is not given here is taken from the variable named beside it, then
-/// from what the environment's own launcher says, then from the default.
+/// One of this process's devices, or several, by their numbers: 0, or {0, 2}.
+class DeviceIds {
+ public:
+  DeviceIds(int id) : ids_{id} {}
+  DeviceIds(std::initializer_list<int> ids) : ids_(ids) {}
+  DeviceIds(std::vector<int> ids) : ids_(std::move(ids)) {}
+  const std::vector<int>& ids() const { return ids_; }
+
+ private:
+  std::vector<int> ids_;
+};
+
+/// The arguments of `initialize()`. What is not given here is taken from the variable named beside it (or
+/// the same with JAX_ in place of LOCKSTEP_), then from what the environment's own launcher says, then from
+/// the default. docs/clusters.md tells of each launcher.
 struct InitializeOptions {
   std::optional<std::string> coordinator_address;  ///< LOCKSTEP_COORDINATOR_ADDRESS, "host:port"
   std::optional<int> num_processes;                ///< LOCKSTEP_NUM_PROCESSES
   std::optional<int> process_id;                   ///< LOCKSTEP_PROCESS_ID, from 0
 
-  /// Which of this process's devices to use; LOCKSTEP_LOCAL_DEVICE_IDS, "0,2". All, if not given.
-  std::optional<std::vector<int>> local_device_ids;
+  /// Which of this process's devices to use; LOCKSTEP_LOCAL_DEVICE_IDS, "0,2". If not given: all; but one GPU
+  /// for each process where a launcher counts the processes of a host.
+  std::optional<DeviceIds> local_device_ids;
 
   /// How many devices the CPU is divided into; LOCKSTEP_NUM_CPU_DEVICES, 1.
   std::optional<int> num_cpu_devices;
 
-  /// Ask this cluster type only ("launcher", "explicit", "single"); LOCKSTEP_CLUSTER. Any, if not given.
+  /// Ask this cluster type only ("slurm", "ompi", ...; docs/clusters.md lists them), or, with "none", ask
+  /// nobody; LOCKSTEP_CLUSTER. Any, if not given.
   std::optional<std::string> cluster_detection_method;
 
   /// How long to wait until all processes have come; LOCKSTEP_INITIALIZATION_TIMEOUT in seconds, 300.
@@ -34,9 +53,16 @@ struct InitializeOptions {
   /// How long `shutdown()` waits for the others; LOCKSTEP_SHUTDOWN_TIMEOUT in seconds, 300.
   std::optional<std::chrono::seconds> shutdown_timeout;
 
-  /// Where process 0 listens if it holds the coordinator; LOCKSTEP_COORDINATOR_BIND_ADDRESS. The port of
-  /// coordinator_address on all interfaces, if not given.
+  /// What to do when another process has failed: OnPeerFailure::kThrow (the default), OnPeerFailure::kExit, or a
+  /// function to call; LOCKSTEP_ON_PEER_FAILURE, "throw" or "exit".
+  std::optional<PeerFailurePolicy> on_peer_failure;
+
+  /// Where process 0 listens if it holds the coordinator; LOCKSTEP_COORDINATOR_BIND_ADDRESS. If not given:
+  /// the port of coordinator_address on `interface`, or on all interfaces.
   std::optional<std::string> coordinator_bind_address;
+
+  /// The network interface to reach other hosts by, where a host has several; LOCKSTEP_INTERFACE, "eth1".
+  std::optional<std::string> interface;
 };
 
 /// Makes this process part of its job: meets the other processes through the coordinator, opens the local

@@ -2,6 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
 
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/server.h"
@@ -17,74 +25,6 @@ using testing::ProcessesOptions;
 using testing::ProcessResult;
 using testing::run_processes;
 using testing::say;
-
-Environment& environment(std::map<std::string, std::string> variables) {
-  static std::unique_ptr<MapEnvironment> held;
-  held = std::make_unique<MapEnvironment>(std::move(variables));
-  return *held;
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InitializationError& error) {
-    return error.what();
-  }
-  return "no InitializationError";
-}
-
-TEST(Resolve, WithNothingGivenTheJobIsThisProcessAlone) {
-  runtime::Settings settings = runtime::resolve({}, environment({}));
-  EXPECT_EQ(settings.place.num_processes, 1);
-  EXPECT_EQ(settings.place.process_id, 0);
-  EXPECT_EQ(settings.num_cpu_devices, 1);
-  EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(100));
-  EXPECT_EQ(settings.initialization_timeout, std::chrono::seconds(300));
-  EXPECT_TRUE(settings.coordinator_bind_address.empty());
-}
-
-TEST(Resolve, ArgumentsWinOverVariables) {
-  runtime::Settings settings =
-      runtime::resolve({.process_id = 1, .num_cpu_devices = 4, .heartbeat_timeout = std::chrono::seconds(7)},
-                       environment({{"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"},
-                                    {"LOCKSTEP_NUM_PROCESSES", "2"},
-                                    {"LOCKSTEP_PROCESS_ID", "0"},
-                                    {"LOCKSTEP_NUM_CPU_DEVICES", "2"},
-                                    {"LOCKSTEP_HEARTBEAT_TIMEOUT", "9"},
-                                    {"LOCKSTEP_SHUTDOWN_TIMEOUT", "11"}}));
-  EXPECT_EQ(settings.place.process_id, 1);
-  EXPECT_EQ(settings.place.num_processes, 2);
-  EXPECT_EQ(settings.num_cpu_devices, 4);
-  EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(7));
-  EXPECT_EQ(settings.shutdown_timeout, std::chrono::seconds(11));
-}
-
-TEST(Resolve, JaxVariablesAreReadToo) {
-  runtime::Settings settings = runtime::resolve({}, environment({{"JAX_COORDINATOR_ADDRESS", "10.0.0.1:99"},
-                                                                 {"JAX_NUM_PROCESSES", "3"},
-                                                                 {"JAX_PROCESS_ID", "0"}}));
-  EXPECT_EQ(settings.place.num_processes, 3);
-  EXPECT_EQ(settings.coordinator_bind_address, "[::]:99");
-}
-
-TEST(Resolve, WrongNumbersAreNamed) {
-  EXPECT_THAT(error_of([] {
-                runtime::resolve({}, environment({{"LOCKSTEP_NUM_CPU_DEVICES", "many"}}));
-              }),
-              HasSubstr("LOCKSTEP_NUM_CPU_DEVICES is 'many': expected a whole number, at least 1"));
-  EXPECT_THAT(error_of([] {
-                runtime::resolve({.coordinator_address = "a:1", .num_processes = 2, .process_id = 2},
-                                 environment({}));
-              }),
-              HasSubstr("process_id is 2: with 2 processes it must be 0 to 1"));
-  EXPECT_THAT(error_of([] { runtime::resolve({.coordinator_address = "a:1"}, environment({})); }),
-              HasSubstr("got coordinator_address but not num_processes, process_id"));
-  EXPECT_THAT(
-      error_of([] {
-        runtime::resolve({}, environment({{"LOCKSTEP_NUM_PROCESSES", "2"}, {"LOCKSTEP_PROCESS_ID", "0"}}));
-      }),
-      HasSubstr("LOCKSTEP_COORDINATOR_ADDRESS"));
-}
 
 /// Prints the error of initialize() with the options, or what it made.
 void try_initialize(const InitializeOptions& options = {}) {
@@ -122,6 +62,8 @@ LOCKSTEP_CHILD(leaves_in_order) {
 }
 LOCKSTEP_CHILD(exits_with_3) {
   initialize();
+  say("in");
+  while (!std::filesystem::exists("go")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::exit(3);
 }
 
@@ -157,6 +99,53 @@ TEST(Initialize, WithoutALauncher_ProcessZeroHoldsTheCoordinator) {
   }
 }
 
+testing::Variables explicit_variables(int process) {
+  return {{"LOCKSTEP_PROCESS_ID", std::to_string(process)}};
+}
+
+TEST(Initialize, WhereACoordinatorServesAlready_ProcessZeroOnlyJoins) {
+  coordination::CoordinationServer server;
+  server.start({.num_processes = 2});
+  auto results = run_processes(
+      {.count = 2,
+       .child = "leaves_in_order",
+       .env = {{"LOCKSTEP_COORDINATOR_ADDRESS", server.address()}, {"LOCKSTEP_NUM_PROCESSES", "2"}},
+       .env_of = explicit_variables});
+  for (const ProcessResult& result : results) {
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.log, HasSubstr("left"));
+  }
+  EXPECT_THAT(results[0].log, HasSubstr("joins the coordinator that serves at " + server.address()));
+}
+
+TEST(Initialize, PortOfSomebodyElse_IsAnError) {
+  const int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(listener, 8), 0);
+  socklen_t size = sizeof address;
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  const std::string port = std::to_string(ntohs(address.sin6_port));
+  ProcessResult result = run_processes({.child = "plain",
+                                        .env = {{"LOCKSTEP_COORDINATOR_ADDRESS", "localhost:" + port},
+                                                {"LOCKSTEP_NUM_PROCESSES", "2"},
+                                                {"LOCKSTEP_PROCESS_ID", "0"}}})[0];
+  close(listener);
+  EXPECT_THAT(result.log, ::testing::AllOf(HasSubstr("error: [initialize] process 0 of 2, cluster explicit"),
+                                           HasSubstr("port is in use"), HasSubstr(port)));
+}
+
+TEST(Initialize, CoordinatorOnAnotherHost_IsNotHeldHere) {
+  ProcessResult result = run_processes({.child = "plain",
+                                        .env = {{"LOCKSTEP_COORDINATOR_ADDRESS", "192.0.2.1:9"},
+                                                {"LOCKSTEP_NUM_PROCESSES", "2"},
+                                                {"LOCKSTEP_PROCESS_ID", "0"},
+                                                {"LOCKSTEP_INITIALIZATION_TIMEOUT", "1"}}})[0];
+  EXPECT_THAT(result.log, HasSubstr("192.0.2.1:9 is not an address of process 0's host"));
+  EXPECT_THAT(result.log, HasSubstr("error: "));
+}
+
 TEST(Initialize, Twice_NamesTheFirstCall) {
   ProcessResult result = run_processes({.child = "twice"})[0];
   EXPECT_THAT(result.log, HasSubstr("error: [initialize] called a second time"));
@@ -171,6 +160,16 @@ TEST(Initialize, AfterADeviceWasUsed_NamesThePlace) {
 TEST(Initialize, DevicesBeforeIt_UnderALauncher_IsAnErrorNotASingleProcess) {
   auto results = run_processes({.count = 2, .child = "uses_devices_first", .coordinator = true});
   EXPECT_THAT(results[1].log, HasSubstr("before initialize(), though this process was started as 1 of 2"));
+}
+
+TEST(Initialize, DevicesBeforeIt_WhereEachProcessIsToBeAlone_AreItsOwn) {
+  auto run_under = [](testing::Variables variables) {
+    return run_processes({.child = "uses_devices_first", .env = std::move(variables)})[0];
+  };
+  EXPECT_THAT(run_under({{"WORLD_SIZE", "4"}}).log, HasSubstr("error: WORLD_SIZE=4 says that a launcher"));
+  ProcessResult alone = run_under({{"WORLD_SIZE", "4"}, {"LOCKSTEP_CLUSTER", "none"}});
+  EXPECT_EQ(alone.exit_code, 0);
+  EXPECT_THAT(alone.log, ::testing::Not(HasSubstr("error: ")));
 }
 
 TEST(Initialize, UnreachableCoordinators_AreToldApart) {
@@ -227,17 +226,37 @@ TEST(Initialize, NoPlugin_IsNamed) {
   EXPECT_THAT(result.log, HasSubstr("error: "));
 }
 
+/// A log without the line that process 0 writes when the job has met.
+std::string without_banner(const std::string& log) {
+  std::istringstream lines(log);
+  std::string rest;
+  for (std::string line; std::getline(lines, line);)
+    if (line.find("] cluster ") == std::string::npos) rest += line + "\n";
+  return rest;
+}
+
+TEST(Initialize, Banner_IsSaidOnceForAJob) {
+  auto results = run_processes(
+      {.count = 3, .child = "plain", .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}}, .coordinator = true});
+  EXPECT_THAT(results[0].log, ::testing::ContainsRegex(
+                                  "process 0 of 3. cluster launcher .LOCKSTEP_LAUNCHER=1, .*, coordinator "
+                                  "127.0.0.1:[0-9]+, 2 of 6 devices here, on host "));
+  for (int i : {1, 2}) EXPECT_THAT(results[i].log, ::testing::Not(HasSubstr("cluster"))) << i;
+}
+
 TEST(Shutdown, ReturningFromMainEverywhere_IsSilent) {
   auto results = run_processes({.count = 3, .child = "leaves_in_order", .coordinator = true});
   for (const ProcessResult& result : results) {
     EXPECT_EQ(result.exit_code, 0);
-    EXPECT_EQ(result.log, "left\n");
+    EXPECT_EQ(without_banner(result.log), "left\n");
   }
 }
 
 TEST(Shutdown, ExitWithAnErrorStatus_DoesNotWaitForTheOthers) {
   testing::Processes processes(
       {.count = 2, .child = "exits_with_3", .coordinator = true, .deadline = std::chrono::seconds(30)});
+  for (int i : {0, 1}) processes.wait_for_line(i, "in");  // who ends earlier ends the other's initialize()
+  for (int i : {0, 1}) std::ofstream(processes.folder(i) / "go");
   for (const ProcessResult& result : processes.wait()) EXPECT_EQ(result.exit_code, 3);
 }
 

@@ -11,9 +11,9 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
-#include "lockstep/cluster/detect.h"
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/collectives/ffi_handler.h"
+#include "lockstep/runtime/hold_coordinator.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -28,6 +28,21 @@ std::string host_name() {
 
 constexpr const char* kTopologyKey = "lockstep/topology";
 
+/// How long the coordinator's word on a failure is waited for, before what this process saw counts.
+constexpr std::chrono::milliseconds kGrace(800);
+
+std::terminate_handler terminate_before = nullptr;
+
+/// Ends in the handler that was there before, the program's own or C++'s.
+[[noreturn]] void on_terminate() {
+  static std::atomic_flag entered;
+  if (!entered.test_and_set()) {
+    if (Runtime* runtime = the_runtime.load()) runtime->at_terminate();
+  }
+  if (terminate_before != nullptr) terminate_before();
+  std::abort();
+}
+
 }  // namespace
 
 Runtime& Runtime::get(const CallSite& first_use) {
@@ -35,16 +50,16 @@ Runtime& Runtime::get(const CallSite& first_use) {
     return *runtime;
   std::lock_guard lock(creation_mutex);
   if (Runtime* runtime = the_runtime.load()) return *runtime;
-  cluster::Place place = cluster::detect(Environment::process());
+  Settings settings = resolve({}, Environment::process());
+  cluster::Place& place = settings.place;
   if (place.num_processes > 1) {
     lockstep::fail<InitializationError>(
         "a device was used (at {}) before initialize(), though this process was started as {} of {} "
         "({}); call initialize() first in main",
         first_use.to_string(), place.process_id, place.num_processes, place.why);
   }
-  Settings settings =
-      resolve({.coordinator_address = "", .num_processes = 1, .process_id = 0}, Environment::process());
-  std::unique_ptr<Runtime> runtime(new Runtime(settings));
+  place.coordinator_address.clear();
+  std::unique_ptr<Runtime> runtime(new Runtime(settings, OnPeerFailure::kThrow));
   runtime->first_use_ = first_use;
   the_runtime.store(runtime.release(), std::memory_order_release);
   return *the_runtime.load();
@@ -52,7 +67,7 @@ Runtime& Runtime::get(const CallSite& first_use) {
 
 Runtime* Runtime::existing() { return the_runtime.load(std::memory_order_acquire); }
 
-void Runtime::create(const Settings& settings, const CallSite& where) {
+void Runtime::create(const Settings& settings, PeerFailurePolicy on_peer_failure, const CallSite& where) {
   std::lock_guard lock(creation_mutex);
   if (Runtime* runtime = the_runtime.load()) {
     if (runtime->initialized_) {
@@ -66,14 +81,17 @@ void Runtime::create(const Settings& settings, const CallSite& where) {
         "anything that touches devices or arrays",
         where.to_string(), runtime->first_use_.to_string());
   }
-  std::unique_ptr<Runtime> runtime(new Runtime(settings));
+  std::unique_ptr<Runtime> runtime(new Runtime(settings, std::move(on_peer_failure)));
   runtime->first_use_ = where;
   runtime->initialized_ = true;
+  runtime->say_banner();
   the_runtime.store(runtime.release(), std::memory_order_release);
   on_exit([](int status, void*) { the_runtime.load()->at_exit(status); }, nullptr);
+  if (settings.place.num_processes > 1) terminate_before = std::set_terminate(on_terminate);
 }
 
-Runtime::Runtime(const Settings& settings) : settings_(settings) {
+Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
+    : settings_(settings), on_peer_failure_(std::move(on_peer_failure)) {
   // The launcher reads standard output through a pipe: whole lines go out as they are written all the same.
   if (settings_.place.cluster == "launcher") setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   if (process_count() > 1)
@@ -84,12 +102,21 @@ Runtime::Runtime(const Settings& settings) : settings_(settings) {
   exchange_topology();
   std::vector<int> device_process;
   for (Device device : devices_) device_process.push_back(device.process_index());
-  auto world = collectives::World::create({.process_index = process_index(),
-                                           .process_count = process_count(),
-                                           .device_process = device_process,
-                                           .store = store(),
-                                           .job_id = settings_.place.job_id,
-                                           .timeout = settings_.initialization_timeout});
+  watch_ = std::make_unique<FailureWatch>(
+      kGrace, [this](const coordination::JobError& error) { coordination_->fail(error); });
+  auto world = collectives::World::create(
+      {.process_index = process_index(),
+       .process_count = process_count(),
+       .device_process = device_process,
+       .process_host = process_host_,
+       .interface = settings_.interface,
+       .coordinator_address = settings_.place.coordinator_address,
+       .store = store(),
+       .job_id = settings_.place.job_id,
+       .timeout = settings_.initialization_timeout,
+       .on_loss = [this](int process, bool left,
+                         const std::string& doing) { peer_lost(process, left, doing); },
+       .abort_grace = 2 * kGrace});
   {
     std::lock_guard lock(failure_mutex_);
     world_ = std::move(world);
@@ -108,25 +135,17 @@ void Runtime::meet() {
     }
     return;
   }
-  if (!settings_.coordinator_bind_address.empty()) {
-    server_ = std::make_unique<coordination::CoordinationServer>();
-    server_->start({.bind_address = settings_.coordinator_bind_address,
-                    .num_processes = process_count(),
-                    .register_timeout = settings_.initialization_timeout,
-                    .heartbeat_timeout = settings_.heartbeat_timeout,
-                    .shutdown_timeout = settings_.shutdown_timeout});
-  }
   coordination::ClientOptions options;
   options.address = place.coordinator_address;
   options.process_id = process_index();
   options.num_processes = process_count();
+  options.identity = {place.job_id, place.attempt, place.job_secret};
+  options.tls = coordination::TlsFiles::from(Environment::process());
   options.initialization_timeout = settings_.initialization_timeout;
   options.heartbeat_timeout = settings_.heartbeat_timeout;
   options.shutdown_timeout = settings_.shutdown_timeout;
-  options.on_error = [this](const coordination::JobError& error) {
-    fail(std::make_exception_ptr(PeerFailure(
-        fmt::format("{} (seen by process {} of {})", error.message, process_index(), process_count()))));
-  };
+  options.on_error = [this](const coordination::JobError& error) { job_failed(error); };
+  server_ = hold_coordinator(settings_, options);
   coordination_ = coordination::make_grpc_client(options);
   coordination_->connect();
 }
@@ -150,23 +169,14 @@ void Runtime::open_devices() {
   client_ = pjrt::Client::create(
       plugin, {{"cpu_device_count", std::int64_t{settings_.num_cpu_devices}}, {"asynchronous", false}});
   const auto& all = client_->addressable_devices();
-  if (!settings_.place.local_device_ids) {
-    local_pjrt_ = all;
-    return;
-  }
-  for (int id : *settings_.place.local_device_ids) {
-    if (id < 0 || id >= static_cast<int>(all.size())) {
-      lockstep::fail<InitializationError>(
-          "[initialize] local_device_ids names device {}, but process {} of {} has {} (0 to {})", id,
-          process_index(), process_count(), all.size(), all.size() - 1);
-    }
+  for (int id : chosen_devices(settings_.place, client_->platform_name(), static_cast<int>(all.size())))
     local_pjrt_.push_back(all[static_cast<std::size_t>(id)]);
-  }
 }
 
 void Runtime::exchange_topology() {
   nlohmann::json mine = {{"process", process_index()},
                          {"host", host_name()},
+                         {"host_identity", collectives::host_identity()},
                          {"pid", getpid()},
                          {"platform", client_->platform_name()},
                          {"devices", nlohmann::json::array()}};
@@ -188,6 +198,8 @@ void Runtime::exchange_topology() {
     }
   }
   for (const auto& process : all) {
+    whereabouts_.push_back({process["host"].get<std::string>(), process["pid"].get<std::int64_t>()});
+    process_host_.push_back(process["host_identity"].get<std::string>());
     int ordinal = 0;
     for (const auto& kind : process["devices"]) {
       DeviceInfo& info = device_infos_.emplace_back();
@@ -201,6 +213,17 @@ void Runtime::exchange_topology() {
       if (info.process_index == process_index()) local_devices_.push_back(Device(&info));
     }
   }
+}
+
+void Runtime::say_banner() const {
+  if (process_index() != 0) return;
+  Joined joined{.holds_coordinator = server_ != nullptr,
+                .local_devices = static_cast<int>(local_devices_.size()),
+                .global_devices = static_cast<int>(devices_.size())};
+  for (const DeviceInfo& device : device_infos_)
+    if (std::find(joined.hosts.begin(), joined.hosts.end(), device.host) == joined.hosts.end())
+      joined.hosts.push_back(device.host);
+  logging::info("{}", banner(settings_, joined));
 }
 
 const pjrt::Device& Runtime::pjrt_device(Device device) const {
@@ -222,63 +245,14 @@ pjrt::Buffer& Runtime::position_buffer(Device device, int position) {
   return buffer;
 }
 
-void Runtime::fail(std::exception_ptr cause) {
-  std::lock_guard lock(failure_mutex_);
-  if (failed_) return;
-  failure_ = cause;
-  failed_.store(true, std::memory_order_release);
-  if (world_) world_->abort(cause);
-}
-
-void Runtime::check_healthy(bool spans_processes) {
-  if (failed_.load(std::memory_order_acquire)) [[unlikely]] {
-    std::lock_guard lock(failure_mutex_);
-    std::rethrow_exception(failure_);
-  }
-  if (spans_processes && left_.load(std::memory_order_relaxed)) [[unlikely]] {
-    lockstep::fail<Error>(
-        "a computation over devices of several processes after shutdown(), on process {} of {}: call "
-        "shutdown() last",
-        process_index(), process_count());
-  }
-}
-
-void Runtime::shutdown() {
-  if (left_.exchange(true)) return;
-  if (!coordination_) return;
-  world_->leave();
-  coordination_->shutdown();
-  if (server_) {
-    server_->wait_until_all_left(settings_.shutdown_timeout);
-    server_->stop();
-  }
-}
-
-void Runtime::at_exit(int status) {
-  if (status != 0) {
-    // Another thread may still be at work: the process ends around it, without waiting for anybody.
-    if (!left_.exchange(true)) world_->leave();
-    return;
-  }
-  try {
-    shutdown();
-  } catch (const std::exception& error) {
-    logging::error("while leaving the job at the end of the program: {}", error.what());
-  }
-  if (failed_) return;
-  threads_.reset();
-  programs_.reset();
-  world_.reset();
-  coordination_.reset();
-  server_.reset();
-}
-
 }  // namespace lockstep::runtime
 
 namespace lockstep {
 
 void initialize(const InitializeOptions& options, std::source_location where) {
-  runtime::Runtime::create(runtime::resolve(options, Environment::process()), CallSite::from(where));
+  const Environment& environment = Environment::process();
+  runtime::Runtime::create(runtime::resolve(options, environment),
+                           runtime::peer_failure_policy(options, environment), CallSite::from(where));
 }
 
 void shutdown() {

@@ -10,29 +10,21 @@
 #include <vector>
 
 #include "lockstep/base/call_site.h"
-#include "lockstep/cluster/place.h"
 #include "lockstep/collectives/registry.h"
 #include "lockstep/collectives/world.h"
 #include "lockstep/coordination/client.h"
 #include "lockstep/coordination/server.h"
 #include "lockstep/pjrt/client.h"
 #include "lockstep/runtime/device_threads.h"
-#include "lockstep/runtime/initialize.h"
+#include "lockstep/runtime/failure_watch.h"
+#include "lockstep/runtime/settings.h"
 #include "lockstep/sharding/device.h"
 
 namespace lockstep::runtime {
 
-/// The settings of `initialize()` with arguments, environment and defaults merged.
-struct Settings {
-  cluster::Place place;
-  int num_cpu_devices = 1;
-  std::chrono::seconds initialization_timeout{300}, heartbeat_timeout{100}, shutdown_timeout{300};
-  std::string coordinator_bind_address;  ///< empty: this process does not hold the coordinator
-};
-
-/// Arguments win over LOCKSTEP_… variables, which win over what the cluster type found says. Throws
-/// InitializationError for what cannot be.
-Settings resolve(const InitializeOptions& options, const Environment& environment);
+/// Of the argument, or else the variable. Throws InitializationError where the variable says neither "throw" nor
+/// "exit".
+PeerFailurePolicy peer_failure_policy(const InitializeOptions& options, const Environment& environment);
 
 /// This process's membership of the job and its devices. There is at most one; it lives until the process
 /// ends.
@@ -45,7 +37,7 @@ class Runtime {
   static Runtime* existing();
 
   /// Makes the runtime of `initialize()`. Throws InitializationError where there is one.
-  static void create(const Settings& settings, const CallSite& where);
+  static void create(const Settings& settings, PeerFailurePolicy on_peer_failure, const CallSite& where);
 
   int process_index() const { return settings_.place.process_id; }
   int process_count() const { return settings_.place.num_processes; }
@@ -68,7 +60,8 @@ class Runtime {
   DeviceThreads& threads() { return *threads_; }
 
   /// Throws PeerFailure, with the first cause, once the job has failed, and Error after shutdown where the
-  /// computation spans processes.
+  /// computation spans processes. What is thrown for the first cause is the same on all processes in its first
+  /// line; lines below it, "consequence: ...", say what it ended here.
   void check_healthy(bool spans_processes);
 
   /// The job's store, or nullptr in a job of one process.
@@ -76,22 +69,31 @@ class Runtime {
   coordination::CoordinationClient* coordination() { return coordination_.get(); }
 
   /// Ends the job for this process: whatever waits in a collective, or comes to one later, throws the cause.
-  /// Only the first cause counts.
-  void fail(std::exception_ptr cause);
+  /// Only the first cause counts: false for any other.
+  bool fail(std::exception_ptr cause);
 
   void shutdown();
   bool initialized() const { return initialized_ && !left_; }
 
-  /// Called when the process ends: leaves the job in order after status 0, and without waiting otherwise.
+  /// Called when the process ends: leaves the job in order after status 0; otherwise tells the others so, and
+  /// does not wait for them.
   void at_exit(int status);
 
+  /// Called when the process is about to end by std::terminate: tells the others why.
+  void at_terminate() noexcept;
+
  private:
-  explicit Runtime(const Settings& settings);
+  Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure);
   void meet();
   void open_devices();
   void exchange_topology();
+  void job_failed(const coordination::JobError& error);
+  void peer_lost(int process, bool left, const std::string& doing);
+  void end_with_error(const std::string& what);
+  void say_banner() const;
 
   Settings settings_;
+  const PeerFailurePolicy on_peer_failure_;
   CallSite first_use_;
   bool initialized_ = false;
   std::atomic<bool> left_ = false;
@@ -100,6 +102,10 @@ class Runtime {
   std::unique_ptr<coordination::CoordinationClient> coordination_;
   std::shared_ptr<pjrt::Client> client_;
   std::vector<const pjrt::Device*> local_pjrt_;
+
+  std::vector<coordination::Whereabouts> whereabouts_;  // Of all processes.
+  std::vector<std::string> process_host_;               // Likewise, as collectives::host_identity() gives it.
+  std::unique_ptr<FailureWatch> watch_;
 
   std::deque<DeviceInfo> device_infos_;
   std::vector<Device> devices_, local_devices_;

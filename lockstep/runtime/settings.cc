@@ -1,72 +1,144 @@
-#include <charconv>
+#include "lockstep/runtime/settings.h"
+
+#include <algorithm>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/cluster/detect.h"
-#include "lockstep/runtime/runtime.h"
+#include "lockstep/cluster/variables.h"
+#include "lockstep/coordination/address.h"
 
 namespace lockstep::runtime {
 namespace {
 
-/// The number in a variable. Throws InitializationError, naming the variable, where it is not a number within
-/// bounds.
-std::optional<int> number(const Environment& environment, const std::string& variable, int lowest) {
-  std::optional<std::string> text = environment.get(variable);
-  if (!text || text->empty()) return std::nullopt;
-  int value = 0;
-  auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc() || end != text->data() + text->size() || value < lowest) {
-    fail<InitializationError>("[initialize] {} is '{}': expected a whole number, at least {}", variable,
-                              *text, lowest);
-  }
-  return value;
+using cluster::Variable;
+
+/// The variable LOCKSTEP_NAME, or JAX_NAME where that is not set.
+std::optional<Variable> variable(const Environment& environment, const std::string& name) {
+  return cluster::find_variable(environment, {"LOCKSTEP_" + name, "JAX_" + name});
+}
+
+/// An argument, or else the text in its variable; empty where neither is given.
+std::string text(const std::optional<std::string>& given, const Environment& environment,
+                 const std::string& name) {
+  if (given) return *given;
+  auto found = variable(environment, name);
+  return found ? found->value : "";
 }
 
 std::chrono::seconds timeout(const std::optional<std::chrono::seconds>& given, const Environment& environment,
-                             const std::string& variable, std::chrono::seconds otherwise) {
+                             const std::string& name, std::chrono::seconds otherwise) {
   if (given) return *given;
-  if (auto seconds = number(environment, variable, 1)) return std::chrono::seconds(*seconds);
+  if (auto found = variable(environment, name)) return std::chrono::seconds(cluster::number_in(*found, 1));
   return otherwise;
 }
 
-/// Arguments that say a place: all of them, over what the environment says.
-cluster::Place place_of(const InitializeOptions& options, const Environment& environment) {
-  std::string forced =
-      options.cluster_detection_method.value_or(environment.get("LOCKSTEP_CLUSTER").value_or(""));
+/// The environment as it would be with the arguments that say a place set as variables.
+class WithArguments : public Environment {
+ public:
+  WithArguments(const InitializeOptions& options, const Environment& environment)
+      : environment_(environment) {
+    if (options.coordinator_address) set("COORDINATOR_ADDRESS", *options.coordinator_address);
+    if (options.num_processes) set("NUM_PROCESSES", std::to_string(*options.num_processes));
+    if (options.process_id) set("PROCESS_ID", std::to_string(*options.process_id));
+  }
+
+  std::optional<std::string> get(const std::string& name) const override {
+    auto it = arguments_.find(name);
+    return it == arguments_.end() ? environment_.get(name) : it->second;
+  }
+
+ private:
+  void set(const std::string& name, const std::string& value) { arguments_["LOCKSTEP_" + name] = value; }
+
+  const Environment& environment_;
+  std::map<std::string, std::string> arguments_;
+};
+
+/// "coordinator_address, process_id": those of the arguments that say a place that are given, or are not.
+std::string list_arguments(const InitializeOptions& options, bool given) {
+  std::string list;
+  auto note = [&](bool present, std::string_view argument) {
+    if (present == given) list += (list.empty() ? "" : ", ") + std::string(argument);
+  };
+  note(options.coordinator_address.has_value(), "coordinator_address");
+  note(options.num_processes.has_value(), "num_processes");
+  note(options.process_id.has_value(), "process_id");
+  return list;
+}
+
+/// The place where some of the arguments that say it are given: they stand over the environment.
+cluster::Place place_with(const InitializeOptions& options, const Environment& environment,
+                          const std::string& forced, const cluster::System& system) {
+  std::optional<cluster::Place> found;
+  try {
+    found = cluster::find_place(WithArguments(options, environment), forced, system);
+  } catch (const InitializationError& error) {
+    fail<InitializationError>("[initialize] with {} given as arguments: {}", list_arguments(options, true),
+                              error.what());
+  }
+  if (found) return *found;
+  if (options.coordinator_address || options.process_id || *options.num_processes > 1) {
+    fail<InitializationError>(
+        "[initialize] got {} but not {}, and nothing in the environment says the rest; give all three, or "
+        "start the program with `lockstep run`",
+        list_arguments(options, true), list_arguments(options, false));
+  }
+  return cluster::detect(environment, forced.empty() ? "none" : forced, system);
+}
+
+cluster::Place place_of(const InitializeOptions& options, const Environment& environment,
+                        const cluster::System& system) {
+  std::string forced = options.cluster_detection_method.value_or("");
+  if (auto found = cluster::find_variable(environment, {"LOCKSTEP_CLUSTER", "JAX_CLUSTER_DETECTION_METHOD"});
+      found && !options.cluster_detection_method) {
+    forced = found->value;
+  }
+  const std::string missing = list_arguments(options, false);
   cluster::Place place;
-  if (options.coordinator_address && options.num_processes && options.process_id) {
+  if (missing.empty()) {
     place.cluster = "arguments";
     place.why = "arguments of initialize()";
+    place.coordinator_address = *options.coordinator_address;
+    place.num_processes = *options.num_processes;
+    place.process_id = *options.process_id;
+    place = cluster::with_identity(environment, place);
+  } else if (list_arguments(options, true).empty()) {
+    place = cluster::detect(environment, forced, system);
   } else {
-    place = cluster::detect(environment, forced);
-    if (place.cluster == "single" &&
-        (options.coordinator_address || options.process_id || options.num_processes.value_or(1) > 1)) {
-      std::string given, missing;
-      auto list = [&](bool present, std::string_view argument) {
-        std::string& to = present ? given : missing;
-        to += (to.empty() ? "" : ", ") + std::string(argument);
-      };
-      list(options.coordinator_address.has_value(), "coordinator_address");
-      list(options.num_processes.has_value(), "num_processes");
-      list(options.process_id.has_value(), "process_id");
-      fail<InitializationError>(
-          "[initialize] got {} but not {}, and nothing in the environment says the rest; give all three, or "
-          "start the "
-          "program with `lockstep run`",
-          given, missing);
-    }
+    place = place_with(options, environment, forced, system);
   }
-  if (options.coordinator_address) place.coordinator_address = *options.coordinator_address;
-  if (options.num_processes) place.num_processes = *options.num_processes;
-  if (options.process_id) place.process_id = *options.process_id;
-  if (options.local_device_ids) place.local_device_ids = options.local_device_ids;
+  if (auto sign = cluster::sign_of_others(environment);
+      sign && options.num_processes == 1 && forced.empty()) {
+    fail<InitializationError>(
+        "[initialize] num_processes is 1, but {} says that a launcher has started several processes; leave "
+        "the argument out to join them, or give cluster_detection_method \"none\" where each is to be alone",
+        *sign);
+  }
+  if (options.local_device_ids) place.local_device_ids = options.local_device_ids->ids();
   return place;
+}
+
+/// The interface's first address. Throws InitializationError, listing the interfaces, where it has none.
+std::string address_of(const std::string& interface, const cluster::System& system) {
+  std::string others;
+  for (const cluster::InterfaceAddress& one : system.interface_addresses()) {
+    if (one.interface == interface) return one.address;
+    others += fmt::format("{}{} ({})", others.empty() ? "" : ", ", one.interface, one.address);
+  }
+  fail<InitializationError>("[initialize] no network interface '{}' with an address is up; there are {}",
+                            interface, others.empty() ? "none" : others);
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host.starts_with("127.") || host == "::1";
 }
 
 }  // namespace
 
-Settings resolve(const InitializeOptions& options, const Environment& environment) {
+Settings resolve(const InitializeOptions& options, const Environment& environment,
+                 const cluster::System& system) {
   Settings settings;
-  settings.place = place_of(options, environment);
+  settings.place = place_of(options, environment, system);
   const cluster::Place& place = settings.place;
   if (place.num_processes < 1) {
     fail<InitializationError>("[initialize] num_processes is {}: expected at least 1", place.num_processes);
@@ -75,38 +147,80 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
     fail<InitializationError>("[initialize] process_id is {}: with {} processes it must be 0 to {}",
                               place.process_id, place.num_processes, place.num_processes - 1);
   }
-  settings.num_cpu_devices =
-      options.num_cpu_devices.value_or(number(environment, "LOCKSTEP_NUM_CPU_DEVICES", 1).value_or(1));
+  if (options.num_cpu_devices) {
+    settings.num_cpu_devices = *options.num_cpu_devices;
+  } else if (auto found = variable(environment, "NUM_CPU_DEVICES")) {
+    settings.num_cpu_devices = cluster::number_in(*found, 1);
+  }
   if (settings.num_cpu_devices < 1) {
     fail<InitializationError>("[initialize] num_cpu_devices is {}: expected at least 1",
                               settings.num_cpu_devices);
   }
-  settings.initialization_timeout =
-      timeout(options.initialization_timeout, environment, "LOCKSTEP_INITIALIZATION_TIMEOUT",
-              settings.initialization_timeout);
-  settings.heartbeat_timeout = timeout(options.heartbeat_timeout, environment, "LOCKSTEP_HEARTBEAT_TIMEOUT",
-                                       settings.heartbeat_timeout);
+  settings.initialization_timeout = timeout(options.initialization_timeout, environment,
+                                            "INITIALIZATION_TIMEOUT", settings.initialization_timeout);
+  settings.heartbeat_timeout =
+      timeout(options.heartbeat_timeout, environment, "HEARTBEAT_TIMEOUT", settings.heartbeat_timeout);
   settings.shutdown_timeout =
-      timeout(options.shutdown_timeout, environment, "LOCKSTEP_SHUTDOWN_TIMEOUT", settings.shutdown_timeout);
-  if (place.cluster != "launcher" && place.process_id == 0 && !place.coordinator_address.empty()) {
-    std::string bind = options.coordinator_bind_address.value_or(
-        environment.get("LOCKSTEP_COORDINATOR_BIND_ADDRESS")
-            .value_or(environment.get("JAX_COORDINATOR_BIND_ADDRESS").value_or("")));
-    if (bind.empty()) {
-      auto colon = place.coordinator_address.rfind(':');
-      if (colon == std::string::npos) {
-        fail<InitializationError>("[initialize] coordinator_address is '{}': expected host:port",
-                                  place.coordinator_address);
-      }
-      std::string host = place.coordinator_address.substr(0, colon);
-      // A coordinator on loopback is for this host only; anything else listens on every interface, as JAX's
-      // does.
-      bool loopback = host == "localhost" || host.starts_with("127.") || host == "[::1]";
-      bind = (loopback ? host : "[::]") + place.coordinator_address.substr(colon);
-    }
-    settings.coordinator_bind_address = bind;
+      timeout(options.shutdown_timeout, environment, "SHUTDOWN_TIMEOUT", settings.shutdown_timeout);
+  std::string interface_address;
+  settings.interface = text(options.interface, environment, "INTERFACE");
+  if (!settings.interface.empty() && place.num_processes > 1)
+    interface_address = address_of(settings.interface, system);
+
+  if (place.coordinator_address.empty()) return settings;
+  const coordination::HostPort address = coordination::parse_address(place.coordinator_address);
+  if (place.cluster == "launcher" || place.process_id != 0) return settings;
+  settings.coordinator_bind_address =
+      text(options.coordinator_bind_address, environment, "COORDINATOR_BIND_ADDRESS");
+  settings.bind_address_given = !settings.coordinator_bind_address.empty();
+  if (settings.bind_address_given) {
+    coordination::parse_address(settings.coordinator_bind_address);
+  } else {
+    // A coordinator on loopback is for this host only; anything else listens on the interface that the user
+    // chose, or on every one, as JAX's does.
+    std::string host = interface_address.empty() ? "::" : interface_address;
+    if (is_loopback(address.host)) host = address.host;
+    settings.coordinator_bind_address = coordination::HostPort{host, address.port}.to_string();
   }
   return settings;
+}
+
+std::vector<int> chosen_devices(const cluster::Place& place, const std::string& platform, int count) {
+  std::vector<int> all;
+  for (int i = 0; i < count; ++i) all.push_back(i);
+  auto refuse = [&](std::string_view what, int id) {
+    fail<InitializationError>("[initialize] {} {}, but process {} of {} has {} (0 to {})", what, id,
+                              place.process_id, place.num_processes, count, count - 1);
+  };
+  if (place.local_device_ids) {
+    for (int id : *place.local_device_ids)
+      if (id < 0 || id >= count) refuse("local_device_ids names device", id);
+    return *place.local_device_ids;
+  }
+  const bool shared = platform == "cuda" || platform == "rocm" || platform == "gpu";
+  if (!shared || !place.local_process_id || count == 1) return all;
+  if (*place.local_process_id >= count)
+    refuse("each process uses one GPU and this is its host's process", *place.local_process_id);
+  return {*place.local_process_id};
+}
+
+std::string banner(const Settings& settings, const Joined& joined) {
+  const cluster::Place& place = settings.place;
+  // In a job of several processes each line of the log says which one it is from.
+  std::string text = place.num_processes == 1 ? "process 0 of 1, " : "";
+  text += fmt::format("cluster {} ({})", place.cluster, place.why);
+  if (!place.coordinator_address.empty()) {
+    text += fmt::format(", coordinator {}{}", place.coordinator_address,
+                        joined.holds_coordinator ? " (held by this process)" : "");
+  }
+  text += fmt::format(", {} of {} {} here", joined.local_devices, joined.global_devices,
+                      joined.global_devices == 1 ? "device" : "devices");
+  constexpr std::size_t kShown = 4;
+  text += joined.hosts.size() == 1 ? ", on host " : fmt::format(", on {} hosts: ", joined.hosts.size());
+  for (std::size_t i = 0; i < std::min(kShown, joined.hosts.size()); ++i)
+    text += (i == 0 ? "" : ", ") + joined.hosts[i];
+  if (joined.hosts.size() > kShown) text += ", ...";
+  return text;
 }
 
 }  // namespace lockstep::runtime

@@ -1,0 +1,234 @@
+// The load of a job's start and end on a coordinator, Lockstep's or JAX's own: N clients register, poll for
+// errors and send a heartbeat, exchange their topology as the runtime does, pass a barrier and leave.
+//
+// coordination_load ADDRESS CLIENTS CONNECTIONS
+//
+// Simulated: all clients are in this process and share CONNECTIONS connections, and none does anything else.
+// Prints the seconds of each step, and of all, as JSON.
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "coordination.grpc.pb.h"
+
+namespace {
+
+namespace pb = xla::coordination;
+using Clock = std::chrono::steady_clock;
+
+/// Counts answers; the main thread waits until all have come.
+class Step {
+ public:
+  explicit Step(int expected) : open_(expected) {}
+  void answered(const grpc::Status& status, const char* call) {
+    if (!status.ok()) {
+      std::fprintf(stderr, "%s failed: %s\n", call, status.error_message().c_str());
+      std::exit(1);
+    }
+    if (open_.fetch_sub(1) != 1) return;
+    std::lock_guard lock(mutex_);
+    done_ = true;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return done_; });
+  }
+
+ private:
+  std::atomic<int> open_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+};
+
+template <class Request, class Response>
+struct Call {
+  grpc::ClientContext context;
+  Request request;
+  Response response;
+};
+
+class Load {
+ public:
+  Load(const std::string& address, int clients, int connections) : clients_(clients) {
+    for (int i = 0; i < connections; ++i) {
+      grpc::ChannelArguments arguments;
+      arguments.SetMaxReceiveMessageSize(-1);
+      arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      stubs_.push_back(pb::CoordinationService::NewStub(
+          grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments)));
+    }
+  }
+
+  void run() {
+    const auto began = Clock::now();
+    timed("register", [this] { register_all(); });
+    timed("heartbeat", [this] { heartbeat_all(); });
+    timed("topology", [this] { exchange_topology(); });
+    timed("barrier", [this] { pass_barrier(); });
+    timed("leave", [this] { leave_all(); });
+    std::printf("%s\"total\": %.4f}\n", times_.c_str(), seconds_since(began));
+  }
+
+ private:
+  static double seconds_since(Clock::time_point began) {
+    return std::chrono::duration<double>(Clock::now() - began).count();
+  }
+  void timed(const char* name, const std::function<void()>& step) {
+    const auto began = Clock::now();
+    step();
+    char text[64];
+    std::snprintf(text, sizeof(text), "\"%s\": %.4f, ", name, seconds_since(began));
+    times_ += text;
+  }
+  pb::CoordinationService::Stub::async_interface& stub(int client) {
+    return *stubs_[static_cast<std::size_t>(client) % stubs_.size()]->async();
+  }
+
+  /// One call of each client: start(client, call, callback).
+  template <class Request, class Response, class Start>
+  void for_all(const char* name, Start start) {
+    Step step(clients_);
+    std::vector<std::unique_ptr<Call<Request, Response>>> calls(static_cast<std::size_t>(clients_));
+    for (int client = 0; client < clients_; ++client) {
+      auto& call = calls[static_cast<std::size_t>(client)];
+      call = std::make_unique<Call<Request, Response>>();
+      start(client, *call, [&step, name](const grpc::Status& status) { step.answered(status, name); });
+    }
+    step.wait();
+    if constexpr (std::is_same_v<Response, pb::RegisterTaskResponse>) {
+      service_ = calls[0]->response.service_incarnation();
+    }
+  }
+  template <class Request>
+  void sign(Request& request) const {
+    request.mutable_incarnations()->set_service_incarnation(service_);
+  }
+
+  void register_all() {
+    for_all<pb::RegisterTaskRequest, pb::RegisterTaskResponse>(
+        "RegisterTask", [&](int client, auto& call, auto done) {
+          call.context.set_wait_for_ready(true);
+          call.request.set_source_task_id(client);
+          call.request.set_incarnation(static_cast<std::uint64_t>(client) + 1);
+          stub(client).RegisterTask(&call.context, &call.request, &call.response, done);
+        });
+    for (int client = 0; client < clients_; ++client) {
+      auto& call = polls_.emplace_back();
+      sign(call.request);
+      call.request.set_source_task_id(client);
+      stub(client).PollForError(&call.context, &call.request, &call.response, [](const grpc::Status&) {});
+    }
+  }
+
+  void heartbeat_all() {
+    for_all<pb::HeartbeatRequest, pb::HeartbeatResponse>("Heartbeat", [&](int client, auto& call, auto done) {
+      sign(call.request);
+      call.request.set_source_task_id(client);
+      call.request.set_incarnation(static_cast<std::uint64_t>(client) + 1);
+      stub(client).Heartbeat(&call.context, &call.request, &call.response, done);
+    });
+  }
+
+  void set(const std::string& key, const std::string& value) {
+    Step step(1);
+    Call<pb::InsertKeyValueRequest, pb::InsertKeyValueResponse> call;
+    sign(call.request);
+    call.request.mutable_kv()->set_key(key);
+    call.request.mutable_kv()->set_value(value);
+    stub(0).InsertKeyValue(&call.context, &call.request, &call.response,
+                           [&](const grpc::Status& status) { step.answered(status, "InsertKeyValue"); });
+    step.wait();
+  }
+
+  /// Each sets its key and waits for the one value of all; process 0 collects the keys one after the other.
+  void exchange_topology() {
+    Step all_read(clients_ - 1), all_set(clients_ - 1);
+    std::list<Call<pb::InsertKeyValueRequest, pb::InsertKeyValueResponse>> sets;
+    std::list<Call<pb::GetKeyValueRequest, pb::GetKeyValueResponse>> gets;
+    for (int client = 1; client < clients_; ++client) {
+      auto& mine = sets.emplace_back();
+      sign(mine.request);
+      mine.request.mutable_kv()->set_key("topology/local/" + std::to_string(client));
+      mine.request.mutable_kv()->set_value(
+          "{\"devices\":[\"cpu\"],\"host\":\"host-0123\",\"pid\":471100,\"platform\":\"cpu\",\"process\":" +
+          std::to_string(client) + "}");
+      auto& whole = gets.emplace_back();
+      sign(whole.request);
+      whole.request.set_key("topology/global");
+      stub(client).InsertKeyValue(
+          &mine.context, &mine.request, &mine.response, [&, client](const grpc::Status& status) {
+            all_set.answered(status, "InsertKeyValue");
+            stub(client).GetKeyValue(
+                &whole.context, &whole.request, &whole.response,
+                [&](const grpc::Status& read) { all_read.answered(read, "GetKeyValue"); });
+          });
+    }
+    std::string whole;
+    for (int client = 1; client < clients_; ++client) {
+      Step step(1);
+      Call<pb::GetKeyValueRequest, pb::GetKeyValueResponse> call;
+      sign(call.request);
+      call.request.set_key("topology/local/" + std::to_string(client));
+      stub(0).GetKeyValue(&call.context, &call.request, &call.response,
+                          [&](const grpc::Status& status) { step.answered(status, "GetKeyValue"); });
+      step.wait();
+      whole += call.response.kv().value() + ",";
+    }
+    set("topology/global", whole);
+    all_set.wait();
+    all_read.wait();
+  }
+
+  void pass_barrier() {
+    for_all<pb::BarrierRequest, pb::BarrierResponse>("Barrier", [&](int client, auto& call, auto done) {
+      sign(call.request);
+      call.request.set_barrier_id("b");
+      call.request.set_barrier_timeout_in_ms(600000);
+      call.request.set_source_task_id(client);
+      stub(client).Barrier(&call.context, &call.request, &call.response, done);
+    });
+  }
+
+  void leave_all() {
+    for_all<pb::ShutdownTaskRequest, pb::ShutdownTaskResponse>(
+        "ShutdownTask", [&](int client, auto& call, auto done) {
+          sign(call.request);
+          call.request.set_source_task_id(client);
+          stub(client).ShutdownTask(&call.context, &call.request, &call.response, done);
+        });
+  }
+
+  const int clients_;
+  std::vector<std::unique_ptr<pb::CoordinationService::Stub>> stubs_;
+  std::uint64_t service_ = 0;
+  std::list<Call<pb::PollForErrorRequest, pb::PollForErrorResponse>> polls_;
+  std::string times_ = "{";
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "coordination_load ADDRESS CLIENTS CONNECTIONS\n");
+    return 2;
+  }
+  // Neither the channels nor the open polls are taken down in order: they end with the process.
+  auto* load = new Load(argv[1], std::atoi(argv[2]), std::atoi(argv[3]));
+  load->run();
+  std::fflush(stdout);
+  std::_Exit(0);
+}

@@ -1,0 +1,94 @@
+"""The time that many clients need with a coordinator, and its memory: Lockstep's against JAX's own, in turn.
+
+scale.py --tool build/release/lockstep --load build/release/benchmarks/coordination_load [--sizes 64,512,4096]
+
+A fresh coordinator for each run, as a process of its own, whose largest resident memory is read at the end. See
+load.cc for what the clients do and what about them is simulated.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent.parent / "tests" / "jax"))
+import jax_python  # noqa: E402
+
+SERVICE_OF_JAX = HERE.parent.parent / "tests" / "jax" / "jax_service.py"
+STEPS = ["register", "heartbeat", "topology", "barrier", "leave", "total"]
+
+
+def peak_mib(process):
+    for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("the kernel tells no VmHWM")
+
+
+def cpu_seconds(process):
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(command, load, clients, connections):
+    """Seconds of each step, the coordinator's time on a core, its peak memory in MiB, and that before the clients
+    came."""
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        address = process.stdout.readline().split()[-1]
+        before, cpu_before = peak_mib(process), cpu_seconds(process)
+        # It must still be there when its memory is read: it stays until its clients have gone, or its input ends.
+        loading = subprocess.Popen([load, address, str(clients), str(connections)], stdout=subprocess.PIPE, text=True)
+        peak, cpu = before, cpu_before
+        while loading.poll() is None:
+            try:
+                peak, cpu = max(peak, peak_mib(process)), cpu_seconds(process)
+            except (RuntimeError, FileNotFoundError):
+                pass
+            try:
+                loading.wait(timeout=0.02)
+            except subprocess.TimeoutExpired:
+                pass
+        output = loading.stdout.read()
+        if loading.returncode != 0:
+            raise RuntimeError(f"{load} failed with {command[0]}")
+        return {**json.loads(output), "cpu": cpu - cpu_before, "peak": peak, "before": before}
+    finally:
+        process.kill()
+        process.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--load", required=True)
+    parser.add_argument("--sizes", default="64,512,4096")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--without-jax", action="store_true")
+    options = parser.parse_args()
+
+    commands = {"lockstep": lambda n: [options.tool, "coordinator", "--num-processes", str(n)]}
+    if not options.without_jax:
+        python = jax_python.jax_python()
+        commands["jax"] = lambda n: [python, str(SERVICE_OF_JAX), str(n)]
+    print(f"medians of {options.runs} runs in turn, {options.connections} connections; seconds, MiB")
+    print(f"{'clients':>8} {'service':>9} " + " ".join(f"{step:>9}" for step in STEPS) +
+          f" {'its CPU s':>9} {'peak MiB':>9} {'of these before':>16}")
+    for clients in (int(size) for size in options.sizes.split(",")):
+        results = {name: [] for name in commands}
+        for _ in range(options.runs):
+            for name, command in commands.items():
+                results[name].append(measure(command(clients), options.load, clients, options.connections))
+        for name, runs in results.items():
+            middle = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+            print(f"{clients:>8} {name:>9} " + " ".join(f"{middle[step]:>9.3f}" for step in STEPS) +
+                  f" {middle['cpu']:>9.2f} {middle['peak']:>9.0f} {middle['before']:>16.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+#include "cli/agent_protocol.h"
+
+#include "lockstep/base/fail.h"
+
+namespace lockstep::cli {
+
+std::vector<Message> to_messages(const HostJob& job) {
+  std::vector<Message> messages = {{"folder", job.folder},
+                                   {"bind", job.bind ? "1" : "0"},
+                                   {"silence", std::to_string(job.silence.count())}};
+  Message command = {"command"};
+  command.insert(command.end(), job.command.begin(), job.command.end());
+  messages.push_back(std::move(command));
+  for (const HostJob::Process& process : job.processes) {
+    Message message = {"process", std::to_string(process.number)};
+    for (const auto& [name, value] : process.variables) message.push_back(name + "=" + value);
+    messages.push_back(std::move(message));
+  }
+  messages.push_back({"start"});
+  return messages;
+}
+
+bool HostJobReader::take(const Message& message) {
+  const std::string& kind = message.front();
+  const bool known = kind == "folder" || kind == "bind" || kind == "silence" || kind == "command" ||
+                     kind == "process" || kind == "start";
+  if (!known) return false;
+  if (kind != "start" && message.size() < 2) fail("the launcher sent '{}' without a value", kind);
+  if (kind == "folder") job_.folder = message[1];
+  if (kind == "bind") job_.bind = message[1] == "1";
+  if (kind == "silence") job_.silence = std::chrono::milliseconds(number_of(message[1]));
+  if (kind == "command") job_.command.assign(message.begin() + 1, message.end());
+  if (kind == "process") {
+    HostJob::Process process{.number = static_cast<int>(number_of(message[1]))};
+    for (std::size_t i = 2; i < message.size(); ++i) {
+      const std::size_t equals = message[i].find('=');
+      if (equals == std::string::npos)
+        fail("the launcher sent the variable '{}' without a value", message[i]);
+      process.variables[message[i].substr(0, equals)] = message[i].substr(equals + 1);
+    }
+    job_.processes.push_back(std::move(process));
+  }
+  if (kind == "start") {
+    if (job_.command.empty() || job_.processes.empty())
+      fail("the launcher sent a job without a program or processes");
+    complete_ = true;
+  }
+  return true;
+}
+
+}  // namespace lockstep::cli

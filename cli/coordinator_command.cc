@@ -1,0 +1,136 @@
+#include "cli/coordinator_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/coordination/server.h"
+
+namespace lockstep::cli {
+namespace {
+
+using coordination::TaskState;
+
+/// INT, TERM and HUP, which end the coordinator in order.
+class StopSignals {
+ public:
+  /// To be made before other threads are, so that these do not get the signals.
+  StopSignals() {
+    sigemptyset(&signals_);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
+    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  }
+  ~StopSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  /// 0 where none has come.
+  int come() const {
+    const timespec at_once{};
+    return std::max(sigtimedwait(&signals_, nullptr, &at_once), 0);
+  }
+
+ private:
+  sigset_t signals_, before_;
+};
+
+std::string say_ended(const coordination::CoordinationServer& server, int num_processes, int signal) {
+  if (auto failure = server.first_failure()) return *failure;
+  int left = 0;
+  for (const auto& task : server.tasks()) left += task.state == TaskState::kDisconnected ? 1 : 0;
+  return fmt::format("stopped by {} before all had left: {} of {} processes have left", strsignal(signal),
+                     left, num_processes);
+}
+
+int serve(const coordination::ServerOptions& options) {
+  const StopSignals signals;
+  coordination::CoordinationServer server;
+  server.start(options);
+  const std::string job =
+      options.identity.job_id.empty()
+          ? std::string("a job")
+          : fmt::format("job {}, attempt {},", options.identity.job_id, options.identity.attempt);
+  std::printf("lockstep coordinator: serves %s of %d process%s at %s\n", job.c_str(), options.num_processes,
+              options.num_processes == 1 ? "" : "es", server.address().c_str());
+  std::fflush(stdout);
+  int signal = 0;
+  while (!server.wait_until_all_left(std::chrono::milliseconds(100)) && signal == 0) signal = signals.come();
+  const bool clean = server.all_left() && !server.first_failure();
+  if (!clean) {
+    std::fprintf(stderr, "lockstep coordinator: %s\n",
+                 say_ended(server, options.num_processes, signal).c_str());
+  }
+  server.stop();
+  return clean ? 0 : 1;
+}
+
+}  // namespace
+
+void add_coordinator_command(CLI::App& tool, int* status) {
+  struct Given {
+    coordination::ServerOptions server;
+    int heartbeat = 100, registering = 300, shutdown = 300;
+  };
+  auto given = std::make_shared<Given>();
+  CLI::App* command = tool.add_subcommand("coordinator", "Serve as the coordinator of one job");
+  command->footer(
+      "lockstep coordinator --num-processes N --bind HOST:PORT [OPTIONS]\n\n"
+      "Says in one line where it serves, then serves until all processes have left or INT, TERM or HUP "
+      "comes. The\n"
+      "exit status is 0 where all left cleanly; otherwise the first cause is printed and the status is 1.\n"
+      "The job's secret is read from LOCKSTEP_JOB_SECRET, and the files for TLS from "
+      "LOCKSTEP_TLS_CERTIFICATE,\n"
+      "LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_AUTHORITY.");
+  command->add_option("-n,--num-processes", given->server.num_processes, "How many processes the job has")
+      ->required()
+      ->check(CLI::Range(1, 65536).description(""))
+      ->option_text("N");
+  command
+      ->add_option("--bind", given->server.bind_address,
+                   "Where to listen (default: 127.0.0.1:0); the system chooses port 0")
+      ->option_text("HOST:PORT");
+  auto timeout = [&](const char* name, const char* variable, int& value, int least, const std::string& what) {
+    command->add_option(name, value, what)
+        ->envname(variable)
+        ->check(CLI::Range(least, 1000000).description(""))
+        ->option_text(std::string("SECONDS (Env: ") + variable + ")");
+  };
+  timeout("--heartbeat-timeout", "LOCKSTEP_HEARTBEAT_TIMEOUT", given->heartbeat, 1,
+          "A process not heard of for so long is taken for dead (default: 100)");
+  timeout("--register-timeout", "LOCKSTEP_INITIALIZATION_TIMEOUT", given->registering, 1,
+          "How long the first process waits for the last to come (default: 300)");
+  timeout("--shutdown-timeout", "LOCKSTEP_SHUTDOWN_TIMEOUT", given->shutdown, 0,
+          "How long processes wait for each other at the end; 0: not at all (default: 300)");
+  command->add_flag("--recoverable", given->server.recoverable,
+                    "A process may die and come again while the others go on");
+  command->add_flag(
+      "--allow-jax", given->server.allow_jax,
+      "Let processes in that cannot prove their identity, as those of JAX, though there is a secret");
+  command->add_option("--job-id", given->server.identity.job_id, "Refuse processes that name another job")
+      ->envname("LOCKSTEP_JOB_ID")
+      ->option_text("ID (Env: LOCKSTEP_JOB_ID)");
+  command
+      ->add_option("--attempt", given->server.identity.attempt,
+                   "Refuse processes of another start of the job")
+      ->envname("LOCKSTEP_ATTEMPT")
+      ->check(CLI::Range(0, 1000000000).description(""))
+      ->option_text("K (Env: LOCKSTEP_ATTEMPT)");
+  command->callback([given, status] {
+    coordination::ServerOptions& server = given->server;
+    server.heartbeat_timeout = std::chrono::seconds(given->heartbeat);
+    server.register_timeout = std::chrono::seconds(given->registering);
+    server.shutdown_timeout = std::chrono::seconds(given->shutdown);
+    server.identity.secret = Environment::process().get("LOCKSTEP_JOB_SECRET").value_or("");
+    server.tls = coordination::TlsFiles::from(Environment::process());
+    *status = serve(server);
+  });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,156 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/coordination/client.h"
+#include "lockstep/testing/processes.h"
+
+// `lockstep coordinator` as a process, and clients of it in this one.
+
+namespace lockstep::cli {
+namespace {
+
+using coordination::ClientOptions;
+using coordination::CoordinationClient;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::Processes;
+using testing::ProcessesOptions;
+using testing::ProcessResult;
+using Words = std::vector<std::string>;
+
+constexpr std::chrono::seconds kLong(60);
+
+class Coordinator {
+ public:
+  explicit Coordinator(Words arguments, testing::Variables env = {})
+      : process_({.program = LOCKSTEP_TOOL, .arguments = full(std::move(arguments)), .env = std::move(env)}) {
+  }
+
+  /// Blocks until it serves.
+  std::string address() {
+    process_.wait_for_line(0, " at 127.0.0.1:");
+    std::string log = process_.log(0);
+    while (log.find('\n') == std::string::npos) log = process_.log(0);
+    std::size_t at = log.find("127.0.0.1:");
+    return log.substr(at, log.find('\n', at) - at);
+  }
+  void signal(int number) { process_.kill(0, number); }
+  ProcessResult wait() { return process_.wait(0); }
+
+ private:
+  static Words full(Words arguments) {
+    arguments.insert(arguments.begin(), "coordinator");
+    return arguments;
+  }
+  Processes process_;
+};
+
+std::vector<std::unique_ptr<CoordinationClient>> connect(const std::string& address, int num_processes,
+                                                         const coordination::Identity& identity = {}) {
+  std::vector<std::unique_ptr<CoordinationClient>> clients;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < num_processes; ++i) {
+    ClientOptions options;
+    options.address = address;
+    options.process_id = i;
+    options.num_processes = num_processes;
+    options.identity = identity;
+    options.initialization_timeout = kLong;
+    clients.push_back(coordination::make_grpc_client(options));
+    threads.emplace_back([client = clients.back().get()] { client->connect(); });
+  }
+  for (auto& thread : threads) thread.join();
+  return clients;
+}
+
+TEST(CoordinatorCommand, AllLeave_EndsWithStatus0) {
+  Coordinator coordinator({"--num-processes", "3"});
+  auto clients = connect(coordinator.address(), 3);
+  std::vector<std::thread> leaving;
+  for (auto& client : clients) leaving.emplace_back([&] { client->shutdown(); });
+  for (auto& thread : leaving) thread.join();
+  auto result = coordinator.wait();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, HasSubstr("serves a job of 3 processes at 127.0.0.1:"));
+}
+
+TEST(CoordinatorCommand, AProcessFails_TheFirstCauseIsPrinted_AndTheStatusIs1) {
+  Coordinator coordinator({"--num-processes", "2"});
+  auto clients = connect(coordinator.address(), 2);
+  clients[1]->report_own_error("bad input");
+  EXPECT_THROW(clients[0]->barrier("b", kLong), PeerFailure);
+  clients[0]->shutdown();
+  auto result = coordinator.wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("lockstep coordinator: process 1 (host "),
+                                HasSubstr(") ended with an error: bad input\n")));
+}
+
+TEST(CoordinatorCommand, SomeDoNotCome_EndsWithTheirNames) {
+  Coordinator coordinator({"--num-processes", "2", "--register-timeout", "1"});
+  const std::string address = coordinator.address();
+  ClientOptions options;
+  options.address = address;
+  options.num_processes = 2;
+  EXPECT_THROW(coordination::make_grpc_client(options)->connect(), InitializationError);
+  auto result = coordinator.wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.log, HasSubstr("after 1 s 1 of 2 processes have come: 0 "));
+  EXPECT_THAT(result.log, HasSubstr("missing: process 1 of 2"));
+}
+
+TEST(CoordinatorCommand, Signal_EndsIt_AndTheProcessesHearOfIt) {
+  Coordinator coordinator({"--num-processes", "1"});
+  auto clients = connect(coordinator.address(), 1);
+  coordinator.signal(SIGTERM);
+  auto result = coordinator.wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.log, HasSubstr("Terminated before all had left: 0 of 1 processes have left"));
+  EXPECT_THROW(clients[0]->barrier("b", kLong), PeerFailure);
+}
+
+TEST(CoordinatorCommand, ProcessOfAnotherAttempt_IsRefused_TheJobsOwnIsNot) {
+  const coordination::Identity job{"job-7", 2, "secret"};
+  Coordinator coordinator(
+      {"--num-processes", "1"},
+      {{"LOCKSTEP_JOB_SECRET", job.secret}, {"LOCKSTEP_JOB_ID", job.job_id}, {"LOCKSTEP_ATTEMPT", "2"}});
+  const std::string address = coordinator.address();
+  try {
+    ClientOptions options;
+    options.address = address;
+    options.identity = {job.job_id, 1, job.secret};
+    coordination::make_grpc_client(options)->connect();
+    ADD_FAILURE() << "it came in";
+  } catch (const InitializationError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("'job-7', attempt 1"), HasSubstr("'job-7', attempt 2")));
+  }
+  auto clients = connect(address, 1, job);
+  clients[0]->shutdown();
+  EXPECT_EQ(coordinator.wait().exit_code, 0);
+}
+
+TEST(CoordinatorCommand, PortInUseAndWrongUse_AreOneLine) {
+  Coordinator coordinator({"--num-processes", "1"});
+  auto result = Coordinator({"--num-processes", "1", "--bind", coordinator.address()}).wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("the port is in use"), ::testing::EndsWith("\n")));
+  for (const Words& wrong :
+       std::vector<Words>{{}, {"--num-processes", "0"}, {"--num-processes", "2", "more"}}) {
+    result = Coordinator(wrong).wait();
+    EXPECT_EQ(result.exit_code, 2) << result.log;
+    EXPECT_EQ(std::count(result.log.begin(), result.log.end(), '\n'), 1) << result.log;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::cli

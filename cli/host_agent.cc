@@ -1,0 +1,165 @@
+#include "cli/host_agent.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "cli/agent_protocol.h"
+#include "cli/local_host.h"
+#include "cli/message_pipe.h"
+#include "cli/signals.h"
+#include "cli/this_host.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr std::size_t kMostPending = 4
+                                     << 20;  // of output that the launcher has not taken, before writers wait
+constexpr std::chrono::seconds kSayStillHere(1);
+constexpr std::chrono::seconds kLastWords(5);
+
+// The address by which the launcher's host reached this one, as sshd or srun tell it; empty where they do
+// not.
+std::string seen_from() {
+  if (const char* ssh = std::getenv("SSH_CONNECTION")) {
+    const std::string text = ssh;
+    return text.substr(0, text.find(' '));
+  }
+  const char* slurm = std::getenv("SLURM_LAUNCH_NODE_IPADDR");
+  return slurm == nullptr ? "" : slurm;
+}
+
+class Agent : HostListener {
+ public:
+  int run() {
+    pipe_.send({kAgentHello, kAgentVersion, host_name(), seen_from()});
+    while (!pipe_.in_ended() && !pipe_.out_ended() && !too_silent()) {
+      wait();
+      for (const std::string& line : pipe_.read()) {
+        heard_ = Steady::now();
+        paused_ = false;
+        handle(line);
+      }
+      for (const Signal& signal : signals_.take()) {
+        if (signal.number == SIGCHLD) continue;
+        if (!job_.complete()) return 128 + signal.number;
+        for (const auto& process : job_.job().processes) host_.signal(process.number, signal.number, false);
+      }
+      if (job_.complete() && !host_.open()) {
+        pipe_.send({"done"});
+        write_the_rest();
+        return 0;
+      }
+      if (Steady::now() >= said_ + kSayStillHere) say_still_here();
+    }
+    return 1;
+  }
+
+ private:
+  void wait() {
+    std::vector<pollfd> polled = {pipe_.polled_in(), pipe_.polled_out(), {signals_.descriptor(), POLLIN, 0}};
+    host_.hold_output(pipe_.pending() > kMostPending);
+    host_.add_polled(polled);
+    poll(polled.data(), polled.size(), wait_for_ms());
+    pipe_.flush();
+    host_.work(std::span(polled).subspan(3));
+  }
+
+  int wait_for_ms() const {
+    Steady::time_point next = said_ + kSayStillHere;
+    if (const auto work = host_.next_work()) next = std::min(next, *work);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Steady::now());
+    return static_cast<int>(std::max<long>(0, left.count()));
+  }
+
+  void say_still_here() {
+    said_ = Steady::now();
+    // One that waits to be written says it, too.
+    if (pipe_.pending() == 0) pipe_.send({"still-here"});
+  }
+
+  bool too_silent() const {
+    const auto limit = job_.job().silence;
+    return limit.count() > 0 && !paused_ && Steady::now() > heard_ + limit;
+  }
+
+  void handle(const std::string& line) {
+    const std::optional<Message> message = from_line(line);
+    if (!message || job_.complete() || !job_.take(*message)) {
+      if (!message) return;
+      if (message->front() == "pause") paused_ = true;
+      if (message->front() == "signal" && message->size() == 3) {
+        host_.signal(static_cast<int>(number_of((*message)[1])), static_cast<int>(number_of((*message)[2])),
+                     false);
+      }
+      return;
+    }
+    if (job_.complete()) start();
+  }
+
+  void start() {
+    const HostJob& job = job_.job();
+    if (!job.folder.empty() && chdir(job.folder.c_str()) != 0) {
+      not_started(errno, fmt::format("cannot enter the folder '{}'", job.folder));
+      return;
+    }
+    host_.start(job);
+  }
+
+  void write_the_rest() {
+    const Steady::time_point deadline = Steady::now() + kLastWords;
+    while (pipe_.pending() > 0 && Steady::now() < deadline) {
+      pollfd writable = pipe_.polled_out();
+      poll(&writable, 1, 100);
+      pipe_.flush();
+    }
+  }
+
+  void started(int process, pid_t pid, const std::vector<int>& cores) override {
+    Message message = {"started", std::to_string(process), std::to_string(pid)};
+    for (const int core : cores) message.push_back(std::to_string(core));
+    pipe_.send(message);
+  }
+  void output(int process, Stream stream, std::string_view bytes) override {
+    pipe_.send({stream == Stream::kOut ? "out" : "err", std::to_string(process), std::string(bytes)});
+  }
+  void output_ended(int process, Stream stream) override {
+    pipe_.send({stream == Stream::kOut ? "out-ended" : "err-ended", std::to_string(process)});
+  }
+  void ended(int process, const Outcome& outcome) override {
+    pipe_.send({"ended", std::to_string(process), std::to_string(outcome.exit_code),
+                std::to_string(outcome.signal)});
+  }
+  void not_started(int error, const std::string& what) override {
+    pipe_.send({"not-started", std::to_string(error), what});
+  }
+  void unreachable(const std::string&) override {}
+  void remark(const std::string&) override {}
+
+  Signals signals_;
+  MessagePipe pipe_{STDIN_FILENO, STDOUT_FILENO};
+  LocalHost host_{*this, false};
+  HostJobReader job_;
+  Steady::time_point heard_ = Steady::now(), said_ = Steady::now();
+  bool paused_ = false;
+};
+
+}  // namespace
+
+int run_host_agent() {
+  signal(SIGPIPE, SIG_IGN);
+  try {
+    return Agent().run();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "lockstep host-agent: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace lockstep::cli

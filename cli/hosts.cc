@@ -1,0 +1,134 @@
+#include "cli/hosts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <sstream>
+
+#include "lockstep/base/fail.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int kMostSlots = 65536;
+
+std::optional<int> positive(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 1 || number > kMostSlots)
+    return std::nullopt;
+  return number;
+}
+
+// "host", "host:2", "[v6]", "[v6]:2"; nullopt for anything else.
+std::optional<HostSlots> parse_host(std::string_view text) {
+  std::string_view host = text, rest;
+  const std::size_t bracket = text.find('[');
+  if (bracket != std::string_view::npos) {
+    const std::size_t end = text.find(']', bracket);
+    if (end == std::string_view::npos) return std::nullopt;
+    rest = text.substr(end + 1);
+    HostSlots result{.host = std::string(text.substr(0, bracket)) +
+                             std::string(text.substr(bracket + 1, end - bracket - 1))};
+    if (rest.empty()) return result;
+    result.slots = rest.starts_with(':') ? positive(rest.substr(1)) : std::nullopt;
+    return result.slots && !result.host.empty() ? std::optional(result) : std::nullopt;
+  }
+  const std::size_t colon = text.find(':');
+  host = text.substr(0, colon);
+  if (host.empty() || host.starts_with('-')) return std::nullopt;
+  if (colon == std::string_view::npos) return HostSlots{.host = std::string(host)};
+  const std::optional<int> slots = positive(text.substr(colon + 1));
+  return slots ? std::optional(HostSlots{.host = std::string(host), .slots = slots}) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<HostSlots> parse_hosts(std::string_view text) {
+  std::vector<HostSlots> hosts;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    const std::string_view part = text.substr(0, comma);
+    const std::optional<HostSlots> host = parse_host(part);
+    if (!host) fail("'{}' is not a host with a number of processes: expected HOST or HOST:N", part);
+    hosts.push_back(*host);
+    if (comma == std::string_view::npos) return hosts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& source) {
+  std::vector<HostSlots> hosts;
+  std::istringstream in{std::string(text)};
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string word;
+    if (!(words >> word)) continue;
+    std::optional<HostSlots> host = parse_host(word);
+    while (host && words >> word) {
+      if (word.starts_with("slots=")) {
+        host->slots = positive(std::string_view(word).substr(6));
+        if (!host->slots) host.reset();
+      } else if (word.find('=') == std::string::npos) {
+        host.reset();
+      }
+    }
+    if (!host) fail("{}:{}: '{}' is not a host: expected HOST, HOST:N or HOST slots=N", source, number, line);
+    // In a list of one line a process each comes as often as it takes processes.
+    const auto known = std::find_if(hosts.begin(), hosts.end(),
+                                    [&](const HostSlots& one) { return one.host == host->host; });
+    if (known == hosts.end()) {
+      hosts.push_back(*host);
+    } else {
+      known->slots = known->slots.value_or(1) + host->slots.value_or(1);
+    }
+  }
+  if (hosts.empty()) fail("{} names no host", source);
+  return hosts;
+}
+
+std::vector<Placement> place_processes(const std::vector<HostSlots>& hosts,
+                                       std::optional<int> num_processes) {
+  const bool any_slots =
+      std::any_of(hosts.begin(), hosts.end(), [](const HostSlots& host) { return host.slots; });
+  std::vector<HostSlots> merged;
+  for (const HostSlots& host : hosts) {
+    const auto known = std::find_if(merged.begin(), merged.end(),
+                                    [&](const HostSlots& one) { return one.host == host.host; });
+    if (known == merged.end()) {
+      merged.push_back({.host = host.host, .slots = host.slots.value_or(1)});
+    } else {
+      *known->slots += host.slots.value_or(1);
+    }
+  }
+  const int places = std::accumulate(merged.begin(), merged.end(), 0,
+                                     [](int sum, const HostSlots& host) { return sum + *host.slots; });
+  if (!any_slots && num_processes) {
+    const int count = static_cast<int>(merged.size());
+    for (int i = 0; i < count; ++i)
+      merged[i].slots = *num_processes / count + (i < *num_processes % count ? 1 : 0);
+  } else if (num_processes && *num_processes > places) {
+    std::string list;
+    for (const HostSlots& host : merged)
+      list += fmt::format("{}{}:{}", list.empty() ? "" : ",", host.host, *host.slots);
+    fail("{} processes do not fit on the hosts, which take {} ({}): give more", *num_processes, places, list);
+  }
+  std::vector<Placement> placements;
+  int next = 0, left = num_processes.value_or(places);
+  for (const HostSlots& host : merged) {
+    const int count = std::min(left, *host.slots);
+    if (count == 0) continue;
+    placements.push_back({.host = host.host, .first = next, .count = count});
+    next += count;
+    left -= count;
+  }
+  return placements;
+}
+
+std::string without_user(const std::string& host) { return host.substr(host.find('@') + 1); }
+
+}  // namespace lockstep::cli

@@ -1,0 +1,98 @@
+#include "cli/hosts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::cli {
+
+void PrintTo(const HostSlots& host, std::ostream* out) {
+  *out << host.host << ':' << host.slots.value_or(-1);
+}
+void PrintTo(const Placement& place, std::ostream* out) {
+  *out << place.host << ' ' << place.first << '+' << place.count;
+}
+bool operator==(const HostSlots& a, const HostSlots& b) { return a.host == b.host && a.slots == b.slots; }
+bool operator==(const Placement& a, const Placement& b) {
+  return a.host == b.host && a.first == b.first && a.count == b.count;
+}
+
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+template <class Call>
+std::string error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Hosts, AreReadWithAndWithoutNumbers) {
+  EXPECT_THAT(parse_hosts("a:2,b,user@c:16"),
+              ElementsAre(HostSlots{"a", 2}, HostSlots{"b", {}}, HostSlots{"user@c", 16}));
+  EXPECT_THAT(parse_hosts("[fe80::1]:3,user@[::1]"),
+              ElementsAre(HostSlots{"fe80::1", 3}, HostSlots{"user@::1", {}}));
+}
+
+TEST(Hosts, WhatIsNoHostIsNamed) {
+  for (const char* part : {"b:", "b:0", "b:x", "", ":2", "[::1", "[::1]2", "-b"}) {
+    EXPECT_THAT(error_of([&] { parse_hosts(std::string("a:2,") + part); }),
+                HasSubstr("'" + std::string(part) + "'"));
+  }
+}
+
+TEST(Hostfile, ReadsTheFormsOfOthers) {
+  EXPECT_THAT(parse_hostfile("# the cluster\n"
+                             "node1 slots=4 max_slots=8  # big\n"
+                             "\n"
+                             "node2:2\r\n"
+                             "node3\n",
+                             "file"),
+              ElementsAre(HostSlots{"node1", 4}, HostSlots{"node2", 2}, HostSlots{"node3", {}}));
+}
+
+TEST(Hostfile, ALineAProcessIsCounted) {
+  EXPECT_THAT(parse_hostfile("a\na\nb\na\n", "file"), ElementsAre(HostSlots{"a", 3}, HostSlots{"b", {}}));
+}
+
+TEST(Hostfile, AnErrorNamesTheLine) {
+  EXPECT_THAT(error_of([] { parse_hostfile("a\nb slots=none\n", "my.hosts"); }),
+              HasSubstr("my.hosts:2: 'b slots=none'"));
+  EXPECT_THAT(error_of([] { parse_hostfile("a b\n", "my.hosts"); }), HasSubstr("my.hosts:1"));
+  EXPECT_THAT(error_of([] { parse_hostfile("# none\n", "my.hosts"); }), HasSubstr("my.hosts names no host"));
+}
+
+TEST(PlaceProcesses, FillsTheHostsInOrder) {
+  const auto hosts = parse_hosts("a:2,b:3,c");
+  EXPECT_THAT(place_processes(hosts, {}),
+              ElementsAre(Placement{"a", 0, 2}, Placement{"b", 2, 3}, Placement{"c", 5, 1}));
+  EXPECT_THAT(place_processes(hosts, 4), ElementsAre(Placement{"a", 0, 2}, Placement{"b", 2, 2}));
+}
+
+TEST(PlaceProcesses, SpreadsEvenlyWhereNoNumberIsGiven) {
+  const auto hosts = parse_hosts("a,b,c");
+  EXPECT_THAT(place_processes(hosts, 7),
+              ElementsAre(Placement{"a", 0, 3}, Placement{"b", 3, 2}, Placement{"c", 5, 2}));
+  EXPECT_THAT(place_processes(hosts, 2), ElementsAre(Placement{"a", 0, 1}, Placement{"b", 1, 1}));
+  EXPECT_THAT(place_processes(hosts, {}),
+              ElementsAre(Placement{"a", 0, 1}, Placement{"b", 1, 1}, Placement{"c", 2, 1}));
+}
+
+TEST(PlaceProcesses, AHostGivenTwiceIsOneHost) {
+  EXPECT_THAT(place_processes(parse_hosts("a:1,b:1,a:2"), {}),
+              ElementsAre(Placement{"a", 0, 3}, Placement{"b", 3, 1}));
+}
+
+TEST(PlaceProcesses, TooManyProcessesAreRefused) {
+  EXPECT_THAT(error_of([] { place_processes(parse_hosts("a:2,b"), 4); }),
+              HasSubstr("4 processes do not fit on the hosts, which take 3 (a:2,b:1)"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,155 @@
+#include "cli/job_hosts.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/local_host.h"
+#include "cli/remote_command.h"
+#include "cli/remote_host.h"
+#include "cli/this_host.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/coordination/address.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::string with_any_port(const std::string& host) {
+  return coordination::HostPort{.host = host, .port = 0}.to_string();
+}
+
+bool is_wildcard(const std::string& host) { return host == "0.0.0.0" || host == "::" || host == "*"; }
+
+}  // namespace
+
+JobHosts::JobHosts(const JobOptions& options, HostListener& listener)
+    : options_(options), placements_(options.placements) {
+  const bool by_slurm = options.by == JobOptions::By::kSlurm;
+  const bool all_here =
+      !by_slurm && std::all_of(placements_.begin(), placements_.end(),
+                               [](const Placement& placement) { return is_this_host(placement.host); });
+  if (all_here) placements_ = {{.host = host_name(), .first = 0, .count = options.num_processes}};
+  for (std::size_t i = 0; i < placements_.size(); ++i) {
+    host_names_.insert(host_names_.end(), placements_[i].count, without_user(placements_[i].host));
+    host_index_.insert(host_index_.end(), placements_[i].count, static_cast<int>(i));
+  }
+  if (all_here) {
+    hosts_.push_back(std::make_unique<LocalHost>(listener, true));
+    return;
+  }
+  const std::string tool = options.remote_tool.empty() ? own_program() : options.remote_tool;
+  for (const Placement& placement : placements_) {
+    std::vector<std::string> command = by_slurm ? srun_command(placement.host, tool)
+                                       : is_this_host(placement.host)
+                                           ? std::vector<std::string>{own_program(), "host-agent"}
+                                           : rsh_command(options.rsh, placement.host, tool);
+    auto host = std::make_unique<RemoteHost>(listener, without_user(placement.host), command);
+    remotes_.push_back(host.get());
+    hosts_.push_back(std::move(host));
+  }
+}
+
+JobHosts::~JobHosts() {
+  for (RemoteHost* remote : remotes_) remote->hang_up();
+  hosts_.clear();
+  kill_descendants();
+}
+
+bool JobHosts::ready() const {
+  return std::all_of(remotes_.begin(), remotes_.end(),
+                     [](const RemoteHost* remote) { return remote->ready(); });
+}
+
+std::string JobHosts::coordinator_bind_address() const {
+  if (options_.coordinator_address) {
+    const std::string& given = *options_.coordinator_address;
+    const bool has_port = given.starts_with('[') || std::count(given.begin(), given.end(), ':') == 1;
+    const std::string address = has_port ? given : with_any_port(given);
+    if (several() && is_wildcard(coordination::parse_address(address).host)) {
+      fail("--coordinator-address {} is no address that other hosts could use: give one of this host's",
+           given);
+    }
+    return address;
+  }
+  if (options_.interface) return with_any_port(address_of_interface(*options_.interface));
+  if (remotes_.empty()) return with_any_port("127.0.0.1");
+  std::string loopback;
+  std::string unresolved;
+  for (std::size_t i = 0; i < remotes_.size(); ++i) {
+    const std::string host = without_user(placements_[i].host);
+    if (is_this_host(host)) continue;
+    // What the host itself saw is surest, unless the way there leads over another host.
+    std::string address = remotes_[i]->seen_from();
+    if (address.empty() || !is_own_address(address)) address = address_towards(host);
+    if (address.empty()) {
+      unresolved = host;
+    } else if (is_loopback(address)) {
+      loopback = address;
+    } else {
+      return with_any_port(address);
+    }
+  }
+  if (!unresolved.empty()) {
+    fail(
+        "cannot find out by which address host {} reaches this one: give --coordinator-address or "
+        "--interface",
+        unresolved);
+  }
+  return with_any_port(loopback.empty() ? "127.0.0.1" : loopback);
+}
+
+void JobHosts::start(const std::function<std::map<std::string, std::string>(int process)>& variables) {
+  HostJob job{.command = options_.command, .bind = options_.bind};
+  job.silence = std::chrono::seconds(options_.heartbeat_timeout.value_or(100));
+  if (!remotes_.empty()) job.folder = std::filesystem::current_path();
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    job.processes.clear();
+    for (int process = placements_[i].first; process < placements_[i].first + placements_[i].count;
+         ++process) {
+      job.processes.push_back({.number = process, .variables = variables(process)});
+    }
+    hosts_[i]->start(job);
+  }
+}
+
+void JobHosts::add_polled(std::vector<pollfd>& polled) {
+  polled_counts_.clear();
+  for (const auto& host : hosts_) {
+    const std::size_t before = polled.size();
+    host->add_polled(polled);
+    polled_counts_.push_back(polled.size() - before);
+  }
+}
+
+void JobHosts::work(std::span<const pollfd> polled) {
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    hosts_[i]->work(polled.first(polled_counts_[i]));
+    polled = polled.subspan(polled_counts_[i]);
+  }
+}
+
+std::optional<Steady::time_point> JobHosts::next_work() const {
+  std::optional<Steady::time_point> next;
+  for (const auto& host : hosts_) {
+    const auto own = host->next_work();
+    if (own) next = next ? std::min(*next, *own) : *own;
+  }
+  return next;
+}
+
+void JobHosts::signal(int process, int signal, bool from_terminal) {
+  hosts_[host_index_[process]]->signal(process, signal, from_terminal);
+}
+
+bool JobHosts::open() const {
+  return std::any_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host->open(); });
+}
+
+void JobHosts::keep_alive() {
+  for (RemoteHost* remote : remotes_) remote->keep_alive();
+}
+
+void JobHosts::pause() {
+  for (RemoteHost* remote : remotes_) remote->pause();
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/job.h"
+#include "cli/process_host.h"
+
+namespace lockstep::cli {
+
+class RemoteHost;
+
+/// The hosts of a job. As ProcessHost, for all of them together.
+class JobHosts {
+ public:
+  /// Starts the agents where there are other hosts. Throws Error where what runs them is not found.
+  JobHosts(const JobOptions& options, HostListener& listener);
+  ~JobHosts();
+  JobHosts(const JobHosts&) = delete;
+  JobHosts& operator=(const JobHosts&) = delete;
+
+  /// Whether the agents of all hosts have answered.
+  bool ready() const;
+
+  /// The name of each process's host.
+  const std::vector<std::string>& host_of_process() const { return host_names_; }
+  bool several() const { return placements_.size() > 1; }
+  std::size_t count() const { return placements_.size(); }
+
+  /// The address to bind the coordinator to, "host:port", that all hosts can reach; once they are `ready`.
+  /// Throws Error, saying which option helps, where it cannot be found out.
+  std::string coordinator_bind_address() const;
+
+  /// Starts the processes. `variables` gives each its own.
+  void start(const std::function<std::map<std::string, std::string>(int process)>& variables);
+
+  void add_polled(std::vector<pollfd>& polled);
+  void work(std::span<const pollfd> polled);
+  std::optional<Steady::time_point> next_work() const;
+  void signal(int process, int signal, bool from_terminal);
+  bool open() const;
+
+  /// Tells the agents that the launcher is there, though it cannot `work`.
+  void keep_alive();
+
+  /// The launcher stops for a while.
+  void pause();
+
+ private:
+  const JobOptions& options_;
+  std::vector<Placement> placements_;
+  std::vector<std::string> host_names_;
+  std::vector<int> host_index_;
+  std::vector<std::unique_ptr<ProcessHost>> hosts_;
+  std::vector<RemoteHost*> remotes_;  // of hosts_; none where all is on this host
+  std::vector<std::size_t> polled_counts_;
+};
+
+}  // namespace lockstep::cli

@@ -1,0 +1,229 @@
+#include "cli/local_host.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include "cli/core_shares.h"
+#include "cli/job_variables.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kOutputAfterEnd(
+    200);                                         // for what grandchildren that hold the pipes still write
+constexpr std::chrono::seconds kUntilKilled(10);  // one that is stuck in the kernel stays
+constexpr int kReadsAfterEnd = 16;                // more than a pipe holds, though grandchildren may write on
+
+// The first bytes of a file of the kernel's; empty where it is gone.
+std::string read_start(const std::string& file) {
+  std::string text(512, '\0');
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const ssize_t got = descriptor < 0 ? 0 : read(descriptor, text.data(), text.size());
+  if (descriptor >= 0) close(descriptor);
+  text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+  return text;
+}
+
+// The processes whose parent is this one.
+std::vector<pid_t> children() {
+  std::vector<pid_t> found;
+  const pid_t self = getpid();
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry("/proc", ignored), end; entry != end;
+       entry.increment(ignored)) {
+    const std::string name = entry->path().filename();
+    pid_t pid = 0;
+    const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || rest != name.data() + name.size()) continue;
+    const std::string stat = read_start("/proc/" + name + "/stat");
+    const std::size_t name_end = stat.rfind(") ");  // the program's name may hold anything
+    pid_t parent = 0;
+    if (name_end == std::string::npos || name_end + 4 >= stat.size()) continue;
+    std::from_chars(stat.data() + name_end + 4, stat.data() + stat.size(), parent);
+    if (parent == self) found.push_back(pid);
+  }
+  return found;
+}
+
+}  // namespace
+
+void kill_descendants() {
+  // The children of one killed become children of this process, so it goes on until there are none.
+  const Steady::time_point deadline = Steady::now() + kUntilKilled;
+  while (Steady::now() < deadline) {
+    const pid_t reaped = waitpid(-1, nullptr, WNOHANG);
+    if (reaped < 0 && errno == ECHILD) return;
+    if (reaped != 0) continue;
+    for (const pid_t pid : children()) kill(pid, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+LocalHost::LocalHost(HostListener& listener, bool give_stdin) : listener_(listener), give_stdin_(give_stdin) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+LocalHost::~LocalHost() {
+  guard_.reset();
+  if (finished_ || locals_.empty()) return;
+  kill_descendants();
+  for (const Local& local : locals_) {
+    if (local.child.out >= 0) close(local.child.out);
+    if (local.child.err >= 0) close(local.child.err);
+  }
+}
+
+void LocalHost::start(const HostJob& job) {
+  const int count = static_cast<int>(job.processes.size());
+  const std::vector<int> cores = usable_cores();
+  const auto shares = job.bind ? share_cores(cores, count) : std::vector<std::vector<int>>();
+  const bool terminal_in = give_stdin_ && isatty(STDIN_FILENO) == 1;
+  try {
+    ChildOptions child;
+    child.program = find_program(job.command.front());
+    child.arguments = job.command;
+    guard_.emplace();
+    for (int i = 0; i < count; ++i) {
+      const HostJob::Process& process = job.processes[i];
+      if (!shares.empty()) child.cores = shares[i];
+      const int threads = shares.empty() ? threads_per_process(static_cast<int>(cores.size()), count)
+                                         : static_cast<int>(shares[i].size());
+      child.environment = merged_environment(with_threads(process.variables, threads));
+      const bool reads = give_stdin_ && process.number == 0;
+      child.in = reads ? ChildOptions::In::kInherit : ChildOptions::In::kNull;
+      // A process outside of the terminal's foreground group may not read from it.
+      child.own_group = !(reads && terminal_in);
+      locals_.push_back({.number = process.number,
+                         .child = start_child(child),
+                         .running = true,
+                         .guarded = child.own_group,
+                         .group_of_launcher = !child.own_group});
+      ++running_;
+      if (child.own_group) guard_->watch(locals_.back().child.pid);
+    }
+  } catch (const std::system_error& error) {
+    finish();
+    listener_.not_started(error.code().value(), fmt::format("cannot run '{}'", job.command.front()));
+    return;
+  }
+  for (std::size_t i = 0; i < locals_.size(); ++i) {
+    listener_.started(locals_[i].number, locals_[i].child.pid,
+                      shares.empty() ? std::vector<int>() : shares[i]);
+  }
+}
+
+void LocalHost::add_polled(std::vector<pollfd>& polled) const {
+  for (const Local& local : locals_) {
+    // poll passes over negative ones.
+    polled.push_back({hold_output_ ? -1 : local.child.out, POLLIN, 0});
+    polled.push_back({hold_output_ ? -1 : local.child.err, POLLIN, 0});
+  }
+}
+
+void LocalHost::work(std::span<const pollfd> polled) {
+  for (std::size_t i = 0; i < locals_.size() && 2 * i + 1 < polled.size(); ++i) {
+    if (polled[2 * i].revents != 0) read_some(locals_[i], Stream::kOut);
+    if (polled[2 * i + 1].revents != 0) read_some(locals_[i], Stream::kErr);
+  }
+  reap();
+  if (running_ > 0 || locals_.empty() || finished_) return;
+  if (!ended_at_) ended_at_ = Steady::now();
+  const bool still_written = std::any_of(locals_.begin(), locals_.end(), [](const Local& local) {
+    return local.child.out >= 0 || local.child.err >= 0;
+  });
+  if (!still_written || Steady::now() >= *ended_at_ + kOutputAfterEnd) finish();
+}
+
+std::optional<Steady::time_point> LocalHost::next_work() const {
+  if (finished_ || !ended_at_) return std::nullopt;
+  return *ended_at_ + kOutputAfterEnd;
+}
+
+bool LocalHost::open() const { return !locals_.empty() && !finished_; }
+
+// One read; false when there is nothing to read now.
+bool LocalHost::read_some(Local& local, Stream stream) {
+  int& descriptor = stream == Stream::kOut ? local.child.out : local.child.err;
+  if (descriptor < 0) return false;
+  char buffer[64 * 1024];
+  const ssize_t got = read(descriptor, buffer, sizeof(buffer));
+  if (got > 0) {
+    listener_.output(local.number, stream, std::string_view(buffer, got));
+    return true;
+  }
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  close(descriptor);
+  descriptor = -1;
+  listener_.output_ended(local.number, stream);
+  return false;
+}
+
+// All children, for orphans of the processes are among them.
+void LocalHost::reap() {
+  int status = 0;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    const auto local = std::find_if(locals_.begin(), locals_.end(),
+                                    [&](const Local& one) { return one.running && one.child.pid == pid; });
+    if (local == locals_.end()) continue;
+    local->running = false;
+    --running_;
+    Outcome outcome;
+    if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
+    if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+    for (const Stream stream : {Stream::kOut, Stream::kErr}) {
+      for (int i = 0; i < kReadsAfterEnd && read_some(*local, stream); ++i) {
+      }
+    }
+    listener_.ended(local->number, outcome);
+  }
+  // What a process has left behind in its group keeps the group's id.
+  for (Local& local : locals_) {
+    if (!guard_ || local.running || !local.guarded || kill(-local.child.pid, 0) == 0 || errno != ESRCH)
+      continue;
+    guard_->forget(local.child.pid);
+    local.guarded = false;
+  }
+}
+
+void LocalHost::signal(int process, int signal, bool from_terminal) {
+  for (const Local& local : locals_) {
+    if (local.number != process || !local.running) continue;
+    if (local.group_of_launcher) {
+      if (!from_terminal) kill(local.child.pid, signal);
+    } else if (kill(-local.child.pid, signal) != 0) {
+      kill(local.child.pid, signal);
+    }
+  }
+}
+
+void LocalHost::finish() {
+  if (finished_ || locals_.empty()) return;
+  finished_ = true;
+  guard_.reset();
+  kill_descendants();
+  for (Local& local : locals_) {
+    local.running = false;
+    for (auto [descriptor, stream] :
+         {std::pair(&local.child.out, Stream::kOut), {&local.child.err, Stream::kErr}}) {
+      if (*descriptor < 0) continue;
+      while (read_some(local, stream)) {
+      }
+      if (*descriptor >= 0) close(*descriptor);
+      *descriptor = -1;
+    }
+  }
+  running_ = 0;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+
+#include "cli/child_process.h"
+#include "cli/group_guard.h"
+#include "cli/process_host.h"
+
+namespace lockstep::cli {
+
+/// Processes of this host, as children. What they leave running is killed when all of them have ended, and,
+/// as far as it stands in their process groups, when this process ends, whatever ends it. This process
+/// becomes the parent of all its descendants' orphans, so let it have no other children that should stay.
+class LocalHost : public ProcessHost {
+ public:
+  /// `give_stdin`: job process 0, if it is here, reads this process's standard input; /dev/null otherwise.
+  LocalHost(HostListener& listener, bool give_stdin);
+  ~LocalHost() override;
+  LocalHost(const LocalHost&) = delete;
+  LocalHost& operator=(const LocalHost&) = delete;
+
+  void start(const HostJob& job) override;
+  void add_polled(std::vector<pollfd>& polled) const override;
+  void work(std::span<const pollfd> polled) override;
+  std::optional<Steady::time_point> next_work() const override;
+  void signal(int process, int signal, bool from_terminal) override;
+  bool open() const override;
+
+  /// While on, no output is read, so that writers wait.
+  void hold_output(bool on) { hold_output_ = on; }
+
+ private:
+  struct Local {
+    int number = 0;
+    Child child;
+    bool running = false;
+    bool guarded = false;            ///< The guard knows its group.
+    bool group_of_launcher = false;  ///< It is in this process's group, to read from the terminal.
+  };
+
+  bool read_some(Local& local, Stream stream);
+  void reap();
+  void finish();
+
+  HostListener& listener_;
+  const bool give_stdin_;
+  std::optional<GroupGuard> guard_;
+  std::vector<Local> locals_;
+  int running_ = 0;
+  bool hold_output_ = false;
+  bool finished_ = false;
+  std::optional<Steady::time_point> ended_at_;
+};
+
+/// Kills all descendants of this process, orphans included where it is their reaper, and reaps them.
+void kill_descendants();
+
+}  // namespace lockstep::cli

@@ -1,0 +1,71 @@
+#include "cli/message_pipe.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace lockstep::cli {
+
+MessagePipe::MessagePipe(int in, int out) : in_(in), out_(out) {
+  for (const int descriptor : {in, out}) {
+    if (descriptor >= 0) fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+  }
+}
+
+MessagePipe::~MessagePipe() {
+  if (in_ >= 0) close(in_);
+  close_out();
+}
+
+void MessagePipe::close_out() {
+  if (out_ >= 0) close(out_);
+  out_ = -1;
+  outgoing_.clear();
+}
+
+void MessagePipe::send(const Message& message) {
+  if (out_ < 0) return;
+  outgoing_ += to_line(message);
+  flush();
+}
+
+void MessagePipe::flush() {
+  std::size_t sent = 0;
+  while (out_ >= 0 && sent < outgoing_.size()) {
+    const ssize_t written = write(out_, outgoing_.data() + sent, outgoing_.size() - sent);
+    if (written > 0) {
+      sent += static_cast<std::size_t>(written);
+    } else if (errno == EAGAIN) {
+      break;
+    } else if (errno != EINTR) {
+      return close_out();
+    }
+  }
+  outgoing_.erase(0, sent);
+}
+
+std::vector<std::string> MessagePipe::read() {
+  char buffer[64 * 1024];
+  while (in_ >= 0) {
+    const ssize_t got = ::read(in_, buffer, sizeof(buffer));
+    if (got > 0) {
+      incoming_.append(buffer, static_cast<std::size_t>(got));
+      if (got < static_cast<ssize_t>(sizeof(buffer))) break;
+      if (incoming_.size() > 16 * sizeof(buffer)) break;
+    } else if (got < 0 && errno == EINTR) {
+      continue;
+    } else if (got < 0 && errno == EAGAIN) {
+      break;
+    } else {
+      close(in_);
+      in_ = -1;
+    }
+  }
+  std::vector<std::string> lines = take_lines(incoming_);
+  if (in_ < 0 && !incoming_.empty()) lines.push_back(std::exchange(incoming_, {}));
+  return lines;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,68 @@
+#include "cli/messages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/agent_protocol.h"
+#include "lockstep/base/error.h"
+
+namespace lockstep::cli {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(Messages, AnyBytesComeBack) {
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  const Message message = {"out", "3", all, "", "\\n is not \n"};
+  const std::string line = to_line(message);
+  EXPECT_EQ(line.find('\n'), line.size() - 1);
+  EXPECT_EQ(from_line(line.substr(0, line.size() - 1)), message);
+}
+
+TEST(Messages, ABackslashThatMeansNothingIsRefused) {
+  EXPECT_EQ(from_line("a\\x"), std::nullopt);
+  EXPECT_EQ(from_line("a\\"), std::nullopt);
+}
+
+TEST(Messages, OnlyWholeLinesAreTaken) {
+  std::string buffer = "one\ntwo\nthr";
+  EXPECT_THAT(take_lines(buffer), ElementsAre("one", "two"));
+  EXPECT_EQ(buffer, "thr");
+  buffer += "ee\n";
+  EXPECT_THAT(take_lines(buffer), ElementsAre("three"));
+}
+
+TEST(Messages, ANumberIsOneAsAWhole) {
+  EXPECT_EQ(number_of("-12"), -12);
+  for (const char* word : {"", "1x", "x"}) EXPECT_THROW(number_of(word), Error);
+}
+
+TEST(AgentProtocol, AJobComesBack) {
+  HostJob job{.command = {"./program", "a b", "tab\there"}, .folder = "/a folder", .bind = false};
+  job.silence = std::chrono::seconds(7);
+  job.processes = {{.number = 2, .variables = {{"A", "1"}, {"B", "x=\ny"}}}, {.number = 3, .variables = {}}};
+  HostJobReader reader;
+  for (const Message& message : to_messages(job)) {
+    EXPECT_FALSE(reader.complete());
+    EXPECT_TRUE(reader.take(message));
+  }
+  ASSERT_TRUE(reader.complete());
+  EXPECT_EQ(reader.job().command, job.command);
+  EXPECT_EQ(reader.job().folder, job.folder);
+  EXPECT_EQ(reader.job().bind, false);
+  EXPECT_EQ(reader.job().silence, job.silence);
+  ASSERT_EQ(reader.job().processes.size(), 2u);
+  EXPECT_EQ(reader.job().processes[0].variables, job.processes[0].variables);
+  EXPECT_EQ(reader.job().processes[1].number, 3);
+}
+
+TEST(AgentProtocol, AMalformedJobIsRefused) {
+  EXPECT_THROW(HostJobReader().take({"start"}), Error);
+  EXPECT_THROW(HostJobReader().take({"process"}), Error);
+  EXPECT_THROW(HostJobReader().take({"process", "0", "NOVALUE"}), Error);
+  EXPECT_FALSE(HostJobReader().take({"signal", "0", "15"}));
+}
+
+}  // namespace
+}  // namespace lockstep::cli

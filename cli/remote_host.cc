@@ -1,0 +1,237 @@
+#include "cli/remote_host.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "cli/agent_protocol.h"
+#include "cli/job_variables.h"
+#include "lockstep/base/fail.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr std::chrono::seconds kSayStillHere(1);
+constexpr std::chrono::seconds kUntilHello(60);
+constexpr std::chrono::seconds kUntilGone(
+    2);  // from the agent's last word, or our hanging up, to the command's end
+constexpr std::size_t kWords = 3;
+
+Child start_command(const std::string& host, const std::vector<std::string>& command) {
+  ChildOptions options;
+  try {
+    options.program = find_program(command.front());
+    options.arguments = command;
+    options.environment = merged_environment({});
+    options.in = ChildOptions::In::kPipe;
+    return start_child(options);
+  } catch (const std::system_error& error) {
+    fail("cannot reach host {}: '{}' cannot be run: {}", host, command.front(), error.code().message());
+  }
+}
+
+}  // namespace
+
+RemoteHost::RemoteHost(HostListener& listener, std::string name, const std::vector<std::string>& command)
+    : listener_(listener),
+      name_(std::move(name)),
+      program_(std::filesystem::path(command.front()).filename()),
+      child_(start_command(name_, command)),
+      pipe_(std::make_unique<MessagePipe>(child_.out, child_.in)) {}
+
+RemoteHost::~RemoteHost() {
+  hang_up();
+  pipe_.reset();  // closes both ends
+  // Without an agent there is nothing that has to end well.
+  const Steady::time_point deadline = ready_ ? *ending_ + kUntilGone : *ending_;
+  while (!outcome_ && waitpid(child_.pid, nullptr, WNOHANG) == 0) {
+    if (Steady::now() >= deadline) {
+      kill(-child_.pid, SIGKILL);
+      waitpid(child_.pid, nullptr, 0);
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (child_.err >= 0) close(child_.err);
+}
+
+void RemoteHost::start(const HostJob& job) {
+  silence_ = job.silence;
+  started_ = true;
+  for (const HostJob::Process& process : job.processes) running_.push_back(process.number);
+  all_ = running_;
+  for (const Message& message : to_messages(job)) pipe_->send(message);
+}
+
+void RemoteHost::add_polled(std::vector<pollfd>& polled) const {
+  polled.push_back(pipe_->polled_in());
+  polled.push_back(pipe_->polled_out());
+  polled.push_back({child_.err, POLLIN, 0});
+}
+
+void RemoteHost::work(std::span<const pollfd>) {
+  if (closed_) return;
+  pipe_->flush();
+  // What the command says of its end comes before the end.
+  read_remarks(false);
+  // Always, for the launcher may have been stopped since it polled.
+  read_messages();
+  look_whether_it_ended();
+  if (closed_ || lost_) return;
+  keep_alive();
+  const Steady::time_point now = Steady::now();
+  if (!ready_ && now >= opened_ + kUntilHello) {
+    lose(fmt::format("no answer within {} s{}", kUntilHello.count(), last_words()));
+  } else if (started_ && !done_ && silence_.count() > 0 && now >= heard_ + silence_) {
+    lose(fmt::format("host {} has not answered for {} s", name_, silence_.count() / 1000));
+  }
+}
+
+std::optional<Steady::time_point> RemoteHost::next_work() const {
+  if (closed_) return std::nullopt;
+  const Steady::time_point next = ready_ ? said_ + kSayStillHere : opened_ + kUntilHello;
+  return ending_ ? std::min(next, Steady::now() + std::chrono::milliseconds(5)) : next;
+}
+
+void RemoteHost::signal(int process, int signal, bool) {
+  if (std::find(running_.begin(), running_.end(), process) == running_.end()) return;
+  pipe_->send({"signal", std::to_string(process), std::to_string(signal)});
+}
+
+void RemoteHost::keep_alive() {
+  const Steady::time_point now = Steady::now();
+  if (!ready_ || done_ || now < said_ + kSayStillHere) return;
+  said_ = now;
+  // One that waits to be written says it, too.
+  if (pipe_->pending() == 0) pipe_->send({"still-here"});
+}
+
+void RemoteHost::pause() { pipe_->send({"pause"}); }
+
+void RemoteHost::hang_up() {
+  if (!ending_) ending_ = Steady::now();
+  lost_ = true;  // what it says from now on is of no interest
+  running_.clear();
+  pipe_->close_out();
+}
+
+void RemoteHost::read_messages() {
+  for (const std::string& line : pipe_->read()) {
+    heard_ = Steady::now();
+    const std::optional<Message> message = from_line(line);
+    handle(message.value_or(Message{""}), line);
+  }
+}
+
+void RemoteHost::handle(const Message& message, const std::string& line) {
+  if (lost_) return;
+  const std::string& kind = message.front();
+  if (!ready_) {
+    if (kind != kAgentHello || message.size() < 4) {
+      words_.push_back(line);  // what a login script may print
+      if (words_.size() > kWords) words_.pop_front();
+    } else if (message[1] != kAgentVersion) {
+      lose(fmt::format(
+          "its lockstep tool speaks version {} of the agents' protocol, this one {}: install the same",
+          message[1], kAgentVersion));
+    } else {
+      ready_ = true;
+      seen_from_ = message[3];
+      words_.clear();
+    }
+    return;
+  }
+  const int process =
+      message.size() > 1 && kind != "not-started" ? static_cast<int>(number_of(message[1])) : -1;
+  const bool of_this_host = std::find(all_.begin(), all_.end(), process) != all_.end();
+  if (kind == "started" && message.size() >= 3 && of_this_host) {
+    std::vector<int> cores;
+    for (std::size_t i = 3; i < message.size(); ++i) cores.push_back(static_cast<int>(number_of(message[i])));
+    listener_.started(process, static_cast<pid_t>(number_of(message[2])), cores);
+  } else if (kind == "not-started" && message.size() == 3) {
+    running_.clear();
+    listener_.not_started(static_cast<int>(number_of(message[1])),
+                          fmt::format("{} on host {}", message[2], name_));
+  } else if ((kind == "out" || kind == "err") && message.size() == 3 && of_this_host) {
+    listener_.output(process, kind == "out" ? Stream::kOut : Stream::kErr, message[2]);
+  } else if ((kind == "out-ended" || kind == "err-ended") && of_this_host) {
+    listener_.output_ended(process, kind == "out-ended" ? Stream::kOut : Stream::kErr);
+  } else if (kind == "ended" && message.size() == 4 && of_this_host) {
+    std::erase(running_, process);
+    listener_.ended(process, {.exit_code = static_cast<int>(number_of(message[2])),
+                              .signal = static_cast<int>(number_of(message[3]))});
+  } else if (kind == "done") {
+    done_ = true;
+    hang_up();
+  } else if (kind != "still-here") {
+    listener_.remark(fmt::format("host {}: {}", name_, line));
+  }
+}
+
+void RemoteHost::read_remarks(bool all) {
+  char buffer[4096];
+  while (child_.err >= 0) {
+    const ssize_t got = read(child_.err, buffer, sizeof(buffer));
+    if (got > 0) {
+      errors_.append(buffer, static_cast<std::size_t>(got));
+      continue;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
+    close(child_.err);
+    child_.err = -1;
+  }
+  if ((child_.err < 0 || all) && !errors_.empty() && !errors_.ends_with('\n')) errors_ += '\n';
+  for (std::string& line : take_lines(errors_)) {
+    while (line.ends_with('\r')) line.pop_back();
+    if (line.empty() || lost_) continue;
+    // Before the agent answers they are of interest only when it never does.
+    if (ready_) listener_.remark(fmt::format("host {}: {}", name_, line));
+    words_.push_back(std::move(line));
+    if (words_.size() > kWords) words_.pop_front();
+  }
+}
+
+void RemoteHost::look_whether_it_ended() {
+  const Steady::time_point now = Steady::now();
+  int status = 0;
+  if (!outcome_ && waitpid(child_.pid, &status, WNOHANG) == child_.pid) {
+    outcome_.emplace();
+    if (WIFSIGNALED(status)) outcome_->signal = WTERMSIG(status);
+    if (WIFEXITED(status)) outcome_->exit_code = WEXITSTATUS(status);
+  }
+  if ((outcome_ || pipe_->in_ended()) && !ending_) ending_ = now;
+  if (!ending_) return;
+  const bool waited = now >= *ending_ + kUntilGone;
+  if (!(outcome_ && pipe_->in_ended()) && !waited) return;
+  read_remarks(true);
+  if (!lost_ && !done_) {
+    const std::string how =
+        outcome_ ? fmt::format("{} {}", program_, outcome_->describe()) : program_ + " hung up";
+    lose(ready_ ? fmt::format("the connection to host {} ended ({}{})", name_, how, last_words())
+                : how + last_words());
+  }
+  closed_ = true;
+}
+
+std::string RemoteHost::last_words() const {
+  return words_.empty() ? "" : fmt::format(": {}", fmt::join(words_, "; "));
+}
+
+void RemoteHost::lose(const std::string& why) {
+  const std::vector<int> processes = std::exchange(running_, {});
+  const bool never_started = !started_;
+  hang_up();
+  if (never_started) listener_.unreachable(fmt::format("cannot start on host {}: {}", name_, why));
+  for (const int process : processes) listener_.ended(process, {.lost = why});
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "cli/child_process.h"
+#include "cli/message_pipe.h"
+#include "cli/process_host.h"
+
+namespace lockstep::cli {
+
+/// Processes of another host, behind an agent there (cli/host_agent.h) that a command such as ssh runs.
+class RemoteHost : public ProcessHost {
+ public:
+  /// Runs the command, whose standard input and output become the agent's. Throws Error where it is not
+  /// found.
+  RemoteHost(HostListener& listener, std::string name, const std::vector<std::string>& command);
+  ~RemoteHost() override;  ///< The agent sees the end of its input and ends all; waits for it, at most 2 s.
+  RemoteHost(const RemoteHost&) = delete;
+  RemoteHost& operator=(const RemoteHost&) = delete;
+
+  const std::string& name() const { return name_; }
+
+  /// The agent has answered.
+  bool ready() const { return ready_; }
+
+  /// By which address the agent's host was reached from here; empty where it does not know.
+  const std::string& seen_from() const { return seen_from_; }
+
+  void start(const HostJob& job) override;
+  void add_polled(std::vector<pollfd>& polled) const override;
+  void work(std::span<const pollfd> polled) override;
+  std::optional<Steady::time_point> next_work() const override;
+  void signal(int process, int signal, bool from_terminal) override;
+  bool open() const override { return !closed_; }
+
+  /// Tells the agent, about every second, that the launcher is there. `work` does it too.
+  void keep_alive();
+
+  /// The launcher stops for a while: silence is no sign until it works again.
+  void pause();
+
+  /// No more is wanted of the host.
+  void hang_up();
+
+ private:
+  void read_messages();
+  void read_remarks(bool all);
+  void handle(const Message& message, const std::string& line);
+  void look_whether_it_ended();
+  void lose(const std::string& why);
+  std::string last_words() const;
+
+  HostListener& listener_;
+  const std::string name_, program_;
+  Child child_;
+  std::unique_ptr<MessagePipe> pipe_;
+  std::string errors_;             // an unfinished line of the command's standard error
+  std::deque<std::string> words_;  // the last lines that are no messages
+  std::string seen_from_;
+  std::vector<int> all_, running_;
+  std::chrono::milliseconds silence_{0};
+  bool ready_ = false, started_ = false, done_ = false, closed_ = false, lost_ = false;
+  std::optional<Outcome> outcome_;  // of the command
+  Steady::time_point opened_ = Steady::now(), heard_ = opened_, said_ = opened_;
+  std::optional<Steady::time_point> ending_;
+};
+
+}  // namespace lockstep::cli

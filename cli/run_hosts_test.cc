@@ -1,0 +1,358 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "cli/tool_test.h"
+#include "lockstep/testing/process_logs.h"
+#include "lockstep/testing/temporary_folder.h"
+
+// `lockstep run` on several hosts: pretended ones, where a script takes the place of ssh, and ones with
+// networks of their own behind a real sshd, and the nodes of a real Slurm.
+
+namespace lockstep::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Processes;
+using testing::ProcessResult;
+using ::testing::UnorderedElementsAre;
+
+class RunHosts : public ::testing::Test {
+ protected:
+  std::filesystem::path file(const std::string& name) const { return folder_.path() / name; }
+
+  // A script in the place of ssh; $host is the host, and $* the command.
+  std::string rsh(const std::string& script = "exec sh -c \"$*\"") {
+    return write_script(file("rsh"), "#!/bin/sh\nhost=$1; shift\n" + script + "\n");
+  }
+
+  Words run(const std::string& hosts, const std::string& rsh, Words more = {}) {
+    return Words{"run", "--hosts", hosts, "--rsh", rsh, "--coordinator-address", "127.0.0.1"} + more;
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(RunHosts, EachLineHasItsProcessAndHostBeforeIt) {
+  const auto result = lockstep(run("a:2,user@b:1", rsh()) + shell("echo out; echo err >&2; printf rest"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(lines_of(result.log),
+              UnorderedElementsAre("[0@a] out", "[0@a] err", "[0@a] rest", "[1@a] out", "[1@a] err",
+                                   "[1@a] rest", "[2@b] out", "[2@b] err", "[2@b] rest"));
+}
+
+TEST_F(RunHosts, AFileNamesThemToo) {
+  std::ofstream(file("hosts")) << "# two\na slots=1\nb:2\n";
+  const auto result = lockstep({"run", "-n", "2", "--hostfile", file("hosts"), "--rsh", rsh(),
+                                "--coordinator-address", "127.0.0.1", "--", "echo", "here"});
+  EXPECT_THAT(lines_of(result.log), UnorderedElementsAre("[0@a] here", "[1@b] here"));
+}
+
+TEST_F(RunHosts, MuchOutputComesWholeAndInOrder) {
+  const auto result = lockstep(run("a:1,b:1", rsh()) + shell("seq 200000"));
+  std::map<std::string, int> next;
+  for (const std::string& line : lines_of(result.log)) {
+    ASSERT_EQ(line.substr(6), std::to_string(++next[line.substr(0, 5)]));
+  }
+  EXPECT_EQ(next["[0@a]"], 200000);
+  EXPECT_EQ(next["[1@b]"], 200000);
+}
+
+TEST_F(RunHosts, FolderAndVariablesGoAlongButNoSecretOnACommandLine) {
+  const std::string record =
+      "echo \"$0 $*\" >> " + file("commands").string() + "; env -i PATH=$PATH sh -c \"$*\"";
+  const auto result = lockstep(run("a:1,b:1", rsh(record), {"-x", "GIVEN=a b", "-x", "TAKEN"}) +
+                                   shell("echo $GIVEN,$TAKEN,$LEFT,$LOCKSTEP_MINE,$(pwd); echo secret "
+                                         "$LOCKSTEP_JOB_SECRET"),
+                               {{"TAKEN", "taken"}, {"LEFT", "left"}, {"LOCKSTEP_MINE", "mine"}});
+  EXPECT_THAT(result.log, ContainsRegex("\\[1@b\\] a b,taken,,mine,/.*/"));
+  const std::size_t secret = result.log.find("secret ") + 7;
+  const std::string commands = testing::read_file(file("commands"));
+  EXPECT_THAT(commands, HasSubstr("host-agent"));
+  EXPECT_THAT(commands, Not(HasSubstr(result.log.substr(secret, 32))));
+}
+
+TEST_F(RunHosts, WhatALoginPrintsDoesNotDisturb) {
+  const auto result = lockstep(run("a:1,b:1", rsh("echo Welcome; echo 'to you' >&2; exec sh -c \"$*\"")) +
+                               shell("echo here"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(lines_of(result.log), UnorderedElementsAre("[0@a] here", "[1@b] here"));
+}
+
+TEST_F(RunHosts, TheFirstFailureNamesItsHostAndGivesTheStatus) {
+  const auto result = lockstep(run("a:1,b:2", rsh(), {"--grace", "0.4"}) +
+                               shell("if [ $LOCKSTEP_PROCESS_ID = 1 ]; then exit 7; fi; exec sleep 1000"));
+  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_THAT(result.log,
+              AllOf(HasSubstr("the job failed: process 1 (host b, pid "), HasSubstr("exit status 7"),
+                    HasSubstr("ended by the launcher: processes 0, 2 by SIGTERM")));
+}
+
+TEST_F(RunHosts, AHostThatCannotBeReachedIsOneLineWithWhatWasSaid) {
+  const auto result = lockstep(run("a:1,b:1", rsh("[ $host = a ] || { echo 'Permission denied (publickey).' "
+                                                  ">&2; exit 255; }; exec sh -c \"$*\"")) +
+                               shell("echo never"));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.log,
+            "lockstep: cannot start on host b: rsh died: exit status 255: Permission denied (publickey).\n");
+}
+
+TEST_F(RunHosts, AHostWithoutTheToolOrTheProgramIsNamed) {
+  auto result = lockstep(run("a:1,b:1", rsh(), {"--remote-tool", "/no/such/lockstep"}) + shell("true"));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("cannot start on host "), HasSubstr("/no/such/lockstep")));
+  result = lockstep(run("a:1,b:1", rsh()) + Words{"--", "/no/such/program"});
+  EXPECT_EQ(result.exit_code, 127);
+  EXPECT_THAT(
+      result.log,
+      ContainsRegex("^lockstep: cannot run '/no/such/program' on host [ab]: No such file or directory\n$"));
+  EXPECT_THAT(lockstep(run("a:1,b:1", "/no/such/rsh") + shell("true")).log,
+              HasSubstr("'/no/such/rsh' cannot be run"));
+}
+
+TEST_F(RunHosts, SignalsArePassedOn) {
+  Processes job(
+      tool(run("a:1,b:1", rsh()) + shell("trap 'echo got USR1' USR1; trap 'echo got TERM; exit 5' TERM; "
+                                         "echo ready; while :; do sleep 0.05; done")));
+  for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " ready");
+  job.kill(0, SIGUSR1);
+  for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " got USR1");
+  job.kill(0, SIGTERM);
+  const ProcessResult result = job.wait(0);
+  EXPECT_EQ(result.exit_code, 5);
+  EXPECT_THAT(result.log, HasSubstr("stopped by SIGTERM"));
+}
+
+constexpr const char* kSaysItsPid = "echo pid $$; exec sleep 1000";
+
+TEST_F(RunHosts, NoProcessOutlivesAKilledLauncher) {
+  Processes job(
+      tool(run("a:1,b:1", rsh()) + shell("sleep 1000 & echo helper $!; echo pid $$; exec sleep 1000")));
+  for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " pid ");
+  job.kill(0, SIGKILL);
+  job.wait(0);
+  for (const char* what : {"[0@a] pid ", "[1@b] pid ", "[0@a] helper ", "[1@b] helper "}) {
+    expect_gone(number_after(job.log(0), what));
+  }
+}
+
+TEST_F(RunHosts, AHostThatFallsSilentIsNamedAndItsProcessesEnd) {
+  const std::string agent = "echo $$ > " + file("pid-").string() + "$host; exec sh -c \"$*\"";
+  Processes job(
+      tool(run("a:1,b:1", rsh(agent), {"--heartbeat-timeout", "2", "--grace", "0.4"}) + shell(kSaysItsPid)));
+  for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " pid ");
+  kill(std::atoi(testing::read_file(file("pid-b")).c_str()), SIGSTOP);
+  const ProcessResult result = job.wait(0);
+  EXPECT_THAT(result.log,
+              ContainsRegex("the job failed: process 1 \\(host b, pid [0-9]+\\) died: host b has not "
+                            "answered for 2 s"));
+  EXPECT_EQ(result.exit_code, 1);
+  for (const char* what : {"[0@a] pid ", "[1@b] pid "}) expect_gone(number_after(result.log, what));
+}
+
+TEST_F(RunHosts, AnAgentThatHearsNothingEndsItsProcesses) {
+  Processes job(tool(run("a:1,b:1", rsh(), {"--heartbeat-timeout", "2"}) + shell(kSaysItsPid)));
+  for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " pid ");
+  job.kill(0, SIGSTOP);
+  for (const char* what : {"[0@a] pid ", "[1@b] pid "}) expect_gone(number_after(job.log(0), what));
+  job.kill(0, SIGCONT);
+  EXPECT_EQ(job.wait(0).exit_code, 1);
+}
+
+TEST_F(RunHosts, AStoppedJobIsNotTakenForASilentOne) {
+  Processes job(tool(run("a:1,b:1", rsh(), {"--heartbeat-timeout", "2"}) +
+                     shell("echo pid $$; while :; do sleep 0.05; echo on; done")));
+  for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " on");
+  job.kill(0, SIGTSTP);
+  std::this_thread::sleep_for(std::chrono::seconds(4));  // longer than either side may be silent
+  for (const char* what : {"[0@a] pid ", "[1@b] pid "}) EXPECT_TRUE(alive(number_after(job.log(0), what)));
+  job.kill(0, SIGCONT);
+  job.kill(0, SIGTERM);
+  const ProcessResult result = job.wait(0);
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(result.log, Not(HasSubstr("answered")));
+}
+
+TEST_F(RunHosts, AnInterruptEndsTheWaitForAHost) {
+  Processes job(
+      tool(run("a:1,b:1", rsh("echo $$ > " + file("pid").string() + "; exec sleep 1000")) + shell("true")));
+  while (std::atoi(testing::read_file(file("pid")).c_str()) == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  job.kill(0, SIGINT);
+  const ProcessResult result = job.wait(0);
+  EXPECT_EQ(result.exit_code, 128 + SIGINT);
+  EXPECT_EQ(result.log, "lockstep: stopped by SIGINT\n");
+  expect_gone(std::atoi(testing::read_file(file("pid")).c_str()));
+}
+
+TEST_F(RunHosts, AConnectionThatEndsIsNamed) {
+  const std::string agent = "echo $$ > " + file("pid-").string() + "$host; exec sh -c \"$*\"";
+  Processes job(tool(run("a:1,b:1", rsh(agent), {"--grace", "0.4"}) + shell(kSaysItsPid)));
+  for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " pid ");
+  kill(std::atoi(testing::read_file(file("pid-b")).c_str()), SIGKILL);
+  const ProcessResult result = job.wait(0);
+  EXPECT_THAT(result.log, HasSubstr("died: the connection to host b ended (rsh died: signal 9 (SIGKILL))"));
+  expect_gone(number_after(result.log, "[1@b] pid "));
+}
+
+TEST_F(RunHosts, AJobThatFailedIsStartedAgain) {
+  const auto result = lockstep(run("a:1,b:1", rsh(), {"--max-restarts", "2", "--grace", "0.4"}) +
+                               shell("echo attempt $LOCKSTEP_ATTEMPT; [ $LOCKSTEP_ATTEMPT = 1 ]"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log,
+              AllOf(HasSubstr("[1@b] attempt 0"), HasSubstr("[1@b] attempt 1"), Not(HasSubstr("attempt 2"))));
+}
+
+TEST_F(RunHosts, WhereNoAddressIsFoundOutTheErrorSaysWhatToGive) {
+  const auto result =
+      lockstep({"run", "--hosts", "no-such-host.invalid:1,another.invalid:1", "--rsh", rsh(), "--", "true"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("another.invalid"), HasSubstr("--coordinator-address")));
+  const auto interface = lockstep({"run", "-n", "1", "--interface", "nosuch0", "--", "true"});
+  EXPECT_THAT(interface.log, AllOf(HasSubstr("'nosuch0'"), HasSubstr("lo")));
+}
+
+TEST_F(RunHosts, ThisHostNeedsNoRsh) {
+  const auto result =
+      lockstep({"run", "--hosts", "localhost:2", "--rsh", "/no/such/rsh", "--", "echo", "here"});
+  EXPECT_THAT(lines_of(result.log), UnorderedElementsAre("[0] here", "[1] here"));
+}
+
+LOCKSTEP_CHILD(counts_its_job) {
+  auto client = join();
+  client->barrier("all", std::chrono::minutes(10));
+  client->shutdown();
+  testing::say("left");
+}
+
+TEST_F(RunHosts, ProcessesOfAllHostsJoinOneJob) {
+  const auto result =
+      lockstep(run("a:2,b:2", rsh()) + Words{"--"} + testing::command_of_child("counts_its_job"));
+  EXPECT_EQ(result.exit_code, 0);
+  for (const char* process : {"[0@a]", "[1@a]", "[2@b]", "[3@b]"}) {
+    EXPECT_THAT(result.log, HasSubstr(std::string(process) + " left"));
+  }
+}
+
+// Two hosts of the recipe, with an sshd on the second; then the script, with SSH as what runs commands there.
+constexpr const char* kTwoHosts = R"(set -eu
+dir=$PWD
+ssh-keygen -q -t ed25519 -N '' -f key; ssh-keygen -q -t ed25519 -N '' -f hostkey
+cat > sshd_config <<END
+ListenAddress 10.77.0.2
+HostKey $dir/hostkey
+AuthorizedKeysFile $dir/key.pub
+StrictModes no
+UsePAM no
+PermitRootLogin yes
+PidFile none
+END
+$ON 2 sh -c "mount -t tmpfs tmpfs /run && mkdir /run/sshd && exec $(command -v sshd || echo /usr/sbin/sshd) -D -e -f $dir/sshd_config" 2> sshd.log &
+until $ON 1 bash -c 'echo > /dev/tcp/10.77.0.2/22' 2> /dev/null; do kill -0 $! || { cat sshd.log; exit 1; }; sleep 0.05; done
+SSH="ssh -F /dev/null -o IdentitiesOnly=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+)";
+
+class TwoHosts : public RunHosts {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root, for networks of their own and an sshd in one";
+    if (std::system("unshare --net --mount --pid --fork true 2> /dev/null") != 0)
+      GTEST_SKIP() << "no namespaces here";
+    if (std::system("PATH=$PATH:/usr/sbin; command -v sshd ssh ssh-keygen ip > /dev/null") != 0)
+      GTEST_SKIP() << "needs openssh-server, openssh-client and iproute2";
+    std::ofstream(file("script")) << "";
+  }
+
+  testing::ProcessesOptions two_hosts(const std::string& script) {
+    std::ofstream(file("script")) << kTwoHosts << script;
+    return {.program = LOCKSTEP_RECIPES "/netns-two-hosts.sh",
+            .arguments = {"bash", file("script")},
+            .env = {{"TOOL", LOCKSTEP_TOOL}}};
+  }
+};
+
+TEST_F(TwoHosts, AreReachedBySsh) {
+  const auto result = testing::run_processes(
+      two_hosts("$ON 1 $TOOL run -v --hosts host1:1,10.77.0.2:2 --rsh \"$SSH -i key\" -x GIVEN='a b' -- "
+                "sh -c 'echo $(hostname) $GIVEN $LOCKSTEP_COORDINATOR_ADDRESS; [ $LOCKSTEP_PROCESS_ID != 2 ] "
+                "|| exit 7'"))[0];
+  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("[0@host1] host1 a b 10.77.0.1:"),
+                                HasSubstr("[1@10.77.0.2] host2 a b 10.77.0.1:"),
+                                HasSubstr("process 2 (host 10.77.0.2, pid "), HasSubstr("exit status 7")));
+}
+
+TEST_F(TwoHosts, WhatSshSaysIsSaid) {
+  const auto result = testing::run_processes(
+      two_hosts("$ON 1 $TOOL run --hosts host1:1,10.77.0.2:2 --rsh \"$SSH -i hostkey\" -- true"))[0];
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("cannot start on host 10.77.0.2: ssh died: exit status 255"),
+                                HasSubstr("Permission denied (publickey")));
+}
+
+TEST_F(TwoHosts, AHostCutOffIsNamedAndEachSideEndsItsProcesses) {
+  const auto result =
+      testing::run_processes(two_hosts("$ON 1 $TOOL run --hosts host1:1,10.77.0.2:1 --heartbeat-timeout 2 "
+                                       "--grace 0.4 --rsh \"$SSH -i key\" -- "
+                                       "sh -c 'echo ready; exec sleep 1000' | while read line; do\n"
+                                       "  echo \"$line\"; case $line in *host2*|*0.2*ready) $ON link 2 "
+                                       "down;; esac; done; echo ${PIPESTATUS[0]}\n"
+                                       "for i in $(seq 300); do $ON 2 pgrep -x sleep -a | grep -q 1000 || { "
+                                       "echo gone; break; }; sleep 0.1; done\n"
+                                       "! $ON 1 pgrep -x sleep -a | grep 1000"))[0];
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("process 1 (host 10.77.0.2, pid "),
+                                HasSubstr("has not answered for 2 s"), HasSubstr("\ngone\n")));
+}
+
+TEST_F(RunHosts, SlurmStartsTheProcesses) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, for a Slurm of its own";
+  if (std::system("PATH=$PATH:/usr/sbin; command -v slurmctld slurmd srun salloc munged > /dev/null") != 0)
+    GTEST_SKIP() << "needs slurmctld, slurmd, slurm-client and munge";
+  const std::string script =
+      "salloc -Q -N2 -n4 --ntasks-per-node=2 " LOCKSTEP_TOOL
+      " run --slurm -- sh -c 'echo on $SLURMD_NODENAME; [ $LOCKSTEP_PROCESS_ID != 3 ] || exit 7'";
+  const auto result = testing::run_processes(
+      {.program = LOCKSTEP_RECIPES "/slurm-one-node.sh", .arguments = {"-N", "2", "sh", "-c", script}})[0];
+  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("[1@node1] on node1\n"), HasSubstr("[2@node2] on node2\n"),
+                                HasSubstr("the job failed: process 3 (host node2, pid ")));
+}
+
+TEST_F(RunHosts, SrunIsAskedForOneAgentOnEachNode) {
+  // In the place of srun: notes its words and runs what follows its options.
+  write_script(file("srun"), "#!/bin/sh\necho \"$*\" >> " + file("words").string() +
+                                 "\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nexec \"$@\"\n");
+  const auto result = lockstep({"run", "--slurm", "--coordinator-address", "127.0.0.1", "--", "echo", "here"},
+                               {{"PATH", folder_.path().string() + ":" + std::getenv("PATH")},
+                                {"SLURM_JOB_ID", "7"},
+                                {"SLURM_JOB_NODELIST", "node[1-2]"},
+                                {"SLURM_NTASKS", "3"},
+                                {"SLURM_TASKS_PER_NODE", "2,1"}});
+  EXPECT_THAT(lines_of(result.log),
+              UnorderedElementsAre("[0@node1] here", "[1@node1] here", "[2@node2] here"));
+  EXPECT_THAT(
+      testing::read_file(file("words")),
+      AllOf(HasSubstr("--nodelist=node1 "), HasSubstr("--nodelist=node2 "), HasSubstr("--ntasks=1 ")));
+}
+
+TEST_F(RunHosts, OutsideOfAnAllocationSlurmIsAUsageError) {
+  const auto result = lockstep({"run", "--slurm", "-n", "2", "--", "true"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(lines_of(result.log).size(), 1u);
+  EXPECT_THAT(result.log, HasSubstr("SLURM_JOB_ID"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli

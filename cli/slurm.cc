@@ -1,0 +1,73 @@
+#include "cli/slurm.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/cluster/node_list.h"
+
+namespace lockstep::cli {
+namespace {
+
+int number_in(const std::string& text, const std::string& variable) {
+  try {
+    std::size_t used = 0;
+    const int number = std::stoi(text, &used);
+    if (used == text.size() && number > 0) return number;
+  } catch (const std::logic_error&) {
+  }
+  fail("{} has '{}' where a number was expected", variable, text);
+}
+
+// "2(x3),1" gives 2, 2, 2, 1.
+std::vector<int> expand_counts(const std::string& text, const std::string& variable) {
+  std::vector<int> counts;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const std::size_t times = part.find("(x");
+    int repeat = 1;
+    if (times != std::string::npos) {
+      if (!part.ends_with(')')) fail("{}={} is not understood", variable, text);
+      repeat = number_in(part.substr(times + 2, part.size() - times - 3), variable);
+    }
+    counts.insert(counts.end(), repeat, number_in(part.substr(0, times), variable));
+    begin = end + 1;
+  }
+  return counts;
+}
+
+}  // namespace
+
+std::vector<Placement> slurm_placement(const Environment& environment, std::optional<int> num_processes) {
+  const auto nodes_text = environment.get("SLURM_JOB_NODELIST");
+  if (!environment.get("SLURM_JOB_ID") || !nodes_text) {
+    fail(
+        "--slurm starts processes inside of an allocation, and there is none here (SLURM_JOB_ID and "
+        "SLURM_JOB_NODELIST are not set): run it under salloc or in a script for sbatch, or use --hosts");
+  }
+  const std::vector<std::string> nodes = cluster::expand_node_list(*nodes_text);
+  std::vector<HostSlots> hosts;
+  for (const std::string& node : nodes) hosts.push_back({.host = node});
+
+  const auto tasks = environment.get("SLURM_TASKS_PER_NODE");
+  const bool asked_for_tasks = environment.get("SLURM_NTASKS") || environment.get("SLURM_NTASKS_PER_NODE");
+  if (tasks && (asked_for_tasks || num_processes)) {
+    const std::vector<int> counts = expand_counts(*tasks, "SLURM_TASKS_PER_NODE");
+    const int sum = std::accumulate(counts.begin(), counts.end(), 0);
+    if (counts.size() == nodes.size() && sum == num_processes.value_or(sum)) {
+      for (std::size_t i = 0; i < nodes.size(); ++i) hosts[i].slots = counts[i];
+      return place_processes(hosts, sum);
+    }
+  }
+  if (!num_processes) {
+    const auto total = environment.get("SLURM_NTASKS");
+    if (!total) fail("the allocation does not say how many processes to start (no SLURM_NTASKS): give -n");
+    num_processes = number_in(*total, "SLURM_NTASKS");
+  }
+  return place_processes(hosts, num_processes);
+}
+
+}  // namespace lockstep::cli

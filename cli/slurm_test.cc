@@ -1,0 +1,62 @@
+#include "cli/slurm.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+// "node1 0+2, node2 2+2", or the error.
+std::string placed(const std::map<std::string, std::string>& variables,
+                   std::optional<int> num_processes = {}) {
+  std::string text;
+  try {
+    for (const Placement& place : slurm_placement(MapEnvironment(variables), num_processes)) {
+      text += (text.empty() ? "" : ", ") + place.host + " " + std::to_string(place.first) + "+" +
+              std::to_string(place.count);
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return text;
+}
+
+TEST(SlurmPlacement, TakesTheTasksOfTheAllocation) {
+  // As `salloc -N3 -n5` sets them.
+  const std::map<std::string, std::string> allocation = {{"SLURM_JOB_ID", "7"},
+                                                         {"SLURM_JOB_NODELIST", "node[1-3]"},
+                                                         {"SLURM_NTASKS", "5"},
+                                                         {"SLURM_TASKS_PER_NODE", "2(x2),1"}};
+  EXPECT_EQ(placed(allocation), "node1 0+2, node2 2+2, node3 4+1");
+  EXPECT_EQ(placed(allocation, 5), "node1 0+2, node2 2+2, node3 4+1");
+  EXPECT_EQ(placed(allocation, 6), "node1 0+2, node2 2+2, node3 4+2");
+  EXPECT_EQ(placed(allocation, 2), "node1 0+1, node2 1+1");
+}
+
+TEST(SlurmPlacement, SpreadsOverTheNodesWhereNoTasksWereAskedFor) {
+  // As `salloc -N2` sets them: SLURM_TASKS_PER_NODE is then a guess of Slurm's.
+  const std::map<std::string, std::string> allocation = {
+      {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "node[1-2]"}, {"SLURM_TASKS_PER_NODE", "8(x2)"}};
+  EXPECT_EQ(placed(allocation, 3), "node1 0+2, node2 2+1");
+  EXPECT_THAT(placed(allocation), HasSubstr("give -n"));
+}
+
+TEST(SlurmPlacement, OutsideOfAnAllocationIsAnErrorThatSaysWhatToDo) {
+  EXPECT_THAT(placed({}, 2), HasSubstr("SLURM_JOB_ID"));
+  EXPECT_THAT(placed({{"SLURM_JOB_ID", "7"}}, 2), HasSubstr("salloc"));
+}
+
+TEST(SlurmPlacement, WhatIsNotUnderstoodIsNamed) {
+  EXPECT_THAT(placed({{"SLURM_JOB_ID", "7"},
+                      {"SLURM_JOB_NODELIST", "node1"},
+                      {"SLURM_NTASKS", "2"},
+                      {"SLURM_TASKS_PER_NODE", "2(x"}}),
+              HasSubstr("SLURM_TASKS_PER_NODE"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli

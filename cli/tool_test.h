@@ -1,0 +1,49 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/coordination/client.h"
+#include "lockstep/testing/processes.h"
+
+// What the tests of the tool with real processes share.
+
+namespace lockstep::cli {
+
+using Words = std::vector<std::string>;
+
+Words operator+(Words left, const Words& right);
+
+/// The tool with these arguments, as a process to start.
+testing::ProcessesOptions tool(Words arguments, testing::Variables env = {});
+
+/// Runs it to its end.
+testing::ProcessResult lockstep(Words arguments, testing::Variables env = {});
+
+/// "--" and a shell that runs the script.
+Words shell(const std::string& script);
+
+std::vector<std::string> lines_of(const std::string& text);
+
+bool alive(pid_t pid);
+void expect_gone(pid_t pid);
+
+/// The number after the text in the log; -1 where the text is not there.
+pid_t number_after(const std::string& log, const std::string& text);
+
+/// The processes that have this in their environment, as "NAME=value".
+std::vector<pid_t> processes_with(const std::string& variable);
+
+/// Writes an executable file and returns its path.
+std::string write_script(const std::filesystem::path& file, const std::string& content);
+
+/// In a child: a member of the job that the environment tells of, as the runtime makes a process one.
+std::unique_ptr<coordination::CoordinationClient> join();
+
+/// In a child: waits for what never comes; the error that ends the wait is printed, and gives status 3.
+[[noreturn]] void wait_in_vain(coordination::CoordinationClient& client);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::cluster {
+
+/// A network interface's address.
+struct InterfaceAddress {
+  std::string interface;  ///< "eth0"
+  std::string address;    ///< "10.0.0.7" or "fd00::7", without a scope.
+  int prefix_length = 0;  ///< How many of its bits are its network's: 24 in 10.0.0.7/24.
+};
+
+/// Whether the address, a number and not a name, is in the network of `mine`.
+bool in_network_of(const std::string& address, const InterfaceAddress& mine);
+
+/// What a process may look at to find its place, besides its environment; a test gives its own.
+class System {
+ public:
+  virtual ~System() = default;
+
+  /// The file's content, or nullopt where it cannot be read.
+  virtual std::optional<std::string> read_file(const std::string& path) const = 0;
+
+  /// The names in the folder, sorted; none where it cannot be read.
+  virtual std::vector<std::string> list_folder(const std::string& path) const = 0;
+
+  /// The addresses of the interfaces that are up, IPv4 before IPv6.
+  virtual std::vector<InterfaceAddress> interface_addresses() const = 0;
+
+  /// What the metadata server of Google's cloud answers for the path below computeMetadata/v1/, or nullopt
+  /// where it has no such entry. Blocks for some seconds at most. Throws InitializationError where the server
+  /// cannot be asked.
+  virtual std::optional<std::string> metadata(const std::string& server, const std::string& path) const = 0;
+
+  /// This machine.
+  static const System& real();
+};
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,58 @@
+#include "lockstep/collectives/host_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace lockstep::collectives {
+
+HostLayout::HostLayout(const std::vector<Member>& members, const WorldOptions& options)
+    : host_of(members.size()), index_of(members.size()) {
+  std::map<std::string, int> known;
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    const std::string name = options.process_host.empty() ? "" : options.process_host[members[rank].process];
+    const auto [it, added] = known.try_emplace(name, host_count());
+    if (added) hosts.emplace_back();
+    host_of[rank] = it->second;
+    index_of[rank] = static_cast<int>(hosts[it->second].size());
+    hosts[it->second].push_back(static_cast<int>(rank));
+  }
+  const auto smaller = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+  carriers = static_cast<int>(std::min_element(hosts.begin(), hosts.end(), smaller)->size());
+}
+
+std::vector<int> HostLayout::contacts_of(int rank) const {
+  std::vector<int> ranks;
+  for (std::size_t other = 0; other < host_of.size(); ++other) {
+    const int it = static_cast<int>(other);
+    if (!same_host(it, rank) && contact(host_of[rank], it) == rank) ranks.push_back(it);
+  }
+  return ranks;
+}
+
+int HostLayout::most_contacts(int host) const {
+  std::size_t most = 0;
+  for (int rank : hosts[host]) most = std::max(most, contacts_of(rank).size());
+  return static_cast<int>(most) + 1;
+}
+
+int HostLayout::most_parts() const {
+  int most = 1;
+  for (int host = 0; host < host_count(); ++host) {
+    const int locals = local_count(host);
+    if (locals > 1) most = std::max(most, locals * most_contacts(host));
+  }
+  return most;
+}
+
+std::string describe_member(const std::vector<Member>& members, int rank, int process_count) {
+  const Member& member = members[rank];
+  const auto same_process = [&](const Member& other) { return other.process == member.process; };
+  if (std::count_if(members.begin(), members.end(), same_process) == 1) {
+    return fmt::format("process {} of {}", member.process, process_count);
+  }
+  return fmt::format("device {} of process {} of {}", member.device, member.process, process_count);
+}
+
+}  // namespace lockstep::collectives

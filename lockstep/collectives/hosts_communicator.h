@@ -1,0 +1,105 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/communicator.h"
+#include "lockstep/collectives/host_layout.h"
+#include "lockstep/collectives/job.h"
+#include "lockstep/collectives/shared_communicator.h"
+#include "lockstep/collectives/wire.h"
+
+namespace lockstep::collectives {
+
+/// A communicator whose members are on several hosts. Those of a host share memory; between hosts the bytes
+/// go through a Wire of each member.
+///
+/// Where the inputs of all members together are up to kSmallBytes, the first member of each host, its leader,
+/// collects those of its host, exchanges them with the other leaders in one step, and spreads them: each
+/// member then computes its result from the inputs of all. Larger reductions are done within each host first,
+/// in chunks; each member carries its part of a chunk to the other hosts. Sums are then made in rank order
+/// within each host, and host by host, for all members alike.
+class HostsCommunicator : public Communicator {
+ public:
+  /// `local` is over the members of this host, in their order; null where there is one only.
+  HostsCommunicator(Job& job, std::vector<Member> members, HostLayout layout,
+                    std::unique_ptr<SharedCommunicator> local);
+
+  int size() const override { return static_cast<int>(members_.size()); }
+  const std::vector<Member>& members() const override { return members_; }
+  int rank_of(int device) const override;
+  void run(const Call& call, int rank, const void* in, void* out) override;
+
+  /// Wakes whoever sleeps for a member of this host, to look for failures.
+  void wake_sleepers();
+
+ private:
+  /// What one member keeps for a call, by its signature.
+  struct Plan {
+    std::string text;
+    bool connected = false;                             ///< To whom the call needs.
+    std::map<std::array<std::int64_t, 4>, Call> steps;  ///< Of the members of this host, on the way.
+  };
+
+  struct Local {
+    std::unique_ptr<Wire> wire;
+    std::map<std::uint64_t, Plan> plans;
+    std::array<std::vector<std::byte>, 4> scratch;
+  };
+
+  /// One operation of one member.
+  struct Task {
+    const Call& call;
+    const int rank, index;  ///< In the group; among the members of this host.
+    const std::byte* in;
+    std::byte* out;
+    Local& local;
+    Plan& plan;
+
+    Wire& wire() const { return *local.wire; }
+    /// Memory that stays until the member's next operation.
+    std::byte* scratch(int which, std::size_t bytes) const;
+  };
+  class AllReduce;
+
+  // hosts_communicator.cc
+  void run_small(const Task& task);
+  void run_large(const Task& task);
+  void combine(const Task& task, const std::byte* inputs) const;
+  std::vector<int> partners(const Call& call, int rank) const;
+  /// A collective of the members of this host, within the operation. `collective` is complete but for its
+  /// description; `count` may be 0.
+  void run_local(const Task& task, const Collective& collective, const void* in, void* out);
+  void gather(const Task& task, const void* in, void* out, std::size_t bytes);
+  void spread(const Task& task, const void* in, void* out, std::size_t bytes, int root);
+  void fail_all(std::exception_ptr cause);
+
+  // hosts_stages.cc, hosts_all_reduce.cc
+  void run_all_reduce(const Task& task);
+  void run_reduce_scatter(const Task& task);
+  void run_all_gather(const Task& task);
+  void run_all_to_all(const Task& task);
+  void run_permute(const Task& task);
+  void run_broadcast(const Task& task);
+
+  int local_count() const { return layout_.local_count(host_); }
+
+  Job& job_;
+  const std::vector<Member> members_;
+  const HostLayout layout_;
+  const int host_;  ///< This one.
+  const std::unique_ptr<SharedCommunicator> local_;
+  std::vector<std::unique_ptr<Local>> locals_;  ///< By rank; null for members of other processes.
+
+  std::atomic<bool> broken_ = false;
+  std::mutex broken_mutex_;
+  std::exception_ptr broken_cause_;
+};
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,109 @@
+#include "lockstep/collectives/lane.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/base/log.h"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr int kRound = 2;  ///< Milliseconds.
+constexpr int kIdleRounds = 50;
+
+void signal(const FileDescriptor& event) {
+  const std::uint64_t one = 1;
+  if (write(event.get(), &one, sizeof one) < 0) return;  // It is signalled already.
+}
+
+}  // namespace
+
+Lanes::Lanes(const WorldOptions& options) {
+  if (!spans_hosts(options)) return;
+  network_ = Network::open(options.interface, options.coordinator_address);
+  logging::debug("collectives: other hosts are reached by {}", network_->description());
+  for (std::size_t device = 0; device < options.device_process.size(); ++device) {
+    if (options.device_process[device] != options.process_index) continue;
+    auto lane = std::make_unique<Lane>();
+    lane->mailbox = Mailbox::open(network_);
+    lanes_[static_cast<int>(device)] = std::move(lane);
+  }
+  changed_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  thread_ = std::thread([this] { see_to_lanes(); });
+}
+
+Lanes::~Lanes() {
+  if (!thread_.joinable()) return;
+  stop_ = true;
+  signal(changed_);
+  thread_.join();
+}
+
+void Lanes::leave(Lane& lane, std::unique_lock<std::mutex>& lock, bool busy) {
+  lane.state = busy ? Lane::kLeftBusy : Lane::kLeft;
+  lane.used = true;
+  lock.unlock();
+  if (busy || asleep_.exchange(false)) signal(changed_);
+}
+
+/// Makes a lane move that is left, and adds what is to be waited for; whether it has been used lately.
+bool Lanes::see_to(Lane& lane, bool all, std::vector<pollfd>& polled) {
+  std::lock_guard lock(lane.mutex);
+  const bool used = std::exchange(lane.used, false);
+  if (lane.state == Lane::kDriven) return used;
+  do {
+    while (lane.mailbox->progress()) {
+    }
+  } while (!lane.mailbox->arm());
+  if (all || lane.state == Lane::kLeftBusy) polled.push_back({lane.mailbox->descriptor(), POLLIN, 0});
+  return used;
+}
+
+/// While lanes are in use it looks at those that are left now and then, so that an operation need not wake
+/// it; it sleeps until they have something when nothing has been used for a while.
+void Lanes::see_to_lanes() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  std::vector<pollfd> polled;
+  for (int idle = 0; !stop_;) {
+    const bool sleeps = idle > kIdleRounds;
+    asleep_ = sleeps;
+    polled.assign({{changed_.get(), POLLIN, 0}});
+    bool used = false;
+    for (auto& [device, lane] : lanes_) used |= see_to(*lane, sleeps, polled);
+    idle = used ? 0 : idle + 1;
+    if (sleeps && used) continue;
+    poll(polled.data(), polled.size(), sleeps ? -1 : kRound);
+    std::uint64_t ignored;
+    if (polled[0].revents != 0 && read(changed_.get(), &ignored, sizeof ignored) > 0) idle = 0;
+  }
+}
+
+std::map<int, std::string> Lanes::addresses() const {
+  std::map<int, std::string> addresses;
+  for (const auto& [device, lane] : lanes_) addresses[device] = lane->mailbox->address();
+  return addresses;
+}
+
+void Lanes::wake() {
+  for (auto& [device, lane] : lanes_) lane->mailbox->wake();
+}
+
+bool spans_hosts(const WorldOptions& options) {
+  const auto& hosts = options.process_host;
+  return std::adjacent_find(hosts.begin(), hosts.end(), std::not_equal_to<>()) != hosts.end();
+}
+
+bool is_remote(const WorldOptions& options, int process) {
+  const auto& hosts = options.process_host;
+  return !hosts.empty() && hosts[process] != hosts[options.process_index];
+}
+
+}  // namespace lockstep::collectives

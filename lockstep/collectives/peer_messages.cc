@@ -1,0 +1,152 @@
+#include "lockstep/collectives/peer_messages.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/collectives/world.h"
+
+namespace lockstep::collectives {
+
+std::string Address::encode() const {
+  std::string text = fmt::format("{} {} {} {} {}", name, token, host, place, control);
+  for (const auto& [device, address] : lanes) text += fmt::format(" {} {}", device, to_hex(address));
+  return text;
+}
+
+Address Address::decode(const std::string& text) {
+  Address address;
+  std::istringstream in(text);
+  in >> address.name >> address.token >> address.host >> address.place >> address.control;
+  std::string lane;
+  for (int device; in >> device >> lane;) address.lanes[device] = from_hex(lane);
+  return address;
+}
+
+std::string to_hex(const std::string& bytes) {
+  std::string text;
+  for (unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+std::string from_hex(const std::string& text) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+    bytes += static_cast<char>(std::strtoul(text.substr(i, 2).c_str(), nullptr, 16));
+  }
+  return bytes;
+}
+
+std::string random_hex() {
+  unsigned char bytes[16];
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) fail("the system gives no random bytes");
+  std::string text;
+  for (unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return *name != 0 ? name : "unknown";
+}
+
+/// The kernel that runs now, and the network namespace: what must be the same for a connection.
+std::string place() {
+  std::string boot = "unknown";
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat status {};
+  const bool known = stat("/proc/self/ns/net", &status) == 0;
+  return fmt::format("{}:{}", boot, known ? status.st_ino : 0);
+}
+
+std::pair<sockaddr_un, socklen_t> socket_address(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // A leading zero byte: the name stands in no file system.
+  std::memcpy(address.sun_path + 1, name.data(), std::min(name.size(), sizeof(address.sun_path) - 1));
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
+}
+
+FileDescriptor open_socket() {
+  FileDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!fd) fail("cannot open a unix socket: {}", std::strerror(errno));
+  return fd;
+}
+
+void send_message(int socket, const Message& message, int fd) {
+  iovec parts[2] = {{const_cast<Header*>(&message.header), sizeof message.header},
+                    {const_cast<char*>(message.text.data()), std::min(message.text.size(), kMaxText)}};
+  msghdr header{};
+  header.msg_iov = parts;
+  header.msg_iovlen = 2;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (fd >= 0) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+  }
+  // A peer that is gone is noticed by the listening thread.
+  while (sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EINTR) {
+  }
+}
+
+/// False where the connection has ended.
+bool receive_message(int socket, Message& message, FileDescriptor& fd) {
+  message.text.resize(kMaxText);
+  iovec parts[2] = {{&message.header, sizeof message.header}, {message.text.data(), message.text.size()}};
+  msghdr header{};
+  header.msg_iov = parts;
+  header.msg_iovlen = 2;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t got;
+  while ((got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  }
+  if (cmsghdr* rights = got > 0 ? CMSG_FIRSTHDR(&header) : nullptr;
+      rights && rights->cmsg_type == SCM_RIGHTS) {
+    int received;
+    std::memcpy(&received, CMSG_DATA(rights), sizeof received);
+    fd = FileDescriptor(received);
+  }
+  if (got < static_cast<ssize_t>(sizeof message.header)) return false;
+  message.text.resize(static_cast<std::size_t>(got) - sizeof message.header);
+  return true;
+}
+
+bool same_user(int socket) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 && credentials.uid == getuid();
+}
+
+std::string pack(const std::string& token, const Message& message) {
+  std::string bytes = token;
+  bytes.append(reinterpret_cast<const char*>(&message.header), sizeof message.header);
+  return bytes + message.text.substr(0, kMaxText);
+}
+
+bool unpack(const std::string& token, const std::string& bytes, Message& message) {
+  if (bytes.size() < token.size() + sizeof message.header || bytes.compare(0, token.size(), token) != 0)
+    return false;
+  std::memcpy(&message.header, bytes.data() + token.size(), sizeof message.header);
+  message.text = bytes.substr(token.size() + sizeof message.header);
+  return true;
+}
+
+std::string host_identity() { return place() + ":" + host_name(); }
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,71 @@
+#pragma once
+
+// What Peers say to each other, and the sockets over which those of one host do; only for peers.cc.
+
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "lockstep/collectives/file_descriptor.h"
+
+namespace lockstep::collectives {
+
+enum class MessageType : std::uint32_t { kHello, kSegment, kAsk, kWaits, kDivergence, kBye, kFailure };
+
+inline constexpr std::size_t kMaxText = 32 << 10;
+
+struct Header {
+  MessageType type;
+  std::int32_t from;
+  std::int32_t pid;
+  cpu_set_t cpus;
+};
+
+struct Message {
+  Header header;
+  std::string text;  ///< Within a host: the token of who is called in a hello; the key of a segment.
+};
+
+/// Where a process can be reached, as it stands in the store.
+struct Address {
+  std::string name, token, host, place;
+  std::string control = "-";         ///< Of its ControlChannel; "-" where the job is on one host.
+  std::map<int, std::string> lanes;  ///< Of each of its devices, the Lane's mailbox; empty likewise.
+
+  std::string encode() const;
+  static Address decode(const std::string& text);
+};
+
+std::string random_hex();
+std::string to_hex(const std::string& bytes);
+std::string from_hex(const std::string& text);
+
+std::string host_name();
+
+/// The kernel that runs now, and the network namespace: what must be the same for a connection.
+std::string place();
+
+std::pair<sockaddr_un, socklen_t> socket_address(const std::string& name);
+FileDescriptor open_socket();
+
+/// Sends what fits now. A peer that is gone is noticed by who listens.
+void send_message(int socket, const Message& message, int fd);
+
+/// False where the connection has ended.
+bool receive_message(int socket, Message& message, FileDescriptor& fd);
+
+/// Whether who is at the other end is this process's user.
+bool same_user(int socket);
+
+/// A message as it goes to another host: the token of who is called stands before it.
+std::string pack(const std::string& token, const Message& message);
+
+/// False where it is no message, or not for who has this token.
+bool unpack(const std::string& token, const std::string& bytes, Message& message);
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,66 @@
+#include <dlfcn.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <vector>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/collectives/ucx.h"
+
+namespace lockstep::collectives {
+namespace {
+
+/// UCX takes over the handlers of several signals when it is loaded; they are the program's.
+class SignalHandlersKept {
+ public:
+  SignalHandlersKept() : before_(NSIG) {
+    for (int signal = 1; signal < NSIG; ++signal) sigaction(signal, nullptr, &before_[signal]);
+  }
+  ~SignalHandlersKept() {
+    for (int signal = 1; signal < NSIG; ++signal) {
+      struct sigaction now {};
+      if (sigaction(signal, nullptr, &now) == 0 && now.sa_sigaction != before_[signal].sa_sigaction) {
+        sigaction(signal, &before_[signal], nullptr);
+      }
+    }
+  }
+
+ private:
+  std::vector<struct sigaction> before_;
+};
+
+UcxLibrary load() {
+  SignalHandlersKept kept;
+  void* handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    fail(
+        "the processes of this job run on several hosts, which need UCX to reach each other, but it cannot "
+        "be "
+        "loaded: {}. Install it (Debian: libucx0) on every host",
+        dlerror());
+  }
+  UcxLibrary library;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
+    if (function == nullptr)
+      fail("libucp.so.0 has no {}: it is of another version of UCX than 1.13 or later", name);
+  };
+#define LOCKSTEP_UCX_FIND(name) find(library.name, #name);
+  LOCKSTEP_UCX_FUNCTIONS(LOCKSTEP_UCX_FIND)
+#undef LOCKSTEP_UCX_FIND
+
+  // UCX writes to standard output, what Lockstep's own errors say.
+  using SetOption = ucs_status_t (*)(const char*, const char*);
+  const auto set_option = reinterpret_cast<SetOption>(dlsym(handle, "ucs_global_opts_set_value"));
+  if (set_option != nullptr && std::getenv("UCX_LOG_LEVEL") == nullptr) set_option("LOG_LEVEL", "FATAL");
+  return library;
+}
+
+}  // namespace
+
+const UcxLibrary& UcxLibrary::get() {
+  static const UcxLibrary library = load();
+  return library;
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,351 @@
+#include "lockstep/collectives/wire.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/base/fingerprint.h"
+#include "lockstep/collectives/futex.h"
+#include "lockstep/collectives/segment.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kSleep(50);       ///< Between two looks for failures.
+constexpr std::chrono::seconds kTextTimeout(2);       ///< For the other side's text after a divergence.
+constexpr std::chrono::seconds kReasonTimeout(3);     ///< For the reason why a connection broke.
+constexpr std::chrono::milliseconds kLastWords(300);  ///< For what a peer that is gone has sent.
+constexpr std::chrono::seconds kAbandonTimeout(1);
+constexpr std::chrono::microseconds kLongestSpin(200);
+constexpr std::chrono::microseconds kShortestSpin(10);
+
+// Kinds of messages, the highest bits of a tag.
+constexpr unsigned kData = 0, kLeader = 1, kText = 2, kGreeting = 3;
+
+std::uint64_t group_number(const std::vector<Member>& members) {
+  std::string text;
+  for (const Member& member : members) text += fmt::format("{},", member.device);
+  return fingerprint(text);
+}
+
+}  // namespace
+
+Wire::Wire(Job& job, const std::vector<Member>& members, const HostLayout& layout, int rank)
+    : job_(job),
+      members_(members),
+      layout_(layout),
+      rank_(rank),
+      host_(layout.host_of[rank]),
+      group_(group_number(members)),
+      lane_(job.lanes().of(members[rank].device)),
+      secrets_(members.size()),
+      told_(layout.host_count()),
+      hearing_(layout.host_count()),
+      heard_(layout.host_count()) {
+  secrets_[rank] = fingerprint(job.peers().token(members[rank].process)) | 1;
+  if (lane_.spin.count() == 0) lane_.spin = kLongestSpin;
+}
+
+/// 2 bits of kind, 18 of the sender's device, 24 of group and job, 12 of operation, 8 of step. What comes
+/// from another job or attempt does not fit.
+std::uint64_t Wire::tag(int from, int to, unsigned kind, unsigned step) const {
+  const std::uint64_t group = (kind == kGreeting ? 0 : group_) ^ secrets_[to];
+  const std::uint64_t operation = kind == kGreeting ? 0 : operation_;
+  return std::uint64_t{kind} << 62 | (std::uint64_t(members_[from].device) & 0x3ffff) << 44 |
+         (group & 0xffffff) << 20 | (operation & 0xfff) << 8 | (step & 0xff);
+}
+
+std::string Wire::doing() const {
+  return fmt::format("process {} waited for it in {}", members_[rank_].process, call().text);
+}
+
+void Wire::begin(const Call& call, const void* data, std::size_t bytes) {
+  call_ = &call;
+  lock_ = std::unique_lock(lane_.mutex);
+  lane_.state = Lane::kDriven;
+  flights_.clear();
+  if (!is_leader()) return;
+
+  std::vector<int> leaders;
+  for (int host = 0; host < layout_.host_count(); ++host) {
+    if (host != host_) leaders.push_back(layout_.leader(host));
+  }
+  std::fill(heard_.begin(), heard_.end(), true);
+  connect(leaders);
+  const Header header{call.signature, bytes};
+  telling_.resize(sizeof header + bytes);
+  std::memcpy(telling_.data(), &header, sizeof header);
+  if (bytes != 0) std::memcpy(telling_.data() + sizeof header, data, bytes);
+  for (int leader : leaders) {
+    const int host = layout_.host_of[leader];
+    told_[host].resize(sizeof header + kSmallBytes);
+    hearing_[host] = start(leader, lane_.mailbox->receive(tag(leader, rank_, kLeader, 0), told_[host].data(),
+                                                          told_[host].size()));
+    heard_[host] = false;
+  }
+  for (int leader : leaders) {
+    start(leader, lane_.mailbox->send(endpoint(leader), tag(rank_, leader, kLeader, 0), telling_.data(),
+                                      telling_.size()));
+  }
+}
+
+/// Both sides say a greeting, and that theirs has left, twice over: whoever has heard both knows that neither
+/// side needs the other for the connection any more.
+void Wire::connect(const std::vector<int>& ranks) {
+  greetings_.clear();
+  for (int rank : ranks) {
+    if (secrets_[rank] != 0) continue;
+    const Member& member = members_[rank];
+    LongWait wait(
+        job_, members_[rank_].device,
+        [&] { return describe_member(members_, rank_, job_.options().process_count); },
+        [&] { return call().text; });
+    try {
+      job_.peers().wait_connected(member.process, [&] {
+        job_.check();
+        wait.look({member.device});
+      });
+    } catch (const PeerFailure&) {
+      job_.check_peer(member.process, doing());
+      throw;
+    }
+    const std::string token = job_.peers().token(member.process);
+    secrets_[rank] = fingerprint(token) | 1;
+    if (lane_.endpoints.contains(member.device)) continue;
+    const int endpoint = lane_.mailbox->connect(job_.peers().lane(member.process, member.device));
+    greetings_.push_back({rank, endpoint, token, std::string(token.size(), ' ')});
+  }
+  if (greetings_.empty()) return;
+  for (unsigned round = 0; round < 2; ++round) greet(round);
+  for (const Greeting& greeting : greetings_)
+    lane_.endpoints[members_[greeting.rank].device] = greeting.endpoint;
+}
+
+void Wire::greet(unsigned round) {
+  std::vector<Ticket> tickets;
+  Mailbox& mailbox = *lane_.mailbox;
+  for (Greeting& greeting : greetings_) {
+    const int rank = greeting.rank;
+    tickets.push_back(start(
+        rank, mailbox.receive(tag(rank, rank_, kGreeting, round), greeting.in.data(), greeting.in.size())));
+    tickets.push_back(start(rank, mailbox.send(greeting.endpoint, tag(rank_, rank, kGreeting, round),
+                                               greeting.out.data(), greeting.out.size())));
+    tickets.push_back(start(rank, mailbox.flush(greeting.endpoint)));
+  }
+  wait(tickets);
+  const std::string own = job_.peers().token(members_[rank_].process);
+  for (const Greeting& greeting : greetings_) {
+    if (greeting.in == own) continue;
+    fail<PeerFailure>("who answers as {} on the network is of another job or another start of this one",
+                      job_.peers().describe(members_[greeting.rank].process));
+  }
+}
+
+Wire::Ticket Wire::start(int rank, Transfer transfer) {
+  flights_.push_back({transfer, rank});
+  return flights_.size() - 1;
+}
+
+Wire::Ticket Wire::send(int rank, int stage, const void* data, std::size_t bytes) {
+  return start(rank, lane_.mailbox->send(endpoint(rank), tag(rank_, rank, kData, stage), data, bytes));
+}
+
+Wire::Ticket Wire::receive(int rank, int stage, void* data, std::size_t bytes) {
+  return start(rank, lane_.mailbox->receive(tag(rank, rank_, kData, stage), data, bytes));
+}
+
+bool Wire::done(Flight& flight) {
+  if (flight.done) return true;
+  if (!lane_.mailbox->finished(flight.transfer)) return false;
+  flight.done = true;
+  if (flight.transfer.error != nullptr) broken(flight);
+  return true;
+}
+
+void Wire::wait(Ticket ticket) {
+  const int rank = flights_[ticket].rank;
+  wait_until(rank, [&] { return done(flights_[ticket]); });
+}
+
+void Wire::wait(const std::vector<Ticket>& tickets) {
+  for (Ticket ticket : tickets) wait(ticket);
+}
+
+template <class Done>
+void Wire::wait_until(int rank, Done done) {
+  if (done()) return;
+  const auto end = steady_clock::now() + lane_.spin;
+  do {
+    for (int i = 0; i < 8; ++i) {
+      lane_.mailbox->progress();
+      if (done()) {
+        lane_.spin = std::min<std::chrono::nanoseconds>(lane_.spin * 2, kLongestSpin);
+        return;
+      }
+    }
+    look_at_leaders();
+  } while (steady_clock::now() < end);
+  lane_.spin = std::max<std::chrono::nanoseconds>(lane_.spin / 2, kShortestSpin);
+
+  const Member& awaited = members_[rank];
+  LongWait wait(
+      job_, members_[rank_].device,
+      [&] { return describe_member(members_, rank_, job_.options().process_count); },
+      [&] { return call().text; });
+  using TimePoint = steady_clock::time_point;
+  TimePoint next_look = steady_clock::now() + kSleep, lost_at;
+  std::chrono::milliseconds limit = kSleep;
+  for (;;) {
+    if (!lane_.mailbox->progress()) lane_.mailbox->sleep(limit);
+    while (lane_.mailbox->progress()) {
+    }
+    if (done()) return;
+    look_at_leaders();
+    job_.check();
+    // What a peer sent before it left or died is still to be read, up to the end of its connection.
+    const PeerState state = job_.peers().state(awaited.process);
+    if (state == PeerState::kLeft || state == PeerState::kDied) {
+      const auto now = steady_clock::now();
+      if (lost_at == TimePoint()) lost_at = now;
+      const auto it = lane_.endpoints.find(awaited.device);
+      const bool ended = it != lane_.endpoints.end() && lane_.mailbox->broken(it->second) != nullptr;
+      if (ended || now - lost_at > kLastWords) job_.check_peer(awaited.process, doing());
+      limit = std::chrono::milliseconds(5);
+    }
+    if (steady_clock::now() < next_look) continue;
+    wait.look({awaited.device});
+    next_look = steady_clock::now() + kSleep;
+  }
+}
+
+void Wire::look_at_leaders() {
+  if (!is_leader()) return;
+  for (int host = 0; host < layout_.host_count(); ++host) {
+    if (heard_[host] || !done(flights_[hearing_[host]])) continue;
+    if (flights_[hearing_[host]].transfer.error != nullptr) continue;
+    heard_[host] = true;
+    Header header;
+    std::memcpy(&header, told_[host].data(), sizeof header);
+    if (header.signature != call().signature) diverged();
+  }
+}
+
+const std::byte* Wire::wait_for_leader(int host) {
+  wait_until(layout_.leader(host), [&] {
+    look_at_leaders();
+    return bool{heard_[host]};
+  });
+  return told_[host].data() + sizeof(Header);
+}
+
+Wire::Elsewhere::Elsewhere(Wire& wire) : wire_(wire), left_(wire.lock_.owns_lock()) {
+  if (left_) wire_.job_.lanes().leave(wire_.lane_, wire_.lock_, !wire_.flights_.empty());
+}
+
+Wire::Elsewhere::~Elsewhere() {
+  if (!left_) return;
+  wire_.lock_.lock();
+  wire_.lane_.state = Lane::kDriven;
+}
+
+void Wire::end() {
+  if (is_leader()) {
+    for (int host = 0; host < layout_.host_count(); ++host) {
+      if (host != host_) wait_for_leader(host);
+    }
+  }
+  for (std::size_t ticket = 0; ticket < flights_.size(); ++ticket) wait(ticket);
+  job_.lanes().leave(lane_, lock_, /*busy=*/false);
+}
+
+void Wire::abandon() noexcept {
+  if (!lock_.owns_lock()) return;
+  const auto end = steady_clock::now() + kAbandonTimeout;
+  for (Flight& flight : flights_) {
+    if (flight.done || lane_.mailbox->finished(flight.transfer)) continue;
+    lane_.mailbox->cancel(flight.transfer);
+    if (auto it = lane_.endpoints.find(members_[flight.rank].device); it != lane_.endpoints.end()) {
+      lane_.mailbox->disconnect(it->second);
+    }
+  }
+  for (Flight& flight : flights_) {
+    while (!flight.done && !lane_.mailbox->finished(flight.transfer) && steady_clock::now() < end) {
+      lane_.mailbox->progress();
+    }
+  }
+  job_.lanes().leave(lane_, lock_, /*busy=*/true);
+}
+
+void Wire::broken(const Flight& flight) {
+  const int process = members_[flight.rank].process;
+  const std::string text = flight.transfer.error;
+  // The listening thread may be about to hear why.
+  const auto end = steady_clock::now() + kReasonTimeout;
+  while (steady_clock::now() < end) {
+    look_at_leaders();
+    job_.check();
+    job_.check_peer(process, doing());
+    lane_.mailbox->progress();
+    lane_.mailbox->sleep(std::chrono::milliseconds(5));
+  }
+  fail<PeerFailure>("the connection of process {} to {} broke in {}: {}", members_[rank_].process,
+                    job_.peers().describe(process), call().text, text);
+}
+
+void Wire::diverged() {
+  // All tell of the same two: the first leader, and the first that differs from it.
+  const auto give_up = steady_clock::now() + kTextTimeout;
+  Mailbox& mailbox = *lane_.mailbox;
+  const auto finish = [&](Flight& flight) {
+    while (!flight.done && !mailbox.finished(flight.transfer)) {
+      if (steady_clock::now() > give_up) return false;
+      job_.check();
+      if (!mailbox.progress()) mailbox.sleep(std::chrono::milliseconds(5));
+    }
+    flight.done = true;
+    return flight.transfer.error == nullptr;
+  };
+  const std::string& own_text = call().text;
+  std::vector<std::uint64_t> signatures(layout_.host_count(), call().signature);
+  texts_.assign(layout_.host_count(), std::string(kTextBytes, ' '));
+  std::vector<Ticket> hearing;
+  for (int host = 0; host < layout_.host_count(); ++host) {
+    hearing.push_back(0);
+    if (host == host_) continue;
+    const int leader = layout_.leader(host);
+    hearing[host] =
+        start(leader, mailbox.receive(tag(leader, rank_, kText, 0), texts_[host].data(), kTextBytes));
+    start(leader, mailbox.send(endpoint(leader), tag(rank_, leader, kText, 0), own_text.data(),
+                               std::min(own_text.size(), kTextBytes)));
+  }
+  for (int host = 0; host < layout_.host_count(); ++host) {
+    if (host == host_ || !finish(flights_[hearing_[host]])) continue;
+    std::memcpy(&signatures[host], told_[host].data(), sizeof signatures[host]);
+  }
+  int second = 1;
+  while (second + 1 < layout_.host_count() && signatures[second] == signatures[0]) ++second;
+  const auto text_of = [&](int host) {
+    if (host == host_) return own_text;
+    Flight& flight = flights_[hearing[host]];
+    if (!finish(flight)) return std::string("another operation, which it did not tell");
+    return texts_[host].substr(0, flight.transfer.bytes);
+  };
+  const std::string first_text = text_of(0), second_text = text_of(second);
+  for (Flight& flight : flights_) {
+    if (!flight.transfer.receives) finish(flight);
+  }
+  const int of = job_.options().process_count;
+  const std::string message = fmt::format(
+      "{} is in {} but {} in {}{}: all processes must run the same programs, on the same shapes, in "
+      "the same order",
+      describe_member(members_, layout_.leader(0), of), first_text,
+      describe_member(members_, layout_.leader(second), of), second_text,
+      first_text == second_text ? " of a program that differs elsewhere" : "");
+  job_.peers().tell_divergence(message);
+  job_.abort(std::make_exception_ptr(DivergenceError(message)));
+  throw DivergenceError(message);
+}
+
+}  // namespace lockstep::collectives

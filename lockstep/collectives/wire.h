@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/communicator.h"
+#include "lockstep/collectives/host_layout.h"
+#include "lockstep/collectives/job.h"
+
+namespace lockstep::collectives {
+
+/// What every member of a group on several hosts does on the network, in one operation after the other:
+/// messages to the members of other hosts. The first member of each host, its leader, also tells the other
+/// leaders which operation it is in. To be used by the thread that drives the member.
+class Wire {
+ public:
+  Wire(Job& job, const std::vector<Member>& members, const HostLayout& layout, int rank);
+
+  /// To be called for each operation of the group, whether or not this member has anything to send in it.
+  void next_operation() { ++operation_; }
+
+  /// Begins the operation. As the leader, tells `call` to the other leaders, with `bytes` of data if there
+  /// are any.
+  void begin(const Call& call, const void* data = nullptr, std::size_t bytes = 0);
+
+  /// Makes sure that there are connections to these ranks, which do the same.
+  void connect(const std::vector<int>& ranks);
+
+  using Ticket = std::size_t;
+
+  /// Messages between two members meet in the order in which they are sent and received in an operation, for
+  /// each `stage` (0 to 3) on its own. The memory must stay until the ticket has been waited for.
+  Ticket send(int rank, int stage, const void* data, std::size_t bytes);
+  Ticket receive(int rank, int stage, void* data, std::size_t bytes);
+
+  /// Blocks until the transfer is done. Throws as Communicator::run.
+  void wait(Ticket ticket);
+  void wait(const std::vector<Ticket>& tickets);
+
+  /// As the leader: blocks until the leader of another host has told its call, which must be this one, and
+  /// gives the data that came with it. Throws DivergenceError where it is another.
+  const std::byte* wait_for_leader(int host);
+
+  /// While it stands, messages move although this thread does something else.
+  class Elsewhere {
+   public:
+    explicit Elsewhere(Wire& wire);
+    ~Elsewhere();
+    Elsewhere(const Elsewhere&) = delete;
+    Elsewhere& operator=(const Elsewhere&) = delete;
+
+   private:
+    Wire& wire_;
+    const bool left_;
+  };
+
+  /// Ends the operation: blocks until all is done, and all leaders have told their calls.
+  void end();
+
+  /// Ends an operation that has thrown, so that its memory may go. Blocks for a second at most.
+  void abandon() noexcept;
+
+ private:
+  struct Flight {
+    Transfer transfer;
+    int rank;
+    bool done = false;
+  };
+  struct Header {
+    std::uint64_t signature;
+    std::uint64_t bytes;
+  };
+
+  const Call& call() const { return *call_; }
+  bool is_leader() const { return layout_.leader(host_) == rank_; }
+  std::uint64_t tag(int from, int to, unsigned kind, unsigned step) const;
+  int endpoint(int rank) const { return lane_.endpoints.at(members_[rank].device); }
+  Ticket start(int rank, Transfer transfer);
+  void greet(unsigned round);
+  bool done(Flight& flight);
+  template <class Done>
+  void wait_until(int rank, Done done);
+  void look_at_leaders();
+  [[noreturn]] void diverged();
+  [[noreturn]] void broken(const Flight& flight);
+  std::string doing() const;
+
+  Job& job_;
+  const std::vector<Member>& members_;
+  const HostLayout& layout_;
+  const int rank_, host_;
+  const std::uint64_t group_;
+  Lane& lane_;
+  std::unique_lock<std::mutex> lock_;  // Of the lane, within an operation.
+
+  struct Greeting {
+    int rank, endpoint;
+    std::string out, in;
+  };
+
+  const Call* call_ = nullptr;
+  std::uint64_t operation_ = 0;
+  std::vector<Flight> flights_;
+  std::vector<std::uint64_t> secrets_;  // Of each rank that it is connected to, and its own: for tags.
+  std::vector<Greeting> greetings_;
+  std::vector<std::vector<std::byte>> told_;  // By each other leader: a header and its data.
+  std::vector<std::byte> telling_;
+  std::vector<Ticket> hearing_;  // Of each host's leader.
+  std::vector<bool> heard_;
+  std::vector<std::string> texts_;  // Of the other leaders, after a divergence.
+};
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+namespace lockstep::coordination {
+
+/// A seeded source of choices. LOCKSTEP_FUZZ_SEED gives another seed than the usual one.
+class Choices {
+ public:
+  explicit Choices(std::uint64_t stream) : random_(seed() + stream) {}
+
+  static std::uint64_t seed() {
+    const char* given = std::getenv("LOCKSTEP_FUZZ_SEED");
+    return given != nullptr ? std::strtoull(given, nullptr, 10) : 20240229;
+  }
+
+  /// From `low` to `high`, both included.
+  std::int64_t number(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+  }
+  std::uint64_t bits() { return random_(); }
+  bool one_in(int n) { return number(1, n) == 1; }
+
+  template <class Container>
+  const auto& of(const Container& container) {
+    return container[static_cast<std::size_t>(
+        number(0, static_cast<std::int64_t>(std::size(container)) - 1))];
+  }
+  std::string bytes(std::int64_t most) {
+    std::string text(static_cast<std::size_t>(number(0, most)), '\0');
+    for (char& c : text) c = static_cast<char>(number(0, 255));
+    return text;
+  }
+
+  /// The text with some bytes changed, cut off or put in.
+  std::string damaged(std::string text) {
+    for (std::int64_t i = number(0, 4); i > 0; --i) {
+      const auto at = static_cast<std::size_t>(number(0, static_cast<std::int64_t>(text.size())));
+      switch (number(0, 3)) {
+        case 0:
+          text.resize(at);
+          break;
+        case 1:
+          text.insert(at, bytes(8));
+          break;
+        default:
+          if (at < text.size()) text[at] = static_cast<char>(number(0, 255));
+      }
+    }
+    return text;
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+/// Until when to try; the shares of all fuzz tests make LOCKSTEP_FUZZ_SECONDS together, a minute where unset.
+inline std::chrono::steady_clock::time_point fuzz_deadline(double share) {
+  const char* given = std::getenv("LOCKSTEP_FUZZ_SECONDS");
+  const double seconds = given != nullptr ? std::atof(given) : 60;
+  return std::chrono::steady_clock::now() +
+         std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds * share));
+}
+
+}  // namespace lockstep::coordination

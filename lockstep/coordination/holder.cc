@@ -1,0 +1,33 @@
+#include "lockstep/coordination/holder.h"
+
+#include "lockstep/base/fail.h"
+#include "lockstep/coordination/address.h"
+#include "lockstep/coordination/pending.h"
+#include "lockstep/coordination/remote_service.h"
+
+namespace lockstep::coordination {
+namespace {
+constexpr std::chrono::milliseconds kForConnecting(1000), kForAnswer(2000);
+}
+
+bool serves_already(const ClientOptions& options) {
+  HostPort address = parse_address(options.address);
+  if (!why_unreachable(address, kForConnecting).empty()) return false;
+  auto service = make_remote_service(address, options.identity, options.tls);
+  // Every coordinator tells a caller with a wrong incarnation, such as none, the right one.
+  auto answer = ask<WatchedTasks>(
+      *service, kForAnswer, [&](CallId id, auto done) { service->watch_tasks(id, 0, -1, std::move(done)); });
+  if (!answer) return false;
+  if (answer->status.service_error && answer->status.code == Code::kPermissionDenied) {
+    fail<InitializationError>("[process {} of {}] cannot join the job at the coordinator {}: {}",
+                              options.process_id, options.num_processes, options.address,
+                              answer->status.message);
+  }
+  return answer->status.right_service_incarnation.has_value();
+}
+
+bool must_hold_coordinator(const ClientOptions& options) {
+  return is_of_this_host(parse_address(options.address)) && !serves_already(options);
+}
+
+}  // namespace lockstep::coordination

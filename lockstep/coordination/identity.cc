@@ -1,0 +1,26 @@
+#include "lockstep/coordination/identity.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <climits>
+
+namespace lockstep::coordination {
+
+TlsFiles TlsFiles::from(const Environment& environment) {
+  auto value = [&](const char* name) { return environment.get(name).value_or(""); };
+  return {value("LOCKSTEP_TLS_CERTIFICATE"), value("LOCKSTEP_TLS_KEY"), value("LOCKSTEP_TLS_AUTHORITY")};
+}
+
+Whereabouts Whereabouts::own() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return {gethostname(name, HOST_NAME_MAX) == 0 ? name : "", getpid()};
+}
+
+std::string Whereabouts::to_string() const {
+  if (host.empty() && pid == 0) return "";
+  if (host.empty()) return fmt::format(" (pid {})", pid);
+  return pid == 0 ? fmt::format(" (host {})", host) : fmt::format(" (host {}, pid {})", host, pid);
+}
+
+}  // namespace lockstep::coordination

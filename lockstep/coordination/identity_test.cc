@@ -1,0 +1,246 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/coordination/address.h"
+#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/credential.h"
+#include "lockstep/coordination/holder.h"
+#include "lockstep/coordination/server.h"
+
+// Who is let in, and who holds the coordinator.
+
+namespace lockstep::coordination {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Steady = std::chrono::steady_clock;
+
+const Identity kJob{"job-b", 1, "the right secret"};
+
+ClientOptions client_options(const std::string& address, const Identity& identity, const TlsFiles& tls = {}) {
+  ClientOptions options;
+  options.address = address;
+  options.identity = identity;
+  options.tls = tls;
+  options.initialization_timeout = seconds(60);
+  return options;
+}
+
+class Serving {
+ public:
+  explicit Serving(const Identity& identity, bool allow_jax = false, const TlsFiles& tls = {},
+                   const std::string& bind = "127.0.0.1:0") {
+    ServerOptions options;
+    options.bind_address = bind;
+    options.identity = identity;
+    options.allow_jax = allow_jax;
+    options.tls = tls;
+    server_.start(options);
+  }
+  std::string address() const { return server_.address(); }
+
+  /// "" where it comes in, and the error where it does not.
+  std::string why_refused(const Identity& identity, const TlsFiles& tls = {},
+                          milliseconds timeout = seconds(60)) const {
+    ClientOptions options = client_options(address(), identity, tls);
+    options.initialization_timeout = timeout;
+    try {
+      auto client = make_grpc_client(options);
+      client->connect();
+      client->shutdown();
+    } catch (const InitializationError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+ private:
+  CoordinationServer server_;
+};
+
+TEST(Identity, TheJobsOwnProcess_ComesIn) {
+  EXPECT_EQ(Serving(kJob).why_refused(kJob), "");
+  EXPECT_EQ(Serving({}).why_refused({}), "");
+  EXPECT_EQ(Serving({}).why_refused(kJob), "") << "a coordinator that asks for nothing";
+  EXPECT_EQ(Serving({"", 0, "s"}).why_refused({"job-a", 3, "s"}), "") << "a coordinator without a job id";
+}
+
+TEST(Identity, StaleOrForeignProcess_IsRefusedInUnderASecond_WithBothIds) {
+  Serving job(kJob);
+  struct Case {
+    Identity identity;
+    std::string theirs;
+  };
+  for (const Case& each : std::vector<Case>{{{"job-b", 0, kJob.secret}, "job 'job-b', attempt 0"},
+                                            {{"job-a", 1, kJob.secret}, "job 'job-a', attempt 1"},
+                                            {{"job-b", 1, "another secret"}, "job 'job-b', attempt 1"},
+                                            {{"job-b", 1, ""}, "job 'job-b', attempt 1"},
+                                            {{"", 0, ""}, "a job without an id, attempt 0"}}) {
+    auto began = Steady::now();
+    std::string why = job.why_refused(each.identity);
+    EXPECT_LT(Steady::now() - began, seconds(1)) << why;
+    EXPECT_THAT(why, AllOf(HasSubstr("process 0 of 1"), HasSubstr(each.theirs),
+                           HasSubstr("serves job 'job-b', attempt 1")));
+    EXPECT_THAT(why, AllOf(Not(HasSubstr(kJob.secret)), Not(HasSubstr("another secret than the right"))));
+    EXPECT_THAT(why, HasSubstr(Whereabouts::own().to_string()));
+  }
+}
+
+TEST(Identity, AllowJax_LetsThoseInWhoSayNothing_ButNoForeigners) {
+  const Gate strict(kJob, false), open(kJob, true);
+  Whereabouts where;
+  auto refusal = strict.refusal(std::nullopt, where);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->code, Code::kPermissionDenied);
+  EXPECT_THAT(refusal->message, AllOf(HasSubstr("serves job 'job-b', attempt 1"), HasSubstr("--allow-jax")));
+  EXPECT_FALSE(open.refusal(std::nullopt, where));
+  EXPECT_TRUE(open.refusal(make_credential({"job-a", 1, kJob.secret}, {"h", 1}), where));
+  EXPECT_TRUE(open.refusal(make_credential({"job-b", 1, ""}, {"h", 1}), where));
+}
+
+TEST(Identity, Credential_NeverHoldsTheSecret_AndProvesAllItSays) {
+  std::string good = make_credential(kJob, {"host", 4711});
+  EXPECT_THAT(good, Not(HasSubstr(kJob.secret)));
+  EXPECT_NE(good, make_credential(kJob, {"host", 4711})) << "two never look alike";
+  const Gate gate(kJob, false);
+  Whereabouts where;
+  EXPECT_FALSE(gate.refusal(good, where));
+  EXPECT_EQ(where.to_string(), " (host host, pid 4711)");
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string changed = good;
+    changed[i] ^= 1;
+    EXPECT_TRUE(gate.refusal(changed, where)) << "byte " << i;
+  }
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    EXPECT_TRUE(gate.refusal(good.substr(0, size), where)) << size << " bytes";
+  }
+}
+
+TEST(Identity, ServerOpenToAll_SaysSoOnce) {
+  testing::internal::CaptureStderr();
+  { Serving open({}, false, {}, "0.0.0.0:0"), closed(kJob, false, {}, "0.0.0.0:0"), local({}); }
+  std::string log = testing::internal::GetCapturedStderr();
+  std::size_t first = log.find("is open to all");
+  EXPECT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("is open to all", first + 1), std::string::npos) << log;
+}
+
+// Who holds the coordinator.
+
+TEST(Holder, NobodyServes_Process0Must) {
+  std::string address;
+  {
+    Serving gone(kJob);
+    address = gone.address();
+  }
+  EXPECT_FALSE(serves_already(client_options(address, kJob)));
+  EXPECT_TRUE(must_hold_coordinator(client_options(address, kJob)));
+}
+
+TEST(Holder, TheJobsCoordinatorServes_Process0Joins) {
+  Serving job(kJob);
+  EXPECT_TRUE(serves_already(client_options(job.address(), kJob)));
+  EXPECT_FALSE(must_hold_coordinator(client_options(job.address(), kJob)));
+}
+
+TEST(Holder, AnotherJobsCoordinatorServes_IsAnErrorThatNamesBoth) {
+  Serving job(kJob);
+  try {
+    must_hold_coordinator(client_options(job.address(), {"job-b", 2, kJob.secret}));
+    FAIL();
+  } catch (const InitializationError& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("job 'job-b', attempt 2"), HasSubstr("job 'job-b', attempt 1")));
+  }
+}
+
+TEST(Holder, AddressOfAnotherHost_Process0Joins) {
+  EXPECT_FALSE(is_of_this_host({"192.0.2.1", 1}));  // Of documentation's own network; nobody has it.
+  EXPECT_FALSE(is_of_this_host({"no-such-host.invalid", 1}));
+  EXPECT_TRUE(is_of_this_host({"127.0.0.1", 1}));
+  EXPECT_FALSE(must_hold_coordinator(client_options("192.0.2.1:9", kJob)));
+}
+
+TEST(Holder, Loopback_IsTold) {
+  EXPECT_TRUE(is_loopback({"127.1.2.3", 1}));
+  EXPECT_TRUE(is_loopback({"::1", 1}));
+  EXPECT_FALSE(is_loopback({"0.0.0.0", 1}));
+  EXPECT_FALSE(is_loopback({"::", 1}));
+}
+
+// TLS.
+
+class Tls : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    char folder[] = "/tmp/lockstep-tls-XXXXXX";
+    ASSERT_NE(::mkdtemp(folder), nullptr);
+    folder_ = folder;
+    for (const std::string authority : {"ours", "foreign"}) {
+      std::string at = folder_ + "/" + authority;
+      std::string key = " -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes ";
+      std::string made = "(openssl req -x509" + key + "-days 2 -subj /CN=" + authority + " -keyout " + at +
+                         "-ca.key -out " + at + "-ca.pem && openssl req" + key + "-subj /CN=node -keyout " +
+                         at + ".key -out " + at + ".csr && echo subjectAltName=IP:127.0.0.1 > " + at +
+                         ".ext && openssl x509 -req -in " + at + ".csr -CA " + at + "-ca.pem -CAkey " + at +
+                         "-ca.key -CAcreateserial -days 2 -extfile " + at + ".ext -out " + at + ".pem) > " +
+                         at + ".log 2>&1";
+      works_ = works_ && std::system(made.c_str()) == 0;
+    }
+  }
+  static void TearDownTestSuite() { std::filesystem::remove_all(folder_); }
+  void SetUp() override {
+    if (!works_) GTEST_SKIP() << "the command openssl makes no certificates here";
+  }
+  static TlsFiles files(const std::string& authority) {
+    std::string at = folder_ + "/" + authority;
+    return {at + ".pem", at + ".key", at + "-ca.pem"};
+  }
+
+  static inline std::string folder_;
+  static inline bool works_ = true;
+};
+
+TEST_F(Tls, BothSidesOfOneAuthority_Work) {
+  Serving job(kJob, false, files("ours"));
+  EXPECT_EQ(job.why_refused(kJob, files("ours")), "");
+  EXPECT_THAT(job.why_refused({"job-a", 0, ""}, files("ours")), HasSubstr("serves job 'job-b'"));
+  EXPECT_TRUE(serves_already(client_options(job.address(), kJob, files("ours"))));
+}
+
+TEST_F(Tls, ForeignOrNoCertificate_DoesNotComeIn) {
+  Serving job(kJob, false, files("ours"));
+  EXPECT_NE(job.why_refused(kJob, files("foreign"), milliseconds(500)), "");
+  EXPECT_NE(job.why_refused(kJob, {}, milliseconds(500)), "");
+}
+
+TEST_F(Tls, FilesThatMakeNoSense_AreRefused) {
+  TlsFiles missing = files("ours");
+  missing.key = folder_ + "/no-such-file";
+  try {
+    Serving{kJob, false, missing};
+    FAIL();
+  } catch (const InitializationError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("the key for TLS"), HasSubstr("no-such-file")));
+  }
+  missing.key = "";
+  EXPECT_THROW(make_grpc_client(client_options("127.0.0.1:1", kJob, missing)), InitializationError);
+  EXPECT_THROW(Serving(kJob, true, files("ours")), InitializationError) << "JAX does not speak TLS";
+}
+
+}  // namespace
+}  // namespace lockstep::coordination

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "lockstep/coordination/service.h"
+
+namespace lockstep::coordination {
+
+/// What a call was answered with.
+template <class T>
+struct Answer {
+  Status status;
+  T value{};
+};
+
+struct Nothing {};
+
+/// An open call, for the thread that waits for its answer.
+template <class T>
+struct Pending {
+  std::mutex mutex;
+  std::condition_variable answered;
+  std::optional<Answer<T>> answer;
+
+  /// Nullopt where there is no answer in time.
+  std::optional<Answer<T>> wait_until(std::chrono::steady_clock::time_point deadline) {
+    std::unique_lock lock(mutex);
+    answered.wait_until(lock, deadline, [this] { return answer.has_value(); });
+    return answer;
+  }
+  void give(Status status, T value) {
+    std::lock_guard lock(mutex);
+    answer = Answer<T>{std::move(status), std::move(value)};
+    answered.notify_all();
+  }
+};
+
+/// What to give a call as its `done`, so that `pending` gets the answer.
+template <class T>
+auto answers_to(std::shared_ptr<Pending<T>> pending) {
+  if constexpr (std::is_same_v<T, Nothing>) {
+    return [pending](Status status) { pending->give(std::move(status), {}); };
+  } else {
+    return [pending](Status status, T value) { pending->give(std::move(status), std::move(value)); };
+  }
+}
+
+/// Starts a call by start(id, done) and blocks until its answer; nullopt where there is none within the
+/// timeout, when the call is cancelled.
+template <class T, class Start>
+std::optional<Answer<T>> ask(Service& service, std::chrono::milliseconds timeout, Start start) {
+  auto pending = std::make_shared<Pending<T>>();
+  CallId id = next_call_id();
+  start(id, answers_to<T>(pending));
+  auto answer = pending->wait_until(std::chrono::steady_clock::now() + timeout);
+  if (!answer) service.cancel(id);
+  return answer;
+}
+
+}  // namespace lockstep::coordination

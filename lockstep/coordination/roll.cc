@@ -1,0 +1,67 @@
+#include "lockstep/coordination/roll.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "lockstep/coordination/pending.h"
+
+namespace lockstep::coordination {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience(2000);
+constexpr std::size_t kMostNamed = 8;
+
+/// JAX's service has no word for it, but tells the state of each task.
+std::string watch_roll(Service& service) {
+  std::uint64_t incarnation = 0;
+  for (int i = 0; i < 2; ++i) {
+    auto answer = ask<WatchedTasks>(service, kPatience, [&](CallId id, auto done) {
+      service.watch_tasks(id, incarnation, -1, std::move(done));
+    });
+    if (!answer)
+      return "somebody listens there, but does not answer; check the port, and whether the coordinator hangs";
+    if (answer->status.ok()) {
+      std::sort(answer->value.tasks.begin(), answer->value.tasks.end(),
+                [](const TaskInfo& a, const TaskInfo& b) { return a.task < b.task; });
+      return roll_of(answer->value.tasks);
+    }
+    // A wrong incarnation tells the right one.
+    if (!answer->status.right_service_incarnation) {
+      return fmt::format("somebody listens there, but is no coordinator ({}); check the port",
+                         answer->status.message);
+    }
+    incarnation = *answer->status.right_service_incarnation;
+  }
+  return "not all processes have come";
+}
+
+}  // namespace
+
+std::string roll_of(const std::vector<TaskInfo>& tasks) {
+  std::vector<int> missing;
+  std::string came;
+  std::size_t named = 0;
+  for (const TaskInfo& task : tasks) {
+    if (task.state == TaskState::kUninitialized && task.incarnation == 0) {
+      missing.push_back(task.task);
+    } else if (named++ < kMostNamed) {
+      came += fmt::format("{}{}", named == 1 ? "" : ", ", task.task);
+      if (!task.where.host.empty()) came += fmt::format(" (host {})", task.where.host);
+    }
+  }
+  if (named > kMostNamed) came += fmt::format(" and {} more", named - kMostNamed);
+  int size = static_cast<int>(tasks.size());
+  return fmt::format("{} of {} processes have come: {}; missing: {}", named, size, named == 0 ? "none" : came,
+                     name_processes(missing, size));
+}
+
+std::string ask_roll(Service& service) {
+  auto answer = ask<Description>(service, kPatience,
+                                 [&](CallId id, auto done) { service.describe(id, std::move(done)); });
+  if (answer && answer->status.ok()) return answer->value.roll;
+  return watch_roll(service);
+}
+
+}  // namespace lockstep::coordination

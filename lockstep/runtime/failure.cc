@@ -1,0 +1,172 @@
+// How a Runtime ends: in order, because another process failed, or because this one did.
+
+#include <cstdlib>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
+#include "lockstep/runtime/preemption.h"
+#include "lockstep/runtime/runtime.h"
+
+namespace lockstep::runtime {
+namespace {
+
+/// How long a process that holds the coordinator gives it to tell the others why the job ends.
+constexpr std::chrono::milliseconds kLastWords(300);
+
+/// How long it waits, once the job has failed, for the others to be gone.
+constexpr std::chrono::milliseconds kOthersGone(2000);
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string describe_current_exception() {
+  try {
+    if (std::exception_ptr current = std::current_exception()) std::rethrow_exception(current);
+  } catch (const std::exception& error) {
+    return first_line(error.what());
+  } catch (...) {
+    return "an exception that is no std::exception was not caught";
+  }
+  return "std::terminate was called";
+}
+
+}  // namespace
+
+PeerFailurePolicy peer_failure_policy(const InitializeOptions& options, const Environment& environment) {
+  if (options.on_peer_failure) return *options.on_peer_failure;
+  const std::string text = environment.get("LOCKSTEP_ON_PEER_FAILURE").value_or("");
+  if (text == "exit") return OnPeerFailure::kExit;
+  if (!text.empty() && text != "throw") {
+    lockstep::fail<InitializationError>(
+        "[initialize] LOCKSTEP_ON_PEER_FAILURE is '{}': expected throw or exit", text);
+  }
+  return OnPeerFailure::kThrow;
+}
+
+bool Runtime::fail(std::exception_ptr cause) {
+  std::lock_guard lock(failure_mutex_);
+  if (failed_) return false;
+  failure_ = cause;
+  failed_.store(true, std::memory_order_release);
+  if (world_) world_->abort(cause);
+  return true;
+}
+
+/// Does what the user chose, besides that calls throw.
+void apply(const PeerFailurePolicy& policy, const PeerFailure& failure) {
+  if (const auto* callback = std::get_if<PeerFailureCallback>(&policy)) {
+    if (!*callback) return;
+    // The thread that brings the news must go on; this one may outlive all but the process.
+    std::thread([callback = *callback, failure] {
+      try {
+        callback(failure);
+      } catch (const std::exception& error) {
+        logging::error("on_peer_failure threw: {}", error.what());
+      } catch (...) {
+        logging::error("on_peer_failure threw what is no std::exception");
+      }
+    }).detach();
+  } else if (std::get<OnPeerFailure>(policy) == OnPeerFailure::kExit) {
+    logging::error("{}; this process exits with status 1, as on_peer_failure says",
+                   first_line(failure.what()));
+    std::quick_exit(1);
+  }
+}
+
+void Runtime::job_failed(const coordination::JobError& error) {
+  std::string message = error.message;
+  if (watch_) {
+    // Where process 0 holds the coordinator and ends because another process died, the others may hear of its
+    // end before its coordinator's word on the first.
+    auto seen = watch_->first();
+    if (seen && seen->process != error.process && (!error.process || error.process == 0)) {
+      message = fmt::format("{}\nconsequence: {}", seen->message, message);
+    }
+    watch_->settle();
+  }
+  if (error.process == process_index()) {
+    message += fmt::format("\nconsequence: this is process {} of {}, which the others have given up",
+                           process_index(), process_count());
+  }
+  const PeerFailure failure(message);
+  if (fail(std::make_exception_ptr(failure))) apply(on_peer_failure_, failure);
+}
+
+void Runtime::peer_lost(int process, bool left, const std::string& doing) {
+  if (left && doing.empty()) {
+    // Only the coordinator knows whether it had left in order.
+    return coordination_->report_failure(process, "its connections closed");
+  }
+  const auto kind = left ? coordination::FailureKind::kLeftEarly : coordination::FailureKind::kDied;
+  const std::string how = left ? doing : "its connections closed";
+  const std::string name =
+      coordination::name_process(process, whereabouts_[static_cast<std::size_t>(process)]);
+  if (watch_->saw({coordination::describe_failure(name, kind, how), process})) {
+    coordination_->report_failure(process, how, kind);
+  }
+}
+
+void Runtime::check_healthy(bool spans_processes) {
+  if (failed_.load(std::memory_order_acquire)) [[unlikely]] {
+    std::lock_guard lock(failure_mutex_);
+    try {
+      std::rethrow_exception(failure_);
+    } catch (const PeerFailure& failure) {
+      lockstep::fail<PeerFailure>("{}\nconsequence: process {} of {} computes nothing more", failure.what(),
+                                  process_index(), process_count());
+    }
+  }
+  if (spans_processes && left_.load(std::memory_order_relaxed)) [[unlikely]] {
+    lockstep::fail<Error>(
+        "a computation over devices of several processes after shutdown(), on process {} of {}: call "
+        "shutdown() last",
+        process_index(), process_count());
+  }
+}
+
+void Runtime::shutdown() {
+  if (left_.exchange(true)) return;
+  if (!coordination_) return;
+  stop_preemption_watch();
+  world_->leave();
+  coordination_->shutdown();
+  if (server_) {
+    server_->wait_until_all_left(failed_ ? kOthersGone : settings_.shutdown_timeout);
+    server_->stop();
+  }
+}
+
+void Runtime::end_with_error(const std::string& what) {
+  if (!coordination_) return;
+  if (!failed_) coordination_->report_own_error(what);
+  if (server_) std::this_thread::sleep_for(kLastWords);
+}
+
+void Runtime::at_terminate() noexcept {
+  if (!left_.exchange(true)) end_with_error(describe_current_exception());
+}
+
+void Runtime::at_exit(int status) {
+  if (status != 0) {
+    // Another thread may still be at work: the process ends around it, without waiting for anybody.
+    if (!left_.exchange(true)) end_with_error(fmt::format("exit status {}", status));
+    return;
+  }
+  try {
+    shutdown();
+  } catch (const std::exception& error) {
+    logging::error("while leaving the job at the end of the program: {}", error.what());
+    if (server_) std::this_thread::sleep_for(kLastWords);
+  }
+  if (failed_) return;
+  threads_.reset();
+  programs_.reset();
+  world_.reset();
+  watch_.reset();
+  coordination_.reset();
+  server_.reset();
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,45 @@
+#include "lockstep/runtime/hold_coordinator.h"
+
+#include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
+#include "lockstep/coordination/address.h"
+#include "lockstep/coordination/holder.h"
+
+namespace lockstep::runtime {
+
+std::unique_ptr<coordination::CoordinationServer> hold_coordinator(
+    const Settings& settings, const coordination::ClientOptions& client) {
+  if (settings.coordinator_bind_address.empty()) return nullptr;
+  if (coordination::serves_already(client)) {
+    logging::info("joins the coordinator that serves at {} already", client.address);
+    return nullptr;
+  }
+  if (!settings.bind_address_given &&
+      !coordination::is_of_this_host(coordination::parse_address(client.address))) {
+    logging::warning(
+        "{} is not an address of process 0's host, so that somebody else must hold the coordinator there; if "
+        "nobody does, set LOCKSTEP_COORDINATOR_ADDRESS to this host's name and a free port, on all processes",
+        client.address);
+    return nullptr;
+  }
+  auto server = std::make_unique<coordination::CoordinationServer>();
+  try {
+    server->start({.bind_address = settings.coordinator_bind_address,
+                   .num_processes = client.num_processes,
+                   .identity = client.identity,
+                   .tls = client.tls,
+                   .held_by = client.process_id,
+                   .register_timeout = client.initialization_timeout,
+                   .heartbeat_timeout = client.heartbeat_timeout,
+                   .shutdown_timeout = client.shutdown_timeout});
+  } catch (const InitializationError& error) {
+    const std::string& cluster = settings.place.cluster;
+    const bool by_hand = cluster == "explicit" || cluster == "arguments";
+    fail<InitializationError>("[initialize] process 0 of {}, cluster {}: {}{}", client.num_processes, cluster,
+                              error.what(),
+                              by_hand ? "" : "; LOCKSTEP_COORDINATOR_PORT, on all processes, says which");
+  }
+  return server;
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,174 @@
+#include "lockstep/runtime/preemption.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
+#include "lockstep/runtime/runtime.h"
+
+namespace lockstep {
+namespace {
+
+using coordination::KeyValueStore;
+
+constexpr std::chrono::hours kForever(24 * 365);
+constexpr std::chrono::seconds kForAgreement(300);
+constexpr const char* kLeaving = "leaving";
+constexpr const char* kStop = "lockstep/preemption/stop";
+
+/// Each process waits for a key of its own, so that it can end the wait itself.
+std::string notice_key(int process) { return fmt::format("lockstep/preemption/notice/{}", process); }
+std::string step_key(int process) { return fmt::format("lockstep/preemption/step/{}", process); }
+
+std::atomic<bool> signalled = false;
+struct sigaction action_before;
+
+void on_signal(int signal, siginfo_t* info, void* context) {
+  signalled.store(true, std::memory_order_relaxed);
+  if ((action_before.sa_flags & SA_SIGINFO) != 0) {
+    if (action_before.sa_sigaction != nullptr) action_before.sa_sigaction(signal, info, context);
+  } else if (action_before.sa_handler != SIG_DFL && action_before.sa_handler != SIG_IGN) {
+    action_before.sa_handler(signal);
+  }
+}
+
+class Preemption {
+ public:
+  static Preemption& get() {
+    static auto* instance = new Preemption;  // Outlives main, as its thread may.
+    return *instance;
+  }
+
+  void watch(int signal) {
+    std::lock_guard lock(mutex_);
+    if (watching_) return;
+    struct sigaction action {};
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    if (sigaction(signal, &action, &action_before) != 0) {
+      fail("[watch_for_preemption] signal {} cannot be caught: {}", signal, std::strerror(errno));
+    }
+    watching_ = true;
+  }
+
+  bool point(std::int64_t step) {
+    runtime::Runtime& runtime = runtime::Runtime::get();
+    KeyValueStore* store = runtime.process_count() > 1 ? runtime.store() : nullptr;
+    std::unique_lock lock(mutex_);
+    if (store != nullptr && !listener_.joinable() && !stopped_) {
+      listener_ = std::thread([this, store, self = runtime.process_index(), n = runtime.process_count()] {
+        listen(*store, self, n);
+      });
+    }
+    if (signalled.load(std::memory_order_relaxed) && !told_) {
+      told_ = true;
+      if (store == nullptr) {
+        stop_at_ = step;
+      } else {
+        lock.unlock();
+        const std::string from = std::to_string(runtime.process_index());
+        logging::info("told to stop by a signal: asking the others at which step, at step {}", step);
+        for (int process = 0; process < runtime.process_count(); ++process) {
+          store->set(notice_key(process), from, /*allow_overwrite=*/true);
+        }
+        lock.lock();
+        changed_.wait(lock, [this] { return agreeing_ || stop_at_ || error_ || stopped_; });
+      }
+    }
+    changed_.wait(lock, [this] { return !agreeing_; });
+    if (stop_at_) return step >= *stop_at_;
+    if (error_) std::rethrow_exception(error_);
+    last_step_ = step;
+    return false;
+  }
+
+  void stop() {
+    std::unique_lock lock(mutex_);
+    stopped_ = true;
+    if (!listener_.joinable()) return;
+    lock.unlock();
+    runtime::Runtime& runtime = *runtime::Runtime::existing();
+    try {
+      runtime.store()->set(notice_key(runtime.process_index()), kLeaving, /*allow_overwrite=*/true);
+    } catch (const std::exception&) {
+      // The coordinator is gone, which ends the listener's wait too.
+    }
+    listener_.join();
+  }
+
+ private:
+  void listen(KeyValueStore& store, int self, int count) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    try {
+      if (store.get(notice_key(self), kForever) == kLeaving) return;
+      std::int64_t last;
+      {
+        std::lock_guard lock(mutex_);
+        agreeing_ = true;  // From here on this process comes to no further step.
+        last = last_step_;
+        changed_.notify_all();
+      }
+      std::int64_t stop_at = agree(store, self, count, last);
+      std::lock_guard lock(mutex_);
+      stop_at_ = stop_at;
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      error_ = std::current_exception();
+    }
+    std::lock_guard lock(mutex_);
+    agreeing_ = false;
+    changed_.notify_all();
+  }
+
+  /// The first step that no process has passed. Process 0 collects, the others read one value.
+  static std::int64_t agree(KeyValueStore& store, int self, int count, std::int64_t last) {
+    if (self != 0) {
+      store.set(step_key(self), std::to_string(last), /*allow_overwrite=*/true);
+      return std::stoll(store.get(kStop, kForAgreement));
+    }
+    for (int process = 1; process < count; ++process) {
+      last = std::max<std::int64_t>(last, std::stoll(store.get(step_key(process), kForAgreement)));
+    }
+    const std::int64_t stop_at = last == std::numeric_limits<std::int64_t>::min() ? last : last + 1;
+    store.set(kStop, std::to_string(stop_at), /*allow_overwrite=*/true);
+    return stop_at;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool watching_ = false, told_ = false, agreeing_ = false, stopped_ = false;
+  std::int64_t last_step_ = std::numeric_limits<std::int64_t>::min();  // The last at which not to stop.
+  std::optional<std::int64_t> stop_at_;
+  std::exception_ptr error_;
+  std::thread listener_;
+};
+
+}  // namespace
+
+void watch_for_preemption(int signal) { Preemption::get().watch(signal); }
+
+bool preemption_point(std::int64_t step) {
+  Preemption& preemption = Preemption::get();
+  preemption.watch(SIGTERM);
+  return preemption.point(step);
+}
+
+namespace runtime {
+
+void stop_preemption_watch() { Preemption::get().stop(); }
+
+}  // namespace runtime
+}  // namespace lockstep

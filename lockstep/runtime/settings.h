@@ -1,0 +1,46 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/cluster/place.h"
+#include "lockstep/cluster/system.h"
+#include "lockstep/runtime/initialize.h"
+
+namespace lockstep::runtime {
+
+/// The settings of `initialize()` with arguments, environment and defaults merged.
+struct Settings {
+  cluster::Place place;
+  int num_cpu_devices = 1;
+  std::chrono::seconds initialization_timeout{300}, heartbeat_timeout{100}, shutdown_timeout{300};
+  std::string interface;  ///< The network interface to reach other hosts by; empty: any.
+
+  /// Where this process listens if it is the one to hold the coordinator; empty: it is not.
+  std::string coordinator_bind_address;
+  bool bind_address_given = false;  ///< The user gave it, and did not leave it to coordinator_address.
+};
+
+/// Arguments win over LOCKSTEP_… variables, which win over what the cluster type found says. Throws
+/// InitializationError for what cannot be.
+Settings resolve(const InitializeOptions& options, const Environment& environment,
+                 const cluster::System& system = cluster::System::real());
+
+/// Which of the `count` devices that the plugin shows are this process's: those of local_device_ids; one, by
+/// the process's number on its host, where processes share GPUs; otherwise all. Throws InitializationError
+/// where there is no such device.
+std::vector<int> chosen_devices(const cluster::Place& place, const std::string& platform, int count);
+
+/// What a process knows once it has joined.
+struct Joined {
+  bool holds_coordinator = false;
+  int local_devices = 0, global_devices = 0;
+  std::vector<std::string> hosts;  ///< Of all processes, each once.
+};
+
+/// The line that process 0 logs when the job has met: its place and why, the coordinator, devices, hosts.
+std::string banner(const Settings& settings, const Joined& joined);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,242 @@
+#include "lockstep/runtime/settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+MapEnvironment environment(std::map<std::string, std::string> variables) {
+  return MapEnvironment(std::move(variables));
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InitializationError& error) {
+    return error.what();
+  }
+  return "no InitializationError";
+}
+
+TEST(Resolve, WithNothingGivenTheJobIsThisProcessAlone) {
+  Settings settings = resolve({}, environment({}));
+  EXPECT_EQ(settings.place.num_processes, 1);
+  EXPECT_EQ(settings.place.process_id, 0);
+  EXPECT_EQ(settings.num_cpu_devices, 1);
+  EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(100));
+  EXPECT_EQ(settings.initialization_timeout, std::chrono::seconds(300));
+  EXPECT_TRUE(settings.coordinator_bind_address.empty());
+}
+
+TEST(Resolve, ArgumentsWinOverVariables) {
+  Settings settings =
+      resolve({.process_id = 1, .num_cpu_devices = 4, .heartbeat_timeout = std::chrono::seconds(7)},
+              environment({{"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"},
+                           {"LOCKSTEP_NUM_PROCESSES", "2"},
+                           {"LOCKSTEP_PROCESS_ID", "0"},
+                           {"LOCKSTEP_NUM_CPU_DEVICES", "2"},
+                           {"LOCKSTEP_HEARTBEAT_TIMEOUT", "9"},
+                           {"LOCKSTEP_SHUTDOWN_TIMEOUT", "11"}}));
+  EXPECT_EQ(settings.place.process_id, 1);
+  EXPECT_EQ(settings.place.num_processes, 2);
+  EXPECT_EQ(settings.num_cpu_devices, 4);
+  EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(7));
+  EXPECT_EQ(settings.shutdown_timeout, std::chrono::seconds(11));
+}
+
+TEST(Resolve, JaxVariablesAreReadToo) {
+  Settings settings = resolve({}, environment({{"JAX_COORDINATOR_ADDRESS", "10.0.0.1:99"},
+                                               {"JAX_NUM_PROCESSES", "3"},
+                                               {"JAX_PROCESS_ID", "0"}}));
+  EXPECT_EQ(settings.place.num_processes, 3);
+  EXPECT_EQ(settings.coordinator_bind_address, "[::]:99");
+}
+
+TEST(Resolve, WrongNumbersAreNamed) {
+  EXPECT_THAT(error_of([] {
+                resolve({}, environment({{"LOCKSTEP_NUM_CPU_DEVICES", "many"}}));
+              }),
+              HasSubstr("LOCKSTEP_NUM_CPU_DEVICES is 'many': expected a whole number of at least 1"));
+  EXPECT_THAT(error_of([] {
+                resolve({.coordinator_address = "a:1", .num_processes = 2, .process_id = 2}, environment({}));
+              }),
+              HasSubstr("process_id is 2: with 2 processes it must be 0 to 1"));
+  EXPECT_THAT(error_of([] { resolve({.coordinator_address = "a:1"}, environment({})); }),
+              HasSubstr("got coordinator_address but not num_processes, process_id"));
+  EXPECT_THAT(error_of([] {
+                resolve({}, environment({{"LOCKSTEP_NUM_PROCESSES", "2"}, {"LOCKSTEP_PROCESS_ID", "0"}}));
+              }),
+              HasSubstr("LOCKSTEP_COORDINATOR_ADDRESS"));
+}
+
+const std::map<std::string, std::string> kStep = {
+    {"SLURM_JOB_ID", "17"},        {"SLURM_STEP_ID", "0"},
+    {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_STEP_NODELIST", "n[1-2]"},
+    {"SLURM_PROCID", "0"},         {"SLURM_LOCALID", "0"}};
+
+std::map<std::string, std::string> with(std::map<std::string, std::string> variables,
+                                        const std::map<std::string, std::string>& more) {
+  for (const auto& [name, value] : more) variables[name] = value;
+  return variables;
+}
+
+TEST(Resolve, EveryOptionHasItsVariables_OursAndJaxs) {
+  for (const std::string prefix : {"LOCKSTEP_", "JAX_"}) {
+    Settings settings = resolve({}, environment({{prefix + "COORDINATOR_ADDRESS", "[::1]:7"},
+                                                 {prefix + "NUM_PROCESSES", "2"},
+                                                 {prefix + "PROCESS_ID", "0"},
+                                                 {prefix + "LOCAL_DEVICE_IDS", "1,0"},
+                                                 {prefix + "NUM_CPU_DEVICES", "3"},
+                                                 {prefix + "INITIALIZATION_TIMEOUT", "21"},
+                                                 {prefix + "HEARTBEAT_TIMEOUT", "22"},
+                                                 {prefix + "SHUTDOWN_TIMEOUT", "23"},
+                                                 {prefix + "COORDINATOR_BIND_ADDRESS", "0.0.0.0:8"},
+                                                 {prefix + "INTERFACE", "lo"}}));
+    EXPECT_EQ(settings.place.coordinator_address, "[::1]:7");
+    EXPECT_THAT(*settings.place.local_device_ids, ElementsAre(1, 0));
+    EXPECT_EQ(settings.num_cpu_devices, 3);
+    EXPECT_EQ(settings.initialization_timeout, std::chrono::seconds(21));
+    EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(22));
+    EXPECT_EQ(settings.shutdown_timeout, std::chrono::seconds(23));
+    EXPECT_EQ(settings.coordinator_bind_address, "0.0.0.0:8");
+    EXPECT_TRUE(settings.bind_address_given);
+    EXPECT_EQ(settings.interface, "lo");
+  }
+  EXPECT_EQ(resolve({}, environment(with(kStep, {{"LOCKSTEP_CLUSTER", "none"}}))).place.num_processes, 1);
+  EXPECT_EQ(resolve({}, environment(with(kStep, {{"JAX_CLUSTER_DETECTION_METHOD", "deactivate"}})))
+                .place.num_processes,
+            1);
+}
+
+TEST(Resolve, LocalDevices_OneOrMany) {
+  auto ids = [](const InitializeOptions& options) {
+    return *resolve(options, environment({})).place.local_device_ids;
+  };
+  EXPECT_THAT(ids({.local_device_ids = 2}), ElementsAre(2));
+  EXPECT_THAT(ids({.local_device_ids = {{0, 2}}}), ElementsAre(0, 2));
+  EXPECT_THAT(ids({.local_device_ids = std::vector<int>{1, 3}}), ElementsAre(1, 3));
+}
+
+TEST(Resolve, LauncherGivesWhatArgumentsLeaveOut) {
+  Settings settings = resolve({.coordinator_address = "head:5"}, environment(kStep));
+  EXPECT_EQ(settings.place.cluster, "slurm");
+  EXPECT_EQ(settings.place.coordinator_address, "head:5");
+  EXPECT_EQ(settings.place.num_processes, 4);
+  EXPECT_EQ(settings.coordinator_bind_address, "[::]:5");
+  EXPECT_FALSE(settings.bind_address_given);
+}
+
+TEST(Resolve, ArgumentsThatContradictALauncher_AreAnError) {
+  EXPECT_THAT(error_of([] { resolve({.num_processes = 8}, environment(kStep)); }),
+              AllOf(HasSubstr("[initialize] with num_processes given as arguments: LOCKSTEP_NUM_PROCESSES=8"),
+                    HasSubstr("'slurm' says process 0 of 4")));
+}
+
+TEST(Resolve, JobOfOneUnderALauncherOfSeveral_IsAnError) {
+  const InitializeOptions alone = {.coordinator_address = "a:1", .num_processes = 1, .process_id = 0};
+  EXPECT_THAT(error_of([&] { resolve(alone, environment(kStep)); }),
+              AllOf(HasSubstr("num_processes is 1, but SLURM_STEP_NUM_TASKS=4"), HasSubstr("\"none\"")));
+  InitializeOptions asked = alone;
+  asked.cluster_detection_method = "none";
+  EXPECT_EQ(resolve(asked, environment(kStep)).place.num_processes, 1);
+  EXPECT_EQ(resolve(alone, environment({})).place.num_processes, 1);
+}
+
+TEST(Resolve, OneProcessAsArgument_IsASingleProcess) {
+  Settings settings = resolve({.num_processes = 1}, environment({}));
+  EXPECT_EQ(settings.place.num_processes, 1);
+  EXPECT_EQ(settings.coordinator_bind_address, "");
+}
+
+TEST(Resolve, ArgumentsKeepTheJobsIdentity) {
+  Settings settings = resolve({.coordinator_address = "a:1", .num_processes = 2, .process_id = 1},
+                              environment({{"LOCKSTEP_JOB_SECRET", "hush"}, {"LOCKSTEP_JOB_ID", "j"}}));
+  EXPECT_EQ(settings.place.job_secret, "hush");
+  EXPECT_EQ(settings.place.job_id, "j");
+}
+
+/// A host with an address on each of two interfaces.
+class TwoInterfaces : public cluster::System {
+ public:
+  std::optional<std::string> read_file(const std::string&) const override { return std::nullopt; }
+  std::vector<std::string> list_folder(const std::string&) const override { return {}; }
+  std::optional<std::string> metadata(const std::string&, const std::string&) const override {
+    return std::nullopt;
+  }
+  std::vector<cluster::InterfaceAddress> interface_addresses() const override {
+    return {
+        {"eth0", "10.0.0.7", 24}, {"ib0", "10.1.0.7", 24}, {"ib0", "fd00::7", 64}, {"ib1", "fd01::7", 64}};
+  }
+};
+
+TEST(Resolve, Interface_IsWhereTheCoordinatorListens) {
+  auto bind = [](const std::string& address, const std::string& interface) {
+    return resolve(
+               {.coordinator_address = address, .num_processes = 2, .process_id = 0, .interface = interface},
+               environment({}), TwoInterfaces())
+        .coordinator_bind_address;
+  };
+  EXPECT_EQ(bind("head:5", "ib0"), "10.1.0.7:5");
+  EXPECT_EQ(bind("head:5", "ib1"), "[fd01::7]:5");
+  EXPECT_EQ(bind("127.0.0.1:5", "ib0"), "127.0.0.1:5");
+  EXPECT_THAT(error_of([&] { bind("head:5", "ib7"); }),
+              AllOf(HasSubstr("no network interface 'ib7'"), HasSubstr("eth0 (10.0.0.7), ib0 (10.1.0.7)")));
+}
+
+TEST(Resolve, AddressesThatAreNone_AreAnError) {
+  EXPECT_THAT(error_of([] {
+                resolve({.coordinator_address = "head", .num_processes = 2, .process_id = 1},
+                        environment({}));
+              }),
+              HasSubstr("head"));
+  EXPECT_THAT(error_of([] {
+                resolve({.coordinator_address = "a:1",
+                         .num_processes = 2,
+                         .process_id = 0,
+                         .coordinator_bind_address = "nowhere"},
+                        environment({}));
+              }),
+              HasSubstr("nowhere"));
+}
+
+TEST(ChosenDevices, AreAll_OrThoseNamed_OrOneGpuForEachProcess) {
+  cluster::Place place;
+  EXPECT_THAT(chosen_devices(place, "cpu", 2), ElementsAre(0, 1));
+  place.local_process_id = 1;
+  EXPECT_THAT(chosen_devices(place, "cpu", 2), ElementsAre(0, 1));
+  EXPECT_THAT(chosen_devices(place, "cuda", 4), ElementsAre(1));
+  EXPECT_THAT(chosen_devices(place, "cuda", 1), ElementsAre(0));  // the launcher shows it one GPU only
+  place.local_device_ids = {{3, 0}};
+  EXPECT_THAT(chosen_devices(place, "cuda", 4), ElementsAre(3, 0));
+  EXPECT_THAT(error_of([&] { chosen_devices(place, "cuda", 3); }),
+              HasSubstr("local_device_ids names device 3, but process 0 of 1 has 3 (0 to 2)"));
+  place.local_device_ids.reset();
+  place.local_process_id = 4;
+  EXPECT_THAT(error_of([&] { chosen_devices(place, "cuda", 4); }), HasSubstr("its host's process 4"));
+}
+
+TEST(Banner, SaysWhereTheProcessIs) {
+  Settings settings = resolve({}, environment(kStep));
+  EXPECT_EQ(banner(settings, {true, 2, 8, {"n1", "n2"}}),
+            "cluster slurm (SLURM_STEP_ID=0, SLURM_STEP_NUM_TASKS=4, "
+            "SLURM_STEP_NODELIST=n[1-2], SLURM_PROCID=0, SLURM_JOB_ID=17, SLURM_LOCALID=0), coordinator "
+            "n1:61457 (held by this process), 2 of 8 devices here, on 2 hosts: n1, n2");
+  EXPECT_EQ(banner(resolve({}, environment({})), {false, 1, 1, {"n1"}}),
+            "process 0 of 1, cluster single (no variable of a launcher or a cluster is set), 1 of 1 device "
+            "here, on host n1");
+  EXPECT_THAT(banner(settings, {false, 1, 6, {"a", "b", "c", "d", "e", "f"}}),
+              HasSubstr("on 6 hosts: a, b, c, d, ..."));
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
