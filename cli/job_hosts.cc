@@ -62,8 +62,9 @@ bool JobHosts::ready() const {
 std::string JobHosts::coordinator_bind_address() const {
   if (options_.coordinator_address) {
     const std::string& given = *options_.coordinator_address;
-    const bool has_port = given.starts_with('[') || std::count(given.begin(), given.end(), ':') == 1;
-    const std::string address = has_port ? given : with_any_port(given);
+    const bool brackets = given.starts_with('[');
+    const bool has_port = brackets ? !given.ends_with(']') : std::count(given.begin(), given.end(), ':') == 1;
+    const std::string address = has_port ? given : brackets ? given + ":0" : with_any_port(given);
     if (several() && is_wildcard(coordination::parse_address(address).host)) {
       fail("--coordinator-address {} is no address that other hosts could use: give one of this host's",
            given);

@@ -84,10 +84,12 @@ TEST(RunAgain, TheProcessesOfTheNextAttemptMeetEachOther) {
 
 // As many starts and stops of coordinator and processes in one launcher; the children tell what it holds.
 TEST(RunAgain, ManyStartsLeaveNoDescriptorThreadOrProcess) {
-  const auto result = lockstep(
+  auto options = tool(
       Words{"run", "-n", "2", "--no-bind", "--max-restarts", "200"} +
       shell("if [ $LOCKSTEP_PROCESS_ID = 0 ]; then case $LOCKSTEP_ATTEMPT in 5|200) set -- /proc/$PPID/fd/*; "
             "fds=$#; echo at $LOCKSTEP_ATTEMPT: $fds $(ls /proc/$PPID/task | wc -l);; esac; fi; exit 3"));
+  options.deadline = std::chrono::minutes(4);
+  const ProcessResult result = testing::run_processes(options)[0];
   EXPECT_EQ(result.exit_code, 3);
   const std::size_t early = result.log.find("at 5: "), late = result.log.find("at 200: ");
   ASSERT_NE(early, std::string::npos);

@@ -149,19 +149,19 @@ TEST_F(RunHosts, NoProcessOutlivesAKilledLauncher) {
 TEST_F(RunHosts, AHostThatFallsSilentIsNamedAndItsProcessesEnd) {
   const std::string agent = "echo $$ > " + file("pid-").string() + "$host; exec sh -c \"$*\"";
   Processes job(
-      tool(run("a:1,b:1", rsh(agent), {"--heartbeat-timeout", "2", "--grace", "0.4"}) + shell(kSaysItsPid)));
+      tool(run("a:1,b:1", rsh(agent), {"--heartbeat-timeout", "4", "--grace", "0.4"}) + shell(kSaysItsPid)));
   for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " pid ");
   kill(std::atoi(testing::read_file(file("pid-b")).c_str()), SIGSTOP);
   const ProcessResult result = job.wait(0);
   EXPECT_THAT(result.log,
               ContainsRegex("the job failed: process 1 \\(host b, pid [0-9]+\\) died: host b has not "
-                            "answered for 2 s"));
+                            "answered for 4 s"));
   EXPECT_EQ(result.exit_code, 1);
   for (const char* what : {"[0@a] pid ", "[1@b] pid "}) expect_gone(number_after(result.log, what));
 }
 
 TEST_F(RunHosts, AnAgentThatHearsNothingEndsItsProcesses) {
-  Processes job(tool(run("a:1,b:1", rsh(), {"--heartbeat-timeout", "2"}) + shell(kSaysItsPid)));
+  Processes job(tool(run("a:1,b:1", rsh(), {"--heartbeat-timeout", "4"}) + shell(kSaysItsPid)));
   for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " pid ");
   job.kill(0, SIGSTOP);
   for (const char* what : {"[0@a] pid ", "[1@b] pid "}) expect_gone(number_after(job.log(0), what));
@@ -170,11 +170,11 @@ TEST_F(RunHosts, AnAgentThatHearsNothingEndsItsProcesses) {
 }
 
 TEST_F(RunHosts, AStoppedJobIsNotTakenForASilentOne) {
-  Processes job(tool(run("a:1,b:1", rsh(), {"--heartbeat-timeout", "2"}) +
+  Processes job(tool(run("a:1,b:1", rsh(), {"--heartbeat-timeout", "4"}) +
                      shell("echo pid $$; while :; do sleep 0.05; echo on; done")));
   for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " on");
   job.kill(0, SIGTSTP);
-  std::this_thread::sleep_for(std::chrono::seconds(4));  // longer than either side may be silent
+  std::this_thread::sleep_for(std::chrono::seconds(6));  // longer than either side may be silent
   for (const char* what : {"[0@a] pid ", "[1@b] pid "}) EXPECT_TRUE(alive(number_after(job.log(0), what)));
   job.kill(0, SIGCONT);
   job.kill(0, SIGTERM);
@@ -303,7 +303,7 @@ TEST_F(TwoHosts, WhatSshSaysIsSaid) {
 
 TEST_F(TwoHosts, AHostCutOffIsNamedAndEachSideEndsItsProcesses) {
   const auto result =
-      testing::run_processes(two_hosts("$ON 1 $TOOL run --hosts host1:1,10.77.0.2:1 --heartbeat-timeout 2 "
+      testing::run_processes(two_hosts("$ON 1 $TOOL run --hosts host1:1,10.77.0.2:1 --heartbeat-timeout 4 "
                                        "--grace 0.4 --rsh \"$SSH -i key\" -- "
                                        "sh -c 'echo ready; exec sleep 1000' | while read line; do\n"
                                        "  echo \"$line\"; case $line in *host2*|*0.2*ready) $ON link 2 "
@@ -313,7 +313,7 @@ TEST_F(TwoHosts, AHostCutOffIsNamedAndEachSideEndsItsProcesses) {
                                        "! $ON 1 pgrep -x sleep -a | grep 1000"))[0];
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.log, AllOf(HasSubstr("process 1 (host 10.77.0.2, pid "),
-                                HasSubstr("has not answered for 2 s"), HasSubstr("\ngone\n")));
+                                HasSubstr("has not answered for 4 s"), HasSubstr("\ngone\n")));
 }
 
 TEST_F(RunHosts, SlurmStartsTheProcesses) {

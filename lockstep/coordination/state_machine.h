@@ -154,7 +154,7 @@ class StateMachine : public Service {
   const Whereabouts where_ = Whereabouts::own();
 
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  mutable std::condition_variable all_left_now_;
   std::vector<Task> tasks_;
   std::unordered_map<CallId, int> task_of_call_;  ///< Of the calls open in the tasks' slots.
   int registering_ = 0, wanting_to_leave_ = 0;

@@ -164,7 +164,7 @@ std::optional<std::string> StateMachine::first_failure() const {
 
 bool StateMachine::wait_until_all_left(std::chrono::milliseconds timeout) const {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, timeout, [this] { return all_left_locked(); });
+  return all_left_now_.wait_for(lock, timeout, [this] { return all_left_locked(); });
 }
 
 void StateMachine::stop() {

@@ -53,8 +53,8 @@ struct InitializeOptions {
   /// How long `shutdown()` waits for the others; LOCKSTEP_SHUTDOWN_TIMEOUT in seconds, 300.
   std::optional<std::chrono::seconds> shutdown_timeout;
 
-  /// What to do when another process has failed: OnPeerFailure::kThrow (the default), OnPeerFailure::kExit, or a
-  /// function to call; LOCKSTEP_ON_PEER_FAILURE, "throw" or "exit".
+  /// What to do when another process has failed: OnPeerFailure::kThrow (the default), OnPeerFailure::kExit,
+  /// or a function to call; LOCKSTEP_ON_PEER_FAILURE, "throw" or "exit".
   std::optional<PeerFailurePolicy> on_peer_failure;
 
   /// Where process 0 listens if it holds the coordinator; LOCKSTEP_COORDINATOR_BIND_ADDRESS. If not given:

@@ -22,8 +22,8 @@
 
 namespace lockstep::runtime {
 
-/// Of the argument, or else the variable. Throws InitializationError where the variable says neither "throw" nor
-/// "exit".
+/// Of the argument, or else the variable. Throws InitializationError where the variable says neither "throw"
+/// nor "exit".
 PeerFailurePolicy peer_failure_policy(const InitializeOptions& options, const Environment& environment);
 
 /// This process's membership of the job and its devices. There is at most one; it lives until the process
@@ -60,8 +60,8 @@ class Runtime {
   DeviceThreads& threads() { return *threads_; }
 
   /// Throws PeerFailure, with the first cause, once the job has failed, and Error after shutdown where the
-  /// computation spans processes. What is thrown for the first cause is the same on all processes in its first
-  /// line; lines below it, "consequence: ...", say what it ended here.
+  /// computation spans processes. What is thrown for the first cause is the same on all processes in its
+  /// first line; lines below it, "consequence: ...", say what it ended here.
   void check_healthy(bool spans_processes);
 
   /// The job's store, or nullptr in a job of one process.

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""psum between two hosts, which are network namespaces of this machine: Lockstep against JAX over gloo, alternately.
+
+    benchmarks/two_hosts/two_hosts.py [--quick] [--rounds N] [--processes 1,2]     (as root)
+
+Prints for each size the median time of a call on process 0, the median of the rounds, and JAX's divided by Lockstep's.
+The programs are those of benchmarks/compare_jax, the hosts those of tests/recipes/netns-two-hosts.sh.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "compare_jax"))
+import compare  # noqa: E402
+
+KIB, MIB = compare.KIB, compare.MIB
+
+
+def commands(side, per_host, port, build, python, arguments):
+    """Command lines that run one process each on its host."""
+    count = 2 * per_host
+    for index in range(count):
+        host = index // per_host + 1
+        address = f"10.77.0.1:{port}"
+        if side == "jax":
+            variables = {"COMPARE_PROCESSES": count, "COMPARE_PROCESS": index, "COMPARE_COORDINATOR": address,
+                         "JAX_PLATFORMS": "cpu"}
+            program = [python, str(HERE.parent / "compare_jax" / "jax_psum.py")]
+        else:
+            variables = {"LOCKSTEP_NUM_PROCESSES": count, "LOCKSTEP_PROCESS_ID": index,
+                         "LOCKSTEP_COORDINATOR_ADDRESS": address, "LOCKSTEP_JOB_SECRET": "of-this-benchmark"}
+            program = [str(build / "benchmarks" / "compare_psum")]
+        settings = [f"{name}={value}" for name, value in variables.items()]
+        yield [os.environ["ON"], str(host), "env", *settings, *program, *arguments], {}
+
+
+def name_hosts():
+    """Lets the hosts know each other's names, by which gloo finds its own address."""
+    names = tempfile.NamedTemporaryFile("w", suffix=".hosts")
+    names.write("127.0.0.1 localhost\n10.77.0.1 host1\n10.77.0.2 host2\n")
+    names.flush()
+    for host in "12":
+        subprocess.run([os.environ["ON"], host, "mount", "--bind", names.name, "/etc/hosts"], check=True)
+    return names
+
+
+def measure(options):
+    names = name_hosts()
+    sizes = {4: 1000, 4 * KIB: 500, 256 * KIB: 200, 4 * MIB: 40, 64 * MIB: 8}
+    if options.quick:
+        sizes = {size: max(3, calls // 5) for size, calls in sizes.items()}
+    arguments = ["--sizes", ",".join(f"{size}:{calls}" for size, calls in sizes.items())]
+    samples, port = {}, 5000
+    for per_host in options.processes:
+        for round_ in range(options.rounds):
+            for side in ("lockstep", "jax"):
+                port += 1
+                print(f"{per_host} a host, round {round_ + 1}, {side}", file=sys.stderr)
+                started = list(commands(side, per_host, port, options.build, options.python, arguments))
+                for found in compare.run(started, options.timeout)[1]:
+                    if found["measure"] == "psum":
+                        key = f"psum {compare.label(found['bytes'])}, 2 hosts x {per_host}"
+                        samples.setdefault(key, {}).setdefault(side, []).append(found["median_us"])
+    names.close()
+    rows = {}
+    for key, sides in samples.items():
+        rows[key] = {side: statistics.median(values) for side, values in sides.items()}
+        rows[key]["ratio"] = rows[key]["jax"] / rows[key]["lockstep"]
+    print(f"{'':28}{'jax':>12}{'lockstep':>12}{'ratio':>10}")
+    for key, row in rows.items():
+        print(f"{key:28}{compare.human('', row['jax']):>12}{compare.human('', row['lockstep']):>12}{row['ratio']:>9.1f}x")
+    print(json.dumps(samples), file=sys.stderr)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a fifth of the calls")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each side runs")
+    parser.add_argument("--processes", default="1,2", type=lambda text: [int(n) for n in text.split(",")],
+                        help="on each host")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--python", help="an interpreter with JAX, instead of build/compare_jax/venv")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for one run")
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    options.python = options.python or compare.jax_python(ROOT / "build" / "compare_jax" / "venv")
+    if "ON" in os.environ:
+        measure(options)
+        return
+    recipe = ROOT / "tests" / "recipes" / "netns-two-hosts.sh"
+    sys.exit(subprocess.run([recipe, sys.executable, __file__, *sys.argv[1:]]).returncode)
+
+
+if __name__ == "__main__":
+    main()

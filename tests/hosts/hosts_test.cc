@@ -1,0 +1,88 @@
+// A job over two hosts with a network between them: it trains, and its processes are told when one dies and
+// when the network does.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "lockstep/testing/processes.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using testing::ProcessResult;
+using testing::run_processes;
+using testing::Variables;
+
+/// The training of the digits as 2 processes on each of 2 hosts; see start_on_hosts.sh.
+class TwoHosts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "hosts of one's own need root";
+    const ProcessResult tried =
+        run_processes({.program = LOCKSTEP_TWO_HOSTS, .arguments = {"/bin/true"}}).front();
+    if (tried.exit_code != 0) GTEST_SKIP() << "no hosts can be made here: " << tried.log;
+  }
+
+  std::string train(const std::string& what, const std::vector<std::string>& arguments,
+                    const Variables& env = {}) {
+    std::vector<std::string> all = {LOCKSTEP_START_ON_HOSTS, what, LOCKSTEP_TRAIN_DIGITS};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const ProcessResult result = run_processes({.program = LOCKSTEP_TWO_HOSTS,
+                                                .arguments = all,
+                                                .env = env,
+                                                .deadline = std::chrono::seconds(150)})
+                                     .front();
+    EXPECT_EQ(result.exit_code, 0);
+    return result.log;
+  }
+
+  /// From what was done to the end of all.
+  static double seconds(const std::string& log) {
+    const auto at = log.rfind(" s after");
+    return at == std::string::npos ? -1 : std::stod(log.substr(log.rfind('\n', at) + 1));
+  }
+};
+
+TEST_F(TwoHosts, TrainTheDigitsTogether) {
+  const std::string log = train("nothing", {});
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 0"));
+  double accuracy = 0;
+  const auto at = log.find("test accuracy ");
+  ASSERT_NE(at, std::string::npos);
+  ASSERT_EQ(std::sscanf(log.c_str() + at, "test accuracy %lf", &accuracy), 1);
+  EXPECT_GT(accuracy, 0.9);
+}
+
+TEST_F(TwoHosts, WhenAProcessIsKilled_TheOthersOnBothHostsNameIt) {
+  const std::string log = train("kill", {"--epochs", "100000", "--print-losses"});
+  for (int i : {0, 1, 2}) {
+    EXPECT_THAT(log, ContainsRegex("\\[" + std::to_string(i) + "\\] .*process 3 [^\n]*host2[^\n]*"));
+    EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 1"));
+  }
+  EXPECT_LT(seconds(log), 15) << "2 s on a machine that has time";
+}
+
+TEST_F(TwoHosts, WhenTheCableIsCutForAMoment_GoOn) {
+  const std::string log =
+      train("cut-short", {"--epochs", "120", "--print-losses"}, {{"LOCKSTEP_HEARTBEAT_TIMEOUT", "30"}});
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 0"));
+}
+
+TEST_F(TwoHosts, WhenTheCableIsCut_BothSidesEndWithAnErrorAfterTheHeartbeatTimeout) {
+  const std::string log = train("cut", {"--epochs", "100000", "--print-losses"},
+                                {{"LOCKSTEP_HEARTBEAT_TIMEOUT", "5"}, {"LOCKSTEP_SHUTDOWN_TIMEOUT", "5"}});
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 1"));
+  EXPECT_THAT(log, ContainsRegex("\\[0\\] .*process [23] "));
+  EXPECT_LT(seconds(log), 40);
+}
+
+}  // namespace
+}  // namespace lockstep
