@@ -333,6 +333,84 @@ TEST(Abort, ThatFollowsADeathHasTheWord) {
   EXPECT_THAT(results[0].log, HasSubstr("said: told by the coordinator"));
 }
 
+/// The children's job as it is on as many hosts.
+ProcessesOptions on_hosts(int hosts, int count, const char* child, std::vector<std::string> arguments) {
+  return {.count = count,
+          .child = child,
+          .arguments = std::move(arguments),
+          .env = {{kHostsVariable, std::to_string(hosts)}}};
+}
+
+TEST(OverHosts, DivergenceIsAnErrorOnAllThatShowsBoth) {
+  for (const char* how : {"count", "size", "program"}) {
+    for (int count : {2, 4}) {
+      const std::string of = " of " + std::to_string(count), last = std::to_string(count - 1);
+      // In a group of two hosts with two processes each, the two that differ are on one of them.
+      const std::string first = count == 2 ? "0" : "2";
+      for (const auto& result : testing::run_processes(on_hosts(2, count, "diverges", {how}))) {
+        EXPECT_THAT(result.log, HasSubstr("process " + first + of +
+                                          " is in psum f32[5] over i at train.cc:10 (program f, call 3)"));
+        EXPECT_THAT(result.log, HasSubstr(" but process " + last + of + " in psum f32["));
+      }
+    }
+  }
+}
+
+TEST(OverHosts, DivergenceBetweenGroupsIsAnErrorOnAllThatWait) {
+  for (const char* when : {"at once", "after all have met"}) {
+    for (int count : {2, 3}) {
+      for (const auto& result :
+           testing::run_processes(on_hosts(count, count, "meets_the_others_in_different_groups", {when}))) {
+        EXPECT_THAT(result.log, HasSubstr("said: process 0 of " + std::to_string(count) +
+                                          " waits for process 1 of " + std::to_string(count) +
+                                          " in psum f32[4] over i at train.cc:10 (program f, call 0)"));
+      }
+    }
+  }
+}
+
+LOCKSTEP_CHILD(sums_on_after_the_first) {
+  ChildWorld world;
+  Communicator& communicator = world->communicator(all_devices(*world));
+  const Call call = sum_call(std::stoi(testing::child_arguments().at(0)), communicator.size());
+  for (int i = 0; i < 3; ++i) run(communicator, world.process(), call);
+  testing::say("summing");
+  testing::say("said: " + message_of<PeerFailure>([&] {
+                 for (;;) run(communicator, world.process(), call);
+               }));
+}
+
+TEST(OverHosts, KilledProcessIsNamedByAll) {
+  for (int victim : {2, 3}) {  // The first process of its host, and one that only the first talks to.
+    for (const char* elements : {"10", "3000000"}) {
+      testing::Processes processes(on_hosts(2, 4, "sums_on_after_the_first", {elements}));
+      for (int i = 0; i < 4; ++i) processes.wait_for_line(i, "summing");
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const std::string pid = std::to_string(processes.pid(victim));
+      processes.kill(victim, SIGKILL);
+      for (int i = 0; i < 4; ++i) {
+        if (i == victim) continue;
+        processes.wait_for_line(i, "said: ");
+        processes.wait(i);
+        EXPECT_THAT(processes.log(i),
+                    ContainsRegex("said: process " + std::to_string(victim) + " of 4 .*pid " + pid +
+                                  "\\) died while process . waited for it in psum"));
+      }
+    }
+  }
+}
+
+TEST(OverHosts, ProcessThatLeavesIsNamedByWhoWaitsForIt) {
+  const auto results = testing::run_processes(on_hosts(3, 3, "leaves_early", {}));
+  for (int i : {0, 2}) EXPECT_THAT(results[i].log, ContainsRegex("said: process 1 of 3 .*has left the job"));
+}
+
+TEST(OverHosts, ProcessThatEndsAfterItsLastCollectiveDisturbsNobody) {
+  for (const auto& result : testing::run_processes(on_hosts(2, 4, "ends_after_its_last_sum", {}))) {
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+  }
+}
+
 std::size_t count_shared_memory_files() {
   std::error_code none;
   std::filesystem::directory_iterator files("/dev/shm", none);

@@ -74,12 +74,12 @@ void HostsCommunicator::fail_all(std::exception_ptr cause) {
       broken_.store(true, std::memory_order_release);
     }
   }
-  if (job_.aborted()) return;
   try {
     std::rethrow_exception(cause);
   } catch (const DivergenceError&) {
     // Who found it has told everybody.
   } catch (const std::exception& error) {
+    // Heard from another host, too: those of this one may have nobody else to tell them.
     job_.peers().tell_failure(error.what());
   }
   job_.abort(cause);

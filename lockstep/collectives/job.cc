@@ -8,25 +8,25 @@ Job::Job(const WorldOptions& options, std::function<void()> wake)
     : options_(options),
       wake_(std::move(wake)),
       lanes_(options_),
-      peers_(
-          options_, lanes_,
-          {.on_loss =
-               [this](int process, PeerState how) {
-                 if (how != PeerState::kLeft && options_.on_loss) {
-                   options_.on_loss(process, how == PeerState::kUnknown, "");
-                 }
-                 lanes_.wake();
-                 wake_();
-               },
-           .on_divergence =
-               [this](const std::string& message) {
-                 abort(std::make_exception_ptr(DivergenceError(message)));
-               },
-           .on_failure =
-               [this](const std::string& message) { abort(std::make_exception_ptr(PeerFailure(message))); },
-           .waits = [this] { return waits_.list(); }}) {}
+      peers_(options_, lanes_,
+             {.on_loss =
+                  [this](int process, PeerState how) {
+                    // Once the first cause is known, what is lost follows from it.
+                    if (how != PeerState::kLeft && options_.on_loss && !aborted_) {
+                      options_.on_loss(process, how == PeerState::kUnknown, "");
+                    }
+                    lanes_.wake();
+                    wake_();
+                  },
+              .on_divergence =
+                  [this](const std::string& message) {
+                    abort(std::make_exception_ptr(DivergenceError(message)));
+                  },
+              .on_failure =
+                  [this](const std::string& message) { end(std::make_exception_ptr(PeerFailure(message))); },
+              .waits = [this] { return waits_.list(); }}) {}
 
-void Job::abort(std::exception_ptr cause) {
+void Job::end(std::exception_ptr cause) {
   {
     std::lock_guard lock(mutex_);
     if (aborted_) return;
@@ -36,6 +36,19 @@ void Job::abort(std::exception_ptr cause) {
   changed_.notify_all();
   lanes_.wake();
   wake_();
+}
+
+void Job::abort(std::exception_ptr cause) {
+  if (aborted_) return;
+  try {
+    std::rethrow_exception(cause);
+  } catch (const PeerFailure& failure) {
+    // Before this process can end because of it: the others hear why before they see that.
+    peers_.tell_failure(failure.what());
+  } catch (...) {
+    // Of this process alone, or told already.
+  }
+  end(std::move(cause));
 }
 
 void Job::check_peer(int process, const std::string& doing) {

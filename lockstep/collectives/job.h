@@ -25,7 +25,7 @@ class Job {
   Lanes& lanes() { return lanes_; }
   WaitTable& waits() { return waits_; }
 
-  /// Only the first call counts.
+  /// Only the first call counts. The peers are told of a PeerFailure.
   void abort(std::exception_ptr cause);
 
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
@@ -40,6 +40,8 @@ class Job {
   void check_peer(int process, const std::string& doing);
 
  private:
+  void end(std::exception_ptr cause);
+
   const WorldOptions options_;
   const std::function<void()> wake_;
   WaitTable waits_;

@@ -185,6 +185,7 @@ class Peers::Impl {
 
   void tell_failure(const std::string& text) {
     std::lock_guard lock(mutex_);
+    if (std::exchange(failure_told_, true)) return;
     send_to_all(own_message(MessageType::kFailure, text));
   }
 
@@ -474,15 +475,23 @@ class Peers::Impl {
     say_hello(peer, "ask");
   }
 
-  /// Under the mutex.
+  /// Under the mutex. -1 where it cannot be reached.
   int connect_control(int process, const std::string& address) {
-    const int endpoint = control_->connect(address);
-    endpoint_process_[endpoint] = process;
-    return endpoint;
+    try {
+      const int endpoint = control_->connect(address);
+      endpoint_process_[endpoint] = process;
+      return endpoint;
+    } catch (const Error& error) {
+      Peer& peer = peers_[process];
+      peer.trouble = error.what();
+      if (peer.state == PeerState::kUnknown) peer.state = PeerState::kUnreachable;
+      return -1;
+    }
   }
 
   /// Under the mutex.
   void say_hello(const Peer& peer, const char* wish) {
+    if (peer.endpoint < 0) return;
     const std::string text = fmt::format("{} {} {} {}", wish, own_.token, own_.host, own_.control);
     control_->send(peer.endpoint, pack(peer.token, own_message(MessageType::kHello, text)));
     wake_listener();
@@ -538,7 +547,8 @@ class Peers::Impl {
     }
     if (peer.endpoint < 0) peer.endpoint = connect_control(process, from_hex(control));
     if (wish == "ask") say_hello(peer, "answer");
-    if (left_) control_->send(peer.endpoint, pack(peer.token, own_message(MessageType::kBye, "")));
+    if (left_ && peer.endpoint >= 0)
+      control_->send(peer.endpoint, pack(peer.token, own_message(MessageType::kBye, "")));
   }
 
   [[noreturn]] void throw_late(int process, steady_clock::duration waited) const {
@@ -583,7 +593,7 @@ class Peers::Impl {
   std::vector<Connection> fresh_;            // To be taken over by the listening thread.
   std::map<int, int> endpoint_process_;      // Of control_.
   std::unique_ptr<ControlChannel> control_;  // Null in a job on one host.
-  bool left_ = false;
+  bool left_ = false, failure_told_ = false;
   std::string divergence_;  // What was told or heard; empty where the processes do not diverge.
 
   std::thread listener_, connector_;

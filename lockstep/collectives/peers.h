@@ -75,7 +75,7 @@ class Peers {
   /// Tells all connected peers that the processes diverge.
   void tell_divergence(const std::string& message);
 
-  /// Tells all connected peers that this process ends because another one has failed.
+  /// Tells all connected peers that this process ends because another one has failed; once.
   void tell_failure(const std::string& message);
 
   /// Tells all peers that this process leaves in order. Where some are on other hosts, it may take half a

@@ -25,6 +25,9 @@ struct Layout {
   std::vector<std::string> process_host() const;  ///< Empty where there is one host.
 };
 
+/// In the environment of children: the number of hosts to pretend, where the child itself says nothing.
+inline constexpr const char* kHostsVariable = "TEST_HOSTS";
+
 /// The World of a job of one process.
 std::unique_ptr<World> local_world(int devices);
 

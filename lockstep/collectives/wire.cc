@@ -114,7 +114,12 @@ void Wire::connect(const std::vector<int>& ranks) {
     const std::string token = job_.peers().token(member.process);
     secrets_[rank] = fingerprint(token) | 1;
     if (lane_.endpoints.contains(member.device)) continue;
-    const int endpoint = lane_.mailbox->connect(job_.peers().lane(member.process, member.device));
+    int endpoint = -1;
+    try {
+      endpoint = lane_.mailbox->connect(job_.peers().lane(member.process, member.device));
+    } catch (const Error& error) {
+      broken(rank, error.what());
+    }
     greetings_.push_back({rank, endpoint, token, std::string(token.size(), ' ')});
   }
   if (greetings_.empty()) return;
@@ -160,7 +165,7 @@ bool Wire::done(Flight& flight) {
   if (flight.done) return true;
   if (!lane_.mailbox->finished(flight.transfer)) return false;
   flight.done = true;
-  if (flight.transfer.error != nullptr) broken(flight);
+  if (flight.transfer.error != nullptr) broken(flight.rank, flight.transfer.error);
   return true;
 }
 
@@ -278,9 +283,8 @@ void Wire::abandon() noexcept {
   job_.lanes().leave(lane_, lock_, /*busy=*/true);
 }
 
-void Wire::broken(const Flight& flight) {
-  const int process = members_[flight.rank].process;
-  const std::string text = flight.transfer.error;
+void Wire::broken(int rank, const std::string& text) {
+  const int process = members_[rank].process;
   // The listening thread may be about to hear why.
   const auto end = steady_clock::now() + kReasonTimeout;
   while (steady_clock::now() < end) {

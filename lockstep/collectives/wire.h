@@ -86,7 +86,7 @@ class Wire {
   void wait_until(int rank, Done done);
   void look_at_leaders();
   [[noreturn]] void diverged();
-  [[noreturn]] void broken(const Flight& flight);
+  [[noreturn]] void broken(int rank, const std::string& text);
   std::string doing() const;
 
   Job& job_;

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <thread>
 
 #include "lockstep/collectives/test_world.h"
@@ -26,6 +27,7 @@ std::unique_ptr<World> local_world(int devices) {
 ChildWorld::ChildWorld(int devices_per_process, const std::function<void(int)>& before, int hosts)
     : store_(std::filesystem::current_path().parent_path()) {
   if (before) before(testing::child_index());
+  if (const char* given = std::getenv(kHostsVariable)) hosts = std::atoi(given);
   const Layout layout{testing::child_count(), devices_per_process, hosts};
   world_ = World::create({.process_index = testing::child_index(),
                           .process_count = testing::child_count(),

@@ -355,9 +355,9 @@ void Agent::report_own_error(const std::string& what) {
 std::string Agent::coordinator_lost(const std::string& how, const std::string& detail) const {
   std::lock_guard lock(mutex_);
   std::string at = "the coordinator at " + options_.address;
-  if (!coordinator_) return fmt::format("{} is gone: {}: {}", at, how, detail);
+  if (!coordinator_) return fmt::format("{} is gone: {}\nlast heard: {}", at, how, detail);
   if (!coordinator_->task) {
-    return fmt::format("{}{} is gone: {}: {}", at, coordinator_->where.to_string(), how, detail);
+    return fmt::format("{}{} is gone: {}\nlast heard: {}", at, coordinator_->where.to_string(), how, detail);
   }
   return fmt::format("{} died: {}\nit held {}: {}", name_process(*coordinator_->task, coordinator_->where),
                      how, at, detail);

@@ -3,7 +3,6 @@
 
 #include <signal.h>
 
-#include "lockstep/coordination/server.h"
 #include "lockstep/jit/pmap.h"
 #include "lockstep/jit/test_devices.h"
 #include "lockstep/runtime/initialize.h"
@@ -180,26 +179,20 @@ TEST(EarlyLeaver, IsNamedByThoseWhoWaitForIt) {
   EXPECT_FALSE(results[0].timed_out);
   EXPECT_FALSE(results[1].timed_out);
   EXPECT_THAT(results[0].log,
-              AllOf(HasSubstr("as expected: "), HasSubstr("process 1 of 2"), HasSubstr("has left")));
+              AllOf(HasSubstr("as expected: process 1 (host "),
+                    HasSubstr(") left the job early: process 0 waited for it in psum f32[] over i")));
+  EXPECT_THAT(results[1].log,
+              HasSubstr(") left the job early: process 0 waited for it in psum f32[] over i"));
 }
 
-TEST(EarlyLeaver, WhereNobodyCatchesTheError_AllEndWithinTheHeartbeatTimeout) {
-  // The one that has left waits in shutdown(), where only the coordinator's heartbeats tell of a death.
-  coordination::CoordinationServer server;
-  server.start({.num_processes = 2, .heartbeat_timeout = std::chrono::seconds(4)});
-  auto results = run_processes({.count = 2,
-                                .child = "leaves_early_uncaught",
-                                .env = {{"LOCKSTEP_LAUNCHER", "1"},
-                                        {"LOCKSTEP_COORDINATOR_ADDRESS", server.address()},
-                                        {"LOCKSTEP_HEARTBEAT_TIMEOUT", "4"},
-                                        {"LOCKSTEP_NUM_PROCESSES", "2"}},
-                                .env_of = [](int i) {
-                                  return testing::Variables{{"LOCKSTEP_PROCESS_ID", std::to_string(i)}};
-                                }});
+TEST(EarlyLeaver, WhereNobodyCatchesTheError_AllEndAtOnce) {
+  auto results = run_processes(job("leaves_early_uncaught", 2, 1));
   EXPECT_FALSE(results[0].timed_out);
   EXPECT_FALSE(results[1].timed_out);
   EXPECT_NE(results[0].exit_code, 0);
-  EXPECT_THAT(results[0].log, AllOf(HasSubstr("process 1 of 2"), HasSubstr("has left")));
+  for (int i : {0, 1}) EXPECT_THAT(results[i].log, HasSubstr("process 1 (host ")) << i;
+  EXPECT_THAT(results[0].log, HasSubstr(") left the job early: process 0 waited for it in psum"));
+  EXPECT_LT(results[1].ended_after - results[0].ended_after, std::chrono::seconds(5));
 }
 
 LOCKSTEP_CHILD(adds_forever) {

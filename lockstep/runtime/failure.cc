@@ -1,6 +1,8 @@
 // How a Runtime ends: in order, because another process failed, or because this one did.
 
 #include <cstdlib>
+#include <future>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -19,6 +21,9 @@ constexpr std::chrono::milliseconds kLastWords(300);
 /// How long it waits, once the job has failed, for the others to be gone.
 constexpr std::chrono::milliseconds kOthersGone(2000);
 
+/// How long a process that ends by an exception has to tell the others.
+constexpr std::chrono::milliseconds kTelling(3000);
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::string describe_current_exception() {
@@ -30,6 +35,16 @@ std::string describe_current_exception() {
     return "an exception that is no std::exception was not caught";
   }
   return "std::terminate was called";
+}
+
+bool is_peer_failure(const std::exception_ptr& exception) {
+  try {
+    if (exception) std::rethrow_exception(exception);
+  } catch (const PeerFailure&) {
+    return true;
+  } catch (...) {
+  }
+  return false;
 }
 
 }  // namespace
@@ -81,7 +96,7 @@ void Runtime::job_failed(const coordination::JobError& error) {
     // Where process 0 holds the coordinator and ends because another process died, the others may hear of its
     // end before its coordinator's word on the first.
     auto seen = watch_->first();
-    if (seen && seen->process != error.process && (!error.process || error.process == 0)) {
+    if (seen && seen->process != error.process && error.process == 0) {
       message = fmt::format("{}\nconsequence: {}", seen->message, message);
     }
     watch_->settle();
@@ -145,7 +160,19 @@ void Runtime::end_with_error(const std::string& what) {
 }
 
 void Runtime::at_terminate() noexcept {
-  if (!left_.exchange(true)) end_with_error(describe_current_exception());
+  if (left_.exchange(true)) return;
+  if (is_peer_failure(std::current_exception())) {
+    if (server_) std::this_thread::sleep_for(kLastWords);
+    return;
+  }
+  // What was not caught may have been thrown under a lock that telling needs: another thread tells, or does
+  // not.
+  auto told = std::make_shared<std::promise<void>>();
+  std::thread([this, told, what = describe_current_exception()] {
+    end_with_error(what);
+    told->set_value();
+  }).detach();
+  told->get_future().wait_for(kTelling);
 }
 
 void Runtime::at_exit(int status) {

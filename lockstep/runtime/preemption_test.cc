@@ -1,0 +1,141 @@
+#include "lockstep/runtime/preemption.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "lockstep/base/error.h"
+#include "lockstep/runtime/devices.h"
+#include "lockstep/runtime/initialize.h"
+#include "lockstep/testing/errors.h"
+#include "lockstep/testing/processes.h"
+#include "lockstep/testing/random.h"
+
+namespace lockstep {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using testing::Processes;
+using testing::run_processes;
+using testing::say;
+
+/// What follows "stops at " in a log.
+std::string stop_of(const std::string& log) {
+  const auto begin = log.find("stops at ");
+  return begin == log.npos ? "nowhere" : testing::first_line(log.substr(begin + 9));
+}
+
+/// The processes have no collective, and are not equally fast: they are at different steps.
+LOCKSTEP_CHILD(steps_until_preempted) {
+  initialize();
+  for (int step = 0;; ++step) {
+    if (preemption_point(step)) {
+      say("stops at " + std::to_string(step));
+      EXPECT_TRUE(preemption_point(step + 1));
+      return;
+    }
+    if (step == 3) say("stepping");
+    std::this_thread::sleep_for(microseconds(500 + 700 * process_index()));
+  }
+}
+
+TEST(PreemptionPoint, IsTrueAtTheSameStepOfAll_WhoeverGetsTheSignal) {
+  testing::Random random;
+  for (int round = 0; round < 5; ++round) {
+    Processes processes({.count = 4, .child = "steps_until_preempted", .coordinator = true});
+    for (int i = 0; i < 4; ++i) processes.wait_for_line(i, "stepping");
+    std::this_thread::sleep_for(random.within(milliseconds(50)));
+    const int whom = random.below(4);
+    processes.kill(whom, SIGTERM);
+    if (round % 2 == 1) processes.kill((whom + 1) % 4, SIGTERM);
+    std::set<std::string> stops;
+    for (const auto& result : processes.wait()) {
+      EXPECT_EQ(result.exit_code, 0) << result.log;
+      stops.insert(stop_of(result.log));
+    }
+    EXPECT_EQ(stops.size(), 1u) << ::testing::PrintToString(stops);
+    EXPECT_EQ(stops.count("nowhere"), 0u);
+  }
+}
+
+LOCKSTEP_CHILD(is_late) {
+  initialize();
+  if (process_index() == 1) {
+    say("has not begun");
+    std::this_thread::sleep_for(milliseconds(700));
+  }
+  for (int step = 0; step < 100'000; ++step) {
+    if (preemption_point(step)) {
+      say("stops at " + std::to_string(step));
+      break;
+    }
+    if (step == 3) say("stepping");
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+TEST(PreemptionPoint, WaitsForWhoHasNotBegun) {
+  Processes processes({.count = 2, .child = "is_late", .coordinator = true});
+  processes.wait_for_line(1, "has not begun");
+  processes.wait_for_line(0, "stepping");
+  processes.kill(0, SIGTERM);
+  const auto results = processes.wait();
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].log;
+  EXPECT_EQ(stop_of(results[0].log), stop_of(results[1].log));
+  EXPECT_NE(stop_of(results[0].log), "nowhere");
+}
+
+LOCKSTEP_CHILD(chooses_the_signal) {
+  std::signal(SIGUSR1, [](int) { say("the handler of before"); });
+  watch_for_preemption(SIGUSR1);
+  EXPECT_FALSE(preemption_point(0));
+  raise(SIGUSR1);
+  EXPECT_TRUE(preemption_point(1));
+  EXPECT_TRUE(preemption_point(2));
+  raise(SIGTERM);
+}
+
+TEST(PreemptionPoint, InAJobOfOneProcess_TakesTheSignalThatWasChosen) {
+  const auto result = run_processes({.child = "chooses_the_signal"})[0];
+  EXPECT_EQ(result.signal, SIGTERM) << result.log;
+  EXPECT_EQ(result.log, "the handler of before\n");
+}
+
+LOCKSTEP_CHILD(is_never_preempted) {
+  initialize();
+  for (int step = 0; step < 10; ++step) EXPECT_FALSE(preemption_point(step));
+  if (testing::child_arguments().at(0) == "dies" && process_index() == 1) {
+    std::this_thread::sleep_for(milliseconds(500));  // So that the other knows it.
+    std::_Exit(0);
+  }
+  if (testing::child_arguments().at(0) == "dies") {
+    say("said: " + testing::error_of<PeerFailure>([] {
+          for (int step = 10;; ++step) preemption_point(step);
+        }));
+  }
+}
+
+TEST(PreemptionPoint, LeavesInOrderWithoutASignal) {
+  for (const auto& result :
+       run_processes({.count = 3, .child = "is_never_preempted", .arguments = {"no"}, .coordinator = true})) {
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+    EXPECT_LT(result.ended_after, std::chrono::seconds(20));
+  }
+}
+
+TEST(PreemptionPoint, ThrowsThatAPeerHasFailed) {
+  const auto results =
+      run_processes({.count = 2, .child = "is_never_preempted", .arguments = {"dies"}, .coordinator = true});
+  EXPECT_THAT(results[0].log, HasSubstr("said: process 1 (host "));
+}
+
+TEST(WatchForPreemption, OfASignalThatCannotBeCaughtIsAnError) {
+  EXPECT_THAT(testing::error_of<Error>([] { watch_for_preemption(SIGKILL); }), HasSubstr("cannot be caught"));
+}
+
+}  // namespace
+}  // namespace lockstep
