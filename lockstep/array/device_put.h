@@ -15,11 +15,11 @@
 
 namespace lockstep {
 
-/// x, spread as the sharding says. Where x is readable on this process as a whole, every process that takes part
-/// gives the same values and keeps its part. Where it is over several processes they exchange the parts by a
-/// computation that all processes of x's mesh must launch; over another mesh, only if the parts of x cannot be
-/// named by axes of that, every process gets the whole on the way. Throws ShardingError where a size is not
-/// divided.
+/// x, spread as the sharding says. Where x is readable on this process as a whole, every process that takes
+/// part gives the same values and keeps its part. Where it is over several processes they exchange the parts
+/// by a computation that all processes of x's mesh must launch; over another mesh, only if the parts of x
+/// cannot be named by axes of that, every process gets the whole on the way. Throws ShardingError where a
+/// size is not divided.
 Array device_put(const Array& x, const Sharding& sharding);
 
 /// The global shape that make_array_from_process_local_data gives to local data of this shape. Throws as that

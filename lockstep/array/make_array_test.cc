@@ -44,7 +44,8 @@ LOCKSTEP_CHILD(makes_arrays) {
     ++calls;
     std::vector<float> part;
     for (std::int64_t i = index[0].start; i < index[0].limit; ++i)
-      for (std::int64_t j = index[1].start; j < index[1].limit; ++j) part.push_back(static_cast<float>(10 * i + j));
+      for (std::int64_t j = index[1].start; j < index[1].limit; ++j)
+        part.push_back(static_cast<float>(10 * i + j));
     return part;
   };
   Array x = make_array_from_callback<float>({4, 2}, rows, place);
@@ -56,11 +57,11 @@ LOCKSTEP_CHILD(makes_arrays) {
   Array y = make_array_from_callback<float>({4, 2}, columns, place);
   EXPECT_EQ(calls, 2) << "each part that this process holds, once";
   EXPECT_EQ(y.to_host<float>(), all) << "its columns are all with each process";
-  EXPECT_THAT(message_of<ShapeError>([&] {
-                make_array_from_callback<float>({4, 2}, rows,
-                                                [](const auto&) { return std::vector<float>{1}; });
-              }),
-              AllOf(HasSubstr("gave 1 elements for a part of 2"), HasSubstr("make_array_test.cc")));
+  EXPECT_THAT(
+      message_of<ShapeError>([&] {
+        make_array_from_callback<float>({4, 2}, rows, [](const auto&) { return std::vector<float>{1}; });
+      }),
+      AllOf(HasSubstr("gave 1 elements for a part of 2"), HasSubstr("make_array_test.cc")));
 
   auto shards = x.global_shards();
   ASSERT_EQ(shards.size(), 4u);
@@ -79,10 +80,14 @@ LOCKSTEP_CHILD(makes_arrays) {
   Array z = make_array_from_single_device_arrays({4, 2}, rows, parts);
   EXPECT_THAT(multihost::process_allgather(z).to_host<float>(), ElementsAre(0, 0, 1, 10, 2, 20, 3, 30));
   parts[0] = parts[1];
-  EXPECT_THAT(message_of<ShardingError>([&] { make_array_from_single_device_arrays({4, 2}, rows, parts); }),
+  EXPECT_THAT(message_of<ShardingError>([&] {
+                make_array_from_single_device_arrays({4, 2}, rows, parts);
+              }),
               HasSubstr("two arrays are on"));
   parts.pop_back();
-  EXPECT_THAT(message_of<ShardingError>([&] { make_array_from_single_device_arrays({4, 2}, rows, parts); }),
+  EXPECT_THAT(message_of<ShardingError>([&] {
+                make_array_from_single_device_arrays({4, 2}, rows, parts);
+              }),
               HasSubstr("2 devices that process " + std::to_string(process)));
   EXPECT_EQ(local_to_global_shape(rows, {6, 2}), (Shape{12, 2}));
   EXPECT_EQ(local_to_global_shape(columns, {6, 2}), (Shape{6, 2}));
@@ -93,7 +98,8 @@ LOCKSTEP_CHILD(speaks_to_all) {
   const auto process = static_cast<float>(process_index());
   Array mine = host({process, -0.0f}, {2});
   EXPECT_EQ(multihost::process_allgather(mine).shape(), (Shape{3, 2}));
-  EXPECT_EQ(multihost::process_allgather(mine, true).to_host<float>(), (std::vector<float>{0, 0, 1, 0, 2, 0}));
+  EXPECT_EQ(multihost::process_allgather(mine, true).to_host<float>(),
+            (std::vector<float>{0, 0, 1, 0, 2, 0}));
   EXPECT_EQ(multihost::broadcast_one_to_all(mine).to_host<float>()[0], 0);
   Array from_two = multihost::broadcast_one_to_all(mine, process == 2);
   EXPECT_EQ(from_two.to_host<float>()[0], 2);
@@ -101,21 +107,21 @@ LOCKSTEP_CHILD(speaks_to_all) {
   EXPECT_THAT(message_of<Error>([&] { multihost::broadcast_one_to_all(mine, process > 0); }),
               HasSubstr("2 processes said that they are the source"));
   multihost::assert_equal(host({1, 2}, {2}), "the same");
-  EXPECT_THAT(message_of<DivergenceError>([&] {
-                multihost::assert_equal(host({process == 1 ? 1.f : 0.f}, {1}), "the seed");
-              }),
+  EXPECT_THAT(message_of<DivergenceError>(
+                  [&] { multihost::assert_equal(host({process == 1 ? 1.f : 0.f}, {1}), "the seed"); }),
               AllOf(HasSubstr("the seed"), HasSubstr("[0, 2] and [1]")));
   multihost::sync_global_devices("here");
   if (process == 1) return;
-  EXPECT_THAT(message_of<Error>([&] { multihost::sync_global_devices("there", std::chrono::milliseconds(300)); }),
-              HasSubstr("1"));
+  EXPECT_THAT(
+      message_of<Error>([&] { multihost::sync_global_devices("there", std::chrono::milliseconds(300)); }),
+      HasSubstr("1"));
 }
 
 TEST(MakeArray, OverSeveralProcesses_HasEveryPart) {
   for (const auto& result : run_processes({.count = 2,
-                                           .child = "makes_arrays",
-                                           .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}},
-                                           .coordinator = true})) {
+                            .child = "makes_arrays",
+                            .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}},
+                            .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
   }
 }

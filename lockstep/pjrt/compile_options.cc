@@ -66,8 +66,8 @@ std::string serialize(const CompileOptions& options) {
     put(assignment, 3, computation);      // computation_devices
     put(build, 9, assignment);            // device_assignment
   }
-  std::string proto;                                            // CompileOptionsProto
-  put(proto, 3, build);                                         // executable_build_options
+  std::string proto;                                     // CompileOptionsProto
+  put(proto, 3, build);                                  // executable_build_options
   put(proto, 4, std::int64_t{options.devices.empty()});  // compile_portable_executable
   auto overrides = options.xla_options;
   // By default, maximum and minimum on CPU drop a NaN.
