@@ -69,6 +69,8 @@ class UcxNetwork : public Network {
     if (!devices.empty()) ucx.ucp_config_modify(config, "NET_DEVICES", devices.c_str());
     set("TCP_CONN_NB", "y");     // To connect must not stop the thread.
     set("TCP_KEEPIDLE", "inf");  // The job's heartbeats find out who is silent.
+    // Over TCP nothing is gained by asking first, and 64 MiB take a quarter longer.
+    if (rdma.empty()) set("RNDV_THRESH", "inf");
     set("WARN_UNUSED_ENV_VARS", "n");
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_NAME;
