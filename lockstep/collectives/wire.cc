@@ -114,13 +114,7 @@ void Wire::connect(const std::vector<int>& ranks) {
     const std::string token = job_.peers().token(member.process);
     secrets_[rank] = fingerprint(token) | 1;
     if (lane_.endpoints.contains(member.device)) continue;
-    int endpoint = -1;
-    try {
-      endpoint = lane_.mailbox->connect(job_.peers().lane(member.process, member.device));
-    } catch (const Error& error) {
-      broken(rank, error.what());
-    }
-    greetings_.push_back({rank, endpoint, token, std::string(token.size(), ' ')});
+    greetings_.push_back({rank, -1, token, std::string(token.size(), ' ')});
   }
   if (greetings_.empty()) return;
   for (unsigned round = 0; round < 2; ++round) greet(round);
@@ -129,18 +123,38 @@ void Wire::connect(const std::vector<int>& ranks) {
 }
 
 void Wire::greet(unsigned round) {
-  std::vector<Ticket> tickets;
+  std::vector<Ticket> heard, all;
   Mailbox& mailbox = *lane_.mailbox;
   for (Greeting& greeting : greetings_) {
-    const int rank = greeting.rank;
-    tickets.push_back(start(
-        rank, mailbox.receive(tag(rank, rank_, kGreeting, round), greeting.in.data(), greeting.in.size())));
-    tickets.push_back(start(rank, mailbox.send(greeting.endpoint, tag(rank_, rank, kGreeting, round),
-                                               greeting.out.data(), greeting.out.size())));
-    tickets.push_back(start(rank, mailbox.flush(greeting.endpoint)));
+    heard.push_back(start(greeting.rank, mailbox.receive(tag(greeting.rank, rank_, kGreeting, round),
+                                                         greeting.in.data(), greeting.in.size())));
   }
-  wait(tickets);
+  const auto say = [&](Greeting& greeting) {
+    const Member& member = members_[greeting.rank];
+    try {
+      if (greeting.endpoint < 0) {
+        greeting.endpoint = mailbox.connect(job_.peers().lane(member.process, member.device));
+      }
+    } catch (const Error& error) {
+      broken(greeting.rank, error.what());
+    }
+    all.push_back(
+        start(greeting.rank, mailbox.send(greeting.endpoint, tag(rank_, greeting.rank, kGreeting, round),
+                                          greeting.out.data(), greeting.out.size())));
+    all.push_back(start(greeting.rank, mailbox.flush(greeting.endpoint)));
+  };
+  // The lower rank begins the connection: two that begin at a time may wait for each other for ever.
+  for (Greeting& greeting : greetings_) {
+    if (round != 0 || rank_ < greeting.rank) say(greeting);
+  }
   const std::string own = job_.peers().token(members_[rank_].process);
+  for (std::size_t i = 0; i < greetings_.size(); ++i) {
+    if (rank_ < greetings_[i].rank) continue;
+    wait(heard[i]);
+    if (round == 0) say(greetings_[i]);
+  }
+  wait(heard);
+  wait(all);
   for (const Greeting& greeting : greetings_) {
     if (greeting.in == own) continue;
     fail<PeerFailure>("who answers as {} on the network is of another job or another start of this one",
