@@ -1,11 +1,11 @@
 #include "lockstep/array/computation.h"
 
 #include <algorithm>
-#include <map>
 
 #include "lockstep/array/device_put.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/pjrt/executable.h"
+#include "lockstep/program/cost.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/runtime/compile.h"
@@ -19,6 +19,7 @@ namespace lockstep::internal {
 struct Computation::Impl {
   std::string name;
   ComputationText text;
+  ProgramCost counted;
   Fingerprint fingerprint = 0;
   bool takes_position = false;
   bool has_collectives = false;  ///< custom calls into the registry
@@ -51,10 +52,9 @@ Computation::~Computation() = default;
 const ComputationText& Computation::text() const { return impl_->text; }
 
 Cost Computation::cost() const {
-  const std::map<std::string, double> counted = impl_->executable->cost_analysis();
-  auto of = [&](const char* name) { return counted.contains(name) ? counted.at(name) : 0; };
   const pjrt::MemoryStats memory = impl_->executable->memory_stats();
-  Cost cost{of("flops"), of("bytes accessed"), 0, memory.arguments, memory.outputs, memory.temporary};
+  Cost cost{impl_->counted.flops, impl_->counted.bytes_accessed, 0, memory.arguments, memory.outputs,
+            memory.temporary};
   for (const auto& line : impl_->text.collectives) cost.communicated_bytes += line.bytes;
   return cost;
 }
@@ -238,6 +238,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
   impl->text.partitioned = sharding::describe(per_device, axes);
   impl->text.collectives = sharding::communication(per_device, axes);
+  impl->counted = cost_of(per_device);
   impl->replicated = runtime.native_collectives() && mesh.size() > 1;
   LoweredProgram lowered =
       lower(per_device,

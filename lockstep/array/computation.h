@@ -38,10 +38,11 @@ struct ComputationText {
 
 /// What one call of a computation costs each device.
 struct Cost {
-  double flops = 0;                     ///< as the compiler counts them
-  double bytes_accessed = 0;            ///< read and written, as the compiler counts them
-  std::int64_t communicated_bytes = 0;  ///< of all collectives, what communication() says
-  std::int64_t argument_bytes = 0, output_bytes = 0, temporary_bytes = 0;  ///< of its memory
+  double flops = 0;                     ///< of its program, as ProgramCost counts them
+  double bytes_accessed = 0;            ///< the same
+  std::int64_t communicated_bytes = 0;  ///< of all collectives that communication() lists
+  std::int64_t argument_bytes = 0, output_bytes = 0,
+               temporary_bytes = 0;  ///< of memory, by the compiler's plan
 };
 
 /// A program compiled for arguments of certain types. Running it is asynchronous where the plugin is: on CPU

@@ -165,23 +165,6 @@ MemoryStats Executable::memory_stats() const {
           args.alias_size_in_bytes, args.temp_size_in_bytes};
 }
 
-std::map<std::string, double> Executable::cost_analysis() const {
-  LOCKSTEP_PJRT_ARGS(PJRT_Executable_GetCostAnalysis_Args, args);
-  args.executable = executable_;
-  if (PJRT_Error* error = api_->PJRT_Executable_GetCostAnalysis(&args)) {
-    ignore(api_, error);
-    return {};
-  }
-  std::map<std::string, double> costs;
-  for (std::size_t i = 0; i < args.num_properties; ++i) {
-    const PJRT_NamedValue& property = args.properties[i];
-    const std::string name(property.name, property.name_size);
-    if (property.type == PJRT_NamedValue_kFloat) costs[name] = static_cast<double>(property.float_value);
-    if (property.type == PJRT_NamedValue_kInt64) costs[name] = static_cast<double>(property.int64_value);
-  }
-  return costs;
-}
-
 std::optional<std::string> Executable::fingerprint() const {
   LOCKSTEP_PJRT_ARGS(PJRT_Executable_Fingerprint_Args, args);
   args.executable = executable_;

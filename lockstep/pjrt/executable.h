@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -88,10 +87,6 @@ class Executable {
   std::string compile_options() const;
 
   MemoryStats memory_stats() const;
-
-  /// What the compiler estimates of one execution, by name: "flops", "bytes accessed" and others; the numbers
-  /// of the plugin's own analysis. Empty where it makes none.
-  std::map<std::string, double> cost_analysis() const;
 
   /// The plugin's own digest of it, or nullopt where the plugin makes none.
   std::optional<std::string> fingerprint() const;

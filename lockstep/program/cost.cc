@@ -1,0 +1,57 @@
+#include "lockstep/program/cost.h"
+
+#include <set>
+
+#include "lockstep/program/primitive.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/placement.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+bool only_moves(const Primitive& primitive) {
+  static const std::set<const Primitive*> movers = {
+      &full_p(),          &iota_p(),  &broadcast_in_dim_p(), &reshape_p(),       &transpose_p(),
+      &slice_p(),         &pad_p(),   &concatenate_p(),      &dynamic_slice_p(), &dynamic_update_slice_p(),
+      &stop_gradient_p(), &pvary_p(), &all_gather_p(),       &all_to_all_p(),    &ppermute_p(),
+      &axis_index_p()};
+  return movers.contains(&primitive) || is_placement(primitive);
+}
+
+bool reduces(const Primitive& primitive) {
+  static const std::set<const Primitive*> reducers = {&reduce_sum_p(), &reduce_prod_p(), &reduce_max_p(),
+                                                      &reduce_min_p(), &reduce_and_p(),  &reduce_or_p(),
+                                                      &argmax_p(),     &argmin_p(),      &psum_scatter_p()};
+  return reducers.contains(&primitive);
+}
+
+double flops_of(const Program& program, const Equation& equation) {
+  const Primitive& primitive = *equation.primitive;
+  if (only_moves(primitive)) return 0;
+  const Aval& first = program.aval(equation.inputs.empty() ? equation.outputs[0] : equation.inputs[0]);
+  if (reduces(primitive)) return static_cast<double>(first.num_elements());
+  double operations = 0;
+  for (Var var : equation.outputs) operations += static_cast<double>(program.aval(var).num_elements());
+  if (&primitive != &dot_general_p()) return operations;
+  for (std::int64_t d : equation.params.as<DotGeneralParams>().lhs_contracting)
+    operations *= static_cast<double>(first.shape[static_cast<std::size_t>(d)]);
+  return 2 * operations;
+}
+
+}  // namespace
+
+ProgramCost cost_of(const Program& program) {
+  ProgramCost cost;
+  for (const Equation& equation : program.equations) {
+    cost.flops += flops_of(program, equation);
+    for (Var var : equation.inputs) cost.bytes_accessed += static_cast<double>(program.aval(var).bytes());
+    for (Var var : equation.outputs) cost.bytes_accessed += static_cast<double>(program.aval(var).bytes());
+  }
+  return cost;
+}
+
+}  // namespace lockstep

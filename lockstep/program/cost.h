@@ -1,0 +1,19 @@
+#pragma once
+
+#include "lockstep/program/program.h"
+
+namespace lockstep {
+
+/// What a program does, counted from its equations as they are written, before the compiler fuses any.
+struct ProgramCost {
+  /// 2 m n k for a dot product, an operation for each element reduced, and one for each element of any other
+  /// result; none where data only moves.
+  double flops = 0;
+
+  /// Of all operands read and results written.
+  double bytes_accessed = 0;
+};
+
+ProgramCost cost_of(const Program& program);
+
+}  // namespace lockstep
