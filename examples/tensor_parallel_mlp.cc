@@ -2,10 +2,10 @@
 // is communicated, and why.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/tensor_parallel_mlp
-//   [0] all-reduce 256 B over model (2 devices) at tensor_parallel_mlp.cc:20
-//   [0] all-reduce 4 B over data (2 devices) at tensor_parallel_mlp.cc:20
-//   [0] all-reduce 512 B over data (2 devices) at tensor_parallel_mlp.cc:20
-//   [0] all-reduce 2.0 KiB over data (2 devices) at tensor_parallel_mlp.cc:19
+//   [0] all-reduce 256 B over model (2 devices) at tensor_parallel_mlp.cc:25
+//   [0] all-reduce 4 B over data (2 devices) at tensor_parallel_mlp.cc:25
+//   [0] all-reduce 512 B over data (2 devices) at tensor_parallel_mlp.cc:25
+//   [0] all-reduce 2.0 KiB over data (2 devices) at tensor_parallel_mlp.cc:24
 //   [0] loss 1.425 -> 0.189
 
 #include <lockstep/lockstep.h>
