@@ -250,17 +250,21 @@ TEST_P(CommunicatorTest, DoesAsTheReferenceDoes) {
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, CommunicatorTest,
-                         ::testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{4, 1},
-                                           Layout{2, 2}, Layout{1, 3}, Layout{2, 1, 2}, Layout{3, 1, 2},
-                                           Layout{4, 1, 3}, Layout{4, 2, 2}),
-                         [](const auto& info) {
-                           const Layout& layout = info.param;
-                           const std::string on =
-                               layout.hosts == 1 ? "" : "On" + std::to_string(layout.hosts) + "Hosts";
-                           return std::to_string(layout.processes) + "x" +
-                                  std::to_string(layout.devices_per_process) + on;
-                         });
+std::vector<Layout> layouts() {
+  std::vector<Layout> layouts = {{1, 2}, {1, 4}, {2, 1}, {4, 1}, {2, 2}, {1, 3}, {2, 1, 2}, {3, 1, 2}};
+  if (kFast) {
+    layouts.insert(layouts.end(), {{4, 1, 3}, {4, 2, 2}});
+  } else {
+    layouts.push_back({2, 2, 2});
+  }
+  return layouts;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, CommunicatorTest, ::testing::ValuesIn(layouts()), [](const auto& info) {
+  const Layout& layout = info.param;
+  const std::string on = layout.hosts == 1 ? "" : "On" + std::to_string(layout.hosts) + "Hosts";
+  return std::to_string(layout.processes) + "x" + std::to_string(layout.devices_per_process) + on;
+});
 
 TEST(MakeCall, OfAnImpossibleCollectiveThrows) {
   EXPECT_THROW(make_call(collective(Kind::kAllReduce, complex64, 3, 2, ReduceOp::kMax), 2), DTypeError);

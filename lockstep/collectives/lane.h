@@ -22,8 +22,9 @@ namespace lockstep::collectives {
 struct Lane {
   std::mutex mutex;
   std::unique_ptr<Mailbox> mailbox;
-  std::map<int, int> endpoints;      ///< By device; those that are ready for use.
-  std::chrono::nanoseconds spin{0};  ///< How long it is worth to spin, as it was lately.
+  std::map<int, int> endpoints;  ///< By device; those that are ready for use.
+  /// How long it is worth to spin, as it was lately.
+  std::chrono::nanoseconds spin = std::chrono::microseconds(200);
   enum { kDriven, kLeft, kLeftBusy } state = kLeft;
   bool used = false;  ///< Since the thread looked last.
 };

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <vector>
 
 #include "lockstep/base/fail.h"
@@ -31,6 +32,10 @@ class SignalHandlersKept {
 
 UcxLibrary load() {
   SignalHandlersKept kept;
+  // UCX rewrites the C library's mmap and its kin in memory, for RDMA's sake; it asks the environment once,
+  // as it is loaded.
+  std::error_code none;
+  if (!std::filesystem::exists("/sys/class/infiniband", none)) setenv("UCX_MEM_EVENTS", "n", /*overwrite=*/0);
   void* handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     fail(

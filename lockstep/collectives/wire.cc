@@ -45,7 +45,6 @@ Wire::Wire(Job& job, const std::vector<Member>& members, const HostLayout& layou
       hearing_(layout.host_count()),
       heard_(layout.host_count()) {
   secrets_[rank] = fingerprint(job.peers().token(members[rank].process)) | 1;
-  if (lane_.spin.count() == 0) lane_.spin = kLongestSpin;
 }
 
 /// 2 bits of kind, 18 of the sender's device, 24 of group and job, 12 of operation, 8 of step. What comes
