@@ -195,7 +195,11 @@ TYPED_TEST(ClientConformance, Keys_AreSharedByAll) {
 
 TYPED_TEST(ClientConformance, Keys_LargeValues_PassWhole) {
   this->start(1);
+#ifdef __SANITIZE_THREAD__
+  std::string large(1 << 16, 'x');  // Each word that gRPC hands from thread to thread is looked at for long.
+#else
   std::string large(8 << 20, 'x');
+#endif
   large.back() = 'y';
   this->store(0).set("large", large);
   EXPECT_TRUE(this->store(0).get("large", kLong) == large);
