@@ -8,6 +8,7 @@
 #include "lockstep/array/multihost.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
+#include "lockstep/testing/errors.h"
 #include "lockstep/testing/processes.h"
 
 namespace lockstep {
@@ -15,21 +16,12 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 using testing::run_processes;
 
 Array host(const std::vector<float>& values, const Shape& shape) {
   return internal::array_from_host(values.data(), DType::kF32, shape);
-}
-
-template <class E, class Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 /// Two processes with two devices each, which make arrays that none of them has whole.
@@ -58,7 +50,7 @@ LOCKSTEP_CHILD(makes_arrays) {
   EXPECT_EQ(calls, 2) << "each part that this process holds, once";
   EXPECT_EQ(y.to_host<float>(), all) << "its columns are all with each process";
   EXPECT_THAT(
-      message_of<ShapeError>([&] {
+      error_of<ShapeError>([&] {
         make_array_from_callback<float>({4, 2}, rows, [](const auto&) { return std::vector<float>{1}; });
       }),
       AllOf(HasSubstr("gave 1 elements for a part of 2"), HasSubstr("make_array_test.cc")));
@@ -80,12 +72,12 @@ LOCKSTEP_CHILD(makes_arrays) {
   Array z = make_array_from_single_device_arrays({4, 2}, rows, parts);
   EXPECT_THAT(multihost::process_allgather(z).to_host<float>(), ElementsAre(0, 0, 1, 10, 2, 20, 3, 30));
   parts[0] = parts[1];
-  EXPECT_THAT(message_of<ShardingError>([&] {
+  EXPECT_THAT(error_of<ShardingError>([&] {
                 make_array_from_single_device_arrays({4, 2}, rows, parts);
               }),
               HasSubstr("two arrays are on"));
   parts.pop_back();
-  EXPECT_THAT(message_of<ShardingError>([&] {
+  EXPECT_THAT(error_of<ShardingError>([&] {
                 make_array_from_single_device_arrays({4, 2}, rows, parts);
               }),
               HasSubstr("2 devices that process " + std::to_string(process)));
@@ -104,16 +96,16 @@ LOCKSTEP_CHILD(speaks_to_all) {
   Array from_two = multihost::broadcast_one_to_all(mine, process == 2);
   EXPECT_EQ(from_two.to_host<float>()[0], 2);
   EXPECT_TRUE(std::signbit(from_two.to_host<float>()[1]));
-  EXPECT_THAT(message_of<Error>([&] { multihost::broadcast_one_to_all(mine, process > 0); }),
+  EXPECT_THAT(error_of<Error>([&] { multihost::broadcast_one_to_all(mine, process > 0); }),
               HasSubstr("2 processes said that they are the source"));
   multihost::assert_equal(host({1, 2}, {2}), "the same");
-  EXPECT_THAT(message_of<DivergenceError>(
+  EXPECT_THAT(error_of<DivergenceError>(
                   [&] { multihost::assert_equal(host({process == 1 ? 1.f : 0.f}, {1}), "the seed"); }),
               AllOf(HasSubstr("the seed"), HasSubstr("[0, 2] and [1]")));
   multihost::sync_global_devices("here");
   if (process == 1) return;
   EXPECT_THAT(
-      message_of<Error>([&] { multihost::sync_global_devices("there", std::chrono::milliseconds(300)); }),
+      error_of<Error>([&] { multihost::sync_global_devices("there", std::chrono::milliseconds(300)); }),
       HasSubstr("1"));
 }
 
