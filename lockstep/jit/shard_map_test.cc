@@ -203,6 +203,102 @@ TEST(ShardMap, OverSomeAxes_LeavesTheOthersGlobal) {
   expect_equal(rows(x), slice(whole, {0, 0}, {2, 6}) + slice(whole, {2, 0}, {4, 6}));
 }
 
+TEST(ShardMap, OverSomeAxes_ValuesStaySplitOverTheOthers) {
+  // Two layers on rows over x by hand, their weights over y left to the partitioner: the hidden values are
+  // split over both.
+  auto layers = shard_map(
+      [](Array x, Array w1, Array w2) {
+        EXPECT_EQ(x.shape(), (Shape{4, 6}));
+        Array hidden = tanh(matmul(x, w1));
+        return std::tuple(matmul(hidden, w2), psum(sum(hidden, 0), "x"));
+      },
+      {.mesh = square_mesh(),
+       .in_specs = {P("x"), P(), P()},
+       .out_specs = {P("x"), P()},
+       .axis_names = {"x"}});
+  auto whole = [](Array x, Array w1, Array w2) {
+    Array hidden = tanh(matmul(x, w1));
+    return std::tuple(matmul(hidden, w2), sum(hidden, 0));
+  };
+  Array x = waves({8, 6}), w1 = waves({6, 4}, 2), w2 = waves({4, 2}, 3);
+  auto put = [](Array a, P spec) { return device_put(a, NamedSharding(square_mesh(), spec)); };
+  Array xs = put(x, P("x")), w1s = put(w1, P(nullptr, "y")), w2s = put(w2, P("y"));
+  auto [rows, total] = jit(layers)(xs, w1s, w2s);
+  auto [expected_rows, expected_total] = whole(x, w1, w2);
+  expect_equal(rows, expected_rows);
+  expect_equal(total, expected_total);
+  EXPECT_EQ(total.sharding(), NamedSharding(square_mesh(), P("y")));
+  std::vector<std::string> collectives;
+  for (const auto& line : jit(layers).lower(xs, w1s, w2s).communication())
+    collectives.push_back(line.kind + " " + line.axes.front() + " " + std::to_string(line.bytes));
+  // f32[4,2] of the second product over y, and the f32[2] of the sum that is the user's over x.
+  EXPECT_THAT(collectives, ::testing::UnorderedElementsAre("all-reduce y 32", "all-reduce x 8"));
+
+  auto loss = [](auto function) {
+    return [function](Array x, Array w1, Array w2) {
+      auto [rows, total] = function(x, w1, w2);
+      return sum(square(rows)) + sum(square(total));
+    };
+  };
+  auto [value, grads] = jit(value_and_grad<0, 1, 2>(loss(layers)))(xs, w1s, w2s);
+  auto [expected, expected_grads] = value_and_grad<0, 1, 2>(loss(whole))(x, w1, w2);
+  expect_equal(value, expected);
+  expect_equal(std::get<0>(grads), std::get<0>(expected_grads));
+  expect_equal(std::get<1>(grads), std::get<1>(expected_grads));
+  expect_equal(std::get<2>(grads), std::get<2>(expected_grads));
+  EXPECT_EQ(std::get<1>(grads).sharding(), NamedSharding(square_mesh(), P(nullptr, "y")));
+}
+
+/// Each collective over x in a function that is manual over x alone, on values that lie over y, too.
+TEST(ShardMap, OverSomeAxes_EveryCollectiveKeepsTheOthersSplits) {
+  struct Case {
+    const char* name;
+    std::function<Array(Array)> function;
+    P out;
+    bool keeps;  ///< y goes through
+  };
+  const std::vector<Case> cases = {
+      {"psum", [](Array a) { return psum(a, "x"); }, P(), true},
+      {"pmax", [](Array a) { return pmax(a, "x"); }, P(), true},
+      {"pmean", [](Array a) { return pmean(a, "x") + a; }, P("x"), true},
+      {"all_gather", [](Array a) { return all_gather(a, "x", {.tiled = true}); }, P("x"), true},
+      {"all_gather of the split dimension",
+       [](Array a) { return all_gather(a, "x", {.axis = 1, .tiled = true}); }, P("x"), false},
+      {"psum_scatter", [](Array a) { return psum_scatter(a, "x", {.tiled = true}); }, P("x"), true},
+      {"all_to_all", [](Array a) { return all_to_all(a, "x", 1, 0); }, P(nullptr, "x"), false},
+      {"ppermute",
+       [](Array a) {
+         return ppermute(a, "x", {{0, 1}, {1, 0}});
+       },
+       P("x"), true},
+      {"axis_index", [](Array a) { return a * astype(axis_index("x"), float32); }, P("x"), true},
+  };
+  Array x = waves({8, 4}), xs = device_put(x, NamedSharding(square_mesh(), P("x", "y")));
+  const Mesh line({devices()[0], devices()[2]}, {2}, {"x"});
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.name);
+    auto over = [&](const Mesh& mesh) {
+      return jit(shard_map(
+          each.function, {.mesh = mesh, .in_specs = {P("x")}, .out_specs = {each.out}, .axis_names = {"x"}}));
+    };
+    expect_equal(over(square_mesh())(xs), over(line)(x));
+    const std::string text = over(square_mesh()).lower(xs).partitioned;
+    EXPECT_EQ(text.find("axes=(y)") == std::string::npos, each.keeps) << text;
+  }
+}
+
+TEST(ShardMap, OverSomeAxes_ADimensionMayLieOverBoth) {
+  auto twice =
+      shard_map([](Array x) { return 2 * x + astype(axis_index("x"), float32); },
+                {.mesh = square_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}, .axis_names = {"x"}});
+  const P both = P({"x", "y"}), reverse = P({"y", "x"});
+  Array x = waves({8}), expected = 2 * x + array({0.f, 0.f, 0.f, 0.f, 1.f, 1.f, 1.f, 1.f});
+  Array y = jit(twice)(device_put(x, NamedSharding(square_mesh(), both)));
+  expect_equal(y, expected);
+  EXPECT_EQ(y.sharding().spec(), both);
+  expect_equal(jit(twice)(device_put(x, NamedSharding(square_mesh(), reverse))), expected);
+}
+
 TEST(ShardMap, ItsCommunicationIsWhatItWrites) {
   auto total = shard_map([](Array x) { return psum(sum(x), "x"); },
                          {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P()}});

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "lockstep/program/primitive.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/placement.h"
 #include "lockstep/sharding/reshard.h"
 
 namespace lockstep::sharding {
@@ -46,6 +48,24 @@ bool divides(std::int64_t n, const std::vector<std::int64_t>& sizes) {
   return !sizes.empty() && std::ranges::all_of(sizes, [n](std::int64_t size) { return size % n == 0; });
 }
 
+void add_axes(Axes& axes, const Axes& more) {
+  for (int axis : more) {
+    const auto place = std::ranges::lower_bound(axes, axis);
+    if (place == axes.end() || *place != axis) axes.insert(place, axis);
+  }
+}
+
+/// The axes that an operation between devices goes along.
+std::vector<std::string> collective_axes(const Equation& equation) {
+  const Primitive* p = equation.primitive;
+  if (p == &psum_p() || p == &pmax_p() || p == &pmin_p() || p == &pvary_p() || p == &axis_index_p())
+    return equation.params.as<AxesParams>().axes;
+  if (p == &all_gather_p() || p == &psum_scatter_p()) return equation.params.as<GatherParams>().axes;
+  if (p == &all_to_all_p()) return equation.params.as<AllToAllParams>().axes;
+  if (p == &ppermute_p()) return equation.params.as<PermuteParams>().axes;
+  return {};
+}
+
 /// The search over the factors' options.
 class Search {
  public:
@@ -64,7 +84,8 @@ class Search {
       const auto factor = static_cast<std::size_t>(dims[d]);
       for (std::size_t n = 1; n <= split[d].size(); ++n) {
         Axes axes(split[d].begin(), split[d].begin() + static_cast<std::ptrdiff_t>(n));
-        if (!divides(grid_.size(axes), ruled_.sizes[factor])) break;
+        if (contains(ruled_.forbidden, axes.back()) || !divides(grid_.size(axes), ruled_.sizes[factor]))
+          break;
         auto found = std::ranges::find(options_[factor], axes, &Option::axes);
         if (found == options_[factor].end())
           options_[factor].push_back({std::move(axes), bytes});
@@ -209,17 +230,28 @@ Axes RuledEquation::partial_axes(std::size_t i, Combine combine, const std::vect
   return axes;
 }
 
-std::vector<RuledEquation> ruled_equations(const Program& program) {
+std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& grid) {
   std::vector<RuledEquation> all;
+  std::vector<Axes> local(program.variables.size());  // the axes along which a value is one device's
   for (const Equation& equation : program.equations) {
     std::vector<Aval> inputs, outputs;
     for (Var var : equation.inputs) inputs.push_back(program.aval(var));
     for (Var var : equation.outputs) outputs.push_back(program.aval(var));
-    auto local = [](const Aval& aval) { return !aval.varying.empty(); };
-    const bool between_devices = std::ranges::any_of(inputs, local) || std::ranges::any_of(outputs, local);
-    RuledEquation& ruled = all.emplace_back(
-        &equation, between_devices ? ShardingRule::replicated(inputs, outputs)
-                                   : equation.primitive->sharding(inputs, outputs, equation.params));
+    RuledEquation& ruled =
+        all.emplace_back(&equation, equation.primitive->sharding(inputs, outputs, equation.params));
+    for (const Aval& aval : inputs) add_axes(ruled.forbidden, grid.axes(aval.varying));
+    for (const Aval& aval : outputs) add_axes(ruled.forbidden, grid.axes(aval.varying));
+    for (Var var : equation.inputs) add_axes(ruled.forbidden, local[static_cast<std::size_t>(var)]);
+    add_axes(ruled.forbidden, grid.axes(collective_axes(equation)));
+    const bool leaves = equation.primitive == &to_global_p();
+    if (leaves || equation.primitive == &to_local_p())
+      add_axes(ruled.forbidden, grid.axes(equation.params.as<PlacementParams>().manual));
+    Axes inside = ruled.forbidden;
+    if (leaves) {
+      const Axes manual = grid.axes(equation.params.as<PlacementParams>().manual);
+      std::erase_if(inside, [&](int axis) { return contains(manual, axis); });
+    }
+    for (Var var : equation.outputs) local[static_cast<std::size_t>(var)] = inside;
     const ShardingRule& rule = ruled.rule;
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
       const int factor = static_cast<int>(f);

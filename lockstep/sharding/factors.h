@@ -18,6 +18,10 @@ struct RuledEquation {
   /// For each factor, the sizes that its splits must divide; empty where it may not be split.
   std::vector<std::vector<std::int64_t>> sizes;
 
+  /// Axes that split none of its factors: between to_local and to_global the manual ones, and those over
+  /// which a value varies. Rising.
+  Axes forbidden;
+
   /// The split of an operand or result under these axes of the factors.
   Split operand_split(std::size_t i, const std::vector<Axes>& factors) const;
   Split result_split(std::size_t i, const std::vector<Axes>& factors) const;
@@ -26,8 +30,9 @@ struct RuledEquation {
   Axes partial_axes(std::size_t i, ShardingRule::Combine combine, const std::vector<Axes>& factors) const;
 };
 
-/// What shard_map has made local is one device's own: an equation of such values has them whole.
-std::vector<RuledEquation> ruled_equations(const Program& program);
+/// The program's equations with their rules. What shard_map has made local is a value of each place along the
+/// manual axes; along the others it is global, and may be split.
+std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& grid);
 
 /// How a partial result gets to the split that is wanted of it: reduce-scatters, then one all-reduce of what
 /// is left.

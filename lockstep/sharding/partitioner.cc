@@ -20,11 +20,6 @@ namespace {
 using Combine = ShardingRule::Combine;
 using Kind = ReshardStep::Kind;
 
-/// The split that a placement names: of its operand, its result, or both.
-Split placed_split(const Equation& placement, const Grid& grid, std::size_t rank) {
-  return grid.split(PartitionSpec::from_entries(placement.params.as<PlacementParams>().spec), rank);
-}
-
 /// Writes the per-device program, equation by equation.
 class Emission {
  public:
@@ -116,18 +111,20 @@ class Emission {
     return cheapest(var, wanted(var)).second == 0 ? wanted(var) : versions(var).front().split;
   }
 
-  /// A placement is done by the split that its operand or result has.
+  /// A placement is done by the split that its operand or result has. Axes that are not manual stay as they
+  /// are behind those of the placement.
   void place(const Equation& equation) {
     const Var from = equation.inputs[0], to = equation.outputs[0];
     const std::size_t rank = global_.aval(to).shape.size();
     const Split given = placed_split(equation, grid_, rank);
     CallSiteScope site(equation.site);
-    if (equation.primitive == &to_global_p())
-      add_version(to, given, get(from, Split(rank)));
-    else if (equation.primitive == &to_local_p())
-      add_version(to, Split(rank), get(from, given));
-    else
+    if (equation.primitive == &to_global_p()) {
+      add_version(to, wanted(to), get(from, behind(wanted(to), given)));
+    } else if (equation.primitive == &to_local_p()) {
+      add_version(to, wanted(to), get(from, in_front(given, wanted(to))));
+    } else {
       add_version(to, given, get(from, given));
+    }
   }
 
   void emit(const RuledEquation& ruled) {
@@ -269,7 +266,7 @@ Partitioned partition(const Program& global, const PartitionOptions& options) {
     for (const auto& spec : options.out_specs) same.out_specs.push_back(spec.value_or(PartitionSpec()));
     return same;
   }
-  const std::vector<RuledEquation> equations = ruled_equations(global);
+  const std::vector<RuledEquation> equations = ruled_equations(global, grid);
   propagate(global, equations, grid, splits);
   return Emission(global, equations, grid, splits).run(options.out_specs);
 }

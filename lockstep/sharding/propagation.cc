@@ -17,6 +17,7 @@ class Propagation {
         grid_(grid),
         splits_(splits),
         is_fixed_(program.variables.size(), false),
+        manual_(program.variables.size()),
         uses_(program.variables.size()),
         forward_(equations.size(), true),
         backward_(equations.size(), true) {
@@ -25,7 +26,10 @@ class Propagation {
       for (Var var : equations[e].equation->inputs) uses_[static_cast<std::size_t>(var)].push_back(e);
       for (Var var : equations[e].equation->outputs) {
         uses_[static_cast<std::size_t>(var)].push_back(e);
-        if (is_placement(*equations[e].equation->primitive)) is_fixed_[static_cast<std::size_t>(var)] = true;
+        const Equation& equation = *equations[e].equation;
+        if (equation.primitive == &sharding_constraint_p()) is_fixed_[static_cast<std::size_t>(var)] = true;
+        if (equation.primitive == &to_global_p())
+          manual_[static_cast<std::size_t>(var)] = grid.axes(equation.params.as<PlacementParams>().manual);
       }
     }
   }
@@ -47,6 +51,8 @@ class Propagation {
     auto whole = [&](Var var) { return is_whole(splits_[static_cast<std::size_t>(var)]); };
     if (std::ranges::all_of(equation.inputs, whole) && std::ranges::all_of(equation.outputs, whole))
       return false;
+    if (equation.primitive == &to_local_p() || equation.primitive == &to_global_p())
+      return visit_placement(ruled, forward);
 
     const std::vector<Axes> factors =
         choose_factors(program_, ruled, splits_, grid_,
@@ -68,6 +74,24 @@ class Propagation {
     return changed;
   }
 
+  /// Between the global value and the devices' parts of it: axes that are not manual go through, behind those
+  /// of the placement.
+  bool visit_placement(const RuledEquation& ruled, bool forward) {
+    const Equation& equation = *ruled.equation;
+    const bool enters = equation.primitive == &to_local_p();
+    const Var from = equation.inputs[0], to = equation.outputs[0], part = enters ? to : from;
+    const Split& split = splits_[static_cast<std::size_t>(forward ? from : to)];
+    const Split placed = placed_split(equation, grid_, split.size());
+    Split through = enters == forward ? behind(split, placed) : split;
+    for (std::size_t d = 0; d < through.size(); ++d) {
+      Axes& axes = through[d];
+      auto stop = std::ranges::find_if(axes, [&](int axis) { return contains(ruled.forbidden, axis); });
+      axes.erase(stop, axes.end());
+      while (program_.aval(part).shape[d] % grid_.size(axes) != 0) axes.pop_back();
+    }
+    return grow(forward ? to : from, enters == forward ? through : in_front(placed, through));
+  }
+
   /// Adds to the variable's split what continues it.
   bool grow(Var var, const Split& to) {
     if (is_fixed_[static_cast<std::size_t>(var)]) return false;
@@ -76,7 +100,9 @@ class Propagation {
     for (std::size_t d = 0; d < split.size(); ++d) {
       if (!is_prefix(split[d], to[d])) continue;
       for (int axis : suffix(to[d], split[d].size())) {
-        if (std::ranges::any_of(split, [axis](const Axes& axes) { return contains(axes, axis); })) break;
+        if (contains(manual_[static_cast<std::size_t>(var)], axis) ||
+            std::ranges::any_of(split, [axis](const Axes& axes) { return contains(axes, axis); }))
+          break;
         split[d].push_back(axis);
         changed = true;
       }
@@ -92,6 +118,7 @@ class Propagation {
   const Grid& grid_;
   std::vector<Split>& splits_;
   std::vector<bool> is_fixed_;
+  std::vector<Axes> manual_;                    // those of the shard_map whose result a variable is
   std::vector<std::vector<std::size_t>> uses_;  // the equations that a variable stands in
   std::vector<bool> forward_, backward_;        // equations to look at again
 };

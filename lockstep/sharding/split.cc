@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lockstep/program/primitives/placement.h"
+
 namespace lockstep::sharding {
 
 Grid::Grid(AxisEnv env) : env_(std::move(env)) {
@@ -24,14 +26,18 @@ std::vector<std::string> Grid::names(const Axes& axes) const {
   return names;
 }
 
-Split Grid::split(const PartitionSpec& spec, std::size_t rank) const {
-  Split split(rank);
-  for (std::size_t d = 0; d < rank; ++d) {
-    for (const std::string& axis : spec.axes(d)) {
-      auto found = std::ranges::find(names_, axis);
-      if (found != names_.end()) split[d].push_back(static_cast<int>(found - names_.begin()));
-    }
+Axes Grid::axes(const std::vector<std::string>& names) const {
+  Axes axes;
+  for (const std::string& name : names) {
+    auto found = std::ranges::find(names_, name);
+    if (found != names_.end()) axes.push_back(static_cast<int>(found - names_.begin()));
   }
+  return axes;
+}
+
+Split Grid::split(const PartitionSpec& spec, std::size_t rank) const {
+  Split split;
+  for (std::size_t d = 0; d < rank; ++d) split.push_back(axes(spec.axes(d)));
   return split;
 }
 
@@ -70,6 +76,25 @@ bool contains(const Axes& axes, int axis) { return std::ranges::find(axes, axis)
 
 bool is_whole(const Split& split) {
   return std::ranges::all_of(split, [](const Axes& axes) { return axes.empty(); });
+}
+
+Split placed_split(const Equation& placement, const Grid& grid, std::size_t rank) {
+  return grid.split(PartitionSpec::from_entries(placement.params.as<PlacementParams>().spec), rank);
+}
+
+Split behind(const Split& global, const Split& placed) {
+  Split part(global.size());
+  for (std::size_t d = 0; d < global.size(); ++d) {
+    if (is_prefix(placed[d], global[d])) part[d] = suffix(global[d], placed[d].size());
+  }
+  return part;
+}
+
+Split in_front(const Split& placed, const Split& part) {
+  Split global = placed;
+  for (std::size_t d = 0; d < part.size(); ++d)
+    global[d].insert(global[d].end(), part[d].begin(), part[d].end());
+  return global;
 }
 
 Axes suffix(const Axes& axes, std::size_t count) {

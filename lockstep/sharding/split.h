@@ -6,6 +6,7 @@
 
 #include "lockstep/program/aval.h"
 #include "lockstep/program/axis_env.h"
+#include "lockstep/program/program.h"
 #include "lockstep/sharding/partition_spec.h"
 
 /// What the partitioner's parts share: a PartitionSpec in a form that is quick to work on.
@@ -29,6 +30,9 @@ class Grid {
   std::int64_t size(const Axes& axes) const;
 
   std::vector<std::string> names(const Axes& axes) const;
+
+  /// Axes of one device and unknown ones are left out.
+  Axes axes(const std::vector<std::string>& names) const;
 
   /// Axes of one device are left out. An unknown axis is left out, too: check specs first.
   Split split(const PartitionSpec& spec, std::size_t rank) const;
@@ -54,6 +58,16 @@ class Grid {
 bool is_prefix(const Axes& prefix, const Axes& axes);
 bool contains(const Axes& axes, int axis);
 bool is_whole(const Split& split);
+
+/// The split that a placement names: of its operand, its result, or both.
+Split placed_split(const Equation& placement, const Grid& grid, std::size_t rank);
+
+/// Of dimensions that lie so globally, what splits each device's part under the placement: the axes behind
+/// those of the placement. None of a dimension that does not begin with those.
+Split behind(const Split& global, const Split& placed);
+
+/// The reverse: the placement's axes, and behind them those of the part.
+Split in_front(const Split& placed, const Split& part);
 
 /// The axes without the first `count`.
 Axes suffix(const Axes& axes, std::size_t count);

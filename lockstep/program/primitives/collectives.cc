@@ -197,9 +197,17 @@ std::int64_t devices(const Lowering& out, const Axes& axes, const IndexGroups& g
   return n;
 }
 
-/// A collective is no operation of a global program.
-ShardingRule replicated(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
-  return ShardingRule::replicated(inputs, outputs);
+/// Sharding rules, for axes that are not those along which the devices' values are their own: those of the
+/// collective itself, on which nothing is split. Each dimension keeps its splits, or each but those that the
+/// collective cuts or puts together.
+ShardingRule keep_all(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
+  return rules::keeping(inputs, outputs, [](std::size_t) { return true; });
+}
+
+ShardingRule keep_others(std::span<const Aval> inputs, std::span<const Aval> outputs,
+                         const OpParams& params) {
+  const auto dimension = static_cast<std::size_t>(params.as<GatherParams>().dimension);
+  return rules::keeping(inputs, outputs, [dimension](std::size_t d) { return d != dimension; });
 }
 
 /// Batching of an operation whose parameters name no dimension.
@@ -228,7 +236,7 @@ Primitive all_reduce(std::string name, ReduceOp op, const Primitive& (*self)(),
         result.varying = groups ? with(result.varying, axes) : without(result.varying, axes);
         return {result};
       },
-      .sharding = replicated,
+      .sharding = keep_all,
       .jvp = std::move(jvp),
       .transpose = std::move(transpose),
       .batching = batch_as_is(self),
@@ -284,7 +292,7 @@ const Primitive& pvary_p() {
         result.varying = with(result.varying, axes);
         return {result};
       },
-      .sharding = replicated,
+      .sharding = keep_all,
       .jvp = rules::linear_jvp(pvary_p),
       .transpose = [](const TransposeCall& c) -> Tangents {
         // Over axes along which the operand varied already, nothing was done.
@@ -314,7 +322,7 @@ const Primitive& all_gather_p() {
         result.varying = with(result.varying, p.axes);
         return {result};
       },
-      .sharding = replicated,
+      .sharding = keep_others,
       .jvp = rules::linear_jvp(all_gather_p),
       .transpose = [](const TransposeCall& c) -> Tangents {
         return {lax::apply1<Value>(psum_scatter_p(), c.params, {*c.cotangents[0]})};
@@ -354,7 +362,7 @@ const Primitive& psum_scatter_p() {
         result.varying = with(result.varying, p.axes);
         return {result};
       },
-      .sharding = replicated,
+      .sharding = keep_others,
       .jvp = rules::linear_jvp(psum_scatter_p),
       .transpose = [](const TransposeCall& c) -> Tangents {
         return {lax::apply1<Value>(all_gather_p(), c.params, {*c.cotangents[0]})};
@@ -395,7 +403,14 @@ const Primitive& all_to_all_p() {
         result.varying = with(result.varying, p.axes);
         return {result};
       },
-      .sharding = replicated,
+      .sharding =
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+            const auto& p = params.as<AllToAllParams>();
+            return rules::keeping(inputs, outputs, [&p](std::size_t d) {
+              const auto dimension = static_cast<std::int64_t>(d);
+              return dimension != p.split_dimension && dimension != p.concat_dimension;
+            });
+          },
       .jvp = rules::linear_jvp(all_to_all_p),
       .transpose = [](const TransposeCall& c) -> Tangents {
         AllToAllParams p = c.params.as<AllToAllParams>();
@@ -445,7 +460,7 @@ const Primitive& ppermute_p() {
         result.varying = with(result.varying, p.axes);
         return {result};
       },
-      .sharding = replicated,
+      .sharding = keep_all,
       .jvp = rules::linear_jvp(ppermute_p),
       .transpose = [](const TransposeCall& c) -> Tangents {
         PermuteParams p = c.params.as<PermuteParams>();
@@ -475,7 +490,8 @@ const Primitive& axis_index_p() {
         check_axes(axes);
         return {Aval{DType::kI32, {}, false, sorted(axes)}};
       },
-      .sharding = replicated,
+      .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
+                     const OpParams&) { return ShardingRule::replicated(inputs, outputs); },
       .jvp = zero_tangents,
       .transpose = not_linear,
       .batching = [](const BatchCall& call) -> std::vector<Value> {
