@@ -17,6 +17,9 @@ struct Call {
   std::uint64_t signature = 0;  ///< Digest of all that must be the same for all members.
   std::size_t input_bytes = 0;
   std::size_t output_bytes = 0;
+
+  /// The operation over several hosts that this is a step of (Wait::operation); 0: none.
+  std::uint64_t step_of = 0;
 };
 
 /// The call of `collective`, the `index`-th of the program, in a group of `size` members. Throws DTypeError

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <thread>
 
@@ -248,6 +249,29 @@ TEST_P(CommunicatorTest, DoesAsTheReferenceDoes) {
        .arguments = {std::to_string(layout.devices_per_process), std::to_string(layout.hosts)},
        .deadline = std::chrono::seconds(240)});
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
+LOCKSTEP_CHILD(exchanges_once) {
+  ChildWorld world(2, {}, 2);
+  std::vector<int> devices(world->options().device_process.size());
+  std::iota(devices.begin(), devices.end(), 0);
+  const int count = static_cast<int>(devices.size());
+  const Call call = make_call({.kind = Kind::kAllToAll, .dtype = DType::kF32, .count = 100'000}, count);
+  for_each_local_device(*world, [&](int device) {
+    std::vector<float> in(100'000 * devices.size(), static_cast<float>(device)), out(in.size());
+    world->communicator(devices).run(call, device, in.data(), out.data());
+    for (int other = 0; other < count; ++other)
+      EXPECT_EQ(out[100'000 * static_cast<std::size_t>(other)], other);
+  });
+}
+
+/// Each device waits for the first messages of those of other hosts, whose lanes the thread in between moves.
+TEST(FirstExchange, OfSeveralDevicesAProcessOnTwoHosts_NeverHangs) {
+  for (int round = 0; round < (kFast ? 15 : 4); ++round) {
+    const auto results =
+        testing::run_processes({.count = 4, .child = "exchanges_once", .deadline = std::chrono::seconds(60)});
+    for (const auto& result : results) ASSERT_EQ(result.exit_code, 0) << "round " << round << result.log;
+  }
 }
 
 std::vector<Layout> layouts() {

@@ -158,17 +158,23 @@ TEST(Divergence, IsNotSeenWhereAProcessIsOnlySlow) {
 }
 
 TEST(FindRing, FindsWhoWaitForEachOther) {
-  const Wait a{0, 1, "A", "x", {1, 2}}, b{1, 1, "B", "y", {3}}, c{2, 5, "C", "z", {0}};
+  const Wait a{0, 1, 0, 1, "A", "x", {1, 2}}, b{1, 1, 0, 1, "B", "y", {3}}, c{2, 5, 0, 1, "C", "z", {0}};
   EXPECT_EQ(find_ring({a, b, c}, 2), (std::vector<Wait>{a, c}));
   EXPECT_EQ(find_ring({a, b, c}, 0), (std::vector<Wait>{a, c}));
   EXPECT_TRUE(find_ring({a, b, c}, 1).empty());
   EXPECT_TRUE(find_ring({a, b}, 0).empty());
-  EXPECT_TRUE(find_ring({a, b, c, Wait{2, 6, "C", "w", {3}}}, 0).empty()) << "C has two threads";
+  EXPECT_TRUE(find_ring({a, b, c, Wait{2, 6, 0, 1, "C", "w", {3}}}, 0).empty()) << "C has two threads";
   EXPECT_EQ(describe_ring({a, c}).find("A waits for C in x but C waits for A in z: "), 0u);
+  Wait d{0, 1, 7, 1, "A", "x", {2}}, e{2, 5, 7, 1, "C", "x", {0}};
+  EXPECT_TRUE(find_ring({d, e}, 0).empty()) << "both have come to operation 7";
+  e.operation = 8;
+  EXPECT_EQ(find_ring({d, e}, 0), (std::vector<Wait>{d, e}));
   const auto decoded = decode(encode({a, b}));
   EXPECT_EQ(decoded, (std::vector<Wait>{a, b}));
   EXPECT_EQ(decoded.at(0).missing, a.missing);
   EXPECT_EQ(decoded.at(1).text, "y");
+  EXPECT_EQ(decode(encode({e})).at(0).operation, 8u);
+  EXPECT_EQ(decode(encode({e})).at(0).looks, 1u);
   EXPECT_TRUE(decode("nonsense").empty());
 }
 

@@ -46,6 +46,16 @@ int HostLayout::most_parts() const {
   return most;
 }
 
+Fingerprint group_number(const std::vector<Member>& members) {
+  std::string text;
+  for (const Member& member : members) text += fmt::format("{},", member.device);
+  return fingerprint(text);
+}
+
+std::uint64_t operation_number(Fingerprint group, std::uint64_t count, const Call& call) {
+  return combine(combine(group, count), call.signature) | 1;
+}
+
 std::string describe_member(const std::vector<Member>& members, int rank, int process_count) {
   const Member& member = members[rank];
   const auto same_process = [&](const Member& other) { return other.process == member.process; };

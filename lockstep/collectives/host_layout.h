@@ -37,6 +37,12 @@ struct HostLayout {
   int most_parts() const;
 };
 
+/// A digest of who the members are.
+Fingerprint group_number(const std::vector<Member>& members);
+
+/// The same for all members that are in this, their `count`-th operation, with the same call; never 0.
+std::uint64_t operation_number(Fingerprint group, std::uint64_t count, const Call& call);
+
 /// How messages call a member: "process 1 of 4", "device 2 of process 1 of 4".
 std::string describe_member(const std::vector<Member>& members, int rank, int process_count);
 

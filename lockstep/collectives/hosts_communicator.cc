@@ -101,6 +101,7 @@ void HostsCommunicator::run_local(const Task& task, const Collective& collective
     step.text = task.call.text;
     step.signature = fingerprint(fmt::format("{} {} {}", task.call.signature, step.signature, "on one host"));
   }
+  step.step_of = task.wire().operation_number(task.call);
   Wire::Elsewhere elsewhere(task.wire());
   local_->run(step, task.index, in, out);
 }

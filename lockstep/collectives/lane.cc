@@ -54,7 +54,10 @@ void Lanes::leave(Lane& lane, std::unique_lock<std::mutex>& lock, bool busy) {
 
 /// Makes a lane move that is left, and adds what is to be waited for; whether it has been used lately.
 bool Lanes::see_to(Lane& lane, bool all, std::vector<pollfd>& polled) {
-  std::lock_guard lock(lane.mutex);
+  // A driver that waits keeps its lane locked, perhaps for what another lane, left to this thread, has to
+  // send.
+  std::unique_lock lock(lane.mutex, std::try_to_lock);
+  if (!lock) return false;
   const bool used = std::exchange(lane.used, false);
   if (lane.state == Lane::kDriven) return used;
   do {

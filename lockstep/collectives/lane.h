@@ -17,8 +17,9 @@
 
 namespace lockstep::collectives {
 
-/// A local device's own way to the devices on other hosts. Whoever drives the device holds the mutex and
-/// makes the mailbox move; in between the thread of Lanes does, for others may need an answer to be done.
+/// A local device's own way to the devices on other hosts. Whoever drives the device holds the mutex, also
+/// while it waits, and makes the mailbox move; in between the thread of Lanes does, for others may need an
+/// answer to be done.
 struct Lane {
   std::mutex mutex;
   std::unique_ptr<Mailbox> mailbox;

@@ -5,599 +5,322 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <condition_variable>
-#include <cstdint>
 #include <cstring>
-#include <map>
-#include <mutex>
-#include <optional>
-#include <sstream>
-#include <thread>
-#include <vector>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/base/log.h"
-#include "lockstep/collectives/control_channel.h"
-#include "lockstep/collectives/peer_messages.h"
+#include "lockstep/collectives/peers_impl.h"
 
 namespace lockstep::collectives {
 namespace {
 
-using std::chrono::steady_clock;
-
-constexpr std::chrono::milliseconds kPoll(50);
 constexpr std::chrono::milliseconds kProbeAfter(500);
 constexpr std::chrono::milliseconds kLeaveLimit(500);  ///< For the last words to other hosts.
 
-void block_signals() {
+}  // namespace
+
+void Peers::Impl::block_signals() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
 }
 
-}  // namespace
-
-class Peers::Impl {
- public:
-  Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents events)
-      : options_(options), events_(std::move(events)), peers_(options.process_count) {
-    CPU_ZERO(&own_cpus_);
-    sched_getaffinity(0, sizeof own_cpus_, &own_cpus_);
-    if (options_.process_count == 1) return;
-    own_ = {"lockstep-" + random_hex(), random_hex(), host_name(), place()};
-    if (lanes.network() != nullptr) {
-      control_ = std::make_unique<ControlChannel>(lanes.network());
-      own_.control = to_hex(control_->address());
-      own_.lanes = lanes.addresses();
-    }
-    listening_ = open_socket();
-    auto [address, size] = socket_address(own_.name);
-    if (bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        listen(listening_.get(), SOMAXCONN) != 0) {
-      fail("cannot listen on a unix socket: {}", std::strerror(errno));
-    }
-    wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    options_.store->set(store_key(options_.process_index), own_.encode(), /*allow_overwrite=*/true);
-    listener_ = std::thread([this] { listen_to_peers(); });
-    if (options_.process_index > 0) connector_ = std::thread([this] { connect_to_lower_peers(); });
+Peers::Impl::Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents events)
+    : options_(options), events_(std::move(events)), peers_(options.process_count) {
+  CPU_ZERO(&own_cpus_);
+  sched_getaffinity(0, sizeof own_cpus_, &own_cpus_);
+  if (options_.process_count == 1) return;
+  own_ = {"lockstep-" + random_hex(), random_hex(), host_name(), place()};
+  if (lanes.network() != nullptr) {
+    control_ = std::make_unique<ControlChannel>(lanes.network());
+    own_.control = to_hex(control_->address());
+    own_.lanes = lanes.addresses();
   }
-
-  ~Impl() {
-    leave();
-    stop_ = true;
-    wake_listener();
-    if (connector_.joinable()) connector_.join();
-    if (listener_.joinable()) listener_.join();
+  listening_ = open_socket();
+  auto [address, size] = socket_address(own_.name);
+  if (bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      listen(listening_.get(), SOMAXCONN) != 0) {
+    fail("cannot listen on a unix socket: {}", std::strerror(errno));
   }
+  wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  options_.store->set(store_key(options_.process_index), own_.encode(), /*allow_overwrite=*/true);
+  listener_ = std::thread([this] { listen_to_peers(); });
+  if (options_.process_index > 0) connector_ = std::thread([this] { connect_to_lower_peers(); });
+}
 
-  void wait_connected(int process, const std::function<void()>& check) {
-    const auto start = steady_clock::now();
-    bool probed = false;
-    if (is_remote(options_, process)) connect_to_other_host(process, start, check);
-    std::unique_lock lock(mutex_);
-    while (peers_[process].state == PeerState::kUnknown) {
-      changed_.wait_for(lock, kPoll);
-      lock.unlock();
-      check();
-      const auto waited = steady_clock::now() - start;
-      // The higher process connects; where it does not, find out whether it could.
-      if (!probed && waited > kProbeAfter && process > options_.process_index &&
-          !is_remote(options_, process)) {
-        if (auto text = options_.store->try_get(store_key(process))) {
-          probed = true;
-          connect_to(process, Address::decode(*text));
-        }
-      }
-      if (waited > options_.timeout) throw_late(process, waited);
-      lock.lock();
-    }
-    if (peers_[process].state == PeerState::kUnreachable) throw_unreachable(process);
+Peers::Impl::~Impl() {
+  leave();
+  stop_ = true;
+  wake_listener();
+  if (connector_.joinable()) connector_.join();
+  if (listener_.joinable()) listener_.join();
+}
+
+void Peers::Impl::wait_connected(int process, const std::function<void()>& check) {
+  const auto start = steady_clock::now();
+  bool probed = false;
+  if (is_remote(options_, process)) connect_to_other_host(process, start, check);
+  std::unique_lock lock(mutex_);
+  while (peers_[process].state == PeerState::kUnknown) {
+    changed_.wait_for(lock, kPoll);
     lock.unlock();
-    throw_if_lost(process, fmt::format("process {} set up a communicator with it", options_.process_index));
+    check();
+    const auto waited = steady_clock::now() - start;
+    // The higher process connects; where it does not, find out whether it could.
+    if (!probed && waited > kProbeAfter && process > options_.process_index &&
+        !is_remote(options_, process)) {
+      if (auto text = options_.store->try_get(store_key(process))) {
+        probed = true;
+        connect_to(process, Address::decode(*text));
+      }
+    }
+    if (waited > options_.timeout) throw_late(process, waited);
+    lock.lock();
   }
+  if (peers_[process].state == PeerState::kUnreachable) throw_unreachable(process);
+  lock.unlock();
+  throw_if_lost(process, fmt::format("process {} set up a communicator with it", options_.process_index));
+}
 
-  void send(int process, const std::string& key, int fd) {
-    Message message = own_message(MessageType::kSegment, key);
+void Peers::Impl::send(int process, const std::string& key, int fd) {
+  Message message = own_message(MessageType::kSegment, key);
+  std::lock_guard lock(mutex_);
+  if (peers_[process].socket >= 0) send_message(peers_[process].socket, message, fd);
+}
+
+FileDescriptor Peers::Impl::receive(int process, const std::string& key, const std::function<void()>& check) {
+  const auto start = steady_clock::now();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    auto& received = peers_[process].received;
+    if (auto it = received.find(key); it != received.end()) {
+      FileDescriptor fd = std::move(it->second);
+      received.erase(it);
+      return fd;
+    }
+    changed_.wait_for(lock, kPoll);
+    if (received.contains(key)) continue;
+    lock.unlock();
+    check();
+    throw_if_lost(process,
+                  fmt::format("process {} waited for it to set up a communicator", options_.process_index));
+    if (steady_clock::now() - start > options_.timeout) {
+      fail<TimeoutError>(
+          "process {} of {} waited {} ms for {} to do its first collective over the same devices",
+          options_.process_index, options_.process_count, options_.timeout.count(), describe(process));
+    }
+    lock.lock();
+  }
+}
+
+PeerState Peers::Impl::state(int process) const {
+  if (process == options_.process_index) return PeerState::kConnected;
+  return peers_[process].state;
+}
+
+std::string Peers::Impl::describe(int process) const {
+  const int pid = process == options_.process_index ? getpid() : peers_[process].pid.load();
+  if (pid == 0) return fmt::format("process {} of {}", process, options_.process_count);
+  if (is_remote(options_, process)) {
     std::lock_guard lock(mutex_);
-    if (peers_[process].socket >= 0) send_message(peers_[process].socket, message, fd);
+    return fmt::format("process {} of {} (host {}, pid {})", process, options_.process_count,
+                       peers_[process].host, pid);
   }
+  return fmt::format("process {} of {} (pid {})", process, options_.process_count, pid);
+}
 
-  FileDescriptor receive(int process, const std::string& key, const std::function<void()>& check) {
-    const auto start = steady_clock::now();
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      auto& received = peers_[process].received;
-      if (auto it = received.find(key); it != received.end()) {
-        FileDescriptor fd = std::move(it->second);
-        received.erase(it);
-        return fd;
-      }
-      changed_.wait_for(lock, kPoll);
-      if (received.contains(key)) continue;
-      lock.unlock();
-      check();
-      throw_if_lost(process,
-                    fmt::format("process {} waited for it to set up a communicator", options_.process_index));
-      if (steady_clock::now() - start > options_.timeout) {
-        fail<TimeoutError>(
-            "process {} of {} waited {} ms for {} to do its first collective over the same devices",
-            options_.process_index, options_.process_count, options_.timeout.count(), describe(process));
-      }
-      lock.lock();
-    }
+void Peers::Impl::throw_if_lost(int process, const std::string& doing) const {
+  if (process == options_.process_index) return;
+  const PeerState state = peers_[process].state;
+  if (state == PeerState::kDied) {
+    fail<PeerFailure>("{} died while {}", describe(process), doing);
+  } else if (state == PeerState::kLeft) {
+    fail<PeerFailure>(
+        "{} has left the job while {}: all processes must do the same collectives before they end",
+        describe(process), doing);
   }
+}
 
-  PeerState state(int process) const {
-    if (process == options_.process_index) return PeerState::kConnected;
-    return peers_[process].state;
+cpu_set_t Peers::Impl::cpus(int process) const {
+  if (process == options_.process_index) return own_cpus_;
+  std::lock_guard lock(mutex_);
+  return peers_[process].cpus;
+}
+
+void Peers::Impl::ask_for_waits() {
+  std::lock_guard lock(mutex_);
+  send_to_all(own_message(MessageType::kAsk, ""));
+}
+
+std::vector<Wait> Peers::Impl::heard_waits(steady_clock::time_point since) const {
+  std::lock_guard lock(mutex_);
+  std::vector<Wait> waits;
+  for (const Peer& peer : peers_) {
+    if (peer.waits_heard >= since) waits.insert(waits.end(), peer.waits.begin(), peer.waits.end());
   }
+  return waits;
+}
 
-  std::string describe(int process) const {
-    const int pid = process == options_.process_index ? getpid() : peers_[process].pid.load();
-    if (pid == 0) return fmt::format("process {} of {}", process, options_.process_count);
-    if (is_remote(options_, process)) {
-      std::lock_guard lock(mutex_);
-      return fmt::format("process {} of {} (host {}, pid {})", process, options_.process_count,
-                         peers_[process].host, pid);
-    }
-    return fmt::format("process {} of {} (pid {})", process, options_.process_count, pid);
-  }
+void Peers::Impl::tell_divergence(const std::string& text) {
+  std::lock_guard lock(mutex_);
+  divergence_ = text;
+  send_to_all(own_message(MessageType::kDivergence, text));
+}
 
-  void throw_if_lost(int process, const std::string& doing) const {
-    if (process == options_.process_index) return;
-    const PeerState state = peers_[process].state;
-    if (state == PeerState::kDied) {
-      fail<PeerFailure>("{} died while {}", describe(process), doing);
-    } else if (state == PeerState::kLeft) {
-      fail<PeerFailure>(
-          "{} has left the job while {}: all processes must do the same collectives before they end",
-          describe(process), doing);
-    }
-  }
+void Peers::Impl::tell_failure(const std::string& text) {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(failure_told_, true)) return;
+  send_to_all(own_message(MessageType::kFailure, text));
+}
 
-  cpu_set_t cpus(int process) const {
-    if (process == options_.process_index) return own_cpus_;
+void Peers::Impl::leave() {
+  {
     std::lock_guard lock(mutex_);
-    return peers_[process].cpus;
+    if (std::exchange(left_, true)) return;
+    // Whoever waits for this process hears first why it leaves.
+    if (!divergence_.empty()) send_to_all(own_message(MessageType::kDivergence, divergence_));
+    send_to_all(own_message(MessageType::kBye, ""));
   }
+  if (control_ != nullptr) control_->flush(kLeaveLimit);
+}
 
-  void ask_for_waits() {
-    std::lock_guard lock(mutex_);
-    send_to_all(own_message(MessageType::kAsk, ""));
-  }
-
-  std::vector<Wait> heard_waits(steady_clock::time_point since) const {
-    std::lock_guard lock(mutex_);
-    std::vector<Wait> waits;
-    for (const Peer& peer : peers_) {
-      if (peer.waits_heard >= since) waits.insert(waits.end(), peer.waits.begin(), peer.waits.end());
-    }
-    return waits;
-  }
-
-  void tell_divergence(const std::string& text) {
-    std::lock_guard lock(mutex_);
-    divergence_ = text;
-    send_to_all(own_message(MessageType::kDivergence, text));
-  }
-
-  void tell_failure(const std::string& text) {
-    std::lock_guard lock(mutex_);
-    if (std::exchange(failure_told_, true)) return;
-    send_to_all(own_message(MessageType::kFailure, text));
-  }
-
-  void leave() {
-    {
-      std::lock_guard lock(mutex_);
-      if (std::exchange(left_, true)) return;
-      // Whoever waits for this process hears first why it leaves.
-      if (!divergence_.empty()) send_to_all(own_message(MessageType::kDivergence, divergence_));
-      send_to_all(own_message(MessageType::kBye, ""));
-    }
-    if (control_ != nullptr) control_->flush(kLeaveLimit);
-  }
-
-  std::string lane(int process, int device) const {
-    std::lock_guard lock(mutex_);
-    const auto& address = peers_[process].address;
-    const auto it = address ? address->lanes.find(device) : std::map<int, std::string>::const_iterator();
-    if (!address || it == address->lanes.end()) {
-      fail(
-          "process {} of {} has told no way to its device {}: are all processes built from the same version "
-          "of "
-          "Lockstep?",
-          process, options_.process_count, device);
-    }
-    return it->second;
-  }
-
-  std::string token(int process) const {
-    if (process == options_.process_index) return own_.token;
-    std::lock_guard lock(mutex_);
-    return peers_[process].address ? peers_[process].address->token : "";
-  }
-
- private:
-  struct Peer {
-    std::atomic<PeerState> state = PeerState::kUnknown;
-    std::atomic<int> pid = 0;
-    int socket = -1;    // One of connections_.
-    int endpoint = -1;  // Of control_, where it is on another host.
-    std::string token;  // What messages to that must begin with.
-    std::optional<Address> address;
-    std::string trouble;  // Why it is unreachable.
-    cpu_set_t cpus{};
-    std::string host = "unknown";
-    std::map<std::string, FileDescriptor> received;
-    std::vector<Wait> waits;
-    steady_clock::time_point waits_heard{};
-  };
-  struct Connection {
-    FileDescriptor fd;
-    int process;  // -1 until it has said who it is.
-  };
-
-  std::string store_key(int process) const {
-    return fmt::format("lockstep/collectives/{}/{}", options_.job_id, process);
-  }
-
-  Message own_message(MessageType type, const std::string& text) const {
-    return {{type, options_.process_index, getpid(), own_cpus_}, text};
-  }
-
-  /// Under the mutex. A peer that stands still and whose queue is full is passed over.
-  void send_to_all(const Message& message) {
-    for (const Peer& peer : peers_) {
-      if (peer.socket >= 0) send_message(peer.socket, message, -1);
-      if (peer.endpoint >= 0) control_->send(peer.endpoint, pack(peer.token, message));
-    }
-    if (control_ != nullptr) wake_listener();  // It moves what could not be sent at once.
-  }
-
-  void wake_listener() {
-    const std::uint64_t one = 1;
-    if (wake_ && write(wake_.get(), &one, sizeof one) < 0) return;  // It is awake already.
-  }
-
-  void connect_to_lower_peers() {
-    block_signals();
-    for (int process = 0; process < options_.process_index && !stop_; ++process) {
-      if (is_remote(options_, process)) continue;
-      const auto start = steady_clock::now();
-      std::optional<std::string> text;
-      while (!text && !stop_ && steady_clock::now() - start < options_.timeout) {
-        try {
-          // Short, so that this thread ends soon after it is asked to.
-          text = options_.store->get(store_key(process), std::chrono::milliseconds(250));
-        } catch (const TimeoutError&) {
-        } catch (const std::exception& error) {
-          logging::debug("collectives: the address of process {} is not to be had: {}", process,
-                         error.what());
-          return;
-        }
-      }
-      if (text && !stop_) connect_to(process, Address::decode(*text));
-    }
-  }
-
-  void connect_to(int process, const Address& target) {
-    bool gone = false;
-    FileDescriptor fd = open_socket();
-    auto [address, size] = socket_address(target.name);
-    int result;
-    while ((result = connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size)) != 0 && errno == EINTR) {
-    }
-    {
-      std::lock_guard lock(mutex_);
-      Peer& peer = peers_[process];
-      peer.host = target.host;
-      if (result != 0 || !same_user(fd.get())) {
-        // Refused in the same place: it was there, and is not any more.
-        gone = target.place == own_.place && result != 0;
-        if (peer.state == PeerState::kUnknown) peer.state = gone ? PeerState::kDied : PeerState::kUnreachable;
-      } else {
-        send_message(fd.get(), own_message(MessageType::kHello, target.token), -1);
-        fresh_.push_back({std::move(fd), process});
-      }
-    }
-    changed_.notify_all();
-    wake_listener();
-    if (gone) events_.on_loss(process, PeerState::kUnknown);
-  }
-
-  void listen_to_peers() {
-    block_signals();
-    std::vector<pollfd> polled;
-    while (!stop_) {
-      {
-        std::lock_guard lock(mutex_);
-        for (Connection& connection : fresh_) connections_.push_back(std::move(connection));
-        fresh_.clear();
-      }
-      hear_from_other_hosts();
-      polled.assign({{listening_.get(), POLLIN, 0},
-                     {wake_.get(), POLLIN, 0},
-                     {control_ != nullptr ? control_->descriptor() : -1, POLLIN, 0}});
-      for (const Connection& connection : connections_) polled.push_back({connection.fd.get(), POLLIN, 0});
-      if (poll(polled.data(), polled.size(), -1) < 0) continue;
-      if (polled[1].revents != 0) {
-        std::uint64_t ignored;
-        if (read(wake_.get(), &ignored, sizeof ignored) < 0) continue;
-      }
-      for (std::size_t i = connections_.size(); i-- > 0;) {
-        if (polled[i + 3].revents != 0 && !hear(connections_[i]))
-          connections_.erase(connections_.begin() + i);
-      }
-      if (polled[0].revents != 0) {
-        FileDescriptor fd(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        if (fd && same_user(fd.get())) connections_.push_back({std::move(fd), -1});
-      }
-    }
-  }
-
-  /// Handles one message; false where the connection is to be dropped.
-  bool hear(Connection& connection) {
-    Message message;
-    FileDescriptor fd;
-    if (!receive_message(connection.fd.get(), message, fd)) {
-      lose(connection);
-      return false;
-    }
-    if (connection.process < 0) {
-      const bool known = message.header.type == MessageType::kHello && message.header.from >= 0 &&
-                         message.header.from < options_.process_count &&
-                         message.header.from != options_.process_index && own_.token == message.text;
-      if (!known) return false;
-      connection.process = message.header.from;
-      send_message(connection.fd.get(), own_message(MessageType::kHello, ""), -1);
-    }
-    switch (message.header.type) {
-      case MessageType::kHello:
-        greet(connection, message.header);
-        break;
-      case MessageType::kSegment: {
-        std::lock_guard lock(mutex_);
-        if (fd) peers_[connection.process].received[message.text] = std::move(fd);
-        break;
-      }
-      case MessageType::kAsk:
-        send_message(connection.fd.get(), own_message(MessageType::kWaits, encode(events_.waits())), -1);
-        break;
-      default:
-        heed(connection.process, message);
-    }
-    changed_.notify_all();
-    return true;
-  }
-
-  /// What is heard alike from this host and others.
-  void heed(int process, const Message& message) {
-    switch (message.header.type) {
-      case MessageType::kWaits: {
-        std::lock_guard lock(mutex_);
-        peers_[process].waits = decode(message.text);
-        peers_[process].waits_heard = steady_clock::now();
-        break;
-      }
-      case MessageType::kDivergence: {
-        {
-          std::lock_guard lock(mutex_);
-          divergence_ = message.text;
-        }
-        events_.on_divergence(message.text);
-        break;
-      }
-      case MessageType::kFailure:
-        events_.on_failure(message.text);
-        break;
-      case MessageType::kBye:
-        lose(process, PeerState::kLeft);
-        break;
-      default:
-        break;
-    }
-  }
-
-  void greet(const Connection& connection, const Header& header) {
-    std::lock_guard lock(mutex_);
-    Peer& peer = peers_[connection.process];
-    peer.pid = header.pid;
-    peer.cpus = header.cpus;
-    if (peer.socket < 0) {
-      peer.socket = connection.fd.get();
-      if (left_) send_message(peer.socket, own_message(MessageType::kBye, ""), -1);
-    }
-    if (peer.state == PeerState::kUnknown || peer.state == PeerState::kUnreachable) {
-      peer.state = PeerState::kConnected;
-    }
-  }
-
-  void lose(const Connection& connection) {
-    if (connection.process < 0) return;
-    {
-      std::lock_guard lock(mutex_);
-      Peer& peer = peers_[connection.process];
-      if (peer.socket == connection.fd.get()) peer.socket = -1;
-    }
-    lose(connection.process, PeerState::kDied);
-  }
-
-  void lose(int process, PeerState how) {
-    {
-      std::lock_guard lock(mutex_);
-      Peer& peer = peers_[process];
-      if (peer.state == PeerState::kDied || peer.state == how) return;
-      if (peer.state == PeerState::kLeft) {
-        how = PeerState::kUnknown;
-      } else {
-        peer.state = how;
-      }
-    }
-    changed_.notify_all();
-    events_.on_loss(process, how);
-  }
-
-  /// Begins to connect to a process on another host. It does the same, or answers.
-  void connect_to_other_host(int process, steady_clock::time_point start,
-                             const std::function<void()>& check) {
-    std::optional<std::string> text;
-    {
-      std::lock_guard lock(mutex_);
-      if (peers_[process].address) return;
-    }
-    while (!text) {
-      check();
-      try {
-        text = options_.store->get(store_key(process), kPoll);
-      } catch (const TimeoutError&) {
-        const auto waited = steady_clock::now() - start;
-        if (waited > options_.timeout) throw_late(process, waited);
-      }
-    }
-    const Address target = Address::decode(*text);
-    if (control_ == nullptr || target.control == "-") {
-      fail(
-          "process {} of {} (host {}) and process {} of {} (host {}) do not agree on whether the job is on "
-          "several "
-          "hosts: are all processes built from the same version of Lockstep?",
-          options_.process_index, options_.process_count, own_.host, process, options_.process_count,
-          target.host);
-    }
-    std::lock_guard lock(mutex_);
-    Peer& peer = peers_[process];
-    peer.address = target;
-    peer.host = target.host;
-    peer.token = target.token;
-    if (peer.endpoint < 0) peer.endpoint = connect_control(process, from_hex(target.control));
-    say_hello(peer, "ask");
-  }
-
-  /// Under the mutex. -1 where it cannot be reached.
-  int connect_control(int process, const std::string& address) {
-    try {
-      const int endpoint = control_->connect(address);
-      endpoint_process_[endpoint] = process;
-      return endpoint;
-    } catch (const Error& error) {
-      Peer& peer = peers_[process];
-      peer.trouble = error.what();
-      if (peer.state == PeerState::kUnknown) peer.state = PeerState::kUnreachable;
-      return -1;
-    }
-  }
-
-  /// Under the mutex.
-  void say_hello(const Peer& peer, const char* wish) {
-    if (peer.endpoint < 0) return;
-    const std::string text = fmt::format("{} {} {} {}", wish, own_.token, own_.host, own_.control);
-    control_->send(peer.endpoint, pack(peer.token, own_message(MessageType::kHello, text)));
-    wake_listener();
-  }
-
-  void hear_from_other_hosts() {
-    if (control_ == nullptr) return;
-    ControlChannel::News news = control_->listen();
-    for (const std::string& bytes : news.messages) {
-      Message message;
-      if (!unpack(own_.token, bytes, message)) continue;  // A stranger, or of another attempt.
-      const int from = message.header.from;
-      if (from < 0 || from >= options_.process_count || !is_remote(options_, from)) continue;
-      if (message.header.type == MessageType::kHello) {
-        greet_other_host(from, message);
-      } else if (message.header.type == MessageType::kAsk) {
-        const Message answer = own_message(MessageType::kWaits, encode(events_.waits()));
-        std::lock_guard lock(mutex_);
-        if (peers_[from].endpoint >= 0)
-          control_->send(peers_[from].endpoint, pack(peers_[from].token, answer));
-      } else {
-        heed(from, message);
-      }
-    }
-    for (auto [endpoint, why] : news.broken) {
-      int process;
-      bool never_connected;
-      {
-        std::lock_guard lock(mutex_);
-        process = endpoint_process_.at(endpoint);
-        Peer& peer = peers_[process];
-        peer.endpoint = -1;
-        peer.trouble = why;
-        never_connected = peer.state == PeerState::kUnknown;
-        if (never_connected) peer.state = PeerState::kUnreachable;
-      }
-      if (!never_connected) lose(process, PeerState::kDied);
-    }
-    if (!news.messages.empty() || !news.broken.empty()) changed_.notify_all();
-    if (!news.messages.empty()) wake_listener();  // What was answered is still to be moved.
-  }
-
-  void greet_other_host(int process, const Message& message) {
-    std::string wish, token, host, control;
-    std::istringstream(message.text) >> wish >> token >> host >> control;
-    std::lock_guard lock(mutex_);
-    Peer& peer = peers_[process];
-    peer.pid = message.header.pid;
-    peer.host = host;
-    peer.token = token;
-    if (peer.state == PeerState::kUnknown || peer.state == PeerState::kUnreachable) {
-      peer.state = PeerState::kConnected;
-    }
-    if (peer.endpoint < 0) peer.endpoint = connect_control(process, from_hex(control));
-    if (wish == "ask") say_hello(peer, "answer");
-    if (left_ && peer.endpoint >= 0)
-      control_->send(peer.endpoint, pack(peer.token, own_message(MessageType::kBye, "")));
-  }
-
-  [[noreturn]] void throw_late(int process, steady_clock::duration waited) const {
-    fail<TimeoutError>(
-        "process {} of {} waited {:.1f} s for {} to take part in a collective, but it has not come",
-        options_.process_index, options_.process_count, std::chrono::duration<double>(waited).count(),
-        describe(process));
-  }
-
-  /// Under the mutex.
-  [[noreturn]] void throw_unreachable(int process) const {
-    const Peer& peer = peers_[process];
-    if (is_remote(options_, process)) {
-      fail<PeerFailure>(
-          "process {} of {} (host {}) cannot be reached over the network from process {} of {} (host {}): "
-          "{}. It has "
-          "died, or the network between the hosts does not let them talk; LOCKSTEP_INTERFACE names the "
-          "network "
-          "interface to use",
-          process, options_.process_count, peer.host, options_.process_index, options_.process_count,
-          own_.host, peer.trouble);
-    }
+std::string Peers::Impl::lane(int process, int device) const {
+  std::lock_guard lock(mutex_);
+  const auto& address = peers_[process].address;
+  const auto it = address ? address->lanes.find(device) : std::map<int, std::string>::const_iterator();
+  if (!address || it == address->lanes.end()) {
     fail(
-        "process {} of {} (host {}) and process {} of {} (host {}) were taken to share memory, but they do "
-        "not run on "
-        "one host, or run in network namespaces of their own or as different users",
-        options_.process_index, options_.process_count, own_.host, process, options_.process_count,
-        peer.host);
+        "process {} of {} has told no way to its device {}: are all processes built from the same version "
+        "of "
+        "Lockstep?",
+        process, options_.process_count, device);
   }
+  return it->second;
+}
 
-  const WorldOptions options_;
-  const PeerEvents events_;
-  cpu_set_t own_cpus_;
-  Address own_;
-  FileDescriptor listening_, wake_;
-  std::vector<Connection> connections_;  // Of the listening thread alone.
-  std::atomic<bool> stop_ = false;
+std::string Peers::Impl::token(int process) const {
+  if (process == options_.process_index) return own_.token;
+  std::lock_guard lock(mutex_);
+  return peers_[process].address ? peers_[process].address->token : "";
+}
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Peer> peers_;
-  std::vector<Connection> fresh_;            // To be taken over by the listening thread.
-  std::map<int, int> endpoint_process_;      // Of control_.
-  std::unique_ptr<ControlChannel> control_;  // Null in a job on one host.
-  bool left_ = false, failure_told_ = false;
-  std::string divergence_;  // What was told or heard; empty where the processes do not diverge.
+std::string Peers::Impl::store_key(int process) const {
+  return fmt::format("lockstep/collectives/{}/{}", options_.job_id, process);
+}
 
-  std::thread listener_, connector_;
-};
+Message Peers::Impl::own_message(MessageType type, const std::string& text) const {
+  return {{type, options_.process_index, getpid(), own_cpus_}, text};
+}
+
+void Peers::Impl::send_to_all(const Message& message) {
+  for (const Peer& peer : peers_) {
+    if (peer.socket >= 0) send_message(peer.socket, message, -1);
+    if (peer.endpoint >= 0) control_->send(peer.endpoint, pack(peer.token, message));
+  }
+  if (control_ != nullptr) wake_listener();  // It moves what could not be sent at once.
+}
+
+void Peers::Impl::wake_listener() {
+  const std::uint64_t one = 1;
+  if (wake_ && write(wake_.get(), &one, sizeof one) < 0) return;  // It is awake already.
+}
+
+void Peers::Impl::listen_to_peers() {
+  block_signals();
+  std::vector<pollfd> polled;
+  while (!stop_) {
+    {
+      std::lock_guard lock(mutex_);
+      for (Connection& connection : fresh_) connections_.push_back(std::move(connection));
+      fresh_.clear();
+    }
+    hear_from_other_hosts();
+    polled.assign({{listening_.get(), POLLIN, 0},
+                   {wake_.get(), POLLIN, 0},
+                   {control_ != nullptr ? control_->descriptor() : -1, POLLIN, 0}});
+    for (const Connection& connection : connections_) polled.push_back({connection.fd.get(), POLLIN, 0});
+    if (poll(polled.data(), polled.size(), -1) < 0) continue;
+    if (polled[1].revents != 0) {
+      std::uint64_t ignored;
+      if (read(wake_.get(), &ignored, sizeof ignored) < 0) continue;
+    }
+    for (std::size_t i = connections_.size(); i-- > 0;) {
+      if (polled[i + 3].revents != 0 && !hear(connections_[i])) connections_.erase(connections_.begin() + i);
+    }
+    if (polled[0].revents != 0) {
+      FileDescriptor fd(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (fd && same_user(fd.get())) connections_.push_back({std::move(fd), -1});
+    }
+  }
+}
+
+void Peers::Impl::heed(int process, const Message& message) {
+  switch (message.header.type) {
+    case MessageType::kWaits: {
+      std::lock_guard lock(mutex_);
+      peers_[process].waits = decode(message.text);
+      peers_[process].waits_heard = steady_clock::now();
+      break;
+    }
+    case MessageType::kDivergence: {
+      {
+        std::lock_guard lock(mutex_);
+        divergence_ = message.text;
+      }
+      events_.on_divergence(message.text);
+      break;
+    }
+    case MessageType::kFailure:
+      events_.on_failure(message.text);
+      break;
+    case MessageType::kBye:
+      lose(process, PeerState::kLeft);
+      break;
+    default:
+      break;
+  }
+}
+
+void Peers::Impl::lose(int process, PeerState how) {
+  {
+    std::lock_guard lock(mutex_);
+    Peer& peer = peers_[process];
+    if (peer.state == PeerState::kDied || peer.state == how) return;
+    if (peer.state == PeerState::kLeft) {
+      how = PeerState::kUnknown;
+    } else {
+      peer.state = how;
+    }
+  }
+  changed_.notify_all();
+  events_.on_loss(process, how);
+}
+
+void Peers::Impl::throw_late(int process, steady_clock::duration waited) const {
+  fail<TimeoutError>(
+      "process {} of {} waited {:.1f} s for {} to take part in a collective, but it has not come",
+      options_.process_index, options_.process_count, std::chrono::duration<double>(waited).count(),
+      describe(process));
+}
+
+void Peers::Impl::throw_unreachable(int process) const {
+  const Peer& peer = peers_[process];
+  if (is_remote(options_, process)) {
+    fail<PeerFailure>(
+        "process {} of {} (host {}) cannot be reached over the network from process {} of {} (host {}): "
+        "{}. It has "
+        "died, or the network between the hosts does not let them talk; LOCKSTEP_INTERFACE names the "
+        "network "
+        "interface to use",
+        process, options_.process_count, peer.host, options_.process_index, options_.process_count, own_.host,
+        peer.trouble);
+  }
+  fail(
+      "process {} of {} (host {}) and process {} of {} (host {}) were taken to share memory, but they do "
+      "not run on "
+      "one host, or run in network namespaces of their own or as different users",
+      options_.process_index, options_.process_count, own_.host, process, options_.process_count, peer.host);
+}
 
 Peers::Peers(const WorldOptions& options, const Lanes& lanes, PeerEvents events)
     : impl_(std::make_unique<Impl>(options, lanes, std::move(events))) {}

@@ -218,8 +218,11 @@ void SharedCommunicator::wait_central(const Call& call, int rank, Arrivals& arri
 
 template <class Sleep, class Done, class Missing>
 void SharedCommunicator::wait_long(const Call& call, int rank, Sleep sleep_once, Done done, Missing missing) {
+  const std::uint64_t operation =
+      call.step_of != 0 ? call.step_of
+                        : operation_number(group_number(members_), locals_[rank].operation, call);
   LongWait wait(
-      job_, members_[rank].device, [&] { return member_text(rank); }, [&] { return call.text; });
+      job_, members_[rank].device, operation, [&] { return member_text(rank); }, [&] { return call.text; });
   for (;;) {
     sleep_once();
     if (done()) return;

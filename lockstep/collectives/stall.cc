@@ -17,14 +17,30 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLong(700);   ///< A wait shorter than this asks nobody.
 constexpr std::chrono::milliseconds kRound(300);  ///< From a question to the look at its answers.
 
+/// Whether a device is in the operation in which another waits for it.
+bool has_come(const Wait& awaited, const Wait& waiting) {
+  return waiting.operation != 0 && awaited.operation == waiting.operation;
+}
+
+/// Whether each thread of the ring has looked since, so that none only waits for a processor.
+bool have_looked(const std::vector<Wait>& ring, const std::vector<Wait>& before) {
+  return std::equal(ring.begin(), ring.end(), before.begin(), before.end(),
+                    [](const Wait& now, const Wait& then) { return now == then && now.looks > then.looks; });
+}
+
 /// Extends `path` to a way along missing devices back to its first wait.
 bool close_ring(const std::vector<Wait>& waits, std::set<int>& seen, std::vector<Wait>& path) {
   for (int missing : path.back().missing) {
-    if (missing == path.front().device) return true;
+    if (missing == path.front().device) {
+      if (has_come(path.front(), path.back())) continue;
+      return true;
+    }
     const auto same_device = [&](const Wait& wait) { return wait.device == missing; };
     // A device that waits twice is driven by two threads, of which one may help the other.
-    if (std::count_if(waits.begin(), waits.end(), same_device) != 1 || !seen.insert(missing).second) continue;
-    path.push_back(*std::find_if(waits.begin(), waits.end(), same_device));
+    if (std::count_if(waits.begin(), waits.end(), same_device) != 1) continue;
+    const Wait& next = *std::find_if(waits.begin(), waits.end(), same_device);
+    if (has_come(next, path.back()) || !seen.insert(missing).second) continue;
+    path.push_back(next);
     if (close_ring(waits, seen, path)) return true;
     path.pop_back();
   }
@@ -58,7 +74,8 @@ std::string describe_ring(const std::vector<Wait>& ring) {
 std::string encode(const std::vector<Wait>& waits) {
   std::ostringstream out;
   for (const Wait& wait : waits) {
-    out << wait.device << ' ' << wait.id << ' ' << wait.missing.size();
+    out << wait.device << ' ' << wait.id << ' ' << wait.operation << ' ' << wait.looks << ' '
+        << wait.missing.size();
     for (int device : wait.missing) out << ' ' << device;
     out << '\n' << wait.who << '\n' << wait.text << '\n';
   }
@@ -72,7 +89,7 @@ std::vector<Wait> decode(const std::string& text) {
     std::istringstream numbers(line);
     Wait wait;
     std::size_t missing = 0;
-    numbers >> wait.device >> wait.id >> missing;
+    numbers >> wait.device >> wait.id >> wait.operation >> wait.looks >> missing;
     for (int device; missing > 0 && numbers >> device; --missing) wait.missing.push_back(device);
     if (numbers.fail() || !std::getline(in, wait.who) || !std::getline(in, wait.text)) break;
     waits.push_back(std::move(wait));
@@ -102,9 +119,11 @@ std::vector<Wait> WaitTable::list() const {
   return list;
 }
 
-LongWait::LongWait(Job& job, int device, std::function<std::string()> who, std::function<std::string()> text)
+LongWait::LongWait(Job& job, int device, std::uint64_t operation, std::function<std::string()> who,
+                   std::function<std::string()> text)
     : job_(job), who_(std::move(who)), text_(std::move(text)) {
   wait_.device = device;
+  wait_.operation = operation;
 }
 
 LongWait::~LongWait() {
@@ -119,6 +138,7 @@ void LongWait::look(const std::vector<int>& missing) {
     wait_.text = text_();
     next_ = now + kLong;
   }
+  ++wait_.looks;
   wait_.missing = missing;
   job_.waits().note(wait_);
   if (now < next_) return;
@@ -127,7 +147,7 @@ void LongWait::look(const std::vector<int>& missing) {
     std::vector<Wait> waits = job_.peers().heard_waits(asked_);
     for (Wait& wait : job_.waits().list()) waits.push_back(std::move(wait));
     std::vector<Wait> ring = find_ring(waits, wait_.device);
-    if (!ring.empty() && ring == ring_) {
+    if (!ring.empty() && have_looked(ring, ring_)) {
       const std::string message = describe_ring(ring);
       job_.peers().tell_divergence(message);
       throw DivergenceError(message);

@@ -16,7 +16,10 @@ class Job;
 /// A device that has waited for others for a while, in a collective or for a communicator.
 struct Wait {
   int device = 0;
-  std::uint64_t id = 0;      ///< Another one for each wait of a process.
+  std::uint64_t id = 0;  ///< Another one for each wait of a process.
+  std::uint64_t operation =
+      0;                     ///< Which operation of which group it is in, the same for all members; 0: none.
+  std::uint64_t looks = 0;   ///< How often the waiting thread has looked; it runs while this rises.
   std::string who;           ///< "process 1 of 4"
   std::string text;          ///< What it is in.
   std::vector<int> missing;  ///< The devices that it waits for.
@@ -25,7 +28,8 @@ struct Wait {
 };
 
 /// Waits that wait for each other in a ring, that of `device` among them, the lowest device's first; empty
-/// where there are none. Such a ring never ends, for a device is in one collective at a time.
+/// where there are none. Such a ring never ends, for a device is in one collective at a time. A device that
+/// is in the same operation as who waits for it has come: only its data are still on the way.
 std::vector<Wait> find_ring(const std::vector<Wait>& waits, int device);
 
 /// The message of the error for a ring.
@@ -54,13 +58,15 @@ class WaitTable {
 /// which costs nothing.
 class LongWait {
  public:
-  LongWait(Job& job, int device, std::function<std::string()> who, std::function<std::string()> text);
+  LongWait(Job& job, int device, std::uint64_t operation, std::function<std::string()> who,
+           std::function<std::string()> text);
   ~LongWait();
   LongWait(const LongWait&) = delete;
   LongWait& operator=(const LongWait&) = delete;
 
   /// To be called every few dozen milliseconds with the devices that it waits for. When the same ring has
-  /// been seen twice, tells all processes, and throws DivergenceError.
+  /// been seen twice, and all threads in it have looked again in between, tells all processes, and throws
+  /// DivergenceError.
   void look(const std::vector<int>& missing);
 
  private:

@@ -24,12 +24,6 @@ constexpr std::chrono::microseconds kShortestSpin(10);
 // Kinds of messages, the highest bits of a tag.
 constexpr unsigned kData = 0, kLeader = 1, kText = 2, kGreeting = 3;
 
-std::uint64_t group_number(const std::vector<Member>& members) {
-  std::string text;
-  for (const Member& member : members) text += fmt::format("{},", member.device);
-  return fingerprint(text);
-}
-
 }  // namespace
 
 Wire::Wire(Job& job, const std::vector<Member>& members, const HostLayout& layout, int rank)
@@ -98,7 +92,7 @@ void Wire::connect(const std::vector<int>& ranks) {
     if (secrets_[rank] != 0) continue;
     const Member& member = members_[rank];
     LongWait wait(
-        job_, members_[rank_].device,
+        job_, members_[rank_].device, operation_number(call()),
         [&] { return describe_member(members_, rank_, job_.options().process_count); },
         [&] { return call().text; });
     try {
@@ -209,7 +203,7 @@ void Wire::wait_until(int rank, Done done) {
 
   const Member& awaited = members_[rank];
   LongWait wait(
-      job_, members_[rank_].device,
+      job_, members_[rank_].device, operation_number(call()),
       [&] { return describe_member(members_, rank_, job_.options().process_count); },
       [&] { return call().text; });
   using TimePoint = steady_clock::time_point;

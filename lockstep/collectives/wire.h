@@ -23,6 +23,11 @@ class Wire {
   /// To be called for each operation of the group, whether or not this member has anything to send in it.
   void next_operation() { ++operation_; }
 
+  /// Of the operation that the member is in, for Wait::operation.
+  std::uint64_t operation_number(const Call& call) const {
+    return collectives::operation_number(group_, operation_, call);
+  }
+
   /// Begins the operation. As the leader, tells `call` to the other leaders, with `bytes` of data if there
   /// are any.
   void begin(const Call& call, const void* data = nullptr, std::size_t bytes = 0);

@@ -117,7 +117,7 @@ class WorldImpl : public World {
     const auto own =
         std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.process == self; });
     LongWait wait(
-        job_, own->device,
+        job_, own->device, /*operation=*/0,
         [&] { return fmt::format("process {} of {}", self, job_.options().process_count); },
         [&] {
           return doing.empty() ? fmt::format("a collective over the devices [{}]", fmt::join(devices, ", "))

@@ -65,7 +65,7 @@ auto shard_map_in_trace(F& function, const ShardMapOptions& options, const CallS
   const ShardMapCall call(options, site);
   CallSiteScope scope(site);
   std::size_t argument = 0;
-  auto local = [&](const auto& tree) {
+  [[maybe_unused]] auto local = [&](const auto& tree) {
     auto copy = tree;
     std::size_t k = 0;
     tree::for_each_leaf(copy,

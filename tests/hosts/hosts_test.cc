@@ -35,6 +35,10 @@ class TwoHosts : public ::testing::Test {
                     const Variables& env = {}) {
     std::vector<std::string> all = {LOCKSTEP_START_ON_HOSTS, what, LOCKSTEP_TRAIN_DIGITS};
     all.insert(all.end(), arguments.begin(), arguments.end());
+    return run(all, env);
+  }
+
+  std::string run(const std::vector<std::string>& all, const Variables& env = {}) {
     const ProcessResult result = run_processes({.program = LOCKSTEP_TWO_HOSTS,
                                                 .arguments = all,
                                                 .env = env,
@@ -74,6 +78,15 @@ TEST_F(TwoHosts, WhenTheCableIsCutForAMoment_GoOn) {
   const std::string log =
       train("cut-short", {"--epochs", "120", "--print-losses"}, {{"LOCKSTEP_HEARTBEAT_TIMEOUT", "30"}});
   for (int i = 0; i < 4; ++i) EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 0"));
+}
+
+TEST_F(TwoHosts, WhenTheNetworkIsSlow_WaitForEachOther) {
+  // 16 MiB go each way, in more than three seconds.
+  const std::string log = run({"-r", "40mbit", LOCKSTEP_START_ON_HOSTS, "nothing", LOCKSTEP_EXCHANGE});
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(log, HasSubstr("[" + std::to_string(i) + "] largest difference 0\n"));
+    EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 0"));
+  }
 }
 
 TEST_F(TwoHosts, WhenTheCableIsCut_BothSidesEndWithAnErrorAfterTheHeartbeatTimeout) {

@@ -1,0 +1,118 @@
+#pragma once
+
+// The inside of Peers: what all peers have in common is in peers.cc, the sockets within a host are in
+// peers_same_host.cc, the network between hosts is in peers_other_hosts.cc.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "lockstep/collectives/control_channel.h"
+#include "lockstep/collectives/peer_messages.h"
+#include "lockstep/collectives/peers.h"
+
+namespace lockstep::collectives {
+
+class Peers::Impl {
+ public:
+  using steady_clock = std::chrono::steady_clock;
+
+  Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents events);
+  ~Impl();
+  void wait_connected(int process, const std::function<void()>& check);
+  void send(int process, const std::string& key, int fd);
+  FileDescriptor receive(int process, const std::string& key, const std::function<void()>& check);
+  PeerState state(int process) const;
+  std::string describe(int process) const;
+  void throw_if_lost(int process, const std::string& doing) const;
+  cpu_set_t cpus(int process) const;
+  void ask_for_waits();
+  std::vector<Wait> heard_waits(steady_clock::time_point since) const;
+  void tell_divergence(const std::string& text);
+  void tell_failure(const std::string& text);
+  void leave();
+  std::string lane(int process, int device) const;
+  std::string token(int process) const;
+
+ private:
+  static constexpr std::chrono::milliseconds kPoll{50};
+
+  struct Peer {
+    std::atomic<PeerState> state = PeerState::kUnknown;
+    std::atomic<int> pid = 0;
+    int socket = -1;    // One of connections_.
+    int endpoint = -1;  // Of control_, where it is on another host.
+    std::string token;  // What messages to that must begin with.
+    std::optional<Address> address;
+    std::string trouble;  // Why it is unreachable.
+    cpu_set_t cpus{};
+    std::string host = "unknown";
+    std::map<std::string, FileDescriptor> received;
+    std::vector<Wait> waits;
+    steady_clock::time_point waits_heard{};
+  };
+
+  struct Connection {
+    FileDescriptor fd;
+    int process;  // -1 until it has said who it is.
+  };
+
+  // peers.cc
+  static void block_signals();
+  std::string store_key(int process) const;
+  Message own_message(MessageType type, const std::string& text) const;
+  /// Under the mutex. A peer that stands still and whose queue is full is passed over.
+  void send_to_all(const Message& message);
+  void wake_listener();
+  void listen_to_peers();
+  /// What is heard alike from this host and others.
+  void heed(int process, const Message& message);
+  void lose(int process, PeerState how);
+  [[noreturn]] void throw_late(int process, steady_clock::duration waited) const;
+  /// Under the mutex.
+  [[noreturn]] void throw_unreachable(int process) const;
+
+  // peers_same_host.cc
+  void connect_to_lower_peers();
+  void connect_to(int process, const Address& target);
+  /// Handles one message; false where the connection is to be dropped.
+  bool hear(Connection& connection);
+  void greet(const Connection& connection, const Header& header);
+  void lose(const Connection& connection);
+
+  // peers_other_hosts.cc
+  /// Begins to connect to a process on another host. It does the same, or answers.
+  void connect_to_other_host(int process, steady_clock::time_point start, const std::function<void()>& check);
+  /// Under the mutex. -1 where it cannot be reached.
+  int connect_control(int process, const std::string& address);
+  /// Under the mutex.
+  void say_hello(const Peer& peer, const char* wish);
+  void hear_from_other_hosts();
+  void greet_other_host(int process, const Message& message);
+
+  const WorldOptions options_;
+  const PeerEvents events_;
+  cpu_set_t own_cpus_;
+  Address own_;
+  FileDescriptor listening_, wake_;
+  std::vector<Connection> connections_;  // Of the listening thread alone.
+  std::atomic<bool> stop_ = false;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Peer> peers_;
+  std::vector<Connection> fresh_;            // To be taken over by the listening thread.
+  std::map<int, int> endpoint_process_;      // Of control_.
+  std::unique_ptr<ControlChannel> control_;  // Null in a job on one host.
+  bool left_ = false, failure_told_ = false;
+  std::string divergence_;  // What was told or heard; empty where the processes do not diverge.
+
+  std::thread listener_, connector_;
+};
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,112 @@
+#include <cerrno>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
+#include "lockstep/collectives/peers_impl.h"
+
+namespace lockstep::collectives {
+
+void Peers::Impl::connect_to_lower_peers() {
+  block_signals();
+  for (int process = 0; process < options_.process_index && !stop_; ++process) {
+    if (is_remote(options_, process)) continue;
+    const auto start = steady_clock::now();
+    std::optional<std::string> text;
+    while (!text && !stop_ && steady_clock::now() - start < options_.timeout) {
+      try {
+        // Short, so that this thread ends soon after it is asked to.
+        text = options_.store->get(store_key(process), std::chrono::milliseconds(250));
+      } catch (const TimeoutError&) {
+      } catch (const std::exception& error) {
+        logging::debug("collectives: the address of process {} is not to be had: {}", process, error.what());
+        return;
+      }
+    }
+    if (text && !stop_) connect_to(process, Address::decode(*text));
+  }
+}
+
+void Peers::Impl::connect_to(int process, const Address& target) {
+  bool gone = false;
+  FileDescriptor fd = open_socket();
+  auto [address, size] = socket_address(target.name);
+  int result;
+  while ((result = connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size)) != 0 && errno == EINTR) {
+  }
+  {
+    std::lock_guard lock(mutex_);
+    Peer& peer = peers_[process];
+    peer.host = target.host;
+    if (result != 0 || !same_user(fd.get())) {
+      // Refused in the same place: it was there, and is not any more.
+      gone = target.place == own_.place && result != 0;
+      if (peer.state == PeerState::kUnknown) peer.state = gone ? PeerState::kDied : PeerState::kUnreachable;
+    } else {
+      send_message(fd.get(), own_message(MessageType::kHello, target.token), -1);
+      fresh_.push_back({std::move(fd), process});
+    }
+  }
+  changed_.notify_all();
+  wake_listener();
+  if (gone) events_.on_loss(process, PeerState::kUnknown);
+}
+
+bool Peers::Impl::hear(Connection& connection) {
+  Message message;
+  FileDescriptor fd;
+  if (!receive_message(connection.fd.get(), message, fd)) {
+    lose(connection);
+    return false;
+  }
+  if (connection.process < 0) {
+    const bool known = message.header.type == MessageType::kHello && message.header.from >= 0 &&
+                       message.header.from < options_.process_count &&
+                       message.header.from != options_.process_index && own_.token == message.text;
+    if (!known) return false;
+    connection.process = message.header.from;
+    send_message(connection.fd.get(), own_message(MessageType::kHello, ""), -1);
+  }
+  switch (message.header.type) {
+    case MessageType::kHello:
+      greet(connection, message.header);
+      break;
+    case MessageType::kSegment: {
+      std::lock_guard lock(mutex_);
+      if (fd) peers_[connection.process].received[message.text] = std::move(fd);
+      break;
+    }
+    case MessageType::kAsk:
+      send_message(connection.fd.get(), own_message(MessageType::kWaits, encode(events_.waits())), -1);
+      break;
+    default:
+      heed(connection.process, message);
+  }
+  changed_.notify_all();
+  return true;
+}
+
+void Peers::Impl::greet(const Connection& connection, const Header& header) {
+  std::lock_guard lock(mutex_);
+  Peer& peer = peers_[connection.process];
+  peer.pid = header.pid;
+  peer.cpus = header.cpus;
+  if (peer.socket < 0) {
+    peer.socket = connection.fd.get();
+    if (left_) send_message(peer.socket, own_message(MessageType::kBye, ""), -1);
+  }
+  if (peer.state == PeerState::kUnknown || peer.state == PeerState::kUnreachable) {
+    peer.state = PeerState::kConnected;
+  }
+}
+
+void Peers::Impl::lose(const Connection& connection) {
+  if (connection.process < 0) return;
+  {
+    std::lock_guard lock(mutex_);
+    Peer& peer = peers_[connection.process];
+    if (peer.socket == connection.fd.get()) peer.socket = -1;
+  }
+  lose(connection.process, PeerState::kDied);
+}
+
+}  // namespace lockstep::collectives
