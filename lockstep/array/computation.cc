@@ -173,7 +173,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   std::vector<Aval> out_avals = program.output_avals();
   sharding::Partitioned partitioned =
       mesh.size() > 1 ? sharding::partition(program, partitioning)
-                      : sharding::Partitioned{program, std::vector<PartitionSpec>(out_avals.size())};
+                      : sharding::Partitioned{program, std::vector<PartitionSpec>(out_avals.size()), {}};
   for (std::size_t i = 0; i < out_avals.size(); ++i) {
     Sharding where =
         partitioning.out_specs[i] ? *option(options.out_shardings, i) : over_mesh(partitioned.out_specs[i]);
@@ -185,7 +185,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   for (const ArrayType* type : impl->outputs) salt += " " + type->sharding.spec().to_string();
   for (bool donated : impl->donated) salt += donated ? "d" : "-";
   return finish(std::move(impl), partitioned.program, mesh.axis_env(), mesh,
-                combine(mesh.fingerprint(), fingerprint(salt)));
+                combine(mesh.fingerprint(), fingerprint(salt)), partitioned.reasons);
 }
 
 std::shared_ptr<const Computation> Computation::compile_per_device(
@@ -233,11 +233,12 @@ std::string signature_text(const Program& program) {
 
 std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> impl, const Program& per_device,
                                                        const AxisEnv& axes, const Mesh& mesh,
-                                                       Fingerprint salt) {
+                                                       Fingerprint salt,
+                                                       const sharding::CommunicationReasons& reasons) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
   impl->text.partitioned = sharding::describe(per_device, axes);
-  impl->text.collectives = sharding::communication(per_device, axes);
+  impl->text.collectives = sharding::communication(per_device, axes, reasons);
   impl->counted = cost_of(per_device);
   impl->replicated = runtime.native_collectives() && mesh.size() > 1;
   LoweredProgram lowered =

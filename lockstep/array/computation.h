@@ -34,6 +34,10 @@ struct ComputationText {
   /// Each collective that a device does, in order: its axes, bytes and the user's line that caused it.
   std::vector<sharding::CommunicationLine> communication() const { return collectives; }
   std::vector<sharding::CommunicationLine> collectives;
+
+  /// The same as text, each with its reason: what is brought from which split to which, and what the other
+  /// way would have taken.
+  std::string explain() const { return sharding::explain(collectives); }
 };
 
 /// What one call of a computation costs each device.
@@ -80,7 +84,8 @@ class Computation {
   struct Impl;
   explicit Computation(std::unique_ptr<Impl> impl);
   static std::shared_ptr<const Computation> finish(std::unique_ptr<Impl> impl, const Program& per_device,
-                                                   const AxisEnv& axes, const Mesh& mesh, Fingerprint salt);
+                                                   const AxisEnv& axes, const Mesh& mesh, Fingerprint salt,
+                                                   const sharding::CommunicationReasons& reasons = {});
   std::unique_ptr<Impl> impl_;
 };
 

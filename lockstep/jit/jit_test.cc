@@ -246,5 +246,20 @@ TEST(Lowered, IsCompiledAndCalled_AndKnowsItsCost) {
               AllOf(HasSubstr("jit_test.cc"), HasSubstr("lowered for arguments of other shapes")));
 }
 
+TEST(Lowered, ExplainsEachCollective) {
+  auto function = jit([](Array a, Array b) { return slice(matmul(a, b), {1, 0}, {5, 4}); });
+  Array a = device_put(waves({8, 16}), NamedSharding(line_mesh(), P("x")));
+  Array b = device_put(waves({16, 4}, 2), NamedSharding(line_mesh(), P("x")));
+  auto lowered = function.lower(a, b);
+  ASSERT_EQ(lowered.communication().size(), 2u);
+  EXPECT_THAT(
+      lowered.explain(),
+      AllOf(HasSubstr("all-gather 256 B over x (4 devices) at jit_test.cc:"),
+            HasSubstr("operand 1 of dot_general, f32[16,4], goes from P('x') to P(); this way a device "
+                      "receives 192 B; not taken: operand 0 from P('x') to P(None, 'x') (96 B)"),
+            HasSubstr("operand 0 of slice, f32[8,4], goes from P('x') to P(): slice takes dimension 0 "
+                      "whole")));
+}
+
 }  // namespace
 }  // namespace lockstep

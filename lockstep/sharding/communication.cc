@@ -8,7 +8,6 @@
 #include "lockstep/program/primitives/collectives.h"
 
 namespace lockstep::sharding {
-namespace {
 
 std::string bytes_text(std::int64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
@@ -18,6 +17,8 @@ std::string bytes_text(std::int64_t bytes) {
   for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
   return fmt::format("{:.1f} {}", value, units[unit]);
 }
+
+namespace {
 
 struct KindAndAxes {
   const char* kind;
@@ -43,7 +44,8 @@ std::string CommunicationLine::to_string() const {
                      num_devices, site.to_string());
 }
 
-std::vector<CommunicationLine> communication(const Program& partitioned, const AxisEnv& axes) {
+std::vector<CommunicationLine> communication(const Program& partitioned, const AxisEnv& axes,
+                                             const CommunicationReasons& reasons) {
   std::vector<CommunicationLine> lines;
   for (std::size_t e = 0; e < partitioned.equations.size(); ++e) {
     const Equation& equation = partitioned.equations[e];
@@ -57,8 +59,19 @@ std::vector<CommunicationLine> communication(const Program& partitioned, const A
     for (Var var : equation.inputs) line.bytes = std::max(line.bytes, partitioned.aval(var).bytes());
     for (Var var : equation.outputs) line.bytes = std::max(line.bytes, partitioned.aval(var).bytes());
     line.site = equation.site;
+    if (auto found = reasons.find(e); found != reasons.end()) line.reason = found->second;
   }
   return lines;
+}
+
+std::string explain(const std::vector<CommunicationLine>& lines) {
+  std::string text;
+  for (const CommunicationLine& line : lines) {
+    text += line.to_string() + "\n  ";
+    text += line.reason.empty() ? "as the program says" : line.reason;
+    text += "\n";
+  }
+  return text;
 }
 
 std::string describe(const Program& partitioned, const AxisEnv& axes) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,12 +20,26 @@ struct CommunicationLine {
   std::int64_t bytes = 0;         ///< of the larger of what one device gives and what it gets
   CallSite site;                  ///< the user's line that caused it
 
+  /// Why it is there: the value, from which split to which, and what the other way would have taken. Empty of
+  /// what the program itself asks for, in shard_map.
+  std::string reason;
+
   /// "all-reduce 1.0 MiB over data (4 devices) at train.cc:42".
   std::string to_string() const;
 };
 
+/// Why there is a collective, by its equation's place in the program.
+using CommunicationReasons = std::map<std::size_t, std::string>;
+
 /// The collectives of a program, in order. Those over a single device do nothing and are left out.
-std::vector<CommunicationLine> communication(const Program& partitioned, const AxisEnv& axes);
+std::vector<CommunicationLine> communication(const Program& partitioned, const AxisEnv& axes,
+                                             const CommunicationReasons& reasons = {});
+
+/// Each collective on a line, and its reason on another.
+std::string explain(const std::vector<CommunicationLine>& lines);
+
+/// "96 B", "1.5 KiB".
+std::string bytes_text(std::int64_t bytes);
 
 /// The program's text, behind each collective "  # " and its line, and at the end a line of totals:
 ///   # 2 collectives, 1.2 MiB on each device

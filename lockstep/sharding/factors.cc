@@ -1,6 +1,7 @@
 #include "lockstep/sharding/factors.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
@@ -95,7 +96,7 @@ class Search {
     }
   }
 
-  std::vector<Axes> run() {
+  Choice run() {
     std::vector<Axes> factors(options_.size());
     std::size_t ways = 1;
     for (auto& options : options_) {
@@ -104,10 +105,10 @@ class Search {
       });
       ways = std::min<std::size_t>(ways * (options.size() + 1), kMaxWays + 1);
     }
-    if (ways == 1) return factors;
-    if (ways > kMaxWays) return greedy();
+    if (ways == 1) return {std::move(factors), std::nullopt};
+    if (ways > kMaxWays) return {greedy(), std::nullopt};
     visit(0, factors);
-    return best_;
+    return {std::move(best_), std::move(second_)};
   }
 
  private:
@@ -135,8 +136,12 @@ class Search {
       if (can_grow(factors)) return;
       const double cost = total(factors);
       if (best_.empty() || cost < best_cost_) {
+        if (!best_.empty()) second_ = std::move(best_);
         best_ = factors;
-        best_cost_ = cost;
+        second_cost_ = std::exchange(best_cost_, cost);
+      } else if (!second_ || cost < second_cost_) {
+        second_ = factors;
+        second_cost_ = cost;
       }
       return;
     }
@@ -206,7 +211,8 @@ class Search {
   const ChoiceCosts& costs_;
   std::vector<std::vector<Option>> options_;  // of each factor, besides none
   std::vector<Axes> best_;
-  double best_cost_ = 0;
+  std::optional<std::vector<Axes>> second_;
+  double best_cost_ = 0, second_cost_ = 0;
 };
 
 }  // namespace
@@ -290,9 +296,8 @@ CombinePlan plan_combine(Split computed, Axes partial_sum, const Split& wanted) 
   return plan;
 }
 
-std::vector<Axes> choose_factors(const Program& program, const RuledEquation& ruled,
-                                 const std::vector<Split>& splits, const Grid& grid,
-                                 const ChoiceCosts& costs) {
+Choice choose_factors(const Program& program, const RuledEquation& ruled, const std::vector<Split>& splits,
+                      const Grid& grid, const ChoiceCosts& costs) {
   const Equation& equation = *ruled.equation;
   Search search(program, ruled, splits, grid, costs);
   auto add = [&](Var var, const std::vector<int>& dims) {

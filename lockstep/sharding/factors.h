@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "lockstep/program/program.h"
@@ -56,11 +57,16 @@ struct ChoiceCosts {
   bool results_may_grow = false;
 };
 
-/// The axes of each factor. `splits` are those wanted of the program's variables; the equation's operands and
-/// results name the candidates. An axis that only one factor can use is used; where several want one, the way
-/// of the lowest cost wins, so that the larger operand stays where it is.
-std::vector<Axes> choose_factors(const Program& program, const RuledEquation& ruled,
-                                 const std::vector<Split>& splits, const Grid& grid,
-                                 const ChoiceCosts& costs);
+/// The axes of each factor, and those of the way that costs the least of the others, if there is one.
+struct Choice {
+  std::vector<Axes> factors;
+  std::optional<std::vector<Axes>> other;
+};
+
+/// Chooses the axes of each factor. `splits` are those wanted of the program's variables; the equation's
+/// operands and results name the candidates. An axis that only one factor can use is used; where several want
+/// one, the way of the lowest cost wins, so that the larger operand stays where it is.
+Choice choose_factors(const Program& program, const RuledEquation& ruled, const std::vector<Split>& splits,
+                      const Grid& grid, const ChoiceCosts& costs);
 
 }  // namespace lockstep::sharding

@@ -1,6 +1,7 @@
 #include "lockstep/sharding/partitioner.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/sharding/factors.h"
 #include "lockstep/sharding/propagation.h"
+#include "lockstep/sharding/reasons.h"
 #include "lockstep/sharding/reshard.h"
 #include "lockstep/sharding/split.h"
 #include "lockstep/sharding/validation.h"
@@ -51,11 +53,14 @@ class Emission {
     for (std::size_t i = 0; i < global_.outputs.size(); ++i) {
       const Var var = global_.outputs[i];
       Split split = out_specs[i] ? grid_.split(*out_specs[i], wanted(var).size()) : cheap_split(var);
-      outputs.push_back(get(var, split));
+      outputs.push_back(get(var, split, [&](const Split& from) {
+        return move_text(fmt::format("result {} of the program", i), global_.aval(var), from, split, grid_) +
+               ": so the result shall lie";
+      }));
       result.out_specs.push_back(out_specs[i] ? *out_specs[i] : grid_.spec(split));
       sites_.resize(builder_.program().equations.size(), defining_site(var));
     }
-    result.program = without_varying(builder_.finish(outputs));
+    result.program = without_varying(builder_.finish(outputs), result.reasons);
     return result;
   }
 
@@ -86,10 +91,15 @@ class Emission {
     return best;
   }
 
+  /// Why a value is brought from a split to the one that is asked for.
+  using Why = std::function<std::string(const Split& from)>;
+
   /// The variable with this split. Every version on the way is kept for later uses.
-  Value get(Var var, const Split& to) {
+  Value get(Var var, const Split& to, const Why& why) {
     Version now = versions(var)[cheapest(var, to).first];
-    const std::vector<ReshardStep> steps = plan_reshard(now.split, to);
+    const Split from = now.split;
+    std::string reason;
+    const std::vector<ReshardStep> steps = plan_reshard(from, to);
     for (auto step = steps.begin(); step != steps.end();) {
       if (step->kind == Kind::kSlice) {
         auto last =
@@ -98,6 +108,7 @@ class Emission {
         for (; step != last; ++step) now.split = step->apply(std::move(now.split));
       } else {
         now.value = resharder_.exchange(now.value, *step);
+        note(reason.empty() ? reason = why(from) : reason);
         now.split = step->apply(std::move(now.split));
         ++step;
       }
@@ -105,6 +116,9 @@ class Emission {
     }
     return now.value;
   }
+
+  /// Keeps the reason of the last equation, a collective.
+  void note(std::string reason) { reasons_[builder_.program().equations.size() - 1] = std::move(reason); }
 
   /// What is wanted, if it is there for nothing; else as the variable was computed.
   Split cheap_split(Var var) {
@@ -118,28 +132,39 @@ class Emission {
     const std::size_t rank = global_.aval(to).shape.size();
     const Split given = placed_split(equation, grid_, rank);
     CallSiteScope site(equation.site);
+    auto brought = [&](const Split& needed, const char* what) {
+      return get(from, needed, [&](const Split& now) {
+        return move_text(what, global_.aval(from), now, needed, grid_) + ": so its spec asks";
+      });
+    };
     if (equation.primitive == &to_global_p()) {
-      add_version(to, wanted(to), get(from, behind(wanted(to), given)));
+      add_version(to, wanted(to), brought(behind(wanted(to), given), "a result of shard_map"));
     } else if (equation.primitive == &to_local_p()) {
-      add_version(to, wanted(to), get(from, in_front(given, wanted(to))));
+      add_version(to, wanted(to), brought(in_front(given, wanted(to)), "an argument of shard_map"));
     } else {
-      add_version(to, given, get(from, given));
+      add_version(to, given, brought(given, "the operand of with_sharding_constraint"));
     }
   }
 
   void emit(const RuledEquation& ruled) {
     const Equation& equation = *ruled.equation;
     if (is_placement(*equation.primitive)) return place(equation);
-    const std::vector<Axes> factors =
+    const Choice choice =
         choose_factors(global_, ruled, wanted_, grid_, {.operand = [&](std::size_t i, const Split& needed) {
                          return cheapest(equation.inputs[i], needed).second;
                        }});
-
+    const std::vector<Axes>& factors = choice.factors;
+    ChosenEquation chosen{global_, grid_, ruled, choice, wanted_};
+    chosen.compare([&](std::size_t i, const Split& needed) {
+      const Var var = equation.inputs[i];
+      return versions(var)[cheapest(var, needed).first].split;
+    });
     CallSiteScope site(equation.site);
     std::vector<Value> operands;
     std::vector<Shape> operand_shapes, result_shapes;
     for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
-      operands.push_back(get(equation.inputs[i], ruled.operand_split(i, factors)));
+      operands.push_back(get(equation.inputs[i], ruled.operand_split(i, factors),
+                             [&](const Split& from) { return chosen.reason_of_operand(i, from); }));
       operand_shapes.push_back(operands.back().aval().shape);
     }
     for (std::size_t i = 0; i < equation.outputs.size(); ++i) {
@@ -159,21 +184,28 @@ class Emission {
             equation.primitive->name, ruled.rule.to_string(), to_string(result_shapes[i]),
             to_string(results[i].aval().shape), equation.site.to_string());
       }
-      combine(ruled, factors, i, results[i]);
+      combine(chosen, i, results[i]);
     }
   }
 
   /// Puts the partial results of the devices together.
-  void combine(const RuledEquation& ruled, const std::vector<Axes>& factors, std::size_t i, Value value) {
+  void combine(const ChosenEquation& chosen, std::size_t i, Value value) {
+    const RuledEquation& ruled = chosen.ruled;
+    const std::vector<Axes>& factors = chosen.choice.factors;
     const Var var = ruled.equation->outputs[i];
     auto axes_of = [&](Combine combine) { return ruled.partial_axes(i, combine, factors); };
     CombinePlan plan = plan_combine(ruled.result_split(i, factors), axes_of(Combine::kSum), wanted(var));
+    std::string reason;
+    auto put_together = [&](const Value& whole) {
+      value = whole;
+      note(reason.empty() ? reason = chosen.reason_of_result(i) : reason);
+    };
     for (const Scatter& scatter : plan.scatters)
-      value =
-          lax::psum_scatter(value, grid_.names(scatter.axes), static_cast<std::int64_t>(scatter.dimension));
-    if (!plan.all_reduce.empty()) value = lax::psum(value, grid_.names(plan.all_reduce));
-    if (Axes axes = axes_of(Combine::kMax); !axes.empty()) value = lax::pmax(value, grid_.names(axes));
-    if (Axes axes = axes_of(Combine::kMin); !axes.empty()) value = lax::pmin(value, grid_.names(axes));
+      put_together(
+          lax::psum_scatter(value, grid_.names(scatter.axes), static_cast<std::int64_t>(scatter.dimension)));
+    if (!plan.all_reduce.empty()) put_together(lax::psum(value, grid_.names(plan.all_reduce)));
+    if (Axes axes = axes_of(Combine::kMax); !axes.empty()) put_together(lax::pmax(value, grid_.names(axes)));
+    if (Axes axes = axes_of(Combine::kMin); !axes.empty()) put_together(lax::pmin(value, grid_.names(axes)));
     add_version(var, std::move(plan.split), value);
   }
 
@@ -187,7 +219,7 @@ class Emission {
 
   /// From here on nothing asks over which axes a value varies: pvary goes, and so do the marks. The equations
   /// get the call sites of those that they came from, whatever scope is around the partitioner.
-  Program without_varying(Program program) const {
+  Program without_varying(Program program, CommunicationReasons& reasons) const {
     std::vector<Var> same(program.variables.size());
     for (std::size_t v = 0; v < same.size(); ++v) same[v] = static_cast<Var>(v);
     auto rename = [&same](std::vector<Var>& vars) {
@@ -198,10 +230,12 @@ class Emission {
       Equation& equation = program.equations[e];
       rename(equation.inputs);
       equation.site = sites_[e];
-      if (equation.primitive == &pvary_p())
+      if (equation.primitive == &pvary_p()) {
         same[static_cast<std::size_t>(equation.outputs[0])] = equation.inputs[0];
-      else
-        kept.push_back(std::move(equation));
+        continue;
+      }
+      if (auto reason = reasons_.find(e); reason != reasons_.end()) reasons[kept.size()] = reason->second;
+      kept.push_back(std::move(equation));
     }
     program.equations = std::move(kept);
     rename(program.outputs);
@@ -217,6 +251,7 @@ class Emission {
   Resharder resharder_;
   std::vector<std::vector<Version>> versions_;  // of each global variable; the first is as it was computed
   std::vector<CallSite> sites_;                 // of each equation in the builder
+  CommunicationReasons reasons_;                // by the place in the builder
 };
 
 }  // namespace
@@ -262,7 +297,7 @@ Partitioned partition(const Program& global, const PartitionOptions& options) {
     splits[static_cast<std::size_t>(from)] = split;
   }
   if (all_whole) {
-    Partitioned same{global, {}};
+    Partitioned same{global, {}, {}};
     for (const auto& spec : options.out_specs) same.out_specs.push_back(spec.value_or(PartitionSpec()));
     return same;
   }

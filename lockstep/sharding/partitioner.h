@@ -5,6 +5,7 @@
 
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
+#include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/partition_spec.h"
 
 namespace lockstep::sharding {
@@ -26,6 +27,9 @@ struct Partitioned {
 
   /// How each output comes: as asked for, or as it came out.
   std::vector<PartitionSpec> out_specs;
+
+  /// Of the collectives that are not the program's own.
+  CommunicationReasons reasons;
 };
 
 /// Makes of a program over global arrays the program of each device. First every variable gets a split, from

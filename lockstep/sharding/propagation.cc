@@ -62,7 +62,8 @@ class Propagation {
                               const Split& from = splits_[static_cast<std::size_t>(var)];
                               return cost(plan_reshard(from, needed), program_.aval(var), from, grid_);
                             },
-                        .results_may_grow = true});
+                        .results_may_grow = true})
+            .factors;
     bool changed = false;
     if (forward) {
       for (std::size_t i = 0; i < equation.outputs.size(); ++i)

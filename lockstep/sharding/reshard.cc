@@ -95,17 +95,24 @@ std::vector<ReshardStep> plan_reshard(const Split& from, const Split& to) {
   return steps;
 }
 
-double cost(const std::vector<ReshardStep>& steps, const Aval& global, const Split& from, const Grid& grid) {
+double received_bytes(const std::vector<ReshardStep>& steps, const Aval& global, const Split& from,
+                      const Grid& grid) {
   double sum = 0;
   Split now = from;
   for (const ReshardStep& step : steps) {
     const double bytes = static_cast<double>(grid.local_bytes(global, now));
     const double n = static_cast<double>(grid.size(step.axes));
-    if (step.kind == Kind::kAllToAll) sum += kPerCollective + bytes * (n - 1) / n;
-    if (step.kind == Kind::kAllGather) sum += kPerCollective + bytes * (n - 1);
+    if (step.kind == Kind::kAllToAll) sum += bytes * (n - 1) / n;
+    if (step.kind == Kind::kAllGather) sum += bytes * (n - 1);
     now = step.apply(std::move(now));
   }
   return sum;
+}
+
+double cost(const std::vector<ReshardStep>& steps, const Aval& global, const Split& from, const Grid& grid) {
+  const auto collectives =
+      std::ranges::count_if(steps, [](const ReshardStep& step) { return step.kind != Kind::kSlice; });
+  return received_bytes(steps, global, from, grid) + kPerCollective * static_cast<double>(collectives);
 }
 
 double all_reduce_cost(double bytes, std::int64_t devices) { return 2 * reduce_scatter_cost(bytes, devices); }

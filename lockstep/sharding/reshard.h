@@ -29,8 +29,11 @@ struct ReshardStep {
 /// gathered, so that few bytes travel.
 std::vector<ReshardStep> plan_reshard(const Split& from, const Split& to);
 
-/// What the steps cost, in bytes that a device receives, with some for each collective. `global` is the
-/// value's.
+/// The bytes that a device receives in the steps. `global` is the value's.
+double received_bytes(const std::vector<ReshardStep>& steps, const Aval& global, const Split& from,
+                      const Grid& grid);
+
+/// What the steps cost: these bytes, and some for each collective.
 double cost(const std::vector<ReshardStep>& steps, const Aval& global, const Split& from, const Grid& grid);
 
 /// The cost of all-reducing (reduce-scattering) a value of so many bytes on each device over so many devices.

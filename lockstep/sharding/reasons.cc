@@ -1,0 +1,125 @@
+#include "lockstep/sharding/reasons.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lockstep/program/primitive.h"
+#include "lockstep/sharding/communication.h"
+#include "lockstep/sharding/reshard.h"
+
+namespace lockstep::sharding {
+namespace {
+
+using Combine = ShardingRule::Combine;
+
+std::string text(const Split& split, const Grid& grid) { return grid.spec(split).to_string(); }
+
+/// What one way of an equation moves, and the bytes that each device receives in it.
+struct Way {
+  std::vector<std::string> moves;
+  double bytes = 0;
+
+  void add(std::string move, double received) {
+    if (received == 0) return;
+    moves.push_back(fmt::format("{} ({})", move, bytes_text(static_cast<std::int64_t>(received))));
+    bytes += received;
+  }
+};
+
+using From = std::function<Split(std::size_t operand, const Split& needed)>;
+
+Way way_of(const ChosenEquation& e, const std::vector<Axes>& factors, const From& from_of) {
+  Way way;
+  for (std::size_t i = 0; i < e.ruled.equation->inputs.size(); ++i) {
+    const Aval& aval = e.program.aval(e.ruled.equation->inputs[i]);
+    const Split needed = e.ruled.operand_split(i, factors), from = from_of(i, needed);
+    way.add(fmt::format("operand {} from {} to {}", i, text(from, e.grid), text(needed, e.grid)),
+            received_bytes(plan_reshard(from, needed), aval, from, e.grid));
+  }
+  for (std::size_t i = 0; i < e.ruled.equation->outputs.size(); ++i) {
+    const Var var = e.ruled.equation->outputs[i];
+    const Aval& aval = e.program.aval(var);
+    const Split& wanted = e.wanted[static_cast<std::size_t>(var)];
+    const Split computed = e.ruled.result_split(i, factors);
+    CombinePlan plan = plan_combine(computed, e.ruled.partial_axes(i, Combine::kSum, factors), wanted);
+    Axes all = plan.all_reduce;
+    for (Combine combine : {Combine::kMax, Combine::kMin}) {
+      const Axes axes = e.ruled.partial_axes(i, combine, factors);
+      all.insert(all.end(), axes.begin(), axes.end());
+    }
+    double left = static_cast<double>(e.grid.local_bytes(aval, computed));
+    for (const Scatter& scatter : plan.scatters) {
+      const double n = static_cast<double>(e.grid.size(scatter.axes));
+      way.add(
+          fmt::format("a reduce-scatter of result {} over {}", i, fmt::join(e.grid.names(scatter.axes), ",")),
+          left * (n - 1) / n);
+      left /= n;
+    }
+    const double n = static_cast<double>(e.grid.size(all));
+    way.add(fmt::format("an all-reduce of result {} over {}", i, fmt::join(e.grid.names(all), ",")),
+            2 * left * (n - 1) / n);
+    way.add(fmt::format("result {} from {} to {}", i, text(plan.split, e.grid), text(wanted, e.grid)),
+            received_bytes(plan_reshard(plan.split, wanted), aval, plan.split, e.grid));
+  }
+  return way;
+}
+
+}  // namespace
+
+std::string move_text(std::string_view what, const Aval& aval, const Split& from, const Split& to,
+                      const Grid& grid) {
+  return fmt::format("{}, {}, goes from {} to {}", what, to_string(Aval{aval.dtype, aval.shape}),
+                     text(from, grid), text(to, grid));
+}
+
+void ChosenEquation::compare(const From& from) {
+  if (!choice.other) return;
+  const Way taken = way_of(*this, choice.factors, from), other = way_of(*this, *choice.other, from);
+  if (other.moves.empty() || other.moves == taken.moves) return;
+  other_way = fmt::format("; this way a device receives {}; not taken: {}",
+                          bytes_text(static_cast<std::int64_t>(taken.bytes)), fmt::join(other.moves, ", "));
+}
+
+std::string ChosenEquation::reason_of_operand(std::size_t i, const Split& given) const {
+  const std::string& name = ruled.equation->primitive->name;
+  const Aval& aval = program.aval(ruled.equation->inputs[i]);
+  const Split needed = ruled.operand_split(i, choice.factors);
+  const std::string move = move_text(fmt::format("operand {} of {}", i, name), aval, given, needed, grid);
+  if (ruled.rule.factors.empty())
+    return fmt::format("{}: {} has no rule for split operands, each device computes the whole", move, name);
+  for (std::size_t d = 0; d < given.size(); ++d) {
+    if (given[d].empty() || !needed[d].empty()) continue;
+    const int factor = ruled.rule.operands[i][d];
+    const auto* sizes =
+        factor == ShardingRule::kWhole ? nullptr : &ruled.sizes[static_cast<std::size_t>(factor)];
+    if (sizes == nullptr || sizes->empty())
+      return fmt::format("{}: {} takes dimension {} whole", move, name, d);
+    for (int axis : given[d]) {
+      if (contains(ruled.forbidden, axis))
+        return fmt::format("{}: along '{}' each device has a value of its own", move,
+                           grid.names({axis}).front());
+    }
+    for (std::int64_t size : *sizes) {
+      if (size % grid.size(given[d]) == 0) continue;
+      return fmt::format("{}: {} has {} elements there, which {} devices do not divide", move, name, size,
+                         grid.size(given[d]));
+    }
+  }
+  return move + other_way;
+}
+
+std::string ChosenEquation::reason_of_result(std::size_t i) const {
+  const Var var = ruled.equation->outputs[i];
+  const Aval& aval = program.aval(var);
+  Axes axes;
+  for (Combine combine : {Combine::kSum, Combine::kMax, Combine::kMin}) {
+    const Axes more = ruled.partial_axes(i, combine, choice.factors);
+    axes.insert(axes.end(), more.begin(), more.end());
+  }
+  return fmt::format("result {} of {}, {}, is put together from the devices' parts over {}{}", i,
+                     ruled.equation->primitive->name, to_string(Aval{aval.dtype, aval.shape}),
+                     fmt::join(grid.names(axes), ","), other_way);
+}
+
+}  // namespace lockstep::sharding

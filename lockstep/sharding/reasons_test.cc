@@ -1,0 +1,120 @@
+// Why each collective is there: the texts of CommunicationLine::reason.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/placement.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/sharding/communication.h"
+#include "lockstep/sharding/partitioner.h"
+
+namespace lockstep::sharding {
+namespace {
+
+using ::testing::ElementsAre;
+
+const AxisEnv kData({{"data", 4}});
+const AxisEnv kBoth({{"data", 2}, {"model", 2}});
+
+Aval f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+
+using Function = std::function<Value(std::vector<Value>)>;
+
+std::vector<std::string> reasons(const std::vector<Shape>& shapes, const Function& function,
+                                 const PartitionOptions& options) {
+  Builder builder("f");
+  std::vector<Value> inputs;
+  for (const Shape& shape : shapes) inputs.push_back(builder.input(f32(shape)));
+  const Value outputs[] = {function(inputs)};
+  const Partitioned p = partition(builder.finish(outputs), options);
+  std::vector<std::string> all;
+  for (const CommunicationLine& line : communication(p.program, options.axes, p.reasons))
+    all.push_back(line.kind + " because " + line.reason);
+  return all;
+}
+
+Value matmul(const std::vector<Value>& in) { return lax::dot_general(in[0], in[1], {{1}, {0}, {}, {}}); }
+
+TEST(Reasons, OperandsThatWantOneAxis_SayWhatTheOtherWayTakes) {
+  EXPECT_THAT(reasons({{8, 16}, {16, 32}}, matmul, {kData, {P("data"), P(none, "data")}, {std::nullopt}}),
+              ElementsAre("all-gather because operand 0 of dot_general, f32[8,16], goes from P('data') to "
+                          "P(); this way a device receives 384 B; not taken: operand 1 from P(None, 'data') "
+                          "to P() (1.5 KiB), result 0 from P('data') to P(None, 'data') (192 B)"));
+}
+
+TEST(Reasons, SplitContraction_IsPutTogether) {
+  EXPECT_THAT(reasons({{8, 16}, {16, 32}}, matmul, {kData, {P(none, "data"), P("data")}, {std::nullopt}}),
+              ElementsAre("all-reduce because result 0 of dot_general, f32[8,32], is put together from the "
+                          "devices' parts over data"));
+  EXPECT_THAT(
+      reasons({{8, 16}, {16, 32}}, matmul, {kData, {P(none, "data"), P("data")}, {P("data")}}),
+      ElementsAre("reduce-scatter because result 0 of dot_general, f32[8,32], is put together from the "
+                  "devices' parts over data; this way a device receives 768 B; not taken: operand 0 from "
+                  "P(None, 'data') to P('data') (96 B), operand 1 from P('data') to P() (1.5 KiB)"));
+}
+
+TEST(Reasons, DimensionThatAnOperationTakesWhole_IsNamed) {
+  EXPECT_THAT(reasons({{8, 4}},
+                      [](auto in) {
+                        return lax::slice(in[0], {1, 0}, {5, 4});
+                      },
+                      {kData, {P("data")}, {std::nullopt}}),
+              ElementsAre("all-gather because operand 0 of slice, f32[8,4], goes from P('data') to P(): "
+                          "slice takes dimension 0 whole"));
+}
+
+TEST(Reasons, SizeThatTheAxesDoNotDivide_IsNamed) {
+  EXPECT_THAT(reasons({{8, 3}},
+                      [](auto in) {
+                        return lax::reshape(in[0], {2, 12});
+                      },
+                      {kData, {P("data")}, {std::nullopt}}),
+              ElementsAre("all-gather because operand 0 of reshape, f32[8,3], goes from P('data') to P(): "
+                          "reshape has 2 elements there, which 4 devices do not divide"));
+}
+
+/// A primitive of which only shape and value are known.
+const Primitive& unknown_p() {
+  static const Primitive p = [] {
+    Primitive p = neg_p();
+    p.name = "unknown";
+    p.sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
+      return ShardingRule::replicated(inputs, outputs);
+    };
+    return p;
+  }();
+  return p;
+}
+
+TEST(Reasons, OperationWithoutARule_IsComputedWhole) {
+  EXPECT_THAT(reasons({{8, 4}}, [](auto in) { return in[0].builder().emit(unknown_p(), {}, in).front(); },
+                      {kData, {P("data")}, {std::nullopt}}),
+              ElementsAre("all-gather because operand 0 of unknown, f32[8,4], goes from P('data') to P(): "
+                          "unknown has no rule for split operands, each device computes the whole"));
+}
+
+TEST(Reasons, WhatTheUserAsksFor_IsSaid) {
+  auto constrained = [](auto in) {
+    return lax::sharding_constraint(in[0], {{{}, {"data"}}, {"data"}, {4}, {0, 1, 2, 3}, {}});
+  };
+  EXPECT_THAT(reasons({{8, 4}}, constrained, {kData, {P("data")}, {P()}}),
+              ElementsAre("all-to-all because the operand of with_sharding_constraint, f32[8,4], goes from "
+                          "P('data') to P(None, 'data'): so its spec asks",
+                          "all-gather because result 0 of the program, f32[8,4], goes from P(None, 'data') "
+                          "to P(): so the result shall lie"));
+}
+
+TEST(Explain, IsALineAndItsReason) {
+  EXPECT_EQ(explain({{0, "all-gather", {"x"}, 4, 96, {"a.cc", 3, "f"}, "of this"},
+                     {1, "all-reduce", {"x", "y"}, 8, 4, {"a.cc", 4, "f"}, ""}}),
+            "all-gather 96 B over x (4 devices) at a.cc:3\n"
+            "  of this\n"
+            "all-reduce 4 B over x,y (8 devices) at a.cc:4\n"
+            "  as the program says\n");
+}
+
+}  // namespace
+}  // namespace lockstep::sharding
