@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,9 @@
 #include "lockstep/sharding/sharding.h"
 
 namespace lockstep {
+
+class Index;
+class IndexUpdate;
 
 namespace internal {
 struct ArrayData;
@@ -53,6 +57,13 @@ class Array {
 
   /// Whether it stands for a value that is not computed yet, within a traced function.
   bool is_tracer() const;
+
+  /// A part of it, and a part to be written in a copy: x[{0, slice(1, none), ids}], x.at(ids).add(y). See
+  /// lockstep/ops/indexing.h, where they are defined.
+  Array operator[](const Index& index) const;
+  Array operator[](std::initializer_list<Index> indices) const;
+  IndexUpdate at(const Index& index) const;
+  IndexUpdate at(std::initializer_list<Index> indices) const;
 
   /// How it is spread over devices. Throws TraceError of a tracer.
   const Sharding& sharding() const;

@@ -6,6 +6,7 @@
 #include "lockstep/ops/comparison.h"
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/indexing.h"
 #include "lockstep/ops/linear_algebra.h"
 #include "lockstep/ops/reduction.h"
 #include "lockstep/ops/shape.h"

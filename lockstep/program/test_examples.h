@@ -4,13 +4,18 @@
 // here.
 
 #include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/convolution.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/random.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/registry.h"
+#include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/sort.h"
+#include "lockstep/program/primitives/window.h"
 #include "lockstep/program/test_evaluate.h"
 
 namespace lockstep::test {
@@ -44,6 +49,72 @@ inline Program program_of(const Example& example, const OpParams& params,
 }
 inline Program program_of(const Example& example) {
   return program_of(example, example.params, example.inputs);
+}
+
+/// Uses of what moves elements by index; some indices are out of bounds.
+inline void add_index_examples(std::vector<Example>& all) {
+  const HostArray x = random({4, 6}, -1, 1, 1);
+  const HostArray rows{DType::kI64, {4, 1}, {2, 0, 5, 2}}, corners{DType::kI64, {2, 2}, {1, 2, 4, -1}},
+      places = random({4, 2, 1}, 0, 6, 16, DType::kI64);
+  all.push_back({&gather_p(), OpParams::of(SliceGatherParams{{1}, {0}, {0}, {}, {}, {1, 6}}), {x, rows}});
+  all.push_back(
+      {&gather_p(), OpParams::of(SliceGatherParams{{0, 2}, {}, {0, 1}, {}, {}, {2, 4}}), {x, corners}});
+  all.push_back({&gather_p(), OpParams::of(SliceGatherParams{{}, {1}, {1}, {0}, {0}, {1, 1}}), {x, places}});
+
+  const OpParams by_row = OpParams::of(ScatterParams{{1}, {0}, {0}, {}, {}, false});
+  const OpParams by_place = OpParams::of(ScatterParams{{}, {1}, {1}, {0}, {0}, false});
+  const OpParams by_corner = OpParams::of(ScatterParams{{0, 2}, {}, {0, 1}, {}, {}, false});
+  const HostArray onto_rows = random({4, 6}, -1, 1, 17), onto_places = random({4, 2}, -1, 1, 18),
+                  onto_corners = random({2, 2, 4}, -1, 1, 19);
+  for (const Primitive* p : {&scatter_p(), &scatter_add_p(), &scatter_min_p(), &scatter_max_p()}) {
+    all.push_back({p, by_row, {x, rows, onto_rows}});
+    all.push_back({p, by_place, {x, places, onto_places}});
+    all.push_back({p, by_corner, {x, corners, onto_corners}});
+  }
+  const HostArray distinct{DType::kI64, {4, 1}, {2, 0, 5, 1}};
+  for (const Primitive* p : {&scatter_p(), &scatter_mul_p()}) {
+    all.push_back({p, OpParams::of(ScatterParams{{1}, {0}, {0}, {}, {}, true}), {x, distinct, onto_rows}});
+  }
+}
+
+/// Uses of sorts, running results and windows.
+inline void add_order_examples(std::vector<Example>& all) {
+  const HostArray x = random({4, 6}, -1, 1, 1), y = random({4, 6}, -1, 1, 2),
+                  few = random({4, 6}, 0, 3, 6, DType::kI32), cube = random({4, 6, 2}, -1, 1, 10);
+  all.push_back({&sort_p(), OpParams::of(SortParams{1, true, 1, false}), {x}});
+  all.push_back({&sort_p(), OpParams::of(SortParams{0, true, 1, true}), {x, y}});
+  all.push_back({&sort_p(), OpParams::of(SortParams{1, true, 2, false}), {few, x, y}});
+  all.push_back({&sort_p(), OpParams::of(SortParams{1, true, 1, true}), {few, x}});
+  for (const Primitive* p : {&cumsum_p(), &cumprod_p(), &cummax_p(), &cummin_p(), &cumlogsumexp_p()}) {
+    all.push_back({p, OpParams::of(CumulativeParams{1, false}), {cube}});
+    all.push_back({p, OpParams::of(CumulativeParams{0, true}), {random({5, 2}, -1, 1, 20)}});
+  }
+  for (const Primitive* p : {&reduce_window_sum_p(), &reduce_window_max_p(), &reduce_window_min_p()}) {
+    all.push_back(
+        {p,
+         OpParams::of(WindowParams{{1, 2, 2}, {1, 2, 1}, {0, 0, 1}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}}),
+         {cube}});
+    all.push_back({p, OpParams::of(WindowParams{{3, 2}, {1, 2}, {1, -2}, {2, 1}, {1, 2}, {1, 2}}), {x}});
+  }
+  all.push_back({&rev_p(), OpParams::of(RevParams{{1, 2}}), {cube}});
+  all.push_back({.primitive = &reduce_precision_p(),
+                 .params = OpParams::of(ReducePrecisionParams{5, 10}),
+                 .inputs = {x},
+                 .has_derivative = false});
+}
+
+inline void add_convolution_examples(std::vector<Example>& all) {
+  auto conv = [&](ConvParams params, const Shape& lhs, const Shape& rhs) {
+    all.push_back({&conv_general_dilated_p(),
+                   OpParams::of(std::move(params)),
+                   {random(lhs, -1, 1, 21), random(rhs, -1, 1, 22)}});
+  };
+  const std::vector<std::int64_t> plain = {0, 1, 2}, nhwc = {0, 3, 1, 2}, hwio = {3, 2, 0, 1};
+  conv({{2}, {1}, {2}, {2}, {2}, plain, plain, plain, 1, 1}, {2, 4, 6}, {4, 4, 3});
+  conv({{1, 2}, {0, 1}, {1, 0}, {1, 1}, {2, 1}, nhwc, hwio, nhwc, 1, 1}, {2, 5, 4, 4}, {3, 2, 4, 2});
+  conv({{1}, {1}, {-1}, {1}, {1}, plain, plain, plain, 2, 1}, {2, 4, 6}, {6, 2, 3});
+  conv({{1}, {0}, {1}, {1}, {1}, plain, plain, {2, 0, 1}, 1, 2}, {4, 2, 6}, {4, 2, 3});
+  conv({{}, {}, {}, {}, {}, {0, 1}, {0, 1}, {0, 1}, 1, 1}, {2, 4}, {6, 4});
 }
 
 inline std::vector<Example> all_examples() {
@@ -135,6 +206,10 @@ inline std::vector<Example> all_examples() {
                  {random({2, 4, 6, 8}, -1, 1), random({8, 2, 4, 6}, -1, 1, 13)}});
   all.push_back(
       {&threefry2x32_p(), none, {words, random(s, 0, 4294967296.0, 14, DType::kU32), words, words}});
+
+  add_index_examples(all);
+  add_order_examples(all);
+  add_convolution_examples(all);
 
   all.push_back({.primitive = &psum_p(), .params = over_i, .inputs = {x}, .varying = {"i"}});
   all.push_back(

@@ -42,24 +42,6 @@ void check_axis(std::int64_t axis, const Aval& operand) {
   }
 }
 
-/// The value that reducing leaves alone, as it is for "largest" (`sign` < 0) and "smallest" (`sign` > 0).
-Scalar extreme(DType dtype, int sign) {
-  const int bits = static_cast<int>(size_of(dtype)) * 8;
-  switch (info(dtype).kind) {
-    case DTypeKind::kBool:
-      return Scalar::of(sign > 0);
-    case DTypeKind::kUnsigned:
-      return Scalar::of(sign < 0 ? std::int64_t{0}
-                                 : static_cast<std::int64_t>(~std::uint64_t{0} >> (64 - bits)));
-    case DTypeKind::kSigned: {
-      std::int64_t highest = std::numeric_limits<std::int64_t>::max() >> (64 - bits);
-      return Scalar::of(sign > 0 ? highest : -highest - 1);
-    }
-    default:
-      return Scalar::of(sign * std::numeric_limits<double>::infinity());
-  }
-}
-
 using Jvp = std::function<Tangents(const JvpCall&)>;
 using Transpose = std::function<Tangents(const TransposeCall&)>;
 
@@ -231,7 +213,7 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
         const std::string index_type = mlir_type(p.index_dtype, x.shape);
         std::string iota =
             out.op("stablehlo.iota", {}, {}, index_type, fmt::format("iota_dimension = {} : i64", p.axis));
-        std::string start = out.splat(extreme(x.dtype, -sign), x.dtype, {});
+        std::string start = out.splat(rules::extreme(x.dtype, -sign), x.dtype, {});
         std::string zero = out.splat(Scalar::of(0), p.index_dtype, {});
 
         std::string body;
@@ -316,7 +298,7 @@ const Primitive& reduce_max_p() {
                                         .stablehlo = "maximum",
                                         .expected = "real numbers or bools",
                                         .takes = is_ordered,
-                                        .identity = [](DType dtype) { return extreme(dtype, -1); },
+                                        .identity = [](DType dtype) { return rules::extreme(dtype, -1); },
                                         .combine = Combine::kMax,
                                         .self = reduce_max_p,
                                         .jvp = choose});
@@ -328,7 +310,7 @@ const Primitive& reduce_min_p() {
                                         .stablehlo = "minimum",
                                         .expected = "real numbers or bools",
                                         .takes = is_ordered,
-                                        .identity = [](DType dtype) { return extreme(dtype, 1); },
+                                        .identity = [](DType dtype) { return rules::extreme(dtype, 1); },
                                         .combine = Combine::kMin,
                                         .self = reduce_min_p,
                                         .jvp = choose});
@@ -336,18 +318,19 @@ const Primitive& reduce_min_p() {
 }
 
 const Primitive& reduce_and_p() {
-  static const Primitive p =
-      reduction({.name = "reduce_and",
-                 .stablehlo = "and",
-                 .expected = "bools or integers",
-                 .takes = has_bits,
-                 .identity =
-                     [](DType dtype) {
-                       return info(dtype).kind == DTypeKind::kSigned ? Scalar::of(-1) : extreme(dtype, 1);
-                     },
-                 .combine = Combine::kNone,
-                 .self = reduce_and_p,
-                 .jvp = zero_tangents});
+  static const Primitive p = reduction({.name = "reduce_and",
+                                        .stablehlo = "and",
+                                        .expected = "bools or integers",
+                                        .takes = has_bits,
+                                        .identity =
+                                            [](DType dtype) {
+                                              return info(dtype).kind == DTypeKind::kSigned
+                                                         ? Scalar::of(-1)
+                                                         : rules::extreme(dtype, 1);
+                                            },
+                                        .combine = Combine::kNone,
+                                        .self = reduce_and_p,
+                                        .jvp = zero_tangents});
   return p;
 }
 

@@ -1,12 +1,17 @@
 #include "lockstep/program/primitives/registry.h"
 
 #include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/convolution.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/random.h"
 #include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/sort.h"
+#include "lockstep/program/primitives/window.h"
 
 namespace lockstep {
 
@@ -27,6 +32,17 @@ std::span<const Primitive* const> all_primitives() {
       &argmax_p(), &argmin_p(),
       // dot_general.h
       &dot_general_p(),
+      // gather.h
+      &gather_p(), &scatter_p(), &scatter_add_p(), &scatter_mul_p(), &scatter_min_p(), &scatter_max_p(),
+      // sort.h
+      &sort_p(),
+      // window.h
+      &reduce_window_sum_p(), &reduce_window_max_p(), &reduce_window_min_p(), &cumsum_p(), &cumprod_p(),
+      &cummax_p(), &cummin_p(), &cumlogsumexp_p(),
+      // convolution.h
+      &conv_general_dilated_p(),
+      // reverse.h
+      &rev_p(), &reduce_precision_p(),
       // random.h
       &threefry2x32_p(),
       // collectives.h

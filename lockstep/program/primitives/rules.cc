@@ -1,5 +1,7 @@
 #include "lockstep/program/primitives/rules.h"
 
+#include <limits>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/shape.h"
@@ -86,6 +88,23 @@ std::vector<std::int64_t> shifted(std::vector<std::int64_t> dimensions) {
 std::vector<std::int64_t> prepended(std::int64_t value, std::vector<std::int64_t> values) {
   values.insert(values.begin(), value);
   return values;
+}
+
+Scalar extreme(DType dtype, int sign) {
+  const int bits = static_cast<int>(size_of(dtype)) * 8;
+  switch (info(dtype).kind) {
+    case DTypeKind::kBool:
+      return Scalar::of(sign > 0);
+    case DTypeKind::kUnsigned:
+      return Scalar::of(sign < 0 ? std::int64_t{0}
+                                 : static_cast<std::int64_t>(~std::uint64_t{0} >> (64 - bits)));
+    case DTypeKind::kSigned: {
+      std::int64_t highest = std::numeric_limits<std::int64_t>::max() >> (64 - bits);
+      return Scalar::of(sign > 0 ? highest : -highest - 1);
+    }
+    default:
+      return Scalar::of(sign * std::numeric_limits<double>::infinity());
+  }
 }
 
 std::function<std::vector<std::string>(Lowering&, const Equation&)> lower_as(std::string stablehlo) {

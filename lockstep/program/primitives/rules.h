@@ -50,6 +50,10 @@ std::vector<std::int64_t> shifted(std::vector<std::int64_t> dimensions);
 /// `value` put in front.
 std::vector<std::int64_t> prepended(std::int64_t value, std::vector<std::int64_t> values);
 
+/// The largest (`sign` > 0) or smallest (`sign` < 0) value of a dtype that is not complex; infinities where
+/// it has them.
+Scalar extreme(DType dtype, int sign);
+
 /// Lowers to one StableHLO operation on all operands.
 std::function<std::vector<std::string>(Lowering&, const Equation&)> lower_as(std::string stablehlo);
 

@@ -1,0 +1,242 @@
+#include "lockstep/ops/indexing_plan.h"
+
+#include <algorithm>
+
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/reverse.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep::ops {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+using Kind = Index::Kind;
+
+/// The indices with slices in place of the ellipsis and for the dimensions left out.
+std::vector<Index> expanded(std::string_view operation, const Aval& x, std::span<const Index> given) {
+  std::int64_t used = 0, ellipses = 0;
+  for (const Index& index : given) {
+    ellipses += index.kind() == Kind::kEllipsis;
+    used += index.kind() != Kind::kEllipsis && index.kind() != Kind::kNewAxis;
+  }
+  if (ellipses > 1)
+    fail<ShapeError>("[{}] expected one ellipsis at most, got {}{}", operation, ellipses, at());
+  if (used > x.rank()) {
+    fail<ShapeError>("[{}] got {} indices for {}, which has {} dimensions{}", operation, used, to_string(x),
+                     x.rank(), at());
+  }
+  std::vector<Index> all;
+  const auto left = static_cast<std::size_t>(x.rank() - used);
+  for (const Index& index : given) {
+    if (index.kind() == Kind::kEllipsis)
+      all.insert(all.end(), left, Index(slice()));
+    else
+      all.push_back(index);
+  }
+  if (ellipses == 0) all.insert(all.end(), left, Index(slice()));
+  return all;
+}
+
+struct Range {
+  std::int64_t start, limit, stride, count;
+  bool reversed;
+};
+
+/// Python's rule: negative bounds count from the end, and all are brought within the dimension.
+Range range_of(std::string_view operation, const Slice& slice, std::int64_t size) {
+  if (slice.step == 0) fail<ShapeError>("[{}] expected a slice's step not to be 0{}", operation, at());
+  const bool backwards = slice.step < 0;
+  const std::int64_t low = backwards ? -1 : 0, high = backwards ? size - 1 : size;
+  auto within = [&](std::optional<std::int64_t> bound, std::int64_t otherwise) {
+    if (!bound) return otherwise;
+    return std::clamp(*bound < 0 ? *bound + size : *bound, low, high);
+  };
+  const std::int64_t start = within(slice.start, backwards ? high : low);
+  const std::int64_t stop = within(slice.stop, backwards ? low : high);
+  const std::int64_t stride = std::abs(slice.step), space = backwards ? start - stop : stop - start;
+  const std::int64_t count = space <= 0 ? 0 : (space + stride - 1) / stride;
+  if (count == 0) return {0, 0, 1, 0, false};
+  const std::int64_t first = backwards ? start - (count - 1) * stride : start;
+  return {first, first + (count - 1) * stride + 1, count == 1 ? 1 : stride, count, backwards && count > 1};
+}
+
+}  // namespace
+
+void check_indices(std::string_view operation, const Aval& indices) {
+  if (indices.dtype == DType::kBool) {
+    fail<DTypeError>(
+        "[{}] an array of bools chooses a number of elements that is not known when it is traced{}; use "
+        "where, "
+        "or nonzero with a size",
+        operation, at());
+  }
+  if (!is_integer(indices.dtype)) {
+    fail<DTypeError>("[{}] expected whole numbers as indices, got {}{}; convert with astype", operation,
+                     to_string(indices), at());
+  }
+}
+
+Array wrapped_indices(const Array& indices, std::int64_t size) {
+  const Aval aval = indices.aval();
+  const bool wide = size_of(aval.dtype) == 8 || aval.dtype == DType::kU32;
+  const DType dtype = wide ? DType::kI64 : DType::kI32;
+  const Array index = lax::convert_element_type(indices, dtype);
+  if (info(aval.dtype).kind == DTypeKind::kUnsigned) return index;
+  return lax::select(lax::lt(index, lax::full(index, Scalar::of(0), dtype, aval.shape)),
+                     lax::add(index, lax::full(index, Scalar::of(size), dtype, aval.shape)), index);
+}
+
+IndexPlan plan_index(std::string_view operation, const Aval& x, std::span<const Index> indices) {
+  const std::vector<Index> items = expanded(operation, x, indices);
+  IndexPlan plan;
+  std::vector<std::size_t> advanced;  // items that are arrays, or numbers
+  std::vector<Aval> avals;
+  std::size_t d = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Index& item = items[i];
+    if (item.kind() == Kind::kNewAxis) continue;
+    const std::int64_t size = x.shape[d];
+    Range range{0, size, 1, size, false};
+    if (item.kind() == Kind::kSlice) {
+      range = range_of(operation, item.range(), size);
+      plan.squeezed.push_back(range.count);
+    } else if (item.kind() == Kind::kNumber) {
+      const std::int64_t n = item.number();
+      if (n < -size || n >= size) {
+        fail<ShapeError>(
+            "[{}] index {} is not one of dimension {} of {}, which has size {}{}; count from 0, or from -1 "
+            "at "
+            "the end",
+            operation, n, d, to_string(x), size, at());
+      }
+      const std::int64_t at = n < 0 ? n + size : n;
+      range = {at, at + 1, 1, 1, false};
+      advanced.push_back(i);
+    } else {
+      if (!item.array().valid()) fail("[{}] an Array without a value is used as an index{}", operation, at());
+      check_indices(operation, item.array().aval());
+      plan.array_dims.push_back(static_cast<std::int64_t>(plan.squeezed.size()));
+      plan.squeezed.push_back(size);
+      plan.arrays.push_back(item.array());
+      avals.push_back(item.array().aval());
+      advanced.push_back(i);
+    }
+    plan.starts.push_back(range.start);
+    plan.limits.push_back(range.limit);
+    plan.strides.push_back(range.stride);
+    plan.view.push_back(range.count);
+    if (range.reversed) plan.reversed.push_back(static_cast<std::int64_t>(d));
+    plan.whole = plan.whole && range.count == size && !range.reversed;
+    ++d;
+  }
+  if (plan.arrays.empty()) {
+    advanced.clear();
+  } else {
+    plan.batch = broadcast_shapes(operation, avals);
+  }
+  const bool together = !advanced.empty() && advanced.back() - advanced.front() + 1 == advanced.size();
+  auto add_batch = [&] {
+    plan.taken.insert(plan.taken.end(), plan.batch.begin(), plan.batch.end());
+    plan.result.insert(plan.result.end(), plan.batch.begin(), plan.batch.end());
+  };
+  if (!together) add_batch();
+  d = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (together && i == advanced.front()) add_batch();
+    if (items[i].kind() == Kind::kNewAxis) {
+      plan.result.push_back(1);
+      continue;
+    }
+    if (items[i].kind() == Kind::kSlice) {
+      plan.offset_dims.push_back(static_cast<std::int64_t>(plan.taken.size()));
+      plan.taken.push_back(plan.view[d]);
+      plan.result.push_back(plan.view[d]);
+    }
+    ++d;
+  }
+  return plan;
+}
+
+std::string IndexPlan::key() const {
+  return fmt::format("{}{}{}{}{}{}{}{}", to_string(starts), to_string(limits), to_string(strides),
+                     to_string(reversed), to_string(squeezed), to_string(array_dims), to_string(offset_dims),
+                     to_string(result));
+}
+
+Array IndexPlan::viewed(const Array& x) const {
+  Array part = whole ? x : lax::rev(lax::slice(x, starts, limits, strides), reversed);
+  return lax::reshape(part, squeezed);
+}
+
+Array IndexPlan::starts_of(std::span<const Array> arrays) const {
+  Shape column = batch;
+  column.push_back(1);
+  DType dtype = DType::kI32;
+  std::vector<Array> columns;
+  for (std::size_t k = 0; k < arrays.size(); ++k) {
+    const std::int64_t size = squeezed[static_cast<std::size_t>(array_dims[k])];
+    columns.push_back(lax::reshape(broadcast(wrapped_indices(arrays[k], size), batch), column));
+    if (columns.back().dtype() == DType::kI64) dtype = DType::kI64;
+  }
+  for (Array& each : columns) each = lax::convert_element_type(each, dtype);
+  if (columns.size() == 1) return columns.front();
+  return lax::concatenate(std::span<const Array>(columns), static_cast<std::int64_t>(batch.size()));
+}
+
+Array IndexPlan::read(const Array& x, std::span<const Array> arrays, const IndexOptions& options) const {
+  Array part = viewed(x);
+  if (!arrays.empty()) {
+    Shape sizes = squeezed;
+    for (std::int64_t dim : array_dims) sizes[static_cast<std::size_t>(dim)] = 1;
+    std::optional<Scalar> fill;
+    if (options.fill_value)
+      fill = is_inexact(x.dtype()) ? Scalar::of(*options.fill_value)
+                                   : Scalar::of(static_cast<std::int64_t>(*options.fill_value));
+    part = lax::gather(part, starts_of(arrays), {offset_dims, array_dims, array_dims}, sizes,
+                       options.mode.value_or(GatherScatterMode::kClip), fill);
+  }
+  return lax::reshape(part, result);
+}
+
+namespace {
+
+/// Of two arrays of one shape, what the scatter makes of an element and its update.
+Array joined(const Primitive& kind, const Array& x, const Array& update) {
+  if (&kind == &scatter_add_p()) return lax::add(x, update);
+  if (&kind == &scatter_mul_p()) return lax::mul(x, update);
+  if (&kind == &scatter_min_p()) return lax::min(x, update);
+  if (&kind == &scatter_max_p()) return lax::max(x, update);
+  return update;
+}
+
+}  // namespace
+
+Array IndexPlan::write(const Primitive& kind, const Array& x, std::span<const Array> arrays,
+                       const Array& values, const IndexOptions& options) const {
+  const Array old = viewed(x);
+  Array part =
+      arrays.empty()
+          ? joined(kind, old, values)
+          : lax::scatter_by(kind, old, starts_of(arrays), values, {offset_dims, array_dims, array_dims},
+                            options.mode.value_or(GatherScatterMode::kFillOrDrop), options.unique_indices);
+  part = lax::reshape(part, view);
+  if (whole || num_elements(view) == 0) return whole ? part : x;
+  part = lax::rev(part, reversed);
+  if (std::ranges::all_of(strides, [](std::int64_t stride) { return stride == 1; })) {
+    std::vector<Array> corner;
+    for (std::int64_t start : starts) corner.push_back(lax::full(x, Scalar::of(start), DType::kI32, {}));
+    return lax::dynamic_update_slice(x, part, std::span<const Array>(corner));
+  }
+  const Shape shape = x.shape();
+  Integers high, interior;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    high.push_back(shape[d] - limits[d]);
+    interior.push_back(strides[d] - 1);
+  }
+  Array there = lax::pad(lax::full(x, Scalar::of(true), DType::kBool, view),
+                         lax::full(x, Scalar::of(false), DType::kBool, {}), starts, high, interior);
+  const Scalar zero = is_inexact(x.dtype()) ? Scalar::of(0.0) : Scalar::of(0);
+  return lax::select(there, lax::pad(part, lax::full(x, zero, x.dtype(), {}), starts, high, interior), x);
+}
+
+}  // namespace lockstep::ops

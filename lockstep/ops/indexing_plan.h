@@ -1,0 +1,51 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/ops/apply.h"
+#include "lockstep/ops/indexing.h"
+
+/// How x[…] is done: a strided slice, in which the numbers' dimensions go, and of it a gather by the arrays.
+namespace lockstep::ops {
+
+struct IndexPlan {
+  std::vector<std::int64_t> starts, limits, strides;  ///< of the slice; all strides positive
+  std::vector<std::int64_t> reversed;                 ///< its dimensions that are then turned round
+  Shape view;                                         ///< of the slice
+  Shape squeezed;                                     ///< the same without the numbers' dimensions
+  std::vector<std::int64_t> array_dims;               ///< of `squeezed`, those that arrays index
+  std::vector<Array> arrays;
+  Shape batch;                            ///< of the arrays, broadcast together
+  std::vector<std::int64_t> offset_dims;  ///< of `taken`: those of slices
+  Shape taken;                            ///< what the gather gives
+  Shape result;                           ///< with the new axes
+  bool whole = true;                      ///< the slice is x itself
+
+  std::string key() const;
+
+  /// The part of x: slice and gather. `arrays` stand for those of the plan.
+  Array read(const Array& x, std::span<const Array> arrays, const IndexOptions& options) const;
+
+  /// x with the values, of x's dtype and of shape `taken`, written into the part by the primitive, which is
+  /// scatter_p() or one of its kind.
+  Array write(const Primitive& kind, const Array& x, std::span<const Array> arrays, const Array& values,
+              const IndexOptions& options) const;
+
+ private:
+  Array viewed(const Array& x) const;
+  Array starts_of(std::span<const Array> arrays) const;
+};
+
+/// Throws ShapeError or DTypeError where the indices do not fit.
+IndexPlan plan_index(std::string_view operation, const Aval& x, std::span<const Index> indices);
+
+/// Indices as i32 or i64, of which negative ones count from the end of a dimension of this size.
+Array wrapped_indices(const Array& indices, std::int64_t size);
+
+/// Throws DTypeError unless the indices are whole numbers.
+void check_indices(std::string_view operation, const Aval& indices);
+
+}  // namespace lockstep::ops

@@ -1,0 +1,306 @@
+#include "lockstep/program/primitives/convolution.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/reverse.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+std::int64_t size_at(const Shape& shape, const Integers& spec, std::size_t i) {
+  return shape[static_cast<std::size_t>(spec[i])];
+}
+
+void check_spec(const Integers& spec, const Aval& of, std::string_view what) {
+  Integers sorted = spec;
+  std::ranges::sort(sorted);
+  bool fits = spec.size() == of.shape.size();
+  for (std::size_t i = 0; fits && i < sorted.size(); ++i) fits = sorted[i] == static_cast<std::int64_t>(i);
+  if (!fits) {
+    fail<ShapeError>("expected dimension numbers of {} that name each dimension of {} once, got {}", what,
+                     to_string(of), to_string(spec));
+  }
+}
+
+std::vector<Aval> conv_shape(std::span<const Aval> inputs, const OpParams& params) {
+  const auto& p = params.as<ConvParams>();
+  const Aval &lhs = inputs[0], &rhs = inputs[1];
+  rules::same_dtypes(inputs);
+  if (lhs.dtype == DType::kBool)
+    fail<DTypeError>("expected numbers, got {}; convert with astype", to_string(lhs));
+  if (lhs.rank() < 2 || rhs.rank() != lhs.rank()) {
+    fail<ShapeError>("expected an operand and kernels of one rank of 2 or more, got {} and {}",
+                     to_string(lhs), to_string(rhs));
+  }
+  check_spec(p.lhs_spec, lhs, "the operand");
+  check_spec(p.rhs_spec, rhs, "the kernels");
+  check_spec(p.out_spec, lhs, "the result");
+  const std::size_t spatial = lhs.shape.size() - 2;
+  for (const auto* list :
+       {&p.window_strides, &p.padding_low, &p.padding_high, &p.lhs_dilation, &p.rhs_dilation}) {
+    if (list->size() != spatial) {
+      fail<ShapeError>(
+          "expected a stride, a padding and dilations for each of the {} spatial dimensions of {}, got {}",
+          spatial, to_string(lhs), to_string(*list));
+    }
+  }
+  const std::int64_t groups = p.feature_group_count, batch_groups = p.batch_group_count;
+  const std::int64_t batch = size_at(lhs.shape, p.lhs_spec, 0), features = size_at(lhs.shape, p.lhs_spec, 1);
+  const std::int64_t kernels = size_at(rhs.shape, p.rhs_spec, 0), depth = size_at(rhs.shape, p.rhs_spec, 1);
+  if (groups < 1 || batch_groups < 1 || (groups > 1 && batch_groups > 1)) {
+    fail<ShapeError>(
+        "expected feature_group_count or batch_group_count to be 1, the other 1 or more, got {} and {}",
+        groups, batch_groups);
+  }
+  if (features != depth * groups) {
+    fail<ShapeError>(
+        "expected as many features of {} (dimension {}) as input features of {} (dimension {}) times "
+        "feature_group_count, got {}, {} and {}",
+        to_string(lhs), p.lhs_spec[1], to_string(rhs), p.rhs_spec[1], features, depth, groups);
+  }
+  if (kernels % groups != 0 || kernels % batch_groups != 0 || batch % batch_groups != 0) {
+    fail<ShapeError>(
+        "expected {} output features of {} and a batch of {} that feature_group_count {} and "
+        "batch_group_count "
+        "{} divide",
+        kernels, to_string(rhs), batch, groups, batch_groups);
+  }
+  Shape shape(lhs.shape.size());
+  auto set = [&](std::size_t i, std::int64_t size) { shape[static_cast<std::size_t>(p.out_spec[i])] = size; };
+  set(0, batch / batch_groups);
+  set(1, kernels);
+  for (std::size_t i = 0; i < spatial; ++i) {
+    if (p.window_strides[i] < 1 || p.lhs_dilation[i] < 1 || p.rhs_dilation[i] < 1) {
+      fail<ShapeError>("expected strides and dilations of 1 or more, got {}, {} and {}",
+                       to_string(p.window_strides), to_string(p.lhs_dilation), to_string(p.rhs_dilation));
+    }
+    const std::int64_t size = size_at(lhs.shape, p.lhs_spec, i + 2);
+    if (p.padding_low[i] + dilated(size, p.lhs_dilation[i]) + p.padding_high[i] < 0) {
+      fail<ShapeError>("padding spatial dimension {} of {} by {} and {} leaves no valid size", i,
+                       to_string(lhs), p.padding_low[i], p.padding_high[i]);
+    }
+    set(i + 2, window_count(size, size_at(rhs.shape, p.rhs_spec, i + 2), p.window_strides[i],
+                            p.padding_low[i], p.padding_high[i], p.lhs_dilation[i], p.rhs_dilation[i]));
+  }
+  return {rules::with_shape(lhs, std::move(shape))};
+}
+
+ShardingRule conv_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs,
+                           const OpParams& params) {
+  const auto& p = params.as<ConvParams>();
+  ShardingRule rule = ShardingRule::replicated(inputs, outputs);
+  auto factor = [&rule](std::int64_t size, ShardingRule::Combine combine = ShardingRule::Combine::kNone) {
+    rule.factors.push_back({size, combine});
+    return static_cast<int>(rule.factors.size()) - 1;
+  };
+  auto lhs = [&](std::size_t i) -> int& { return rule.operands[0][static_cast<std::size_t>(p.lhs_spec[i])]; };
+  auto rhs = [&](std::size_t i) -> int& { return rule.operands[1][static_cast<std::size_t>(p.rhs_spec[i])]; };
+  auto out = [&](std::size_t i) -> int& { return rule.results[0][static_cast<std::size_t>(p.out_spec[i])]; };
+  if (p.batch_group_count > 1) {
+    lhs(0) = rhs(0) = out(1) = factor(p.batch_group_count);
+    // A split of the groups takes the whole batch of each, and the result's batch stays.
+    rule.localize = [](const OpParams& params, const std::vector<Shape>& operands,
+                       const std::vector<Shape>& results) {
+      ConvParams local = params.as<ConvParams>();
+      local.batch_group_count = size_at(operands[0], local.lhs_spec, 0) /
+                                std::max<std::int64_t>(size_at(results[0], local.out_spec, 0), 1);
+      return OpParams::of(local);
+    };
+    return rule;
+  }
+  lhs(0) = out(0) = factor(size_at(inputs[0].shape, p.lhs_spec, 0));
+  if (p.feature_group_count > 1) {
+    lhs(1) = rhs(0) = out(1) = factor(p.feature_group_count);
+    rule.localize = [](const OpParams& params, const std::vector<Shape>& operands,
+                       const std::vector<Shape>&) {
+      ConvParams local = params.as<ConvParams>();
+      local.feature_group_count =
+          size_at(operands[0], local.lhs_spec, 1) / size_at(operands[1], local.rhs_spec, 1);
+      return OpParams::of(local);
+    };
+    return rule;
+  }
+  rhs(0) = out(1) = factor(size_at(inputs[1].shape, p.rhs_spec, 0));
+  lhs(1) = rhs(1) = factor(size_at(inputs[1].shape, p.rhs_spec, 1), ShardingRule::Combine::kSum);
+  return rule;
+}
+
+/// Dimension d, of `outer` times the size that remains, cut in two: the outer one, then the rest.
+Value cut(const Value& x, std::int64_t d, std::int64_t outer) {
+  Shape shape = x.aval().shape;
+  const auto at = static_cast<std::size_t>(d);
+  shape[at] /= outer;
+  shape.insert(shape.begin() + d, outer);
+  return lax::reshape(x, shape);
+}
+
+/// Dimension `from` moved before dimension `to` (counted without it) and made one with it.
+Value merged(const Value& x, std::int64_t from, std::int64_t to) {
+  const Shape shape = x.aval().shape;
+  Integers order;
+  for (std::int64_t d = 0; d < static_cast<std::int64_t>(shape.size()); ++d) {
+    if (d != from) order.push_back(d);
+  }
+  order.insert(order.begin() + to, from);
+  Shape joined;
+  for (std::int64_t d : order) joined.push_back(shape[static_cast<std::size_t>(d)]);
+  const auto at = static_cast<std::size_t>(to);
+  joined[at + 1] *= joined[at];
+  joined.erase(joined.begin() + to);
+  return lax::reshape(lax::transpose(x, order), joined);
+}
+
+/// The groups of one dimension made part of another: `from` holds the groups, outermost.
+Value regrouped(const Value& x, std::int64_t from, std::int64_t to, std::int64_t groups) {
+  return merged(cut(x, from, groups), from, to);
+}
+
+Integers swapped(Integers spec) {
+  std::swap(spec[0], spec[1]);
+  return spec;
+}
+
+Integers spatial(const Shape& shape, const Integers& spec) {
+  Integers sizes;
+  for (std::size_t i = 2; i < spec.size(); ++i) sizes.push_back(size_at(shape, spec, i));
+  return sizes;
+}
+
+/// The cotangents, dilated by the strides, convolved with the kernels turned round.
+Value transpose_lhs(const Value& ct, const TransposeCall& call, Value rhs) {
+  const auto& p = call.params.as<ConvParams>();
+  const Integers in = spatial(call.operands[0].aval.shape, p.lhs_spec),
+                 kernel = spatial(call.operands[1].aval.shape, p.rhs_spec),
+                 out = spatial(call.results[0].shape, p.out_spec);
+  const std::int64_t groups = std::max(p.feature_group_count, p.batch_group_count);
+  if (groups > 1) rhs = regrouped(rhs, p.rhs_spec[0], p.rhs_spec[1], groups);
+  ConvParams t{p.lhs_dilation, {},     {}, p.window_strides, p.rhs_dilation, p.out_spec, swapped(p.rhs_spec),
+               p.lhs_spec,     groups, 1};
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const std::int64_t window = dilated(kernel[i], p.rhs_dilation[i]), before = window - p.padding_low[i] - 1;
+    t.padding_low.push_back(before);
+    t.padding_high.push_back(dilated(in[i], p.lhs_dilation[i]) + window - 1 -
+                             dilated(out[i], p.window_strides[i]) - before);
+  }
+  const Integers turned(p.rhs_spec.begin() + 2, p.rhs_spec.end());
+  Value result = lax::conv_general_dilated(ct, lax::rev(rhs, turned), t);
+  if (p.batch_group_count > 1) result = regrouped(result, p.lhs_spec[1], p.lhs_spec[0], p.batch_group_count);
+  return result;
+}
+
+/// The operand convolved with the cotangents: batch and features change places.
+Value transpose_rhs(const Value& ct, const TransposeCall& call, const Value& lhs) {
+  const auto& p = call.params.as<ConvParams>();
+  const Integers in = spatial(call.operands[0].aval.shape, p.lhs_spec),
+                 kernel = spatial(call.operands[1].aval.shape, p.rhs_spec),
+                 out = spatial(call.results[0].shape, p.out_spec);
+  ConvParams t{p.rhs_dilation,       p.padding_low,       {},
+               p.lhs_dilation,       p.window_strides,    swapped(p.lhs_spec),
+               swapped(p.out_spec),  swapped(p.rhs_spec), p.batch_group_count,
+               p.feature_group_count};
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    t.padding_high.push_back(dilated(out[i], p.window_strides[i]) - dilated(in[i], p.lhs_dilation[i]) +
+                             dilated(kernel[i], p.rhs_dilation[i]) - p.padding_low[i] - 1);
+  }
+  return lax::conv_general_dilated(lhs, ct, t);
+}
+
+/// The mapped dimension, in front of a result in which it is the outer part of dimension d.
+Value unmerged(const Value& x, std::int64_t d, std::int64_t size) {
+  const Value apart = cut(x, d, size);
+  Integers order;
+  for (std::int64_t i = 0; i < apart.aval().rank(); ++i) {
+    if (i != d) order.push_back(i);
+  }
+  order.insert(order.begin(), d);
+  return lax::transpose(apart, order);
+}
+
+std::vector<Value> conv_batching(const BatchCall& call) {
+  ConvParams p = call.params.as<ConvParams>();
+  if (!call.batched[1] && p.batch_group_count == 1) {
+    const Value lhs = merged(call.inputs[0], 0, p.lhs_spec[0]);
+    return {unmerged(lax::conv_general_dilated(lhs, call.inputs[1], p), p.out_spec[0], call.size)};
+  }
+  if (!call.batched[0] && p.batch_group_count == 1 && p.feature_group_count == 1) {
+    const Value rhs = merged(call.inputs[1], 0, p.rhs_spec[0]);
+    return {unmerged(lax::conv_general_dilated(call.inputs[0], rhs, p), p.out_spec[1], call.size)};
+  }
+  auto whole = [&](std::size_t i) {
+    return call.batched[i] ? call.inputs[i] : rules::broadcast_leading(call.inputs[i], call.size);
+  };
+  const Value rhs = merged(whole(1), 0, p.rhs_spec[0]);
+  const bool by_batch = p.batch_group_count > 1;
+  const Value lhs = merged(whole(0), 0, p.lhs_spec[by_batch ? 0 : 1]);
+  (by_batch ? p.batch_group_count : p.feature_group_count) *= call.size;
+  return {unmerged(lax::conv_general_dilated(lhs, rhs, p), p.out_spec[1], call.size)};
+}
+
+/// "b, 0, 1, f": what each dimension is.
+std::string spec_text(const Integers& spec, char first, char second) {
+  std::vector<std::string> names(spec.size());
+  for (std::size_t i = 0; i < spec.size(); ++i) {
+    std::string& name = names[static_cast<std::size_t>(spec[i])];
+    name = i == 0 ? std::string(1, first) : i == 1 ? std::string(1, second) : std::to_string(i - 2);
+  }
+  return fmt::format("[{}]", fmt::join(names, ", "));
+}
+
+std::vector<std::string> lower_conv(Lowering& out, const Equation& e) {
+  const auto& p = e.params.as<ConvParams>();
+  const std::size_t n = p.window_strides.size();
+  std::string pairs;
+  for (std::size_t i = 0; i < n; ++i)
+    pairs += fmt::format("{}[{}, {}]", i == 0 ? "" : ", ", p.padding_low[i], p.padding_high[i]);
+  const std::string padding =
+      n == 0 ? "dense<> : tensor<0x2xi64>" : fmt::format("dense<[{}]> : tensor<{}x2xi64>", pairs, n);
+  return {
+      out.op("stablehlo.convolution", e,
+             fmt::format("dimension_numbers = #stablehlo.conv<{}x{}->{}>, window_strides = {}, padding = {}, "
+                         "lhs_dilation = {}, rhs_dilation = {}, feature_group_count = {} : i64, "
+                         "batch_group_count = {} : i64",
+                         spec_text(p.lhs_spec, 'b', 'f'), spec_text(p.rhs_spec, 'o', 'i'),
+                         spec_text(p.out_spec, 'b', 'f'), mlir_array(p.window_strides), padding,
+                         mlir_array(p.lhs_dilation), mlir_array(p.rhs_dilation), p.feature_group_count,
+                         p.batch_group_count))};
+}
+
+}  // namespace
+
+const Primitive& conv_general_dilated_p() {
+  static const Primitive p = {
+      .name = "conv_general_dilated",
+      .shape = conv_shape,
+      .sharding = conv_sharding,
+      .jvp = [](const JvpCall& call) -> Tangents {
+        const auto& p = call.params.as<ConvParams>();
+        std::optional<Value> sum;
+        if (call.tangents[0]) sum = lax::conv_general_dilated(*call.tangents[0], call.inputs[1], p);
+        if (call.tangents[1]) {
+          const Value of_kernels = lax::conv_general_dilated(call.inputs[0], *call.tangents[1], p);
+          sum = sum ? lax::add(*sum, of_kernels) : of_kernels;
+        }
+        return {sum};
+      },
+      .transpose = [](const TransposeCall& call) -> Tangents {
+        const Value& ct = *call.cotangents[0];
+        if (call.operands[0].linear())
+          return {transpose_lhs(ct, call, *call.operands[1].value), std::nullopt};
+        return {std::nullopt, transpose_rhs(ct, call, *call.operands[0].value)};
+      },
+      .batching = conv_batching,
+      .lower = lower_conv,
+  };
+  return p;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "lockstep/program/primitives/window.h"
+
+namespace lockstep {
+
+const Primitive& conv_general_dilated_p();
+
+/// The dimensions of an operand or the result of a convolution, by what they are. A spec of lhs or the result
+/// is its batch dimension, its feature dimension, and its spatial ones in order; one of rhs is its output
+/// features, its input features, and its spatial dimensions.
+struct ConvParams {
+  static constexpr std::array<std::string_view, 10> kFields = {
+      "window_strides", "padding_low", "padding_high", "lhs_dilation",        "rhs_dilation",
+      "lhs_spec",       "rhs_spec",    "out_spec",     "feature_group_count", "batch_group_count"};
+  std::vector<std::int64_t> window_strides, padding_low, padding_high, lhs_dilation, rhs_dilation;
+  std::vector<std::int64_t> lhs_spec, rhs_spec, out_spec;
+  std::int64_t feature_group_count = 1, batch_group_count = 1;
+};
+
+namespace lax {
+
+/// lhs convolved with the kernels rhs (correlated: these are not turned round). Strides, padding and
+/// dilations are of the spatial dimensions. With feature groups, the kernels of a group see the input
+/// features of the group only; with batch groups, the part of the batch.
+template <Operand V>
+V conv_general_dilated(const V& lhs, const V& rhs, ConvParams params) {
+  return apply1<V>(conv_general_dilated_p(), OpParams::of(std::move(params)), {lhs, rhs});
+}
+
+}  // namespace lax
+}  // namespace lockstep

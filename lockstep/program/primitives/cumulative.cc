@@ -1,0 +1,251 @@
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/reverse.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/window.h"
+#include "lockstep/program/primitives/window_text.h"
+
+namespace lockstep {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+std::vector<Aval> cumulative_shape(std::span<const Aval> inputs, const OpParams& params) {
+  const std::int64_t axis = params.as<CumulativeParams>().axis;
+  if (axis < 0 || axis >= inputs[0].rank())
+    fail<ShapeError>("axis {} is not one of {}, counted from 0", axis, to_string(inputs[0]));
+  return {rules::with_shape(inputs[0], inputs[0].shape)};
+}
+
+/// A value and its tangent.
+struct Pair {
+  Value x, t;
+};
+using Join = Pair (*)(const Pair&, const Pair&);
+
+Value strided(const Value& x, std::int64_t axis, std::int64_t start, std::int64_t limit,
+              std::int64_t stride) {
+  const Shape shape = x.aval().shape;
+  Integers starts(shape.size(), 0), limits = shape, strides(shape.size(), 1);
+  const auto along = static_cast<std::size_t>(axis);
+  starts[along] = start, limits[along] = limit, strides[along] = stride;
+  return lax::slice(x, starts, limits, strides);
+}
+
+/// even and odd, the first longer by one or of one length, alternating along the axis.
+Value interleaved(const Value& even, const Value& odd, std::int64_t axis) {
+  const Shape shape = even.aval().shape, other = odd.aval().shape;
+  const auto along = static_cast<std::size_t>(axis);
+  const bool longer = shape[along] > other[along];
+  Integers none(shape.size(), 0), between = none, before = none, even_high = none, odd_high = none;
+  between[along] = before[along] = 1;
+  if (longer)
+    odd_high[along] = 1;
+  else
+    even_high[along] = 1;
+  const Value zero = rules::zeros(even, {even.aval().dtype, {}});
+  return lax::add(lax::pad(even, zero, none, even_high, between),
+                  lax::pad(odd, zero, before, odd_high, between));
+}
+
+Pair both(const Pair& p, const std::function<Value(const Value&)>& f) { return {f(p.x), f(p.t)}; }
+
+/// The running joins along the axis, in a logarithm of steps: those of neighbours, and between them one more.
+Pair scan(const Pair& all, std::int64_t axis, Join join) {
+  const std::int64_t n = all.x.aval().shape[static_cast<std::size_t>(axis)];
+  if (n < 2) return all;
+  auto every_second = [&](std::int64_t start, std::int64_t limit) {
+    return both(all, [&](const Value& v) { return strided(v, axis, start, limit, 2); });
+  };
+  const Pair odd = scan(join(every_second(0, n - 1), every_second(1, n)), axis, join);
+  const Pair first = both(all, [&](const Value& v) { return strided(v, axis, 0, 1, 1); });
+  Pair even = first;
+  if (n > 2) {
+    const std::int64_t rest = (n - 1) / 2;
+    const Pair joined =
+        join(both(odd, [&](const Value& v) { return strided(v, axis, 0, rest, 1); }), every_second(2, n));
+    auto behind_first = [&](const Value& head, const Value& tail) {
+      const Value parts[] = {head, tail};
+      return lax::concatenate(std::span<const Value>(parts), axis);
+    };
+    even = {behind_first(first.x, joined.x), behind_first(first.t, joined.t)};
+  }
+  return {interleaved(even.x, odd.x, axis), interleaved(even.t, odd.t, axis)};
+}
+
+Tangents scan_jvp(const JvpCall& call, Join join) {
+  if (!call.tangents[0]) return {std::nullopt};
+  const auto p = call.params.as<CumulativeParams>();
+  if (call.inputs[0].aval().num_elements() == 0) return {std::nullopt};
+  Pair all{call.inputs[0], *call.tangents[0]};
+  auto turned = [&](const Value& v) { return p.reverse ? lax::rev(v, {p.axis}) : v; };
+  return {turned(scan(both(all, turned), p.axis, join).t)};
+}
+
+/// t of the first times `part`, and of the second times 1 - part.
+Value mixed(const Pair& a, const Pair& b, const Value& part) {
+  return lax::add(lax::mul(a.t, part), lax::mul(b.t, lax::sub(lax::full_like(part, 1), part)));
+}
+
+/// 1 where the first is chosen, 0 where the second is, a half where they are equal.
+Value share(const Value& first_wins, const Value& equal, DType dtype) {
+  const Value one = lax::convert_element_type(first_wins, dtype);
+  return lax::select(equal, lax::full_like(one, 0.5), one);
+}
+
+Pair join_products(const Pair& a, const Pair& b) {
+  return {lax::mul(a.x, b.x), lax::add(lax::mul(a.t, b.x), lax::mul(a.x, b.t))};
+}
+Pair join_largest(const Pair& a, const Pair& b) {
+  return {lax::max(a.x, b.x), mixed(a, b, share(lax::gt(a.x, b.x), lax::eq(a.x, b.x), a.x.aval().dtype))};
+}
+Pair join_smallest(const Pair& a, const Pair& b) {
+  return {lax::min(a.x, b.x), mixed(a, b, share(lax::lt(a.x, b.x), lax::eq(a.x, b.x), a.x.aval().dtype))};
+}
+Pair join_logsumexp(const Pair& a, const Pair& b) {
+  const Value equal = lax::eq(a.x, b.x);  // of infinities too, whose difference is no number
+  const Value difference = lax::select(equal, lax::full_like(a.x, 0), lax::sub(a.x, b.x));
+  const Value spread = lax::log1p(lax::exp(lax::neg(lax::abs(difference))));
+  return {lax::add(lax::max(a.x, b.x), spread), mixed(a, b, lax::logistic(difference))};
+}
+
+/// log(exp(a) + exp(b)), without overflow, and of infinities.
+std::string logsumexp_text(DType dtype) {
+  const std::string type = mlir_type(dtype, {});
+  auto unary = [&](std::string_view result, std::string_view op, std::string_view x) {
+    return fmt::format(" {0} = \"stablehlo.{1}\"({2}) : ({3}) -> {3}", result, op, x, type);
+  };
+  return binary_text("%m", "maximum", "%a", "%b", dtype) + binary_text("%d", "subtract", "%a", "%b", dtype) +
+         unary("%e", "abs", "%d") + unary("%f", "negate", "%e") + unary("%g", "exponential", "%f") +
+         unary("%h", "log_plus_one", "%g") + binary_text("%i", "add", "%m", "%h", dtype) +
+         binary_text("%j", "add", "%a", "%b", dtype) +
+         fmt::format(
+             " %k = \"stablehlo.compare\"(%d, %d) {{comparison_direction = #stablehlo<comparison_direction "
+             "NE>}} : ({0}, {0}) -> tensor<i1> %c = \"stablehlo.select\"(%k, %j, %i) : (tensor<i1>, {0}, "
+             "{0}) "
+             "-> {0}",
+             type);
+}
+
+struct Kind {
+  std::string name;
+  std::string stablehlo;  ///< what joins two numbers; empty of cumlogsumexp
+  std::string expected;
+  bool (*takes)(DType);
+  Scalar (*identity)(DType);
+  const Primitive& (*self)();
+  std::function<Tangents(const JvpCall&)> jvp;
+  std::function<Tangents(const TransposeCall&)> transpose = not_linear;
+};
+
+/// Lowered as a reduction over windows that end (begin) at each element, which XLA does in blocks.
+Primitive cumulative_primitive(Kind kind) {
+  return {
+      .name = kind.name,
+      .shape =
+          [takes = kind.takes, expected = kind.expected](std::span<const Aval> inputs,
+                                                         const OpParams& params) {
+            if (!takes(inputs[0].dtype))
+              fail<DTypeError>("expected {}, got {}; convert with astype", expected, to_string(inputs[0]));
+            return cumulative_shape(inputs, params);
+          },
+      .sharding =
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+            const auto along = static_cast<std::size_t>(params.as<CumulativeParams>().axis);
+            return rules::keeping(inputs, outputs, [along](std::size_t d) { return d != along; });
+          },
+      .jvp = std::move(kind.jvp),
+      .transpose = std::move(kind.transpose),
+      .batching = [self = kind.self](const BatchCall& call) -> std::vector<Value> {
+        const auto& p = call.params.as<CumulativeParams>();
+        return {lax::cumulative(self(), call.inputs[0], p.axis + 1, p.reverse)};
+      },
+      .lower = [stablehlo = kind.stablehlo, identity = kind.identity](
+                   Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const Aval& x = out.operand_aval(e, 0);
+        const auto& p = e.params.as<CumulativeParams>();
+        const auto along = static_cast<std::size_t>(p.axis);
+        const std::int64_t n = x.shape[along];
+        if (n == 0) return {out.operand(e, 0)};
+        const Integers ones(x.shape.size(), 1), none(x.shape.size(), 0);
+        WindowParams window{ones, ones, none, none, ones, ones};
+        window.window_dimensions[along] = n;
+        (p.reverse ? window.padding_high : window.padding_low)[along] = n - 1;
+        const std::string body =
+            stablehlo.empty() ? logsumexp_text(x.dtype) : binary_text("%c", stablehlo, "%a", "%b", x.dtype);
+        return {lower_reduce_window(out, e, window, identity(x.dtype), body)};
+      },
+  };
+}
+
+bool is_number(DType dtype) { return dtype != DType::kBool; }
+bool is_real(DType dtype) { return is_number(dtype) && info(dtype).kind != DTypeKind::kComplex; }
+
+}  // namespace
+
+const Primitive& cumsum_p() {
+  static const Primitive p =
+      cumulative_primitive({.name = "cumsum",
+                            .stablehlo = "add",
+                            .expected = "numbers",
+                            .takes = is_number,
+                            .identity = [](DType) { return Scalar::of(0); },
+                            .self = cumsum_p,
+                            .jvp = rules::linear_jvp(cumsum_p),
+                            .transpose = [](const TransposeCall& call) -> Tangents {
+                              const auto& p = call.params.as<CumulativeParams>();
+                              return {lax::cumulative(cumsum_p(), *call.cotangents[0], p.axis, !p.reverse)};
+                            }});
+  return p;
+}
+
+const Primitive& cumprod_p() {
+  static const Primitive p =
+      cumulative_primitive({.name = "cumprod",
+                            .stablehlo = "multiply",
+                            .expected = "numbers",
+                            .takes = is_number,
+                            .identity = [](DType) { return Scalar::of(1); },
+                            .self = cumprod_p,
+                            .jvp = [](const JvpCall& call) { return scan_jvp(call, join_products); }});
+  return p;
+}
+
+const Primitive& cummax_p() {
+  static const Primitive p =
+      cumulative_primitive({.name = "cummax",
+                            .stablehlo = "maximum",
+                            .expected = "real numbers",
+                            .takes = is_real,
+                            .identity = [](DType dtype) { return rules::extreme(dtype, -1); },
+                            .self = cummax_p,
+                            .jvp = [](const JvpCall& call) { return scan_jvp(call, join_largest); }});
+  return p;
+}
+
+const Primitive& cummin_p() {
+  static const Primitive p =
+      cumulative_primitive({.name = "cummin",
+                            .stablehlo = "minimum",
+                            .expected = "real numbers",
+                            .takes = is_real,
+                            .identity = [](DType dtype) { return rules::extreme(dtype, 1); },
+                            .self = cummin_p,
+                            .jvp = [](const JvpCall& call) { return scan_jvp(call, join_smallest); }});
+  return p;
+}
+
+const Primitive& cumlogsumexp_p() {
+  static const Primitive p =
+      cumulative_primitive({.name = "cumlogsumexp",
+                            .expected = "floating numbers",
+                            .takes = is_floating,
+                            .identity = [](DType dtype) { return rules::extreme(dtype, -1); },
+                            .self = cumlogsumexp_p,
+                            .jvp = [](const JvpCall& call) { return scan_jvp(call, join_logsumexp); }});
+  return p;
+}
+
+}  // namespace lockstep

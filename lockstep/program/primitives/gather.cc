@@ -1,0 +1,144 @@
+#include "lockstep/program/primitives/gather.h"
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/indexed_dims.h"
+#include "lockstep/program/primitives/rules.h"
+
+namespace lockstep {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+GatherDimensionNumbers numbers_of(const SliceGatherParams& p) {
+  return {p.offset_dims, p.collapsed_slice_dims, p.start_index_map, p.operand_batching_dims,
+          p.start_indices_batching_dims};
+}
+
+std::vector<Aval> gather_shape(std::span<const Aval> inputs, const OpParams& params) {
+  const auto& p = params.as<SliceGatherParams>();
+  const Aval &operand = inputs[0], &indices = inputs[1];
+  const GatherDimensionNumbers numbers = numbers_of(p);
+  indexed::check(operand, indices, numbers);
+  rules::check_rank(p.slice_sizes.size(), operand, "one slice size");
+  for (std::size_t d = 0; d < p.slice_sizes.size(); ++d) {
+    if (p.slice_sizes[d] < 0 || p.slice_sizes[d] > operand.shape[d]) {
+      fail<ShapeError>("expected slice sizes within {}, got {}", to_string(operand),
+                       to_string(p.slice_sizes));
+    }
+    const auto dim = static_cast<std::int64_t>(d);
+    if ((indexed::contains(p.collapsed_slice_dims, dim) || indexed::contains(p.operand_batching_dims, dim)) &&
+        p.slice_sizes[d] != 1) {
+      fail<ShapeError>("expected slice size 1 in dimension {} of {}, which is collapsed or batching, got {}",
+                       d, to_string(operand), p.slice_sizes[d]);
+    }
+  }
+  const Integers windows = indexed::window_dims(operand.rank(), numbers);
+  const std::size_t rank = windows.size() + indices.shape.size() - 1;
+  indexed::check_offsets(p.offset_dims, windows.size(), rank, "offset dimensions of the result");
+  Shape shape(rank);
+  std::size_t window = 0, batch = 0;
+  for (std::size_t d = 0; d < rank; ++d) {
+    shape[d] = indexed::contains(p.offset_dims, static_cast<std::int64_t>(d))
+                   ? p.slice_sizes[static_cast<std::size_t>(windows[window++])]
+                   : indices.shape[batch++];
+  }
+  return {rules::with_shape(operand, std::move(shape))};
+}
+
+ShardingRule gather_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs,
+                             const OpParams& params) {
+  const auto& p = params.as<SliceGatherParams>();
+  const GatherDimensionNumbers numbers = numbers_of(p);
+  ShardingRule rule = ShardingRule::replicated(inputs, outputs);
+  const Integers windows = indexed::window_dims(inputs[0].rank(), numbers),
+                 batch = indexed::batch_dims(outputs[0].rank(), p.offset_dims);
+  auto factor = [&rule](std::int64_t size) {
+    rule.factors.push_back({size});
+    return static_cast<int>(rule.factors.size()) - 1;
+  };
+  for (std::size_t j = 0; j < batch.size(); ++j) {
+    const int f = factor(inputs[1].shape[j]);
+    rule.operands[1][j] = rule.results[0][static_cast<std::size_t>(batch[j])] = f;
+    const auto it = std::ranges::find(p.start_indices_batching_dims, static_cast<std::int64_t>(j));
+    if (it != p.start_indices_batching_dims.end()) {
+      const auto at = static_cast<std::size_t>(it - p.start_indices_batching_dims.begin());
+      rule.operands[0][static_cast<std::size_t>(p.operand_batching_dims[at])] = f;
+    }
+  }
+  Integers whole;
+  for (std::size_t w = 0; w < windows.size(); ++w) {
+    const auto d = static_cast<std::size_t>(windows[w]);
+    if (p.slice_sizes[d] != inputs[0].shape[d]) continue;
+    rule.operands[0][d] = rule.results[0][static_cast<std::size_t>(p.offset_dims[w])] =
+        factor(p.slice_sizes[d]);
+    whole.push_back(windows[w]);
+  }
+  rule.localize = [whole](const OpParams& params, const std::vector<Shape>& operands,
+                          const std::vector<Shape>&) {
+    SliceGatherParams p = params.as<SliceGatherParams>();
+    for (std::int64_t d : whole)
+      p.slice_sizes[static_cast<std::size_t>(d)] = operands[0][static_cast<std::size_t>(d)];
+    return OpParams::of(p);
+  };
+  return rule;
+}
+
+}  // namespace
+
+Scalar default_fill(DType dtype) {
+  switch (info(dtype).kind) {
+    case DTypeKind::kBool:
+      return Scalar::of(true);
+    case DTypeKind::kUnsigned:
+      return rules::extreme(dtype, 1);
+    case DTypeKind::kSigned:
+      return rules::extreme(dtype, -1);
+    default:
+      return Scalar::of(std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
+const Primitive& gather_p() {
+  static const Primitive p = {
+      .name = "gather",
+      .shape = gather_shape,
+      .sharding = gather_sharding,
+      .jvp = rules::linear_jvp(gather_p),
+      .transpose = [](const TransposeCall& call) -> Tangents {
+        const auto& p = call.params.as<SliceGatherParams>();
+        const Value& ct = *call.cotangents[0];
+        Tangents out(2);
+        out[0] = lax::scatter_add(rules::zeros(ct, call.operands[0].aval), *call.operands[1].value, ct,
+                                  {p.offset_dims, p.collapsed_slice_dims, p.start_index_map,
+                                   p.operand_batching_dims, p.start_indices_batching_dims},
+                                  GatherScatterMode::kClip);
+        return out;
+      },
+      .batching = [](const BatchCall& call) -> std::vector<Value> {
+        const auto& p = call.params.as<SliceGatherParams>();
+        const GatherDimensionNumbers numbers =
+            indexed::batched(numbers_of(p), call.batched[0], call.batched[1]);
+        Shape sizes = p.slice_sizes;
+        if (call.batched[0]) sizes = rules::prepended(call.batched[1] ? 1 : call.size, std::move(sizes));
+        return {lax::gather(call.inputs[0], call.inputs[1], numbers, sizes, GatherScatterMode::kClip)};
+      },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const auto& p = e.params.as<SliceGatherParams>();
+        const std::string numbers =
+            indexed::mlir({{"offset_dims", &p.offset_dims},
+                           {"collapsed_slice_dims", &p.collapsed_slice_dims},
+                           {"operand_batching_dims", &p.operand_batching_dims},
+                           {"start_indices_batching_dims", &p.start_indices_batching_dims},
+                           {"start_index_map", &p.start_index_map}},
+                          out.operand_aval(e, 1).rank() - 1);
+        return {out.op("stablehlo.gather", e,
+                       fmt::format("dimension_numbers = #stablehlo.gather<{}>, slice_sizes = {}, "
+                                   "indices_are_sorted = false",
+                                   numbers, mlir_array(p.slice_sizes)))};
+      },
+  };
+  return p;
+}
+
+}  // namespace lockstep

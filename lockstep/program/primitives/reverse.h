@@ -1,0 +1,37 @@
+#pragma once
+
+#include "lockstep/program/primitives/apply.h"
+
+namespace lockstep {
+
+const Primitive& rev_p();
+const Primitive& reduce_precision_p();
+
+struct RevParams {
+  static constexpr std::array<std::string_view, 1> kFields = {"dimensions"};
+  std::vector<std::int64_t> dimensions;
+};
+
+struct ReducePrecisionParams {
+  static constexpr std::array<std::string_view, 2> kFields = {"exponent_bits", "mantissa_bits"};
+  std::int64_t exponent_bits, mantissa_bits;
+};
+
+namespace lax {
+
+/// The elements in reversed order along the dimensions.
+template <Operand V>
+V rev(const V& x, std::vector<std::int64_t> dimensions) {
+  if (dimensions.empty()) return x;
+  return apply1<V>(rev_p(), OpParams::of(RevParams{std::move(dimensions)}), {x});
+}
+
+/// x rounded to the numbers that a format of so many bits of exponent and mantissa has; of x's dtype.
+template <Operand V>
+V reduce_precision(const V& x, std::int64_t exponent_bits, std::int64_t mantissa_bits) {
+  return apply1<V>(reduce_precision_p(), OpParams::of(ReducePrecisionParams{exponent_bits, mantissa_bits}),
+                   {x});
+}
+
+}  // namespace lax
+}  // namespace lockstep

@@ -1,0 +1,159 @@
+#include "lockstep/program/primitives/sort.h"
+
+#include <fmt/ranges.h>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/gather.h"
+#include "lockstep/program/primitives/rules.h"
+
+namespace lockstep {
+namespace {
+
+std::vector<Aval> sort_shape(std::span<const Aval> inputs, const OpParams& params) {
+  const auto& p = params.as<SortParams>();
+  rules::same_shapes(inputs);
+  if (p.dimension < 0 || p.dimension >= inputs[0].rank()) {
+    fail<ShapeError>("expected a dimension of {}, got {}", to_string(inputs[0]), p.dimension);
+  }
+  if (p.num_keys < 1 || p.num_keys > static_cast<std::int64_t>(inputs.size())) {
+    fail<ShapeError>("expected 1 to {} keys, as there are operands, got {}", inputs.size(), p.num_keys);
+  }
+  std::vector<Aval> results;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (static_cast<std::int64_t>(i) < p.num_keys && info(inputs[i].dtype).kind == DTypeKind::kComplex) {
+      fail<DTypeError>("expected real numbers or bools to sort by, got {}", to_string(inputs[i]));
+    }
+    results.push_back(rules::with_shape(inputs[i], inputs[i].shape));
+  }
+  return results;
+}
+
+/// Writes the region that tells whether the first of two elements comes before the second.
+class Comparator {
+ public:
+  Comparator(const std::vector<DType>& dtypes, const SortParams& params) {
+    for (std::size_t i = 0; i < dtypes.size(); ++i) {
+      const std::string type = mlir_type(dtypes[i], {});
+      text_ += fmt::format("{}%x{}: {}, %y{}: {}", i == 0 ? "^bb0(" : ", ", i, type, i, type);
+    }
+    text_ += "):";
+    std::string before;
+    for (std::int64_t k = params.num_keys - 1; k >= 0; --k) {
+      const DType dtype = dtypes[static_cast<std::size_t>(k)];
+      std::string x = fmt::format("%x{}", k), y = fmt::format("%y{}", k);
+      if (params.descending) std::swap(x, y);
+      std::string less = is_less(x, y, dtype);
+      if (!before.empty()) less = logic("or", less, logic("and", same(x, y, dtype), before));
+      before = less;
+    }
+    text_ += fmt::format(" \"stablehlo.return\"({}) : (tensor<i1>) -> ()", before);
+  }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string fresh() { return fmt::format("%c{}", next_++); }
+
+  std::string compare(const std::string& x, const std::string& y, std::string_view direction, DType dtype) {
+    std::string result = fresh();
+    text_ += fmt::format(
+        " {0} = \"stablehlo.compare\"({1}, {2}) {{comparison_direction = #stablehlo<comparison_direction "
+        "{3}>}} : ({4}, {4}) -> tensor<i1>",
+        result, x, y, direction, mlir_type(dtype, {}));
+    return result;
+  }
+
+  std::string logic(std::string_view op, const std::string& a, const std::string& b) {
+    std::string result = fresh();
+    text_ += fmt::format(" {} = \"stablehlo.{}\"({}, {}) : (tensor<i1>, tensor<i1>) -> tensor<i1>", result,
+                         op, a, b);
+    return result;
+  }
+
+  /// x < y, or y alone is NaN.
+  std::string is_less(const std::string& x, const std::string& y, DType dtype) {
+    const std::string less = compare(x, y, "LT", dtype);
+    if (!is_floating(dtype)) return less;
+    return logic("or", less, logic("and", compare(x, x, "EQ", dtype), compare(y, y, "NE", dtype)));
+  }
+
+  /// x == y, or both are NaN.
+  std::string same(const std::string& x, const std::string& y, DType dtype) {
+    const std::string equal = compare(x, y, "EQ", dtype);
+    if (!is_floating(dtype)) return equal;
+    return logic("or", equal, logic("and", compare(x, x, "NE", dtype), compare(y, y, "NE", dtype)));
+  }
+
+  std::string text_;
+  int next_ = 0;
+};
+
+/// Sorts once more, with the elements' places, and takes the tangents from there.
+Tangents sort_jvp(const JvpCall& call) {
+  const auto& p = call.params.as<SortParams>();
+  Tangents out(call.inputs.size());
+  if (std::ranges::none_of(call.tangents, [](const auto& t) { return t.has_value(); })) return out;
+  const Shape shape = call.inputs[0].aval().shape;
+  std::vector<Value> operands(call.inputs.begin(), call.inputs.begin() + p.num_keys);
+  operands.push_back(lax::iota(call.inputs[0], DType::kI32, shape, p.dimension));
+  const Value places =
+      lax::sort(std::span<const Value>(operands), p.dimension, p.num_keys, true, p.descending).back();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (call.tangents[i]) {
+      out[i] =
+          lax::take_along_axis(*call.tangents[i], places, p.dimension, GatherScatterMode::kPromiseInBounds);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+const Primitive& sort_p() {
+  static const Primitive p = {
+      .name = "sort",
+      .shape = sort_shape,
+      .sharding =
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+            ShardingRule rule = ShardingRule::elementwise(inputs, outputs);
+            const auto along = static_cast<std::size_t>(params.as<SortParams>().dimension);
+            for (auto& dims : rule.operands) dims[along] = ShardingRule::kWhole;
+            for (auto& dims : rule.results) dims[along] = ShardingRule::kWhole;
+            return rule;
+          },
+      .jvp = sort_jvp,
+      .transpose = not_linear,
+      .batching = [](const BatchCall& call) -> std::vector<Value> {
+        SortParams p = call.params.as<SortParams>();
+        ++p.dimension;
+        std::vector<Value> operands;
+        for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+          operands.push_back(call.batched[i] ? call.inputs[i]
+                                             : rules::broadcast_leading(call.inputs[i], call.size));
+        }
+        return call.builder.emit(sort_p(), OpParams::of(p), operands);
+      },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const auto& p = e.params.as<SortParams>();
+        std::vector<std::string> operands, types, names;
+        std::vector<DType> dtypes;
+        const std::string result = out.fresh();
+        for (std::size_t i = 0; i < e.inputs.size(); ++i) {
+          operands.push_back(out.operand(e, i));
+          types.push_back(out.operand_type(e, i));
+          dtypes.push_back(out.operand_aval(e, i).dtype);
+          names.push_back(e.inputs.size() == 1 ? result : fmt::format("{}#{}", result, i));
+        }
+        out.line(fmt::format(
+            "{}{} = \"stablehlo.sort\"({}) ({{{}}}) {{dimension = {} : i64, is_stable = {}}} : ({}) -> ({})",
+            result, e.inputs.size() == 1 ? "" : fmt::format(":{}", e.inputs.size()),
+            fmt::join(operands, ", "), Comparator(dtypes, p).text(), p.dimension, p.is_stable,
+            fmt::join(types, ", "), fmt::join(types, ", ")));
+        return names;
+      },
+  };
+  return p;
+}
+
+}  // namespace lockstep
