@@ -94,13 +94,11 @@ IndexUpdate Array::at(std::initializer_list<Index> indices) const {
   return {*this, std::vector<Index>(indices)};
 }
 
-Array index(const Array& x, const std::vector<Index>& indices, IndexOptions options) {
-  if (indices.empty()) return x;
-  CallSiteScope here(indices.front().site());
-  return read("index", x, indices, options);
+Array IndexUpdate::get(IndexOptions options) const {
+  if (indices_.empty()) return x_;
+  CallSiteScope here(indices_.front().site());
+  return read("index", x_, indices_, options);
 }
-
-Array IndexUpdate::get(IndexOptions options) const { return index(x_, indices_, options); }
 Array IndexUpdate::set(const Operand& values, IndexOptions options) const {
   return write("at.set", scatter_p(), x_, indices_, values, options);
 }

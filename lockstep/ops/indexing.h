@@ -112,9 +112,6 @@ class IndexUpdate {
   std::vector<Index> indices_;
 };
 
-/// x[indices], as a function.
-Array index(const Array& x, const std::vector<Index>& indices, IndexOptions options = {});
-
 struct TakeOptions {
   std::optional<std::int64_t> axis = std::nullopt;  ///< none: of x in one dimension
   GatherScatterMode mode = GatherScatterMode::kFillOrDrop;

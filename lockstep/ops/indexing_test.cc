@@ -33,7 +33,7 @@ TEST(Indexing, NumbersAndSlicesAreNumPys) {
   expect(x[{0, slice(none, none, -1), slice(3, 0, -2)}], {3, 2}, {11, 9, 7, 5, 3, 1});
   expect(x[{slice(), slice(2, 1)}], {2, 0, 4}, {});
   expect(x[{slice(-100, 100), 0, slice(-1, none)}], {2, 1}, {3, 15});
-  expect(index(x, {1, 2, 3}), {}, {23});
+  expect(x[{1, 2, 3}], {}, {23});
 }
 
 TEST(Indexing, ArraysStandWhereTheFirstOfThemStood) {

@@ -8,5 +8,7 @@
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/indexing.h"
 #include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/rearrange.h"
 #include "lockstep/ops/reduction.h"
 #include "lockstep/ops/shape.h"
+#include "lockstep/ops/sorting.h"

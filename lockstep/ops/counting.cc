@@ -1,0 +1,149 @@
+#include "lockstep/ops/apply.h"
+#include "lockstep/ops/shape.h"
+#include "lockstep/ops/sorting.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/gather.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/sort.h"
+#include "lockstep/program/primitives/window.h"
+
+namespace lockstep {
+namespace {
+
+using ops::Tracers;
+
+const ScatterDimensionNumbers kElements = {{}, {0}, {0}};
+
+Array i32(const Array& like, std::int64_t value, const Shape& shape) {
+  return lax::full(like, Scalar::of(value), DType::kI32, shape);
+}
+
+/// `onto`, of one dimension, with the updates put at the places by the primitive; those beyond it are left
+/// out.
+Array put(const Primitive& kind, const Array& onto, const Array& places, const Array& updates) {
+  return lax::scatter_by(kind, onto, lax::reshape(places, {places.size(), 1}), updates, kElements);
+}
+
+void check_size(std::string_view name, std::int64_t size) {
+  if (size < 0) fail<ShapeError>("[{}] expected a size of 0 or more, got {}{}", name, size, ops::at());
+}
+
+std::vector<Array> unique_arrays(const std::string& name, const Operand& x, std::int64_t size,
+                                 std::optional<double> fill_value) {
+  CallSiteScope here(x.site());
+  check_size(name, size);
+  const Array operands[] = {x.as_array()};
+  const std::string key = fmt::format("{} {}", size, fill_value ? fmt::format("{}", *fill_value) : "");
+  return run_operation(name, key, operands, [&](Tracers t) -> std::vector<Array> {
+    const Shape given = t[0].shape(), slots = {size};
+    const std::int64_t n = t[0].size();
+    const Array flat = lax::reshape(t[0], {n});
+    const DType dtype = flat.dtype();
+    const Scalar fill = is_inexact(dtype) ? Scalar::of(fill_value.value_or(0))
+                                          : Scalar::of(static_cast<std::int64_t>(fill_value.value_or(0)));
+    const Array none = i32(flat, 0, slots);
+    if (n == 0) return {lax::full(flat, fill, dtype, slots), none, i32(flat, 0, given), none};
+    const Array both[] = {flat, lax::iota(flat, DType::kI32, {n}, 0)};
+    const std::vector<Array> sorted = lax::sort(std::span<const Array>(both), 0);
+    const Array before = lax::slice(sorted[0], {0}, {n - 1}), behind = lax::slice(sorted[0], {1}, {n});
+    Array differs = lax::ne(before, behind);
+    if (is_floating(dtype)) {
+      const Array both_nan = lax::logical_and(lax::ne(before, before), lax::ne(behind, behind));
+      differs = lax::logical_and(differs, lax::logical_not(both_nan));
+    }
+    const Array parts[] = {lax::full(flat, Scalar::of(true), DType::kBool, {1}), differs};
+    const Array is_first = lax::concatenate(std::span<const Array>(parts), 0);
+    const Array group = lax::sub(
+        lax::cumulative(cumsum_p(), lax::convert_element_type(is_first, DType::kI32), 0), i32(flat, 1, {n}));
+    const Array first_group = lax::select(is_first, group, i32(flat, size, {n}));
+    auto head = [&](const Array& values) {
+      return lax::broadcast_in_dim(lax::slice(values, {0}, {1}), slots, {0});
+    };
+    const Array filler = fill_value ? lax::full(flat, fill, dtype, slots) : head(sorted[0]);
+    const Array inverse = put(scatter_p(), i32(flat, 0, {n}), sorted[1], group);
+    return {put(scatter_p(), filler, first_group, sorted[0]),
+            put(scatter_p(), head(sorted[1]), first_group, sorted[1]), lax::reshape(inverse, given),
+            put(scatter_add_p(), none, group, i32(flat, 1, {n}))};
+  });
+}
+
+/// The places, in x in one dimension, of what is not 0, in row-major order, and whether each of them is one.
+std::vector<Array> nonzero_places(const Array& x, std::int64_t size) {
+  const std::int64_t n = x.size();
+  const Array flat = lax::reshape(x, {n});
+  const Array holds = flat.dtype() == DType::kBool ? flat : lax::convert_element_type(flat, DType::kBool);
+  const Array counted = lax::convert_element_type(holds, DType::kI32);
+  const Array slot = lax::select(holds, lax::sub(lax::cumulative(cumsum_p(), counted, 0), i32(flat, 1, {n})),
+                                 i32(flat, size, {n}));
+  const Array places = put(scatter_p(), i32(flat, 0, {size}), slot, lax::iota(flat, DType::kI32, {n}, 0));
+  const Array count = lax::broadcast_in_dim(lax::reduce_sum(counted, {0}), {size}, {});
+  return {places, lax::lt(lax::iota(flat, DType::kI32, {size}, 0), count)};
+}
+
+Array counts(const Operand& x, std::int64_t length, const Operand* weights) {
+  CallSiteScope here(x.site());
+  check_size("bincount", length);
+  if (!is_integer(x.type().dtype)) {
+    fail<DTypeError>("[bincount] expected whole numbers, got {}{}; convert with astype", to_string(x.aval()),
+                     ops::at());
+  }
+  if (weights && weights->shape() != x.shape()) {
+    fail<ShapeError>("[bincount] expected weights of the shape of {}, got {}{}", to_string(x.aval()),
+                     to_string(weights->aval()), ops::at());
+  }
+  std::vector<Array> operands = {x.as_array()};
+  if (weights) operands.push_back(weights->as_array());
+  return std::move(run_operation("bincount", fmt::format("{}", length), operands, [&](Tracers t) {
+                     const std::int64_t n = t[0].size();
+                     const Array flat = lax::internal::wide(lax::reshape(t[0], {n}));
+                     const Array places = lax::max(flat, lax::full(flat, Scalar::of(0), flat.dtype(), {n}));
+                     const Array added = t.size() == 2 ? lax::reshape(t[1], {n}) : i32(flat, 1, {n});
+                     const Scalar zero = is_inexact(added.dtype()) ? Scalar::of(0.0) : Scalar::of(0);
+                     return std::vector<Array>{
+                         put(scatter_add_p(), lax::full(flat, zero, added.dtype(), {length}), places, added)};
+                   }).front());
+}
+
+}  // namespace
+
+Array unique(const Operand& x, std::int64_t size, std::optional<double> fill_value) {
+  return unique_arrays("unique", x, size, fill_value)[0];
+}
+
+UniqueResult unique_all(const Operand& x, std::int64_t size, std::optional<double> fill_value) {
+  std::vector<Array> all = unique_arrays("unique_all", x, size, fill_value);
+  return {all[0], all[1], all[2], all[3]};
+}
+
+std::vector<Array> nonzero(const Operand& x, std::int64_t size, std::int64_t fill_value) {
+  CallSiteScope here(x.site());
+  check_size("nonzero", size);
+  const Shape shape = x.shape();
+  if (shape.empty())
+    fail<ShapeError>("[nonzero] expected one dimension or more, got {}{}", to_string(x.aval()), ops::at());
+  const Array operands[] = {x.as_array()};
+  return run_operation("nonzero", fmt::format("{} {}", size, fill_value), operands, [&](Tracers t) {
+    const std::vector<Array> found = nonzero_places(t[0], size);
+    std::vector<Array> results(shape.size());
+    Array rest = found[0];
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      const Array divisor = i32(rest, std::max<std::int64_t>(shape[d], 1), {size});
+      results[d] = lax::select(found[1], lax::rem(rest, divisor), i32(rest, fill_value, {size}));
+      rest = lax::div(rest, divisor);
+    }
+    return results;
+  });
+}
+
+Array flatnonzero(const Operand& x, std::int64_t size, std::int64_t fill_value) {
+  CallSiteScope here(x.site());
+  return nonzero(ravel(x), size, fill_value)[0];
+}
+
+Array bincount(const Operand& x, std::int64_t length) { return counts(x, length, nullptr); }
+Array bincount(const Operand& x, std::int64_t length, const Operand& weights) {
+  return counts(x, length, &weights);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,149 @@
+// The numbers are what JAX 0.10.2 gives for the same lines.
+
+#include "lockstep/ops/sorting.h"
+
+#include <limits>
+
+#include "lockstep/ops/creation.h"
+#include "lockstep/ops/shape.h"
+#include "lockstep/ops/test_values.h"
+
+namespace lockstep {
+namespace {
+
+using test::error_of;
+using test::expect_close;
+using test::floats;
+using test::integers;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+
+void expect(const Array& x, const Shape& shape, const std::vector<std::int32_t>& values) {
+  EXPECT_EQ(x.shape(), shape);
+  EXPECT_EQ(integers(x), values);
+}
+
+/// Equal to the bit, but that a NaN is a NaN.
+void expect_floats(const Array& x, const Shape& shape, const std::vector<float>& values) {
+  EXPECT_EQ(x.shape(), shape);
+  const std::vector<float> got = floats(x);
+  ASSERT_EQ(got.size(), values.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_TRUE(got[i] == values[i] || (std::isnan(got[i]) && std::isnan(values[i])))
+        << "element " << i << ": " << got[i] << ", not " << values[i];
+  }
+}
+
+TEST(Sorting, NanIsTheLargest) {
+  const Array x = array({{3.f, 1.f, 2.f}, {kNan, -1.f, kInf}});
+  expect_floats(sort(x), {2, 3}, {1, 2, 3, -1, kInf, kNan});
+  expect_floats(sort(x, 0), {2, 3}, {3, -1, 2, kNan, 1, kInf});
+  expect_floats(sort(x, {.descending = true}), {2, 3}, {3, 2, 1, kNan, kInf, -1});
+  expect_floats(sort(x, {.axis = std::nullopt}), {6}, {-1, 1, 2, 3, kInf, kNan});
+  expect(argsort(x), {2, 3}, {1, 2, 0, 1, 2, 0});
+  expect(argsort(array({2, 1, 2, 3}), {.descending = true}), {4}, {3, 0, 2, 1});
+  expect(lexsort({array({1, 2, 1, 2}), array({1, 1, 0, 0})}), {4}, {2, 3, 0, 1});
+  expect(sort(array({true, false, true})), {3}, {0, 1, 1});
+}
+
+TEST(Sorting, TopK_GivesTheLargestFirstAndOfEqualsTheFirst) {
+  auto [values, places] = top_k(array({{1.f, 5.f, 3.f, 5.f}, {kNan, 2.f, 7.f, 0.f}}), 2);
+  expect_floats(values, {2, 2}, {5, 5, kNan, 7});
+  expect(places, {2, 2}, {1, 3, 0, 2});
+  EXPECT_EQ(top_k(zeros({4, 2}), 3, 0).first.shape(), (Shape{3, 2}));
+  EXPECT_THAT(
+      error_of<ShapeError>([] {
+        top_k(zeros({4, 2}), 3);
+      }),
+      HasSubstr("[top_k] expected 0 to 2 elements of dimension 1 of f32[4,2], got 3 (at sorting_test.cc:"));
+}
+
+TEST(Sorting, SearchSorted_FindsThePlace) {
+  const Array sorted = array({1.f, 2.f, 2.f, 4.f}), values = array({0.f, 2.f, 3.f, 5.f, kNan});
+  expect(searchsorted(sorted, values), {5}, {0, 1, 3, 4, 4});
+  expect(searchsorted(sorted, values, "right"), {5}, {0, 3, 3, 4, 4});
+  expect(searchsorted(zeros({0}), values), {5}, {0, 0, 0, 0, 0});
+  expect(searchsorted(arange(1000), array({{-5, 0}, {999, 1000}})), {2, 2}, {0, 0, 999, 1000});
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                searchsorted(zeros({2, 2}), values);
+              }),
+              HasSubstr("a sorted array of one dimension, got f32[2,2]"));
+  EXPECT_THAT(error_of<Error>([&] { searchsorted(sorted, values, "middle"); }),
+              HasSubstr("side \"left\" or \"right\", got \"middle\""));
+}
+
+TEST(Sorting, Quantiles_LieBetweenElements) {
+  const Array x = array({{1.f, 4.f, 2.f, 8.f}, {3.f, kNan, 1.f, 0.f}}), row = array({1.f, 4.f, 2.f, 8.f});
+  expect_floats(median(x, 1), {2}, {3, kNan});
+  expect_close(quantile(row, array({0.f, 0.25f, 0.9f})), {1, 1.75f, 6.799999237060547f});
+  expect_floats(quantile(x, 0.5, {.axis = 0, .keepdims = true}), {1, 4}, {2, kNan, 1.5, 4});
+  expect_close(percentile(row, 40), {2.3999998569488525f});
+  expect_floats(median(array({1, 2, 4, 8})), {}, {3});
+  expect_floats(percentile(row, array({25.f, 50.f}), {.method = "lower"}), {2}, {1, 2});
+  expect_floats(quantile(row, 0.4, {.method = "nearest"}), {}, {2});
+  expect_floats(quantile(row, 0.4, {.method = "higher"}), {}, {4});
+  expect_floats(quantile(array({{1.f, 4.f, 2.f}, {8.f, 0.f, 3.f}}), array({0.25f, 0.5f}),
+                         {.axis = 1, .keepdims = true}),
+                {2, 2, 1}, {1.5, 1.5, 2, 3});
+  EXPECT_THAT(error_of<ShapeError>([] { median(zeros({0})); }), HasSubstr("has no elements to choose from"));
+  EXPECT_THAT(error_of<Error>([&] { quantile(row, 0.5, {.method = "best"}); }), HasSubstr("got \"best\""));
+}
+
+TEST(Cumulative, RunsAlongTheAxis) {
+  const Array x = array({{1, 2}, {3, 4}});
+  expect(cumsum(x), {4}, {1, 3, 6, 10});
+  expect(cumsum(x, 1), {2, 2}, {1, 3, 3, 7});
+  expect(cumsum(array({true, true, false})), {3}, {1, 2, 2});
+  expect(cumsum(array({1, 2, 3}), {.reverse = true}), {3}, {6, 5, 3});
+  expect(cumsum(array(std::vector<std::int8_t>{100, 100})), {2}, {100, -56});
+  expect_floats(cumprod(array({1.f, 2.f, 3.f})), {3}, {1, 2, 6});
+  expect(cummax(array({1, 3, 2, 5})), {4}, {1, 3, 3, 5});
+  expect(cummin(array({1, 3, 2, 5}), {.axis = 0, .reverse = true}), {4}, {1, 2, 2, 5});
+  expect_close(cumlogsumexp(array({0.f, 1.f, -kInf, 3.f})),
+               {0, 1.3132617473602295f, 1.3132617473602295f, 3.1698460578918457f});
+  expect_floats(cumlogsumexp(array({-kInf, -kInf, kInf, kInf})), {4}, {-kInf, -kInf, kInf, kInf});
+  expect(diff(array({1, 4, 9, 16}), 2), {2}, {2, 2});
+  EXPECT_EQ(cumsum(zeros({0, 2}), 0).shape(), (Shape{0, 2}));
+  const Array many = cumsum(ones({100000}, int32));
+  EXPECT_EQ(many.to_host<std::int32_t>()[99999], 100000);
+  EXPECT_THAT(error_of<ShapeError>([&] { cumsum(x, 2); }), HasSubstr("[cumsum] axis 2"));
+}
+
+TEST(Counting, Unique_FillsWhatIsLeftOver) {
+  const Array x = array({3, 1, 1, 2, 3, 7});
+  const UniqueResult all = unique_all(x, 5);
+  expect(all.values, {5}, {1, 2, 3, 7, 1});
+  expect(all.indices, {5}, {1, 3, 0, 5, 1});
+  expect(all.inverse_indices, {6}, {2, 0, 0, 1, 2, 3});
+  expect(all.counts, {5}, {2, 1, 2, 1, 0});
+  expect(unique(x, 5, -1), {5}, {1, 2, 3, 7, -1});
+  expect(unique(x, 2), {2}, {1, 2});
+  expect_floats(unique(array({kNan, 1.f, kNan}), 3, 0), {3}, {1, kNan, 0});
+  expect(unique(zeros({0}, int32), 2), {2}, {0, 0});
+}
+
+TEST(Counting, Nonzero_GivesTheIndices) {
+  const std::vector<Array> places = nonzero(array({{0, 1}, {2, 0}}), 3, -1);
+  ASSERT_EQ(places.size(), 2u);
+  expect(places[0], {3}, {0, 1, -1});
+  expect(places[1], {3}, {1, 0, -1});
+  expect(flatnonzero(array({0, 1, 2, 0, 3}), 2), {2}, {1, 2});
+  expect(flatnonzero(array({false, true}), 3), {3}, {1, 0, 0});
+  EXPECT_THAT(error_of<ShapeError>([] { nonzero(1, 3); }), HasSubstr("[nonzero] expected one dimension"));
+}
+
+TEST(Counting, Bincount_AddsUp) {
+  expect(bincount(array({0, 1, 1, 5, -2}), 4), {4}, {2, 2, 0, 0});
+  expect_floats(bincount(array({0, 1, 1, 5}), 3, array({0.5f, 1.f, 2.f, 9.f})), {3}, {0.5, 3, 0});
+  EXPECT_THAT(error_of<DTypeError>([] { bincount(zeros({2}), 3); }),
+              HasSubstr("[bincount] expected whole numbers, got f32[2]"));
+  EXPECT_THAT(error_of<ShapeError>([] {
+                bincount(array({1, 2}), 3, zeros({3}));
+              }),
+              HasSubstr("weights of the shape of i32[2], got f32[3]"));
+}
+
+}  // namespace
+}  // namespace lockstep
