@@ -15,6 +15,7 @@
 #include "lockstep/jit/jit.h"
 #include "lockstep/jit/pmap.h"
 #include "lockstep/jit/shard_map.h"
+#include "lockstep/jit/static.h"
 #include "lockstep/jit/vmap.h"
 #include "lockstep/nn/nn.h"
 #include "lockstep/ops/ops.h"

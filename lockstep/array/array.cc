@@ -198,10 +198,10 @@ void Array::copy_to_host(void* destination, DType as) const {
   if (covered != size()) {
     runtime::Runtime& runtime = runtime::Runtime::get();
     fail<ShardingError>(
-        "[to_host] process {} of {} holds {} of the {} elements of {} with {}; read addressable_shards(), or "
-        "gather it first with jit and a replicated out_sharding",
+        "[to_host] process {} of {} holds {} of the {} elements of {} with {} (at {}); gather it first with "
+        "multihost::process_allgather, or read what is here with addressable_shards()",
         runtime.process_index(), runtime.process_count(), covered, size(), lockstep::to_string(aval()),
-        sharding.to_string());
+        sharding.to_string(), CallSiteScope::current().to_string());
   }
 }
 

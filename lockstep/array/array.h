@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "lockstep/base/call_site.h"
 #include "lockstep/base/dtype.h"
 #include "lockstep/program/aval.h"
 #include "lockstep/sharding/sharding.h"
@@ -88,7 +90,8 @@ class Array {
   /// All elements, row-major. Blocks. T must be the C++ type of the dtype (DTypeError otherwise). Throws
   /// ShardingError where a part lies with another process only.
   template <class T>
-  std::vector<T> to_host() const {
+  std::vector<T> to_host(std::source_location where = std::source_location::current()) const {
+    CallSiteScope scope(CallSite::from(where));
     static_assert(!std::is_same_v<T, bool>, "read a bool array as std::uint8_t");
     std::vector<T> values(static_cast<std::size_t>(size()));
     copy_to_host(values.data(), dtype_of<T>);
@@ -97,7 +100,8 @@ class Array {
 
   /// The only element of an array of size 1. As to_host.
   template <class T>
-  T item() const {
+  T item(std::source_location where = std::source_location::current()) const {
+    CallSiteScope scope(CallSite::from(where));
     T value;
     check_single();
     copy_to_host(&value, dtype_of<T>);

@@ -70,9 +70,10 @@ class Placement {
       what_ = what;
     } else if (!(sharding.mesh() == sharding_->mesh())) {
       fail<ShardingError>(
-          "[jit] {} has {}, but {} has {}: all arrays of a computation are over one mesh. Move one with "
+          "[jit] {} has {}, but {} has {}: all arrays of a computation are over one mesh (at {}). Move one "
+          "with "
           "device_put",
-          what_, describe(*sharding_), what, describe(sharding));
+          what_, describe(*sharding_), what, describe(sharding), CallSiteScope::current().to_string());
     }
   }
   const std::optional<Sharding>& get() const { return sharding_; }
@@ -149,10 +150,11 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
     std::optional<Sharding> wanted = option(options.in_shardings, i);
     if (type.committed && wanted && !(*wanted == type.sharding)) {
       fail<ShardingError>(
-          "[jit] argument array {} ({}) has {}, but in_shardings asks for {}; move it with device_put, or "
-          "leave "
-          "in_shardings out",
-          i, to_string(type.aval), type.sharding.to_string(), wanted->to_string());
+          "[jit] argument array {} ({}) has {}, but in_shardings asks for {} (at {}); move it with "
+          "device_put, "
+          "or leave in_shardings out",
+          i, to_string(type.aval), type.sharding.to_string(), wanted->to_string(),
+          CallSiteScope::current().to_string());
     }
     Sharding target = wanted ? *wanted : type.committed ? type.sharding : over_mesh(PartitionSpec());
     if (!(target == type.sharding)) {

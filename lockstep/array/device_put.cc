@@ -123,7 +123,8 @@ Array relabelled(const Array& x, const NamedSharding& sharding) {
 
 }  // namespace
 
-Array device_put(const Array& x, const Sharding& sharding) {
+Array device_put(const Array& x, const Sharding& sharding, std::source_location where) {
+  CallSiteScope site(CallSite::from(where));
   const internal::ArrayData& data = internal::concrete(x, "[device_put]");
   const Sharding& from = data.type->sharding;
   if (from == sharding && data.type->committed) return x;

@@ -20,7 +20,8 @@ namespace lockstep {
 /// by a computation that all processes of x's mesh must launch; over another mesh, only if the parts of x
 /// cannot be named by axes of that, every process gets the whole on the way. Throws ShardingError where a
 /// size is not divided.
-Array device_put(const Array& x, const Sharding& sharding);
+Array device_put(const Array& x, const Sharding& sharding,
+                 std::source_location where = std::source_location::current());
 
 /// The global shape that make_array_from_process_local_data gives to local data of this shape. Throws as that
 /// does.
@@ -48,7 +49,8 @@ Array make_array_from_process_local_data(const Sharding& sharding, std::span<con
   if (static_cast<std::int64_t>(local_data.size()) != num_elements(local_shape)) {
     throw ShapeError("[make_array_from_process_local_data] the data has " +
                      std::to_string(local_data.size()) + " elements, but the shape " +
-                     to_string(local_shape) + " needs " + std::to_string(num_elements(local_shape)));
+                     to_string(local_shape) + " needs " + std::to_string(num_elements(local_shape)) +
+                     " (at " + CallSite::from(where).to_string() + ")");
   }
   return internal::from_process_local_data(sharding, local_data.data(), dtype_of<T>, local_shape,
                                            global_shape, CallSite::from(where));

@@ -33,6 +33,7 @@ std::shared_ptr<const JitEntry> JitCache::add(const Signature& signature, Progra
                                               const std::vector<int>& argument_of,
                                               const std::vector<int>& result_of,
                                               std::shared_ptr<void> exemplar) {
+  CallSiteScope scope(site_);
   std::vector<const ArrayType*> types;
   for (const Array* array : signature.leaves()) types.push_back(concrete(*array, "[jit] an argument").type);
   for (const Array& array : captures) types.push_back(concrete(array, "[jit] an array from outside").type);

@@ -44,9 +44,11 @@ Aval device_aval(const Aval& aval, std::optional<int> mapped, const std::string&
   part.weak_type = false;
   if (!mapped) return part;
   if (*mapped < 0 || *mapped >= aval.rank() || aval.shape[static_cast<std::size_t>(*mapped)] != devices) {
-    fail<ShardingError>("[pmap] expected arrays with {} of {}, the number of local devices, got {} (at {})",
-                        *mapped == 0 ? "a leading dimension" : fmt::format("a dimension {}", *mapped),
-                        devices, to_string(aval), site.to_string());
+    fail<ShardingError>(
+        "[pmap] expected arrays with {} of {}, the number of local devices, got {} (at {}); map another "
+        "dimension with in_axes, reshape it to have a row for each device, or use jit over a mesh",
+        *mapped == 0 ? "a leading dimension" : fmt::format("a dimension {}", *mapped), devices,
+        to_string(aval), site.to_string());
   }
   part.shape[static_cast<std::size_t>(*mapped)] = 1;
   part.varying = {axis};

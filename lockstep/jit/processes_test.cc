@@ -3,7 +3,10 @@
 
 #include <signal.h>
 
+#include "lockstep/array/multihost.h"
+#include "lockstep/jit/grad.h"
 #include "lockstep/jit/pmap.h"
+#include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/test_devices.h"
 #include "lockstep/runtime/initialize.h"
 #include "lockstep/testing/processes.h"
@@ -139,6 +142,73 @@ LOCKSTEP_CHILD(maps_other_axes) {
 
 TEST(Pmap, OverOtherAxesAndSomeDevices) {
   for (const ProcessResult& result : run_processes(job("maps_other_axes", 2, 2)))
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
+/// Two processes with two devices each.
+LOCKSTEP_CHILD(shard_maps) {
+  initialize();
+  const Mesh mesh = make_mesh({{"x", 2}, {"y", 2}});  // y within a process
+  const P both = P({"x", "y"});
+  auto put = [&](const Array& a, P spec) { return device_put(a, NamedSharding(mesh, spec)); };
+  auto everywhere = [](const Array& a) { return multihost::process_allgather(a); };
+  auto over = [&](auto function, P out) {
+    return shard_map(function, {.mesh = mesh, .in_specs = {both}, .out_specs = {out}});
+  };
+  const Array x = test::waves({8, 3}), xs = put(x, both);
+  auto rows = [&](std::int64_t first, std::int64_t count) {
+    return slice(x, {first, 0}, {first + count, 3});
+  };
+
+  test::expect_equal(everywhere(over(
+                         [](Array a) {
+                           return psum(a, {"x", "y"});
+                         },
+                         P())(xs)),
+                     rows(0, 2) + rows(2, 2) + rows(4, 2) + rows(6, 2));
+  test::expect_equal(everywhere(over([](Array a) { return psum(a, "x"); }, P("y"))(xs)),
+                     rows(0, 4) + rows(4, 4));
+  auto turn = [](Array a) { return ppermute(a, {"x", "y"}, {{0, 1}, {1, 2}, {2, 3}, {3, 0}}); };
+  test::expect_equal(everywhere(over(turn, both)(xs)), concatenate({rows(6, 2), rows(0, 6)}, 0));
+
+  // Gradients outside and inside are those of one process.
+  const Array w = test::waves({3, 2}, 2);
+  auto whole = [](Array x, Array w) { return mean(square(tanh(matmul(x, w)))); };
+  auto split = [&](Array x, Array w) {
+    return shard_map(
+        [](Array a, Array w) {
+          return pmean(mean(square(tanh(matmul(a, w)))), {"x", "y"});
+        },
+        {.mesh = mesh, .in_specs = {both, P()}, .out_specs = {P()}})(x, w);
+  };
+  auto [value, outside] = jit(value_and_grad<0, 1>(split))(xs, put(w, P()));
+  auto [expected, gradients] = value_and_grad<0, 1>(whole)(x, w);
+  test::expect_equal(everywhere(value), expected);
+  test::expect_equal(everywhere(std::get<0>(outside)), std::get<0>(gradients));
+  test::expect_equal(everywhere(std::get<1>(outside)), std::get<1>(gradients));
+  auto inside = shard_map(
+      [](Array a, Array w) {
+        return grad([&](Array w) { return mean(square(tanh(matmul(a, w)))); })(w) / 4.0;
+      },
+      {.mesh = mesh, .in_specs = {both, P()}, .out_specs = {P()}});
+  test::expect_equal(everywhere(inside(xs, put(w, P()))), std::get<1>(gradients));
+
+  auto mapped =
+      pmap([](Array a,
+              Array w) { return grad([&](Array w) { return mean(square(tanh(matmul(a, w)))); })(w) / 4.0; },
+           {.in_axes = {0, std::nullopt}, .out_axes = {std::nullopt}});
+  test::expect_equal(mapped(reshape(rows(4 * process_index(), 4), {2, 2, 3}), w), std::get<1>(gradients));
+
+  // Manual along x, which is between the processes; y is left to the partitioner.
+  auto partly =
+      shard_map([](Array a, Array w) { return psum(matmul(transpose(a), tanh(matmul(a, w))), "x"); },
+                {.mesh = mesh, .in_specs = {P("x"), P()}, .out_specs = {P()}, .axis_names = {"x"}});
+  test::expect_equal(everywhere(jit(partly)(put(x, both), put(w, P(nullptr, "y")))),
+                     matmul(transpose(x), tanh(matmul(x, w))));
+}
+
+TEST(ShardMap, OverTwoProcesses_IsWhatOneComputes) {
+  for (const ProcessResult& result : run_processes(job("shard_maps", 2, 2)))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 

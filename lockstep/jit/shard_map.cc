@@ -12,6 +12,7 @@ namespace lockstep::internal {
 ShardMapCall::ShardMapCall(const ShardMapOptions& options, const CallSite& site)
     : options_(options), manual_(options.axis_names), site_(site.to_string()) {
   if (manual_.empty()) manual_ = options.mesh.axis_names();
+  CallSiteScope scope(site);
   for (const std::string& axis : manual_) options.mesh.axis_size(axis);
 }
 

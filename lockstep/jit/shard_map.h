@@ -63,7 +63,6 @@ auto shard_map_in_trace(F& function, const ShardMapOptions& options, const CallS
                         const Args&... args) {
   using Result = std::decay_t<std::invoke_result_t<F&, std::decay_t<Args>...>>;
   const ShardMapCall call(options, site);
-  CallSiteScope scope(site);
   std::size_t argument = 0;
   [[maybe_unused]] auto local = [&](const auto& tree) {
     auto copy = tree;
@@ -73,11 +72,16 @@ auto shard_map_in_trace(F& function, const ShardMapOptions& options, const CallS
     ++argument;
     return copy;
   };
-  std::tuple<std::decay_t<Args>...> parts{local(args)...};
+  // The function's own operations come from its lines.
+  auto parts = [&] {
+    CallSiteScope scope(site);
+    return std::tuple<std::decay_t<Args>...>{local(args)...};
+  }();
   Result result = [&] {
     AxisEnvScope axes(options.mesh.axis_env());
     return Result(std::apply([&](auto&... each) { return function(std::move(each)...); }, parts));
   }();
+  CallSiteScope scope(site);
   const std::vector<int> owners = result_owners(result);
   const std::size_t count = owners.empty() ? 1 : static_cast<std::size_t>(owners.back()) + 1;
   std::size_t next = 0, k = 0;

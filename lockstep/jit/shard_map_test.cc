@@ -370,11 +370,26 @@ TEST(WithShardingConstraint, IsTheIdentityToDerivatives) {
   expect_equal(grad(loss)(waves({8})), 2 * waves({8}));
 }
 
-TEST(WithShardingConstraint, SizeThatIsNotDivided_IsAnError) {
+TEST(WithShardingConstraint, SizeThatIsNotDivided_IsPaddedInsideOfJit) {
   NamedSharding rows(line_mesh(), P("x"));
-  EXPECT_THAT(error_of<ShardingError>(
-                  [&] { jit([&](Array x) { return with_sharding_constraint(x, rows); })(waves({6})); }),
-              AllOf(HasSubstr("with_sharding_constraint"), HasSubstr("shard_map_test.cc"), HasSubstr("6")));
+  auto whole = [](Array x) { return std::tuple(sin(x) * x, sum(exp(x)), max(x)); };
+  auto split = jit([&](Array x) { return whole(with_sharding_constraint(x, rows)); });
+  Array x = waves({6});
+  auto [product, total, largest] = split(x);
+  auto [expected_product, expected_total, expected_largest] = whole(x);
+  expect_equal(product, expected_product);
+  expect_equal(total, expected_total);
+  expect_equal(largest, expected_largest);
+  EXPECT_TRUE(product.is_fully_replicated()) << "a result has no padding";
+  EXPECT_THAT(split.lower(x).partitioned, HasSubstr("f32[2] = exp"));
+  auto loss = [&](Array x) { return sum(exp(with_sharding_constraint(x, rows))); };
+  expect_equal(jit(grad(loss))(x), exp(x));
+}
+
+TEST(WithShardingConstraint, SizeThatIsNotDivided_IsAnErrorOutsideOfJit) {
+  NamedSharding rows(line_mesh(), P("x"));
+  EXPECT_THAT(error_of<ShardingError>([&] { with_sharding_constraint(waves({6}), rows); }),
+              AllOf(HasSubstr("shard_map_test.cc"), HasSubstr("the nearest sizes that fit are 4 and 8")));
 }
 
 }  // namespace

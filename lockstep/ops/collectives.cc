@@ -16,7 +16,11 @@ Array operand(std::string_view operation, const Operand& x, const AxisNames& axe
         "[{}] is called outside of shard_map and pmap{}; there is no mesh whose axes it could go along",
         operation, ops::at());
   }
-  lax::axis_size(axes);
+  try {
+    lax::axis_size(axes);
+  } catch (const ShardingError& error) {
+    fail<ShardingError>("[{}] {}{}", operation, error.what(), ops::at());
+  }
   return x.as_array();
 }
 
@@ -33,8 +37,9 @@ Array psum(const Operand& x, const AxisNames& axes, ReduceOverDevicesOptions opt
 
 Array pmean(const Operand& x, const AxisNames& axes, ReduceOverDevicesOptions options) {
   CallSiteScope here(x.site());
+  const Array given = operand("pmean", x, axes);
   const std::int64_t devices = lax::group_size(axes, options.axis_index_groups);
-  return divide(lax::psum(operand("pmean", x, axes), axes, std::move(options.axis_index_groups)), devices);
+  return divide(lax::psum(given, axes, std::move(options.axis_index_groups)), devices);
 }
 
 Array pmax(const Operand& x, const AxisNames& axes, ReduceOverDevicesOptions options) {

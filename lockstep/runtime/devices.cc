@@ -19,10 +19,16 @@ int local_device_count(std::source_location where) {
 }
 
 Mesh make_mesh(const std::vector<std::pair<std::string, std::int64_t>>& axes, std::source_location where) {
-  const std::vector<Device>& all = devices(where);
+  return make_mesh(axes, devices(where), where);
+}
+
+Mesh make_mesh(const std::vector<std::pair<std::string, std::int64_t>>& axes, std::vector<Device> devices,
+               std::source_location where) {
+  CallSiteScope scope(CallSite::from(where));
   std::vector<std::string> names;
   for (const auto& [name, size] : axes) names.push_back(name);
-  return Mesh(all, resolve_axis_sizes(axes, static_cast<std::int64_t>(all.size())), std::move(names));
+  Shape sizes = resolve_axis_sizes(axes, static_cast<std::int64_t>(devices.size()));
+  return Mesh(std::move(devices), std::move(sizes), std::move(names), where);
 }
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "lockstep/base/call_site.h"
 #include "lockstep/base/fail.h"
 
 namespace lockstep {
@@ -14,6 +15,11 @@ std::string sizes_text(std::span<const std::pair<std::string, std::int64_t>> axe
   std::string text;
   for (const auto& [name, size] : axes) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, size);
   return "(" + text + ")";
+}
+
+std::string at() {
+  const CallSite& site = CallSiteScope::current();
+  return site.known() ? fmt::format(" (at {})", site.to_string()) : "";
 }
 
 }  // namespace
@@ -27,36 +33,42 @@ struct Mesh::State {
   Fingerprint fingerprint = 0;
 };
 
-Mesh::Mesh(std::vector<Device> devices, Shape shape, std::vector<std::string> axis_names) {
+Mesh::Mesh(std::vector<Device> devices, Shape shape, std::vector<std::string> axis_names,
+           std::source_location where) {
+  CallSiteScope scope(CallSite::from(where));
+  const std::string at = CallSiteScope::current().to_string();
   if (shape.size() != axis_names.size()) {
-    fail<ShardingError>("[Mesh] {} sizes ({}) for {} axes ({}); give one size for each axis", shape.size(),
-                        fmt::join(shape, ", "), axis_names.size(), fmt::join(axis_names, ", "));
+    fail<ShardingError>("[Mesh] {} sizes ({}) for {} axes ({}) (at {}); give one size for each axis",
+                        shape.size(), fmt::join(shape, ", "), axis_names.size(), fmt::join(axis_names, ", "),
+                        at);
   }
   std::vector<std::pair<std::string, std::int64_t>> axes;
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (axis_names[i].empty()) fail<ShardingError>("[Mesh] axis {} has no name", i);
+    if (axis_names[i].empty()) fail<ShardingError>("[Mesh] axis {} has no name (at {})", i, at);
     if (std::ranges::count(axis_names, axis_names[i]) != 1) {
-      fail<ShardingError>("[Mesh] axis '{}' is named {} times; every axis needs its own name", axis_names[i],
-                          std::ranges::count(axis_names, axis_names[i]));
+      fail<ShardingError>("[Mesh] axis '{}' is named {} times (at {}); every axis needs its own name",
+                          axis_names[i], std::ranges::count(axis_names, axis_names[i]), at);
     }
     axes.emplace_back(axis_names[i], shape[i]);
   }
   for (const auto& [name, size] : axes) {
-    if (size < 1) fail<ShardingError>("[Mesh] axis '{}' has size {}; expected at least 1", name, size);
+    if (size < 1)
+      fail<ShardingError>("[Mesh] axis '{}' has size {} (at {}); expected at least 1", name, size, at);
   }
   const std::int64_t product = num_elements(shape);
   if (devices.empty() || product != static_cast<std::int64_t>(devices.size())) {
     fail<ShardingError>(
-        "[Mesh] axes {} make {} places, for {} devices; expected as many of one as of the other",
-        sizes_text(axes), product, devices.size());
+        "[Mesh] axes {} make {} places, for {} devices (at {}); expected as many of one as of the other",
+        sizes_text(axes), product, devices.size(), at);
   }
   auto state = std::make_shared<State>();
   std::string text;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     auto [place, is_new] = state->positions.emplace(devices[i].id(), static_cast<int>(i));
     if (!is_new) {
-      fail<ShardingError>("[Mesh] {} stands at place {} and again at place {}; a mesh has each device once",
-                          devices[i].to_string(), place->second, i);
+      fail<ShardingError>(
+          "[Mesh] {} stands at place {} and again at place {} (at {}); a mesh has each device once",
+          devices[i].to_string(), place->second, i, at);
     }
     text += fmt::format("{},", devices[i].id());
   }
@@ -79,7 +91,29 @@ std::int64_t Mesh::axis_size(const std::string& axis) const {
   for (const auto& [name, size] : state_->axis_env.axes()) {
     if (name == axis) return size;
   }
-  fail<ShardingError>("{} has no axis '{}'", to_string(), axis);
+  fail<ShardingError>("{} has no axis '{}'{}", to_string(), axis, at());
+}
+
+Mesh Mesh::sub_mesh(const std::string& axis, std::int64_t index, std::source_location where) const {
+  CallSiteScope scope(CallSite::from(where));
+  const std::int64_t size = axis_size(axis), stride = axis_env().stride(axis);
+  if (index < 0 || index >= size) {
+    fail<ShardingError>("[sub_mesh] {} has places 0 to {} along '{}', not {}{}", to_string(), size - 1, axis,
+                        index, at());
+  }
+  std::vector<Device> devices;
+  for (std::int64_t position = 0; position < this->size(); ++position) {
+    if (position / stride % size == index)
+      devices.push_back(state_->devices[static_cast<std::size_t>(position)]);
+  }
+  Shape shape;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < axis_names().size(); ++i) {
+    if (axis_names()[i] == axis) continue;
+    shape.push_back(state_->shape[i]);
+    names.push_back(axis_names()[i]);
+  }
+  return Mesh(std::move(devices), std::move(shape), std::move(names), where);
 }
 
 int Mesh::position(Device device) const {
@@ -102,13 +136,13 @@ Shape resolve_axis_sizes(std::span<const std::pair<std::string, std::int64_t>> a
   int unknown = -1;
   for (const auto& [name, size] : axes) {
     if (size == -1 && unknown != -1) {
-      fail<ShardingError>("[make_mesh] axes {}: only one size may be -1", sizes_text(axes));
+      fail<ShardingError>("[make_mesh] axes {}{}: only one size may be -1", sizes_text(axes), at());
     }
     if (size == -1) {
       unknown = static_cast<int>(sizes.size());
     } else if (size < 1) {
-      fail<ShardingError>("[make_mesh] axis '{}' has size {}; expected at least 1, or -1 for what is left",
-                          name, size);
+      fail<ShardingError>("[make_mesh] axis '{}' has size {}{}; expected at least 1, or -1 for what is left",
+                          name, size, at());
     } else {
       known *= size;
     }
@@ -117,15 +151,16 @@ Shape resolve_axis_sizes(std::span<const std::pair<std::string, std::int64_t>> a
   if (unknown == -1) {
     if (known != num_devices) {
       fail<ShardingError>(
-          "[make_mesh] axes {} make {} places, but there are {} devices; one size may be -1, to take "
+          "[make_mesh] axes {} make {} places, but there are {} devices{}; one size may be -1, to take "
           "what is left",
-          sizes_text(axes), known, num_devices);
+          sizes_text(axes), known, num_devices, at());
     }
     return sizes;
   }
   if (num_devices % known != 0 || num_devices == 0) {
-    fail<ShardingError>("[make_mesh] axes {}: {} devices cannot be shared out among {} places (remainder {})",
-                        sizes_text(axes), num_devices, known, num_devices % known);
+    fail<ShardingError>(
+        "[make_mesh] axes {}: {} devices cannot be shared out among {} places (remainder {}){}",
+        sizes_text(axes), num_devices, known, num_devices % known, at());
   }
   sizes[static_cast<std::size_t>(unknown)] = num_devices / known;
   return sizes;

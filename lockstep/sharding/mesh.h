@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,13 +21,20 @@ class Mesh {
   /// `devices` are in row-major order of `shape`, the last axis running fastest. Throws ShardingError for a
   /// device or an axis named twice, an axis without name, sizes that do not multiply to the number of
   /// devices, and no devices at all.
-  Mesh(std::vector<Device> devices, Shape shape, std::vector<std::string> axis_names);
+  Mesh(std::vector<Device> devices, Shape shape, std::vector<std::string> axis_names,
+       std::source_location where = std::source_location::current());
 
   const std::vector<std::string>& axis_names() const;
   const Shape& shape() const;
 
   /// Number of devices along one axis. Throws ShardingError, with the axes that there are, for another name.
   std::int64_t axis_size(const std::string& axis) const;
+
+  /// The devices that have this place along the axis, over the other axes. Throws ShardingError for an
+  /// unknown axis and a place that it does not have.
+  ///   make_mesh({{"stage", 2}, {"data", 4}}).sub_mesh("stage", 0)    Mesh(data=4) of the first half
+  Mesh sub_mesh(const std::string& axis, std::int64_t index,
+                std::source_location where = std::source_location::current()) const;
 
   /// Row-major. A device's index here is its position in programs partitioned over the mesh.
   const std::vector<Device>& devices() const;

@@ -7,6 +7,7 @@
 
 #include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/partitioner.h"
+#include "lockstep/sharding/placement.h"
 #include "lockstep/sharding/reference_evaluator_test.h"
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/sharding/test_devices_test.h"
@@ -31,14 +32,17 @@ class Random {
   }
 
   /// A spec that divides the shape.
-  PartitionSpec spec(const Shape& shape, const Mesh& mesh) {
+  PartitionSpec spec(const Shape& shape, const Mesh& mesh) { return spec(shape, mesh, true); }
+
+  /// Any spec; one that divides the shape, if it must.
+  PartitionSpec spec(const Shape& shape, const Mesh& mesh, bool divides) {
     std::vector<std::string> axes = mesh.axis_names();
     std::ranges::shuffle(axes, engine_);
     std::vector<std::vector<std::string>> entries(shape.size());
     for (const std::string& axis : axes) {
       if (shape.empty() || below(4) == 0) continue;
       const std::size_t d = below(shape.size());
-      if (shape[d] % (mesh.axis_env().size(entries[d]) * mesh.axis_size(axis)) == 0)
+      if (!divides || shape[d] % (mesh.axis_env().size(entries[d]) * mesh.axis_size(axis)) == 0)
         entries[d].push_back(axis);
     }
     return PartitionSpec::from_entries(std::move(entries));
@@ -52,7 +56,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-Value add_random_equation(Random& random, const std::vector<Value>& pool) {
+Value add_random_equation(Random& random, const std::vector<Value>& pool, const Mesh& mesh) {
   const Value x = pool[random.below(pool.size())];
   const Shape& shape = x.aval().shape;
   const std::int64_t rank = x.aval().rank();
@@ -65,7 +69,9 @@ Value add_random_equation(Random& random, const std::vector<Value>& pool) {
     }
     return all;
   };
-  switch (random.below(11)) {
+  switch (random.below(12)) {
+    case 11:
+      return lax::sharding_constraint(x, placement(mesh, random.spec(shape, mesh, false)));
     case 0:
       return lax::neg(x);
     case 1: {
@@ -145,7 +151,7 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
     std::vector<Value> pool;
     for (std::size_t i = 0; i < 3; ++i)
       pool.push_back(builder.input(Aval{DType::kF32, random.shape(1 + random.below(3))}));
-    for (int i = 0; i < 9; ++i) pool.push_back(add_random_equation(random, pool));
+    for (int i = 0; i < 9; ++i) pool.push_back(add_random_equation(random, pool, mesh));
     const std::vector<Value> outputs = {pool[pool.size() - 1], pool[pool.size() - 3],
                                         pool[random.below(pool.size())]};
     const Program global = builder.finish(outputs);

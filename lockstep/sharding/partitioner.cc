@@ -10,6 +10,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/sharding/factors.h"
+#include "lockstep/sharding/padding.h"
 #include "lockstep/sharding/propagation.h"
 #include "lockstep/sharding/reasons.h"
 #include "lockstep/sharding/reshard.h"
@@ -129,8 +130,7 @@ class Emission {
   /// are behind those of the placement.
   void place(const Equation& equation) {
     const Var from = equation.inputs[0], to = equation.outputs[0];
-    const std::size_t rank = global_.aval(to).shape.size();
-    const Split given = placed_split(equation, grid_, rank);
+    const Split given = placed_split(equation, grid_, global_.aval(to).shape);
     CallSiteScope site(equation.site);
     auto brought = [&](const Split& needed, const char* what) {
       return get(from, needed, [&](const Split& now) {
@@ -262,6 +262,7 @@ Partitioned partition(const Program& global, const PartitionOptions& options) {
                         global.name, global.inputs.size(), global.outputs.size(), options.in_specs.size(),
                         options.out_specs.size());
   }
+  if (needs_padding(global)) return partition(with_padding(global, options.axes), options);
   const Grid grid(options.axes);
   std::vector<Split> splits;
   for (const Aval& aval : global.variables) splits.emplace_back(aval.shape.size());
@@ -289,7 +290,7 @@ Partitioned partition(const Program& global, const PartitionOptions& options) {
     if (!is_placement(*equation.primitive)) continue;
     all_whole = false;
     const Var from = equation.inputs[0], to = equation.outputs[0];
-    const Split split = placed_split(equation, grid, global.aval(to).shape.size());
+    const Split split = placed_split(equation, grid, global.aval(to).shape);
     const bool local = equation.primitive == &to_local_p();
     if (!local) splits[static_cast<std::size_t>(to)] = split;
     if (equation.primitive == &to_global_p() || has_split[static_cast<std::size_t>(from)]) continue;

@@ -82,7 +82,7 @@ class Propagation {
     const bool enters = equation.primitive == &to_local_p();
     const Var from = equation.inputs[0], to = equation.outputs[0], part = enters ? to : from;
     const Split& split = splits_[static_cast<std::size_t>(forward ? from : to)];
-    const Split placed = placed_split(equation, grid_, split.size());
+    const Split placed = placed_split(equation, grid_, program_.aval(to).shape);
     Split through = enters == forward ? behind(split, placed) : split;
     for (std::size_t d = 0; d < through.size(); ++d) {
       Axes& axes = through[d];

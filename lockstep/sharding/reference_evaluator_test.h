@@ -121,12 +121,14 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
       {"max", larger},
       {"min", smaller},
       {"gt", [](double a, double b) { return double(a > b); }},
+      {"lt", [](double a, double b) { return double(a < b); }},
       {"eq", [](double a, double b) { return double(a == b); }}};
   static const std::map<std::string, double (*)(double)> kUnary = {
       {"neg", [](double a) { return -a; }},
       {"sign", [](double a) { return double((a > 0) - (a < 0)); }},
       {"abs", [](double a) { return std::fabs(a); }},
       {"tanh", [](double a) { return std::tanh(a); }},
+      {"sharding_constraint", [](double a) { return a; }},
       {"convert_element_type", [](double a) { return a; }}};
   if (auto f = kBinary.find(op); f != kBinary.end())
     return make(shape, [&](const Index& i) { return f->second(in[0].at(i), in[1].at(i)); });
@@ -168,6 +170,17 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
       Index from(i.size());
       for (std::size_t d = 0; d < i.size(); ++d) from[d] = p.start_indices[d] + i[d] * p.strides[d];
       return in[0].at(from);
+    });
+  }
+  if (op == "pad") {
+    const auto& p = e.params.as<PadParams>();
+    return make(shape, [&](Index i) {
+      for (std::size_t d = 0; d < i.size(); ++d) {
+        EXPECT_EQ(p.interior[d], 0);
+        i[d] -= p.low[d];
+        if (i[d] < 0 || i[d] >= in[0].shape[d]) return in[1].data[0];
+      }
+      return in[0].at(i);
     });
   }
   if (op == "concatenate") {

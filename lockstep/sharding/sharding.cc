@@ -7,6 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "lockstep/base/call_site.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/sharding/validation.h"
 
@@ -130,8 +131,10 @@ std::string Sharding::to_string() const {
   return fmt::format("NamedSharding({}, {})", mesh().to_string(), spec().to_string());
 }
 
-NamedSharding::NamedSharding(const Mesh& mesh, const PartitionSpec& spec)
-    : Sharding((check_spec(spec, mesh, "NamedSharding"), intern(mesh, spec, false))) {}
+NamedSharding::NamedSharding(const Mesh& mesh, const PartitionSpec& spec, std::source_location where)
+    : Sharding(
+          (check_spec(spec, mesh, fmt::format("NamedSharding (at {})", CallSite::from(where).to_string())),
+           intern(mesh, spec, false))) {}
 
 SingleDeviceSharding::SingleDeviceSharding(Device device)
     : Sharding(intern(Mesh({device}, {}, {}), PartitionSpec(), true)) {}

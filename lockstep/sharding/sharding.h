@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -97,7 +98,8 @@ class Sharding {
 class NamedSharding : public Sharding {
  public:
   /// Throws ShardingError as check_spec.
-  NamedSharding(const Mesh& mesh, const PartitionSpec& spec);
+  NamedSharding(const Mesh& mesh, const PartitionSpec& spec,
+                std::source_location where = std::source_location::current());
 };
 
 /// An array wholly on one device.

@@ -78,8 +78,14 @@ bool is_whole(const Split& split) {
   return std::ranges::all_of(split, [](const Axes& axes) { return axes.empty(); });
 }
 
-Split placed_split(const Equation& placement, const Grid& grid, std::size_t rank) {
-  return grid.split(PartitionSpec::from_entries(placement.params.as<PlacementParams>().spec), rank);
+Split placed_split(const Equation& placement, const Grid& grid, const Shape& shape) {
+  Split split =
+      grid.split(PartitionSpec::from_entries(placement.params.as<PlacementParams>().spec), shape.size());
+  if (placement.primitive != &sharding_constraint_p()) return split;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    while (shape[d] % grid.size(split[d]) != 0) split[d].pop_back();
+  }
+  return split;
 }
 
 Split behind(const Split& global, const Split& placed) {

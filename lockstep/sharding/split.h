@@ -59,8 +59,9 @@ bool is_prefix(const Axes& prefix, const Axes& axes);
 bool contains(const Axes& axes, int axis);
 bool is_whole(const Split& split);
 
-/// The split that a placement names: of its operand, its result, or both.
-Split placed_split(const Equation& placement, const Grid& grid, std::size_t rank);
+/// The split that a placement of a value of this shape names: of its operand, its result, or both. Of a
+/// sharding_constraint without axes that do not divide the shape.
+Split placed_split(const Equation& placement, const Grid& grid, const Shape& shape);
 
 /// Of dimensions that lie so globally, what splits each device's part under the placement: the axes behind
 /// those of the placement. None of a dimension that does not begin with those.

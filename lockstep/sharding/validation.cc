@@ -4,12 +4,20 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/call_site.h"
 #include "lockstep/base/fail.h"
 
 namespace lockstep::sharding {
 namespace {
 
 std::string tag(std::string_view what) { return what.empty() ? std::string() : fmt::format("[{}] ", what); }
+
+/// The user's line, where it is known and `what` does not have it.
+std::string at(std::string_view what) {
+  const CallSite& site = CallSiteScope::current();
+  if (!site.known() || what.find("(at ") != std::string_view::npos) return "";
+  return fmt::format(" (at {})", site.to_string());
+}
 
 /// "'data'" or "'data' and 'model'".
 std::string quoted(const std::vector<std::string>& axes) {
@@ -33,12 +41,12 @@ void check_spec(const PartitionSpec& spec, const AxisEnv& env, std::string_view 
   for (const auto& axes : spec.entries()) {
     for (const std::string& axis : axes) {
       if (!env.has(axis)) {
-        fail<ShardingError>("{}{} names the axis '{}', which {} does not have", tag(what), spec.to_string(),
-                            axis, mesh_text(env));
+        fail<ShardingError>("{}{} names the axis '{}', which {} does not have{}; name one of its axes",
+                            tag(what), spec.to_string(), axis, mesh_text(env), at(what));
       }
       if (!seen.insert(axis).second) {
-        fail<ShardingError>("{}{} names the axis '{}' twice; an axis splits an array once", tag(what),
-                            spec.to_string(), axis);
+        fail<ShardingError>("{}{} names the axis '{}' twice{}; an axis splits an array once", tag(what),
+                            spec.to_string(), axis, at(what));
       }
     }
   }
@@ -47,9 +55,9 @@ void check_spec(const PartitionSpec& spec, const AxisEnv& env, std::string_view 
 void check_divisible(const Aval& aval, const PartitionSpec& spec, const AxisEnv& env, std::string_view what) {
   check_spec(spec, env, what);
   if (spec.normalized().entries().size() > aval.shape.size()) {
-    fail<ShardingError>("{}{} has {} entries, but {} has {} dimensions; give at most one entry for each",
+    fail<ShardingError>("{}{} has {} entries, but {} has {} dimensions{}; give at most one entry for each",
                         tag(what), spec.to_string(), spec.entries().size(), to_string(aval),
-                        aval.shape.size());
+                        aval.shape.size(), at(what));
   }
   for (std::size_t d = 0; d < aval.shape.size(); ++d) {
     const auto& axes = spec.axes(d);
@@ -57,11 +65,11 @@ void check_divisible(const Aval& aval, const PartitionSpec& spec, const AxisEnv&
     if (size % n == 0) continue;
     const std::int64_t below = size / n * n, above = below + n;
     fail<ShardingError>(
-        "{}dimension {} of {} has {} elements, which mesh {} {} of {} devices {} not divide (remainder {}); "
-        "the "
-        "nearest {}",
+        "{}dimension {} of {} has {} elements, which mesh {} {} of {} devices {} not divide (remainder "
+        "{}){}; "
+        "the nearest {}",
         tag(what), d, to_string(aval), size, axes.size() == 1 ? "axis" : "axes", quoted(axes), n,
-        axes.size() == 1 ? "does" : "do", size % n,
+        axes.size() == 1 ? "does" : "do", size % n, at(what),
         below == 0 ? fmt::format("size that fits is {}", above)
                    : fmt::format("sizes that fit are {} and {}", below, above));
   }

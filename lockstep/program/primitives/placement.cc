@@ -163,7 +163,7 @@ const Primitive& sharding_constraint_p() {
   static const Primitive p = {
       .name = "sharding_constraint",
       .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
-        check_divisible(params.as<PlacementParams>(), inputs[0]);
+        cuts(params.as<PlacementParams>(), inputs[0]);
         return {inputs[0]};
       },
       .sharding = whole,

@@ -15,7 +15,8 @@ const Primitive& to_local_p();
 /// varies over no manual axis but those of the spec.
 const Primitive& to_global_p();
 
-/// The array itself, which shall lie as the spec says.
+/// The array itself, which shall lie as the spec says. Where the axes do not divide a dimension, it lies so
+/// with padding behind its last element, which nothing else sees.
 const Primitive& sharding_constraint_p();
 
 /// A mesh, as axes with their sizes and the devices' ids in row-major order, and a spec: for each dimension

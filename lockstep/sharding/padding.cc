@@ -1,0 +1,209 @@
+#include "lockstep/sharding/padding.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "lockstep/base/call_site.h"
+#include "lockstep/program/primitive.h"
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/placement.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep::sharding {
+namespace {
+
+/// The shape with each dimension up to the next size that the constraint's axes divide.
+Shape constrained_shape(const Shape& shape, const PlacementParams& placement) {
+  Shape padded = shape;
+  for (std::size_t d = 0; d < std::min(shape.size(), placement.spec.size()); ++d) {
+    std::int64_t parts = 1;
+    for (const std::string& axis : placement.spec[d]) {
+      const auto at = std::ranges::find(placement.axes, axis) - placement.axes.begin();
+      parts *= placement.sizes[static_cast<std::size_t>(at)];
+    }
+    padded[d] = (shape[d] + parts - 1) / parts * parts;
+  }
+  return padded;
+}
+
+bool is_uneven(const Program& program, const Equation& equation) {
+  if (equation.primitive != &sharding_constraint_p()) return false;
+  const Shape& shape = program.aval(equation.inputs[0]).shape;
+  return constrained_shape(shape, equation.params.as<PlacementParams>()) != shape;
+}
+
+/// How an equation is done on padded operands.
+struct Plan {
+  std::vector<Shape> operands, results;
+  std::vector<std::vector<std::size_t>>
+      masked;  ///< for each operand, the dimensions whose padding must be zeros
+  OpParams params;
+};
+
+class Padding {
+ public:
+  explicit Padding(const Program& program)
+      : program_(program),
+        builder_(program.name),
+        plain_(program.variables.size()),
+        padded_(program.variables.size()) {}
+
+  Program run() {
+    for (Var var : program_.inputs) plain_[at(var)] = builder_.input(program_.aval(var));
+    for (const Equation& equation : program_.equations) {
+      CallSiteScope site(equation.site);
+      emit(equation);
+      sites_.resize(builder_.program().equations.size(), equation.site);
+    }
+    std::vector<Value> outputs;
+    for (Var var : program_.outputs) outputs.push_back(plain(var));
+    sites_.resize(builder_.program().equations.size());
+    Program result = builder_.finish(outputs);
+    for (std::size_t e = 0; e < sites_.size(); ++e) result.equations[e].site = sites_[e];
+    return result;
+  }
+
+ private:
+  static std::size_t at(Var var) { return static_cast<std::size_t>(var); }
+
+  const Value& plain(Var var) {
+    std::optional<Value>& value = plain_[at(var)];
+    if (!value) {
+      const Shape& shape = program_.aval(var).shape;
+      value = lax::slice(*padded_[at(var)], Shape(shape.size()), shape);
+    }
+    return *value;
+  }
+
+  /// The value in a shape that is its own or larger.
+  Value in_shape(Var var, const Shape& shape) {
+    if (padded_[at(var)] && padded_[at(var)]->aval().shape == shape) return *padded_[at(var)];
+    const Value& value = plain(var);
+    const Aval& aval = value.aval();
+    if (aval.shape == shape) return value;
+    std::vector<std::int64_t> high;
+    for (std::size_t d = 0; d < shape.size(); ++d) high.push_back(shape[d] - aval.shape[d]);
+    const std::vector<std::int64_t> none(shape.size());
+    const Scalar number = is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(0);
+    const Value zero = lax::full(value, number, aval.dtype, {}, aval.weak_type);
+    return lax::pad(value, zero, none, std::move(high), none);
+  }
+
+  /// The value with zeros from element `size` of the dimension on.
+  static Value masked(const Value& value, std::size_t dimension, std::int64_t size) {
+    const Shape& shape = value.aval().shape;
+    const Value places = lax::iota(value, DType::kI32, shape, static_cast<std::int64_t>(dimension));
+    return lax::select(lax::lt(places, lax::full_like(places, static_cast<double>(size))), value,
+                       lax::full_like(value, 0));
+  }
+
+  void set(Var var, const Value& value) {
+    (value.aval().shape == program_.aval(var).shape ? plain_ : padded_)[at(var)] = value;
+  }
+
+  std::optional<Plan> plan(const Equation& equation) const {
+    if (std::ranges::none_of(equation.inputs, [&](Var var) { return padded_[at(var)].has_value(); }))
+      return std::nullopt;
+    std::vector<Aval> inputs, outputs;
+    for (Var var : equation.inputs) inputs.push_back(program_.aval(var));
+    for (Var var : equation.outputs) outputs.push_back(program_.aval(var));
+    const ShardingRule rule = equation.primitive->sharding(inputs, outputs, equation.params);
+
+    std::vector<std::int64_t> sizes;  // of each factor
+    for (const ShardingRule::Factor& factor : rule.factors) sizes.push_back(factor.size);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const std::optional<Value>& value = padded_[at(equation.inputs[i])];
+      for (std::size_t d = 0; value && d < inputs[i].shape.size(); ++d) {
+        const std::int64_t size = value->aval().shape[d];
+        if (size == inputs[i].shape[d]) continue;
+        const int factor = rule.operands[i][d];
+        if (factor == ShardingRule::kWhole || rule.factors[at(factor)].size != inputs[i].shape[d])
+          return std::nullopt;
+        if (sizes[at(factor)] != inputs[i].shape[d] && sizes[at(factor)] != size) return std::nullopt;
+        sizes[at(factor)] = size;
+      }
+    }
+    Plan plan;
+    std::vector<bool> in_result(sizes.size(), false);
+    auto grown = [&](const std::vector<int>& dims, const Shape& shape) -> std::optional<Shape> {
+      Shape to = shape;
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d] == ShardingRule::kWhole || sizes[at(dims[d])] == rule.factors[at(dims[d])].size) continue;
+        if (std::ranges::count(dims, dims[d]) > 1 || shape[d] != rule.factors[at(dims[d])].size)
+          return std::nullopt;
+        to[d] = sizes[at(dims[d])];
+      }
+      return to;
+    };
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      std::optional<Shape> shape = grown(rule.results[i], outputs[i].shape);
+      if (!shape) return std::nullopt;
+      plan.results.push_back(std::move(*shape));
+      for (int factor : rule.results[i]) {
+        if (factor != ShardingRule::kWhole) in_result[at(factor)] = true;
+      }
+    }
+    const bool sums = equation.primitive == &reduce_sum_p() || equation.primitive == &dot_general_p();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      std::optional<Shape> shape = grown(rule.operands[i], inputs[i].shape);
+      if (!shape) return std::nullopt;
+      plan.operands.push_back(std::move(*shape));
+      std::vector<std::size_t>& masked = plan.masked.emplace_back();
+      for (std::size_t d = 0; d < rule.operands[i].size(); ++d) {
+        const int factor = rule.operands[i][d];
+        if (plan.operands[i][d] == inputs[i].shape[d] || in_result[at(factor)]) continue;
+        if (!sums) return std::nullopt;
+        masked.push_back(d);
+      }
+    }
+    plan.params =
+        rule.localize ? rule.localize(equation.params, plan.operands, plan.results) : equation.params;
+    return plan;
+  }
+
+  void emit(const Equation& equation) {
+    if (is_uneven(program_, equation)) {
+      const Var from = equation.inputs[0];
+      const auto& placement = equation.params.as<PlacementParams>();
+      const Value value = in_shape(from, constrained_shape(program_.aval(from).shape, placement));
+      return set(equation.outputs[0], lax::sharding_constraint(value, placement));
+    }
+    const std::optional<Plan> plan = this->plan(equation);
+    std::vector<Value> operands;
+    for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
+      const Var var = equation.inputs[i];
+      if (!plan) {
+        operands.push_back(plain(var));
+        continue;
+      }
+      Value value = in_shape(var, plan->operands[i]);
+      for (std::size_t d : plan->masked[i]) value = masked(value, d, program_.aval(var).shape[d]);
+      operands.push_back(value);
+    }
+    const std::vector<Value> results =
+        builder_.emit(*equation.primitive, plan ? plan->params : equation.params, operands);
+    for (std::size_t i = 0; i < results.size(); ++i) set(equation.outputs[i], results[i]);
+  }
+
+  const Program& program_;
+  Builder builder_;
+  std::vector<std::optional<Value>> plain_, padded_;  // of each variable of the program
+  std::vector<CallSite> sites_;                       // of each equation in the builder
+};
+
+}  // namespace
+
+bool needs_padding(const Program& program) {
+  return std::ranges::any_of(program.equations,
+                             [&](const Equation& equation) { return is_uneven(program, equation); });
+}
+
+Program with_padding(const Program& program, const AxisEnv& axes) {
+  AxisEnvScope scope(axes);
+  return Padding(program).run();
+}
+
+}  // namespace lockstep::sharding

@@ -1,0 +1,72 @@
+// Values that a constraint lays over axes that do not divide them.
+
+#include "lockstep/sharding/padding.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/placement.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/sharding/communication.h"
+#include "lockstep/sharding/partitioner.h"
+
+namespace lockstep::sharding {
+namespace {
+
+using ::testing::ElementsAre;
+
+const AxisEnv kAxes({{"x", 4}});
+
+Value over_x(const Value& value) {
+  return lax::sharding_constraint(value, {{{"x"}}, {"x"}, {4}, {0, 1, 2, 3}, {}});
+}
+
+Program program_of(const std::function<Value(Value)>& function) {
+  Builder builder("f");
+  const Value outputs[] = {function(builder.input({DType::kF32, {6, 3}}))};
+  return builder.finish(outputs);
+}
+
+std::vector<std::string> collectives(const Partitioned& p) {
+  std::vector<std::string> all;
+  for (const CommunicationLine& line : communication(p.program, kAxes))
+    all.push_back(line.kind + " " + to_string(p.program.aval(p.program.equations[line.equation].outputs[0])));
+  return all;
+}
+
+TEST(Padding, GoesThroughElementwiseOperations_AndComesOffAtTheEnd) {
+  const Program f = program_of([](Value x) {
+    Value y = over_x(x);
+    return lax::mul(lax::sin(y), y);
+  });
+  ASSERT_TRUE(needs_padding(f));
+  EXPECT_EQ(to_string(partition(f, {kAxes, {P()}, {P()}}).program), "");
+}
+
+TEST(Padding, SumsTakeZerosForIt) {
+  const Program f = program_of([](Value x) { return lax::reduce_sum(lax::exp(over_x(x)), {0}); });
+  const Partitioned p = partition(f, {kAxes, {P()}, {P()}});
+  EXPECT_THAT(collectives(p), ElementsAre("all-reduce f32[3]"));
+  const Program g = program_of([](Value x) {
+    Value y = lax::exp(over_x(x));
+    return lax::dot_general(y, y, {{0}, {0}, {}, {}});
+  });
+  EXPECT_THAT(collectives(partition(g, {kAxes, {P()}, {P()}})), ElementsAre("all-reduce f32[3,3]"));
+}
+
+TEST(Padding, OtherOperationsGetTheValueWithoutIt) {
+  const Program f = program_of([](Value x) { return lax::reduce_max(lax::exp(over_x(x)), {0}); });
+  EXPECT_THAT(collectives(partition(f, {kAxes, {P()}, {P()}})), ElementsAre("all-gather f32[8,3]"));
+}
+
+TEST(Padding, IsNotThereWhereTheAxesDivide) {
+  Builder builder("f");
+  const Value outputs[] = {over_x(builder.input({DType::kF32, {8, 3}}))};
+  EXPECT_FALSE(needs_padding(builder.finish(outputs)));
+}
+
+}  // namespace
+}  // namespace lockstep::sharding
