@@ -43,7 +43,20 @@ TEST(Padding, GoesThroughElementwiseOperations_AndComesOffAtTheEnd) {
     return lax::mul(lax::sin(y), y);
   });
   ASSERT_TRUE(needs_padding(f));
-  EXPECT_EQ(to_string(partition(f, {kAxes, {P()}, {P()}}).program), "");
+  EXPECT_EQ(to_string(partition(f, {kAxes, {P()}, {P()}}).program),
+            "f(a:f32[6,3])\n"
+            "  b:f32[] = full[value=0.0 dtype=f32 shape=[] weak_type=false]\n"
+            "  c:f32[8,3] = pad[low=[0,0] high=[2,0] interior=[0,0]] a b\n"
+            "  d:i32[] = axis_index[axes=(x)]\n"
+            "  e:i32[] = full[value=2 dtype=i32 shape=[] weak_type=false]\n"
+            "  f:i32[] = mul d e\n"
+            "  g:i32[] = full[value=0 dtype=i32 shape=[] weak_type=false]\n"
+            "  h:f32[2,3] = dynamic_slice[slice_sizes=[2,3]] c f g\n"
+            "  i:f32[2,3] = sin h\n"
+            "  j:f32[2,3] = mul i h\n"
+            "  k:f32[8,3] = all_gather[axes=(x) axis_size=4 dimension=0] j\n"
+            "  l:f32[6,3] = slice[start_indices=[0,0] limit_indices=[6,3] strides=[1,1]] k\n"
+            "  return l\n");
 }
 
 TEST(Padding, SumsTakeZerosForIt) {
