@@ -151,8 +151,8 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
     if (type.committed && wanted && !(*wanted == type.sharding)) {
       fail<ShardingError>(
           "[jit] argument array {} ({}) has {}, but in_shardings asks for {} (at {}); move it with "
-          "device_put, "
-          "or leave in_shardings out",
+          "device_put, or "
+          "leave in_shardings out",
           i, to_string(type.aval), type.sharding.to_string(), wanted->to_string(),
           CallSiteScope::current().to_string());
     }

@@ -33,7 +33,7 @@ int local_device_count(std::source_location where = std::source_location::curren
 Mesh make_mesh(const std::vector<std::pair<std::string, std::int64_t>>& axes,
                std::source_location where = std::source_location::current());
 
-/// The same over these devices, of some processes or some of each. Only processes that have one of them use it.
+/// The same over these devices, of some processes or some of each. Only processes that have one use it.
 Mesh make_mesh(const std::vector<std::pair<std::string, std::int64_t>>& axes, std::vector<Device> devices,
                std::source_location where = std::source_location::current());
 
