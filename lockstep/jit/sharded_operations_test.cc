@@ -2,8 +2,10 @@
 
 #include <random>
 
+#include "lockstep/jit/grad.h"
 #include "lockstep/jit/jit.h"
 #include "lockstep/jit/test_devices.h"
+#include "lockstep/nn/convolution.h"
 #include "lockstep/random/random.h"
 
 namespace lockstep {
@@ -115,6 +117,43 @@ INSTANTIATE_TEST_SUITE_P(
                Array start = astype(sum(x[1]) * 0 + 3, int32);
                return Operands{dynamic_slice(x[0], {start, 0}, {4, 4}),
                                dynamic_update_slice(x[0], x[1], {2, start})};
+             }},
+        Case{"Indexing",
+             {{8, 4}, {4, 4}},
+             [](Operands x) {
+               const Array rows = astype(x[1][{slice(), 0}] * 7, int32);
+               return Operands{x[0][rows], x[0][{slice(1, none, 2), newaxis, 1}], x[0].at(rows).add(x[1]),
+                               x[0].at({slice(2, 6)}).set(x[1]),
+                               take_along_axis(x[0], abs(astype(x[1], int32)), 0)};
+             }},
+        Case{"Order",
+             {{8, 4}},
+             [](Operands x) {
+               return Operands{sort(x[0]),
+                               sort(x[0], 0),
+                               cumsum(x[0], 0),
+                               top_k(x[0], 2).first,
+                               searchsorted(sort(ravel(x[0])), x[0]),
+                               median(x[0], 1)};
+             }},
+        Case{"Windows",
+             {{4, 8, 8, 4}, {3, 3, 4, 4}},
+             [](Operands x) {
+               return Operands{
+                   nn::conv(x[0], x[1]), nn::max_pool(x[0], {2, 2}, {.strides = {2, 2}}),
+                   nn::conv(x[0], x[1][{slice(), slice(), slice(0, 2)}], {.feature_group_count = 2})};
+             }},
+        Case{"IndexGradients",
+             {{8, 4}, {4, 4, 4, 2}},
+             [](Operands x) {
+               const Array ids = remainder(reshape(arange(16), {4, 4}) * 5, 8);
+               auto loss = [&](Array table) {
+                 return sum(square(nn::embedding(table, ids)) * ids[{slice(), slice(), newaxis}]);
+               };
+               auto pooled = [&](Array image) {
+                 return sum(square(nn::max_pool(nn::conv(image, ones({3, 3, 2, 2})), {2, 2})));
+               };
+               return Operands{grad(loss)(x[0]), grad(pooled)(x[1])};
              }},
         Case{"Random",
              {{8, 4}},

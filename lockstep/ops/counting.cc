@@ -1,9 +1,11 @@
 #include "lockstep/ops/apply.h"
+#include "lockstep/ops/indexing_plan.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/ops/sorting.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/sort.h"
 #include "lockstep/program/primitives/window.h"
@@ -105,7 +107,53 @@ Array counts(const Operand& x, std::int64_t length, const Operand* weights) {
                    }).front());
 }
 
+Array by_segment(const std::string& name, const Primitive& kind, Scalar (*empty)(DType), const Operand& data,
+                 const Operand& segment_ids, std::int64_t num_segments) {
+  CallSiteScope here(data.site());
+  check_size(name, num_segments);
+  const Aval rows = data.aval(), ids = segment_ids.aval();
+  ops::check_indices(name, ids);
+  if (ids.rank() != 1 || rows.rank() == 0 || rows.shape[0] != ids.shape[0]) {
+    fail<ShapeError>("[{}] expected a segment for each row of {}, got {}{}", name, to_string(rows),
+                     to_string(ids), ops::at());
+  }
+  return ops::run(name, fmt::format("{}", num_segments), {data.as_array(), segment_ids.as_array()},
+                  [&](Tracers t) {
+                    Shape shape = rows.shape;
+                    shape[0] = num_segments;
+                    ScatterDimensionNumbers numbers{{}, {0}, {0}};
+                    for (std::int64_t d = 1; d < rows.rank(); ++d) numbers.update_window_dims.push_back(d);
+                    return lax::scatter_by(kind, lax::full(t[0], empty(rows.dtype), rows.dtype, shape),
+                                           lax::reshape(t[1], {ids.shape[0], 1}), t[0], numbers);
+                  });
+}
+
+Scalar number(DType dtype, int value) {
+  return is_inexact(dtype) ? Scalar::of(static_cast<double>(value)) : Scalar::of(value);
+}
+
 }  // namespace
+
+Array segment_sum(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
+  return by_segment(
+      "segment_sum", scatter_add_p(), [](DType dtype) { return number(dtype, 0); }, data, segment_ids,
+      num_segments);
+}
+Array segment_prod(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
+  return by_segment(
+      "segment_prod", scatter_mul_p(), [](DType dtype) { return number(dtype, 1); }, data, segment_ids,
+      num_segments);
+}
+Array segment_max(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
+  return by_segment(
+      "segment_max", scatter_max_p(), [](DType dtype) { return rules::extreme(dtype, -1); }, data,
+      segment_ids, num_segments);
+}
+Array segment_min(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
+  return by_segment(
+      "segment_min", scatter_min_p(), [](DType dtype) { return rules::extreme(dtype, 1); }, data, segment_ids,
+      num_segments);
+}
 
 Array unique(const Operand& x, std::int64_t size, std::optional<double> fill_value) {
   return unique_arrays("unique", x, size, fill_value)[0];

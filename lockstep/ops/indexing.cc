@@ -1,5 +1,6 @@
 #include "lockstep/ops/indexing.h"
 
+#include "lockstep/array/host.h"
 #include "lockstep/ops/indexing_plan.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
@@ -15,13 +16,28 @@ std::string options_key(const IndexOptions& options) {
                      options.unique_indices);
 }
 
+/// Outside of a trace, adds the place of a block of x as an operand, and says so.
+bool add_place(const ops::IndexPlan& plan, std::vector<Array>& operands) {
+  if (Trace::current() != nullptr || !plan.is_block()) return false;
+  const std::vector<std::int32_t> place(plan.starts.begin(), plan.starts.end());
+  operands.push_back(
+      internal::array_from_host(place.data(), DType::kI32, {static_cast<std::int64_t>(place.size())}));
+  return true;
+}
+
+std::optional<Array> place_of(bool moves, Tracers t, std::size_t i) {
+  return moves ? std::optional(t[i]) : std::nullopt;
+}
+
 Array read(const std::string& name, const Array& x, std::span<const Index> indices,
            const IndexOptions& options) {
   const ops::IndexPlan plan = ops::plan_index(name, Operand(x).aval(), indices);
-  std::vector<Array> operands = plan.arrays;
-  operands.insert(operands.begin(), x);
-  return std::move(run_operation(name, plan.key() + options_key(options), operands, [&](Tracers t) {
-                     return std::vector<Array>{plan.read(t[0], t.subspan(1), options)};
+  std::vector<Array> operands = {x};
+  const bool moves = add_place(plan, operands);
+  operands.insert(operands.end(), plan.arrays.begin(), plan.arrays.end());
+  return std::move(run_operation(name, plan.key(moves) + options_key(options), operands, [&](Tracers t) {
+                     return std::vector<Array>{
+                         plan.read(t[0], t.subspan(moves ? 2 : 1), place_of(moves, t, 1), options)};
                    }).front());
 }
 
@@ -40,12 +56,13 @@ Array write(const std::string& name, const Primitive& kind, const Array& x, std:
     fail<ShapeError>("[{}] values of {} do not broadcast to the part of {}, whose shape is {}{}", name,
                      to_string(values.aval()), to_string(x.aval()), to_string(plan.result), ops::at());
   }
-  std::vector<Array> operands = plan.arrays;
-  const Array both[] = {x, values.as_array(type)};
-  operands.insert(operands.begin(), std::begin(both), std::end(both));
-  return std::move(run_operation(name, plan.key() + options_key(options), operands, [&](Tracers t) {
+  std::vector<Array> operands = {x, values.as_array(type)};
+  const bool moves = add_place(plan, operands);
+  operands.insert(operands.end(), plan.arrays.begin(), plan.arrays.end());
+  return std::move(run_operation(name, plan.key(moves) + options_key(options), operands, [&](Tracers t) {
                      Array update = lax::reshape(ops::conform(t[1], type, plan.result), plan.taken);
-                     return std::vector<Array>{plan.write(kind, t[0], t.subspan(2), update, options)};
+                     return std::vector<Array>{plan.write(kind, t[0], t.subspan(moves ? 3 : 2),
+                                                          place_of(moves, t, 2), update, options)};
                    }).front());
 }
 

@@ -1,6 +1,7 @@
 #include "lockstep/ops/indexing_plan.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/reverse.h"
@@ -157,15 +158,37 @@ IndexPlan plan_index(std::string_view operation, const Aval& x, std::span<const 
   return plan;
 }
 
-std::string IndexPlan::key() const {
-  return fmt::format("{}{}{}{}{}{}{}{}", to_string(starts), to_string(limits), to_string(strides),
-                     to_string(reversed), to_string(squeezed), to_string(array_dims), to_string(offset_dims),
-                     to_string(result));
+bool IndexPlan::is_block() const {
+  auto is = [](std::int64_t value) { return [value](std::int64_t n) { return n == value; }; };
+  return !whole && reversed.empty() && std::ranges::all_of(strides, is(1)) && num_elements(view) > 0 &&
+         std::ranges::all_of(limits,
+                             [](std::int64_t n) { return n <= std::numeric_limits<std::int32_t>::max(); });
 }
 
-Array IndexPlan::viewed(const Array& x) const {
-  Array part = whole ? x : lax::rev(lax::slice(x, starts, limits, strides), reversed);
-  return lax::reshape(part, squeezed);
+std::string IndexPlan::key(bool at_a_place) const {
+  const std::string slices =
+      at_a_place ? "at " + to_string(view) : to_string(starts) + to_string(limits) + to_string(strides);
+  return fmt::format("{}{}{}{}{}{}", slices, to_string(reversed), to_string(squeezed), to_string(array_dims),
+                     to_string(offset_dims), to_string(result));
+}
+
+std::vector<Array> IndexPlan::corner(const Array& x, const std::optional<Array>& place) const {
+  std::vector<Array> all;
+  for (std::size_t d = 0; d < starts.size(); ++d) {
+    const auto k = static_cast<std::int64_t>(d);
+    all.push_back(place ? lax::reshape(lax::slice(*place, {k}, {k + 1}), {})
+                        : lax::full(x, Scalar::of(starts[d]), DType::kI32, {}));
+  }
+  return all;
+}
+
+Array IndexPlan::viewed(const Array& x, const std::optional<Array>& place) const {
+  if (whole) return lax::reshape(x, squeezed);
+  if (place) {
+    const std::vector<Array> from = corner(x, place);
+    return lax::reshape(lax::dynamic_slice(x, std::span<const Array>(from), view), squeezed);
+  }
+  return lax::reshape(lax::rev(lax::slice(x, starts, limits, strides), reversed), squeezed);
 }
 
 Array IndexPlan::starts_of(std::span<const Array> arrays) const {
@@ -183,8 +206,9 @@ Array IndexPlan::starts_of(std::span<const Array> arrays) const {
   return lax::concatenate(std::span<const Array>(columns), static_cast<std::int64_t>(batch.size()));
 }
 
-Array IndexPlan::read(const Array& x, std::span<const Array> arrays, const IndexOptions& options) const {
-  Array part = viewed(x);
+Array IndexPlan::read(const Array& x, std::span<const Array> arrays, const std::optional<Array>& place,
+                      const IndexOptions& options) const {
+  Array part = viewed(x, place);
   if (!arrays.empty()) {
     Shape sizes = squeezed;
     for (std::int64_t dim : array_dims) sizes[static_cast<std::size_t>(dim)] = 1;
@@ -212,8 +236,9 @@ Array joined(const Primitive& kind, const Array& x, const Array& update) {
 }  // namespace
 
 Array IndexPlan::write(const Primitive& kind, const Array& x, std::span<const Array> arrays,
-                       const Array& values, const IndexOptions& options) const {
-  const Array old = viewed(x);
+                       const std::optional<Array>& place, const Array& values,
+                       const IndexOptions& options) const {
+  const Array old = viewed(x, place);
   Array part =
       arrays.empty()
           ? joined(kind, old, values)
@@ -223,9 +248,8 @@ Array IndexPlan::write(const Primitive& kind, const Array& x, std::span<const Ar
   if (whole || num_elements(view) == 0) return whole ? part : x;
   part = lax::rev(part, reversed);
   if (std::ranges::all_of(strides, [](std::int64_t stride) { return stride == 1; })) {
-    std::vector<Array> corner;
-    for (std::int64_t start : starts) corner.push_back(lax::full(x, Scalar::of(start), DType::kI32, {}));
-    return lax::dynamic_update_slice(x, part, std::span<const Array>(corner));
+    const std::vector<Array> at = corner(x, place);
+    return lax::dynamic_update_slice(x, part, std::span<const Array>(at));
   }
   const Shape shape = x.shape();
   Integers high, interior;

@@ -24,18 +24,26 @@ struct IndexPlan {
   Shape result;                           ///< with the new axes
   bool whole = true;                      ///< the slice is x itself
 
-  std::string key() const;
+  /// Whether the slice is a block of x, so that its place can be given when it runs: outside of a trace
+  /// another place is then no new program.
+  bool is_block() const;
 
-  /// The part of x: slice and gather. `arrays` stand for those of the plan.
-  Array read(const Array& x, std::span<const Array> arrays, const IndexOptions& options) const;
+  /// What tells programs apart; without the block's place where that is given.
+  std::string key(bool at_a_place) const;
+
+  /// The part of x: slice and gather. `arrays` stand for those of the plan; `place`, where there is one,
+  /// holds the block's first index, i32 of one dimension.
+  Array read(const Array& x, std::span<const Array> arrays, const std::optional<Array>& place,
+             const IndexOptions& options) const;
 
   /// x with the values, of x's dtype and of shape `taken`, written into the part by the primitive, which is
   /// scatter_p() or one of its kind.
-  Array write(const Primitive& kind, const Array& x, std::span<const Array> arrays, const Array& values,
-              const IndexOptions& options) const;
+  Array write(const Primitive& kind, const Array& x, std::span<const Array> arrays,
+              const std::optional<Array>& place, const Array& values, const IndexOptions& options) const;
 
  private:
-  Array viewed(const Array& x) const;
+  Array viewed(const Array& x, const std::optional<Array>& place) const;
+  std::vector<Array> corner(const Array& x, const std::optional<Array>& place) const;
   Array starts_of(std::span<const Array> arrays) const;
 };
 

@@ -36,6 +36,13 @@ TEST(Indexing, NumbersAndSlicesAreNumPys) {
   expect(x[{1, 2, 3}], {}, {23});
 }
 
+TEST(Indexing, OfABlockAtAnotherPlace_ReadsAndWritesThere) {
+  Array x = reshape(arange(6), {3, 2});
+  for (std::int32_t i = 0; i < 3; ++i) expect(x[i], {2}, {2 * i, 2 * i + 1});
+  for (std::int32_t i = 0; i < 3; ++i) x = x.at({i, -1}).add(10 * i);
+  expect(x, {3, 2}, {0, 1, 2, 13, 4, 25});
+}
+
 TEST(Indexing, ArraysStandWhereTheFirstOfThemStood) {
   const Array x = cube();
   expect(x[{slice(), ids()}], {2, 3, 4},

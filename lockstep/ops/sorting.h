@@ -91,4 +91,12 @@ Array flatnonzero(const Operand& x, std::int64_t size, std::int64_t fill_value =
 Array bincount(const Operand& x, std::int64_t length);
 Array bincount(const Operand& x, std::int64_t length, const Operand& weights);
 
+/// The sums, products, … of the rows of each segment: row i of the data, along the first dimension, belongs
+/// to segment segment_ids[i], and to none where that is not one of 0 … num_segments - 1. Of no rows: 0, 1,
+/// the lowest, the highest value of the dtype.
+Array segment_sum(const Operand& data, const Operand& segment_ids, std::int64_t num_segments);
+Array segment_prod(const Operand& data, const Operand& segment_ids, std::int64_t num_segments);
+Array segment_max(const Operand& data, const Operand& segment_ids, std::int64_t num_segments);
+Array segment_min(const Operand& data, const Operand& segment_ids, std::int64_t num_segments);
+
 }  // namespace lockstep

@@ -145,5 +145,19 @@ TEST(Counting, Bincount_AddsUp) {
               HasSubstr("weights of the shape of i32[2], got f32[3]"));
 }
 
+TEST(Counting, Segments_AreReducedEach) {
+  const Array data = array({{1.f, 2.f}, {3.f, 4.f}, {5.f, 6.f}, {7.f, 8.f}, {9.f, 9.f}}),
+              ids = array({1, 0, 1, 5, -1});
+  expect_floats(segment_sum(data, ids, 3), {3, 2}, {3, 4, 6, 8, 0, 0});
+  expect_floats(segment_prod(data, ids, 3), {3, 2}, {3, 4, 5, 12, 1, 1});
+  expect_floats(segment_max(data, ids, 3), {3, 2}, {3, 4, 5, 6, -kInf, -kInf});
+  expect_floats(segment_min(data, ids, 3), {3, 2}, {3, 4, 1, 2, kInf, kInf});
+  expect(segment_max(array({3, 1}), array({0, 0}), 2), {2}, {3, std::numeric_limits<std::int32_t>::min()});
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                segment_sum(data, array({0, 1}), 2);
+              }),
+              HasSubstr("[segment_sum] expected a segment for each row of f32[5,2], got i32[2]"));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -1,0 +1,65 @@
+// Derivatives where several elements are equal, or one is written twice. The numbers are what JAX 0.10.2
+// gives.
+
+#include "lockstep/jit/grad.h"
+#include "lockstep/jit/jit.h"
+#include "lockstep/jit/test_devices.h"
+#include "lockstep/jit/vmap.h"
+#include "lockstep/nn/convolution.h"
+
+namespace lockstep {
+namespace {
+
+using test::error_of;
+using test::expect_equal;
+using ::testing::HasSubstr;
+
+TEST(IndexDerivatives, OfAnElementWrittenTwice_GoToTheLastWrite) {
+  const Array places = array({1, 1, 0}), weights = arange(1, 5, 1, float32);
+  auto loss = [&](Array x, Array values) { return sum(x.at(places).set(values) * weights); };
+  auto [value, grads] = value_and_grad<0, 1>(loss)(zeros({4}), ones({3}));
+  expect_equal(std::get<0>(grads), array({0.f, 0.f, 3.f, 4.f}));
+  expect_equal(std::get<1>(grads), array({0.f, 2.f, 1.f}));
+}
+
+TEST(IndexDerivatives, OfOrderFollowTheElements) {
+  const Array weights = arange(1, 5, 1, float32);
+  auto sorted = [](Array x) { return sum(sort(x) * arange(3, float32)); };
+  expect_equal(grad(sorted)(array({3.f, 1.f, 2.f})), array({2.f, 0.f, 1.f}));
+  auto largest = [&](Array x) { return sum(cummax(x) * weights); };
+  expect_equal(grad(largest)(array({1.f, 3.f, 3.f, 2.f})), array({1.f, 5.5f, 3.5f, 0.f}));
+  auto products = [&](Array x) { return sum(cumprod(x) * weights); };
+  expect_equal(grad(products)(array({1.f, 0.f, 3.f, 2.f})), array({1.f, 35.f, 0.f, 0.f}));
+}
+
+TEST(IndexDerivatives, OfAPoolGoToTheFirstOfEquals) {
+  const Array x = reshape(
+      array({1.f, 1.f, 0.f, 2.f, 0.f, 3.f, 3.f, 1.f, 3.f, 0.f, 1.f, 1.f, 2.f, 2.f, 2.f, 0.f}), {1, 4, 4, 1});
+  auto loss = [](Array x) {
+    return sum(nn::max_pool(x, {2, 2}) * reshape(arange(9, float32), {1, 3, 3, 1}));
+  };
+  expect_equal(ravel(grad(loss)(x)),
+               array({0.f, 0.f, 0.f, 0.f, 0.f, 8.f, 7.f, 0.f, 6.f, 0.f, 0.f, 0.f, 0.f, 7.f, 8.f, 0.f}));
+}
+
+TEST(IndexDerivatives, OfEachRowAreThoseOfAll) {
+  auto row = [](Array x) { return sum(square(x[array({2, 0, 2})]) + cumsum(x, 0)); };
+  const Array x = test::waves({4, 3});
+  expect_equal(vmap(grad(row))(x), grad([](Array all) {
+                 return sum(square(all[{slice(), array({2, 0, 2})}]) + cumsum(all, 1));
+               })(x));
+}
+
+TEST(IndexDerivatives, OfAProductWrittenIntoPlacesThatMayBeEqual_AreRefused) {
+  auto loss = [](Array values) { return sum(ones({4}).at(array({1, 1})).multiply(values)); };
+  EXPECT_THAT(
+      error_of<TraceError>([&] { grad(loss)(ones({2})); }),
+      HasSubstr("[scatter_mul] has a derivative in its updates only where no element is updated twice"));
+  auto distinct = [](Array values) {
+    return sum(ones({4}).at(array({1, 2})).multiply(values, {.unique_indices = true}));
+  };
+  expect_equal(grad(distinct)(ones({2})), array({1.f, 1.f}));
+}
+
+}  // namespace
+}  // namespace lockstep
