@@ -4,6 +4,7 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/array/device_put.h"
+#include "lockstep/array/host_memory.h"
 #include "lockstep/array/make_array.h"
 #include "lockstep/array/multihost.h"
 #include "lockstep/array/sharding_constraint.h"

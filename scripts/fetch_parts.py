@@ -4,6 +4,9 @@
 A part is one or more members of a wheel. `ranges` parts are read member by member from the remote wheel, and from
 the whole wheel where that fails; `whole` parts always from the whole wheel. The sources of a part are tried in
 order. What is there already is left alone, so a second run needs no network. Only pip knows where wheels are.
+A part with `only_with` is fetched where that option is given.
+
+    fetch_parts.py [--cuda]
 """
 
 import errno
@@ -162,6 +165,9 @@ def is_there(source, stamps):
 
 def main():
     pins = json.loads((ROOT / "scripts" / "pins.json").read_text())
+    options = {part["only_with"] for part in pins["parts"] if "only_with" in part}
+    if unknown := set(sys.argv[1:]) - options:
+        raise FetchError(f"unknown option {' '.join(sorted(unknown))}; there is {' '.join(sorted(options))}")
     own_plugin = os.environ.get("LOCKSTEP_PJRT_PLUGIN")
     if own_plugin and not os.path.isfile(own_plugin):
         raise FetchError(f"LOCKSTEP_PJRT_PLUGIN={own_plugin} is not a file")
@@ -175,6 +181,8 @@ def main():
         before = dict(stamps)
         for part in pins["parts"]:
             if part["name"] == "plugin" and own_plugin:
+                continue
+            if "only_with" in part and part["only_with"] not in sys.argv[1:]:
                 continue
             if any(is_there(source, stamps) for source in part["sources"]):
                 continue

@@ -59,7 +59,8 @@ const ArrayData& concrete(const Array& array, std::string_view use) {
   return data;
 }
 
-Array array_from_host(const void* source, DType dtype, const Shape& shape, bool weak_type) {
+Array array_from_host(const void* source, DType dtype, const Shape& shape, bool weak_type,
+                      std::shared_ptr<const void> owner) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   Device device = runtime.local_devices().front();
   static auto& shardings = *new std::map<int, Sharding>;
@@ -70,13 +71,45 @@ Array array_from_host(const void* source, DType dtype, const Shape& shape, bool 
     sharding = &shardings.try_emplace(device.id(), SingleDeviceSharding(device)).first->second;
   }
   std::vector<pjrt::Buffer> shards;
-  shards.push_back(runtime.client().buffer_from_host(source, dtype, shape, runtime.pjrt_device(device)));
+  const auto use = owner == nullptr ? pjrt::HostUse::kCopied : pjrt::HostUse::kZeroCopy;
+  shards.push_back(runtime.client().buffer_from_host(source, dtype, shape, runtime.pjrt_device(device), use,
+                                                     std::const_pointer_cast<void>(std::move(owner))));
   return make_array(intern({dtype, shape, weak_type, {}}, *sharding, false), std::move(shards));
 }
 
 }  // namespace internal
 
 using internal::concrete;
+
+namespace {
+
+/// Where a device may wait in vain for those of a process that is gone: blocks until the part is there, and
+/// throws the job's error where it will not be. On CPU collectives end by themselves then, with that error.
+void watch(const pjrt::Buffer& shard) {
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  if (runtime.process_count() == 1 || !runtime.native_collectives()) return;
+  while (!shard.await_for(std::chrono::milliseconds(100))) runtime.check_healthy(false);
+}
+
+/// The elements of a part, in memory that the host can read and the array keeps.
+const void* readable(const internal::ArrayData& data, std::size_t local) {
+  const pjrt::Buffer& shard = data.shards[local];
+  if (const void* here = shard.host_pointer()) return here;
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (data.host_copies == nullptr)
+    data.host_copies = std::make_unique<std::vector<std::vector<char>>>(data.shards.size());
+  std::vector<char>& copy = (*data.host_copies)[local];
+  if (copy.empty()) {
+    watch(shard);
+    std::vector<char> bytes(shard.size_bytes());
+    shard.to_host(bytes.data(), bytes.size());
+    copy = std::move(bytes);
+  }
+  return copy.data();
+}
+
+}  // namespace
 
 Array::Array(double value) {
   auto narrow = static_cast<float>(value);
@@ -133,8 +166,7 @@ std::vector<Shard> Array::global_shards() const {
     const Device device = sharding.devices()[i];
     const void* elements = nullptr;
     if (device.process_index() == process) {
-      data.shards[local].await();
-      elements = data.shards[local++].unsafe_pointer();
+      elements = readable(data, local++);
     }
     shards.push_back({device, indices[i], part, dtype(), elements, replicas[std::move(start)]++});
   }
@@ -142,13 +174,17 @@ std::vector<Shard> Array::global_shards() const {
 }
 
 const Array& Array::block_until_ready() const {
-  for (const pjrt::Buffer& shard : concrete(*this, "[block_until_ready]").shards) shard.await();
+  for (const pjrt::Buffer& shard : concrete(*this, "[block_until_ready]").shards) {
+    watch(shard);
+    shard.await();
+  }
   return *this;
 }
 
 void Array::delete_() {
   concrete(*this, "[delete_]");
   data_->shards.clear();
+  data_->host_copies.reset();
 }
 
 bool Array::is_deleted() const {
@@ -173,6 +209,7 @@ void Array::copy_to_host(void* destination, DType as) const {
   const Sharding& sharding = data.type->sharding;
   const std::size_t bytes = static_cast<std::size_t>(aval().bytes());
   if (sharding.is_fully_replicated() && !data.shards.empty()) {
+    watch(data.shards.front());
     data.shards.front().to_host(destination, bytes);
     return;
   }
@@ -186,6 +223,7 @@ void Array::copy_to_host(void* destination, DType as) const {
   for (std::size_t i = 0; i < positions.size(); ++i) {
     std::vector<IndexRange>& ranges = indices[static_cast<std::size_t>(positions[i])];
     if (std::ranges::find(done, ranges) != done.end()) continue;
+    watch(data.shards[i]);
     part.resize(data.shards[i].size_bytes());
     data.shards[i].to_host(part.data(), part.size());
     internal::for_each_run(shape(), ranges, size_of(dtype()),

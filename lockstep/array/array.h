@@ -29,8 +29,8 @@ struct Shard {
   std::vector<IndexRange> index;  ///< for each dimension, the range of the whole that it holds
   Shape shape;
   DType dtype;
-  const void* data;  ///< row-major, in memory that the host can read; valid while the array lives. Null of
-                     ///< another process's
+  const void* data;  ///< row-major, in memory that the host can read, on GPUs a copy; valid while the array
+                     ///< lives. Null of another process's
   int replica_id;    ///< 0 for the first device, in mesh order, that holds this part, 1 for the next
 };
 

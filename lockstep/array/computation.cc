@@ -41,10 +41,13 @@ struct Computation::Impl {
   };
   std::vector<Local> locals;
 
+  /// The positions, as the executable counts them, of donated arguments whose memory other arrays share.
+  std::vector<std::int64_t> not_to_donate(std::span<const Array* const> arguments) const;
+
   void launch_replicas(std::span<const Array* const> arguments, std::span<const Array> replaced,
-                       std::span<pjrt::Buffer> results) const;
+                       const pjrt::ExecuteOptions& options, std::span<pjrt::Buffer> results) const;
   void launch(std::size_t local, std::span<const Array* const> arguments, std::span<const Array> replaced,
-              std::span<pjrt::Buffer> results) const;
+              const pjrt::ExecuteOptions& options, std::span<pjrt::Buffer> results) const;
 };
 
 Computation::Computation(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -52,7 +55,8 @@ Computation::~Computation() = default;
 const ComputationText& Computation::text() const { return impl_->text; }
 
 Cost Computation::cost() const {
-  const pjrt::MemoryStats memory = impl_->executable->memory_stats();
+  const pjrt::MemoryStats memory =
+      impl_->executable ? impl_->executable->memory_stats() : pjrt::MemoryStats();
   Cost cost{impl_->counted.flops, impl_->counted.bytes_accessed, 0, memory.arguments, memory.outputs,
             memory.temporary};
   for (const auto& line : impl_->text.collectives) cost.communicated_bytes += line.bytes;
@@ -265,13 +269,26 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
     for (Device device : mesh.devices()) plan.devices.push_back(device.id());
     runtime.programs().register_program(plan);
   }
-  impl->executable = runtime::compile(lowered, mesh, impl->name);
+  // A program for all devices at once cannot be compiled where none of them is.
+  if (!impl->replicated || !impl->locals.empty())
+    impl->executable = runtime::compile(lowered, mesh, impl->name);
   impl->text.stablehlo = std::move(lowered.stablehlo);
   return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
 }
 
+std::vector<std::int64_t> Computation::Impl::not_to_donate(std::span<const Array* const> arguments) const {
+  std::vector<std::int64_t> positions;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!donated[i] || moved[i]) continue;
+    if (std::ranges::any_of(arguments[i]->data()->shards, &pjrt::Buffer::is_shared))
+      positions.push_back(static_cast<std::int64_t>(i) + (takes_position ? 1 : 0));
+  }
+  return positions;
+}
+
 void Computation::Impl::launch(std::size_t local, std::span<const Array* const> arguments,
-                               std::span<const Array> replaced, std::span<pjrt::Buffer> results) const {
+                               std::span<const Array> replaced, const pjrt::ExecuteOptions& options,
+                               std::span<pjrt::Buffer> results) const {
   const Local& here = locals[local];
   thread_local std::vector<PJRT_Buffer*> buffers;
   buffers.clear();
@@ -281,7 +298,7 @@ void Computation::Impl::launch(std::size_t local, std::span<const Array* const> 
     buffers.push_back(array.data()->shards[local].get());
   }
   try {
-    executable->execute(std::span<PJRT_Buffer* const>(buffers), *here.device, results);
+    executable->execute(std::span<PJRT_Buffer* const>(buffers), *here.device, results, options);
   } catch (const PjrtError&) {
     if (has_collectives) {
       // XLA hands on the text of a failed collective only; the exception itself waits in the registry.
@@ -295,7 +312,7 @@ void Computation::Impl::launch(std::size_t local, std::span<const Array* const> 
 }
 
 void Computation::Impl::launch_replicas(std::span<const Array* const> arguments,
-                                        std::span<const Array> replaced,
+                                        std::span<const Array> replaced, const pjrt::ExecuteOptions& options,
                                         std::span<pjrt::Buffer> results) const {
   std::vector<std::vector<PJRT_Buffer*>> lists(locals.size());
   for (std::size_t local = 0; local < locals.size(); ++local) {
@@ -304,7 +321,7 @@ void Computation::Impl::launch_replicas(std::span<const Array* const> arguments,
       lists[local].push_back(array.data()->shards[local].get());
     }
   }
-  executable->execute_replicas(lists, results);
+  executable->execute_replicas(lists, results, options);
 }
 
 std::vector<Array> Computation::run(std::span<const Array* const> arguments) const {
@@ -320,18 +337,21 @@ std::vector<Array> Computation::run(std::span<const Array* const> arguments) con
       if (impl.moved[i]) replaced[i] = device_put(*arguments[i], *impl.moved[i]);
     }
   }
+  const std::vector<std::int64_t> keep =
+      impl.donates ? impl.not_to_donate(arguments) : std::vector<std::int64_t>();
+  const pjrt::ExecuteOptions options{.non_donatable = keep};
   const std::size_t num_outputs = impl.outputs.size(), num_locals = impl.locals.size();
   thread_local std::vector<pjrt::Buffer> results;
   results.resize(num_outputs * num_locals);
   auto part = [&](std::size_t local) { return std::span(results).subspan(local * num_outputs, num_outputs); };
   if (impl.replicated && num_locals > 0) {
-    impl.launch_replicas(arguments, replaced, results);
+    impl.launch_replicas(arguments, replaced, options, results);
   } else if (num_locals == 1) {
-    impl.launch(0, arguments, replaced, part(0));
+    impl.launch(0, arguments, replaced, options, part(0));
   } else if (num_locals > 1) {
     auto all = std::span(results);
     runtime.threads().run(num_locals, [&, all](std::size_t local) {
-      impl.launch(local, arguments, replaced, all.subspan(local * num_outputs, num_outputs));
+      impl.launch(local, arguments, replaced, options, all.subspan(local * num_outputs, num_outputs));
     });
   }
   std::vector<Array> outputs;
@@ -348,6 +368,7 @@ std::vector<Array> Computation::run(std::span<const Array* const> arguments) con
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (!impl.donated[i]) continue;
       arguments[i]->data()->shards.clear();
+      arguments[i]->data()->host_copies.reset();
       arguments[i]->data()->donated_at = CallSiteScope::current();
     }
   }

@@ -31,6 +31,9 @@ struct ArrayData {
   std::vector<pjrt::Buffer> shards;  ///< on the sharding's local devices, in its order
   CallSite donated_at;               ///< where it was given to a computation for good
 
+  /// Of shards whose memory the host cannot read, what was read of them: by shard, empty where it was not.
+  mutable std::unique_ptr<std::vector<std::vector<char>>> host_copies;
+
   // Of a tracer:
   std::shared_ptr<Trace::Life> trace;
   Var var = 0;

@@ -7,6 +7,7 @@
 
 #include "lockstep/array/computation.h"
 #include "lockstep/array/data.h"
+#include "lockstep/array/host.h"
 #include "lockstep/array/regions.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/runtime/runtime.h"
@@ -22,16 +23,21 @@ bool is_contiguous(const Shape& shape, const std::vector<IndexRange>& ranges) {
   return true;
 }
 
+/// From this many bytes on, a part is gathered into memory that becomes the array's, and not copied again.
+constexpr std::size_t kWorthKeeping = 64 << 10;
+
 /// A concrete array over the sharding from host data that covers, in each dimension, from `offset` on, what
-/// this process's devices hold.
+/// this process's devices hold. The data is copied where `owner` is null; otherwise contiguous parts may lie
+/// in it and hold the owner.
 Array spread(const char* data, const Shape& held, const std::vector<std::int64_t>& offset,
-             const Sharding& sharding, const Aval& aval) {
+             const Sharding& sharding, const Aval& aval, const std::shared_ptr<const void>& owner = nullptr) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   auto indices = sharding.device_indices(aval.shape);
   Shape part_shape = sharding.shard_shape(aval.shape);
   std::size_t element = size_of(aval.dtype);
+  const std::size_t part_bytes = static_cast<std::size_t>(num_elements(part_shape)) * element;
   std::vector<pjrt::Buffer> shards;
-  std::vector<char> part;
+  std::vector<char> scratch;
   for (int position : sharding.addressable_positions(runtime.process_index())) {
     std::vector<IndexRange> ranges = indices[static_cast<std::size_t>(position)];
     for (std::size_t d = 0; d < ranges.size(); ++d) {
@@ -39,20 +45,34 @@ Array spread(const char* data, const Shape& held, const std::vector<std::int64_t
       ranges[d].limit -= offset[d];
     }
     const char* source = data;
+    auto use = pjrt::HostUse::kCopied;
+    std::shared_ptr<void> keeper;
     if (is_contiguous(held, ranges)) {
       std::size_t row = element;
       for (std::size_t d = 1; d < held.size(); ++d) row *= static_cast<std::size_t>(held[d]);
       if (!ranges.empty()) source += static_cast<std::size_t>(ranges[0].start) * row;
+      if (owner != nullptr) {
+        use = pjrt::HostUse::kZeroCopy;
+        keeper = std::const_pointer_cast<void>(owner);
+      }
     } else {
-      part.resize(static_cast<std::size_t>(num_elements(part_shape)) * element);
+      char* part;
+      if (part_bytes >= kWorthKeeping) {
+        keeper = internal::aligned_memory(part_bytes);
+        part = static_cast<char*>(keeper.get());
+        use = pjrt::HostUse::kMutableZeroCopy;
+      } else {
+        scratch.resize(part_bytes);
+        part = scratch.data();
+      }
       internal::for_each_run(held, ranges, element, [&](std::size_t whole, std::size_t at, std::size_t size) {
-        std::memcpy(part.data() + at, data + whole, size);
+        std::memcpy(part + at, data + whole, size);
       });
-      source = part.data();
+      source = part;
     }
     Device device = sharding.devices()[static_cast<std::size_t>(position)];
-    shards.push_back(
-        runtime.client().buffer_from_host(source, aval.dtype, part_shape, runtime.pjrt_device(device)));
+    shards.push_back(runtime.client().buffer_from_host(source, aval.dtype, part_shape,
+                                                       runtime.pjrt_device(device), use, std::move(keeper)));
   }
   return internal::make_array(internal::intern(aval, sharding, true), std::move(shards));
 }
@@ -106,16 +126,12 @@ Array relabelled(const Array& x, const NamedSharding& sharding) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   const internal::ArrayData& data = *x.data();
   std::vector<pjrt::Buffer> shards;
-  std::vector<char> bytes;
   for (int position : sharding.addressable_positions(runtime.process_index())) {
     const Device device = sharding.devices()[static_cast<std::size_t>(position)];
     const auto& positions = data.type->sharding.addressable_positions(runtime.process_index());
     for (std::size_t i = 0; i < positions.size(); ++i) {
       if (!(data.type->sharding.devices()[static_cast<std::size_t>(positions[i])] == device)) continue;
-      bytes.resize(data.shards[i].size_bytes());
-      data.shards[i].to_host(bytes.data(), bytes.size());
-      shards.push_back(runtime.client().buffer_from_host(
-          bytes.data(), x.dtype(), sharding.shard_shape(x.shape()), runtime.pjrt_device(device)));
+      shards.push_back(data.shards[i].share());
     }
   }
   return internal::make_array(internal::intern(x.aval(), sharding, true), std::move(shards));
@@ -140,11 +156,10 @@ Array device_put(const Array& x, const Sharding& sharding, std::source_location 
     return device_put(resharded(x, data.type, NamedSharding(from.mesh(), PartitionSpec())), sharding);
   }
   std::vector<char> whole;
-  const char* source;
-  if (from.is_fully_replicated() && !data.shards.empty()) {
-    data.shards.front().await();
-    source = static_cast<const char*>(data.shards.front().unsafe_pointer());
-  } else {
+  const char* source = nullptr;
+  if (from.is_fully_replicated() && !data.shards.empty())
+    source = static_cast<const char*>(data.shards.front().host_pointer());
+  if (source == nullptr) {
     whole.resize(static_cast<std::size_t>(x.aval().bytes()));
     x.copy_to_host(whole.data(), x.dtype() == DType::kBool ? DType::kU8 : x.dtype());
     source = whole.data();
@@ -240,11 +255,20 @@ Shape local_to_global_shape(const Sharding& sharding, const Shape& local_shape, 
 namespace internal {
 
 Array from_process_local_data(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
-                              const std::optional<Shape>& global_shape, const CallSite& site) {
+                              const std::optional<Shape>& global_shape, const CallSite& site,
+                              std::shared_ptr<const void> owner) {
   CallSiteScope scope(site);
   LocalPart part = local_part("[make_array_from_process_local_data]", sharding, dtype, shape, global_shape);
   return spread(static_cast<const char*>(data), shape, part.offset, sharding,
-                Aval{dtype, std::move(part.global), false, {}});
+                Aval{dtype, std::move(part.global), false, {}}, owner);
+}
+
+Array put_host(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
+               std::shared_ptr<const void> owner) {
+  const Aval aval{dtype, shape, false, {}};
+  check_divisible(aval, sharding.spec(), sharding.mesh(), "device_put");
+  return spread(static_cast<const char*>(data), shape, std::vector<std::int64_t>(shape.size(), 0), sharding,
+                aval, owner);
 }
 
 }  // namespace internal

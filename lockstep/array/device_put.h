@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -31,8 +32,14 @@ Shape local_to_global_shape(const Sharding& sharding, const Shape& local_shape,
 namespace internal {
 
 /// See make_array_from_process_local_data; `shape` is the local data's, and dtype and data are what it holds.
+/// The data is copied where `owner` is null; otherwise the array may lie in it and holds the owner.
 Array from_process_local_data(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
-                              const std::optional<Shape>& global_shape, const CallSite& site);
+                              const std::optional<Shape>& global_shape, const CallSite& site,
+                              std::shared_ptr<const void> owner = nullptr);
+
+/// The same of the whole.
+Array put_host(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
+               std::shared_ptr<const void> owner);
 
 }  // namespace internal
 

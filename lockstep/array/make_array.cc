@@ -70,7 +70,6 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
     }
   }
   std::vector<pjrt::Buffer> shards;
-  std::vector<char> bytes;
   for (int position : positions) {
     const Device device = sharding.devices()[static_cast<std::size_t>(position)];
     auto found = on_device.find(device.id());
@@ -79,11 +78,7 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
           "{} no array is on {}, which {} has (at {}); put each on its device with device_put", kWhat,
           device.to_string(), sharding.to_string(), at);
     }
-    const pjrt::Buffer& source = found->second->data()->shards.front();
-    bytes.resize(source.size_bytes());
-    source.to_host(bytes.data(), bytes.size());
-    shards.push_back(runtime.client().buffer_from_host(bytes.data(), arrays.front().dtype(), part,
-                                                       runtime.pjrt_device(device)));
+    shards.push_back(found->second->data()->shards.front().share());
   }
   return internal::make_array(
       internal::intern(Aval{arrays.front().dtype(), shape, false, {}}, sharding, true), std::move(shards));

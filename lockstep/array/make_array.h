@@ -46,9 +46,11 @@ Array make_array_from_callback(const Shape& shape, const Sharding& sharding, Cal
 }
 
 /// A global array of parts that are arrays already: one on each device of this process that the sharding has,
-/// in any order, each of the shape of a part. The data is copied. Every process that takes part must call it
-/// with its own. Throws ShardingError where a device has none or two, or an array is on a device that the
-/// sharding has not, and ShapeError where a shape or dtype does not fit, naming the array.
+/// in any order, each of the shape of a part. The new array and they share their memory, which is therefore
+/// not reused by a computation that one of them is donated to while another is there. Every process that
+/// takes part must call it with its own. Throws ShardingError where a device has none or two, or an array is
+/// on a device that the sharding has not, and ShapeError where a shape or dtype does not fit, naming the
+/// array.
 Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& sharding,
                                            const std::vector<Array>& arrays,
                                            std::source_location where = std::source_location::current());

@@ -1,7 +1,10 @@
 #include "lockstep/pjrt/buffer.h"
 
 #include <array>
+#include <condition_variable>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <span>
 
 #include "lockstep/base/fail.h"
@@ -67,10 +70,38 @@ class Hold {
 }  // namespace
 
 void Buffer::destroy() noexcept {
+  if (std::atomic<int>* handles = take_handles()) {
+    if (handles->fetch_sub(1, std::memory_order_acq_rel) > 1) {
+      buffer_ = nullptr;
+      return;
+    }
+    delete handles;
+  }
   LOCKSTEP_PJRT_ARGS(PJRT_Buffer_Destroy_Args, args);
   args.buffer = buffer_;
   ignore(api_, api_->PJRT_Buffer_Destroy(&args));
   buffer_ = nullptr;
+}
+
+Buffer Buffer::share() const {
+  std::atomic<int>* handles = handles_.load(std::memory_order_acquire);
+  if (handles == nullptr) {
+    auto* fresh = new std::atomic<int>(1);
+    if (handles_.compare_exchange_strong(handles, fresh, std::memory_order_acq_rel)) {
+      handles = fresh;
+    } else {
+      delete fresh;  // another thread was first
+    }
+  }
+  handles->fetch_add(1, std::memory_order_relaxed);
+  Buffer other(api_, buffer_);
+  other.handles_ = handles;
+  return other;
+}
+
+bool Buffer::is_shared() const {
+  const std::atomic<int>* handles = handles_.load(std::memory_order_acquire);
+  return handles != nullptr && handles->load(std::memory_order_acquire) > 1;
 }
 
 DType Buffer::dtype() const {
@@ -103,6 +134,51 @@ bool Buffer::ready() const {
 
 void Buffer::await() const { await_and_destroy(api_, ready_event(api_, buffer_), "computing an array"); }
 
+namespace {
+
+/// An event's end, for who waits for it and for the plugin's thread that tells of it; the later one frees it.
+struct Ending {
+  explicit Ending(const PJRT_Api* api) : api(api) {}
+  ~Ending() { ignore(api, error); }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+  const PJRT_Api* api;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ended = false;
+  PJRT_Error* error = nullptr;
+};
+
+}  // namespace
+
+bool Buffer::await_for(std::chrono::milliseconds timeout) const {
+  auto ending = std::make_shared<Ending>(api_);
+  PJRT_Event* event = ready_event(api_, buffer_);
+  auto told = std::make_unique<std::shared_ptr<Ending>>(ending);
+  LOCKSTEP_PJRT_ARGS(PJRT_Event_OnReady_Args, args);
+  args.event = event;
+  args.user_arg = told.get();
+  args.callback = [](PJRT_Error* error, void* argument) {
+    std::unique_ptr<std::shared_ptr<Ending>> told(static_cast<std::shared_ptr<Ending>*>(argument));
+    Ending& ending = **told;
+    {
+      std::lock_guard lock(ending.mutex);
+      ending.ended = true;
+      ending.error = error;
+    }
+    ending.changed.notify_all();
+  };
+  PJRT_Error* refused = api_->PJRT_Event_OnReady(&args);
+  pjrt::destroy(api_, event);
+  check(api_, refused, "waiting for a buffer");
+  told.release();
+  std::unique_lock lock(ending->mutex);
+  const bool ended = ending->changed.wait_for(lock, timeout, [&] { return ending->ended; });
+  check(api_, std::exchange(ending->error, nullptr), "computing an array");
+  return ended;
+}
+
 void Buffer::to_host(void* destination, std::size_t bytes) const {
   const auto dims = dims_of(api_, buffer_);
   if (const std::size_t size = size_bytes(); bytes != size) {
@@ -113,10 +189,9 @@ void Buffer::to_host(void* destination, std::size_t bytes) const {
   // size.
   if (bytes == 0) return await();
   // The CPU plugin copies on a thread of its pool, which costs more to wake than a small array to copy.
-  if (is_on_cpu(api_, buffer_) && is_row_major(api_, buffer_)) {
-    await();
+  if (const void* here = host_pointer()) {
     Hold hold(api_, buffer_);
-    std::memcpy(destination, unsafe_pointer(), bytes);
+    std::memcpy(destination, here, bytes);
     return;
   }
   constexpr std::size_t kMaxRank = 32;
@@ -139,6 +214,12 @@ void Buffer::to_host(void* destination, std::size_t bytes) const {
   args.dst_size = bytes;
   check(api_, api_->PJRT_Buffer_ToHostBuffer(&args), "copying an array to the host");
   await_and_destroy(api_, args.event, "computing or copying an array");
+}
+
+const void* Buffer::host_pointer() const {
+  if (!is_on_cpu(api_, buffer_) || !is_row_major(api_, buffer_)) return nullptr;
+  await();
+  return unsafe_pointer();
 }
 
 void* Buffer::unsafe_pointer() const {

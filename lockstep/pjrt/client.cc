@@ -5,48 +5,24 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/pjrt/api.h"
 #include "lockstep/pjrt/compile_options.h"
+#include "lockstep/pjrt/key_values.h"
+#include "lockstep/pjrt/named_values.h"
 
 namespace lockstep::pjrt {
 namespace {
 
-struct PutValue {
-  PJRT_NamedValue& to;
-  void operator()(bool value) {
-    to.type = PJRT_NamedValue_kBool;
-    to.bool_value = value;
-  }
-  void operator()(std::int64_t value) {
-    to.type = PJRT_NamedValue_kInt64;
-    to.int64_value = value;
-  }
-  void operator()(float value) {
-    to.type = PJRT_NamedValue_kFloat;
-    to.float_value = value;
-  }
-  void operator()(const std::string& value) {
-    to.type = PJRT_NamedValue_kString;
-    to.string_value = value.data();
-    to.value_size = value.size();
-  }
-  void operator()(const std::vector<std::int64_t>& value) {
-    to.type = PJRT_NamedValue_kInt64List;
-    to.int64_array_value = value.data();
-    to.value_size = value.size();
-  }
-};
-
-PJRT_HostBufferSemantics to_pjrt(HostMemory semantics) {
-  switch (semantics) {
-    case HostMemory::kCopied:
+PJRT_HostBufferSemantics to_pjrt(HostUse use) {
+  switch (use) {
+    case HostUse::kCopied:
       return PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
-    case HostMemory::kHeld:
+    case HostUse::kHeld:
       return PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
-    case HostMemory::kZeroCopy:
+    case HostUse::kZeroCopy:
       return PJRT_HostBufferSemantics_kImmutableZeroCopy;
-    case HostMemory::kMutableZeroCopy:
+    case HostUse::kMutableZeroCopy:
       return PJRT_HostBufferSemantics_kMutableZeroCopy;
   }
-  fail<PjrtError>("[pjrt] no such use of host memory: {}", static_cast<int>(semantics));
+  fail<PjrtError>("[pjrt] no such use of host memory: {}", static_cast<int>(use));
 }
 
 struct Held {
@@ -61,26 +37,27 @@ void release_held(PJRT_Error* error, void* held) {
 
 }  // namespace
 
-std::shared_ptr<Client> Client::create(std::shared_ptr<Plugin> plugin, const ClientOptions& options) {
-  std::vector<PJRT_NamedValue> values;
-  for (const auto& [name, option] : options) {
-    LOCKSTEP_PJRT_ARGS(PJRT_NamedValue, value);
-    value.name = name.data();
-    value.name_size = name.size();
-    value.value_size = 1;
-    std::visit(PutValue{value}, option);
-    values.push_back(value);
-  }
+std::shared_ptr<Client> Client::create(std::shared_ptr<Plugin> plugin, const ClientOptions& options,
+                                       KeyValueCallbacks key_values) {
+  const std::vector<PJRT_NamedValue> values = named_values(options);
+  auto shared = std::make_unique<KeyValues>(std::move(key_values));
   LOCKSTEP_PJRT_ARGS(PJRT_Client_Create_Args, args);
   args.create_options = values.data();
   args.num_options = values.size();
+  shared->offer(args);
   const PJRT_Api* api = plugin->api();
-  check(api, api->PJRT_Client_Create(&args), fmt::format("creating a client of {}", plugin->path()));
-  return std::shared_ptr<Client>(new Client(std::move(plugin), args.client));
+  if (PJRT_Error* error = api->PJRT_Client_Create(&args)) {
+    if (std::exception_ptr cause = shared->first_error()) {
+      ignore(api, error);
+      std::rethrow_exception(cause);
+    }
+    throw_error(api, error, fmt::format("creating a client of {}", plugin->path()));
+  }
+  return std::shared_ptr<Client>(new Client(std::move(plugin), std::move(shared), args.client));
 }
 
-Client::Client(std::shared_ptr<Plugin> plugin, PJRT_Client* client)
-    : plugin_(std::move(plugin)), api_(plugin_->api()), client_(client) {
+Client::Client(std::shared_ptr<Plugin> plugin, std::unique_ptr<KeyValues> key_values, PJRT_Client* client)
+    : plugin_(std::move(plugin)), key_values_(std::move(key_values)), api_(plugin_->api()), client_(client) {
   LOCKSTEP_PJRT_ARGS(PJRT_Client_PlatformName_Args, name);
   name.client = client_;
   check(api_, api_->PJRT_Client_PlatformName(&name), "asking for the platform's name");
@@ -151,7 +128,7 @@ std::unique_ptr<Executable> Client::compile(std::string_view mlir, const Compile
   program.code_size = mlir.size();
   program.format = kFormat.data();
   program.format_size = kFormat.size();
-  std::string serialized = serialize(options);
+  std::string serialized = serialize(options, platform_name_);
   if (!options.backend_options.empty())
     serialized.insert(0, default_options());  // messages merge by concatenation
   LOCKSTEP_PJRT_ARGS(PJRT_Client_Compile_Args, args);
@@ -174,7 +151,7 @@ const std::string& Client::default_options() const {
 
 std::unique_ptr<Executable> Client::deserialize(std::string_view serialized,
                                                 const CompileOptions& options) const {
-  const std::string overridden = serialize(options);
+  const std::string overridden = serialize(options, platform_name_);
   LOCKSTEP_PJRT_ARGS(PJRT_Executable_DeserializeAndLoad_Args, args);
   args.client = client_;
   args.serialized_executable = serialized.data();
@@ -188,19 +165,18 @@ std::unique_ptr<Executable> Client::deserialize(std::string_view serialized,
 }
 
 Buffer Client::buffer_from_host(const void* data, DType dtype, std::span<const std::int64_t> dims,
-                                const Device& device, HostMemory semantics,
-                                std::shared_ptr<void> owner) const {
+                                const Device& device, HostUse use, std::shared_ptr<void> owner) const {
   LOCKSTEP_PJRT_ARGS(PJRT_Client_BufferFromHostBuffer_Args, args);
   args.client = client_;
   args.data = data;
   args.type = to_pjrt(dtype);
   args.dims = dims.data();
   args.num_dims = dims.size();
-  args.host_buffer_semantics = to_pjrt(semantics);
+  args.host_buffer_semantics = to_pjrt(use);
   args.device = device.get();
   check(api_, api_->PJRT_Client_BufferFromHostBuffer(&args), "making a buffer of host memory");
   Buffer buffer(api_, args.buffer);
-  if (owner != nullptr && semantics != HostMemory::kCopied) {
+  if (owner != nullptr && use != HostUse::kCopied) {
     LOCKSTEP_PJRT_ARGS(PJRT_Event_OnReady_Args, on_ready);
     on_ready.event = args.done_with_host_buffer;
     on_ready.callback = release_held;

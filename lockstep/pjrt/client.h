@@ -1,10 +1,14 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
+#include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,10 +26,24 @@ struct PJRT_Client;
 namespace lockstep::pjrt {
 
 /// Options that a plugin knows, by name. The CPU plugin: `cpu_device_count` (std::int64_t, 1 if absent),
-/// `asynchronous` (bool, true if absent), `process_id` (std::int64_t). Name the type: a plain `4` is no
-/// choice.
+/// `asynchronous` (bool, true if absent), `process_id` (std::int64_t). The CUDA plugin: `platform_name`,
+/// `node_id`, `num_nodes`, `visible_devices`, `allocator`, `memory_fraction`, `preallocate`. Name the type: a
+/// plain `4` is no choice.
 using ClientOptions =
     std::map<std::string, std::variant<bool, std::int64_t, std::string, float, std::vector<std::int64_t>>>;
+
+/// A dictionary that the clients of all processes share. The CUDA plugin's find each other by it when they
+/// are made, and later, when devices first speak to each other. Called from any thread, also at the same
+/// time.
+struct KeyValueCallbacks {
+  /// Blocks until the key is there; throws TimeoutError where it does not come in time.
+  std::function<std::string(const std::string& key, std::chrono::milliseconds timeout)> get;
+
+  /// The value, or nullopt where there is none now.
+  std::function<std::optional<std::string>(const std::string& key)> try_get;
+
+  std::function<void(const std::string& key, const std::string& value)> put;
+};
 
 /// How a program is compiled: for one device, which is chosen at each execution, or for several at once.
 struct CompileOptions {
@@ -34,16 +52,16 @@ struct CompileOptions {
   std::vector<std::int64_t> devices;
 
   /// XLA's debug options by name, such as {"xla_cpu_multi_thread_eigen", false}; a name XLA does not know is
-  /// an error. Where it is not here, xla_cpu_enable_fast_min_max is off, so that maximum and minimum keep a
-  /// NaN.
+  /// an error. Where it is not here, xla_cpu_enable_fast_min_max is off on CPU, so that maximum and minimum
+  /// keep a NaN.
   std::map<std::string, std::variant<bool, std::int64_t, double, std::string>> xla_options;
 
-  /// Names of switches of the CPU backend's own, as in XLA_FLAGS' xla_backend_extra_options.
+  /// Names of switches of the backend's own, as in XLA_FLAGS' xla_backend_extra_options.
   std::vector<std::string> backend_options;
 };
 
 /// What becomes of host memory that a buffer is made from.
-enum class HostMemory {
+enum class HostUse {
   kCopied,    ///< copied before the call returns: the caller may change or free it at once
   kHeld,      ///< read until the copy is done, which may be after the call; `owner` keeps it until then
   kZeroCopy,  ///< may itself be the buffer's memory, never written; `owner` keeps it as long as needed
@@ -55,7 +73,10 @@ enum class HostMemory {
 /// refuses.
 class Client {
  public:
-  static std::shared_ptr<Client> create(std::shared_ptr<Plugin> plugin, const ClientOptions& options = {});
+  /// May call `key_values`, and block until other processes make their clients. What a callback throws is
+  /// thrown here, where the plugin gives up for it.
+  static std::shared_ptr<Client> create(std::shared_ptr<Plugin> plugin, const ClientOptions& options = {},
+                                        KeyValueCallbacks key_values = {});
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -84,13 +105,15 @@ class Client {
   /// takes it for data that is aligned to 64 bytes and copies otherwise. `owner` is let go, on any thread,
   /// when the plugin needs the host memory no more; with kCopied that is before the call returns.
   Buffer buffer_from_host(const void* data, DType dtype, std::span<const std::int64_t> dims,
-                          const Device& device, HostMemory semantics = HostMemory::kCopied,
+                          const Device& device, HostUse use = HostUse::kCopied,
                           std::shared_ptr<void> owner = nullptr) const;
 
  private:
-  Client(std::shared_ptr<Plugin> plugin, PJRT_Client* client);
+  struct KeyValues;
+  Client(std::shared_ptr<Plugin> plugin, std::unique_ptr<KeyValues> key_values, PJRT_Client* client);
 
   std::shared_ptr<Plugin> plugin_;
+  std::unique_ptr<KeyValues> key_values_;
   const PJRT_Api* api_;
   PJRT_Client* client_;
   /// The compile options that the plugin starts from, serialized. Read off a program of nothing when first

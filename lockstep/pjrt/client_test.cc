@@ -116,7 +116,7 @@ TEST(BufferFromHost, ZeroCopy_LiesInTheHostMemoryAndHoldsItsOwner) {
   std::weak_ptr<void> watch = owner;
   const std::int64_t dims[] = {1024};
   Buffer buffer = client->buffer_from_host(memory, float32, dims, *client->addressable_devices()[0],
-                                           HostMemory::kZeroCopy, std::move(owner));
+                                           HostUse::kZeroCopy, std::move(owner));
   EXPECT_EQ(buffer.unsafe_pointer(), memory);
   EXPECT_FALSE(watch.expired());
   EXPECT_EQ(to_host<float>(buffer)[1023], 1023);

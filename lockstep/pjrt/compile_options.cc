@@ -43,7 +43,7 @@ struct PutOverride {
 
 }  // namespace
 
-std::string serialize(const CompileOptions& options) {
+std::string serialize(const CompileOptions& options, std::string_view platform) {
   std::string build;                // ExecutableBuildOptionsProto
   put(build, 1, std::int64_t{-1});  // device_ordinal: any
   const auto replicas = static_cast<std::int64_t>(std::max<std::size_t>(1, options.devices.size()));
@@ -71,7 +71,7 @@ std::string serialize(const CompileOptions& options) {
   put(proto, 4, std::int64_t{options.devices.empty()});  // compile_portable_executable
   auto overrides = options.xla_options;
   // By default, maximum and minimum on CPU drop a NaN.
-  overrides.try_emplace("xla_cpu_enable_fast_min_max", false);
+  if (platform == "cpu") overrides.try_emplace("xla_cpu_enable_fast_min_max", false);
   for (const auto& [name, value] : overrides) {
     std::string override_proto, entry;
     std::visit(PutOverride{override_proto}, value);

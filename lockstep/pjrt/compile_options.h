@@ -1,13 +1,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "lockstep/pjrt/client.h"
 
 namespace lockstep::pjrt {
 
 /// The options as a serialized `xla.CompileOptionsProto` (xla/pjrt/proto/compile_options.proto), of one
-/// partition: for a portable executable, or for a replica on each of the devices.
-std::string serialize(const CompileOptions& options);
+/// partition: for a portable executable, or for a replica on each of the devices. `platform` is the client's.
+std::string serialize(const CompileOptions& options, std::string_view platform);
 
 }  // namespace lockstep::pjrt

@@ -98,13 +98,16 @@ void Executable::execute(std::span<PJRT_Buffer* const> arguments, const Device& 
 }
 
 void Executable::execute_replicas(std::span<const std::vector<PJRT_Buffer*>> arguments,
-                                  std::span<Buffer> outputs) const {
+                                  std::span<Buffer> outputs, const ExecuteOptions& options) const {
   const std::size_t devices = arguments.size();
   if (outputs.size() != outputs_.size() * devices) {
     fail<PjrtError>("[pjrt] running {} on {} devices: it has {} outputs, and room was given for {}", name_,
                     devices, outputs_.size(), outputs.size());
   }
   LOCKSTEP_PJRT_ARGS(PJRT_ExecuteOptions, execute_options);
+  execute_options.launch_id = options.launch_id;
+  execute_options.non_donatable_input_indices = options.non_donatable.data();
+  execute_options.num_non_donatable_input_indices = options.non_donatable.size();
   std::vector<PJRT_Buffer* const*> argument_lists;
   std::vector<PJRT_Buffer*> results(outputs.size());
   std::vector<PJRT_Buffer**> result_lists;

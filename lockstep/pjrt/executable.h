@@ -70,11 +70,11 @@ class Executable {
                const ExecuteOptions& options = {}) const;
 
   /// Runs a program that was compiled for several devices on all those of this process at once: `arguments`
-  /// has for each of them, in the order of its replicas, the arguments, and `outputs` the room for its
-  /// outputs, one device's after the other's. Returns before it is done where the plugin is asynchronous.
+  /// has for each of this process's, in the order of its replicas, the arguments, and `outputs` the room for
+  /// its outputs, one device's after the other's. Returns before it is done where the plugin is asynchronous.
   /// Throws as execute.
-  void execute_replicas(std::span<const std::vector<PJRT_Buffer*>> arguments,
-                        std::span<Buffer> outputs) const;
+  void execute_replicas(std::span<const std::vector<PJRT_Buffer*>> arguments, std::span<Buffer> outputs,
+                        const ExecuteOptions& options = {}) const;
 
   /// The same, with the outputs returned.
   std::vector<Buffer> execute(std::span<Buffer* const> arguments, const Device& device,

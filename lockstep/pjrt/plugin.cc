@@ -19,10 +19,10 @@ namespace lockstep::pjrt {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kPluginFile = "pjrt_c_api_cpu_plugin.so";
+constexpr std::string_view kCpuPlugin = "pjrt_c_api_cpu_plugin.so", kCudaPlugin = "xla_cuda_plugin.so";
 
 /// The last function of the table that this layer calls; all others it calls stand before it.
-constexpr std::size_t kLeastApiSize = PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Executable_GetCompiledMemoryStats);
+constexpr std::size_t kLeastApiSize = PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Executable_GetCompileOptions);
 
 const PJRT_Api* open(const std::string& path) {
   std::error_code error;
@@ -144,7 +144,7 @@ namespace {
 
 // The plugin in the folders that the program was linked to look for libraries in, where it is there: an
 // installed Lockstep names its own folder there.
-std::vector<std::string> linked_plugin_paths() {
+std::vector<std::string> linked_plugin_paths(std::string_view file) {
   std::vector<std::string> paths;
   void* program = dlopen(nullptr, RTLD_LAZY);
   Dl_serinfo size{};
@@ -155,7 +155,7 @@ std::vector<std::string> linked_plugin_paths() {
   if (dlinfo(program, RTLD_DI_SERINFO, found) != 0) return paths;
   std::error_code error;
   for (unsigned i = 0; i < found->dls_cnt; ++i) {
-    const fs::path path = fs::path(found->dls_serpath[i].dls_name) / kPluginFile;
+    const fs::path path = fs::path(found->dls_serpath[i].dls_name) / file;
     if (fs::exists(path, error)) paths.push_back(path);
   }
   return paths;
@@ -163,7 +163,8 @@ std::vector<std::string> linked_plugin_paths() {
 
 }  // namespace
 
-std::vector<std::string> default_plugin_paths() {
+std::vector<std::string> default_plugin_paths(std::string_view platform) {
+  const std::string_view file = platform == "cuda" ? kCudaPlugin : kCpuPlugin;
   std::vector<std::string> paths;
   std::error_code error;
   const fs::path executable = fs::read_symlink("/proc/self/exe", error);
@@ -171,25 +172,32 @@ std::vector<std::string> default_plugin_paths() {
     const fs::path folder = executable.parent_path();
     for (const char* place : {".", "../lib/lockstep", "../third_party/pjrt", "../../third_party/pjrt",
                               "../../../third_party/pjrt"}) {
-      paths.push_back((folder / place / kPluginFile).lexically_normal());
+      paths.push_back((folder / place / file).lexically_normal());
     }
   }
-  for (const std::string& path : linked_plugin_paths()) paths.push_back(path);
+  for (const std::string& path : linked_plugin_paths(file)) paths.push_back(path);
   for (const char* folder : {LOCKSTEP_PLUGIN_INSTALL_DIR, LOCKSTEP_PLUGIN_SOURCE_DIR}) {
-    paths.push_back(fs::path(folder) / kPluginFile);
+    paths.push_back(fs::path(folder) / file);
   }
   return paths;
 }
 
-std::string find_plugin(const Environment& environment, const std::vector<std::string>& paths) {
-  if (auto path = environment.get("LOCKSTEP_PJRT_PLUGIN"); path && !path->empty()) return *path;
+std::string first_existing(const std::vector<std::string>& paths) {
   std::error_code error;
   for (const std::string& path : paths)
     if (fs::exists(path, error)) return path;
+  return "";
+}
+
+std::string find_plugin(const Environment& environment, const std::vector<std::string>& paths,
+                        std::string_view platform) {
+  if (auto path = environment.get("LOCKSTEP_PJRT_PLUGIN"); path && !path->empty()) return *path;
+  if (std::string path = first_existing(paths); !path.empty()) return path;
+  const bool cuda = platform == "cuda";
   fail<PjrtError>(
-      "[pjrt] no CPU plugin found: run scripts/setup, or set LOCKSTEP_PJRT_PLUGIN to the path of a PJRT "
+      "[pjrt] no {} plugin found: run scripts/setup{}, or set LOCKSTEP_PJRT_PLUGIN to the path of a PJRT "
       "plugin. Looked for\n  {}",
-      fmt::join(paths, "\n  "));
+      cuda ? "CUDA" : "CPU", cuda ? " --cuda" : "", fmt::join(paths, "\n  "));
 }
 
 }  // namespace lockstep::pjrt

@@ -55,14 +55,19 @@ class Plugin {
   std::map<std::pair<std::string, std::string>, void*> handlers_;  // by target name and platform
 };
 
-/// Where the CPU plugin is looked for: relative to this executable, in the folders that it was linked to look
-/// for libraries in (an installed Lockstep adds its own), in the install prefix, in the source tree.
-std::vector<std::string> default_plugin_paths();
+/// Where the plugin of the platform, "cpu" or "cuda", is looked for: relative to this executable, in the
+/// folders that it was linked to look for libraries in (an installed Lockstep adds its own), in the install
+/// prefix, in the source tree.
+std::vector<std::string> default_plugin_paths(std::string_view platform = "cpu");
 
-/// The path of the CPU plugin: LOCKSTEP_PJRT_PLUGIN where it is set and not empty (whether the file exists is
-/// not asked here); otherwise the first of `paths` that exists. Throws PjrtError that lists them where there
-/// is none.
+/// The first of the paths that exists; empty where none does.
+std::string first_existing(const std::vector<std::string>& paths);
+
+/// The path of the platform's plugin: LOCKSTEP_PJRT_PLUGIN where it is set and not empty (whether the file
+/// exists is not asked here); otherwise the first of `paths` that exists. Throws PjrtError that lists them
+/// where there is none.
 std::string find_plugin(const Environment& environment = Environment::process(),
-                        const std::vector<std::string>& paths = default_plugin_paths());
+                        const std::vector<std::string>& paths = default_plugin_paths(),
+                        std::string_view platform = "cpu");
 
 }  // namespace lockstep::pjrt

@@ -85,7 +85,15 @@ TEST(FindPlugin, NowhereFound_ListsThePlaces) {
   EXPECT_THAT(error_of([] {
                 find_plugin(environment(""), {"/a/plugin.so", "/b/plugin.so"});
               }),
-              AllOf(HasSubstr("scripts/setup"), HasSubstr("/a/plugin.so"), HasSubstr("/b/plugin.so")));
+              AllOf(HasSubstr("no CPU plugin"), HasSubstr("scripts/setup,"), HasSubstr("/a/plugin.so"),
+                    HasSubstr("/b/plugin.so")));
+  EXPECT_THAT(error_of([] { find_plugin(environment(""), {"/a/plugin.so"}, "cuda"); }),
+              AllOf(HasSubstr("no CUDA plugin"), HasSubstr("scripts/setup --cuda,")));
+}
+
+TEST(DefaultPluginPaths, NameThePlatformsFile) {
+  EXPECT_THAT(default_plugin_paths("cpu"), ::testing::Each(HasSubstr("pjrt_c_api_cpu_plugin.so")));
+  EXPECT_THAT(default_plugin_paths("cuda"), ::testing::Each(HasSubstr("xla_cuda_plugin.so")));
 }
 
 }  // namespace

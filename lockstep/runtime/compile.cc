@@ -20,7 +20,7 @@ constexpr milliseconds kToBegin{2000}, kToFinish{300000};
 /// memory, but read a transposed operand element by element; a program that transposes gets the newer ones.
 pjrt::CompileOptions options_for(const LoweredProgram& program) {
   pjrt::CompileOptions options;
-  if (!program.transposes) {
+  if (!program.transposes && Runtime::get().client().platform_name() == "cpu") {
     options.backend_options = {"xla_cpu_disable_new_fusion_emitters", "xla_cpu_disable_loop_unrolling"};
   }
   return options;
@@ -51,7 +51,7 @@ std::shared_ptr<pjrt::Executable> compile_together(const LoweredProgram& program
   pjrt::Client& client = runtime.client();
   pjrt::CompileOptions options = options_for(program);
   if (program.native_collectives) {
-    for (Device device : mesh.devices()) options.devices.push_back(device.id());
+    for (Device device : mesh.devices()) options.devices.push_back(runtime.plugin_id(device));
     return client.compile(program.stablehlo, options);
   }
   const std::string& host = runtime.local_devices().front().host();

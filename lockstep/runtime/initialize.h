@@ -36,6 +36,10 @@ struct InitializeOptions {
   /// for each process where a launcher counts the processes of a host.
   std::optional<DeviceIds> local_device_ids;
 
+  /// "cpu", "cuda", or "auto": CUDA where a GPU is seen and its plugin is there, otherwise CPU;
+  /// LOCKSTEP_PLATFORM, or JAX_PLATFORMS, of whose list the first counts ("gpu" is cuda). Auto, if not given.
+  std::optional<std::string> platform;
+
   /// How many devices the CPU is divided into; LOCKSTEP_NUM_CPU_DEVICES, 1.
   std::optional<int> num_cpu_devices;
 

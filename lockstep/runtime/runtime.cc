@@ -14,6 +14,7 @@
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/collectives/ffi_handler.h"
 #include "lockstep/runtime/hold_coordinator.h"
+#include "lockstep/runtime/platform.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -163,12 +164,29 @@ void give_each_device_a_thread(int num_devices) {
 }  // namespace
 
 void Runtime::open_devices() {
-  give_each_device_a_thread(settings_.num_cpu_devices);
-  auto plugin = pjrt::Plugin::load(pjrt::find_plugin());
-  plugin->register_ffi_handler(collectives::kCollectiveTarget, "Host", collectives::collective_handler());
-  client_ = pjrt::Client::create(
-      plugin, {{"cpu_device_count", std::int64_t{settings_.num_cpu_devices}}, {"asynchronous", false}});
+  const Environment& environment = Environment::process();
+  const PluginChoice choice = choose_plugin(settings_.platform, environment);
+  if (choice.platform == "cpu") give_each_device_a_thread(settings_.num_cpu_devices);
+  auto plugin = pjrt::Plugin::load(choice.path);
+  if (choice.platform == "cpu") {
+    plugin->register_ffi_handler(collectives::kCollectiveTarget, "Host", collectives::collective_handler());
+    client_ = pjrt::Client::create(
+        plugin, {{"cpu_device_count", std::int64_t{settings_.num_cpu_devices}}, {"asynchronous", false}});
+  } else {
+    client_ = pjrt::Client::create(plugin, cuda_options(settings_.place, environment),
+                                   store() ? key_values_of(*store()) : pjrt::KeyValueCallbacks());
+  }
+  if (settings_.platform != "auto" && client_->platform_name() != settings_.platform) {
+    lockstep::fail<InitializationError>(
+        "[initialize] the platform {} was asked for, but the plugin {} is for {}; give the platform's own "
+        "plugin in LOCKSTEP_PJRT_PLUGIN, or unset it",
+        settings_.platform, choice.path, client_->platform_name());
+  }
   const auto& all = client_->addressable_devices();
+  if (choice.platform == "cuda") {
+    local_pjrt_ = all;  // the plugin shows those of visible_devices
+    return;
+  }
   for (int id : chosen_devices(settings_.place, client_->platform_name(), static_cast<int>(all.size())))
     local_pjrt_.push_back(all[static_cast<std::size_t>(id)]);
 }
@@ -180,7 +198,8 @@ void Runtime::exchange_topology() {
                          {"pid", getpid()},
                          {"platform", client_->platform_name()},
                          {"devices", nlohmann::json::array()}};
-  for (const pjrt::Device* device : local_pjrt_) mine["devices"].push_back(device->kind());
+  for (const pjrt::Device* device : local_pjrt_)
+    mine["devices"].push_back({{"kind", device->kind()}, {"plugin_id", device->id()}});
   nlohmann::json all = nlohmann::json::array({mine});
   if (coordination::KeyValueStore* store = this->store(); store != nullptr && process_count() > 1) {
     // Process 0 collects, the others read one value: not everybody reads everybody's.
@@ -201,13 +220,14 @@ void Runtime::exchange_topology() {
     whereabouts_.push_back({process["host"].get<std::string>(), process["pid"].get<std::int64_t>()});
     process_host_.push_back(process["host_identity"].get<std::string>());
     int ordinal = 0;
-    for (const auto& kind : process["devices"]) {
+    for (const auto& device : process["devices"]) {
       DeviceInfo& info = device_infos_.emplace_back();
       info.id = static_cast<int>(device_infos_.size()) - 1;
       info.process_index = process["process"].get<int>();
       info.local_ordinal = ordinal++;
       info.platform = process["platform"].get<std::string>();
-      info.kind = kind.get<std::string>();
+      info.kind = device["kind"].get<std::string>();
+      plugin_ids_.push_back(device["plugin_id"].get<std::int64_t>());
       info.host = process["host"].get<std::string>();
       devices_.push_back(Device(&info));
       if (info.process_index == process_index()) local_devices_.push_back(Device(&info));

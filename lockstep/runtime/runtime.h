@@ -49,6 +49,9 @@ class Runtime {
   /// The plugin's device that a local device is.
   const pjrt::Device& pjrt_device(Device device) const;
 
+  /// The plugin's own number of a device, of any process: what a compiled program's replicas are assigned to.
+  std::int64_t plugin_id(Device device) const { return plugin_ids_[static_cast<std::size_t>(device.id())]; }
+
   /// A device's place in a mesh, as an i32 scalar in its memory; made once for each place.
   pjrt::Buffer& position_buffer(Device device, int position);
 
@@ -109,6 +112,7 @@ class Runtime {
 
   std::deque<DeviceInfo> device_infos_;
   std::vector<Device> devices_, local_devices_;
+  std::vector<std::int64_t> plugin_ids_;  // By Device::id.
 
   std::unique_ptr<collectives::World> world_;
   std::unique_ptr<collectives::ProgramRegistry> programs_;

@@ -118,6 +118,20 @@ cluster::Place place_of(const InitializeOptions& options, const Environment& env
   return place;
 }
 
+std::string platform_of(const InitializeOptions& options, const Environment& environment) {
+  std::string asked = options.platform.value_or(""), from = "platform is";
+  if (!options.platform) {
+    auto found = cluster::find_variable(environment, {"LOCKSTEP_PLATFORM", "JAX_PLATFORMS"});
+    if (!found) return "auto";
+    from = found->name + " is";
+    asked = found->value;
+  }
+  const std::string first = asked.substr(0, asked.find(','));
+  if (first == "gpu") return "cuda";
+  if (first == "cpu" || first == "cuda" || first == "auto") return first;
+  fail<InitializationError>("[initialize] {} '{}': expected cpu, cuda or auto", from, asked);
+}
+
 /// The interface's first address. Throws InitializationError, listing the interfaces, where it has none.
 std::string address_of(const std::string& interface, const cluster::System& system) {
   std::string others;
@@ -147,6 +161,7 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
     fail<InitializationError>("[initialize] process_id is {}: with {} processes it must be 0 to {}",
                               place.process_id, place.num_processes, place.num_processes - 1);
   }
+  settings.platform = platform_of(options, environment);
   if (options.num_cpu_devices) {
     settings.num_cpu_devices = *options.num_cpu_devices;
   } else if (auto found = variable(environment, "NUM_CPU_DEVICES")) {

@@ -14,6 +14,7 @@ namespace lockstep::runtime {
 /// The settings of `initialize()` with arguments, environment and defaults merged.
 struct Settings {
   cluster::Place place;
+  std::string platform = "auto";  ///< Or "cpu", "cuda".
   int num_cpu_devices = 1;
   std::chrono::seconds initialization_timeout{300}, heartbeat_timeout{100}, shutdown_timeout{300};
   std::string interface;  ///< The network interface to reach other hosts by; empty: any.

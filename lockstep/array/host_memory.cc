@@ -1,0 +1,70 @@
+#include "lockstep/array/host_memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "lockstep/array/device_put.h"
+#include "lockstep/array/host.h"
+#include "lockstep/base/fail.h"
+
+namespace lockstep {
+
+namespace internal {
+
+std::shared_ptr<void> aligned_memory(std::size_t bytes) {
+  constexpr std::size_t kAlignment = HostMemory::kAlignment;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kAlignment, std::max(bytes, kAlignment)) != 0) throw std::bad_alloc();
+  return {memory, std::free};
+}
+
+}  // namespace internal
+
+HostMemory::HostMemory(const void* data, std::size_t count, DType dtype, Shape shape,
+                       std::shared_ptr<const void> owner)
+    : data_(data), dtype_(dtype), shape_(std::move(shape)), owner_(std::move(owner)) {
+  if (std::ranges::any_of(shape_, [](std::int64_t size) { return size < 0; }) ||
+      num_elements(shape_) != static_cast<std::int64_t>(count)) {
+    fail<ShapeError>("[HostMemory] {} elements do not fill shape {}", count, to_string(shape_));
+  }
+}
+
+HostMemory HostMemory::allocate(DType dtype, Shape shape) {
+  if (std::ranges::any_of(shape, [](std::int64_t size) { return size < 0; }))
+    fail<ShapeError>("[HostMemory] expected sizes of at least 0, got shape {}", to_string(shape));
+  const auto count = static_cast<std::size_t>(num_elements(shape));
+  std::shared_ptr<void> memory = internal::aligned_memory(count * size_of(dtype));
+  HostMemory made(memory.get(), count, dtype, std::move(shape), memory);
+  made.writable_ = true;
+  return made;
+}
+
+void* HostMemory::writable(DType dtype) const {
+  if (dtype != dtype_ && !(dtype_ == DType::kBool && dtype == DType::kU8)) {
+    fail<DTypeError>("[HostMemory] the elements are {}, and cannot be written as {}", name(dtype_),
+                     name(dtype));
+  }
+  if (!writable_)
+    fail("[HostMemory] this memory is of another owner: only that of HostMemory::allocate is written here");
+  return const_cast<void*>(data_);
+}
+
+Array array(HostMemory memory, std::source_location where) {
+  CallSiteScope scope(CallSite::from(where));
+  return internal::array_from_host(memory.data(), memory.dtype(), memory.shape(), false, memory.owner());
+}
+
+Array device_put(HostMemory memory, const Sharding& sharding, std::source_location where) {
+  CallSiteScope scope(CallSite::from(where));
+  return internal::put_host(sharding, memory.data(), memory.dtype(), memory.shape(), memory.owner());
+}
+
+Array make_array_from_process_local_data(const Sharding& sharding, HostMemory local_data,
+                                         const std::optional<Shape>& global_shape,
+                                         std::source_location where) {
+  return internal::from_process_local_data(sharding, local_data.data(), local_data.dtype(),
+                                           local_data.shape(), global_shape, CallSite::from(where),
+                                           local_data.owner());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+#include "lockstep/pjrt/named_values.h"
+
+namespace lockstep::pjrt {
+namespace {
+
+struct PutValue {
+  PJRT_NamedValue& to;
+  void operator()(bool value) {
+    to.type = PJRT_NamedValue_kBool;
+    to.bool_value = value;
+  }
+  void operator()(std::int64_t value) {
+    to.type = PJRT_NamedValue_kInt64;
+    to.int64_value = value;
+  }
+  void operator()(float value) {
+    to.type = PJRT_NamedValue_kFloat;
+    to.float_value = value;
+  }
+  void operator()(const std::string& value) {
+    to.type = PJRT_NamedValue_kString;
+    to.string_value = value.data();
+    to.value_size = value.size();
+  }
+  void operator()(const std::vector<std::int64_t>& value) {
+    to.type = PJRT_NamedValue_kInt64List;
+    to.int64_array_value = value.data();
+    to.value_size = value.size();
+  }
+};
+
+}  // namespace
+
+std::vector<PJRT_NamedValue> named_values(const ClientOptions& options) {
+  std::vector<PJRT_NamedValue> values;
+  for (const auto& [name, option] : options) {
+    LOCKSTEP_PJRT_ARGS(PJRT_NamedValue, value);
+    value.name = name.data();
+    value.name_size = name.size();
+    value.value_size = 1;
+    std::visit(PutValue{value}, option);
+    values.push_back(value);
+  }
+  return values;
+}
+
+}  // namespace lockstep::pjrt

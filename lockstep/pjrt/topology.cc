@@ -1,0 +1,85 @@
+#include "lockstep/pjrt/topology.h"
+
+#include "lockstep/base/fail.h"
+#include "lockstep/pjrt/api.h"
+#include "lockstep/pjrt/compile_options.h"
+#include "lockstep/pjrt/named_values.h"
+
+namespace lockstep::pjrt {
+
+std::unique_ptr<Topology> Topology::create(std::shared_ptr<Plugin> plugin, const std::string& name,
+                                           const ClientOptions& options) {
+  const std::vector<PJRT_NamedValue> values = named_values(options);
+  LOCKSTEP_PJRT_ARGS(PJRT_TopologyDescription_Create_Args, args);
+  args.topology_name = name.data();
+  args.topology_name_size = name.size();
+  args.create_options = values.data();
+  args.num_options = values.size();
+  check(plugin->api(), plugin->api()->PJRT_TopologyDescription_Create(&args),
+        fmt::format("describing the devices {} to {}", name, plugin->path()));
+  return std::unique_ptr<Topology>(new Topology(std::move(plugin), args.topology));
+}
+
+Topology::Topology(std::shared_ptr<Plugin> plugin, PJRT_TopologyDescription* topology)
+    : plugin_(std::move(plugin)), topology_(topology) {
+  const PJRT_Api* api = plugin_->api();
+  LOCKSTEP_PJRT_ARGS(PJRT_TopologyDescription_PlatformName_Args, platform);
+  platform.topology = topology_;
+  check(api, api->PJRT_TopologyDescription_PlatformName(&platform), "asking for the platform's name");
+  platform_name_.assign(platform.platform_name, platform.platform_name_size);
+
+  LOCKSTEP_PJRT_ARGS(PJRT_TopologyDescription_GetDeviceDescriptions_Args, list);
+  list.topology = topology_;
+  check(api, api->PJRT_TopologyDescription_GetDeviceDescriptions(&list), "listing the devices");
+  for (std::size_t i = 0; i < list.num_descriptions; ++i) {
+    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_Id_Args, id);
+    id.device_description = list.descriptions[i];
+    check(api, api->PJRT_DeviceDescription_Id(&id), "describing a device");
+    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_ProcessIndex_Args, process);
+    process.device_description = list.descriptions[i];
+    check(api, api->PJRT_DeviceDescription_ProcessIndex(&process), "describing a device");
+    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_Kind_Args, kind);
+    kind.device_description = list.descriptions[i];
+    check(api, api->PJRT_DeviceDescription_Kind(&kind), "describing a device");
+    devices_.push_back({id.id, process.process_index, std::string(kind.device_kind, kind.device_kind_size)});
+  }
+}
+
+Topology::~Topology() {
+  LOCKSTEP_PJRT_ARGS(PJRT_TopologyDescription_Destroy_Args, args);
+  args.topology = topology_;
+  ignore(plugin_->api(), plugin_->api()->PJRT_TopologyDescription_Destroy(&args));
+}
+
+std::string Topology::compile(std::string_view mlir, const CompileOptions& options) const {
+  const PJRT_Api* api = plugin_->api();
+  constexpr std::string_view kFormat = "mlir";
+  LOCKSTEP_PJRT_ARGS(PJRT_Program, program);
+  program.code = const_cast<char*>(mlir.data());
+  program.code_size = mlir.size();
+  program.format = kFormat.data();
+  program.format_size = kFormat.size();
+  const std::string serialized = serialize(options, platform_name_);
+  LOCKSTEP_PJRT_ARGS(PJRT_Compile_Args, args);
+  args.topology = topology_;
+  args.program = &program;
+  args.compile_options = serialized.data();
+  args.compile_options_size = serialized.size();
+  check(api, api->PJRT_Compile(&args), "compiling a program ahead of time");
+
+  LOCKSTEP_PJRT_ARGS(PJRT_Executable_Serialize_Args, code);
+  code.executable = args.executable;
+  PJRT_Error* error = api->PJRT_Executable_Serialize(&code);
+  std::string bytes;
+  if (error == nullptr) {
+    bytes.assign(code.serialized_bytes, code.serialized_bytes_size);
+    code.serialized_executable_deleter(code.serialized_executable);
+  }
+  LOCKSTEP_PJRT_ARGS(PJRT_Executable_Destroy_Args, destroy);
+  destroy.executable = args.executable;
+  ignore(api, api->PJRT_Executable_Destroy(&destroy));
+  check(api, error, "taking a program's machine code");
+  return bytes;
+}
+
+}  // namespace lockstep::pjrt

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/pjrt/client.h"
+
+struct PJRT_TopologyDescription;
+
+namespace lockstep::pjrt {
+
+/// Devices that are described and need not be there: programs are compiled for them ahead of time.
+class Topology {
+ public:
+  struct DeviceDescription {
+    int id;
+    int process_index;
+    std::string kind;
+  };
+
+  /// The CUDA plugin's options: `target_config`, the text form of XLA's GpuTargetConfigProto, and `topology`,
+  /// "1x2x4" for 1 partition of 2 processes with 4 devices each; `name` is for people. Throws PjrtError where
+  /// the plugin does not compile ahead of time or does not know an option.
+  static std::unique_ptr<Topology> create(std::shared_ptr<Plugin> plugin, const std::string& name,
+                                          const ClientOptions& options);
+  ~Topology();
+  Topology(const Topology&) = delete;
+  Topology& operator=(const Topology&) = delete;
+
+  /// "cuda".
+  const std::string& platform_name() const { return platform_name_; }
+  const std::vector<DeviceDescription>& devices() const { return devices_; }
+
+  /// As Client::compile; gives the machine code, for `Client::deserialize` where the devices are.
+  std::string compile(std::string_view mlir, const CompileOptions& options = {}) const;
+
+ private:
+  Topology(std::shared_ptr<Plugin> plugin, PJRT_TopologyDescription* topology);
+
+  std::shared_ptr<Plugin> plugin_;
+  PJRT_TopologyDescription* topology_;
+  std::string platform_name_;
+  std::vector<DeviceDescription> devices_;
+};
+
+}  // namespace lockstep::pjrt
