@@ -51,7 +51,10 @@ std::map<std::string, std::string> process_variables(const JobIdentity& job, con
   return variables;
 }
 
-std::map<std::string, std::string> with_threads(std::map<std::string, std::string> variables, int threads) {
+std::map<std::string, std::string> on_host(std::map<std::string, std::string> variables, int number,
+                                           int count, int threads) {
+  // Each of several takes the GPU of its number; one alone takes all.
+  if (count > 1) variables.emplace("LOCKSTEP_LOCAL_PROCESS_ID", std::to_string(number));
   // Bounds XLA's pool of threads.
   if (std::getenv("NPROC") == nullptr) variables.emplace("NPROC", std::to_string(threads));
   return variables;

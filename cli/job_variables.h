@@ -30,13 +30,15 @@ struct ProcessSettings {
   bool terminal = false;                 ///< Standard output ends on a terminal, though through the launcher.
 };
 
-/// The variables that tell process `process_id` its place, and how to behave. With `with_threads` that is all
-/// that a launched process is told by its environment.
+/// The variables that tell process `process_id` its place, and how to behave. With those of `on_host` that is
+/// all that a launched process is told by its environment.
 std::map<std::string, std::string> process_variables(const JobIdentity& job, const ProcessSettings& settings,
                                                      int process_id);
 
-/// The variables and the process's share of the cores, in threads; where the user has not set NPROC.
-std::map<std::string, std::string> with_threads(std::map<std::string, std::string> variables, int threads);
+/// The variables, the process's number among the `count` of its host, where there are several, and its share
+/// of the cores, in threads, where the user has not set NPROC.
+std::map<std::string, std::string> on_host(std::map<std::string, std::string> variables, int number,
+                                           int count, int threads);
 
 /// What goes to other hosts of this process's environment: LOCKSTEP_... and JAX_...
 std::map<std::string, std::string> travelling_variables();

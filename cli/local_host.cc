@@ -99,7 +99,7 @@ void LocalHost::start(const HostJob& job) {
       if (!shares.empty()) child.cores = shares[i];
       const int threads = shares.empty() ? threads_per_process(static_cast<int>(cores.size()), count)
                                          : static_cast<int>(shares[i].size());
-      child.environment = merged_environment(with_threads(process.variables, threads));
+      child.environment = merged_environment(on_host(process.variables, i, count, threads));
       const bool reads = give_stdin_ && process.number == 0;
       child.in = reads ? ChildOptions::In::kInherit : ChildOptions::In::kNull;
       // A process outside of the terminal's foreground group may not read from it.

@@ -53,16 +53,17 @@ TEST(Run, LinesAreNeverTorn) {
 }
 
 TEST(Run, EachProcessIsToldItsPlace) {
-  const auto result = lockstep(
-      Words{"run", "-n", "2", "--devices-per-process", "3", "--heartbeat-timeout", "7"} +
-      shell("echo $LOCKSTEP_LAUNCHER,$LOCKSTEP_PROCESS_ID,$LOCKSTEP_NUM_PROCESSES,$LOCKSTEP_ATTEMPT,"
-            "$LOCKSTEP_NUM_CPU_DEVICES,$LOCKSTEP_HEARTBEAT_TIMEOUT; echo $LOCKSTEP_COORDINATOR_ADDRESS; "
-            "echo job $LOCKSTEP_JOB_ID:$LOCKSTEP_JOB_SECRET"));
-  EXPECT_THAT(result.log, AllOf(HasSubstr("[0] 1,0,2,0,3,7\n"), HasSubstr("[1] 1,1,2,0,3,7\n")));
+  const auto result =
+      lockstep(Words{"run", "-n", "2", "--devices-per-process", "3", "--heartbeat-timeout", "7"} +
+               shell("echo $LOCKSTEP_LAUNCHER,$LOCKSTEP_PROCESS_ID,$LOCKSTEP_NUM_PROCESSES,$LOCKSTEP_ATTEMPT,"
+                     "$LOCKSTEP_NUM_CPU_DEVICES,$LOCKSTEP_HEARTBEAT_TIMEOUT,$LOCKSTEP_LOCAL_PROCESS_ID; echo "
+                     "$LOCKSTEP_COORDINATOR_ADDRESS; "
+                     "echo job $LOCKSTEP_JOB_ID:$LOCKSTEP_JOB_SECRET"));
+  EXPECT_THAT(result.log, AllOf(HasSubstr("[0] 1,0,2,0,3,7,0\n"), HasSubstr("[1] 1,1,2,0,3,7,1\n")));
   std::map<std::string, std::set<std::string>> seen;
   for (const std::string& line : lines_of(result.log)) seen[line.substr(0, 3)].insert(line.substr(4));
-  seen["[0]"].erase("1,0,2,0,3,7");
-  seen["[1]"].erase("1,1,2,0,3,7");
+  seen["[0]"].erase("1,0,2,0,3,7,0");
+  seen["[1]"].erase("1,1,2,0,3,7,1");
   EXPECT_EQ(seen["[0]"], seen["[1]"]);
   EXPECT_THAT(*seen["[0]"].begin(), ::testing::StartsWith("127.0.0.1:"));
   EXPECT_THAT(*seen["[0]"].rbegin(), ::testing::MatchesRegex("job [0-9a-f]{16}:[0-9a-f]{32}"));

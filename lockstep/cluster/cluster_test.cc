@@ -54,6 +54,8 @@ TEST(Detect, ExplicitVariables_GiveThePlace) {
   EXPECT_EQ(place.num_processes, 4);
   EXPECT_EQ(place.process_id, 2);
   EXPECT_THAT(*place.local_device_ids, ElementsAre(3, 0));
+  EXPECT_FALSE(place.local_process_id);
+  EXPECT_EQ(place_of(with(kExplicit, {{"LOCKSTEP_LOCAL_PROCESS_ID", "1"}})).local_process_id, 1);
   EXPECT_THAT(place.why,
               AllOf(HasSubstr("LOCKSTEP_PROCESS_ID=2"), HasSubstr("LOCKSTEP_LOCAL_DEVICE_IDS=3,0")));
 }

@@ -35,6 +35,8 @@ std::optional<Place> explicit_place(const Environment& environment, const System
   place.coordinator_address = variables.address->value;
   place.num_processes = number_in(*variables.num_processes, 1);
   place.process_id = number_in(*variables.process_id, 0);
+  if (auto local = find_variable(environment, {"LOCKSTEP_LOCAL_PROCESS_ID"}))
+    place.local_process_id = number_in(*local, 0);
   return place;
 }
 

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "lockstep/array/host_memory.h"
-#include "lockstep/array/multihost.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/jit.h"
 #include "lockstep/jit/shard_map.h"
@@ -125,8 +125,11 @@ LOCKSTEP_CHILD(waits_in_vain) {
   Array x = array({1.f, 2.f});
   setenv("GPU_ON_CPU_RESULTS", "never", 1);
   Array y = x + x;
-  multihost::sync_global_devices("launched");
-  if (process_index() == 1) std::exit(3);
+  say("launched");
+  if (process_index() == 1) {
+    while (!std::filesystem::exists("go")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::exit(3);
+  }
   const std::string error = test::error_of<PeerFailure>([&] { y.block_until_ready(); });
   EXPECT_THAT(error, AllOf(HasSubstr("process 1"), HasSubstr("exit status 3")));
   EXPECT_EQ(testing::first_line(test::error_of<PeerFailure>([&] { y.to_host<float>(); })),
@@ -136,7 +139,10 @@ LOCKSTEP_CHILD(waits_in_vain) {
 }
 
 TEST(Cuda, WhoWaitsForADeviceThatWaitsForAProcessThatIsGone_IsToldSo) {
-  auto results = run_processes({.count = 2, .child = "waits_in_vain", .env = on_gpus(), .coordinator = true});
+  testing::Processes processes({.count = 2, .child = "waits_in_vain", .env = on_gpus(), .coordinator = true});
+  for (int i : {0, 1}) processes.wait_for_line(i, "launched");
+  std::ofstream(processes.folder(1) / "go") << "go";
+  const auto results = processes.wait();
   EXPECT_EQ(results[0].exit_code, 0);
   EXPECT_THAT(results[0].log, HasSubstr("told"));
 }
