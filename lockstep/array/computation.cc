@@ -42,7 +42,8 @@ struct Computation::Impl {
   std::vector<Local> locals;
 
   /// The positions, as the executable counts them, of donated arguments whose memory other arrays share.
-  std::vector<std::int64_t> not_to_donate(std::span<const Array* const> arguments) const;
+  std::vector<std::int64_t> not_to_donate(std::span<const Array* const> arguments,
+                                          std::span<const Array> replaced) const;
 
   void launch_replicas(std::span<const Array* const> arguments, std::span<const Array> replaced,
                        const pjrt::ExecuteOptions& options, std::span<pjrt::Buffer> results) const;
@@ -276,11 +277,13 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
 }
 
-std::vector<std::int64_t> Computation::Impl::not_to_donate(std::span<const Array* const> arguments) const {
+std::vector<std::int64_t> Computation::Impl::not_to_donate(std::span<const Array* const> arguments,
+                                                           std::span<const Array> replaced) const {
   std::vector<std::int64_t> positions;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (!donated[i] || moved[i]) continue;
-    if (std::ranges::any_of(arguments[i]->data()->shards, &pjrt::Buffer::is_shared))
+    if (!donated[i]) continue;
+    const Array& array = moved[i] ? replaced[i] : *arguments[i];
+    if (std::ranges::any_of(array.data()->shards, &pjrt::Buffer::is_shared))
       positions.push_back(static_cast<std::int64_t>(i) + (takes_position ? 1 : 0));
   }
   return positions;
@@ -338,7 +341,7 @@ std::vector<Array> Computation::run(std::span<const Array* const> arguments) con
     }
   }
   const std::vector<std::int64_t> keep =
-      impl.donates ? impl.not_to_donate(arguments) : std::vector<std::int64_t>();
+      impl.donates ? impl.not_to_donate(arguments, replaced) : std::vector<std::int64_t>();
   const pjrt::ExecuteOptions options{.non_donatable = keep};
   const std::size_t num_outputs = impl.outputs.size(), num_locals = impl.locals.size();
   thread_local std::vector<pjrt::Buffer> results;
