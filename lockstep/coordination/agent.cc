@@ -54,6 +54,7 @@ class Agent : public CoordinationClient, private KeyValueStore {
   KeyValueStore& key_value_store() override { return *this; }
   void shutdown() override;
   void report_failure(int process, const std::string& how, FailureKind kind) override;
+  void finish_reports() override;
   void report_own_error(const std::string& what) override;
   void fail(const JobError& cause) override;
   int process_id() const override { return options_.process_id; }
@@ -281,6 +282,8 @@ void Agent::connect() {
 }
 
 void Agent::shutdown() {
+  // What this process has seen is told before it leaves, for its leaving would make good what it saw.
+  finish_reports();
   bool job_has_failed;
   {
     std::lock_guard lock(mutex_);
@@ -341,6 +344,11 @@ void Agent::report_failure(int process, const std::string& how, FailureKind kind
   }
   service_->report_failure(id, service_incarnation(), process, how, kind,
                            [this, id](const Status&) { background_call_over(id); });
+}
+
+void Agent::finish_reports() {
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, kForReports, [this] { return reports_.empty(); });
 }
 
 void Agent::report_own_error(const std::string& what) {
@@ -414,9 +422,9 @@ void Agent::begin_background() {
 }
 
 void Agent::end_background() {
+  finish_reports();
   {
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, kForReports, [this] { return reports_.empty(); });
+    std::lock_guard lock(mutex_);
     stopping_ = true;
     wake_.notify_all();
   }

@@ -76,6 +76,9 @@ class CoordinationClient {
   /// comes by `on_error`. Nothing happens before `connect`, or where the coordinator is JAX's own.
   virtual void report_failure(int process, const std::string& how, FailureKind kind = FailureKind::kDied) = 0;
 
+  /// Blocks until the coordinator has what was reported, for half a second at most.
+  virtual void finish_reports() = 0;
+
   /// The same of this process, which ends with an error: "process 2 (host b, pid 4712) ended with an error:
   /// <what>". Blocks until the coordinator knows, for at most 2 s; never throws.
   virtual void report_own_error(const std::string& what) = 0;

@@ -26,11 +26,11 @@ constexpr std::chrono::milliseconds kTelling(3000);
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-std::string describe_current_exception() {
+std::string message_of(const std::exception_ptr& exception) {
   try {
-    if (std::exception_ptr current = std::current_exception()) std::rethrow_exception(current);
+    if (exception) std::rethrow_exception(exception);
   } catch (const std::exception& error) {
-    return first_line(error.what());
+    return error.what();
   } catch (...) {
     return "an exception that is no std::exception was not caught";
   }
@@ -161,15 +161,17 @@ void Runtime::end_with_error(const std::string& what) {
 
 void Runtime::at_terminate() noexcept {
   if (left_.exchange(true)) return;
-  if (is_peer_failure(std::current_exception())) {
-    if (server_) std::this_thread::sleep_for(kLastWords);
-    return;
-  }
+  const bool by_a_peer = is_peer_failure(std::current_exception());
   // What was not caught may have been thrown under a lock that telling needs: another thread tells, or does
   // not.
   auto told = std::make_shared<std::promise<void>>();
-  std::thread([this, told, what = describe_current_exception()] {
-    end_with_error(what);
+  std::thread([this, told, by_a_peer, what = first_line(message_of(std::current_exception()))] {
+    if (!by_a_peer) {
+      end_with_error(what);
+    } else {
+      if (coordination_) coordination_->finish_reports();
+      if (server_) std::this_thread::sleep_for(kLastWords);
+    }
     told->set_value();
   }).detach();
   told->get_future().wait_for(kTelling);
@@ -181,10 +183,17 @@ void Runtime::at_exit(int status) {
     if (!left_.exchange(true)) end_with_error(fmt::format("exit status {}", status));
     return;
   }
+  const bool had_failed = failed_;
+  const auto say = [](const std::exception& error) {
+    logging::error("while leaving the job at the end of the program: {}", error.what());
+  };
   try {
     shutdown();
+    // A failure that came between the program's last call and this one is told to nobody else.
+    std::lock_guard lock(failure_mutex_);
+    if (failed_ && !had_failed) say(PeerFailure(message_of(failure_)));
   } catch (const std::exception& error) {
-    logging::error("while leaving the job at the end of the program: {}", error.what());
+    say(error);
     if (server_) std::this_thread::sleep_for(kLastWords);
   }
   if (failed_) return;

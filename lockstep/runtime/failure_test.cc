@@ -138,6 +138,16 @@ TEST(DeathOfProcess0, IsReportedAsAnyOther_EvenWhereItHeldTheCoordinator) {
   }
 }
 
+/// Ends when all processes have come. Who fails next waits until the others know that: they would hear of the
+/// failure here.
+void meet(bool fails_next) {
+  coordination::CoordinationClient& client = *runtime::Runtime::existing()->coordination();
+  client.barrier("all have met", seconds(30));
+  const auto key = [](int process) { return "has met: " + std::to_string(process); };
+  client.key_value_store().set(key(process_index()), "");
+  for (int i = 0; fails_next && i < process_count(); ++i) client.key_value_store().get(key(i), seconds(30));
+}
+
 /// Not what an uncaught error does in a test's child, which the harness catches: what it does in a program.
 void uncaught(const std::function<void()>& body) { std::thread(body).join(); }
 
@@ -145,7 +155,7 @@ LOCKSTEP_CHILD(ends_badly) {
   initialize();
   const std::string how = testing::child_arguments().at(0);
   coordination::CoordinationClient& client = *runtime::Runtime::existing()->coordination();
-  client.barrier("all have met", seconds(30));
+  meet(process_index() == 1);
   if (process_index() == 1) {
     if (how == "exception") uncaught([] { throw std::runtime_error("no such file: weights\nsecond line"); });
     if (how == "exit") std::exit(3);
@@ -179,7 +189,7 @@ LOCKSTEP_CHILD(keeps_its_terminate_handler) {
     std::_Exit(9);
   });
   initialize();
-  runtime::Runtime::existing()->coordination()->barrier("all have met", seconds(30));
+  meet(process_index() == 0);
   if (process_index() == 0) uncaught([] { throw std::runtime_error("bad"); });
   say("said: " + error_of<PeerFailure>(
                      [] { runtime::Runtime::existing()->coordination()->barrier("never", seconds(60)); }));
