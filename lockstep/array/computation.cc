@@ -9,6 +9,7 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/runtime/compile.h"
+#include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/sharding/partitioner.h"
 #include "lockstep/sharding/placement.h"
@@ -60,7 +61,7 @@ Cost Computation::cost() const {
       impl_->executable ? impl_->executable->memory_stats() : pjrt::MemoryStats();
   Cost cost{impl_->counted.flops, impl_->counted.bytes_accessed, 0, memory.arguments, memory.outputs,
             memory.temporary};
-  for (const auto& line : impl_->text.collectives) cost.communicated_bytes += line.bytes;
+  for (const auto& line : impl_->text.collectives) cost.communicated_bytes += line.total_bytes();
   return cost;
 }
 
@@ -116,13 +117,13 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
     if (options.out_shardings[i])
       placement.add(*options.out_shardings[i], fmt::format("out_shardings, array {}", i));
   }
-  for (const Equation& equation : traced.equations) {
-    if (!is_placement(*equation.primitive)) continue;
+  for_each_equation(traced, [&](const Equation& equation) {
+    if (!is_placement(*equation.primitive)) return;
     const Mesh mesh =
         sharding::mesh_of(equation.params.as<PlacementParams>(), runtime::Runtime::get().devices());
     placement.add(NamedSharding(mesh, PartitionSpec()),
                   fmt::format("{} (at {})", placed_by(*equation.primitive), equation.site.to_string()));
-  }
+  });
   for (std::size_t i = 0; i < traced.outputs.size(); ++i) {
     const Aval& aval = traced.aval(traced.outputs[i]);
     if (aval.varying.empty()) continue;
@@ -303,6 +304,12 @@ void Computation::Impl::launch(std::size_t local, std::span<const Array* const> 
   try {
     executable->execute(std::span<PJRT_Buffer* const>(buffers), *here.device, results, options);
   } catch (const PjrtError&) {
+    if (auto failed = runtime::take_failed_check(fingerprint, here.position); failed.cause) {
+      // The other devices of this process would wait for this one in a collective.
+      if (has_collectives && locals.size() > 1 && !failed.everywhere)
+        runtime::Runtime::get().fail(failed.cause);
+      std::rethrow_exception(failed.cause);
+    }
     if (has_collectives) {
       // XLA hands on the text of a failed collective only; the exception itself waits in the registry.
       auto cause = runtime::Runtime::get().programs().take_pending_error(fingerprint, here.position);

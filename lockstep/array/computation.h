@@ -42,9 +42,10 @@ struct ComputationText {
 
 /// What one call of a computation costs each device.
 struct Cost {
-  double flops = 0;                     ///< of its program, as ProgramCost counts them
-  double bytes_accessed = 0;            ///< the same
-  std::int64_t communicated_bytes = 0;  ///< of all collectives that communication() lists
+  double flops = 0;           ///< of its program, as ProgramCost counts them
+  double bytes_accessed = 0;  ///< the same
+  std::int64_t communicated_bytes =
+      0;  ///< of all collectives that communication() lists, as often as they run
   std::int64_t argument_bytes = 0, output_bytes = 0,
                temporary_bytes = 0;  ///< of memory, by the compiler's plan
 };

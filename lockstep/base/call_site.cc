@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include "lockstep/base/call_site_reset.h"
+
 namespace lockstep {
 namespace {
 thread_local CallSite current_site;
@@ -25,5 +27,9 @@ CallSiteScope::~CallSiteScope() {
 }
 
 const CallSite& CallSiteScope::current() { return current_site; }
+
+CallSiteReset::CallSiteReset() : saved_(current_site) { current_site = CallSite(); }
+
+CallSiteReset::~CallSiteReset() { current_site = saved_; }
 
 }  // namespace lockstep

@@ -80,6 +80,25 @@ double flops_of(const Program& program, const Equation& equation) {
 ProgramCost cost_of(const Program& program) {
   ProgramCost cost;
   for (const Equation& equation : program.equations) {
+    if (equation.primitive->nested) {
+      // Of branches, of which one runs, the dearest.
+      ProgramCost most;
+      for (const NestedProgram& nested : programs_of(equation)) {
+        const ProgramCost once = cost_of(*nested.program);
+        const auto times = static_cast<double>(nested.times.value_or(1));
+        ProgramCost all{once.flops * times, once.bytes_accessed * times};
+        if (nested.alternative) {
+          most.flops = std::max(most.flops, all.flops);
+          most.bytes_accessed = std::max(most.bytes_accessed, all.bytes_accessed);
+        } else {
+          most.flops += all.flops;
+          most.bytes_accessed += all.bytes_accessed;
+        }
+      }
+      cost.flops += most.flops;
+      cost.bytes_accessed += most.bytes_accessed;
+      continue;
+    }
     cost.flops += flops_of(program, equation);
     for (Var var : equation.inputs) cost.bytes_accessed += static_cast<double>(program.aval(var).bytes());
     for (Var var : equation.outputs) cost.bytes_accessed += static_cast<double>(program.aval(var).bytes());

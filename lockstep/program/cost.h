@@ -7,7 +7,8 @@ namespace lockstep {
 /// What a program does, counted from its equations as they are written, before the compiler fuses any.
 struct ProgramCost {
   /// 2 m n k for a dot product, an operation for each element reduced, and one for each element of any other
-  /// result; none where data only moves.
+  /// result; none where data only moves. A loop's body counts as often as it runs, once where values decide;
+  /// of branches the dearest counts.
   double flops = 0;
 
   /// Of all operands read and results written.

@@ -16,11 +16,15 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view kPositionType = "tensor<i32>";
-constexpr std::string_view kTokenType = "!stablehlo.token";
 
 /// Whether a transpose of the program is left for XLA to do by itself: one before or behind a dot product
 /// becomes part of it, and one that keeps the minor dimension copies whole rows.
 bool has_transposes(const Program& program) {
+  for (const Equation& equation : program.equations) {
+    for (const NestedProgram& nested : programs_of(equation)) {
+      if (has_transposes(*nested.program)) return true;
+    }
+  }
   std::vector<bool> by_dot(program.variables.size()), beside_dot(program.variables.size());
   for (const Equation& equation : program.equations) {
     const bool dot = equation.primitive == &dot_general_p();
@@ -89,10 +93,10 @@ std::string Lowering::result_type(const Equation& equation, std::size_t i) const
   return mlir_type(result_aval(equation, i));
 }
 const Aval& Lowering::operand_aval(const Equation& equation, std::size_t i) const {
-  return program_.aval(equation.inputs[i]);
+  return program_->aval(equation.inputs[i]);
 }
 const Aval& Lowering::result_aval(const Equation& equation, std::size_t i) const {
-  return program_.aval(equation.outputs[i]);
+  return program_->aval(equation.outputs[i]);
 }
 
 std::string Lowering::op(std::string_view op, std::span<const std::string> operands,
@@ -232,10 +236,7 @@ std::string Lowering::native(const collectives::Collective& plan, const std::str
 
 std::string Lowering::call(collectives::Collective plan, const std::string& data,
                            const std::string& data_type, const std::string& result_type) {
-  if (chain_.empty()) {
-    chain_ = fresh();
-    line(fmt::format("{} = stablehlo.create_token : {}", chain_, kTokenType));
-  }
+  if (chain_.empty()) make_token(chain_ = fresh());
   std::string result = fresh();
   // An all-reduce within one buffer spares a fresh output and its page faults; XLA copies the operand where
   // it lives on.
@@ -249,7 +250,7 @@ std::string Lowering::call(collectives::Collective plan, const std::string& data
       "api_version = 4 : i32, has_side_effect = true, backend_config = {{program = {} : i64, call = {} : "
       "i64}}{}}} : ({}, {}, {}) -> ({}, {})",
       result, position(), data, chain_, static_cast<std::int64_t>(fingerprint_), collectives_.size(), alias,
-      kPositionType, data_type, kTokenType, result_type, kTokenType));
+      kPositionType, data_type, kMlirTokenType, result_type, kMlirTokenType));
   chain_ = result + "#1";
   collectives_.push_back(std::move(plan));
   return result + "#0";
@@ -260,25 +261,20 @@ struct LowerProgram {
   static LoweredProgram run(const Program& program, const LowerOptions& options) {
     Lowering out(program, options.axes, options.native_collectives);
     out.fingerprint_ = combine(fingerprint(to_string(program)), options.salt);
-    out.names_.resize(program.variables.size());
+    std::vector<std::string> inputs;
     std::string arguments;
     for (std::size_t i = 0; i < program.inputs.size(); ++i) {
       std::string name = fmt::format("%arg{}", i);
-      out.names_[static_cast<std::size_t>(program.inputs[i])] = name;
+      inputs.push_back(name);
       bool donated = i < options.donated.size() && options.donated[i];
       arguments += fmt::format(", {}: {}{}", name, mlir_type(program.aval(program.inputs[i])),
                                donated ? " {jax.buffer_donor = true}" : "");
     }
-    for (const Equation& equation : program.equations) {
-      CallSiteScope site(equation.site);
-      std::vector<std::string> names = equation.primitive->lower(out, equation);
-      for (std::size_t i = 0; i < names.size(); ++i) {
-        out.names_[static_cast<std::size_t>(equation.outputs[i])] = std::move(names[i]);
-      }
-    }
+    const std::vector<std::string> outputs = out.inlined(program, std::move(inputs));
     std::string results, types;
-    for (Var var : program.outputs) {
-      results += (results.empty() ? " " : ", ") + out.names_[static_cast<std::size_t>(var)];
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const Var var = program.outputs[i];
+      results += (results.empty() ? " " : ", ") + outputs[i];
       types += (types.empty() ? "" : ", ") + mlir_type(program.aval(var));
     }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,8 @@ namespace lockstep {
 std::string mlir_type(const Aval& aval);
 std::string mlir_type(DType dtype, const Shape& shape);
 
+inline constexpr std::string_view kMlirTokenType = "!stablehlo.token";
+
 /// "array<i64: 0, 1>".
 std::string mlir_array(std::span<const std::int64_t> values);
 
@@ -27,7 +30,7 @@ std::string mlir_splat(const Scalar& value, DType dtype, const Shape& shape);
 class Lowering {
  public:
   Lowering(const Program& program, AxisEnv axes, bool native_collectives)
-      : program_(program), axes_(std::move(axes)), native_collectives_(native_collectives) {}
+      : program_(&program), axes_(std::move(axes)), native_collectives_(native_collectives) {}
 
   /// The name and type of the i-th operand of an equation, and the type of its i-th result.
   const std::string& operand(const Equation& equation, std::size_t i) const;
@@ -60,6 +63,33 @@ class Lowering {
   std::string collective(collectives::Collective plan, const std::string& data, const Shape& data_shape,
                          const Shape& result_shape);
 
+  /// A call of a function of the host, after all effects and collectives before it: an XLA FFI custom call
+  /// without results. `config` is the text of its attributes, "name = 1 : i64, …"; one more is the program's
+  /// fingerprint, `program`. Its first operand is the device's position. Throws Error where the platform has
+  /// no such calls.
+  void host_call(std::string_view target, std::span<const std::string> operands,
+                 std::span<const std::string> operand_types, std::string_view config);
+
+  using Names = std::vector<std::string>;
+
+  /// Writes the equations of a program that another holds, on inputs of these names; gives its outputs'
+  /// names.
+  Names inlined(const Program& program, Names inputs);
+
+  /// StableHLO's `while`: `condition` and `body` are given the names of the loop's values and write what they
+  /// do; the condition gives a bool, the body the next values. Gives the names of the values at the end.
+  Names loop(const Names& initial, const std::vector<std::string>& types,
+             const std::function<std::string(const Names&)>& condition,
+             const std::function<Names(const Names&)>& body);
+
+  /// StableHLO's `case`: the branch that `index`, an i32 scalar, tells runs and gives values of these types.
+  Names choice(const std::string& index, const std::vector<std::string>& types,
+               const std::vector<std::function<Names()>>& branches);
+
+  /// The values, behind a barrier that keeps the compiler from merging what is computed of them with what was
+  /// computed before.
+  Names barrier(const Names& values, const std::vector<std::string>& types);
+
   std::string fresh() { return "%" + std::to_string(next_++); }
   void line(std::string_view text);
 
@@ -70,7 +100,11 @@ class Lowering {
   std::string native(const collectives::Collective& plan, const std::string& data, const Shape& data_shape,
                      const Shape& result_shape);
 
-  const Program& program_;
+  std::string captured(const std::function<void()>& write);
+  void make_token(const std::string& name);
+  Names several(const std::string& name, std::size_t count) const;
+
+  const Program* program_;
   AxisEnv axes_;
   bool native_collectives_;
   std::vector<std::string> names_;  // of each variable

@@ -51,7 +51,20 @@ void append(std::string& out, const std::vector<std::vector<int>>& value) {
   out += ']';
 }
 void append(std::string& out, const std::shared_ptr<const Program>& value) {
-  out += "{\n" + to_string(*value) + "}";
+  out += "{\n";
+  const std::string text = to_string(*value);
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = text.find('\n', start) + 1;
+    out += "    " + text.substr(start, end - start);
+    start = end;
+  }
+  out += "  }";
+}
+void append(std::string& out, const std::vector<std::shared_ptr<const Program>>& value) {
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (i != 0) out += ' ';
+    append(out, value[i]);
+  }
 }
 
 }  // namespace field_text

@@ -43,6 +43,7 @@ void append(std::string& out, const std::vector<std::vector<std::string>>& value
 void append(std::string& out, const std::vector<std::pair<int, int>>& value);
 void append(std::string& out, const std::vector<std::vector<int>>& value);
 void append(std::string& out, const std::shared_ptr<const Program>& value);
+void append(std::string& out, const std::vector<std::shared_ptr<const Program>>& value);
 
 /// Whether a field is not set: it then has no text at all.
 template <class T>

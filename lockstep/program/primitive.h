@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,6 +54,81 @@ struct BatchCall {
 
 using Tangents = std::vector<std::optional<Value>>;
 
+/// What a program gives, and the tangents of that: none where zero.
+struct JvpValues {
+  std::vector<Value> outputs;
+  Tangents tangents;
+};
+
+/// What a program gives for many examples; whether each output has the mapped dimension, in front.
+struct VmapValues {
+  std::vector<Value> outputs;
+  std::vector<bool> batched;
+};
+
+/// A program that an equation holds.
+struct NestedProgram {
+  std::shared_ptr<const Program> program;
+
+  /// How often it runs each time that the equation does; none where values decide.
+  std::optional<std::int64_t> times = 1;
+
+  /// It is one of several of which one runs.
+  bool alternative = false;
+};
+
+/// A way of values between an equation and the programs it holds: of the equation's operand `from`, where
+/// from_program is kEquation, or of output `from` of a program; to the equation's result `to`, or to input
+/// `to` of a program. An output that goes to an input is a loop's carry: it has the aval of that input.
+struct NestedLink {
+  static constexpr int kEquation = -1;
+  enum class Kind : std::uint8_t {
+    kSame,   ///< the value itself
+    kSlice,  ///< of an operand, one element of its leading dimension at a time
+    kStack   ///< of an output, all of them along a new leading dimension of the result
+  };
+  int from_program;
+  std::size_t from;
+  int to_program;
+  std::size_t to;
+  Kind kind = Kind::kSame;
+};
+
+/// An equation without what nobody needs.
+struct PrunedEquation {
+  OpParams params;
+  std::vector<bool> operands, results;  ///< which stay
+};
+
+struct NestedJvpCall {
+  const OpParams& params;
+  std::span<const Value> inputs;
+  std::span<const std::optional<Value>> tangents;  ///< at least one is there
+  Builder& builder;
+
+  /// The tangents are to be made by equations whose results are all linear in the tangents: what they need of
+  /// the values comes to them as further operands. Else one equation may do both, and keep less.
+  bool linearize;
+};
+
+/// The rules of a primitive whose parameters hold programs, beside or in place of the common ones.
+struct NestedRules {
+  std::function<std::vector<NestedProgram>(const OpParams&)> programs;
+  std::function<std::vector<NestedLink>(const OpParams&)> links;
+
+  /// The parameters with these programs in place of theirs.
+  std::function<OpParams(const OpParams&, std::vector<std::shared_ptr<const Program>>)> with_programs;
+
+  /// Results and tangents, in place of `Primitive::jvp`.
+  std::function<JvpValues(const NestedJvpCall&)> jvp;
+
+  /// In place of `Primitive::batching`; results may be the same for all examples.
+  std::function<VmapValues(const BatchCall&)> batching;
+
+  /// Where only some results are used.
+  std::function<PrunedEquation(const OpParams&, const std::vector<bool>& used)> prune;
+};
+
 /// All that the system knows of one operation. A rule that does not apply is written as such, by one of the
 /// named rules below; none is left empty. A test walks all_primitives() (registry.h) and holds this.
 struct Primitive {
@@ -82,12 +159,31 @@ struct Primitive {
   /// Its rule gives `varying` itself (collectives do); for all others the results vary over what the operands
   /// do.
   bool sets_varying = false;
+
+  /// It does something besides giving results: it is never dropped, and runs in program order.
+  bool has_effect = false;
+
+  /// Set where the parameters hold programs.
+  std::optional<NestedRules> nested = std::nullopt;
 };
+
+/// The programs that an equation holds; none for most.
+std::vector<NestedProgram> programs_of(const Equation& equation);
+
+/// Whether the equation, or one in a program that it holds, has an effect.
+bool has_effect(const Equation& equation);
+
+/// Calls `visit` for each equation of the program, and of the programs that it holds.
+void for_each_equation(const Program& program, const std::function<void(const Equation&)>& visit);
 
 /// JVP of an operation whose derivative is zero or does not exist: integers, comparisons.
 Tangents zero_tangents(const JvpCall& call);
 
 /// Transpose of an operation that is linear in none of its operands; it is never called, and throws if it is.
 Tangents not_linear(const TransposeCall& call);
+
+/// JVP and batching of a primitive whose NestedRules do it; they are never called, and throw if they are.
+Tangents nested_jvp(const JvpCall& call);
+std::vector<Value> nested_batching(const BatchCall& call);
 
 }  // namespace lockstep

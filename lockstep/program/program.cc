@@ -138,11 +138,40 @@ Value apply_primitive_like(const Value& like, const Primitive& primitive, OpPara
   return like.builder().emit(primitive, std::move(params), {}).front();
 }
 
+std::vector<NestedProgram> programs_of(const Equation& equation) {
+  if (!equation.primitive->nested) return {};
+  return equation.primitive->nested->programs(equation.params);
+}
+
+bool has_effect(const Equation& equation) {
+  if (equation.primitive->has_effect) return true;
+  return std::ranges::any_of(programs_of(equation), [](const NestedProgram& nested) {
+    return std::ranges::any_of(nested.program->equations, has_effect);
+  });
+}
+
+void for_each_equation(const Program& program, const std::function<void(const Equation&)>& visit) {
+  for (const Equation& equation : program.equations) {
+    visit(equation);
+    for (const NestedProgram& nested : programs_of(equation)) for_each_equation(*nested.program, visit);
+  }
+}
+
 Tangents zero_tangents(const JvpCall& call) { return Tangents(call.outputs.size()); }
 
 Tangents not_linear(const TransposeCall&) {
   throw Error(
       "an operation without linear operands was asked for its transpose: this is an error of Lockstep's own");
+}
+
+Tangents nested_jvp(const JvpCall&) {
+  throw Error(
+      "an operation that holds programs was asked for a plain JVP: this is an error of Lockstep's own");
+}
+
+std::vector<Value> nested_batching(const BatchCall&) {
+  throw Error(
+      "an operation that holds programs was asked for plain batching: this is an error of Lockstep's own");
 }
 
 }  // namespace lockstep

@@ -44,7 +44,10 @@ TEST(Registry, EveryPrimitiveHasEveryRule) {
 
 TEST(Registry, EveryPrimitiveHasAnExampleAndNoOtherHas) {
   std::set<std::string> registered, shown;
-  for (const Primitive* primitive : all_primitives()) registered.insert(primitive->name);
+  for (const Primitive* primitive : all_primitives()) {
+    // What one does that has an effect needs the runtime; lockstep/jit/debug_test.cc runs it.
+    if (!primitive->has_effect) registered.insert(primitive->name);
+  }
   for (const Example& example : all_examples()) shown.insert(example.primitive->name);
   EXPECT_EQ(registered, shown);
 }

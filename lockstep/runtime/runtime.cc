@@ -13,6 +13,8 @@
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/collectives/ffi_handler.h"
+#include "lockstep/program/primitives/debug.h"
+#include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/hold_coordinator.h"
 #include "lockstep/runtime/platform.h"
 
@@ -97,6 +99,8 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   if (settings_.place.cluster == "launcher") setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   if (process_count() > 1)
     logging::set_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
+  if (process_count() > 1 && settings_.place.cluster != "launcher")
+    set_debug_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
   collectives::tune_allocator();
   meet();
   open_devices();
@@ -169,6 +173,7 @@ void Runtime::open_devices() {
   if (choice.platform == "cpu") give_each_device_a_thread(settings_.num_cpu_devices);
   auto plugin = pjrt::Plugin::load(choice.path);
   if (choice.platform == "cpu") {
+    plugin->register_ffi_handler(kDebugTarget, "Host", debug_handler());
     plugin->register_ffi_handler(collectives::kCollectiveTarget, "Host", collectives::collective_handler());
     client_ = pjrt::Client::create(
         plugin, {{"cpu_device_count", std::int64_t{settings_.num_cpu_devices}}, {"asynchronous", false}});

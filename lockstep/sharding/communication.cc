@@ -40,15 +40,27 @@ KindAndAxes kind_of(const Equation& equation) {
 }  // namespace
 
 std::string CommunicationLine::to_string() const {
-  return fmt::format("{} {} over {} ({} devices) at {}", kind, bytes_text(bytes), fmt::join(axes, ","),
-                     num_devices, site.to_string());
+  std::string text = fmt::format("{} {} over {} ({} devices) at {}", kind, bytes_text(bytes),
+                                 fmt::join(axes, ","), num_devices, site.to_string());
+  if (!times) return text + ", each time";
+  return *times == 1 ? text : text + fmt::format(", {} times", *times);
 }
 
-std::vector<CommunicationLine> communication(const Program& partitioned, const AxisEnv& axes,
-                                             const CommunicationReasons& reasons) {
+namespace {
+
+/// Of a program that another holds, unless `self` is null.
+std::vector<CommunicationLine> lines_of(const Program& program, const Program* self, const AxisEnv& axes,
+                                        const CommunicationReasons& reasons) {
   std::vector<CommunicationLine> lines;
-  for (std::size_t e = 0; e < partitioned.equations.size(); ++e) {
-    const Equation& equation = partitioned.equations[e];
+  for (std::size_t e = 0; e < program.equations.size(); ++e) {
+    const Equation& equation = program.equations[e];
+    for (const NestedProgram& nested : programs_of(equation)) {
+      for (CommunicationLine& line : lines_of(*nested.program, nested.program.get(), axes, reasons)) {
+        line.equation = e;
+        line.times = line.times && nested.times ? std::optional(*line.times * *nested.times) : std::nullopt;
+        lines.push_back(std::move(line));
+      }
+    }
     const KindAndAxes found = kind_of(equation);
     if (found.kind == nullptr || axes.size(*found.axes) == 1) continue;
     CommunicationLine& line = lines.emplace_back();
@@ -56,12 +68,19 @@ std::vector<CommunicationLine> communication(const Program& partitioned, const A
     line.kind = found.kind;
     line.axes = *found.axes;
     line.num_devices = axes.size(*found.axes);
-    for (Var var : equation.inputs) line.bytes = std::max(line.bytes, partitioned.aval(var).bytes());
-    for (Var var : equation.outputs) line.bytes = std::max(line.bytes, partitioned.aval(var).bytes());
+    for (Var var : equation.inputs) line.bytes = std::max(line.bytes, program.aval(var).bytes());
+    for (Var var : equation.outputs) line.bytes = std::max(line.bytes, program.aval(var).bytes());
     line.site = equation.site;
-    if (auto found = reasons.find(e); found != reasons.end()) line.reason = found->second;
+    if (auto found = reasons.find({self, e}); found != reasons.end()) line.reason = found->second;
   }
   return lines;
+}
+
+}  // namespace
+
+std::vector<CommunicationLine> communication(const Program& partitioned, const AxisEnv& axes,
+                                             const CommunicationReasons& reasons) {
+  return lines_of(partitioned, nullptr, axes, reasons);
 }
 
 std::string explain(const std::vector<CommunicationLine>& lines) {
@@ -77,6 +96,13 @@ std::string explain(const std::vector<CommunicationLine>& lines) {
 std::string describe(const Program& partitioned, const AxisEnv& axes) {
   const std::vector<CommunicationLine> lines = communication(partitioned, axes);
   const std::string text = lockstep::to_string(partitioned);
+  // The text of an equation begins in the line behind that of the one before; one that holds programs has
+  // theirs in lines between its own first and last.
+  std::vector<std::size_t> last_lines;
+  std::size_t last = 0;
+  for (const Equation& equation : partitioned.equations)
+    last_lines.push_back(last +=
+                         1 + static_cast<std::size_t>(std::ranges::count(equation.params.text(), '\n')));
   std::string out;
   std::int64_t total = 0;
   auto next = lines.begin();
@@ -84,10 +110,9 @@ std::string describe(const Program& partitioned, const AxisEnv& axes) {
   for (std::size_t start = 0; start < text.size(); ++line_number) {
     const std::size_t end = text.find('\n', start);
     out += text.substr(start, end - start);
-    // The first line is the program's name and inputs; each equation has one.
-    if (next != lines.end() && line_number == next->equation + 1) {
-      out += "  # " + next->to_string();
-      total += next->bytes;
+    for (bool first = true; next != lines.end() && line_number == last_lines[next->equation]; first = false) {
+      out += (first ? "  # " : "; ") + next->to_string();
+      total += next->total_bytes();
       ++next;
     }
     out += '\n';

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/call_site.h"
@@ -13,25 +15,32 @@ namespace lockstep::sharding {
 
 /// One collective of a partitioned program.
 struct CommunicationLine {
-  std::size_t equation = 0;       ///< its place in the program
-  std::string kind;               ///< "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute"
+  std::size_t equation = 0;  ///< its place in the program, or that of the outermost equation that holds it
+  std::string kind;          ///< "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute"
   std::vector<std::string> axes;  ///< over which devices it runs
   std::int64_t num_devices = 1;   ///< in one group
   std::int64_t bytes = 0;         ///< of the larger of what one device gives and what it gets
   CallSite site;                  ///< the user's line that caused it
 
+  /// How often it runs: within loops, the product of their steps. None where values decide: it counts once.
+  std::optional<std::int64_t> times = 1;
+  std::int64_t total_bytes() const { return bytes * times.value_or(1); }
+
   /// Why it is there: the value, from which split to which, and what the other way would have taken. Empty of
   /// what the program itself asks for, in shard_map.
-  std::string reason;
+  std::string reason = {};
 
-  /// "all-reduce 1.0 MiB over data (4 devices) at train.cc:42".
+  /// "all-reduce 1.0 MiB over data (4 devices) at train.cc:42"; in a loop with ", 10 times" or ", each time"
+  /// behind.
   std::string to_string() const;
 };
 
-/// Why there is a collective, by its equation's place in the program.
-using CommunicationReasons = std::map<std::size_t, std::string>;
+/// Why there is a collective, by the program that holds it (null: the outermost), and its equation's place
+/// there.
+using CommunicationReasons = std::map<std::pair<const Program*, std::size_t>, std::string>;
 
-/// The collectives of a program, in order. Those over a single device do nothing and are left out.
+/// The collectives of a program and of those it holds, in order; of branches, all. Those over a single device
+/// do nothing and are left out.
 std::vector<CommunicationLine> communication(const Program& partitioned, const AxisEnv& axes,
                                              const CommunicationReasons& reasons = {});
 

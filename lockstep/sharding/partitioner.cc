@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 
+#include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/debug.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/sharding/factors.h"
+#include "lockstep/sharding/flatten.h"
 #include "lockstep/sharding/padding.h"
 #include "lockstep/sharding/propagation.h"
 #include "lockstep/sharding/reasons.h"
@@ -26,29 +30,22 @@ using Kind = ReshardStep::Kind;
 /// Writes the per-device program, equation by equation.
 class Emission {
  public:
-  Emission(const Program& global, std::span<const RuledEquation> equations, const Grid& grid,
-           const std::vector<Split>& wanted)
-      : global_(global),
+  Emission(const FlatProgram& flat, const FlatBody& body, std::span<const RuledEquation> equations,
+           const Grid& grid, const std::vector<Split>& wanted)
+      : flat_(flat),
+        body_(body),
+        global_(flat.program),
         equations_(equations),
         grid_(grid),
         wanted_(wanted),
-        builder_(global.name),
+        builder_(body.name),
         resharder_(builder_, grid),
-        versions_(global.variables.size()) {}
+        versions_(global_.variables.size()) {}
 
   Partitioned run(std::span<const std::optional<PartitionSpec>> out_specs) {
     AxisEnvScope scope(grid_.env());
-    for (Var var : global_.inputs) {
-      const Split& split = wanted(var);
-      Aval local = global_.aval(var);
-      local.shape = grid_.local_shape(local.shape, split);
-      local.varying = grid_.varying(split);
-      add_version(var, split, builder_.input(std::move(local)));
-    }
-    for (const RuledEquation& equation : equations_) {
-      emit(equation);
-      sites_.resize(builder_.program().equations.size(), equation.equation->site);
-    }
+    for (Var var : global_.inputs) add_input(var, wanted(var));
+    emit_steps();
     Partitioned result;
     std::vector<Value> outputs;
     for (std::size_t i = 0; i < global_.outputs.size(); ++i) {
@@ -65,11 +62,123 @@ class Emission {
     return result;
   }
 
+  /// A program that another holds, with inputs and outputs split like this.
+  std::shared_ptr<const Program> run_within(const std::vector<Split>& inputs,
+                                            const std::vector<Split>& outputs,
+                                            CommunicationReasons& reasons) {
+    CallSiteReset reset;
+    for (std::size_t i = 0; i < inputs.size(); ++i) add_input(body_.inputs[i], inputs[i]);
+    emit_steps();
+    std::vector<Value> values;
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const Var var = body_.outputs[k];
+      values.push_back(get(var, outputs[k], [&](const Split& from) {
+        return move_text(fmt::format("result {} of {}", k, body_.name), global_.aval(var), from, outputs[k],
+                         grid_) +
+               ": so it goes on";
+      }));
+      sites_.resize(builder_.program().equations.size(), defining_site(body_.outputs[k]));
+    }
+    CommunicationReasons within;
+    auto program = std::make_shared<const Program>(without_varying(builder_.finish(values), within));
+    for (auto& [place, reason] : within)
+      reasons[{place.first ? place.first : program.get(), place.second}] = std::move(reason);
+    return program;
+  }
+
  private:
   struct Version {
     Split split;
     Value value;
   };
+
+  void add_input(Var var, const Split& split) {
+    Aval local = global_.aval(var);
+    local.shape = grid_.local_shape(local.shape, split);
+    local.varying = grid_.varying(split);
+    add_version(var, split, builder_.input(std::move(local)));
+  }
+
+  void emit_steps() {
+    for (const FlatBody::Step& step : body_.steps) {
+      if (step.nested)
+        emit_nested(step);
+      else
+        emit(equations_[step.place]);
+      sites_.resize(builder_.program().equations.size(),
+                    step.nested ? step.nested->site : equations_[step.place].equation->site);
+    }
+  }
+
+  /// Each device runs the programs that the equation holds on its parts: a carry has one split all the way,
+  /// and what decides is whole.
+  void emit_nested(const FlatBody::Step& step) {
+    using Link = NestedLink;
+    const Equation& equation = *step.nested;
+    const NestedRules& rules = *equation.primitive->nested;
+    const std::vector<Link> links = rules.links(equation.params);
+    std::vector<Split> operands, results;
+    for (Var var : equation.inputs) operands.emplace_back(global_.aval(var).shape.size());
+    for (Var var : equation.outputs) results.push_back(wanted(var));
+    std::vector<std::vector<Split>> inputs, outputs;
+    for (const FlatBody& body : step.bodies) {
+      auto& in = inputs.emplace_back();
+      auto& out = outputs.emplace_back();
+      for (Var var : body.inputs) in.push_back(wanted(var));
+      for (Var var : body.outputs) out.emplace_back(global_.aval(var).shape.size());
+    }
+    auto at = [](std::vector<std::vector<Split>>& splits, int program, std::size_t i) -> Split& {
+      return splits[static_cast<std::size_t>(program)][i];
+    };
+    auto stacked = [](Split split) {
+      split.insert(split.begin(), Axes());
+      return split;
+    };
+    auto element = [](const Split& split) { return Split(split.begin() + 1, split.end()); };
+    for (const Link& link : links) {
+      if (link.from_program != Link::kEquation || !is_whole(operands[link.from])) continue;
+      const Split& wish = at(inputs, link.to_program, link.to);
+      operands[link.from] = link.kind == Link::Kind::kSlice ? stacked(wish) : wish;
+    }
+    for (const Link& link : links) {
+      if (link.from_program != Link::kEquation) continue;
+      at(inputs, link.to_program, link.to) =
+          link.kind == Link::Kind::kSlice ? element(operands[link.from]) : operands[link.from];
+    }
+    for (const Link& link : links) {
+      if (link.from_program == Link::kEquation || link.to_program != Link::kEquation) continue;
+      if (link.kind == Link::Kind::kStack) results[link.to] = stacked(element(results[link.to]));
+      at(outputs, link.from_program, link.from) =
+          link.kind == Link::Kind::kStack ? element(results[link.to]) : results[link.to];
+    }
+    for (const Link& link : links) {
+      if (link.from_program == Link::kEquation || link.to_program == Link::kEquation) continue;
+      at(outputs, link.from_program, link.from) = at(inputs, link.to_program, link.to);
+    }
+    for (const Link& link : links) {
+      if (link.from_program != Link::kEquation && link.to_program == Link::kEquation &&
+          link.kind == Link::Kind::kSame)
+        results[link.to] = at(outputs, link.from_program, link.from);
+    }
+    std::vector<std::shared_ptr<const Program>> programs;
+    for (std::size_t p = 0; p < step.bodies.size(); ++p) {
+      programs.push_back(Emission(flat_, step.bodies[p], equations_, grid_, wanted_)
+                             .run_within(inputs[p], outputs[p], within_));
+    }
+    CallSiteScope site(equation.site);
+    std::vector<Value> values;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const Var var = equation.inputs[i];
+      values.push_back(get(var, operands[i], [&](const Split& from) {
+        return move_text(fmt::format("operand {} of {}", i, equation.primitive->name), global_.aval(var),
+                         from, operands[i], grid_) +
+               ": so it is used within";
+      }));
+    }
+    values =
+        builder_.emit(*equation.primitive, rules.with_programs(equation.params, std::move(programs)), values);
+    for (std::size_t i = 0; i < values.size(); ++i) add_version(equation.outputs[i], results[i], values[i]);
+  }
 
   const Split& wanted(Var var) const { return wanted_[static_cast<std::size_t>(var)]; }
   std::vector<Version>& versions(Var var) { return versions_[static_cast<std::size_t>(var)]; }
@@ -175,6 +284,11 @@ class Emission {
     OpParams params = any_split && ruled.rule.localize
                           ? ruled.rule.localize(equation.params, operand_shapes, result_shapes)
                           : equation.params;
+    if (equation.primitive == &debug_p() && ruled.forbidden.empty()) {
+      DebugParams same = params.as<DebugParams>();
+      same.once = true;
+      params = OpParams::of(std::move(same));
+    }
     std::vector<Value> results = builder_.emit(*equation.primitive, std::move(params), operands);
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (results[i].aval().shape != result_shapes[i]) {
@@ -234,16 +348,20 @@ class Emission {
         same[static_cast<std::size_t>(equation.outputs[0])] = equation.inputs[0];
         continue;
       }
-      if (auto reason = reasons_.find(e); reason != reasons_.end()) reasons[kept.size()] = reason->second;
+      if (auto reason = reasons_.find(e); reason != reasons_.end())
+        reasons[{nullptr, kept.size()}] = reason->second;
       kept.push_back(std::move(equation));
     }
+    reasons.insert(within_.begin(), within_.end());
     program.equations = std::move(kept);
     rename(program.outputs);
     for (Aval& aval : program.variables) aval.varying.clear();
     return program;
   }
 
-  const Program& global_;
+  const FlatProgram& flat_;
+  const FlatBody& body_;
+  const Program& global_;  // the flat one
   std::span<const RuledEquation> equations_;
   const Grid& grid_;
   const std::vector<Split>& wanted_;
@@ -251,7 +369,8 @@ class Emission {
   Resharder resharder_;
   std::vector<std::vector<Version>> versions_;  // of each global variable; the first is as it was computed
   std::vector<CallSite> sites_;                 // of each equation in the builder
-  CommunicationReasons reasons_;                // by the place in the builder
+  std::map<std::size_t, std::string> reasons_;  // by the place in the builder
+  CommunicationReasons within_;                 // of the programs that its equations hold
 };
 
 }  // namespace
@@ -264,8 +383,9 @@ Partitioned partition(const Program& global, const PartitionOptions& options) {
   }
   if (needs_padding(global)) return partition(with_padding(global, options.axes), options);
   const Grid grid(options.axes);
+  const FlatProgram flat = flatten(global);
   std::vector<Split> splits;
-  for (const Aval& aval : global.variables) splits.emplace_back(aval.shape.size());
+  for (const Aval& aval : flat.program.variables) splits.emplace_back(aval.shape.size());
   bool all_whole = true;
   auto place = [&](Var var, const PartitionSpec& spec, std::string_view kind, std::size_t i) {
     check_divisible(global.aval(var), spec, options.axes, fmt::format("{} {} of {}", kind, i, global.name));
@@ -276,7 +396,7 @@ Partitioned partition(const Program& global, const PartitionOptions& options) {
   for (std::size_t i = 0; i < global.inputs.size(); ++i)
     splits[static_cast<std::size_t>(global.inputs[i])] =
         place(global.inputs[i], options.in_specs[i], "input", i);
-  std::vector<bool> has_split(global.variables.size(), false);
+  std::vector<bool> has_split(splits.size(), false);
   for (Var var : global.inputs) has_split[static_cast<std::size_t>(var)] = true;
   for (std::size_t i = 0; i < global.outputs.size(); ++i) {
     if (!options.out_specs[i]) continue;
@@ -286,11 +406,12 @@ Partitioned partition(const Program& global, const PartitionOptions& options) {
     has_split[var] = true;
     splits[var] = std::move(split);
   }
-  for (const Equation& equation : global.equations) {
+  for (const Equation& equation : flat.program.equations) {
+    all_whole = all_whole && equation.primitive != &debug_p();  // one device prints
     if (!is_placement(*equation.primitive)) continue;
     all_whole = false;
     const Var from = equation.inputs[0], to = equation.outputs[0];
-    const Split split = placed_split(equation, grid, global.aval(to).shape);
+    const Split split = placed_split(equation, grid, flat.program.aval(to).shape);
     const bool local = equation.primitive == &to_local_p();
     if (!local) splits[static_cast<std::size_t>(to)] = split;
     if (equation.primitive == &to_global_p() || has_split[static_cast<std::size_t>(from)]) continue;
@@ -302,9 +423,9 @@ Partitioned partition(const Program& global, const PartitionOptions& options) {
     for (const auto& spec : options.out_specs) same.out_specs.push_back(spec.value_or(PartitionSpec()));
     return same;
   }
-  const std::vector<RuledEquation> equations = ruled_equations(global, grid);
-  propagate(global, equations, grid, splits);
-  return Emission(global, equations, grid, splits).run(options.out_specs);
+  const std::vector<RuledEquation> equations = ruled_equations(flat.program, grid);
+  propagate(flat.program, equations, grid, splits);
+  return Emission(flat, flat.body, equations, grid, splits).run(options.out_specs);
 }
 
 }  // namespace lockstep::sharding

@@ -108,11 +108,11 @@ TEST(Reasons, WhatTheUserAsksFor_IsSaid) {
 }
 
 TEST(Explain, IsALineAndItsReason) {
-  EXPECT_EQ(explain({{0, "all-gather", {"x"}, 4, 96, {"a.cc", 3, "f"}, "of this"},
-                     {1, "all-reduce", {"x", "y"}, 8, 4, {"a.cc", 4, "f"}, ""}}),
+  EXPECT_EQ(explain({{0, "all-gather", {"x"}, 4, 96, {"a.cc", 3, "f"}, 1, "of this"},
+                     {1, "all-reduce", {"x", "y"}, 8, 4, {"a.cc", 4, "f"}, 10, ""}}),
             "all-gather 96 B over x (4 devices) at a.cc:3\n"
             "  of this\n"
-            "all-reduce 4 B over x,y (8 devices) at a.cc:4\n"
+            "all-reduce 4 B over x,y (8 devices) at a.cc:4, 10 times\n"
             "  as the program says\n");
 }
 

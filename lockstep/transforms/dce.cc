@@ -3,7 +3,26 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/program/primitive.h"
+
 namespace lockstep::transforms {
+namespace {
+
+void keep(std::vector<Var>& vars, const std::vector<bool>& kept) {
+  std::size_t next = 0;
+  std::erase_if(vars, [&](Var) { return !kept[next++]; });
+}
+
+void prune(Equation& equation, const std::vector<bool>& used) {
+  std::vector<bool> results;
+  for (Var var : equation.outputs) results.push_back(used[static_cast<std::size_t>(var)]);
+  PrunedEquation pruned = equation.primitive->nested->prune(equation.params, results);
+  equation.params = std::move(pruned.params);
+  keep(equation.inputs, pruned.operands);
+  keep(equation.outputs, pruned.results);
+}
+
+}  // namespace
 
 Program eliminate_dead_code(Program program) {
   std::vector<bool> used(program.variables.size());
@@ -12,8 +31,9 @@ Program eliminate_dead_code(Program program) {
   for (Var var : program.outputs) use(var);
   std::vector<bool> alive(program.equations.size());
   for (std::size_t i = program.equations.size(); i-- > 0;) {
-    const Equation& equation = program.equations[i];
-    alive[i] = std::ranges::any_of(equation.outputs, is_used);
+    Equation& equation = program.equations[i];
+    alive[i] = std::ranges::any_of(equation.outputs, is_used) || has_effect(equation);
+    if (alive[i] && equation.primitive->nested) prune(equation, used);
     if (alive[i]) std::ranges::for_each(equation.inputs, use);
   }
 

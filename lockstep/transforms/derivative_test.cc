@@ -9,6 +9,7 @@
 #include "lockstep/program/test_examples.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/jvp.h"
+#include "lockstep/transforms/test_nested_examples.h"
 #include "lockstep/transforms/vjp.h"
 #include "lockstep/transforms/vmap.h"
 
@@ -18,6 +19,13 @@ namespace {
 using namespace test;
 
 using Arrays = std::vector<HostArray>;
+
+/// Of the registry's primitives and of those that hold programs.
+std::vector<Example> every_example() {
+  std::vector<Example> all = all_examples();
+  for (Example& example : nested_examples()) all.push_back(std::move(example));
+  return all;
+}
 
 std::vector<bool> inexact_inputs(const Program& program) {
   std::vector<bool> wrt;
@@ -65,7 +73,7 @@ Arrays moved(const Example& example, const Arrays& tangents, double by) {
 TEST(Derivatives, AgreeWithFiniteDifferencesForwardsAndBackwards) {
   AxisEnvScope axes(example_axes());
   int checked = 0;
-  for (const Example& example : all_examples()) {
+  for (const Example& example : every_example()) {
     const Program program = program_of(example);
     SCOPED_TRACE(to_string(program));
     const std::vector<bool> wrt = inexact_inputs(program);
@@ -116,7 +124,7 @@ TEST(Derivatives, AgreeWithFiniteDifferencesForwardsAndBackwards) {
 
 TEST(Derivatives, OfACotangentHasTheAvalOfItsValue) {
   AxisEnvScope axes(example_axes());
-  for (const Example& example : all_examples()) {
+  for (const Example& example : every_example()) {
     const Program program = program_of(example);
     if (!example.has_derivative) continue;
     SCOPED_TRACE(to_string(program));
@@ -129,7 +137,7 @@ TEST(Derivatives, OfACotangentHasTheAvalOfItsValue) {
 
 TEST(Derivatives, OfPmaxAndPminAreRefused) {
   AxisEnvScope axes(example_axes());
-  for (const Example& example : all_examples()) {
+  for (const Example& example : every_example()) {
     if (example.primitive != &pmax_p() && example.primitive != &pmin_p()) continue;
     try {
       jvp(program_of(example), {true});
@@ -161,7 +169,7 @@ TEST(Batching, AgreesWithALoop) {
   AxisEnvScope axes(example_axes());
   constexpr std::int64_t kSize = 3;
   int checked = 0;
-  for (const Example& example : all_examples()) {
+  for (const Example& example : every_example()) {
     const Program program = program_of(example);
     SCOPED_TRACE(to_string(program));
     if (example.inputs.empty()) continue;

@@ -9,7 +9,7 @@
 namespace lockstep::transforms {
 
 JvpValues inline_jvp(Builder& builder, const Program& program, std::span<const Value> inputs,
-                     std::span<const std::optional<Value>> input_tangents) {
+                     std::span<const std::optional<Value>> input_tangents, bool linearize) {
   Bindings env("jvp", program, inputs);
   Tangents tangents(program.variables.size());
   auto tangent_of = [&](Var var) -> std::optional<Value>& { return tangents[static_cast<std::size_t>(var)]; };
@@ -19,13 +19,22 @@ JvpValues inline_jvp(Builder& builder, const Program& program, std::span<const V
     CallSiteScope site(equation.site);
     const Primitive& primitive = *equation.primitive;
     std::vector<Value> operands = env.all(equation.inputs);
-    std::vector<Value> results = builder.emit(primitive, equation.params, operands);
-    for (std::size_t i = 0; i < results.size(); ++i) env.set(equation.outputs[i], results[i]);
-
     Tangents given;
     for (Var var : equation.inputs) given.push_back(tangent_of(var));
-    if (std::ranges::none_of(given, [](const auto& tangent) { return tangent.has_value(); })) continue;
-    Tangents out = primitive.jvp(JvpCall{equation.params, operands, given, results});
+    const bool any = std::ranges::any_of(given, [](const auto& tangent) { return tangent.has_value(); });
+    std::vector<Value> results;
+    Tangents out;
+    if (any && primitive.nested) {
+      JvpValues both =
+          primitive.nested->jvp(NestedJvpCall{equation.params, operands, given, builder, linearize});
+      results = std::move(both.outputs);
+      out = std::move(both.tangents);
+    } else {
+      results = builder.emit(primitive, equation.params, operands);
+      if (any) out = primitive.jvp(JvpCall{equation.params, operands, given, results});
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) env.set(equation.outputs[i], results[i]);
+    if (!any) continue;
     if (out.size() != results.size()) {
       fail("[{}] its derivative rule gave {} tangents for {} results: this is an error of Lockstep's own",
            primitive.name, out.size(), results.size());

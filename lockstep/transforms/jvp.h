@@ -16,15 +16,9 @@ namespace lockstep::transforms {
 /// or a bool, naming its number and dtype, and where an operation has no derivative.
 Program jvp(const Program& program, const std::vector<bool>& wrt);
 
-/// What a program gives, and the tangents of that: none where zero.
-struct JvpValues {
-  std::vector<Value> outputs;
-  Tangents tangents;
-};
-
 /// Adds the program's equations, with those of its derivative, to `builder`. An input without a tangent is
-/// not differentiated. For derivative rules of primitives that hold programs.
+/// not differentiated. `linearize` as in NestedJvpCall.
 JvpValues inline_jvp(Builder& builder, const Program& program, std::span<const Value> inputs,
-                     std::span<const std::optional<Value>> tangents);
+                     std::span<const std::optional<Value>> tangents, bool linearize = false);
 
 }  // namespace lockstep::transforms

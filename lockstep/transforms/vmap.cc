@@ -12,17 +12,25 @@ namespace lockstep::transforms {
 namespace {
 
 /// The batching rule on these operands, with its results checked.
-std::vector<Value> batch(const Equation& equation, std::span<const Value> operands,
-                         std::span<const bool> batched, std::int64_t size, Builder& builder) {
-  std::vector<Value> results =
-      equation.primitive->batching(BatchCall{equation.params, operands, batched, size, builder});
-  for (const Value& result : results) {
+VmapValues batch(const Equation& equation, std::span<const Value> operands, std::span<const bool> batched,
+                 std::int64_t size, Builder& builder) {
+  const BatchCall call{equation.params, operands, batched, size, builder};
+  VmapValues values;
+  if (equation.primitive->nested) {
+    values = equation.primitive->nested->batching(call);
+  } else {
+    values.outputs = equation.primitive->batching(call);
+    values.batched.assign(values.outputs.size(), true);
+  }
+  for (std::size_t i = 0; i < values.outputs.size(); ++i) {
+    const Value& result = values.outputs[i];
+    if (!values.batched[i]) continue;
     if (result.aval().shape.empty() || result.aval().shape.front() != size) {
       fail("[{}] its batching rule gave {} for a mapped dimension of {}: this is an error of Lockstep's own",
            equation.primitive->name, to_string(result.aval()), size);
     }
   }
-  return results;
+  return values;
 }
 
 }  // namespace
@@ -43,11 +51,16 @@ VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const
     const std::span<const bool> which(flags.get(), n);
     const bool any = std::ranges::find(which, true) != which.end();
     const std::vector<Value> operands = env.all(equation.inputs);
-    const std::vector<Value> results = any ? batch(equation, operands, which, size, builder)
-                                           : builder.emit(*equation.primitive, equation.params, operands);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      env.set(equation.outputs[i], results[i]);
-      batched[static_cast<std::size_t>(equation.outputs[i])] = any;
+    VmapValues results;
+    if (any) {
+      results = batch(equation, operands, which, size, builder);
+    } else {
+      results.outputs = builder.emit(*equation.primitive, equation.params, operands);
+      results.batched.resize(results.outputs.size());
+    }
+    for (std::size_t i = 0; i < results.outputs.size(); ++i) {
+      env.set(equation.outputs[i], results.outputs[i]);
+      batched[static_cast<std::size_t>(equation.outputs[i])] = results.batched[i];
     }
   }
   VmapValues values{env.all(program.outputs), {}};

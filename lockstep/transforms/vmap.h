@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "lockstep/program/program.h"
+#include "lockstep/program/primitive.h"
 
 namespace lockstep::transforms {
 
@@ -12,12 +12,6 @@ namespace lockstep::transforms {
 /// over which it is mapped; the others serve all examples. Every output has the dimension in front, broadcast
 /// where it depends on no batched input.
 Program vmap(const Program& program, const std::vector<bool>& in_batched, std::int64_t size);
-
-/// What a program gives; whether each output has the mapped dimension, in front.
-struct VmapValues {
-  std::vector<Value> outputs;
-  std::vector<bool> batched;
-};
 
 /// Adds the program's equations, for `size` examples at once, to `builder`. For batching rules of primitives
 /// that hold programs.

@@ -2,6 +2,7 @@
 
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/convolution.h"
+#include "lockstep/program/primitives/debug.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/gather.h"
@@ -48,6 +49,8 @@ std::span<const Primitive* const> all_primitives() {
       // collectives.h
       &psum_p(), &pmax_p(), &pmin_p(), &pvary_p(), &all_gather_p(), &psum_scatter_p(), &all_to_all_p(),
       &ppermute_p(), &axis_index_p(),
+      // debug.h
+      &debug_p(),
       // placement.h
       &to_local_p(), &to_global_p(), &sharding_constraint_p()};
   return all;

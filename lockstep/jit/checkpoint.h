@@ -1,0 +1,38 @@
+#pragma once
+
+#include <source_location>
+#include <utility>
+#include <vector>
+
+#include "lockstep/jit/nested_call.h"
+
+namespace lockstep {
+
+namespace internal {
+std::vector<Array> emit_remat(TracedProgram program, const std::vector<Array>& arguments);
+}
+
+/// A function that does what `function` does, and keeps nothing of it for a derivative backwards but its
+/// arguments: what the derivative needs is computed once more, which takes time and saves memory. JAX's
+/// jax.checkpoint, also called remat. Nests in scans, other checkpoints and every transformation.
+template <class F>
+auto checkpoint(F&& function, std::source_location where = std::source_location::current()) {
+  return [function = std::decay_t<F>(function), site = CallSite::from(where)](const auto&... args) mutable {
+    auto body = [&function, site](const auto&... each) {
+      internal::TracedProgram traced;
+      auto result = internal::trace_function("checkpoint", function, traced, each...);
+      CallSiteScope scope(site);
+      return internal::with_leaves(result,
+                                   internal::emit_remat(std::move(traced), internal::all_leaves(each...)));
+    };
+    return internal::run_traced("checkpoint", site, body, args...);
+  };
+}
+
+/// The same.
+template <class F>
+auto remat(F&& function, std::source_location where = std::source_location::current()) {
+  return checkpoint(std::forward<F>(function), where);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,154 @@
+// checkpoint, custom_jvp and custom_vjp.
+
+#include "lockstep/jit/checkpoint.h"
+
+#include "lockstep/jit/control_flow.h"
+#include "lockstep/jit/custom_derivative.h"
+#include "lockstep/jit/grad.h"
+#include "lockstep/jit/test_devices.h"
+#include "lockstep/jit/vmap.h"
+
+namespace lockstep {
+namespace {
+
+using test::error_of;
+using test::expect_equal;
+using test::line_mesh;
+using test::waves;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+template <class T>
+Array number(T value) {
+  return array(std::vector<T>{value}, Shape{});
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(Checkpoint, GivesTheSameAndComputesItOnceMore) {
+  const Array w = waves({4, 4}), x = waves({4}, 2);
+  auto layer = [](Array w, Array x) { return tanh(matmul(w, tanh(matmul(w, x)))); };
+  auto plain = [&](Array w) { return sum(layer(w, x)); };
+  auto saving = [&](Array w) { return sum(checkpoint(layer)(w, x)); };
+  expect_equal(saving(w), plain(w));
+  expect_equal(grad(saving)(w), grad(plain)(w));
+  expect_equal(jit(grad(grad([&](Array a) { return saving(a * w); })))(number(0.5f)),
+               grad(grad([&](Array a) { return plain(a * w); }))(number(0.5f)));
+  expect_equal(vmap(grad(saving))(waves({2, 4, 4}, 3)), vmap(grad(plain))(waves({2, 4, 4}, 3)));
+  auto dots = [&](auto& f) {
+    return count(jit(value_and_grad(f)).lower(w).as_text(), "stablehlo.dot_general");
+  };
+  EXPECT_GT(dots(saving), dots(plain));
+  EXPECT_THAT(jit(grad(saving)).lower(w).as_text(), HasSubstr("stablehlo.optimization_barrier"));
+  const Array split = device_put(w, NamedSharding(line_mesh(), P("x")));
+  expect_equal(jit(grad(saving))(split), grad(plain)(w));
+}
+
+TEST(Checkpoint, OfAScansBody_StacksOnlyTheCarry) {
+  const Array w = waves({3, 3}), xs = waves({5, 3}, 2);
+  auto step = [w](Array h, Array x) {
+    Array next = tanh(matmul(w, sin(h * x)) + cos(h));
+    return std::pair(next, std::tuple<>());
+  };
+  auto plain = [&](Array h) { return sum(scan(step, h, xs).first); };
+  auto saving = [&](Array h) { return sum(scan(checkpoint(step), h, xs).first); };
+  const Array h = waves({3}, 4);
+  expect_equal(grad(saving)(h), grad(plain)(h));
+  auto kept = [&](auto& f) { return jit(grad(f)).lower(h).compile().cost().temporary_bytes; };
+  EXPECT_LT(count(jit(grad(saving)).lower(h).program, "f32[5,3]"),
+            count(jit(grad(plain)).lower(h).program, "f32[5,3]"));
+  EXPECT_GT(kept(plain), 0);
+}
+
+/// log(1 + exp(x)), with the derivative that does not overflow.
+Array softplus(const Array& x) {
+  return custom_jvp([](Array x) { return log1p(exp(x)); },
+                    [](std::tuple<Array> x, std::tuple<Array> t) {
+                      return std::pair(log1p(exp(std::get<0>(x))),
+                                       std::get<0>(t) * (1 - 1 / (1 + exp(std::get<0>(x)))));
+                    })(x);
+}
+
+TEST(CustomJvp, IsTheDerivative_InEveryTransformation) {
+  const Array x = array({1.f, 100.f, -3.f});
+  auto value = [](Array x) { return sum(softplus(x)); };
+  expect_equal(grad(value)(x), array({1 - 1 / (1 + std::exp(1.f)), 1.f, 1 - 1 / (1 + std::exp(-3.f))}));
+  expect_equal(vmap(grad([](Array x) { return softplus(x); }))(x), grad(value)(x));
+  expect_equal(jit(grad(value))(device_put(waves({8}), NamedSharding(line_mesh(), P("x")))),
+               grad(value)(waves({8})));
+  const float s = 1 / (1 + std::exp(-1.f));
+  EXPECT_NEAR(grad(grad([](Array x) { return softplus(x); }))(number(1.f)).item<float>(), s * (1 - s), 1e-6);
+  auto in_a_loop = [](Array x) {
+    return fori_loop(
+        0, 3, [](Array, Array x) { return softplus(x); }, x);
+  };
+  auto plain_loop = [](Array x) {
+    return fori_loop(
+        0, 3, [](Array, Array x) { return log1p(exp(x)); }, x);
+  };
+  expect_equal(grad(in_a_loop)(number(0.3f)), grad(plain_loop)(number(0.3f)));
+}
+
+TEST(CustomVjp, ClipsAGradient) {
+  auto clip = custom_vjp([](Array x, Array, Array) { return x; },
+                         [](Array x, Array low, Array high) { return std::pair(x, std::pair(low, high)); },
+                         [](std::pair<Array, Array> r, Array g) {
+                           return std::tuple(maximum(r.first, minimum(g, r.second)), zeros_like(r.first),
+                                             zeros_like(r.second));
+                         });
+  auto f = [&](Array x) { return sum(sin(clip(x * 10, number(-1.f), number(1.f)))); };
+  const Array x = array({0.f, 0.1f, 0.5f});
+  expect_equal(f(x), sum(sin(x * 10)));
+  auto expected = [&](Array x) {
+    return 10 * maximum(array({-1.f, -1.f, -1.f}), minimum(cos(x * 10), array({1.f, 1.f, 1.f})));
+  };
+  expect_equal(grad(f)(x), expected(x));
+  expect_equal(jit(grad(f))(x), expected(x));
+  auto single = custom_vjp([](Array x) { return x * x; }, [](Array x) { return std::pair(x * x, x); },
+                           [](Array x, Array g) { return 3 * x * g; });
+  expect_equal(vmap(grad([&](Array x) { return single(x); }))(x), 3 * x);
+  auto scanned = [&](Array x) {
+    return scan([&](Array c, Array x) { return std::pair(single(c) + x, std::tuple<>()); }, x, ones({2}))
+        .first;
+  };
+  // 3 c of each of the two steps
+  EXPECT_NEAR(grad(scanned)(number(0.5f)).item<float>(), 3 * 0.5 * 3 * 1.25, 1e-5);
+}
+
+TEST(CustomDerivatives, RefuseWhatDoesNotFit) {
+  const Array x = ones({3});
+  auto square = [](Array x) { return x * x; };
+  EXPECT_THAT(error_of<TraceError>([&] {
+                custom_jvp(square, [](std::tuple<Array> x, std::tuple<Array> t) {
+                  return std::pair(std::get<0>(x), sum(std::get<0>(t)));
+                })(x);
+              }),
+              AllOf(HasSubstr("[custom_jvp] result is f32[3], and the rule gives f32[] for its derivative"),
+                    HasSubstr("checkpoint_test.cc:")));
+  EXPECT_THAT(error_of<TraceError>([&] {
+                custom_vjp(
+                    square, [](Array x) { return std::pair(sum(x), x); },
+                    [](Array x, Array g) { return x * g; })(x);
+              }),
+              HasSubstr("[custom_vjp, forward] result is f32[3] from the function and f32[] from the rule"));
+  EXPECT_THAT(error_of<TraceError>([&] {
+                custom_vjp(
+                    square, [](Array x) { return std::pair(x * x, x); },
+                    [](Array x, Array g) { return std::tuple(sum(x * g)); })(x);
+              }),
+              HasSubstr("[custom_vjp, backward] argument<0> is f32[3], and the rule gives f32[]"));
+  auto outside = [&](Array w) {
+    return sum(custom_vjp([w](Array x) { return x * w; }, [w](Array x) { return std::pair(x * w, x); },
+                          [w](Array, Array g) { return w * g; })(x));
+  };
+  EXPECT_THAT(error_of<TraceError>([&] { grad(outside)(x); }),
+              HasSubstr("[custom_vjp] its functions use f32[3] from outside, in which it is differentiated"));
+}
+
+}  // namespace
+}  // namespace lockstep

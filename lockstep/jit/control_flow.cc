@@ -1,0 +1,223 @@
+#include "lockstep/jit/control_flow.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "lockstep/base/call_site_reset.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/transforms/control_flow.h"
+#include "lockstep/transforms/inline.h"
+
+namespace lockstep::internal {
+namespace {
+
+std::vector<std::string> both(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::vector<std::string> out;
+  std::ranges::set_union(a, b, std::back_inserter(out));
+  return out;
+}
+
+Array vary_over(const Array& x, const std::vector<std::string>& axes) {
+  std::vector<std::string> missing;
+  std::ranges::set_difference(axes, x.aval().varying, std::back_inserter(missing));
+  return missing.empty() ? x : lax::pvary(x, missing);
+}
+
+ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
+
+std::vector<Array> joined(std::vector<Array> a, const std::vector<Array>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// The program for operands that may vary over more axes than its inputs, with outputs of these avals.
+ProgramPtr conforming(const Program& program, const std::vector<Array>& operands,
+                      const std::vector<Aval>& results) {
+  CallSiteReset reset;
+  Builder builder(program.name);
+  std::vector<Value> values;
+  for (const Array& operand : operands) values.push_back(builder.input(operand.aval()));
+  values = transforms::inline_program(builder, program, values);
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    values[k] = lax::convert_element_type(values[k], results[k].dtype, results[k].weak_type);
+    std::vector<std::string> missing;
+    std::ranges::set_difference(results[k].varying, values[k].aval().varying, std::back_inserter(missing));
+    if (!missing.empty()) values[k] = lax::pvary(values[k], missing);
+  }
+  return shared(builder.finish(values));
+}
+
+/// The inputs of the program that are captures, which are last, put in front.
+Program captures_first(TracedProgram traced) {
+  merge_captures({&traced});
+  return std::move(traced.program);
+}
+
+}  // namespace
+
+ScanXs::ScanXs(const TreeOutline& outline, std::vector<Array> xs, const ScanOptions& options,
+               const CallSite& site)
+    : xs_(std::move(xs)), reverse_(options.reverse) {
+  std::optional<std::int64_t> length = options.length;
+  std::string known_by = "the option length";
+  for (std::size_t i = 0; i < xs_.size(); ++i) {
+    const Aval& aval = xs_[i].aval();
+    if (aval.shape.empty()) {
+      fail<ShapeError>(
+          "[scan] {} is {}, a scalar, which has no elements to go through (at {}); an array of them has a "
+          "leading "
+          "dimension, and what is the same in all steps belongs in the carry or is used from outside",
+          outline.paths[i], to_string(aval), site.to_string());
+    }
+    if (length.value_or(aval.shape.front()) != aval.shape.front()) {
+      fail<ShapeError>(
+          "[scan] {} is {} and has {} elements, but {} says {} (at {}); all must have the same number",
+          outline.paths[i], to_string(aval), aval.shape.front(), known_by, *length, site.to_string());
+    }
+    if (!length) known_by = outline.paths[i];
+    length = aval.shape.front();
+  }
+  if (!length) {
+    fail<ShapeError>(
+        "[scan] xs holds no array, so nothing says how many steps there are (at {}); give the option "
+        "length",
+        site.to_string());
+  }
+  if (*length < 0) fail<ShapeError>("[scan] a length of {} (at {})", *length, site.to_string());
+  length_ = *length;
+}
+
+std::vector<Array> ScanXs::tracers(Trace& trace) const {
+  std::vector<Array> out;
+  for (const Array& array : xs_) {
+    Aval aval = array.aval();
+    aval.shape.erase(aval.shape.begin());
+    out.push_back(trace.input(aval));
+  }
+  return out;
+}
+
+std::vector<Array> ScanXs::emit(TracedProgram body, const LoopCarry& carry) const {
+  const std::vector<Array> captures = body.captures;
+  OpParams params = OpParams::of(ScanParams{shared(captures_first(std::move(body))),
+                                            static_cast<std::int64_t>(captures.size()),
+                                            static_cast<std::int64_t>(carry.size()), length_, reverse_});
+  return emit_nested(scan_p(), std::move(params), joined(joined(captures, carry.initial()), xs_));
+}
+
+Array counter(std::int64_t value) { return lax::full(Array(), Scalar::of(value), DType::kI32, {}); }
+
+Array counter(const Operand& value) {
+  const Aval aval = value.aval();
+  if (!aval.shape.empty() || !is_integer(aval.dtype)) {
+    fail<TraceError>("[fori_loop] expected bounds that are integer scalars, got {} (at {})", to_string(aval),
+                     value.site().to_string());
+  }
+  return lax::convert_element_type(value.as_array(), DType::kI32);
+}
+
+void check_predicate(const char* operation, const Aval& aval, const CallSite& site) {
+  if (aval.dtype == DType::kBool && aval.shape.empty()) return;
+  fail<TraceError>(
+      "[{}] expected a condition that is a bool scalar, got {} (at {}); compare, and reduce with all or any",
+      operation, to_string(aval), site.to_string());
+}
+
+std::vector<Array> emit_while(TracedProgram condition, TracedProgram body, const LoopCarry& carry) {
+  const std::vector<Array> condition_consts = condition.captures, body_consts = body.captures;
+  OpParams params = OpParams::of(WhileParams{
+      shared(captures_first(std::move(condition))), shared(captures_first(std::move(body))),
+      static_cast<std::int64_t>(condition_consts.size()), static_cast<std::int64_t>(body_consts.size())});
+  return emit_nested(while_p(), std::move(params),
+                     joined(joined(condition_consts, body_consts), carry.initial()));
+}
+
+Array branch_index(const char* operation, const Array& index, std::size_t branches, const CallSite& site) {
+  const Aval& aval = index.aval();
+  if (std::string_view(operation) == "cond") {
+    check_predicate(operation, aval, site);
+    return lax::convert_element_type(index, DType::kI32);
+  }
+  if (!aval.shape.empty() || !is_integer(aval.dtype)) {
+    fail<TraceError>("[{}] expected an index that is an integer scalar, got {} (at {})", operation,
+                     to_string(aval), site.to_string());
+  }
+  const Array number = lax::convert_element_type(index, DType::kI32);
+  const Array last = lax::full_like(number, static_cast<double>(branches) - 1);
+  return lax::max(lax::min(number, last), lax::full_like(number, 0));
+}
+
+Branches::Branches(std::string operation, Array index, std::vector<Array> operands, const CallSite& site)
+    : operation_(std::move(operation)),
+      index_(std::move(index)),
+      operands_(std::move(operands)),
+      site_(site) {
+  // Where devices choose differently, what they choose from is each one's own.
+  for (Array& operand : operands_) operand = vary_over(operand, index_.aval().varying);
+}
+
+std::vector<Array> Branches::tracers(Trace& trace) const {
+  std::vector<Array> out;
+  for (const Array& array : operands_) out.push_back(trace.input(array.aval()));
+  return out;
+}
+
+void Branches::add(TreeOutline outline, Trace& trace, const std::vector<Array>& results) {
+  branches_.push_back({trace.finish(results), trace.captures()});
+  outlines_.push_back(std::move(outline));
+}
+
+std::vector<Array> Branches::emit() {
+  auto name = [&](std::size_t b) {
+    return operation_ == "cond" ? std::string(b == 0 ? "on_false" : "on_true") : fmt::format("branch {}", b);
+  };
+  std::vector<Aval> expected = branches_[0].program.output_avals();
+  for (std::size_t b = 1; b < branches_.size(); ++b) {
+    if (outlines_[b].paths != outlines_[0].paths || outlines_[b].structure != outlines_[0].structure) {
+      fail<TraceError>(
+          "[{}] the branches give different structures: {} gives {} arrays{}, and {} gives {} arrays{} (at "
+          "{}); give "
+          "the same from each",
+          operation_, name(0), outlines_[0].paths.size(),
+          outlines_[0].structure.empty() ? "" : " and " + outlines_[0].structure, name(b),
+          outlines_[b].paths.size(), outlines_[b].structure.empty() ? "" : " and " + outlines_[b].structure,
+          site_.to_string());
+    }
+    const std::vector<Aval> given = branches_[b].program.output_avals();
+    for (std::size_t k = 0; k < expected.size(); ++k) {
+      Aval& aval = expected[k];
+      const std::vector<ElementType> types = {{aval.dtype, aval.weak_type},
+                                              {given[k].dtype, given[k].weak_type}};
+      const bool meet = aval.dtype == given[k].dtype || aval.weak_type || given[k].weak_type;
+      if (aval.shape != given[k].shape || !meet) {
+        fail<TraceError>(
+            "[{}] the branches give different types: {} is {} of {} and {} of {} (at {}); give the same "
+            "shape and "
+            "dtype from each, with reshape or astype",
+            operation_, outlines_[0].paths[k], to_string(Aval{aval.dtype, aval.shape}), name(0),
+            to_string(Aval{given[k].dtype, given[k].shape}), name(b), site_.to_string());
+      }
+      const ElementType type = promote(operation_, types);
+      aval.dtype = type.dtype;
+      aval.weak_type = type.weak;
+      aval.varying = both(aval.varying, given[k].varying);
+    }
+  }
+  for (Aval& aval : expected) aval.varying = both(aval.varying, index_.aval().varying);
+
+  std::vector<TracedProgram*> all;
+  for (TracedProgram& branch : branches_) all.push_back(&branch);
+  std::vector<Array> operands = merge_captures(all);
+  for (Array& operand : operands) operand = vary_over(operand, index_.aval().varying);
+  operands.insert(operands.end(), operands_.begin(), operands_.end());
+  std::vector<ProgramPtr> programs;
+  for (const TracedProgram& branch : branches_)
+    programs.push_back(conforming(branch.program, operands, expected));
+  operands.insert(operands.begin(), branch_index(operation_.c_str(), index_, branches_.size(), site_));
+  return emit_nested(cond_p(), OpParams::of(CondParams{std::move(programs)}), operands);
+}
+
+}  // namespace lockstep::internal

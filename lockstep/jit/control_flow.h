@@ -1,0 +1,273 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <source_location>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/jit/nested_call.h"
+#include "lockstep/ops/ops.h"
+
+/// Control flow under trace, with JAX's names and meaning: the functions are traced once, and values decide
+/// when the program runs. Arguments, carries and results are trees. Arrays from outside that a function uses
+/// are taken in. Each also runs outside of a trace, as a program of its own, traced anew by each call. Errors
+/// name the user's line.
+namespace lockstep {
+
+struct ScanOptions {
+  /// The number of steps; needed where xs holds no array.
+  std::optional<std::int64_t> length = std::nullopt;
+
+  /// From the last element to the first; the ys stand where their xs do.
+  bool reverse = false;
+};
+
+namespace internal {
+
+/// One call of scan: what its xs are.
+class ScanXs {
+ public:
+  ScanXs(const TreeOutline& outline, std::vector<Array> xs, const ScanOptions& options, const CallSite& site);
+  std::vector<Array> tracers(Trace& trace) const;
+  std::vector<Array> emit(TracedProgram body, const LoopCarry& carry) const;
+  std::int64_t length() const { return length_; }
+
+ private:
+  std::vector<Array> xs_;
+  std::int64_t length_ = 0;
+  bool reverse_;
+};
+
+/// An i32 scalar. Throws TraceError for an operand that is no integer scalar.
+Array counter(std::int64_t value);
+Array counter(const Operand& value);
+
+/// The condition's value. Throws TraceError unless it is a bool scalar.
+void check_predicate(const char* operation, const Aval& aval, const CallSite& site);
+
+std::vector<Array> emit_while(TracedProgram condition, TracedProgram body, const LoopCarry& carry);
+
+/// The operand of cond_p that tells the branch: an i32 scalar, clamped. Throws TraceError unless `index` is a
+/// bool scalar (cond), an integer scalar (switch_).
+Array branch_index(const char* operation, const Array& index, std::size_t branches, const CallSite& site);
+
+/// Branches for the same operands; the results of the one that `index` tells. Throws TraceError where they
+/// give different structures, shapes or dtypes, showing both and the path.
+class Branches {
+ public:
+  Branches(std::string operation, Array index, std::vector<Array> operands, const CallSite& site);
+
+  std::vector<Array> tracers(Trace& trace) const;
+  void add(TreeOutline outline, Trace& trace, const std::vector<Array>& results);
+  std::vector<Array> emit();
+
+ private:
+  std::string operation_;
+  Array index_;
+  std::vector<Array> operands_;
+  CallSite site_;
+  std::vector<TracedProgram> branches_;
+  std::vector<TreeOutline> outlines_;
+};
+
+template <class F, class Carry, class Xs>
+auto scan_in_trace(F& function, const Carry& init, const Xs& xs, const ScanOptions& options,
+                   const CallSite& site) {
+  using Result = std::decay_t<std::invoke_result_t<F&, Carry, Xs>>;
+  static_assert(tree::internal::is_tuple<Result> && std::tuple_size_v<Result> == 2,
+                "the function of a scan gives a pair: the next carry and what is stacked");
+  using Y = std::tuple_element_t<1, Result>;
+  static_assert(std::is_same_v<std::tuple_element_t<0, Result>, Carry>,
+                "the function of a scan gives, first, a carry of the type that it takes");
+  LoopCarry carry("scan", outline(init, "carry"), tree::leaves(init), site);
+  const ScanXs elements(outline(xs, "xs"), tree::leaves(xs), options, site);
+  for (;;) {
+    TracedProgram body;
+    std::optional<Y> ys;
+    {
+      Trace trace("scan");
+      Carry before = with_leaves(init, carry.tracers(trace));
+      Xs element = with_leaves(xs, elements.tracers(trace));
+      Result result = function(std::move(before), std::move(element));
+      std::vector<Array> outputs = tree::leaves(std::get<0>(result));
+      if (!carry.settle(outline(std::get<0>(result), "carry"), outputs)) continue;
+      for (Array& y : tree::leaves(std::get<1>(result))) outputs.push_back(std::move(y));
+      body = {trace.finish(outputs), trace.captures()};
+      ys = std::move(std::get<1>(result));
+    }
+    CallSiteScope scope(site);
+    const std::vector<Array> results = elements.emit(std::move(body), carry);
+    auto next = results.begin();
+    Carry last = init;
+    tree::replace_leaves(last, next);
+    tree::replace_leaves(*ys, next);
+    return std::pair<Carry, Y>(std::move(last), std::move(*ys));
+  }
+}
+
+template <class Condition, class Body, class Carry>
+Carry while_in_trace(const char* operation, Condition& condition, Body& function, const Carry& init,
+                     const CallSite& site) {
+  LoopCarry carry(operation, outline(init, "carry"), tree::leaves(init), site);
+  for (;;) {
+    TracedProgram go_on, body;
+    {
+      Trace trace("condition");
+      const Array value = condition(with_leaves(init, carry.tracers(trace)));
+      check_predicate(operation, value.aval(), site);
+      if (carry.vary(value.aval().varying)) continue;
+      go_on = {trace.finish(std::vector<Array>{value}), trace.captures()};
+    }
+    {
+      Trace trace("body");
+      const Carry result = function(with_leaves(init, carry.tracers(trace)));
+      std::vector<Array> outputs = tree::leaves(result);
+      if (!carry.settle(outline(result, "carry"), outputs)) continue;
+      body = {trace.finish(outputs), trace.captures()};
+    }
+    CallSiteScope scope(site);
+    return with_leaves(init, emit_while(std::move(go_on), std::move(body), carry));
+  }
+}
+
+template <class... Args>
+void add_branch(Branches& all, auto& function, auto& result, const Args&... args) {
+  Trace trace("branch");
+  const std::vector<Array> tracers = all.tracers(trace);
+  auto next = tracers.begin();
+  std::tuple<Args...> given(args...);
+  std::apply([&](auto&... each) { (tree::replace_leaves(each, next), ...); }, given);
+  result = std::apply([&](auto&... each) { return function(std::move(each)...); }, given);
+  all.add(outline(*result, "result"), trace, tree::leaves(*result));
+}
+
+template <class Functions, class... Args>
+auto switch_in_trace(const char* operation, const Array& index, Functions& branches, const CallSite& site,
+                     const Args&... args) {
+  auto first = [&]() -> auto& {
+    if constexpr (tree::internal::is_vector<Functions>)
+      return branches.front();
+    else
+      return std::get<0>(branches);
+  };
+  using Result = std::decay_t<std::invoke_result_t<decltype(first()), Args...>>;
+  std::optional<Result> result;
+  Branches all(operation, index, all_leaves(args...), site);
+  auto add = [&](auto& function) {
+    static_assert(std::is_same_v<std::decay_t<std::invoke_result_t<decltype(function), Args...>>, Result>,
+                  "all branches give one type");
+    add_branch(all, function, result, args...);
+  };
+  if constexpr (tree::internal::is_vector<Functions>) {
+    for (auto& branch : branches) add(branch);
+  } else {
+    std::apply([&](auto&... branch) { (add(branch), ...); }, branches);
+  }
+  CallSiteScope scope(site);
+  return with_leaves(*result, all.emit());
+}
+
+template <class Functions, class... Args>
+auto choose(const char* operation, const Operand& index, const Functions& branches, const Args&... args) {
+  const CallSite site = index.site();
+  auto body = [operation, branches = Functions(branches), site](const Array& which,
+                                                                const Args&... each) mutable {
+    return switch_in_trace(operation, which, branches, site, each...);
+  };
+  return run_traced(operation, site, body, index.as_array(), args...);
+}
+
+}  // namespace internal
+
+/// (carry, y) = function(carry, x), for each element x of xs' leading dimension, one after the other,
+/// starting with `init`. Gives the last carry and the ys, stacked along a new leading dimension. It is one
+/// loop in the program, however many steps there are, and has derivatives both ways. Throws TraceError where
+/// the carry changes its structure, shape or dtype, ShapeError where xs differ in length, or have none and
+/// `length` is not given.
+///   auto [total, sums] = scan([](Array sum, Array x) { return std::pair(sum + x, sum); }, Array(0.f), xs);
+template <class F, class Carry, class Xs>
+auto scan(F&& function, const Carry& init, const Xs& xs, ScanOptions options = {},
+          std::source_location where = std::source_location::current()) {
+  const CallSite site = CallSite::from(where);
+  auto body = [function = std::decay_t<F>(function), options, site](const Carry& init, const Xs& xs) mutable {
+    return internal::scan_in_trace(function, init, xs, options, site);
+  };
+  return internal::run_traced("scan", site, body, init, xs);
+}
+
+/// function(x) for each element of xs' leading dimension, one after the other, stacked: a scan without a
+/// carry. vmap does them all at once, with more memory.
+template <class F, class Xs>
+auto map(F&& function, const Xs& xs, std::source_location where = std::source_location::current()) {
+  auto step = [function = std::decay_t<F>(function)](std::tuple<>, Xs x) mutable {
+    return std::pair(std::tuple<>(), function(std::move(x)));
+  };
+  return scan(std::move(step), std::tuple<>(), xs, {}, where).second;
+}
+
+/// While condition(carry), a bool scalar: carry = body(carry). Gives the last carry. Has a derivative
+/// forwards only: nobody knows how often it runs. Throws TraceError where the condition gives something else,
+/// and where the carry changes its structure, shape or dtype.
+template <class Condition, class Body, class Carry>
+Carry while_loop(Condition&& condition, Body&& body, const Carry& init,
+                 std::source_location where = std::source_location::current()) {
+  const CallSite site = CallSite::from(where);
+  auto loop = [condition = std::decay_t<Condition>(condition), function = std::decay_t<Body>(body),
+               site](const Carry& init) mutable {
+    return internal::while_in_trace("while_loop", condition, function, init, site);
+  };
+  return internal::run_traced("while_loop", site, loop, init);
+}
+
+/// carry = body(i, carry) for i from lower to upper - 1, an i32 scalar. With bounds that are C++ numbers it
+/// is a scan and has derivatives both ways; with arrays, integer scalars, a while_loop. As those it throws.
+template <std::integral Lower, std::integral Upper, class Body, class Carry>
+Carry fori_loop(Lower lower, Upper upper, Body&& body, const Carry& init,
+                std::source_location where = std::source_location::current()) {
+  auto step = [function = std::decay_t<Body>(body)](std::pair<Array, Carry> at, std::tuple<>) mutable {
+    Array next = at.first + 1;
+    Carry carry = function(at.first, std::move(at.second));
+    return std::pair(std::pair<Array, Carry>(std::move(next), std::move(carry)), std::tuple<>());
+  };
+  const auto first = static_cast<std::int64_t>(lower), last = static_cast<std::int64_t>(upper);
+  return scan(std::move(step), std::pair<Array, Carry>(internal::counter(first), init), std::tuple<>(),
+              {.length = last > first ? last - first : 0}, where)
+      .first.second;
+}
+template <class Body, class Carry>
+Carry fori_loop(const Operand& lower, const Operand& upper, Body&& body, const Carry& init,
+                std::source_location where = std::source_location::current()) {
+  using State = std::tuple<Array, Array, Carry>;
+  State last = while_loop([](const State& at) -> Array { return std::get<0>(at) < std::get<1>(at); },
+                          [function = std::decay_t<Body>(body)](State at) mutable {
+                            auto& [i, end, carry] = at;
+                            Array next = i + 1;
+                            Carry moved = function(i, std::move(carry));
+                            return State(std::move(next), end, std::move(moved));
+                          },
+                          State(internal::counter(lower), internal::counter(upper), init), where);
+  return std::get<2>(std::move(last));
+}
+
+/// on_true(args...) where the predicate, a bool scalar, is true, else on_false(args...); only that one runs.
+/// Throws TraceError where the predicate is something else, or the two give different structures, shapes or
+/// dtypes.
+template <class True, class False, class... Args>
+auto cond(const Operand& predicate, True&& on_true, False&& on_false, const Args&... args) {
+  return internal::choose("cond", predicate,
+                          std::tuple<std::decay_t<False>, std::decay_t<True>>(on_false, on_true), args...);
+}
+
+/// The `index`-th of the branches, a std::tuple or std::vector of functions, called with args; an index out
+/// of range is taken as the nearest. Throws as cond, and where the index is no integer scalar.
+template <class Functions, class... Args>
+auto switch_(const Operand& index, const Functions& branches, const Args&... args) {
+  return internal::choose("switch_", index, branches, args...);
+}
+
+}  // namespace lockstep

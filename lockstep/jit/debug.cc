@@ -1,0 +1,18 @@
+#include "lockstep/jit/debug.h"
+
+#include "lockstep/array/trace.h"
+#include "lockstep/program/primitives/debug.h"
+
+namespace lockstep::debug {
+
+void print(const Format& format, const std::vector<Array>& arrays) {
+  CallSiteScope scope(format.site);
+  apply_primitive(debug_p(), OpParams::of(DebugParams{format.text, false}), arrays);
+}
+
+void check_finite(const Operand& x, const std::string& name) {
+  CallSiteScope scope(x.site());
+  apply_primitive(debug_p(), OpParams::of(DebugParams{name, true}), std::vector<Array>{x.as_array()});
+}
+
+}  // namespace lockstep::debug

@@ -1,0 +1,150 @@
+#include "lockstep/jit/nested_call.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "lockstep/array/data.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/ops/promotion.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/transforms/control_flow.h"
+
+namespace lockstep::internal {
+namespace {
+
+std::vector<std::string> minus(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::vector<std::string> out;
+  std::ranges::set_difference(a, b, std::back_inserter(out));
+  return out;
+}
+
+std::vector<std::string> both(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::vector<std::string> out;
+  std::ranges::set_union(a, b, std::back_inserter(out));
+  return out;
+}
+
+Array made(const Array& x, const Aval& aval) {
+  Array out = lax::convert_element_type(x, aval.dtype, aval.weak_type);
+  const std::vector<std::string> missing = minus(aval.varying, out.aval().varying);
+  return missing.empty() ? out : lax::pvary(out, missing);
+}
+
+}  // namespace
+
+std::vector<Array> merge_captures(std::vector<TracedProgram*> programs) {
+  std::vector<Array> all;
+  std::map<const void*, std::size_t> places;
+  for (const TracedProgram* traced : programs) {
+    for (const Array& array : traced->captures) {
+      if (places.emplace(array.data().get(), all.size()).second) all.push_back(array);
+    }
+  }
+  for (TracedProgram* traced : programs) {
+    Program& program = traced->program;
+    std::vector<Var> inputs(all.size(), -1);
+    const std::size_t own = program.inputs.size() - traced->captures.size();
+    for (std::size_t i = 0; i < traced->captures.size(); ++i)
+      inputs[places.at(traced->captures[i].data().get())] = program.inputs[own + i];
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] >= 0) continue;
+      inputs[i] = static_cast<Var>(program.variables.size());
+      program.variables.push_back(all[i].aval());
+    }
+    inputs.insert(inputs.end(), program.inputs.begin(),
+                  program.inputs.begin() + static_cast<std::ptrdiff_t>(own));
+    program.inputs = std::move(inputs);
+    traced->captures = all;
+  }
+  return all;
+}
+
+std::vector<Array> emit_nested(const Primitive& primitive, OpParams params,
+                               const std::vector<Array>& operands) {
+  Trace& trace = *Trace::current();
+  std::vector<Value> values;
+  for (const Array& array : operands) values.push_back(trace.value_of(array));
+  std::vector<Array> results;
+  for (const Value& value : lockstep::emit_nested(trace.builder(), primitive, std::move(params), values))
+    results.push_back(trace.wrap(value));
+  return results;
+}
+
+LoopCarry::LoopCarry(std::string operation, TreeOutline carry, std::vector<Array> initial,
+                     const CallSite& site)
+    : operation_(std::move(operation)),
+      outline_(std::move(carry)),
+      initial_(std::move(initial)),
+      site_(site.to_string()) {
+  for (const Array& array : initial_) avals_.push_back(array.aval());
+}
+
+std::vector<Array> LoopCarry::tracers(Trace& trace) const {
+  std::vector<Array> out;
+  for (const Aval& aval : avals_) out.push_back(trace.input(aval));
+  return out;
+}
+
+bool LoopCarry::settle(const TreeOutline& outline, std::vector<Array>& next) {
+  if (outline.structure != outline_.structure || outline.paths != outline_.paths) {
+    const auto differ = std::ranges::mismatch(outline_.paths, outline.paths);
+    auto text = [](const TreeOutline& all, auto at) {
+      return fmt::format(
+          "{} arrays{}{}", all.paths.size(), at == all.paths.end() ? std::string() : ", there " + *at,
+          all.structure.empty() ? "" : " and " + all.structure.substr(0, all.structure.size() - 1));
+    };
+    fail<TraceError>(
+        "[{}] the carry changes its structure: it starts with {}, and a step gives {} (at {}); give as many "
+        "arrays "
+        "and the same numbers from each step",
+        operation_, text(outline_, differ.in1), text(outline, differ.in2), site_);
+  }
+  bool settled = true;
+  for (std::size_t i = 0; i < avals_.size(); ++i) {
+    Aval& aval = avals_[i];
+    const Aval given = next[i].aval();
+    const std::vector<ElementType> types = {{aval.dtype, aval.weak_type}, {given.dtype, given.weak_type}};
+    const bool grows = aval.weak_type && promote(operation_, types).dtype == given.dtype;
+    if (given.shape != aval.shape || (given.dtype != aval.dtype && !grows)) {
+      fail<TraceError>(
+          "[{}] the carry changes its type: {} is {} at the start and {} after a step (at {}); give the same "
+          "shape "
+          "and dtype from each step, with reshape or astype, or start with another",
+          operation_, outline_.paths[i], to_string(Aval{aval.dtype, aval.shape, aval.weak_type, {}}),
+          to_string(Aval{given.dtype, given.shape, given.weak_type, {}}), site_);
+    }
+    if (given.dtype != aval.dtype || (aval.weak_type && !given.weak_type)) {
+      aval.dtype = given.dtype;
+      aval.weak_type = given.weak_type;
+      settled = false;
+    }
+    if (!minus(given.varying, aval.varying).empty()) {
+      aval.varying = both(aval.varying, given.varying);
+      settled = false;
+    }
+    if (settled) next[i] = made(next[i], aval);
+  }
+  return settled;
+}
+
+bool LoopCarry::vary(const std::vector<std::string>& axes) {
+  bool changed = false;
+  for (Aval& aval : avals_) {
+    if (minus(axes, aval.varying).empty()) continue;
+    aval.varying = both(aval.varying, axes);
+    changed = true;
+  }
+  return changed;
+}
+
+std::vector<Array> LoopCarry::initial() const {
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < avals_.size(); ++i) out.push_back(made(initial_[i], avals_[i]));
+  return out;
+}
+
+}  // namespace lockstep::internal

@@ -1,0 +1,184 @@
+// The parts of Lowering that write programs within programs.
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/base/call_site_reset.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitive.h"
+
+namespace lockstep {
+namespace {
+
+using Names = Lowering::Names;
+
+/// "^bb0(%a: t, %b: u):" and a new line.
+std::string block_head(const Names& arguments, const std::vector<std::string>& types) {
+  std::string text;
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    text += fmt::format("{}{}: {}", i == 0 ? "" : ", ", arguments[i], types[i]);
+  return text.empty() ? "\n" : fmt::format("\n    ^bb0({}):\n", text);
+}
+
+std::string block_end(const Names& values, const std::vector<std::string>& types) {
+  return fmt::format("    \"stablehlo.return\"({}) : ({}) -> ()\n", fmt::join(values, ", "),
+                     fmt::join(types, ", "));
+}
+
+}  // namespace
+
+std::string Lowering::captured(const std::function<void()>& write) {
+  std::string outer = std::exchange(body_, {});
+  const std::string position = position_;
+  write();
+  position_ = position;  // what a region computes cannot be used behind it
+  return std::exchange(body_, std::move(outer));
+}
+
+void Lowering::make_token(const std::string& name) {
+  line(fmt::format("{} = stablehlo.create_token : {}", name, kMlirTokenType));
+}
+
+Names Lowering::several(const std::string& name, std::size_t count) const {
+  Names names;
+  for (std::size_t i = 0; i < count; ++i) names.push_back(count == 1 ? name : fmt::format("{}#{}", name, i));
+  return names;
+}
+
+Names Lowering::inlined(const Program& program, Names inputs) {
+  const Program* outer = std::exchange(program_, &program);
+  Names outer_names = std::exchange(names_, Names(program.variables.size()));
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    names_[static_cast<std::size_t>(program.inputs[i])] = std::move(inputs[i]);
+  for (const Equation& equation : program.equations) {
+    CallSiteReset reset;
+    CallSiteScope site(equation.site);
+    Names results = equation.primitive->lower(*this, equation);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      names_[static_cast<std::size_t>(equation.outputs[i])] = std::move(results[i]);
+  }
+  Names outputs;
+  for (Var var : program.outputs) outputs.push_back(names_[static_cast<std::size_t>(var)]);
+  program_ = outer;
+  names_ = std::move(outer_names);
+  return outputs;
+}
+
+Names Lowering::loop(const Names& initial, const std::vector<std::string>& types,
+                     const std::function<std::string(const Names&)>& condition,
+                     const std::function<Names(const Names&)>& body) {
+  const std::string before = chain_;
+  auto arguments = [&] {
+    Names names;
+    for (std::size_t i = 0; i < types.size(); ++i) names.push_back(fresh());
+    return names;
+  };
+  const Names in_condition = arguments(), in_body = arguments();
+  const std::string condition_token = fresh(), body_token = fresh();
+  std::string go_on, last_token;
+  Names next;
+  chain_ = condition_token;
+  const std::string condition_text = captured([&] { go_on = condition(in_condition); });
+  bool chained = chain_ != condition_token;
+  chain_ = body_token;
+  const std::string body_text = captured([&] { next = body(in_body); });
+  chained = chained || chain_ != body_token;
+  last_token = std::exchange(chain_, before);
+
+  auto with = [&](Names names, const std::string& token) {
+    if (chained) names.push_back(token);
+    return names;
+  };
+  if (chained && chain_.empty()) make_token(chain_ = fresh());
+  const std::vector<std::string> all_types = with(types, std::string(kMlirTokenType));
+  const std::string name = fresh();
+  const std::size_t count = all_types.size();
+  line(fmt::format("{}{} = \"stablehlo.while\"({}) ({{{}{}{}    }}, {{{}{}{}    }}) : ({}) -> ({})", name,
+                   count == 1 ? "" : fmt::format(":{}", count), fmt::join(with(initial, chain_), ", "),
+                   block_head(with(in_condition, condition_token), all_types), condition_text,
+                   block_end({go_on}, {"tensor<i1>"}), block_head(with(in_body, body_token), all_types),
+                   body_text, block_end(with(next, last_token), all_types), fmt::join(all_types, ", "),
+                   fmt::join(all_types, ", ")));
+  Names results = several(name, count);
+  if (chained) {
+    chain_ = results.back();
+    results.pop_back();
+  }
+  return results;
+}
+
+Names Lowering::choice(const std::string& index, const std::vector<std::string>& types,
+                       const std::vector<std::function<Names()>>& branches) {
+  const std::string before = chain_, first_token = before.empty() ? fresh() : before;
+  std::vector<std::string> texts, tokens;
+  std::vector<Names> values(branches.size());
+  bool chained = false;
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    chain_ = first_token;
+    texts.push_back(captured([&] { values[i] = branches[i](); }));
+    chained = chained || chain_ != first_token;
+    tokens.push_back(chain_);
+  }
+  chain_ = before;
+  std::vector<std::string> all_types = types;
+  if (chained) {
+    all_types.emplace_back(kMlirTokenType);
+    if (before.empty()) make_token(first_token);
+  }
+  std::string regions;
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    if (chained) values[i].push_back(tokens[i]);
+    regions += fmt::format("{}{{\n{}{}    }}", i == 0 ? "" : ", ", texts[i], block_end(values[i], all_types));
+  }
+  const std::size_t count = all_types.size();
+  const std::string name = fresh();
+  line(fmt::format("{}\"stablehlo.case\"({}) ({}) : (tensor<i32>) -> ({})",
+                   count == 0   ? ""
+                   : count == 1 ? name + " = "
+                                : fmt::format("{}:{} = ", name, count),
+                   index, regions, fmt::join(all_types, ", ")));
+  Names results = several(name, count);
+  if (chained) {
+    chain_ = results.back();
+    results.pop_back();
+  }
+  return results;
+}
+
+Names Lowering::barrier(const Names& values, const std::vector<std::string>& types) {
+  if (values.empty()) return {};
+  const std::string name = fresh();
+  line(fmt::format("{}{} = \"stablehlo.optimization_barrier\"({}) : ({}) -> ({})", name,
+                   values.size() == 1 ? "" : fmt::format(":{}", values.size()), fmt::join(values, ", "),
+                   fmt::join(types, ", "), fmt::join(types, ", ")));
+  return several(name, values.size());
+}
+
+void Lowering::host_call(std::string_view target, std::span<const std::string> operands,
+                         std::span<const std::string> operand_types, std::string_view config) {
+  if (native_collectives_) {
+    fail(
+        "[{}] a program for this platform cannot call the host (at {}); leave debug::print and check_finite "
+        "out",
+        target, CallSiteScope::current().to_string());
+  }
+  if (chain_.empty()) make_token(chain_ = fresh());
+  std::string names = position(), types = "tensor<i32>";
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    names += ", " + operands[i];
+    types += ", " + operand_types[i];
+  }
+  const std::string token = fresh();
+  line(fmt::format(
+      "{} = \"stablehlo.custom_call\"({}, {}) {{call_target_name = \"{}\", api_version = 4 : i32, "
+      "has_side_effect = true, backend_config = {{program = {} : i64, {}}}}} : ({}, {}) -> {}",
+      token, names, chain_, target, static_cast<std::int64_t>(fingerprint_), config, types, kMlirTokenType,
+      kMlirTokenType));
+  chain_ = token;
+}
+
+}  // namespace lockstep

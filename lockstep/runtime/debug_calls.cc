@@ -1,0 +1,318 @@
+#include "lockstep/runtime/debug_calls.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/aval.h"
+#include "lockstep/runtime/runtime.h"
+#include "xla/ffi/api/c_api.h"
+
+namespace lockstep::runtime {
+namespace {
+
+std::mutex failures_mutex;
+std::map<std::pair<Fingerprint, int>, FailedCheck> failures;
+std::string prefix;
+
+/// An operand, with its elements as text and as numbers.
+struct Operand {
+  XLA_FFI_DataType type;
+  Shape shape;
+  const char* data;
+
+  template <class T>
+  T at(std::int64_t i) const {
+    T value;
+    std::memcpy(&value, data + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
+    return value;
+  }
+
+  std::optional<DType> dtype() const {
+    switch (type) {
+      case XLA_FFI_DataType_PRED:
+        return DType::kBool;
+      case XLA_FFI_DataType_S8:
+        return DType::kI8;
+      case XLA_FFI_DataType_S16:
+        return DType::kI16;
+      case XLA_FFI_DataType_S32:
+        return DType::kI32;
+      case XLA_FFI_DataType_S64:
+        return DType::kI64;
+      case XLA_FFI_DataType_U8:
+        return DType::kU8;
+      case XLA_FFI_DataType_U16:
+        return DType::kU16;
+      case XLA_FFI_DataType_U32:
+        return DType::kU32;
+      case XLA_FFI_DataType_U64:
+        return DType::kU64;
+      case XLA_FFI_DataType_F16:
+        return DType::kF16;
+      case XLA_FFI_DataType_BF16:
+        return DType::kBF16;
+      case XLA_FFI_DataType_F32:
+        return DType::kF32;
+      case XLA_FFI_DataType_F64:
+        return DType::kF64;
+      case XLA_FFI_DataType_C64:
+        return DType::kC64;
+      default:
+        return std::nullopt;
+    }
+  }
+};
+
+double half_value(std::uint16_t bits) {
+  const int exponent = (bits >> 10) & 0x1F;
+  const double fraction = bits & 0x3FF;
+  const double magnitude = exponent == 0      ? std::ldexp(fraction, -24)
+                           : exponent == 0x1F ? (fraction == 0 ? INFINITY : NAN)
+                                              : std::ldexp(1024 + fraction, exponent - 25);
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+float bfloat_value(std::uint16_t bits) {
+  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+/// The shortest text that reads as the same number; a whole number ends in a point, and in ".0" where it is
+/// alone.
+template <class T>
+std::string real_text(T value, bool alone) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".e") == text.npos) return text + (alone ? ".0" : ".");
+  if (!alone && text.ends_with(".0")) text.pop_back();
+  return text;
+}
+
+std::string element_text(const Operand& x, std::int64_t i, bool alone) {
+  switch (x.type) {
+    case XLA_FFI_DataType_PRED:
+      return x.at<bool>(i) ? "True" : "False";
+    case XLA_FFI_DataType_S8:
+      return std::to_string(x.at<std::int8_t>(i));
+    case XLA_FFI_DataType_S16:
+      return std::to_string(x.at<std::int16_t>(i));
+    case XLA_FFI_DataType_S32:
+      return std::to_string(x.at<std::int32_t>(i));
+    case XLA_FFI_DataType_S64:
+      return std::to_string(x.at<std::int64_t>(i));
+    case XLA_FFI_DataType_U8:
+      return std::to_string(x.at<std::uint8_t>(i));
+    case XLA_FFI_DataType_U16:
+      return std::to_string(x.at<std::uint16_t>(i));
+    case XLA_FFI_DataType_U32:
+      return std::to_string(x.at<std::uint32_t>(i));
+    case XLA_FFI_DataType_U64:
+      return std::to_string(x.at<std::uint64_t>(i));
+    case XLA_FFI_DataType_F16:
+      return real_text(static_cast<float>(half_value(x.at<std::uint16_t>(i))), alone);
+    case XLA_FFI_DataType_BF16:
+      return real_text(bfloat_value(x.at<std::uint16_t>(i)), alone);
+    case XLA_FFI_DataType_F32:
+      return real_text(x.at<float>(i), alone);
+    case XLA_FFI_DataType_F64:
+      return real_text(x.at<double>(i), alone);
+    case XLA_FFI_DataType_C64:
+      return fmt::format("({}{}{}j)", real_text(x.at<float>(2 * i), alone),
+                         std::signbit(x.at<float>(2 * i + 1)) ? "" : "+",
+                         real_text(x.at<float>(2 * i + 1), alone));
+    default:
+      return "?";
+  }
+}
+
+/// As NumPy prints: of a dimension longer than this, in an array of many elements, the first and last three.
+constexpr std::int64_t kManyElements = 1000, kEdge = 3;
+
+void append(std::string& out, const Operand& x, std::size_t dimension, std::int64_t offset, bool cut) {
+  if (dimension == x.shape.size()) {
+    out += element_text(x, offset, x.shape.empty());
+    return;
+  }
+  std::int64_t stride = 1;
+  for (std::size_t d = dimension + 1; d < x.shape.size(); ++d) stride *= x.shape[d];
+  const std::int64_t size = x.shape[dimension];
+  out += '[';
+  for (std::int64_t i = 0; i < size; ++i) {
+    if (i != 0) out += ' ';
+    if (cut && i == kEdge && size > 2 * kEdge) {
+      out += "... ";
+      i = size - kEdge;
+    }
+    append(out, x, dimension + 1, offset + i * stride, cut);
+  }
+  out += ']';
+}
+
+std::string text_of(const Operand& x) {
+  std::string out;
+  append(out, x, 0, 0, num_elements(x.shape) > kManyElements);
+  return out;
+}
+
+std::string formatted(std::string_view format, const std::vector<Operand>& operands) {
+  std::string out;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < format.size(); ++i) {
+    if (format[i] == '{' && i + 1 < format.size() && format[i + 1] == '}') {
+      out += text_of(operands[next++]);
+      ++i;
+    } else {
+      out += format[i];
+      if (format[i] == '{' || format[i] == '}') ++i;
+    }
+  }
+  return out;
+}
+
+std::string process_text() {
+  const Runtime& runtime = Runtime::get();
+  return fmt::format("process {} of {}", runtime.process_index(), runtime.process_count());
+}
+
+void print(const std::string& text) {
+  const std::string line = prefix + text + "\n";
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fflush(stdout);
+}
+
+void check(std::string_view name, const Operand& x, std::string_view site) {
+  const std::optional<DType> dtype = x.dtype();
+  if (!dtype || !is_inexact(*dtype)) return;
+  const std::int64_t n = num_elements(x.shape);
+  std::int64_t nans = 0, infinities = 0, first = -1;
+  auto look = [&](std::int64_t i, double value) {
+    if (std::isfinite(value)) return;
+    (std::isnan(value) ? nans : infinities) += 1;
+    if (first < 0) first = i;
+  };
+  for (std::int64_t i = 0; i < n; ++i) {
+    switch (*dtype) {
+      case DType::kF64:
+        look(i, x.at<double>(i));
+        break;
+      case DType::kF32:
+        look(i, x.at<float>(i));
+        break;
+      case DType::kF16:
+        look(i, half_value(x.at<std::uint16_t>(i)));
+        break;
+      case DType::kBF16:
+        look(i, bfloat_value(x.at<std::uint16_t>(i)));
+        break;
+      default:
+        look(i, x.at<float>(2 * i) + x.at<float>(2 * i + 1));
+    }
+  }
+  if (first < 0) return;
+  Shape index(x.shape.size());
+  for (std::size_t d = x.shape.size(); d-- > 0; first /= x.shape[d]) index[d] = first % x.shape[d];
+  fail("[check_finite] {} ({}) has {} NaN and {} infinite of its {} elements, the first at {} (in {}; at {})",
+       name, to_string(Aval{*dtype, x.shape}), nans, infinities, n, to_string(index), process_text(), site);
+}
+
+/// The attribute, or null.
+const void* attribute(const XLA_FFI_CallFrame& frame, std::string_view wanted, XLA_FFI_AttrType type) {
+  for (std::int64_t i = 0; i < frame.attrs.size; ++i) {
+    const XLA_FFI_ByteSpan& name = *frame.attrs.names[i];
+    if (std::string_view(name.ptr, name.len) == wanted && frame.attrs.types[i] == type)
+      return frame.attrs.attrs[i];
+  }
+  fail("a debug call lacks the attribute '{}': this is an error of Lockstep's own", wanted);
+}
+
+std::int64_t number(const XLA_FFI_CallFrame& frame, std::string_view name) {
+  std::int64_t value;
+  std::memcpy(&value,
+              static_cast<const XLA_FFI_Scalar*>(attribute(frame, name, XLA_FFI_AttrType_SCALAR))->value,
+              sizeof value);
+  return value;
+}
+
+std::string_view string(const XLA_FFI_CallFrame& frame, std::string_view name) {
+  const auto& span = *static_cast<const XLA_FFI_ByteSpan*>(attribute(frame, name, XLA_FFI_AttrType_STRING));
+  return {span.ptr, span.len};
+}
+
+void execute(const XLA_FFI_CallFrame& frame) {
+  std::vector<Operand> operands;
+  std::int32_t position = 0;
+  for (std::int64_t i = 0; i < frame.args.size; ++i) {
+    const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(frame.args.args[i]);
+    if (i == 0)
+      std::memcpy(&position, buffer.data, sizeof position);
+    else if (buffer.dtype != XLA_FFI_DataType_TOKEN)
+      operands.push_back({buffer.dtype, Shape(buffer.dims, buffer.dims + buffer.rank),
+                          static_cast<const char*>(buffer.data)});
+  }
+  if (number(frame, "check") == 0) {
+    if (number(frame, "once") != 0 && position != 0) return;
+    print(formatted(string(frame, "text"), operands));
+    return;
+  }
+  try {
+    for (const Operand& operand : operands) check(string(frame, "text"), operand, string(frame, "site"));
+  } catch (...) {
+    std::lock_guard lock(failures_mutex);
+    failures[{static_cast<Fingerprint>(number(frame, "program")), position}] = {std::current_exception(),
+                                                                                number(frame, "once") != 0};
+    throw;
+  }
+}
+
+XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) {
+  // At registration the frame only asks which version of the interface this is.
+  for (auto* extension = frame->extension_start; extension != nullptr; extension = extension->next) {
+    if (extension->type != XLA_FFI_Extension_Metadata) continue;
+    XLA_FFI_Metadata& metadata = *reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
+    metadata.api_version.major_version = XLA_FFI_API_MAJOR;
+    metadata.api_version.minor_version = XLA_FFI_API_MINOR;
+    metadata.traits = 0;
+    return nullptr;
+  }
+  std::string message;
+  try {
+    execute(*frame);
+    return nullptr;
+  } catch (const std::exception& error) {
+    message = error.what();
+  }
+  XLA_FFI_Error_Create_Args args{};
+  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+  args.message = message.c_str();
+  args.errc = XLA_FFI_Error_Code_ABORTED;
+  return frame->api->XLA_FFI_Error_Create(&args);
+}
+
+}  // namespace
+
+void set_debug_prefix(std::string text) { prefix = std::move(text); }
+
+void* debug_handler() { return reinterpret_cast<void*>(&handler); }
+
+FailedCheck take_failed_check(Fingerprint program, int position) {
+  std::lock_guard lock(failures_mutex);
+  auto found = failures.find({program, position});
+  if (found == failures.end()) return {};
+  FailedCheck failure = found->second;
+  failures.erase(found);
+  return failure;
+}
+
+}  // namespace lockstep::runtime

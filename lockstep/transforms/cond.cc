@@ -1,0 +1,339 @@
+#include <algorithm>
+#include <iterator>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/transforms/inline.h"
+#include "lockstep/transforms/jvp.h"
+#include "lockstep/transforms/linearize.h"
+#include "lockstep/transforms/nested.h"
+#include "lockstep/transforms/transpose.h"
+#include "lockstep/transforms/vmap.h"
+
+namespace lockstep {
+namespace {
+
+using namespace transforms;
+using Flags = std::vector<bool>;
+constexpr int kEquation = NestedLink::kEquation;
+
+const std::vector<ProgramPtr>& branches_of(const OpParams& params) {
+  return params.as<CondParams>().branches;
+}
+
+std::vector<std::string> both(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::vector<std::string> all;
+  std::ranges::set_union(a, b, std::back_inserter(all));
+  return all;
+}
+
+std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) {
+  const auto& branches = branches_of(params);
+  if (operands.empty() || operands[0].dtype != DType::kI32 || !operands[0].shape.empty()) {
+    fail<ShapeError>("expected an i32 scalar to tell the branch, got {}",
+                     operands.empty() ? "nothing" : to_string(operands[0]));
+  }
+  std::vector<Aval> results = branches.front()->output_avals();
+  for (Aval& result : results) result.varying = both(result.varying, operands[0].varying);
+  for (const ProgramPtr& branch : branches) {
+    check_operands("a branch", operands.subspan(1), branch->input_avals());
+    check_outputs("a branch", branch->output_avals(), results);
+    for (std::size_t k = 0; k < results.size(); ++k)
+      results[k].varying = both(results[k].varying, output_aval(*branch, k).varying);
+  }
+  return results;
+}
+
+std::vector<NestedLink> links(const OpParams& params) {
+  const auto& branches = branches_of(params);
+  std::vector<NestedLink> links;
+  for (std::size_t b = 0; b < branches.size(); ++b) {
+    const int program = static_cast<int>(b);
+    for (std::size_t i = 0; i < branches[b]->inputs.size(); ++i)
+      links.push_back({kEquation, i + 1, program, i});
+    for (std::size_t k = 0; k < branches[b]->outputs.size(); ++k) links.push_back({program, k, kEquation, k});
+  }
+  return links;
+}
+
+OpParams params_of(std::vector<ProgramPtr> branches) { return OpParams::of(CondParams{std::move(branches)}); }
+
+/// The tangents of the operands that have one, with their avals.
+struct Moving {
+  Flags wrt;        // of each operand of the branches
+  Values tangents;  // of those that have one
+};
+Moving moving_operands(const NestedJvpCall& call) {
+  Moving out;
+  for (std::size_t i = 1; i < call.inputs.size(); ++i) {
+    out.wrt.push_back(call.tangents[i].has_value());
+    if (call.tangents[i])
+      out.tangents.push_back(made_explicit(call.builder, call.tangents[i], Aval(call.inputs[i].aval())));
+  }
+  return out;
+}
+
+JvpValues joint(const NestedJvpCall& call) {
+  const auto& branches = branches_of(call.params);
+  const std::size_t n = branches.front()->outputs.size();
+  const Moving moving = moving_operands(call);
+  const Flags moved = nested_flow(cond_p(), call.params, given(call.tangents), n, Flow::kTangents).results;
+  std::vector<ProgramPtr> made;
+  for (const ProgramPtr& branch : branches) {
+    Inner inner(branch->name);
+    Values inputs;
+    Tangents tangents(branch->inputs.size());
+    for (const Aval& aval : branch->input_avals()) inputs.push_back(inner.input(aval));
+    for (std::size_t i = 0; i < tangents.size(); ++i) {
+      if (moving.wrt[i]) tangents[i] = inner.input(input_aval(*branch, i));
+    }
+    const JvpValues values = inline_jvp(inner.builder(), *branch, inputs, tangents);
+    Values outputs = values.outputs;
+    for (std::size_t k = 0; k < n; ++k) {
+      if (moved[k])
+        outputs.push_back(made_explicit(inner.builder(), values.tangents[k], output_aval(*branch, k)));
+    }
+    made.push_back(inner.finish(outputs));
+  }
+  Values operands(call.inputs.begin(), call.inputs.end());
+  operands.insert(operands.end(), moving.tangents.begin(), moving.tangents.end());
+  Values results = emit_nested(call.builder, cond_p(), params_of(std::move(made)), operands);
+  JvpValues out{{results.begin(), results.begin() + static_cast<std::ptrdiff_t>(n)}, Tangents(n)};
+  auto next = results.begin() + static_cast<std::ptrdiff_t>(n);
+  for (std::size_t k = 0; k < n; ++k) {
+    if (moved[k]) out.tangents[k] = *next++;
+  }
+  return out;
+}
+
+/// A choice that also gives what a second one, of the tangents, needs. The branches share the places of their
+/// residuals; where one has none it gives zeros.
+JvpValues in_two(const NestedJvpCall& call) {
+  const auto& branches = branches_of(call.params);
+  const std::size_t n = branches.front()->outputs.size(), num_inputs = branches.front()->inputs.size();
+  const Moving moving = moving_operands(call);
+  std::vector<SplitDerivative> splits;
+  std::vector<Aval> slots;
+  std::vector<std::vector<std::size_t>> slot_of;  // of each branch's residuals
+  Flags moved(n);
+  for (const ProgramPtr& branch : branches) {
+    CallSiteReset reset;
+    const SplitDerivative& split = splits.emplace_back(
+        split_derivative(*branch, moving.wrt, Flags(num_inputs, true), Flags(num_inputs, false)));
+    for (std::size_t k = 0; k < n; ++k) moved[k] = moved[k] || split.has_tangent[k];
+    Flags taken(slots.size());
+    auto& places = slot_of.emplace_back();
+    for (std::size_t r = 0; r < split.num_residuals; ++r) {
+      const Aval& aval = output_aval(split.known, n + r);
+      std::size_t s = 0;
+      while (s < taken.size() && (taken[s] || slots[s].dtype != aval.dtype || slots[s].shape != aval.shape))
+        ++s;
+      if (s == taken.size()) {
+        slots.push_back(aval);
+        taken.push_back(true);
+      }
+      taken[s] = true;
+      slots[s].varying = both(slots[s].varying, aval.varying);
+      places.push_back(s);
+    }
+  }
+  std::vector<ProgramPtr> known, linear;
+  for (std::size_t b = 0; b < branches.size(); ++b) {
+    const SplitDerivative& split = splits[b];
+    Inner inner(branches[b]->name);
+    Values inputs;
+    for (const Aval& aval : branches[b]->input_avals()) inputs.push_back(inner.input(aval));
+    Values values = inline_program(inner.builder(), split.known, inputs);
+    Tangents residuals(slots.size());
+    for (std::size_t r = 0; r < slot_of[b].size(); ++r) residuals[slot_of[b][r]] = values[n + r];
+    values.erase(values.begin() + static_cast<std::ptrdiff_t>(n), values.end());
+    for (std::size_t s = 0; s < slots.size(); ++s) {
+      values.push_back(residuals[s] ? vary_over(*residuals[s], slots[s].varying)
+                                    : zeros(inner.builder(), slots[s]));
+    }
+    known.push_back(inner.finish(values));
+  }
+  const Values first = emit_nested(call.builder, cond_p(), params_of(std::move(known)), call.inputs);
+
+  for (std::size_t b = 0; b < branches.size(); ++b) {
+    const SplitDerivative& split = splits[b];
+    Inner inner(branches[b]->name);
+    Values inputs, residuals;
+    for (const Aval& aval : branches[b]->input_avals()) inputs.push_back(inner.input(aval));
+    for (std::size_t s = 0; s < slots.size(); ++s) residuals.push_back(inner.input(first[n + s].aval()));
+    for (std::size_t s : slot_of[b]) inputs.push_back(residuals[s]);
+    for (std::size_t i = 0; i < num_inputs; ++i) {
+      if (moving.wrt[i]) inputs.push_back(inner.input(input_aval(*branches[b], i)));
+    }
+    const Values tangents = inline_program(inner.builder(), split.linear, inputs);
+    Values outputs;
+    std::size_t next = 0;
+    for (std::size_t k = 0; k < n; ++k) {
+      std::optional<Value> tangent;
+      if (split.has_tangent[k]) tangent = tangents[next++];
+      if (moved[k]) outputs.push_back(made_explicit(inner.builder(), tangent, output_aval(*branches[b], k)));
+    }
+    linear.push_back(inner.finish(outputs));
+  }
+  Values operands(call.inputs.begin(), call.inputs.end());
+  operands.insert(operands.end(), first.begin() + static_cast<std::ptrdiff_t>(n), first.end());
+  operands.insert(operands.end(), moving.tangents.begin(), moving.tangents.end());
+  const Values results = emit_nested(call.builder, cond_p(), params_of(std::move(linear)), operands);
+  JvpValues out{{first.begin(), first.begin() + static_cast<std::ptrdiff_t>(n)}, Tangents(n)};
+  std::size_t next = 0;
+  for (std::size_t k = 0; k < n; ++k) {
+    if (moved[k]) out.tangents[k] = results[next++];
+  }
+  return out;
+}
+
+Tangents transpose(const TransposeCall& call) {
+  const auto& branches = branches_of(call.params);
+  Flags linear;
+  Values operands = {*call.operands[0].value};
+  for (std::size_t i = 1; i < call.operands.size(); ++i) {
+    linear.push_back(call.operands[i].linear());
+    if (call.operands[i].value) operands.push_back(*call.operands[i].value);
+  }
+  for (const auto& cotangent : call.cotangents) {
+    if (cotangent) operands.push_back(*cotangent);
+  }
+  std::vector<ProgramPtr> made;
+  for (const ProgramPtr& branch : branches) {
+    Inner inner(branch->name);
+    Values known;
+    for (std::size_t i = 0; i < linear.size(); ++i) {
+      if (!linear[i]) known.push_back(inner.input(input_aval(*branch, i)));
+    }
+    Tangents cotangents(branch->outputs.size());
+    for (std::size_t k = 0; k < cotangents.size(); ++k) {
+      if (call.cotangents[k]) cotangents[k] = inner.input(Aval(call.results[k]));
+    }
+    const Tangents pulled = Transposition(inner.builder(), *branch, linear, known).run(cotangents);
+    Values outputs;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < linear.size(); ++i) {
+      if (linear[i])
+        outputs.push_back(made_explicit(inner.builder(), pulled[next++], input_aval(*branch, i)));
+    }
+    made.push_back(inner.finish(outputs));
+  }
+  const Values results = emit_nested(call.builder, cond_p(), params_of(std::move(made)), operands);
+  Tangents out(call.operands.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < linear.size(); ++i) {
+    if (linear[i]) out[i + 1] = results[next++];
+  }
+  return out;
+}
+
+/// For each example its branch's values, of those of all branches.
+Value selected(const Value& index, const std::vector<Value>& values) {
+  Value out = values.back();
+  for (std::size_t b = values.size() - 1; b-- > 0;) {
+    const Value here = lax::eq(index, lax::full_like(index, static_cast<double>(b)));
+    out = lax::select(lax::broadcast_in_dim(here, out.aval().shape, {0}), values[b], out);
+  }
+  return out;
+}
+
+VmapValues batching(const BatchCall& call) {
+  const auto& branches = branches_of(call.params);
+  const std::size_t n = branches.front()->outputs.size();
+  const Flags flags(call.batched.begin() + 1, call.batched.end());
+  auto batched_output = [&](VmapValues& values, std::size_t k) {
+    if (!values.batched[k]) values.outputs[k] = rules::broadcast_leading(values.outputs[k], call.size);
+    values.batched[k] = true;
+  };
+  if (call.batched[0]) {
+    std::vector<VmapValues> all;
+    for (const ProgramPtr& branch : branches) {
+      VmapValues& values =
+          all.emplace_back(inline_vmap(call.builder, *branch, call.inputs.subspan(1), flags, call.size));
+      for (std::size_t k = 0; k < n; ++k) batched_output(values, k);
+    }
+    VmapValues out{{}, Flags(n, true)};
+    for (std::size_t k = 0; k < n; ++k) {
+      Values candidates;
+      for (const VmapValues& values : all) candidates.push_back(values.outputs[k]);
+      out.outputs.push_back(selected(call.inputs[0], candidates));
+    }
+    return out;
+  }
+  Flags all_flags = {false};
+  all_flags.insert(all_flags.end(), flags.begin(), flags.end());
+  const Flags batched = nested_flow(cond_p(), call.params, all_flags, n, Flow::kValues).results;
+  std::vector<ProgramPtr> made;
+  for (const ProgramPtr& branch : branches) {
+    Inner inner(branch->name);
+    Values inputs;
+    for (std::size_t i = 0; i < flags.size(); ++i) {
+      const Aval& aval = input_aval(*branch, i);
+      inputs.push_back(inner.input(flags[i] ? stacked(aval, call.size) : aval));
+    }
+    VmapValues values = inline_vmap(inner.builder(), *branch, inputs, flags, call.size);
+    for (std::size_t k = 0; k < n; ++k) {
+      if (batched[k]) batched_output(values, k);
+    }
+    made.push_back(inner.finish(values.outputs));
+  }
+  return {emit_nested(call.builder, cond_p(), params_of(std::move(made)), call.inputs), batched};
+}
+
+PrunedEquation prune(const OpParams& params, const Flags& used) {
+  const auto& branches = branches_of(params);
+  Flags inputs(branches.front()->inputs.size());
+  for (const ProgramPtr& branch : branches) {
+    const Flags live = live_inputs(*branch, used);
+    for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = inputs[i] || live[i];
+  }
+  std::vector<ProgramPtr> made;
+  for (const ProgramPtr& branch : branches) made.push_back(restricted(*branch, inputs, used));
+  Flags operands = {true};
+  operands.insert(operands.end(), inputs.begin(), inputs.end());
+  return {params_of(std::move(made)), operands, used};
+}
+
+std::vector<std::string> write(Lowering& out, const Equation& e) {
+  std::vector<std::string> operands, types;
+  for (std::size_t i = 1; i < e.inputs.size(); ++i) operands.push_back(out.operand(e, i));
+  for (std::size_t k = 0; k < e.outputs.size(); ++k) types.push_back(out.result_type(e, k));
+  std::vector<std::function<Lowering::Names()>> branches;
+  for (const ProgramPtr& branch : branches_of(e.params))
+    branches.emplace_back([&out, &operands, branch] { return out.inlined(*branch, operands); });
+  if (branches.size() == 1) return branches.front()();
+  return out.choice(out.operand(e, 0), types, branches);
+}
+
+}  // namespace
+
+const Primitive& cond_p() {
+  static const Primitive p = {
+      .name = "cond",
+      .shape = shape,
+      .sharding = whole,
+      .jvp = nested_jvp,
+      .transpose = transpose,
+      .batching = nested_batching,
+      .lower = write,
+      .sets_varying = true,
+      .nested = NestedRules{
+          .programs = [](const OpParams& params) -> std::vector<NestedProgram> {
+            std::vector<NestedProgram> programs;
+            for (const ProgramPtr& branch : branches_of(params)) programs.push_back({branch, 1, true});
+            return programs;
+          },
+          .links = links,
+          .with_programs = [](const OpParams&,
+                              std::vector<ProgramPtr> programs) { return params_of(std::move(programs)); },
+          .jvp = [](const NestedJvpCall& call) { return call.linearize ? in_two(call) : joint(call); },
+          .batching = batching,
+          .prune = prune,
+      }};
+  return p;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,244 @@
+#include <algorithm>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/transforms/inline.h"
+#include "lockstep/transforms/nested.h"
+#include "lockstep/transforms/vmap.h"
+
+namespace lockstep {
+namespace {
+
+using namespace transforms;
+using Flags = std::vector<bool>;
+constexpr int kEquation = NestedLink::kEquation;
+
+ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
+
+/// The rules that do not depend on which derivative is the user's. P: CustomJvpParams or CustomVjpParams.
+template <class P>
+Primitive plain_call(std::string name) {
+  auto program = [](const OpParams& params) -> const Program& { return *params.as<P>().program; };
+  return {.name = std::move(name),
+          .shape = [program](std::span<const Aval> operands, const OpParams& params) -> std::vector<Aval> {
+            check_operands("the function", operands, program(params).input_avals());
+            return program(params).output_avals();
+          },
+          .sharding = whole,
+          .jvp = nested_jvp,
+          .transpose = not_linear,
+          .batching = nested_batching,
+          .lower = [program](Lowering& out, const Equation& e) -> std::vector<std::string> {
+            Lowering::Names operands;
+            for (std::size_t i = 0; i < e.inputs.size(); ++i) operands.push_back(out.operand(e, i));
+            return out.inlined(program(e.params), operands);
+          },
+          .sets_varying = true,
+          .nested =
+              NestedRules{
+                  .programs = [](const OpParams& params) -> std::vector<NestedProgram> {
+                    return {{params.as<P>().program}};
+                  },
+                  .links =
+                      [program](const OpParams& params) {
+                        std::vector<NestedLink> links;
+                        for (std::size_t i = 0; i < program(params).inputs.size(); ++i)
+                          links.push_back({kEquation, i, 0, i});
+                        for (std::size_t k = 0; k < program(params).outputs.size(); ++k)
+                          links.push_back({0, k, kEquation, k});
+                        return links;
+                      },
+                  .with_programs =
+                      [](const OpParams& params, std::vector<ProgramPtr> programs) {
+                        P p = params.as<P>();
+                        p.program = programs.front();
+                        return OpParams::of(std::move(p));
+                      },
+                  .jvp = {},
+                  .batching = {},
+                  .prune =
+                      [program](const OpParams& params, const Flags&) {
+                        return unpruned(params, program(params).inputs.size(),
+                                        program(params).outputs.size());
+                      },
+              }};
+}
+
+/// Throws where a constant is differentiated.
+void check_constants(const NestedJvpCall& call, std::int64_t num_consts, std::string_view name) {
+  for (std::int64_t i = 0; i < num_consts; ++i) {
+    if (!call.tangents[static_cast<std::size_t>(i)]) continue;
+    fail<TraceError>(
+        "[{}] its functions use {} from outside, in which it is differentiated (at {}); give the array to "
+        "the "
+        "function as an argument, for which its rule gives a derivative",
+        name, to_string(call.inputs[static_cast<std::size_t>(i)].aval()),
+        CallSiteScope::current().to_string());
+  }
+}
+
+/// The tangents of all inexact operands from `first` on.
+Values all_tangents(const NestedJvpCall& call, std::int64_t first) {
+  Values tangents;
+  for (auto i = static_cast<std::size_t>(first); i < call.inputs.size(); ++i) {
+    const Aval aval = call.inputs[i].aval();
+    if (is_inexact(aval.dtype)) tangents.push_back(made_explicit(call.builder, call.tangents[i], aval));
+  }
+  return tangents;
+}
+
+JvpValues jvp_by_rule(const NestedJvpCall& call) {
+  const auto& p = call.params.as<CustomJvpParams>();
+  check_constants(call, p.num_consts, "custom_jvp");
+  Values operands(call.inputs.begin(), call.inputs.end());
+  for (const Value& tangent : all_tangents(call, p.num_consts)) operands.push_back(tangent);
+  const Values results = inline_program(call.builder, *p.rule, operands);
+  const std::size_t n = p.program->outputs.size();
+  JvpValues out{{results.begin(), results.begin() + static_cast<std::ptrdiff_t>(n)}, Tangents(n)};
+  std::size_t next = n;
+  for (std::size_t k = 0; k < n; ++k) {
+    if (is_inexact(output_aval(*p.program, k).dtype)) out.tangents[k] = results[next++];
+  }
+  return out;
+}
+
+/// The flags of the operands, then of the tangents of the inexact ones from `first` on.
+Flags with_tangents(const Program& program, const Flags& flags, std::int64_t first) {
+  Flags all = flags;
+  for (auto i = static_cast<std::size_t>(first); i < flags.size(); ++i) {
+    if (is_inexact(input_aval(program, i).dtype)) all.push_back(flags[i]);
+  }
+  return all;
+}
+
+VmapValues batch_jvp(const BatchCall& call) {
+  CallSiteReset reset;
+  const auto& p = call.params.as<CustomJvpParams>();
+  const Flags flags(call.batched.begin(), call.batched.end());
+  return {emit_nested(call.builder, custom_jvp_p(),
+                      OpParams::of(CustomJvpParams{
+                          shared(vmap(*p.program, flags, call.size)),
+                          shared(vmap(*p.rule, with_tangents(*p.program, flags, p.num_consts), call.size)),
+                          p.num_consts}),
+                      call.inputs),
+          Flags(p.program->outputs.size(), true)};
+}
+
+JvpValues jvp_by_forward(const NestedJvpCall& call) {
+  const auto& p = call.params.as<CustomVjpParams>();
+  if (!call.linearize) {
+    fail<TraceError>(
+        "[custom_vjp] the function has a derivative backwards only, and is asked for one forwards, as jvp, "
+        "jacfwd "
+        "and hessian do (at {}); give its rule with custom_jvp, which serves both",
+        CallSiteScope::current().to_string());
+  }
+  check_constants(call, p.num_consts, "custom_vjp");
+  const Values results = inline_program(call.builder, *p.forward, call.inputs);
+  const std::size_t n = p.program->outputs.size();
+  const auto num_consts = static_cast<std::ptrdiff_t>(p.num_consts);
+  Values operands(call.inputs.begin(), call.inputs.begin() + num_consts);
+  operands.insert(operands.end(), results.begin() + static_cast<std::ptrdiff_t>(n), results.end());
+  const auto num_known = static_cast<std::int64_t>(operands.size());
+  for (const Value& tangent : all_tangents(call, p.num_consts)) operands.push_back(tangent);
+  const Values tangents =
+      call.builder.emit(custom_linear_p(), OpParams::of(CustomLinearParams{p.backward, num_known}), operands);
+  JvpValues out{{results.begin(), results.begin() + static_cast<std::ptrdiff_t>(n)}, Tangents(n)};
+  std::size_t next = 0;
+  for (std::size_t k = 0; k < n; ++k) {
+    if (is_inexact(output_aval(*p.program, k).dtype)) out.tangents[k] = tangents[next++];
+  }
+  return out;
+}
+
+/// The backward program for many examples: what an operand that is the same for all gets is added up.
+ProgramPtr batched_backward(const CustomVjpParams& p, const Flags& flags, std::int64_t size) {
+  Flags all(p.backward->inputs.size(), true);
+  for (std::int64_t i = 0; i < p.num_consts; ++i)
+    all[static_cast<std::size_t>(i)] = flags[static_cast<std::size_t>(i)];
+  const Program mapped = vmap(*p.backward, all, size);
+  Inner inner(p.backward->name);
+  Values inputs;
+  for (const Aval& aval : mapped.input_avals()) inputs.push_back(inner.input(aval));
+  Values outputs = inline_program(inner.builder(), mapped, inputs);
+  std::size_t next = 0;
+  for (auto i = static_cast<std::size_t>(p.num_consts); i < flags.size(); ++i) {
+    if (!is_inexact(input_aval(*p.program, i).dtype)) continue;
+    if (!flags[i]) outputs[next] = lax::reduce_sum(outputs[next], {0});
+    ++next;
+  }
+  return inner.finish(outputs);
+}
+
+VmapValues batch_vjp(const BatchCall& call) {
+  CallSiteReset reset;
+  const auto& p = call.params.as<CustomVjpParams>();
+  const Flags flags(call.batched.begin(), call.batched.end());
+  return {emit_nested(call.builder, custom_vjp_p(),
+                      OpParams::of(CustomVjpParams{shared(vmap(*p.program, flags, call.size)),
+                                                   shared(vmap(*p.forward, flags, call.size)),
+                                                   batched_backward(p, flags, call.size), p.num_consts}),
+                      call.inputs),
+          Flags(p.program->outputs.size(), true)};
+}
+
+[[noreturn]] void only_transposed(std::string_view what) {
+  fail("[custom_vjp] its linear part was asked for {}: this is an error of Lockstep's own", what);
+}
+
+}  // namespace
+
+const Primitive& custom_jvp_p() {
+  static const Primitive p = [] {
+    Primitive p = plain_call<CustomJvpParams>("custom_jvp");
+    p.nested->jvp = jvp_by_rule;
+    p.nested->batching = batch_jvp;
+    return p;
+  }();
+  return p;
+}
+
+const Primitive& custom_vjp_p() {
+  static const Primitive p = [] {
+    Primitive p = plain_call<CustomVjpParams>("custom_vjp");
+    p.nested->jvp = jvp_by_forward;
+    p.nested->batching = batch_vjp;
+    return p;
+  }();
+  return p;
+}
+
+const Primitive& custom_linear_p() {
+  static const Primitive p = {
+      .name = "custom_linear",
+      .shape = [](std::span<const Aval>, const OpParams& params) -> std::vector<Aval> {
+        const auto& p = params.as<CustomLinearParams>();
+        std::vector<Aval> all = p.backward->input_avals();
+        return {all.begin() + static_cast<std::ptrdiff_t>(p.num_known), all.end()};
+      },
+      .sharding = whole,
+      .jvp = [](const JvpCall&) -> Tangents { only_transposed("its derivative"); },
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        const auto& p = c.params.as<CustomLinearParams>();
+        const auto num_known = static_cast<std::size_t>(p.num_known);
+        Values operands;
+        for (std::size_t i = 0; i < num_known; ++i) operands.push_back(*c.operands[i].value);
+        for (std::size_t k = 0; k < c.results.size(); ++k) {
+          operands.push_back(
+              vary_over(made_explicit(c.builder, c.cotangents[k], c.results[k]), c.results[k].varying));
+        }
+        const Values cotangents = inline_program(c.builder, *p.backward, operands);
+        Tangents out(c.operands.size());
+        for (std::size_t i = num_known; i < out.size(); ++i) out[i] = cotangents[i - num_known];
+        return out;
+      },
+      .batching = [](const BatchCall&) -> std::vector<Value> { only_transposed("its batching"); },
+      .lower = [](Lowering&, const Equation&) -> std::vector<std::string> { only_transposed("its code"); },
+      .sets_varying = true,
+  };
+  return p;
+}
+
+}  // namespace lockstep

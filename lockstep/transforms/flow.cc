@@ -1,0 +1,96 @@
+#include "lockstep/transforms/flow.h"
+
+#include <algorithm>
+
+namespace lockstep::transforms {
+namespace {
+
+using Flags = std::vector<bool>;
+
+bool any(const Flags& flags) { return std::ranges::find(flags, true) != flags.end(); }
+
+bool stops_tangents(const Primitive& primitive) {
+  using Rule = Tangents (*)(const JvpCall&);
+  const Rule* rule = primitive.jvp.target<Rule>();
+  return rule != nullptr && *rule == &zero_tangents;
+}
+
+}  // namespace
+
+std::vector<bool> reached(const Program& program, const std::vector<bool>& inputs, Flow flow) {
+  Flags flags(program.variables.size());
+  auto flag = [&](Var var) { return flags[static_cast<std::size_t>(var)]; };
+  auto set = [&](Var var) {
+    flags[static_cast<std::size_t>(var)] =
+        flow == Flow::kValues || is_inexact(program.variables[static_cast<std::size_t>(var)].dtype);
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i]) set(program.inputs[i]);
+  }
+  for (const Equation& equation : program.equations) {
+    Flags operands;
+    for (Var var : equation.inputs) operands.push_back(flag(var));
+    if (!any(operands)) continue;
+    Flags results(equation.outputs.size(), true);
+    if (equation.primitive->nested) {
+      results =
+          nested_flow(*equation.primitive, equation.params, operands, equation.outputs.size(), flow).results;
+    } else if (flow == Flow::kTangents && stops_tangents(*equation.primitive)) {
+      continue;
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (results[i]) set(equation.outputs[i]);
+    }
+  }
+  return flags;
+}
+
+NestedFlow nested_flow(const Primitive& primitive, const OpParams& params, const std::vector<bool>& operands,
+                       std::size_t num_results, Flow flow) {
+  const std::vector<NestedProgram> programs = primitive.nested->programs(params);
+  const std::vector<NestedLink> links = primitive.nested->links(params);
+  NestedFlow out{{}, Flags(num_results)};
+  Flags chooses(operands.size(), true);  // an operand that goes to no program says what the programs do
+  std::vector<Flags> outputs, output_chooses;
+  for (const NestedProgram& nested : programs) {
+    out.inputs.emplace_back(nested.program->inputs.size());
+    outputs.emplace_back(nested.program->outputs.size());
+    output_chooses.emplace_back(nested.program->outputs.size(), true);
+  }
+  for (const NestedLink& link : links) {
+    if (link.from_program == NestedLink::kEquation)
+      chooses[link.from] = false;
+    else
+      output_chooses[static_cast<std::size_t>(link.from_program)][link.from] = false;
+  }
+  bool chosen = false;
+  if (flow == Flow::kValues) {
+    for (std::size_t i = 0; i < operands.size(); ++i) chosen = chosen || (operands[i] && chooses[i]);
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const NestedLink& link : links) {
+      const bool from_operand = link.from_program == NestedLink::kEquation;
+      const bool from = from_operand
+                            ? operands[link.from]
+                            : chosen || outputs[static_cast<std::size_t>(link.from_program)][link.from];
+      if (!from) continue;
+      Flags& target = link.to_program == NestedLink::kEquation
+                          ? out.results
+                          : out.inputs[static_cast<std::size_t>(link.to_program)];
+      if (!target[link.to]) target[link.to] = changed = true;
+    }
+    if (!changed) break;
+    for (std::size_t p = 0; p < programs.size(); ++p) {
+      const Program& program = *programs[p].program;
+      const Flags flags = reached(program, out.inputs[p], flow);
+      for (std::size_t k = 0; k < program.outputs.size(); ++k) {
+        outputs[p][k] = flags[static_cast<std::size_t>(program.outputs[k])];
+        chosen = chosen || (flow == Flow::kValues && outputs[p][k] && output_chooses[p][k]);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace lockstep::transforms

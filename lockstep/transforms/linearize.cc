@@ -1,0 +1,129 @@
+#include "lockstep/transforms/linearize.h"
+
+#include <algorithm>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/transforms/dce.h"
+#include "lockstep/transforms/flow.h"
+#include "lockstep/transforms/jvp.h"
+
+namespace lockstep::transforms {
+namespace {
+
+std::size_t at(Var var) { return static_cast<std::size_t>(var); }
+
+/// An equation that holds programs and computes both tangents and what they are tangents of cannot be taken
+/// backwards.
+void check_not_mixed(const Program& program, const std::vector<bool>& is_linear) {
+  for (const Equation& equation : program.equations) {
+    if (!equation.primitive->nested) continue;
+    if (std::ranges::none_of(equation.inputs, [&](Var var) { return is_linear[at(var)]; })) continue;
+    if (std::ranges::all_of(equation.outputs, [&](Var var) { return is_linear[at(var)]; })) continue;
+    if (equation.primitive->name == "while") {
+      fail<TraceError>(
+          "[while_loop] has no derivative backwards, for nobody knows how often it runs (at {}); use scan, "
+          "or "
+          "fori_loop with bounds that are C++ numbers, or take the derivative forwards with jvp or jacfwd",
+          equation.site.to_string());
+    }
+    fail<TraceError>(
+        "[{}] a derivative rule computes tangents and what they are tangents of in one {} (at {}), which "
+        "cannot "
+        "be taken backwards; compute them in two, or write the rule with custom_vjp",
+        equation.primitive->name, equation.primitive->name, equation.site.to_string());
+  }
+}
+
+/// The program of those equations that the outputs need.
+Program part(const Program& program, std::string name, std::vector<Var> inputs, std::vector<Var> outputs,
+             const std::vector<bool>& equations) {
+  Program out{std::move(name), program.variables, std::move(inputs), std::move(outputs), {}};
+  for (std::size_t i = 0; i < equations.size(); ++i) {
+    if (equations[i]) out.equations.push_back(program.equations[i]);
+  }
+  return eliminate_dead_code(std::move(out));
+}
+
+}  // namespace
+
+Linearized linearize(const Program& program, const std::vector<bool>& wrt) {
+  Builder builder(program.name);
+  std::vector<Value> inputs;
+  for (const Aval& aval : program.input_avals()) inputs.push_back(builder.input(aval));
+  Linearized out;
+  out.linear_inputs.resize(inputs.size());
+  Tangents tangents(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!wrt[i]) continue;
+    tangents[i] = builder.input(Aval(inputs[i].aval()));
+    out.linear_inputs.push_back(true);
+  }
+  JvpValues values = inline_jvp(builder, program, inputs, tangents, true);
+  std::vector<Value> outputs = values.outputs;
+  for (const auto& tangent : values.tangents) {
+    out.has_tangent.push_back(tangent.has_value());
+    if (tangent) outputs.push_back(*tangent);
+  }
+  out.program = eliminate_dead_code(builder.finish(outputs));
+  check_not_mixed(out.program, reached(out.program, out.linear_inputs, Flow::kValues));
+  return out;
+}
+
+SplitDerivative split_derivative(const Program& program, const std::vector<bool>& wrt,
+                                 const std::vector<bool>& available, const std::vector<bool>& recomputed) {
+  Linearized linearized = linearize(program, wrt);
+  const Program& both = linearized.program;
+  const std::size_t num_inputs = program.inputs.size(), num_outputs = program.outputs.size();
+  const std::vector<bool> is_linear = reached(both, linearized.linear_inputs, Flow::kValues);
+  std::vector<bool> elsewhere(both.inputs.size());  // inputs from which nothing is recomputed
+  for (std::size_t i = 0; i < num_inputs; ++i) elsewhere[i] = !recomputed[i];
+  const std::vector<bool> fixed = reached(both, elsewhere, Flow::kValues);
+
+  std::vector<bool> at_hand(both.variables.size());
+  std::vector<Var> known_inputs(both.inputs.begin(),
+                                both.inputs.begin() + static_cast<std::ptrdiff_t>(num_inputs));
+  std::vector<Var> linear_inputs;
+  for (std::size_t i = 0; i < num_inputs; ++i) {
+    if (!available[i]) continue;
+    at_hand[at(both.inputs[i])] = true;
+    linear_inputs.push_back(both.inputs[i]);
+  }
+  std::vector<bool> needed(both.variables.size()), known_equations, linear_equations(both.equations.size());
+  std::vector<Var> tangents(both.outputs.begin() + static_cast<std::ptrdiff_t>(num_outputs),
+                            both.outputs.end());
+  for (Var var : tangents) needed[at(var)] = true;
+  for (std::size_t i = both.equations.size(); i-- > 0;) {
+    const Equation& equation = both.equations[i];
+    const bool is_needed = std::ranges::any_of(equation.outputs, [&](Var var) { return needed[at(var)]; });
+    const bool linear = std::ranges::any_of(equation.inputs, [&](Var var) { return is_linear[at(var)]; });
+    const bool again =
+        !linear && (equation.primitive == &broadcast_in_dim_p() ||
+                    std::ranges::none_of(equation.inputs, [&](Var var) { return fixed[at(var)]; }));
+    if (!is_needed || !(linear || again)) continue;
+    linear_equations[i] = true;
+    for (Var var : equation.outputs) at_hand[at(var)] = true;
+    for (Var var : equation.inputs) needed[at(var)] = true;
+  }
+  for (const Equation& equation : both.equations) {
+    known_equations.push_back(
+        std::ranges::none_of(equation.inputs, [&](Var var) { return is_linear[at(var)]; }));
+  }
+  std::vector<Var> known_outputs(both.outputs.begin(),
+                                 both.outputs.begin() + static_cast<std::ptrdiff_t>(num_outputs));
+  SplitDerivative out;
+  for (std::size_t v = 0; v < needed.size(); ++v) {
+    if (!needed[v] || at_hand[v] || is_linear[v]) continue;
+    known_outputs.push_back(static_cast<Var>(v));
+    linear_inputs.push_back(static_cast<Var>(v));
+    ++out.num_residuals;
+  }
+  linear_inputs.insert(linear_inputs.end(), both.inputs.begin() + static_cast<std::ptrdiff_t>(num_inputs),
+                       both.inputs.end());
+  out.known = part(both, program.name, std::move(known_inputs), std::move(known_outputs), known_equations);
+  out.linear = part(both, program.name, std::move(linear_inputs), std::move(tangents), linear_equations);
+  out.has_tangent = std::move(linearized.has_tangent);
+  return out;
+}
+
+}  // namespace lockstep::transforms

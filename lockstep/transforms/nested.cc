@@ -1,0 +1,176 @@
+#include "lockstep/transforms/nested.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/transforms/dce.h"
+
+namespace lockstep {
+namespace transforms {
+namespace {
+
+std::vector<std::string> axes_of_collective(const Equation& equation) {
+  const Primitive* p = equation.primitive;
+  if (p == &psum_p() || p == &pmax_p() || p == &pmin_p()) return equation.params.as<AxesParams>().axes;
+  if (p == &all_gather_p() || p == &psum_scatter_p()) return equation.params.as<GatherParams>().axes;
+  if (p == &all_to_all_p()) return equation.params.as<AllToAllParams>().axes;
+  if (p == &ppermute_p()) return equation.params.as<PermuteParams>().axes;
+  return {};
+}
+
+/// Throws ShardingError where devices along an axis may do different things, and the program holds a
+/// collective along it.
+void check_no_collective_along(const Program& program, const std::vector<std::string>& varying,
+                               const Primitive& primitive) {
+  if (varying.empty()) return;
+  for_each_equation(program, [&](const Equation& equation) {
+    for (const std::string& axis : axes_of_collective(equation)) {
+      if (!std::ranges::binary_search(varying, axis)) continue;
+      fail<ShardingError>(
+          "[{}] what decides differs between the devices along '{}', but they must all do the {} over '{}' "
+          "of {} "
+          "together (at {}); make it the same on all with psum, pmax or another reduction over '{}'",
+          primitive.name, axis, equation.primitive->name, axis, equation.site.to_string(),
+          CallSiteScope::current().to_string(), axis);
+    }
+  });
+}
+
+bool same_type(const Aval& a, const Aval& b) { return a.dtype == b.dtype && a.shape == b.shape; }
+
+}  // namespace
+
+ProgramPtr Inner::finish(std::span<const Value> outputs) {
+  auto program = std::make_shared<const Program>(eliminate_dead_code(builder_.finish(outputs)));
+  reset_.reset();
+  return program;
+}
+
+std::vector<bool> given(std::span<const std::optional<Value>> values) {
+  std::vector<bool> flags;
+  for (const auto& value : values) flags.push_back(value.has_value());
+  return flags;
+}
+
+void check_operands(std::string_view what, std::span<const Aval> operands, std::span<const Aval> inputs) {
+  if (operands.size() != inputs.size()) {
+    fail<ShapeError>("{} takes {} operands, got {}", what, inputs.size(), operands.size());
+  }
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (same_type(operands[i], inputs[i])) continue;
+    fail<ShapeError>("operand {} of {} is {}, expected {}", i, what, to_string(operands[i]),
+                     to_string(inputs[i]));
+  }
+}
+
+void check_outputs(std::string_view what, const std::vector<Aval>& outputs,
+                   const std::vector<Aval>& expected) {
+  if (outputs.size() != expected.size()) {
+    fail<ShapeError>("{} gives {} results, expected {}", what, outputs.size(), expected.size());
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (same_type(outputs[i], expected[i])) continue;
+    fail<ShapeError>("result {} of {} is {}, expected {}", i, what, to_string(outputs[i]),
+                     to_string(expected[i]));
+  }
+}
+
+Value vary_over(const Value& x, const std::vector<std::string>& axes) {
+  std::vector<std::string> missing;
+  std::ranges::set_difference(axes, x.aval().varying, std::back_inserter(missing));
+  return missing.empty() ? x : lax::pvary(x, missing);
+}
+
+std::vector<bool> live_inputs(const Program& program, const std::vector<bool>& outputs) {
+  Program part = program;
+  std::size_t next = 0;
+  std::erase_if(part.outputs, [&](Var) { return !outputs[next++]; });
+  part = eliminate_dead_code(std::move(part));
+  std::vector<bool> used(part.variables.size());
+  for (Var var : part.outputs) used[static_cast<std::size_t>(var)] = true;
+  for (const Equation& equation : part.equations) {
+    for (Var var : equation.inputs) used[static_cast<std::size_t>(var)] = true;
+  }
+  std::vector<bool> live;
+  for (Var var : part.inputs) live.push_back(used[static_cast<std::size_t>(var)]);
+  return live;
+}
+
+ProgramPtr restricted(const Program& program, const std::vector<bool>& inputs,
+                      const std::vector<bool>& outputs) {
+  Program part = program;
+  std::size_t next = 0;
+  std::erase_if(part.outputs, [&](Var) { return !outputs[next++]; });
+  part = eliminate_dead_code(std::move(part));
+  next = 0;
+  std::erase_if(part.inputs, [&](Var) { return !inputs[next++]; });
+  return std::make_shared<const Program>(std::move(part));
+}
+
+PrunedEquation unpruned(const OpParams& params, std::size_t operands, std::size_t results) {
+  return {params, std::vector<bool>(operands, true), std::vector<bool>(results, true)};
+}
+
+ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
+  return ShardingRule::replicated(inputs, outputs);
+}
+
+Aval stacked(Aval aval, std::int64_t size) {
+  aval.shape = rules::prepended(size, std::move(aval.shape));
+  return aval;
+}
+
+Value swap_leading(const Value& x) {
+  std::vector<std::int64_t> permutation(x.aval().shape.size());
+  std::iota(permutation.begin(), permutation.end(), 0);
+  std::swap(permutation[0], permutation[1]);
+  return lax::transpose(x, permutation);
+}
+
+}  // namespace transforms
+
+std::vector<Value> emit_nested(Builder& builder, const Primitive& primitive, OpParams params,
+                               std::span<const Value> operands) {
+  std::vector<Value> values(operands.begin(), operands.end());
+  const std::vector<NestedProgram> programs = primitive.nested->programs(params);
+  std::vector<bool> decides(values.size(), true);
+  std::vector<std::vector<bool>> output_decides;
+  for (const NestedProgram& nested : programs)
+    output_decides.emplace_back(nested.program->outputs.size(), true);
+  for (const NestedLink& link : primitive.nested->links(params)) {
+    if (link.from_program != NestedLink::kEquation) {
+      output_decides[static_cast<std::size_t>(link.from_program)][link.from] = false;
+      continue;
+    }
+    decides[link.from] = false;
+    const Program& program = *programs[static_cast<std::size_t>(link.to_program)].program;
+    values[link.from] =
+        transforms::vary_over(values[link.from], transforms::input_aval(program, link.to).varying);
+  }
+  auto check = [&](const std::vector<std::string>& varying) {
+    for (const NestedProgram& nested : programs)
+      transforms::check_no_collective_along(*nested.program, varying, primitive);
+  };
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (decides[i]) check(values[i].aval().varying);
+  }
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    for (std::size_t k = 0; k < output_decides[p].size(); ++k) {
+      if (output_decides[p][k]) check(transforms::output_aval(*programs[p].program, k).varying);
+    }
+  }
+  return builder.emit(primitive, std::move(params), values);
+}
+
+std::span<const Primitive* const> nested_primitives() {
+  static const Primitive* const all[] = {&cond_p(),       &while_p(),      &scan_p(),         &remat_p(),
+                                         &custom_jvp_p(), &custom_vjp_p(), &custom_linear_p()};
+  return all;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,178 @@
+#include <algorithm>
+
+#include "lockstep/program/lowering.h"
+#include "lockstep/transforms/inline.h"
+#include "lockstep/transforms/jvp.h"
+#include "lockstep/transforms/linearize.h"
+#include "lockstep/transforms/nested.h"
+#include "lockstep/transforms/transpose.h"
+#include "lockstep/transforms/vmap.h"
+
+namespace lockstep {
+namespace {
+
+using namespace transforms;
+using Flags = std::vector<bool>;
+constexpr int kEquation = NestedLink::kEquation;
+
+const Program& program_of(const OpParams& params) { return *params.as<RematParams>().program; }
+
+OpParams params_of(ProgramPtr program, bool barrier) {
+  return OpParams::of(RematParams{std::move(program), barrier});
+}
+
+std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) {
+  check_operands("the program", operands, program_of(params).input_avals());
+  return program_of(params).output_avals();
+}
+
+std::vector<NestedLink> links(const OpParams& params) {
+  const Program& program = program_of(params);
+  std::vector<NestedLink> links;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) links.push_back({kEquation, i, 0, i});
+  for (std::size_t k = 0; k < program.outputs.size(); ++k) links.push_back({0, k, kEquation, k});
+  return links;
+}
+
+JvpValues derive(const NestedJvpCall& call) {
+  const Program& program = program_of(call.params);
+  const bool barrier = call.params.as<RematParams>().barrier;
+  const std::size_t n = program.outputs.size();
+  const Flags wrt = given(call.tangents);
+  Values operands(call.inputs.begin(), call.inputs.end());
+  for (std::size_t i = 0; i < wrt.size(); ++i) {
+    if (wrt[i])
+      operands.push_back(made_explicit(call.builder, call.tangents[i], Aval(call.inputs[i].aval())));
+  }
+  JvpValues out{{}, Tangents(n)};
+  if (call.linearize) {
+    // The tangents' program computes all that it needs of the values itself.
+    SplitDerivative split = [&] {
+      CallSiteReset reset;
+      return split_derivative(program, wrt, Flags(wrt.size(), true), Flags(wrt.size(), true));
+    }();
+    out.outputs = emit_nested(call.builder, remat_p(), call.params, call.inputs);
+    const Values tangents =
+        emit_nested(call.builder, remat_p(),
+                    params_of(std::make_shared<const Program>(std::move(split.linear)), true), operands);
+    std::size_t next = 0;
+    for (std::size_t k = 0; k < n; ++k) {
+      if (split.has_tangent[k]) out.tangents[k] = tangents[next++];
+    }
+    return out;
+  }
+  Inner inner(program.name);
+  Values inputs, outputs;
+  Tangents tangents(wrt.size());
+  for (const Aval& aval : program.input_avals()) inputs.push_back(inner.input(aval));
+  for (std::size_t i = 0; i < wrt.size(); ++i) {
+    if (wrt[i]) tangents[i] = inner.input(input_aval(program, i));
+  }
+  const JvpValues values = inline_jvp(inner.builder(), program, inputs, tangents);
+  outputs = values.outputs;
+  for (const auto& tangent : values.tangents) {
+    if (tangent) outputs.push_back(*tangent);
+  }
+  const Values results =
+      emit_nested(call.builder, remat_p(), params_of(inner.finish(outputs), barrier), operands);
+  out.outputs.assign(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(n));
+  std::size_t next = n;
+  for (std::size_t k = 0; k < n; ++k) {
+    if (values.tangents[k]) out.tangents[k] = results[next++];
+  }
+  return out;
+}
+
+Tangents transpose(const TransposeCall& call) {
+  const Program& program = program_of(call.params);
+  Inner inner(program.name);
+  Flags linear;
+  Values operands, known, outputs;
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    linear.push_back(call.operands[i].linear());
+    if (linear[i]) continue;
+    operands.push_back(*call.operands[i].value);
+    known.push_back(inner.input(input_aval(program, i)));
+  }
+  Tangents cotangents(call.cotangents.size());
+  for (std::size_t k = 0; k < cotangents.size(); ++k) {
+    if (!call.cotangents[k]) continue;
+    operands.push_back(*call.cotangents[k]);
+    cotangents[k] = inner.input(output_aval(program, k));
+  }
+  const Tangents pulled = Transposition(inner.builder(), program, linear, known).run(cotangents);
+  for (const auto& cotangent : pulled) {
+    if (cotangent) outputs.push_back(*cotangent);
+  }
+  const Values results =
+      emit_nested(call.builder, remat_p(),
+                  params_of(inner.finish(outputs), call.params.as<RematParams>().barrier), operands);
+  Tangents out(call.operands.size());
+  std::size_t next = 0, next_result = 0;
+  for (std::size_t i = 0; i < linear.size(); ++i) {
+    if (linear[i] && pulled[next++]) out[i] = results[next_result++];
+  }
+  return out;
+}
+
+VmapValues batching(const BatchCall& call) {
+  const Program& program = program_of(call.params);
+  const Flags flags(call.batched.begin(), call.batched.end());
+  Inner inner(program.name);
+  Values inputs;
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    const Aval& aval = input_aval(program, i);
+    inputs.push_back(inner.input(flags[i] ? stacked(aval, call.size) : aval));
+  }
+  VmapValues values = inline_vmap(inner.builder(), program, inputs, flags, call.size);
+  return {emit_nested(call.builder, remat_p(),
+                      params_of(inner.finish(values.outputs), call.params.as<RematParams>().barrier),
+                      call.inputs),
+          values.batched};
+}
+
+std::vector<std::string> write(Lowering& out, const Equation& e) {
+  const auto& p = e.params.as<RematParams>();
+  Lowering::Names operands;
+  std::vector<std::string> types;
+  for (std::size_t i = 0; i < e.inputs.size(); ++i) {
+    operands.push_back(out.operand(e, i));
+    types.push_back(out.operand_type(e, i));
+  }
+  return out.inlined(*p.program, p.barrier ? out.barrier(operands, types) : operands);
+}
+
+}  // namespace
+
+const Primitive& remat_p() {
+  static const Primitive p = {
+      .name = "remat",
+      .shape = shape,
+      .sharding = whole,
+      .jvp = nested_jvp,
+      .transpose = transpose,
+      .batching = nested_batching,
+      .lower = write,
+      .sets_varying = true,
+      .nested = NestedRules{
+          .programs = [](const OpParams& params) -> std::vector<NestedProgram> {
+            return {{params.as<RematParams>().program}};
+          },
+          .links = links,
+          .with_programs =
+              [](const OpParams& params, std::vector<ProgramPtr> programs) {
+                return params_of(programs.front(), params.as<RematParams>().barrier);
+              },
+          .jvp = derive,
+          .batching = batching,
+          .prune = [](const OpParams& params, const Flags& used) -> PrunedEquation {
+            const Program& program = program_of(params);
+            const Flags inputs = live_inputs(program, used);
+            return {params_of(restricted(program, inputs, used), params.as<RematParams>().barrier), inputs,
+                    used};
+          },
+      }};
+  return p;
+}
+
+}  // namespace lockstep

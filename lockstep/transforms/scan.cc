@@ -1,0 +1,411 @@
+#include <algorithm>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/transforms/inline.h"
+#include "lockstep/transforms/jvp.h"
+#include "lockstep/transforms/linearize.h"
+#include "lockstep/transforms/nested.h"
+#include "lockstep/transforms/transpose.h"
+#include "lockstep/transforms/vmap.h"
+
+namespace lockstep {
+namespace {
+
+using namespace transforms;
+using Flags = std::vector<bool>;
+using Kind = NestedLink::Kind;
+constexpr int kEquation = NestedLink::kEquation;
+
+/// The places of a body's inputs and outputs.
+struct Layout {
+  std::size_t carry, xs, inputs;   ///< the first of the carries, of the xs; the number of all inputs
+  std::size_t num_carry, outputs;  ///< outputs: the carries, then the ys
+
+  explicit Layout(const ScanParams& p)
+      : carry(static_cast<std::size_t>(p.num_consts)),
+        xs(carry + static_cast<std::size_t>(p.num_carry)),
+        inputs(p.body->inputs.size()),
+        num_carry(static_cast<std::size_t>(p.num_carry)),
+        outputs(p.body->outputs.size()) {}
+  bool is_const(std::size_t i) const { return i < carry; }
+  bool is_carry(std::size_t i) const { return i >= carry && i < xs; }
+};
+
+OpParams params_of(ProgramPtr body, std::size_t consts, std::size_t carry, const ScanParams& like,
+                   bool reverse) {
+  return OpParams::of(ScanParams{std::move(body), static_cast<std::int64_t>(consts),
+                                 static_cast<std::int64_t>(carry), like.length, reverse});
+}
+
+std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) {
+  const auto& p = params.as<ScanParams>();
+  const Layout at(p);
+  const Program& body = *p.body;
+  std::vector<Aval> expected = body.input_avals(), results = body.output_avals();
+  for (std::size_t i = at.xs; i < at.inputs; ++i) expected[i] = stacked(std::move(expected[i]), p.length);
+  check_operands("the scan", operands, expected);
+  check_outputs("the scan's body, a carry",
+                {results.begin(), results.begin() + static_cast<std::ptrdiff_t>(at.num_carry)},
+                {expected.begin() + static_cast<std::ptrdiff_t>(at.carry),
+                 expected.begin() + static_cast<std::ptrdiff_t>(at.xs)});
+  for (std::size_t k = at.num_carry; k < at.outputs; ++k)
+    results[k] = stacked(std::move(results[k]), p.length);
+  return results;
+}
+
+std::vector<NestedLink> links(const OpParams& params) {
+  const Layout at(params.as<ScanParams>());
+  std::vector<NestedLink> links;
+  for (std::size_t i = 0; i < at.inputs; ++i)
+    links.push_back({kEquation, i, 0, i, i < at.xs ? Kind::kSame : Kind::kSlice});
+  for (std::size_t k = 0; k < at.outputs; ++k) {
+    if (k < at.num_carry) links.push_back({0, k, 0, at.carry + k});
+    links.push_back({0, k, kEquation, k, k < at.num_carry ? Kind::kSame : Kind::kStack});
+  }
+  return links;
+}
+
+/// The operand's tangent, zeros where it has none.
+Value tangent_of(const NestedJvpCall& call, std::size_t i) {
+  return made_explicit(call.builder, call.tangents[i], Aval(call.inputs[i].aval()));
+}
+
+/// One scan that does both.
+JvpValues joint(const NestedJvpCall& call, const Flags& wrt, const Flags& moved) {
+  const auto& p = call.params.as<ScanParams>();
+  const Layout at(p);
+  const Program& body = *p.body;
+  Inner inner(body.name);
+  Values inputs, operands;
+  Tangents tangents(at.inputs);
+  auto add = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+      inputs.push_back(inner.input(input_aval(body, i)));
+      operands.push_back(call.inputs[i]);
+    }
+    for (std::size_t i = from; i < to; ++i) {
+      if (!wrt[i]) continue;
+      tangents[i] = inner.input(input_aval(body, i));
+      operands.push_back(tangent_of(call, i));
+    }
+    return operands.size();
+  };
+  const std::size_t consts = add(0, at.carry), carry = add(at.carry, at.xs) - consts;
+  add(at.xs, at.inputs);
+  const JvpValues values = inline_jvp(inner.builder(), body, inputs, tangents);
+  Values outputs;
+  std::vector<std::pair<std::size_t, bool>>
+      places;  // of each output: which of the body's, whether its tangent
+  auto add_outputs = [&](std::size_t from, std::size_t to, auto&& has_tangent) {
+    for (std::size_t k = from; k < to; ++k) {
+      outputs.push_back(values.outputs[k]);
+      places.emplace_back(k, false);
+    }
+    for (std::size_t k = from; k < to; ++k) {
+      if (!has_tangent(k)) continue;
+      outputs.push_back(made_explicit(inner.builder(), values.tangents[k], output_aval(body, k)));
+      places.emplace_back(k, true);
+    }
+  };
+  add_outputs(0, at.num_carry, [&](std::size_t k) { return wrt[at.carry + k]; });
+  add_outputs(at.num_carry, at.outputs, [&](std::size_t k) { return moved[k]; });
+  const Values results = emit_nested(call.builder, scan_p(),
+                                     params_of(inner.finish(outputs), consts, carry, p, p.reverse), operands);
+  JvpValues out{{}, Tangents(at.outputs)};
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (places[i].second)
+      out.tangents[places[i].first] = results[i];
+    else
+      out.outputs.push_back(results[i]);
+  }
+  return out;
+}
+
+/// A scan that stacks what a second one, of the tangents, needs.
+JvpValues in_two(const NestedJvpCall& call, const Flags& wrt) {
+  const auto& p = call.params.as<ScanParams>();
+  const Layout at(p);
+  const Program& body = *p.body;
+  Flags consts(at.inputs);
+  for (std::size_t i = 0; i < at.carry; ++i) consts[i] = true;
+  SplitDerivative split = [&] {
+    CallSiteReset reset;
+    return split_derivative(body, wrt, consts, consts);
+  }();
+  const Values known = emit_nested(call.builder, scan_p(),
+                                   params_of(std::make_shared<const Program>(std::move(split.known)),
+                                             at.carry, at.num_carry, p, p.reverse),
+                                   call.inputs);
+
+  Inner inner(body.name);
+  std::size_t num_consts = 0, num_carry = 0;
+  Values operands, for_consts, for_residuals, for_tangents;
+  const Program& linear = split.linear;
+  for (std::size_t i = 0; i < at.carry; ++i) {
+    for_consts.push_back(inner.input(input_aval(body, i)));
+    operands.push_back(call.inputs[i]);
+  }
+  auto add_tangents = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+      if (!wrt[i]) continue;
+      for_tangents.push_back(inner.input(input_aval(body, i)));
+      operands.push_back(tangent_of(call, i));
+    }
+    return operands.size();
+  };
+  num_consts = add_tangents(0, at.carry);
+  num_carry = add_tangents(at.carry, at.xs) - num_consts;
+  for (std::size_t r = 0; r < split.num_residuals; ++r) {
+    for_residuals.push_back(inner.input(input_aval(linear, at.carry + r)));
+    operands.push_back(known[at.outputs + r]);
+  }
+  add_tangents(at.xs, at.inputs);
+  Values inputs = for_consts;
+  inputs.insert(inputs.end(), for_residuals.begin(), for_residuals.end());
+  inputs.insert(inputs.end(), for_tangents.begin(), for_tangents.end());
+  Values tangents = inline_program(inner.builder(), linear, inputs), outputs;
+  std::vector<std::size_t> places;
+  std::size_t next = 0;
+  for (std::size_t k = 0; k < at.outputs; ++k) {
+    std::optional<Value> tangent;
+    if (split.has_tangent[k]) tangent = tangents[next++];
+    if (k < at.num_carry ? !wrt[at.carry + k] : !tangent.has_value()) continue;
+    outputs.push_back(made_explicit(inner.builder(), tangent, output_aval(body, k)));
+    places.push_back(k);
+  }
+  JvpValues out{{known.begin(), known.begin() + static_cast<std::ptrdiff_t>(at.outputs)},
+                Tangents(at.outputs)};
+  const Values results =
+      emit_nested(call.builder, scan_p(),
+                  params_of(inner.finish(outputs), num_consts, num_carry, p, p.reverse), operands);
+  for (std::size_t i = 0; i < results.size(); ++i) out.tangents[places[i]] = results[i];
+  return out;
+}
+
+JvpValues derive(const NestedJvpCall& call) {
+  const auto& p = call.params.as<ScanParams>();
+  const NestedFlow flow =
+      nested_flow(scan_p(), call.params, given(call.tangents), p.body->outputs.size(), Flow::kTangents);
+  return call.linearize ? in_two(call, flow.inputs[0]) : joint(call, flow.inputs[0], flow.results);
+}
+
+/// The scan the other way round, of cotangents: those of the carry are the carry, and those of the constants,
+/// added up.
+Tangents transpose(const TransposeCall& call) {
+  const auto& p = call.params.as<ScanParams>();
+  const Layout at(p);
+  const Program& body = *p.body;
+  Flags linear;
+  // A carry is linear in the body even if the one to start with is known: zeros, for what is not
+  // differentiated.
+  for (std::size_t i = 0; i < at.inputs; ++i) linear.push_back(at.is_carry(i) || call.operands[i].linear());
+  Inner inner(body.name);
+  Values known, operands, sums;
+  Tangents cotangents(at.outputs);
+  for (std::size_t i = 0; i < at.carry; ++i) {
+    if (linear[i]) continue;
+    known.push_back(inner.input(input_aval(body, i)));
+    operands.push_back(*call.operands[i].value);
+  }
+  const std::size_t num_consts = operands.size();
+  for (std::size_t i = 0; i < at.carry; ++i) {
+    if (!linear[i]) continue;
+    sums.push_back(inner.input(input_aval(body, i)));
+    operands.push_back(zeros(call.builder, call.operands[i].aval));
+  }
+  for (std::size_t k = 0; k < at.num_carry; ++k) {
+    cotangents[k] = inner.input(output_aval(body, k));
+    operands.push_back(made_explicit(call.builder, call.cotangents[k], call.results[k]));
+  }
+  const std::size_t num_carry = operands.size() - num_consts;
+  for (std::size_t i = at.xs; i < at.inputs; ++i) {
+    if (linear[i]) continue;
+    known.push_back(inner.input(input_aval(body, i)));
+    operands.push_back(*call.operands[i].value);
+  }
+  for (std::size_t k = at.num_carry; k < at.outputs; ++k) {
+    if (!call.cotangents[k]) continue;
+    cotangents[k] = inner.input(output_aval(body, k));
+    operands.push_back(*call.cotangents[k]);
+  }
+  const Tangents pulled = Transposition(inner.builder(), body, linear, known).run(cotangents);
+  Values outputs;
+  std::vector<std::size_t> places;
+  std::size_t next = 0, next_sum = 0;
+  for (std::size_t i = 0; i < at.inputs; ++i) {
+    if (!linear[i]) continue;
+    const std::optional<Value>& cotangent = pulled[next++];
+    places.push_back(i);
+    if (at.is_const(i)) {
+      const Value sum = sums[next_sum++];
+      outputs.push_back(cotangent ? lax::add(sum, *cotangent) : sum);
+    } else {
+      outputs.push_back(made_explicit(inner.builder(), cotangent, input_aval(body, i)));
+    }
+  }
+  const Values results =
+      emit_nested(call.builder, scan_p(),
+                  params_of(inner.finish(outputs), num_consts, num_carry, p, !p.reverse), operands);
+  Tangents out(at.inputs);
+  for (std::size_t i = 0; i < results.size(); ++i) out[places[i]] = results[i];
+  return out;
+}
+
+VmapValues batching(const BatchCall& call) {
+  const auto& p = call.params.as<ScanParams>();
+  const Layout at(p);
+  const Program& body = *p.body;
+  const Flags flags(call.batched.begin(), call.batched.end());
+  const Flags batched = nested_flow(scan_p(), call.params, flags, at.outputs, Flow::kValues).inputs[0];
+  Inner inner(body.name);
+  Values inputs, operands;
+  for (std::size_t i = 0; i < at.inputs; ++i) {
+    const Aval& aval = input_aval(body, i);
+    inputs.push_back(inner.input(batched[i] ? stacked(aval, call.size) : aval));
+    Value operand = call.inputs[i];
+    if (batched[i] && i >= at.xs) operand = swap_leading(operand);
+    if (batched[i] && !flags[i]) operand = rules::broadcast_leading(operand, call.size);
+    operands.push_back(operand);
+  }
+  VmapValues values = inline_vmap(inner.builder(), body, inputs, batched, call.size);
+  for (std::size_t k = 0; k < at.num_carry; ++k) {
+    if (!batched[at.carry + k] || values.batched[k]) continue;
+    values.outputs[k] = rules::broadcast_leading(values.outputs[k], call.size);
+    values.batched[k] = true;
+  }
+  Values results =
+      emit_nested(call.builder, scan_p(),
+                  params_of(inner.finish(values.outputs), at.carry, at.num_carry, p, p.reverse), operands);
+  for (std::size_t k = at.num_carry; k < at.outputs; ++k) {
+    if (values.batched[k]) results[k] = swap_leading(results[k]);
+  }
+  return {std::move(results), std::move(values.batched)};
+}
+
+PrunedEquation prune(const OpParams& params, const Flags& used) {
+  const auto& p = params.as<ScanParams>();
+  const Layout at(p);
+  Flags outputs = used, inputs;
+  for (bool changed = true; changed;) {
+    changed = false;
+    inputs = live_inputs(*p.body, outputs);
+    for (std::size_t k = 0; k < at.num_carry; ++k) {
+      if (outputs[k] || !inputs[at.carry + k]) continue;
+      outputs[k] = changed = true;
+    }
+  }
+  for (std::size_t k = 0; k < at.num_carry; ++k) inputs[at.carry + k] = outputs[k];
+  const auto consts =
+      std::count(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(at.carry), true);
+  const auto carry =
+      std::count(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(at.num_carry), true);
+  return {params_of(restricted(*p.body, inputs, outputs), static_cast<std::size_t>(consts),
+                    static_cast<std::size_t>(carry), p, p.reverse),
+          inputs, outputs};
+}
+
+std::vector<std::string> write(Lowering& out, const Equation& e) {
+  const auto& p = e.params.as<ScanParams>();
+  const Layout at(p);
+  const Program& body = *p.body;
+  const std::string index_type = mlir_type(DType::kI32, {});
+  auto number = [&](std::int64_t value) { return out.splat(Scalar::of(value), DType::kI32, {}); };
+  auto binary = [&](std::string_view name, const std::string& a, const std::string& b) {
+    const std::string operands[] = {a, b}, types[] = {index_type, index_type};
+    return out.op(name, operands, types, index_type);
+  };
+  std::vector<std::string> initial = {number(0)}, types = {index_type};
+  for (std::size_t k = 0; k < at.outputs; ++k) {
+    const Aval& aval = out.result_aval(e, k);
+    types.push_back(mlir_type(aval));
+    initial.push_back(k < at.num_carry ? out.operand(e, at.carry + k)
+                                       : out.splat(is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(0),
+                                                   aval.dtype, aval.shape));
+  }
+  if (p.length == 0) return {initial.begin() + 1, initial.end()};
+  const std::string one = number(1), zero = initial[0], length = number(p.length),
+                    last = number(p.length - 1);
+  auto condition = [&](const Lowering::Names& values) {
+    const std::string operands[] = {values[0], length}, both[] = {index_type, index_type};
+    return out.op("stablehlo.compare", operands, both, "tensor<i1>",
+                  "comparison_direction = #stablehlo<comparison_direction LT>");
+  };
+  auto step = [&](const Lowering::Names& values) {
+    const std::string place = p.reverse ? binary("stablehlo.subtract", last, values[0]) : values[0];
+    auto starts = [&](std::vector<std::string>& operands, std::vector<std::string>& operand_types,
+                      std::size_t rank) {
+      for (std::size_t d = 0; d < rank; ++d) {
+        operands.push_back(d == 0 ? place : zero);
+        operand_types.push_back(index_type);
+      }
+    };
+    Lowering::Names inputs;
+    for (std::size_t i = 0; i < at.inputs; ++i) {
+      if (!at.is_carry(i) && i < at.xs) inputs.push_back(out.operand(e, i));
+      if (at.is_carry(i)) inputs.push_back(values[1 + i - at.carry]);
+      if (i < at.xs) continue;
+      const Aval& element = input_aval(body, i);
+      const Shape sizes = rules::prepended(1, element.shape);
+      std::vector<std::string> operands = {out.operand(e, i)}, operand_types = {out.operand_type(e, i)};
+      starts(operands, operand_types, sizes.size());
+      const std::string slice[] = {out.op("stablehlo.dynamic_slice", operands, operand_types,
+                                          mlir_type(element.dtype, sizes),
+                                          "slice_sizes = " + mlir_array(sizes))};
+      const std::string slice_type[] = {mlir_type(element.dtype, sizes)};
+      inputs.push_back(out.op("stablehlo.reshape", slice, slice_type, mlir_type(element)));
+    }
+    const Lowering::Names outputs = out.inlined(body, inputs);
+    Lowering::Names next = {binary("stablehlo.add", values[0], one)};
+    for (std::size_t k = 0; k < at.outputs; ++k) {
+      if (k < at.num_carry) {
+        next.push_back(outputs[k]);
+        continue;
+      }
+      const Aval& element = output_aval(body, k);
+      const std::string row_type = mlir_type(element.dtype, rules::prepended(1, element.shape));
+      const std::string y[] = {outputs[k]}, y_type[] = {mlir_type(element)};
+      std::vector<std::string> operands = {values[1 + k], out.op("stablehlo.reshape", y, y_type, row_type)};
+      std::vector<std::string> operand_types = {types[1 + k], row_type};
+      starts(operands, operand_types, element.shape.size() + 1);
+      next.push_back(out.op("stablehlo.dynamic_update_slice", operands, operand_types, types[1 + k]));
+    }
+    return next;
+  };
+  Lowering::Names results = out.loop(initial, types, condition, step);
+  results.erase(results.begin());
+  return results;
+}
+
+}  // namespace
+
+const Primitive& scan_p() {
+  static const Primitive p = {.name = "scan",
+                              .shape = shape,
+                              .sharding = whole,
+                              .jvp = nested_jvp,
+                              .transpose = transpose,
+                              .batching = nested_batching,
+                              .lower = write,
+                              .sets_varying = true,
+                              .nested = NestedRules{
+                                  .programs = [](const OpParams& params) -> std::vector<NestedProgram> {
+                                    return {{params.as<ScanParams>().body, params.as<ScanParams>().length}};
+                                  },
+                                  .links = links,
+                                  .with_programs =
+                                      [](const OpParams& params, std::vector<ProgramPtr> programs) {
+                                        ScanParams p = params.as<ScanParams>();
+                                        p.body = programs.front();
+                                        return OpParams::of(std::move(p));
+                                      },
+                                  .jvp = derive,
+                                  .batching = batching,
+                                  .prune = prune,
+                              }};
+  return p;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,293 @@
+#include <algorithm>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/transforms/inline.h"
+#include "lockstep/transforms/jvp.h"
+#include "lockstep/transforms/nested.h"
+#include "lockstep/transforms/vmap.h"
+
+namespace lockstep {
+namespace {
+
+using namespace transforms;
+using Flags = std::vector<bool>;
+constexpr int kEquation = NestedLink::kEquation;
+
+/// The places of the operands: the condition's constants, the body's, the carry.
+struct Layout {
+  std::size_t body_consts, carry, operands, num_carry, num_body_consts;
+
+  explicit Layout(const WhileParams& p)
+      : body_consts(static_cast<std::size_t>(p.condition_consts)),
+        carry(body_consts + static_cast<std::size_t>(p.body_consts)),
+        operands(body_consts + p.body->inputs.size()),
+        num_carry(p.body->outputs.size()),
+        num_body_consts(static_cast<std::size_t>(p.body_consts)) {}
+};
+
+OpParams params_of(ProgramPtr condition, ProgramPtr body, std::size_t condition_consts,
+                   std::size_t body_consts) {
+  return OpParams::of(WhileParams{std::move(condition), std::move(body),
+                                  static_cast<std::int64_t>(condition_consts),
+                                  static_cast<std::int64_t>(body_consts)});
+}
+
+std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) {
+  const auto& p = params.as<WhileParams>();
+  const Layout at(p);
+  const std::vector<Aval> condition = p.condition->output_avals();
+  check_outputs("the condition", condition, {Aval{DType::kBool, {}}});
+  std::vector<Aval> expected = p.condition->input_avals();
+  const std::vector<Aval> body = p.body->input_avals();
+  expected.insert(expected.begin() + static_cast<std::ptrdiff_t>(at.body_consts), body.begin(),
+                  body.begin() + static_cast<std::ptrdiff_t>(at.num_body_consts));
+  check_operands("the loop", operands, expected);
+  const std::vector<Aval> carry(body.begin() + static_cast<std::ptrdiff_t>(at.num_body_consts), body.end());
+  check_outputs("the loop's body", p.body->output_avals(), carry);
+  return p.body->output_avals();
+}
+
+std::vector<NestedLink> links(const OpParams& params) {
+  const Layout at(params.as<WhileParams>());
+  std::vector<NestedLink> links;
+  for (std::size_t i = 0; i < at.operands; ++i) {
+    if (i < at.body_consts) links.push_back({kEquation, i, 0, i});
+    if (i >= at.carry) links.push_back({kEquation, i, 0, at.body_consts + i - at.carry});
+    if (i >= at.body_consts) links.push_back({kEquation, i, 1, i - at.body_consts});
+  }
+  for (std::size_t k = 0; k < at.num_carry; ++k) {
+    links.push_back({1, k, 1, at.num_body_consts + k});
+    links.push_back({1, k, 0, at.body_consts + k});
+    links.push_back({1, k, kEquation, k});
+  }
+  return links;
+}
+
+/// The loop with tangents as a further part of the carry; they decide nothing.
+JvpValues derive(const NestedJvpCall& call) {
+  const auto& p = call.params.as<WhileParams>();
+  const Layout at(p);
+  const Flags wrt =
+      nested_flow(while_p(), call.params, given(call.tangents), at.num_carry, Flow::kTangents).inputs[1];
+  auto tangent = [&](std::size_t i) {
+    return made_explicit(call.builder, call.tangents[i], Aval(call.inputs[i].aval()));
+  };
+  Values operands(call.inputs.begin(), call.inputs.begin() + static_cast<std::ptrdiff_t>(at.carry));
+  for (std::size_t i = at.body_consts; i < at.carry; ++i) {
+    if (wrt[i - at.body_consts]) operands.push_back(tangent(i));
+  }
+  const std::size_t body_consts = operands.size() - at.body_consts;
+  operands.insert(operands.end(), call.inputs.begin() + static_cast<std::ptrdiff_t>(at.carry),
+                  call.inputs.end());
+  std::vector<Aval> tangent_avals;
+  for (std::size_t k = 0; k < at.num_carry; ++k) {
+    if (!wrt[at.num_body_consts + k]) continue;
+    operands.push_back(tangent(at.carry + k));
+    tangent_avals.push_back(input_aval(*p.body, at.num_body_consts + k));
+  }
+  Inner condition(p.condition->name);
+  Values inputs;
+  for (const Aval& aval : p.condition->input_avals()) inputs.push_back(condition.input(aval));
+  for (const Aval& aval : tangent_avals) condition.input(aval);
+  const ProgramPtr new_condition =
+      condition.finish(inline_program(condition.builder(), *p.condition, inputs));
+
+  Inner body(p.body->name);
+  inputs.clear();
+  Tangents tangents(p.body->inputs.size());
+  auto add = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) inputs.push_back(body.input(input_aval(*p.body, i)));
+    for (std::size_t i = from; i < to; ++i) {
+      if (wrt[i]) tangents[i] = body.input(input_aval(*p.body, i));
+    }
+  };
+  add(0, at.num_body_consts);
+  add(at.num_body_consts, p.body->inputs.size());
+  const JvpValues values = inline_jvp(body.builder(), *p.body, inputs, tangents);
+  Values outputs = values.outputs;
+  for (std::size_t k = 0; k < at.num_carry; ++k) {
+    if (wrt[at.num_body_consts + k])
+      outputs.push_back(made_explicit(body.builder(), values.tangents[k], output_aval(*p.body, k)));
+  }
+  const ProgramPtr new_body = body.finish(outputs);
+  const Values results = emit_nested(
+      call.builder, while_p(), params_of(new_condition, new_body, at.body_consts, body_consts), operands);
+  // To go backwards is impossible; where nobody does, the loop of the tangents is dropped.
+  JvpValues out;
+  out.outputs = call.linearize
+                    ? emit_nested(call.builder, while_p(), call.params, call.inputs)
+                    : Values(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(at.num_carry));
+  out.tangents.resize(at.num_carry);
+  std::size_t next = at.num_carry;
+  for (std::size_t k = 0; k < at.num_carry; ++k) {
+    if (wrt[at.num_body_consts + k]) out.tangents[k] = results[next++];
+  }
+  return out;
+}
+
+Tangents transpose(const TransposeCall&) {
+  fail<TraceError>(
+      "[while_loop] has no derivative backwards, for nobody knows how often it runs (at {}); use scan, or "
+      "fori_loop with bounds that are C++ numbers, or take the derivative forwards with jvp or jacfwd",
+      CallSiteScope::current().to_string());
+}
+
+/// Where the condition differs between the examples, the loop runs until it is false for all, and those for
+/// which it is false keep their carry.
+VmapValues batching(const BatchCall& call) {
+  const auto& p = call.params.as<WhileParams>();
+  const Layout at(p);
+  const Flags flags(call.batched.begin(), call.batched.end());
+  const NestedFlow flow = nested_flow(while_p(), call.params, flags, at.num_carry, Flow::kValues);
+  auto inputs_of = [&](Inner& inner, const Program& program, const Flags& batched) {
+    Values inputs;
+    for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+      const Aval& aval = input_aval(program, i);
+      inputs.push_back(inner.input(batched[i] ? stacked(aval, call.size) : aval));
+    }
+    return inputs;
+  };
+  const Flags condition_flags = flow.inputs[0], body_flags = flow.inputs[1];
+  const std::vector<bool> in_condition = reached(*p.condition, condition_flags, Flow::kValues);
+  const bool differs = in_condition[static_cast<std::size_t>(p.condition->outputs[0])];
+
+  Inner condition(p.condition->name);
+  VmapValues go_on =
+      inline_vmap(condition.builder(), *p.condition, inputs_of(condition, *p.condition, condition_flags),
+                  condition_flags, call.size);
+  if (go_on.batched[0]) go_on.outputs[0] = lax::reduce_or(go_on.outputs[0], {0});
+  const ProgramPtr new_condition = condition.finish(go_on.outputs);
+
+  Inner body(p.body->name);
+  Values decides;  // the condition's constants, which a body that selects takes too
+  if (differs) {
+    for (std::size_t i = 0; i < at.body_consts; ++i) {
+      const Aval& aval = input_aval(*p.condition, i);
+      decides.push_back(body.input(condition_flags[i] ? stacked(aval, call.size) : aval));
+    }
+  }
+  const Values inputs = inputs_of(body, *p.body, body_flags);
+  VmapValues next = inline_vmap(body.builder(), *p.body, inputs, body_flags, call.size);
+  Values conditions = decides;
+  conditions.insert(conditions.end(), inputs.begin() + static_cast<std::ptrdiff_t>(at.num_body_consts),
+                    inputs.end());
+  std::optional<Value> runs;
+  if (differs) {
+    VmapValues value = inline_vmap(body.builder(), *p.condition, conditions, condition_flags, call.size);
+    runs = value.batched[0] ? value.outputs[0] : rules::broadcast_leading(value.outputs[0], call.size);
+  }
+  for (std::size_t k = 0; k < at.num_carry; ++k) {
+    if (!body_flags[at.num_body_consts + k]) continue;
+    if (!next.batched[k]) next.outputs[k] = rules::broadcast_leading(next.outputs[k], call.size);
+    if (runs) {
+      const Value& old = inputs[at.num_body_consts + k];
+      next.outputs[k] =
+          lax::select(lax::broadcast_in_dim(*runs, old.aval().shape, {0}), next.outputs[k], old);
+    }
+  }
+  const ProgramPtr new_body = body.finish(next.outputs);
+
+  Values operands;
+  Flags carried;
+  for (std::size_t i = 0; i < at.body_consts; ++i) operands.push_back(call.inputs[i]);
+  if (differs) {
+    for (std::size_t i = 0; i < at.body_consts; ++i) operands.push_back(call.inputs[i]);
+  }
+  for (std::size_t i = at.body_consts; i < at.operands; ++i) {
+    const bool wants = body_flags[i - at.body_consts];
+    operands.push_back(wants && !flags[i] ? rules::broadcast_leading(call.inputs[i], call.size)
+                                          : call.inputs[i]);
+    if (i >= at.carry) carried.push_back(wants);
+  }
+  return {emit_nested(call.builder, while_p(),
+                      params_of(new_condition, new_body, at.body_consts, at.num_body_consts + decides.size()),
+                      operands),
+          carried};
+}
+
+PrunedEquation prune(const OpParams& params, const Flags& used) {
+  const auto& p = params.as<WhileParams>();
+  const Layout at(p);
+  const Flags condition = live_inputs(*p.condition, {true});
+  Flags carry = used, body;
+  for (std::size_t k = 0; k < at.num_carry; ++k) carry[k] = carry[k] || condition[at.body_consts + k];
+  for (bool changed = true; changed;) {
+    changed = false;
+    body = live_inputs(*p.body, carry);
+    for (std::size_t k = 0; k < at.num_carry; ++k) {
+      if (carry[k] || !body[at.num_body_consts + k]) continue;
+      carry[k] = changed = true;
+    }
+  }
+  Flags condition_inputs(condition.begin(), condition.begin() + static_cast<std::ptrdiff_t>(at.body_consts));
+  Flags body_inputs(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(at.num_body_consts));
+  Flags operands = condition_inputs;
+  operands.insert(operands.end(), body_inputs.begin(), body_inputs.end());
+  operands.insert(operands.end(), carry.begin(), carry.end());
+  const auto condition_consts = static_cast<std::size_t>(std::ranges::count(condition_inputs, true));
+  const auto body_consts = static_cast<std::size_t>(std::ranges::count(body_inputs, true));
+  condition_inputs.insert(condition_inputs.end(), carry.begin(), carry.end());
+  body_inputs.insert(body_inputs.end(), carry.begin(), carry.end());
+  return {params_of(restricted(*p.condition, condition_inputs, {true}),
+                    restricted(*p.body, body_inputs, carry), condition_consts, body_consts),
+          operands, carry};
+}
+
+std::vector<std::string> write(Lowering& out, const Equation& e) {
+  const auto& p = e.params.as<WhileParams>();
+  const Layout at(p);
+  Lowering::Names initial, condition_consts, body_consts;
+  std::vector<std::string> types;
+  for (std::size_t i = 0; i < at.operands; ++i) {
+    auto& names = i < at.body_consts ? condition_consts : i < at.carry ? body_consts : initial;
+    names.push_back(out.operand(e, i));
+    if (i >= at.carry) types.push_back(out.operand_type(e, i));
+  }
+  auto with = [](Lowering::Names names, const Lowering::Names& values) {
+    names.insert(names.end(), values.begin(), values.end());
+    return names;
+  };
+  return out.loop(
+      initial, types,
+      [&](const Lowering::Names& values) {
+        return out.inlined(*p.condition, with(condition_consts, values)).front();
+      },
+      [&](const Lowering::Names& values) { return out.inlined(*p.body, with(body_consts, values)); });
+}
+
+}  // namespace
+
+const Primitive& while_p() {
+  static const Primitive p = {
+      .name = "while",
+      .shape = shape,
+      .sharding = whole,
+      .jvp = nested_jvp,
+      .transpose = transpose,
+      .batching = nested_batching,
+      .lower = write,
+      .sets_varying = true,
+      .nested = NestedRules{
+          .programs = [](const OpParams& params) -> std::vector<NestedProgram> {
+            const auto& p = params.as<WhileParams>();
+            return {{p.condition, std::nullopt}, {p.body, std::nullopt}};
+          },
+          .links = links,
+          .with_programs =
+              [](const OpParams& params, std::vector<ProgramPtr> programs) {
+                const auto& p = params.as<WhileParams>();
+                return OpParams::of(WhileParams{programs[0], programs[1], p.condition_consts, p.body_consts});
+              },
+          .jvp = derive,
+          .batching = batching,
+          .prune = prune,
+      }};
+  return p;
+}
+
+}  // namespace lockstep
