@@ -1,5 +1,6 @@
 // Loops with collectives, and lines printed within them, over the devices of several processes.
 
+#include "lockstep/coordination/server.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/debug.h"
 #include "lockstep/jit/pmap.h"
@@ -112,10 +113,31 @@ LOCKSTEP_CHILD(prints) {
       .block_until_ready();
 }
 
-TEST(DebugPrint, InAJob_NamesTheProcess) {
-  const auto results = run_processes(job("prints", 2, 1));
+TEST(DebugPrint, InAJobWithoutALauncher_NamesTheProcess) {
+  int port = 0;
+  {
+    coordination::CoordinationServer probe;
+    probe.start({});
+    port = probe.port();
+  }
+  testing::ProcessesOptions options{
+      .count = 2,
+      .child = "prints",
+      .env = {{"LOCKSTEP_COORDINATOR_ADDRESS", "127.0.0.1:" + std::to_string(port)},
+              {"LOCKSTEP_NUM_PROCESSES", "2"}},
+      .env_of = [](int i) {
+        return testing::Variables{{"LOCKSTEP_PROCESS_ID", std::to_string(i)}};
+      }};
+  const auto results = run_processes(options);
   EXPECT_THAT(results[0].log, HasSubstr("[process 0 of 2] mine 0.0\n"));
   EXPECT_THAT(results[1].log, HasSubstr("[process 1 of 2] mine 1.0\n"));
+}
+
+/// The launcher names it itself.
+TEST(DebugPrint, UnderALauncher_PrintsTheLineAlone) {
+  const auto results = run_processes(job("prints", 2, 1));
+  for (int i : {0, 1})
+    EXPECT_THAT(results[i].log, ::testing::ContainsRegex("(^|\n)mine " + std::to_string(i) + "\\.0\n"));
 }
 
 }  // namespace

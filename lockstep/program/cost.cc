@@ -54,7 +54,7 @@ bool reduces(const Primitive& primitive) {
 
 double flops_of(const Program& program, const Equation& equation) {
   const Primitive& primitive = *equation.primitive;
-  if (only_moves(primitive)) return 0;
+  if (only_moves(primitive) || equation.outputs.empty()) return 0;
   const Aval& first = program.aval(equation.inputs.empty() ? equation.outputs[0] : equation.inputs[0]);
   if (reduces(primitive)) return static_cast<double>(first.num_elements());
   double operations = 0;
