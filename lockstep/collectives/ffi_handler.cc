@@ -10,9 +10,8 @@
 #include "xla/ffi/api/c_api.h"
 
 namespace lockstep::collectives {
-namespace {
 
-std::optional<DType> dtype_of_ffi(XLA_FFI_DataType type) {
+std::optional<DType> dtype_of_ffi(int type) {
   switch (type) {
     case XLA_FFI_DataType_PRED:
       return DType::kBool;
@@ -46,6 +45,8 @@ std::optional<DType> dtype_of_ffi(XLA_FFI_DataType type) {
       return std::nullopt;
   }
 }
+
+namespace {
 
 Operand operand_of(const XLA_FFI_Buffer& buffer) {
   Operand operand;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/collectives/ffi_handler.h"
 #include "lockstep/program/aval.h"
 #include "lockstep/runtime/runtime.h"
 #include "xla/ffi/api/c_api.h"
@@ -36,40 +37,7 @@ struct Operand {
     return value;
   }
 
-  std::optional<DType> dtype() const {
-    switch (type) {
-      case XLA_FFI_DataType_PRED:
-        return DType::kBool;
-      case XLA_FFI_DataType_S8:
-        return DType::kI8;
-      case XLA_FFI_DataType_S16:
-        return DType::kI16;
-      case XLA_FFI_DataType_S32:
-        return DType::kI32;
-      case XLA_FFI_DataType_S64:
-        return DType::kI64;
-      case XLA_FFI_DataType_U8:
-        return DType::kU8;
-      case XLA_FFI_DataType_U16:
-        return DType::kU16;
-      case XLA_FFI_DataType_U32:
-        return DType::kU32;
-      case XLA_FFI_DataType_U64:
-        return DType::kU64;
-      case XLA_FFI_DataType_F16:
-        return DType::kF16;
-      case XLA_FFI_DataType_BF16:
-        return DType::kBF16;
-      case XLA_FFI_DataType_F32:
-        return DType::kF32;
-      case XLA_FFI_DataType_F64:
-        return DType::kF64;
-      case XLA_FFI_DataType_C64:
-        return DType::kC64;
-      default:
-        return std::nullopt;
-    }
-  }
+  std::optional<DType> dtype() const { return collectives::dtype_of_ffi(type); }
 };
 
 double half_value(std::uint16_t bits) {
