@@ -20,7 +20,9 @@ std::size_t find(const AxisEnv& env, const std::string& axis) {
   for (const auto& [name, size] : axes) names.push_back(name);
   if (names.empty()) {
     fail<ShardingError>(
-        "there is no mesh axis '{}' here: collectives over named axes work inside of pmap and shard_map",
+        "there is no mesh axis '{}' here: collectives over named axes work inside of pmap and shard_map, and "
+        "of "
+        "vmap with an axis_name",
         axis);
   }
   fail<ShardingError>("there is no mesh axis '{}' here; the axes are ({})", axis, fmt::join(names, ", "));
@@ -71,6 +73,18 @@ std::vector<std::vector<int>> AxisEnv::groups(std::span<const std::string> axes)
     for (int offset : offsets) group.push_back(position + offset);
   }
   return groups;
+}
+
+AxisEnv AxisEnv::with_mapped(const std::string& axis, std::int64_t size) const {
+  AxisEnv env = *this;
+  std::erase_if(env.axes_, [&](const auto& entry) { return entry.first == axis; });
+  env.axes_.emplace_back(axis, size);
+  if (!env.is_mapped(axis)) env.mapped_.push_back(axis);
+  return env;
+}
+
+bool AxisEnv::is_mapped(const std::string& axis) const {
+  return std::ranges::find(mapped_, axis) != mapped_.end();
 }
 
 const AxisEnv& AxisEnv::current() { return current_env; }

@@ -34,13 +34,19 @@ class AxisEnv {
   /// The groups of positions that differ only along `axes`, each in row-major order of `axes` as given.
   std::vector<std::vector<int>> groups(std::span<const std::string> axes) const;
 
-  /// The environment that shard_map and pmap set up around the function they trace, on this thread; empty
-  /// outside.
+  /// With one more axis, the innermost, over whose examples vmap maps. It is no axis of devices: what differs
+  /// along it is not counted as varying. An axis of the name is hidden.
+  AxisEnv with_mapped(const std::string& axis, std::int64_t size) const;
+  bool is_mapped(const std::string& axis) const;
+
+  /// The environment that shard_map and pmap (and vmap with an axis name) set up around the function they
+  /// trace, on this thread; empty outside.
   static const AxisEnv& current();
 
  private:
   friend class AxisEnvScope;
   std::vector<std::pair<std::string, std::int64_t>> axes_;
+  std::vector<std::string> mapped_;
 };
 
 /// Sets `AxisEnv::current()` for its lifetime.

@@ -2,6 +2,7 @@
 
 // Runs programs on the CPU plugin, for tests.
 
+#include <complex>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -16,7 +17,7 @@
 
 namespace lockstep::test {
 
-/// An array on the host: its elements as doubles, whatever the dtype.
+/// An array on the host: its elements as doubles, whatever the dtype; of complex ones the real parts.
 struct HostArray {
   DType dtype = DType::kF64;
   Shape shape;
@@ -64,6 +65,8 @@ auto with_type(DType dtype, Use use) {
       return use(static_cast<float*>(nullptr));
     case DType::kF64:
       return use(static_cast<double*>(nullptr));
+    case DType::kC64:
+      return use(static_cast<std::complex<float>*>(nullptr));
     default:
       throw std::logic_error("test_evaluate.h does not hold this dtype");
   }
@@ -74,7 +77,11 @@ inline std::vector<char> to_bytes(const HostArray& array) {
     using T = std::remove_pointer_t<decltype(type)>;
     std::vector<char> bytes(array.values.size() * sizeof(T));
     for (std::size_t i = 0; i < array.values.size(); ++i) {
-      T value = static_cast<T>(array.values[i]);
+      T value;
+      if constexpr (std::is_same_v<T, std::complex<float>>)
+        value = static_cast<float>(array.values[i]);
+      else
+        value = static_cast<T>(array.values[i]);
       std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
     }
     return bytes;
@@ -88,7 +95,10 @@ inline HostArray from_bytes(DType dtype, Shape shape, const std::vector<char>& b
     for (std::size_t i = 0; i < out.values.size(); ++i) {
       T value;
       std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-      out.values[i] = static_cast<double>(value);
+      if constexpr (std::is_same_v<T, std::complex<float>>)
+        out.values[i] = value.real();
+      else
+        out.values[i] = static_cast<double>(value);
     }
   });
   return out;

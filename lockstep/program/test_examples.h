@@ -4,10 +4,12 @@
 // here.
 
 #include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/convolution.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/gather.h"
+#include "lockstep/program/primitives/linalg.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/random.h"
 #include "lockstep/program/primitives/reduction.h"
@@ -15,6 +17,7 @@
 #include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/sort.h"
+#include "lockstep/program/primitives/special.h"
 #include "lockstep/program/primitives/window.h"
 #include "lockstep/program/test_evaluate.h"
 
@@ -29,6 +32,7 @@ struct Example {
   double step = 1e-5;                     ///< of finite differences
   double tolerance = 1e-6;                ///< of what is compared, absolute and relative
   std::vector<std::string> varying = {};  ///< of the inputs
+  bool any_numbers = true;                ///< where false, it may be ill-conditioned with other inputs
 };
 
 /// The mesh of one device in which the examples are traced.
@@ -168,6 +172,21 @@ inline std::vector<Example> all_examples() {
   all.push_back({&convert_element_type_p(), OpParams::of(ConvertParams{DType::kBool, false}), {few}});
   all.push_back({.primitive = &stop_gradient_p(), .inputs = {x}, .has_derivative = false});
 
+  for (const Primitive* p : {&cbrt_p(), &erf_p(), &erfc_p(), &lgamma_p()})
+    all.push_back({p, none, {positive}});
+  all.push_back({&erf_inv_p(), none, {random(s, -0.9, 0.9, 15)}});
+  for (int order : {0, 1, 2}) {
+    all.push_back({&polygamma_p(), OpParams::of(PolygammaParams{order}), {positive}});
+  }
+  all.push_back({&atan2_p(), none, {x, positive}});
+  const HostArray narrow = random(s, -1, 1, 16, DType::kF32);
+  all.push_back({.primitive = &complex_p(), .inputs = {narrow, narrow}, .has_derivative = false});
+  for (const Primitive* p : {&real_p(), &imag_p()}) {
+    all.push_back({.primitive = p, .inputs = {random(s, -1, 1, 17, DType::kC64)}, .has_derivative = false});
+  }
+  all.push_back({&bitcast_convert_type_p(), OpParams::of(BitcastParams{DType::kU32}), {ints}});
+  all.push_back({&population_count_p(), none, {ints}});
+
   all.push_back({&full_p(), OpParams::of(FullParams{Scalar::of(1.5), DType::kF64, s, false}), {}});
   all.push_back({&iota_p(), OpParams::of(IotaParams{DType::kI32, s, 1}), {}});
   all.push_back({&broadcast_in_dim_p(), OpParams::of(BroadcastInDimParams{{2, 4, 6}, {1, 2}}), {x}});
@@ -206,6 +225,25 @@ inline std::vector<Example> all_examples() {
   all.push_back({&dot_general_p(),
                  OpParams::of(DotGeneralParams{{1, 3}, {2, 0}, {2}, {3}}),
                  {random({2, 4, 6, 8}, -1, 1), random({8, 2, 4, 6}, -1, 1, 13)}});
+  HostArray definite = random({2, 3, 3}, -0.3, 0.3, 18), triangular = definite;
+  for (std::size_t i : {0, 4, 8, 9, 13, 17}) definite.values[i] += 2, triangular.values[i] = 1.5;
+  all.push_back({.primitive = &cholesky_p(), .inputs = {definite}, .any_numbers = false});
+  for (int bits = 0; bits < 16; bits += 5) {
+    const bool left = bits & 1;
+    const TriangularSolveParams params{left, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
+    const HostArray right = random(left ? Shape{2, 3, 4} : Shape{2, 4, 3}, -1, 1, 19);
+    all.push_back({.primitive = &triangular_solve_p(),
+                   .params = OpParams::of(params),
+                   .inputs = {triangular, right},
+                   .any_numbers = false});
+  }
+  all.push_back({.primitive = &qr_p(), .inputs = {random({2, 4, 3}, -1, 1, 20)}, .any_numbers = false});
+  // No derivative where there are more columns; eigh's is tested beside the operations, for its tangents must
+  // be symmetric.
+  const HostArray wide = random({2, 3, 4}, -1, 1, 21);
+  all.push_back({.primitive = &qr_p(), .inputs = {wide}, .has_derivative = false, .any_numbers = false});
+  all.push_back(
+      {.primitive = &eigh_p(), .inputs = {definite}, .has_derivative = false, .any_numbers = false});
   all.push_back(
       {&threefry2x32_p(), none, {words, random(s, 0, 4294967296.0, 14, DType::kU32), words, words}});
 

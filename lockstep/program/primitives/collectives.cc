@@ -22,10 +22,16 @@ Axes sorted(Axes axes) {
   return axes;
 }
 
+/// Those along which devices differ, and not only the examples of a vmap.
+Axes of_devices(Axes axes) {
+  std::erase_if(axes, [](const std::string& axis) { return AxisEnv::current().is_mapped(axis); });
+  return axes;
+}
+
 /// What varies over `varying` and over `axes`.
 Axes with(const Axes& varying, const Axes& axes) {
   Axes both;
-  std::ranges::set_union(varying, sorted(axes), std::back_inserter(both));
+  std::ranges::set_union(varying, sorted(of_devices(axes)), std::back_inserter(both));
   return both;
 }
 
@@ -267,7 +273,15 @@ const Primitive& psum_p() {
   static const Primitive p = all_reduce(
       "psum", ReduceOp::kSum, psum_p, rules::linear_jvp(psum_p), [](const TransposeCall& c) -> Tangents {
         const auto& [axes, groups] = c.params.as<AxesParams>();
-        return {groups ? lax::psum(*c.cotangents[0], axes, groups) : lax::pvary(*c.cotangents[0], axes)};
+        // Along an axis that is not counted as varying, as among groups, a sum is its own transpose.
+        const Axes counted = of_devices(axes);
+        if (groups || counted.empty()) return {lax::psum(*c.cotangents[0], axes, groups)};
+        Value ct = lax::pvary(*c.cotangents[0], counted);
+        if (counted.size() == axes.size()) return {ct};
+        Axes mapped = axes;
+        std::erase_if(mapped,
+                      [&](const std::string& axis) { return std::ranges::count(counted, axis) != 0; });
+        return {lax::psum(ct, mapped)};
       });
   return p;
 }
@@ -488,7 +502,7 @@ const Primitive& axis_index_p() {
       .shape = [](std::span<const Aval>, const OpParams& params) -> std::vector<Aval> {
         const Axes& axes = params.as<AxesParams>().axes;
         check_axes(axes);
-        return {Aval{DType::kI32, {}, false, sorted(axes)}};
+        return {Aval{DType::kI32, {}, false, with({}, axes)}};
       },
       .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
                      const OpParams&) { return ShardingRule::replicated(inputs, outputs); },

@@ -2,98 +2,18 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/elementwise_family.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep {
 namespace {
 
+using rules::binary_jvp;
+using rules::elementwise;
+using rules::Jvp;
+using rules::Takes;
 using rules::unary_jvp;
-
-/// The dtypes that an operation takes.
-enum class Takes { kAny, kNumber, kOrdered, kReal, kSignedReal, kInexact, kFloat, kBits, kInteger };
-
-void check_dtype(Takes takes, DType dtype) {
-  const DTypeKind kind = info(dtype).kind;
-  const bool is_number = kind != DTypeKind::kBool;
-  auto expect = [&](bool ok, std::string_view what) {
-    if (!ok) fail<DTypeError>("expected {} operands, got {}; convert with astype", what, name(dtype));
-  };
-  switch (takes) {
-    case Takes::kAny:
-      return;
-    case Takes::kNumber:
-      return expect(is_number, "numbers as");
-    case Takes::kOrdered:
-      return expect(kind != DTypeKind::kComplex, "real");
-    case Takes::kReal:
-      return expect(is_integer(dtype) || is_floating(dtype), "integer or floating");
-    case Takes::kSignedReal:
-      return expect(kind == DTypeKind::kSigned || is_floating(dtype), "signed or floating");
-    case Takes::kInexact:
-      return expect(is_inexact(dtype), "floating or complex");
-    case Takes::kFloat:
-      return expect(is_floating(dtype), "floating");
-    case Takes::kBits:
-      return expect(!is_inexact(dtype), "integer or bool");
-    case Takes::kInteger:
-      return expect(is_integer(dtype), "integer");
-  }
-}
-
-using Jvp = std::function<Tangents(const JvpCall&)>;
-using Transpose = std::function<Tangents(const TransposeCall&)>;
-
-/// An elementwise operation: all operands of one shape and dtype, and so is the result, unless `result` names
-/// its dtype.
-struct Elementwise {
-  std::string name;
-  std::string stablehlo;
-  Takes takes;
-  const Primitive& (*self)();
-  Jvp jvp;
-  Transpose transpose = not_linear;
-  std::optional<DType> result = std::nullopt;
-};
-
-Primitive elementwise(Elementwise op) {
-  return {
-      .name = op.name,
-      .shape = [takes = op.takes, result = op.result](std::span<const Aval> inputs,
-                                                      const OpParams&) -> std::vector<Aval> {
-        rules::same_dtypes(inputs);
-        check_dtype(takes, inputs[0].dtype);
-        rules::same_shapes(inputs);
-        Aval out{result.value_or(inputs[0].dtype), inputs[0].shape};
-        out.weak_type = !result;
-        for (const Aval& aval : inputs) out.weak_type = out.weak_type && aval.weak_type;
-        return {out};
-      },
-      .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
-                     const OpParams&) { return ShardingRule::elementwise(inputs, outputs); },
-      .jvp = std::move(op.jvp),
-      .transpose = std::move(op.transpose),
-      .batching = [self = op.self](const BatchCall& call) { return rules::batch_elementwise(self(), call); },
-      .lower = rules::lower_as(op.stablehlo),
-  };
-}
-
-/// The sum of two terms of which either may be zero.
-std::optional<Value> sum(const std::optional<Value>& a, const std::optional<Value>& b) {
-  if (a && b) return lax::add(*a, *b);
-  return a ? a : b;
-}
-
-/// JVP of an operation of two operands: the sum of what each tangent contributes.
-using Term = std::function<Value(const Value& t, const JvpCall& call)>;
-Jvp binary_jvp(Term by_x, Term by_y) {
-  return [by_x = std::move(by_x), by_y = std::move(by_y)](const JvpCall& call) -> Tangents {
-    std::optional<Value> x, y;
-    if (call.tangents[0]) x = by_x(*call.tangents[0], call);
-    if (call.tangents[1]) y = by_y(*call.tangents[1], call);
-    return {sum(x, y)};
-  };
-}
 
 /// JVP of max and min: the tangent of the operand that wins; equals share it evenly.
 Jvp pick_jvp(const Primitive& (*wins)()) {
@@ -133,8 +53,11 @@ const Primitive& sign_p() {
 
 const Primitive& abs_p() {
   static const Primitive p = elementwise(
-      {"abs", "abs", Takes::kSignedReal, abs_p,
-       unary_jvp([](const Value& t, const Value& x, const Value&) { return lax::mul(t, lax::sign(x)); })});
+      {"abs", "abs", Takes::kSignedReal, abs_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+         // 1 at 0, as in JAX.
+         Value below = lax::lt(x, lax::full_like(x, 0));
+         return lax::mul(t, lax::select(below, lax::full_like(x, -1), lax::full_like(x, 1)));
+       })});
   return p;
 }
 

@@ -1,17 +1,20 @@
 #include "lockstep/program/primitives/registry.h"
 
 #include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/convolution.h"
 #include "lockstep/program/primitives/debug.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/gather.h"
+#include "lockstep/program/primitives/linalg.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/random.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/sort.h"
+#include "lockstep/program/primitives/special.h"
 #include "lockstep/program/primitives/window.h"
 
 namespace lockstep {
@@ -25,6 +28,10 @@ std::span<const Primitive* const> all_primitives() {
       &logical_and_p(), &logical_or_p(), &logical_xor_p(), &shift_left_p(), &shift_right_logical_p(),
       &shift_right_arithmetic_p(), &eq_p(), &ne_p(), &lt_p(), &le_p(), &gt_p(), &ge_p(), &select_p(),
       &convert_element_type_p(), &stop_gradient_p(),
+      // special.h
+      &cbrt_p(), &atan2_p(), &erf_p(), &erfc_p(), &erf_inv_p(), &lgamma_p(), &polygamma_p(),
+      // complex.h
+      &complex_p(), &real_p(), &imag_p(), &bitcast_convert_type_p(), &population_count_p(),
       // shape.h
       &full_p(), &iota_p(), &broadcast_in_dim_p(), &reshape_p(), &transpose_p(), &slice_p(), &pad_p(),
       &concatenate_p(), &dynamic_slice_p(), &dynamic_update_slice_p(),
@@ -44,6 +51,8 @@ std::span<const Primitive* const> all_primitives() {
       &conv_general_dilated_p(),
       // reverse.h
       &rev_p(), &reduce_precision_p(),
+      // linalg.h
+      &cholesky_p(), &triangular_solve_p(), &qr_p(), &eigh_p(),
       // random.h
       &threefry2x32_p(),
       // collectives.h

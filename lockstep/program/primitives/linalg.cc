@@ -1,0 +1,318 @@
+#include "lockstep/program/primitives/linalg.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+void check_matrix(const Aval& x, bool square) {
+  if (x.dtype != DType::kF32 && x.dtype != DType::kF64) {
+    fail<DTypeError>("expected f32 or f64 operands, got {}; convert with astype", name(x.dtype));
+  }
+  const std::size_t rank = x.shape.size();
+  if (rank < 2 || (square && x.shape[rank - 1] != x.shape[rank - 2])) {
+    fail<ShapeError>("expected {} in the last two dimensions, got {}",
+                     square ? "square matrices" : "matrices", to_string(x));
+  }
+}
+
+/// The dimensions that count matrices are factors; the matrices' own are whole.
+ShardingRule by_matrix(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
+  ShardingRule rule = ShardingRule::replicated(inputs, outputs);
+  for (std::size_t d = 0; d + 2 < inputs[0].shape.size(); ++d) {
+    const int factor = static_cast<int>(rule.factors.size());
+    rule.factors.push_back({inputs[0].shape[d]});
+    for (auto& operand : rule.operands) operand[d] = factor;
+    for (auto& result : rule.results) result[d] = factor;
+  }
+  return rule;
+}
+
+std::int64_t rows(const Value& x) { return x.aval().shape[x.aval().shape.size() - 2]; }
+std::int64_t columns(const Value& x) { return x.aval().shape.back(); }
+
+Value transposed(const Value& x) {
+  std::vector<std::int64_t> order(x.aval().shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return lax::transpose(x, order);
+}
+
+Value product(const Value& x, const Value& y) {
+  const std::int64_t rank = x.aval().rank();
+  std::vector<std::int64_t> batch(static_cast<std::size_t>(rank - 2));
+  std::iota(batch.begin(), batch.end(), 0);
+  return lax::dot_general(x, y, {{rank - 1}, {rank - 2}, batch, batch});
+}
+
+/// 1 where row `how` column, else 0, of x's shape and dtype.
+Value ones_where(const Primitive& (*how)(), const Value& x) {
+  const Shape shape = x.aval().shape;  // a copy: new equations move the avals
+  const std::int64_t rank = x.aval().rank();
+  Value row = lax::iota(x, DType::kI32, shape, rank - 2), column = lax::iota(x, DType::kI32, shape, rank - 1);
+  return lax::convert_element_type(lax::apply1<Value>(how(), {row, column}), x.aval().dtype);
+}
+Value lower_part(const Value& x) { return lax::mul(x, ones_where(ge_p, x)); }
+Value below_diagonal(const Value& x) { return lax::mul(x, ones_where(gt_p, x)); }
+Value eye(const Value& x) { return ones_where(eq_p, x); }
+
+Value solve(const Value& a, const Value& b, bool left_side, bool lower, bool transpose_a,
+            bool unit_diagonal = false) {
+  return lax::triangular_solve(a, b, {left_side, lower, transpose_a, unit_diagonal});
+}
+
+std::string matrix_type(const Aval& like, Shape shape) { return mlir_type(like.dtype, shape); }
+
+/// The shape with other rows and columns.
+Shape with_matrix(Shape shape, std::int64_t rows, std::int64_t columns) {
+  shape[shape.size() - 2] = rows;
+  shape.back() = columns;
+  return shape;
+}
+
+/// Text of x with zeros where row `direction` column does not hold.
+std::string triangle(Lowering& out, const std::string& x, DType dtype, const Shape& shape,
+                     std::string_view direction) {
+  const std::string indices = mlir_type(DType::kI32, shape), bools = mlir_type(DType::kBool, shape),
+                    type = mlir_type(dtype, shape);
+  auto iota = [&](std::size_t dimension) {
+    return out.op("stablehlo.iota", {}, {}, indices, fmt::format("iota_dimension = {} : i64", dimension));
+  };
+  const std::string both[] = {iota(shape.size() - 2), iota(shape.size() - 1)},
+                    both_types[] = {indices, indices};
+  const std::string kept =
+      out.op("stablehlo.compare", both, both_types, bools,
+             fmt::format("comparison_direction = #stablehlo<comparison_direction {}>", direction));
+  const std::string operands[] = {kept, x, out.splat(Scalar::of(0.0), dtype, shape)},
+                    types[] = {bools, type, type};
+  return out.op("stablehlo.select", operands, types, type);
+}
+
+/// Text of the leading rows and columns.
+std::string corner(Lowering& out, const std::string& x, DType dtype, const Shape& from, const Shape& to) {
+  if (from == to) return x;
+  const std::string operands[] = {x}, types[] = {mlir_type(dtype, from)};
+  const Shape zeros(to.size(), 0), ones(to.size(), 1);
+  return out.op("stablehlo.slice", operands, types, mlir_type(dtype, to),
+                fmt::format("start_indices = {}, limit_indices = {}, strides = {}", mlir_array(zeros),
+                            mlir_array(to), mlir_array(ones)));
+}
+
+}  // namespace
+
+const Primitive& cholesky_p() {
+  static const Primitive p = {
+      .name = "cholesky",
+      .shape = [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
+        check_matrix(inputs[0], true);
+        return {Aval{inputs[0].dtype, inputs[0].shape}};
+      },
+      .sharding = by_matrix,
+      // Murray, "Differentiation of the Cholesky decomposition" (2016), section 3.1.
+      .jvp = [](const JvpCall& c) -> Tangents {
+        if (!c.tangents[0]) return {std::nullopt};
+        const Value& l = c.outputs[0];
+        const Value half = lax::full_like(l, 0.5);
+        // Only the lower triangle is read: the tangent is that of the symmetric matrix it stands for.
+        Value lower = below_diagonal(*c.tangents[0]);
+        Value dx = lax::add(lax::mul(*c.tangents[0], eye(l)), lax::add(lower, transposed(lower)));
+        Value inner = solve(l, solve(l, dx, false, true, true), true, true, false);
+        Value phi = lax::sub(lower_part(inner), lax::mul(half, lax::mul(inner, eye(l))));
+        return {product(l, phi)};
+      },
+      .transpose = not_linear,
+      .batching = [](const BatchCall& call) { return rules::batch_elementwise(cholesky_p(), call); },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const Aval& x = out.result_aval(e);
+        return {triangle(out, out.op("stablehlo.cholesky", e, "lower = true"), x.dtype, x.shape, "GE")};
+      },
+  };
+  return p;
+}
+
+const Primitive& triangular_solve_p() {
+  static const Primitive p = {
+      .name = "triangular_solve",
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
+        const Aval &a = inputs[0], &b = inputs[1];
+        rules::same_dtypes(inputs);
+        check_matrix(a, true);
+        check_matrix(b, false);
+        const std::size_t rank = a.shape.size();
+        const bool left = params.as<TriangularSolveParams>().left_side;
+        if (b.shape.size() != rank || !std::equal(a.shape.begin(), a.shape.end() - 2, b.shape.begin()) ||
+            b.shape[left ? rank - 2 : rank - 1] != a.shape[rank - 1]) {
+          fail<ShapeError>(
+              "expected as many matrices, and of the second as many {} as the first has columns, "
+              "got {} and {}",
+              left ? "rows" : "columns", to_string(a), to_string(b));
+        }
+        return {Aval{b.dtype, b.shape}};
+      },
+      .sharding =
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+            ShardingRule rule = by_matrix(inputs, outputs, params);
+            // Each column of b (row, from the right) is solved for by itself.
+            const std::size_t rank = inputs[0].shape.size(),
+                              free = params.as<TriangularSolveParams>().left_side ? rank - 1 : rank - 2;
+            rule.operands[1][free] = rule.results[0][free] = static_cast<int>(rule.factors.size());
+            rule.factors.push_back({inputs[1].shape[free]});
+            return rule;
+          },
+      .jvp = [](const JvpCall& c) -> Tangents {
+        if (!c.tangents[0] && !c.tangents[1]) return {std::nullopt};
+        const auto& p = c.params.as<TriangularSolveParams>();
+        std::optional<Value> right = c.tangents[1];
+        if (c.tangents[0]) {
+          const Value& y = c.outputs[0];
+          Value da = *c.tangents[0];
+          da = p.lower ? lower_part(da) : lax::sub(da, below_diagonal(da));
+          if (p.unit_diagonal) da = lax::sub(da, lax::mul(da, eye(da)));
+          if (p.transpose_a) da = transposed(da);
+          Value moved = lax::neg(p.left_side ? product(da, y) : product(y, da));
+          right = right ? lax::add(*right, moved) : moved;
+        }
+        return {lax::triangular_solve(c.inputs[0], *right, p)};
+      },
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        TriangularSolveParams p = c.params.as<TriangularSolveParams>();
+        p.transpose_a = !p.transpose_a;
+        return {std::nullopt, lax::triangular_solve(*c.operands[0].value, *c.cotangents[0], p)};
+      },
+      .batching = [](const BatchCall& call) { return rules::batch_elementwise(triangular_solve_p(), call); },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const auto& p = e.params.as<TriangularSolveParams>();
+        return {out.op("stablehlo.triangular_solve", e,
+                       fmt::format("left_side = {}, lower = {}, unit_diagonal = {}, transpose_a = "
+                                   "#stablehlo<transpose {}>",
+                                   p.left_side, p.lower, p.unit_diagonal,
+                                   p.transpose_a ? "TRANSPOSE" : "NO_TRANSPOSE"))};
+      },
+  };
+  return p;
+}
+
+const Primitive& qr_p() {
+  static const Primitive p = {
+      .name = "qr",
+      .shape = [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
+        check_matrix(inputs[0], false);
+        const Shape& shape = inputs[0].shape;
+        const std::int64_t m = shape[shape.size() - 2], n = shape.back(), k = std::min(m, n);
+        return {Aval{inputs[0].dtype, with_matrix(shape, m, k)},
+                Aval{inputs[0].dtype, with_matrix(shape, k, n)},
+                Aval{inputs[0].dtype, Shape(shape.begin(), shape.end() - 2)}};
+      },
+      .sharding = by_matrix,
+      .jvp = [](const JvpCall& c) -> Tangents {
+        if (!c.tangents[0]) return Tangents(3);
+        const Value &q = c.outputs[0], &r = c.outputs[1];
+        if (rows(c.inputs[0]) < columns(c.inputs[0])) {
+          fail<TraceError>(
+              "[qr] has a derivative for matrices of at least as many rows as columns, got {} (at "
+              "{}); decompose the transpose",
+              to_string(c.inputs[0].aval()), CallSiteScope::current().to_string());
+        }
+        Value scaled = solve(r, *c.tangents[0], false, false, false);
+        Value inner = product(transposed(q), scaled);
+        Value below = below_diagonal(inner);
+        Value turn = lax::sub(below, transposed(below));
+        return {lax::add(product(q, lax::sub(turn, inner)), scaled), product(lax::sub(inner, turn), r),
+                std::nullopt};
+      },
+      .transpose = not_linear,
+      .batching = [](const BatchCall& call) { return rules::batch_elementwise(qr_p(), call); },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const Aval& x = out.operand_aval(e, 0);
+        const Aval &q = out.result_aval(e, 0), &r = out.result_aval(e, 1), &sign = out.result_aval(e, 2);
+        Shape scales = sign.shape;
+        scales.push_back(q.shape.back());
+        const std::string x_type = mlir_type(x), scales_type = matrix_type(x, scales), q_type = mlir_type(q);
+        const std::string both = out.fresh();
+        out.line(fmt::format(
+            "{}:2 = \"stablehlo.custom_call\"({}) {{call_target_name = \"Qr\"}} : ({}) -> ({}, {})", both,
+            out.operand(e, 0), x_type, x_type, scales_type));
+        const std::string reflections[] = {corner(out, both + "#0", x.dtype, x.shape, q.shape), both + "#1"};
+        const std::string reflection_types[] = {q_type, scales_type};
+        const std::string columns = out.op("stablehlo.custom_call", reflections, reflection_types, q_type,
+                                           "call_target_name = \"ProductOfElementaryHouseholderReflectors\"");
+        const std::string top =
+            triangle(out, corner(out, both + "#0", x.dtype, x.shape, r.shape), x.dtype, r.shape, "LE");
+
+        // A reflection with scale 0 is none; each other one turns the sign.
+        const std::string bools = mlir_type(DType::kBool, scales);
+        const std::string compared[] = {both + "#1", out.splat(Scalar::of(0.0), x.dtype, scales)},
+                          compared_types[] = {scales_type, scales_type};
+        const std::string none = out.op("stablehlo.compare", compared, compared_types, bools,
+                                        "comparison_direction = #stablehlo<comparison_direction EQ>");
+        const std::string chosen[] = {none, out.splat(Scalar::of(1.0), x.dtype, scales),
+                                      out.splat(Scalar::of(-1.0), x.dtype, scales)},
+                          chosen_types[] = {bools, scales_type, scales_type};
+        const std::string signs = out.op("stablehlo.select", chosen, chosen_types, scales_type);
+        const std::string element = mlir_type(x.dtype, {});
+        const std::string reduced[] = {signs, out.splat(Scalar::of(1.0), x.dtype, {})},
+                          reduced_types[] = {scales_type, element};
+        const std::int64_t last[] = {static_cast<std::int64_t>(scales.size()) - 1};
+        const std::string all = out.op(
+            "stablehlo.reduce", reduced, reduced_types, mlir_type(sign), "dimensions = " + mlir_array(last),
+            fmt::format(
+                "^bb0(%a: {0}, %b: {0}): %c = stablehlo.multiply %a, %b : {0} \"stablehlo.return\"(%c) "
+                ": ({0}) -> ()",
+                element));
+        return {columns, top, all};
+      },
+  };
+  return p;
+}
+
+const Primitive& eigh_p() {
+  static const Primitive p = {
+      .name = "eigh",
+      .shape = [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
+        check_matrix(inputs[0], true);
+        const Shape& shape = inputs[0].shape;
+        return {Aval{inputs[0].dtype, shape}, Aval{inputs[0].dtype, Shape(shape.begin(), shape.end() - 1)}};
+      },
+      .sharding = by_matrix,
+      .jvp = [](const JvpCall& c) -> Tangents {
+        if (!c.tangents[0]) return Tangents(2);
+        const Value &v = c.outputs[0], &w = c.outputs[1];
+        const Shape shape = v.aval().shape;
+        const std::int64_t rank = v.aval().rank();
+        std::vector<std::int64_t> rows(static_cast<std::size_t>(rank - 1)), columns;
+        std::iota(rows.begin(), rows.end(), 0);
+        columns = rows;
+        columns.back() = rank - 1;
+        Value gap = lax::sub(lax::broadcast_in_dim(w, shape, columns), lax::broadcast_in_dim(w, shape, rows));
+        Value identity = eye(v), one = lax::full_like(v, 1);
+        Value f = lax::sub(lax::div(one, lax::add(identity, gap)), identity);
+        Value inner = product(product(transposed(v), *c.tangents[0]), v);
+        return {product(v, lax::mul(f, inner)), lax::reduce_sum(lax::mul(inner, identity), {rank - 1})};
+      },
+      .transpose = not_linear,
+      .batching = [](const BatchCall& call) { return rules::batch_elementwise(eigh_p(), call); },
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const Aval &x = out.operand_aval(e, 0), &w = out.result_aval(e, 1);
+        const std::string both = out.fresh(), type = mlir_type(x);
+        // Lower triangle, sorted, at most 100 sweeps of Jacobi's rotations, until what is left
+        // beside the diagonal is this small.
+        out.line(fmt::format(
+            "{}:2 = \"stablehlo.custom_call\"({}) {{call_target_name = \"Eigh\", backend_config "
+            "= \"1,1,100,{}\"}} : ({}) -> ({}, {})",
+            both, out.operand(e, 0), x.dtype == DType::kF64 ? "1e-14" : "1e-6", type, type, mlir_type(w)));
+        return {both + "#0", both + "#1"};
+      },
+  };
+  return p;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "lockstep/program/primitives/apply.h"
+
+namespace lockstep {
+
+/// Decompositions of matrices, which stand in the last two dimensions of f32 or f64 operands; those before
+/// count matrices. XLA expands each into operations of its own, so they need no LAPACK.
+const Primitive& cholesky_p();
+const Primitive& triangular_solve_p();
+const Primitive& qr_p();
+const Primitive& eigh_p();
+
+struct TriangularSolveParams {
+  static constexpr std::array<std::string_view, 4> kFields = {"left_side", "lower", "transpose_a",
+                                                              "unit_diagonal"};
+  bool left_side, lower, transpose_a, unit_diagonal;
+};
+
+namespace lax {
+
+/// The lower triangle l with x = l lᵀ, of a positive definite x, of which the lower triangle is read; NaN
+/// where x is not.
+template <Operand V>
+V cholesky(const V& x) {
+  return apply1<V>(cholesky_p(), {x});
+}
+
+/// y with op(a) y = b, or y op(a) = b where not left_side; a is triangular, and op transposes it or not.
+template <Operand V>
+V triangular_solve(const V& a, const V& b, TriangularSolveParams params) {
+  return apply1<V>(triangular_solve_p(), OpParams::of(params), {a, b});
+}
+
+/// x = q r, by Householder's reflections: q has min(m, n) orthonormal columns, r is an upper triangle. The
+/// third result is the determinant of the reflections, 1 or -1 for each matrix.
+template <Operand V>
+std::vector<V> qr(const V& x) {
+  return apply_primitive(qr_p(), OpParams(), std::span<const V>(&x, 1));
+}
+
+/// x v = v diag(w) of a symmetric x: {v, w}, with w in rising order.
+template <Operand V>
+std::vector<V> eigh(const V& x) {
+  return apply_primitive(eigh_p(), OpParams(), std::span<const V>(&x, 1));
+}
+
+}  // namespace lax
+}  // namespace lockstep

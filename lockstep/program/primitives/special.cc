@@ -1,0 +1,113 @@
+#include "lockstep/program/primitives/special.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/elementwise_family.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+using rules::elementwise;
+using rules::Takes;
+using rules::unary_jvp;
+
+/// `factor * exp(sign * x²)`, times t: the derivatives of the error functions.
+Value bell(const Value& t, const Value& x, double factor, double sign) {
+  Value exponent = lax::mul(lax::full_like(x, sign), lax::mul(x, x));
+  return lax::mul(t, lax::mul(lax::full_like(x, factor), lax::exp(exponent)));
+}
+
+Primitive of_chlo(Primitive p, const std::string& op) {
+  p.lower = [op](Lowering& out, const Equation& e) -> std::vector<std::string> { return {out.op(op, e)}; };
+  return p;
+}
+
+}  // namespace
+
+const Primitive& cbrt_p() {
+  static const Primitive p = elementwise(
+      {"cbrt", "cbrt", Takes::kFloat, cbrt_p, unary_jvp([](const Value& t, const Value&, const Value& y) {
+         Value third = lax::div(lax::full_like(y, 1.0 / 3), lax::mul(y, y));
+         return lax::mul(t, third);
+       })});
+  return p;
+}
+
+const Primitive& atan2_p() {
+  static const Primitive p =
+      elementwise({"atan2", "atan2", Takes::kFloat, atan2_p,
+                   rules::binary_jvp(
+                       [](const Value& t, const JvpCall& c) {
+                         const Value &y = c.inputs[0], &x = c.inputs[1];
+                         return lax::mul(t, lax::div(x, lax::add(lax::mul(x, x), lax::mul(y, y))));
+                       },
+                       [](const Value& t, const JvpCall& c) {
+                         const Value &y = c.inputs[0], &x = c.inputs[1];
+                         return lax::mul(t, lax::div(lax::neg(y), lax::add(lax::mul(x, x), lax::mul(y, y))));
+                       })});
+  return p;
+}
+
+const Primitive& erf_p() {
+  static const Primitive p = of_chlo(elementwise({"erf", "", Takes::kFloat, erf_p,
+                                                  unary_jvp([](const Value& t, const Value& x, const Value&) {
+                                                    return bell(t, x, 2 * std::numbers::inv_sqrtpi, -1);
+                                                  })}),
+                                     "chlo.erf");
+  return p;
+}
+
+const Primitive& erfc_p() {
+  static const Primitive p = of_chlo(elementwise({"erfc", "", Takes::kFloat, erfc_p,
+                                                  unary_jvp([](const Value& t, const Value& x, const Value&) {
+                                                    return bell(t, x, -2 * std::numbers::inv_sqrtpi, -1);
+                                                  })}),
+                                     "chlo.erfc");
+  return p;
+}
+
+const Primitive& erf_inv_p() {
+  static const Primitive p = of_chlo(elementwise({"erf_inv", "", Takes::kFloat, erf_inv_p,
+                                                  unary_jvp([](const Value& t, const Value&, const Value& y) {
+                                                    return bell(t, y, 0.5 / std::numbers::inv_sqrtpi, 1);
+                                                  })}),
+                                     "chlo.erf_inv");
+  return p;
+}
+
+const Primitive& lgamma_p() {
+  static const Primitive p = of_chlo(elementwise({"lgamma", "", Takes::kFloat, lgamma_p,
+                                                  unary_jvp([](const Value& t, const Value& x, const Value&) {
+                                                    return lax::mul(t, lax::polygamma(0, x));
+                                                  })}),
+                                     "chlo.lgamma");
+  return p;
+}
+
+const Primitive& polygamma_p() {
+  static const Primitive p = [] {
+    Primitive p = elementwise({"polygamma", "", Takes::kFloat, polygamma_p, [](const JvpCall& c) -> Tangents {
+                                 if (!c.tangents[0]) return {std::nullopt};
+                                 const std::int64_t order = c.params.as<PolygammaParams>().order;
+                                 return {lax::mul(*c.tangents[0], lax::polygamma(order + 1, c.inputs[0]))};
+                               }});
+    p.lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+      const std::int64_t order = e.params.as<PolygammaParams>().order;
+      if (order == 0) return {out.op("chlo.digamma", e)};
+      const Aval& x = out.operand_aval(e, 0);
+      const std::string operands[] = {out.splat(Scalar::of(static_cast<double>(order)), x.dtype, x.shape),
+                                      out.operand(e, 0)};
+      const std::string types[] = {mlir_type(x), mlir_type(x)};
+      return {out.op("chlo.polygamma", operands, types, mlir_type(x))};
+    };
+    return p;
+  }();
+  return p;
+}
+
+}  // namespace lockstep
