@@ -182,11 +182,14 @@ TEST(Batching, AgreesWithALoop) {
       Arrays stacked = example.inputs;
       for (std::size_t i = 0; i < stacked.size(); ++i) {
         if (!batched[i]) continue;
-        // Each example is the one before, turned by one element.
+        // Each example is the one before, turned by one element or made larger.
         HostArray& x = stacked[i];
         std::vector<double> row = x.values;
         for (std::int64_t k = 1; k < kSize; ++k) {
-          std::ranges::rotate(row, row.begin() + 1);
+          if (example.any_numbers)
+            std::ranges::rotate(row, row.begin() + 1);
+          else
+            for (double& value : row) value *= 1.25;
           x.values.insert(x.values.end(), row.begin(), row.end());
         }
         x.shape.insert(x.shape.begin(), kSize);

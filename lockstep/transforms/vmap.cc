@@ -2,14 +2,30 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/replay.h"
+#include "lockstep/transforms/vmap_collectives.h"
 
 namespace lockstep::transforms {
 namespace {
+
+/// The axis that the vmap under way on this thread maps over; empty where it has no name.
+thread_local std::string mapped_axis;
+
+class MappedAxisScope {
+ public:
+  explicit MappedAxisScope(const std::string& axis) : saved_(std::exchange(mapped_axis, axis)) {}
+  ~MappedAxisScope() { mapped_axis = std::move(saved_); }
+  MappedAxisScope(const MappedAxisScope&) = delete;
+  MappedAxisScope& operator=(const MappedAxisScope&) = delete;
+
+ private:
+  std::string saved_;
+};
 
 /// The batching rule on these operands, with its results checked.
 VmapValues batch(const Equation& equation, std::span<const Value> operands, std::span<const bool> batched,
@@ -51,6 +67,13 @@ VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const
     const std::span<const bool> which(flags.get(), n);
     const bool any = std::ranges::find(which, true) != which.end();
     const std::vector<Value> operands = env.all(equation.inputs);
+    if (names_axis(equation, mapped_axis)) {
+      auto [result, result_batched] =
+          collective_over_examples(equation, operands, which, size, mapped_axis, builder);
+      env.set(equation.outputs[0], result);
+      batched[static_cast<std::size_t>(equation.outputs[0])] = result_batched;
+      continue;
+    }
     VmapValues results;
     if (any) {
       results = batch(equation, operands, which, size, builder);
@@ -68,7 +91,9 @@ VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const
   return values;
 }
 
-Program vmap(const Program& program, const std::vector<bool>& in_batched, std::int64_t size) {
+Program vmap(const Program& program, const std::vector<bool>& in_batched, std::int64_t size,
+             const std::string& axis_name) {
+  MappedAxisScope axis(axis_name);
   check_flags("vmap", program, in_batched);
   Builder builder(program.name);
   std::vector<Value> inputs;

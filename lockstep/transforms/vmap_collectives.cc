@@ -1,0 +1,148 @@
+#include "lockstep/transforms/vmap_collectives.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep::transforms {
+namespace {
+
+bool is_any(const Equation& equation, std::initializer_list<const Primitive*> primitives) {
+  return std::ranges::find(primitives, equation.primitive) != primitives.end();
+}
+
+/// The axes of a collective; none of another operation.
+std::vector<std::string> axes_of(const Equation& e) {
+  if (is_any(e, {&psum_p(), &pmax_p(), &pmin_p(), &pvary_p(), &axis_index_p()})) {
+    return e.params.as<AxesParams>().axes;
+  }
+  if (is_any(e, {&all_gather_p(), &psum_scatter_p()})) return e.params.as<GatherParams>().axes;
+  if (is_any(e, {&all_to_all_p()})) return e.params.as<AllToAllParams>().axes;
+  if (is_any(e, {&ppermute_p()})) return e.params.as<PermuteParams>().axes;
+  return {};
+}
+
+bool has_groups(const Equation& e) {
+  if (is_any(e, {&all_gather_p(), &psum_scatter_p()})) return e.params.as<GatherParams>().groups.has_value();
+  if (is_any(e, {&all_to_all_p()})) return e.params.as<AllToAllParams>().groups.has_value();
+  if (is_any(e, {&ppermute_p()})) return false;
+  return e.params.as<AxesParams>().groups.has_value();
+}
+
+/// x with dimension `from` taken out and put in as dimension `to`.
+Value moved(const Value& x, std::int64_t from, std::int64_t to) {
+  std::vector<std::int64_t> order;
+  for (std::int64_t d = 0; d < x.aval().rank(); ++d) {
+    if (d != from) order.push_back(d);
+  }
+  order.insert(order.begin() + to, from);
+  return lax::transpose(x, order);
+}
+
+/// The leading dimension merged into dimension `d` of the rest, as its major part.
+Value merged(const Value& x, std::int64_t d) {
+  Value there = moved(x, 0, d);
+  Shape shape = there.aval().shape;
+  shape[static_cast<std::size_t>(d) + 1] *= shape[static_cast<std::size_t>(d)];
+  shape.erase(shape.begin() + d);
+  return lax::reshape(there, shape);
+}
+
+/// The same of the second dimension, for each index of the first.
+Value merged_behind_first(const Value& x, std::int64_t d) {
+  Value there = moved(x, 1, d + 1);
+  Shape shape = there.aval().shape;
+  shape[static_cast<std::size_t>(d) + 2] *= shape[static_cast<std::size_t>(d) + 1];
+  shape.erase(shape.begin() + d + 1);
+  return lax::reshape(there, shape);
+}
+
+/// Dimension `d` cut into n parts, which are counted by a new dimension in front.
+Value cut(const Value& x, std::int64_t d, std::int64_t n) {
+  Shape shape = x.aval().shape;
+  shape[static_cast<std::size_t>(d)] /= n;
+  shape.insert(shape.begin() + d, n);
+  return moved(lax::reshape(x, shape), d, 0);
+}
+
+/// Example i of the result is that which is sent to it; zeros where none is.
+Value permuted(const Value& x, const std::vector<std::pair<int, int>>& pairs, std::int64_t size) {
+  std::vector<Value> examples;
+  for (int target = 0; target < size; ++target) {
+    auto sender = std::ranges::find(pairs, target, &std::pair<int, int>::second);
+    Shape start(x.aval().shape.size(), 0), limit = x.aval().shape;
+    start[0] = sender == pairs.end() ? 0 : sender->first;
+    limit[0] = start[0] + 1;
+    Value example = lax::slice(x, start, limit);
+    examples.push_back(sender == pairs.end() ? lax::full_like(example, 0) : example);
+  }
+  return lax::concatenate(std::span<const Value>(examples), 0);
+}
+
+/// A sum or extreme over the examples, and, where there are other axes, over those.
+std::pair<Value, bool> reduced(const Equation& e, const Value& x, bool batched, std::int64_t size,
+                               const std::string& axis) {
+  Value result = x;
+  if (batched) {
+    const Primitive& over_examples = e.primitive == &psum_p()   ? reduce_sum_p()
+                                     : e.primitive == &pmax_p() ? reduce_max_p()
+                                                                : reduce_min_p();
+    result = lax::reduce(over_examples, x, {0});
+  } else if (e.primitive == &psum_p()) {
+    result = lax::mul(x, lax::full_like(x, static_cast<double>(size)));
+  }
+  AxesParams rest = e.params.as<AxesParams>();
+  std::erase(rest.axes, axis);
+  if (!rest.axes.empty()) result = lax::apply1<Value>(*e.primitive, OpParams::of(rest), {result});
+  return {result, false};
+}
+
+}  // namespace
+
+bool names_axis(const Equation& equation, const std::string& axis) {
+  if (axis.empty()) return false;
+  const std::vector<std::string> axes = axes_of(equation);
+  return std::ranges::find(axes, axis) != axes.end();
+}
+
+std::pair<Value, bool> collective_over_examples(const Equation& e, std::span<const Value> operands,
+                                                std::span<const bool> batched, std::int64_t size,
+                                                const std::string& axis, Builder& builder) {
+  if (has_groups(e)) {
+    fail<TraceError>("[{}] axis_index_groups are not supported along '{}', which vmap maps over (at {})",
+                     e.primitive->name, axis, e.site.to_string());
+  }
+  if (is_any(e, {&psum_p(), &pmax_p(), &pmin_p()})) return reduced(e, operands[0], batched[0], size, axis);
+  if (axes_of(e).size() > 1) {
+    fail<TraceError>(
+        "[{}] is over '{}', which vmap maps over, and other axes at once (at {}); do one after the "
+        "other",
+        e.primitive->name, axis, e.site.to_string());
+  }
+  if (e.primitive == &axis_index_p()) {
+    Value index = builder.emit(iota_p(), OpParams::of(IotaParams{DType::kI32, {size}, 0}), {}).front();
+    return {index, true};
+  }
+  if (e.primitive == &pvary_p()) return {operands[0], batched[0]};
+
+  Value x = batched[0] ? operands[0] : rules::broadcast_leading(operands[0], size);
+  if (e.primitive == &all_gather_p()) return {merged(x, e.params.as<GatherParams>().dimension), false};
+  if (e.primitive == &psum_scatter_p()) {
+    return {cut(lax::reduce_sum(x, {0}), e.params.as<GatherParams>().dimension, size), true};
+  }
+  if (e.primitive == &all_to_all_p()) {
+    const auto& p = e.params.as<AllToAllParams>();
+    // [sender, ...] -> [receiver, sender, ...] -> the senders' parts put together.
+    Value parts = cut(x, p.split_dimension + 1, size);
+    return {merged_behind_first(parts, p.concat_dimension), true};
+  }
+  return {permuted(x, e.params.as<PermuteParams>().pairs, size), true};
+}
+
+}  // namespace lockstep::transforms
