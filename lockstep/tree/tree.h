@@ -1,141 +1,33 @@
 #pragma once
 
-#include <array>
-#include <boost/pfr.hpp>
-#include <concepts>
-#include <cstdint>
-#include <map>
-#include <optional>
+#include <cstddef>
+#include <iterator>
+#include <source_location>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "lockstep/array/array.h"
-#include "lockstep/base/error.h"
+#include "lockstep/tree/paths.h"
+#include "lockstep/tree/structure.h"
+#include "lockstep/tree/visit.h"
 
-/// Trees: whatever holds arrays. An Array, std::vector, array, tuple, pair, optional and map<string, …> of
-/// trees, and any aggregate of trees. The arrays are its leaves. Numbers, bools, enums and strings may stand
-/// in a tree too: they belong to its structure.
+/// What is done with whole trees (visit.h says what a tree is), with jax.tree's names.
 namespace lockstep::tree {
 
-namespace internal {
-
-template <class T>
-inline constexpr bool is_vector = false;
-template <class T, class A>
-inline constexpr bool is_vector<std::vector<T, A>> = true;
-
-template <class T>
-inline constexpr bool is_std_array = false;
-template <class T, std::size_t n>
-inline constexpr bool is_std_array<std::array<T, n>> = true;
-
-template <class T>
-inline constexpr bool is_tuple = false;
-template <class... T>
-inline constexpr bool is_tuple<std::tuple<T...>> = true;
-template <class A, class B>
-inline constexpr bool is_tuple<std::pair<A, B>> = true;
-
-template <class T>
-inline constexpr bool is_map = false;
-template <class T, class C, class A>
-inline constexpr bool is_map<std::map<std::string, T, C, A>> = true;
-
-template <class T>
-inline constexpr bool is_optional = false;
-template <class T>
-inline constexpr bool is_optional<std::optional<T>> = true;
-
-template <class T>
-inline constexpr bool is_static =
-    std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, std::string>;
-
-}  // namespace internal
-
-/// Calls `visitor.leaf(array)` for each array of the tree, in order; `visitor.structure(number)` for what
-/// else tells two trees of one type apart: sizes, keys, presence, numbers.
-template <class Tree, class Visitor>
-void visit(Tree&& tree, Visitor&& visitor) {
-  using T = std::remove_cvref_t<Tree>;
-  if constexpr (std::is_same_v<T, Array>) {
-    visitor.leaf(tree);
-  } else if constexpr (internal::is_static<T>) {
-    visitor.structure(tree);
-  } else if constexpr (internal::is_vector<T>) {
-    visitor.structure(tree.size());
-    for (auto& child : tree) visit(child, visitor);
-  } else if constexpr (internal::is_std_array<T>) {
-    for (auto& child : tree) visit(child, visitor);
-  } else if constexpr (internal::is_tuple<T>) {
-    std::apply([&](auto&... children) { (visit(children, visitor), ...); }, tree);
-  } else if constexpr (internal::is_map<T>) {
-    visitor.structure(tree.size());
-    for (auto& [key, child] : tree) {
-      visitor.structure(key);
-      visit(child, visitor);
-    }
-  } else if constexpr (internal::is_optional<T>) {
-    visitor.structure(tree.has_value());
-    if (tree) visit(*tree, visitor);
-  } else {
-    static_assert(std::is_aggregate_v<T>,
-                  "not a tree: a tree is an Array, a standard container of trees, or an aggregate of trees "
-                  "(a struct without constructors and base classes)");
-    boost::pfr::for_each_field(tree, [&](auto& field) { visit(field, visitor); });
-  }
-}
-
-namespace internal {
-template <class F>
-struct LeavesOnly {
-  F& f;
-  template <class A>
-  void leaf(A& array) {
-    f(array);
-  }
-  template <class T>
-  void structure(const T&) {}
-};
-}  // namespace internal
-
-/// Calls f(array) for each array of the tree, in order.
-template <class Tree, class F>
-void for_each_leaf(Tree&& tree, F&& f) {
-  visit(tree, internal::LeavesOnly<std::remove_reference_t<F>>{f});
-}
-
-/// The arrays of the tree, in order.
-template <class Tree>
-std::vector<Array> leaves(const Tree& tree) {
-  std::vector<Array> arrays;
-  for_each_leaf(tree, [&](const Array& array) { arrays.push_back(array); });
-  return arrays;
-}
-
-/// Puts the arrays, in order, in the places of the tree's own; there must be as many.
-template <class Tree, class Iterator>
-void replace_leaves(Tree& tree, Iterator& next) {
-  for_each_leaf(tree, [&](Array& array) { array = *next++; });
-}
-
-/// The tree of f(leaf) for each leaf, or of f(leaf, other leaf…) for the leaves of trees of one structure.
-/// Throws ShapeError where the trees do not have as many leaves.
+/// The tree of f(leaf) for each leaf, or of f(leaf, other leaf...) for the leaves of trees of one structure.
+/// Throws ShapeError where an array stands in one tree and not in another, naming the first such place.
 template <class F, class Tree, class... Trees>
 Tree map(F&& f, const Tree& tree, const Trees&... others) {
-  std::vector<Array> first = leaves(tree);
+  (internal::check_same_places("map", tree, others), ...);
+  std::vector<Array> first = leaves(tree), results;
   const std::tuple<std::vector<Array>, std::vector<std::conditional_t<true, Array, Trees>>...> all{
       first, leaves(others)...};
-  std::vector<Array> results;
   results.reserve(first.size());
   std::apply(
       [&](const auto&... lists) {
-        if (((lists.size() != first.size()) || ...)) {
-          throw ShapeError(
-              "[tree::map] the trees have different numbers of leaves; map trees of one structure");
-        }
         for (std::size_t i = 0; i < first.size(); ++i) results.push_back(f(lists[i]...));
       },
       all);
@@ -143,6 +35,41 @@ Tree map(F&& f, const Tree& tree, const Trees&... others) {
   auto next = results.begin();
   replace_leaves(result, next);
   return result;
+}
+
+/// The same with the leaf's path as f's first argument.
+template <class F, class Tree, class... Trees>
+Tree map_with_path(F&& f, const Tree& tree, const Trees&... others) {
+  const std::vector<std::string> names = paths(tree);
+  std::size_t i = 0;
+  return map([&](const auto&... each) { return f(names[i++], each...); }, tree, others...);
+}
+
+/// The arrays of the tree, and what remains of it without them.
+template <class Tree>
+std::pair<std::vector<Array>, Structure<Tree>> flatten(const Tree& tree) {
+  return {leaves(tree), structure(tree)};
+}
+
+/// The tree of this structure with these arrays. Throws ShapeError where there are not as many as it has
+/// places.
+template <class Tree>
+Tree unflatten(const Structure<Tree>& structure, const std::vector<Array>& arrays) {
+  if (arrays.size() != structure.num_leaves()) {
+    throw ShapeError("[tree::unflatten] the structure has " + std::to_string(structure.num_leaves()) +
+                     " places, got " + std::to_string(arrays.size()) + " arrays");
+  }
+  Tree tree = structure.exemplar();
+  auto next = arrays.begin();
+  replace_leaves(tree, next);
+  return tree;
+}
+
+/// f(f(f(initial, leaf), leaf), ...) over the leaves in order.
+template <class F, class Tree, class T>
+T reduce(F&& f, const Tree& tree, T initial) {
+  for_each_leaf(tree, [&](const Array& leaf) { initial = f(std::move(initial), leaf); });
+  return initial;
 }
 
 }  // namespace lockstep::tree

@@ -105,8 +105,69 @@ TEST(Map, OverTreesOfOtherSizes_IsAnError) {
     tree::map(first, std::vector<Array>{1, 2}, std::vector<Array>{1});
     FAIL() << "nothing was thrown";
   } catch (const ShapeError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("[tree::map] the trees have different numbers of leaves"));
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr("[tree::map] the trees differ: the first has an array at [1], where another has none"));
   }
+}
+
+TEST(Paths, NameFieldsElementsAndKeys) {
+  Model model{.layers = {{1, 2}, {3, 4}}, .scale = Array(5)};
+  EXPECT_THAT(tree::paths(model),
+              ElementsAre("layers[0].w", "layers[0].b", "layers[1].w", "layers[1].b", "scale"));
+  std::pair<std::map<std::string, Layer>, Array> nested({{"a b", {1, 2}}}, 3);
+  EXPECT_THAT(tree::paths(nested), ElementsAre("[0][\"a b\"].w", "[0][\"a b\"].b", "[1]"));
+  EXPECT_THAT(tree::paths(Array(1)), ElementsAre(""));
+  EXPECT_EQ(tree::leaves_with_path(model)[4].first, "scale");
+  EXPECT_EQ(tree::leaves_with_path(model)[4].second.item<std::int32_t>(), 5);
+}
+
+TEST(Map, WithPath_GivesEachLeafItsName) {
+  Model model{.layers = {{1, 2}}};
+  Model only_w = tree::map_with_path(
+      [](const std::string& path, const Array& x) { return path.ends_with(".w") ? Array(0) : x; }, model);
+  EXPECT_THAT(leaves_of(only_w), ElementsAre(0, 2));
+}
+
+TEST(Map, OverTreesThatDiffer_NamesTheFirstPlace) {
+  auto first = [](const Array& x, const Array&) { return x; };
+  auto message = [&](const auto& x, const auto& y) -> std::string {
+    try {
+      tree::map(first, x, y);
+    } catch (const ShapeError& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  Model one{.layers = {{1, 2}}, .scale = Array(5)}, two{.layers = {{1, 2}, {3, 4}}, .scale = Array(5)};
+  EXPECT_EQ(
+      message(one, two),
+      "[tree::map] the trees differ: the first has an array at scale, where another has layers[1].w; give "
+      "trees of one structure");
+  EXPECT_THAT(message(two, Model{.layers = {{1, 2}, {3, 4}}}),
+              HasSubstr("has an array at scale, where another has none"));
+  using Map = std::map<std::string, Array>;
+  EXPECT_THAT(message(Map{{"a", 1}}, Map{{"b", 1}}), HasSubstr("at [\"a\"], where another has [\"b\"]"));
+  EXPECT_THAT(message(std::vector<Array>{1}, std::array<Array, 1>{1}), HasSubstr("nothing was thrown"));
+}
+
+TEST(Flatten, AndUnflatten_AreInverse) {
+  Model model{.layers = {{1, 2}}, .heads = 8, .scale = Array(5)};
+  auto [arrays, structure] = tree::flatten(model);
+  EXPECT_THAT(numbers(arrays), ElementsAre(1, 2, 5));
+  Model other = tree::unflatten(structure, {7, 8, 9});
+  EXPECT_THAT(leaves_of(other), ElementsAre(7, 8, 9));
+  EXPECT_EQ(other.heads, 8);
+  EXPECT_EQ(structure, tree::structure(other));
+  EXPECT_EQ(structure.to_string(), "(layers[0].w, layers[0].b, scale)");
+  EXPECT_FALSE(structure == tree::structure(Model{.layers = {{1, 2}}, .heads = 4, .scale = Array(5)}));
+  EXPECT_THROW(tree::unflatten(structure, {7, 8}), ShapeError);
+}
+
+TEST(Reduce, GoesOverTheLeavesInOrder) {
+  Model model{.layers = {{1, 2}}, .scale = Array(5)};
+  EXPECT_EQ(tree::reduce([](int sum, const Array& x) { return 10 * sum + x.item<std::int32_t>(); }, model, 0),
+            125);
 }
 
 TEST(ReplaceLeaves, PutsArraysInOrder) {
