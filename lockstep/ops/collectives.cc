@@ -13,7 +13,7 @@ namespace {
 Array operand(std::string_view operation, const Operand& x, const AxisNames& axes) {
   if (Trace::current() == nullptr) {
     fail<ShardingError>(
-        "[{}] is called outside of shard_map and pmap{}; there is no mesh whose axes it could go along",
+        "[{}] is called outside of shard_map, pmap and vmap{}; there is no axis that it could go along",
         operation, ops::at());
   }
   try {
@@ -111,7 +111,7 @@ Array axis_index(const AxisNames& axes, std::source_location where) {
   CallSiteScope here(CallSite::from(where));
   if (Trace::current() == nullptr) {
     fail<ShardingError>(
-        "[axis_index] is called outside of shard_map and pmap{}; there is no mesh that it could tell a "
+        "[axis_index] is called outside of shard_map, pmap and vmap{}; there is no axis that it could tell a "
         "place of",
         ops::at());
   }

@@ -9,10 +9,10 @@
 #include "lockstep/ops/operand.h"
 #include "lockstep/program/primitives/apply.h"
 
-/// Operations between devices, within functions under shard_map and pmap. `axes` is the name of a mesh axis,
-/// or several
-/// ({"data", "model"}). Every device along the axes must do the same collectives in the same order. Throws
-/// ShardingError for an axis that is not one of the mesh in force, and outside of shard_map and pmap.
+/// Operations between devices, within functions under shard_map and pmap; and between the examples of a vmap
+/// with an axis_name. `axes` is the name of a mesh axis, or several ({"data", "model"}), or vmap's. Every
+/// device along the axes must do the same collectives in the same order. Throws ShardingError for an axis
+/// that is not one of those in force, and outside of shard_map, pmap and vmap.
 namespace lockstep {
 
 using AxisNames = lax::AxisNames;

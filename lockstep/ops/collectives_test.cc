@@ -50,7 +50,8 @@ TEST(Collectives, OfANumber_CountDevices) {
 
 TEST(Collectives, OutsideOfAMesh_AreErrorsAtTheUsersLine) {
   std::string message = error_of<ShardingError>([] { psum(1.0, "i"); });
-  EXPECT_THAT(message, HasSubstr("[psum] is called outside of shard_map and pmap (at collectives_test.cc:"));
+  EXPECT_THAT(message,
+              HasSubstr("[psum] is called outside of shard_map, pmap and vmap (at collectives_test.cc:"));
   EXPECT_THROW(axis_index("i"), ShardingError);
 }
 

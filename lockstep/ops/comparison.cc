@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "lockstep/ops/apply.h"
+#include "lockstep/ops/reduction.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 
@@ -23,6 +24,13 @@ Array truth(const Array& x) { return x.dtype() == DType::kBool ? x : lax::ne(x, 
 Array logical(const std::string& name, const Primitive& primitive, const Operand& x, const Operand& y) {
   return ops::elementwise(name, "", Meet::kPromote, {&x, &y}, [&](Tracers t) {
     return lax::apply1<Array>(primitive, {truth(t[0]), truth(t[1])});
+  });
+}
+
+Array is_infinity(const std::string& name, const Operand& x, double infinity) {
+  return ops::elementwise(name, "", Meet::kPromote, {&x}, [infinity](Tracers t) {
+    if (is_inexact(t[0].dtype())) return lax::eq(t[0], lax::full_like(t[0], infinity));
+    return lax::full(t[0], Scalar::of(false), DType::kBool, t[0].shape());
   });
 }
 
@@ -74,6 +82,38 @@ Array isinf(const Operand& x) {
     if (!is_inexact(t[0].dtype())) return all_true(t[0], false);
     return lax::eq(lax::abs(t[0]), lax::full_like(t[0], std::numeric_limits<double>::infinity()));
   });
+}
+
+Array isposinf(const Operand& x) {
+  return is_infinity("isposinf", x, std::numeric_limits<double>::infinity());
+}
+Array isneginf(const Operand& x) {
+  return is_infinity("isneginf", x, -std::numeric_limits<double>::infinity());
+}
+
+Array isclose(const Operand& x, const Operand& y, CloseOptions options) {
+  const std::string key = fmt::format("{} {} {}", options.rtol, options.atol, options.equal_nan);
+  return ops::elementwise("isclose", key, Meet::kInexact, {&x, &y}, [options](Tracers t) {
+    Array bound = lax::add(lax::full_like(t[0], options.atol),
+                           lax::mul(lax::full_like(t[0], options.rtol), lax::abs(t[1])));
+    Array near = lax::le(lax::abs(lax::sub(t[0], t[1])), bound);
+    Array finite = lax::logical_and(lax::is_finite(t[0]), lax::is_finite(t[1]));
+    Array close = lax::logical_or(lax::logical_and(finite, near), lax::eq(t[0], t[1]));
+    if (!options.equal_nan) return close;
+    return lax::logical_or(close, lax::logical_and(lax::ne(t[0], t[0]), lax::ne(t[1], t[1])));
+  });
+}
+
+Array allclose(const Operand& x, const Operand& y, CloseOptions options) {
+  return all(isclose(x, y, options));
+}
+
+Array array_equal(const Operand& x, const Operand& y) {
+  if (x.shape() != y.shape()) {
+    const Operand no(false, x.where());
+    return no.as_array();
+  }
+  return all(equal(x, y));
 }
 
 Array where(const Operand& condition, const Operand& x, const Operand& y) {

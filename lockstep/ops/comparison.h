@@ -30,6 +30,22 @@ Array isfinite(const Operand& x);
 Array isnan(const Operand& x);
 Array isinf(const Operand& x);
 
+/// Which infinities; of whole numbers none.
+Array isposinf(const Operand& x);
+Array isneginf(const Operand& x);
+
+struct CloseOptions {
+  double rtol = 1e-5, atol = 1e-8;
+  bool equal_nan = false;  ///< whether two NaNs are close
+};
+
+/// Whether |x - y| <= atol + rtol * |y|, or both are the same infinity; for each element, and for all.
+Array isclose(const Operand& x, const Operand& y, CloseOptions options = {});
+Array allclose(const Operand& x, const Operand& y, CloseOptions options = {});
+
+/// Whether the shapes and all elements are equal: a bool scalar.
+Array array_equal(const Operand& x, const Operand& y);
+
 /// x where the condition holds, else y; x and y are promoted, and all three broadcast. A condition of numbers
 /// holds where it is not 0.
 Array where(const Operand& condition, const Operand& x, const Operand& y);

@@ -1,8 +1,8 @@
 #include "lockstep/ops/elementwise.h"
 
-#include <limits>
-
 #include "lockstep/ops/apply.h"
+#include "lockstep/ops/arithmetic.h"
+#include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 
@@ -55,31 +55,6 @@ Array multiplied_out(Array x, std::int64_t n) {
 Array with_sign_of(const Array& rem, const Array& y) {
   Array differs = lax::ne(lax::lt(rem, zeros(rem)), lax::lt(y, zeros(y)));
   return lax::select(lax::logical_and(differs, lax::ne(rem, zeros(rem))), lax::add(rem, y), rem);
-}
-
-Array polynomial(const Array& x, std::initializer_list<double> coefficients) {
-  Array sum;
-  for (double c : coefficients) {
-    Array constant = lax::full_like(x, c);
-    sum = sum.valid() ? lax::add(constant, lax::mul(sum, x)) : constant;
-  }
-  return sum;
-}
-
-/// M. Giles, "Approximating the erfinv function" (2012), table 5: a polynomial in the middle and one in the
-/// tails.
-Array giles(const Array& x) {
-  auto constant = [&](double value) { return lax::full_like(x, value); };
-  Array w = lax::neg(lax::log1p(lax::neg(lax::mul(x, x))));
-  Array middle = polynomial(lax::sub(w, constant(2.5)),
-                            {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-                             -0.00125372503, -0.00417768164, 0.246640727, 1.50140941});
-  Array tails = polynomial(lax::sub(lax::sqrt(w), constant(3)),
-                           {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-                            -0.0076224613, 0.00943887047, 1.00167406, 2.83297682});
-  Array p = lax::select(lax::lt(w, constant(5)), middle, tails);
-  Array end = lax::eq(lax::abs(x), constant(1));
-  return lax::mul(x, lax::select(end, constant(std::numeric_limits<double>::infinity()), p));
 }
 
 }  // namespace
@@ -146,6 +121,7 @@ Array square(const Operand& x) {
 Array abs(const Operand& x) {
   return ops::elementwise("abs", "", Meet::kPromote, {&x}, [](Tracers t) {
     DTypeKind kind = info(t[0].dtype()).kind;
+    if (kind == DTypeKind::kComplex) return hypot(lax::real(t[0]), lax::imag(t[0]));
     return kind == DTypeKind::kUnsigned || kind == DTypeKind::kBool ? t[0] : lax::abs(t[0]);
   });
 }
@@ -173,22 +149,12 @@ Array reciprocal(const Operand& x) {
 Array logaddexp(const Operand& x, const Operand& y) {
   return ops::elementwise("logaddexp", "", Meet::kInexact, {&x, &y}, [](Tracers t) {
     Array difference = lax::sub(t[0], t[1]);
-    Array beyond = lax::log1p(lax::exp(lax::neg(lax::abs(difference))));
+    // Not abs, whose derivative at 0 is 1: there both have half.
+    Array size = lax::mul(difference, lax::sign(difference));
+    Array beyond = lax::log1p(lax::exp(lax::neg(size)));
     Array sum = lax::add(lax::max(t[0], t[1]), beyond);
     // Of two infinities of one sign the difference is no number.
     return lax::select(lax::ne(difference, difference), lax::add(t[0], t[1]), sum);
-  });
-}
-
-Array erf_inv(const Operand& x) {
-  return ops::elementwise("erf_inv", "", Meet::kInexact, {&x}, [](Tracers t) {
-    const Aval aval = t[0].aval();
-    if (aval.dtype == DType::kF64 || aval.dtype == DType::kC64) {
-      fail<DTypeError>("[erf_inv] expected f32 or narrower, got {}{}; convert with astype", to_string(aval),
-                       ops::at());
-    }
-    Array wide = lax::convert_element_type(t[0], DType::kF32, aval.weak_type);
-    return ops::convert(giles(wide), {aval.dtype, aval.weak_type});
   });
 }
 

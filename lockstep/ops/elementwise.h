@@ -33,7 +33,7 @@ Array minimum(const Operand& x, const Operand& y);
 Array clip(const Operand& x, const Operand& low, const Operand& high);
 
 Array negative(const Operand& x);
-Array abs(const Operand& x);
+Array abs(const Operand& x);  ///< of complex numbers f32
 Array sign(const Operand& x);
 Array square(const Operand& x);
 
@@ -58,9 +58,6 @@ Array cos(const Operand& x);
 /// log(exp(x) + exp(y)), without overflow.
 Array logaddexp(const Operand& x, const Operand& y);
 
-/// The inverse of the error function, on [-1, 1]: to single precision; f64 is a DTypeError.
-Array erf_inv(const Operand& x);
-
 /// The numbers as another dtype: floating to whole rounds towards zero, anything to bool is x != 0.
 Array astype(const Operand& x, DType dtype);
 
@@ -73,6 +70,12 @@ inline Array operator*(const Operand& x, const Operand& y) { return multiply(x, 
 inline Array operator/(const Operand& x, const Operand& y) { return divide(x, y); }
 inline Array operator%(const Operand& x, const Operand& y) { return remainder(x, y); }
 inline Array operator-(const Operand& x) { return negative(x); }
+
+/// More of jax.numpy's names.
+inline Array true_divide(const Operand& x, const Operand& y) { return divide(x, y); }
+inline Array mod(const Operand& x, const Operand& y) { return remainder(x, y); }
+inline Array pow(const Operand& x, const Operand& y) { return power(x, y); }
+inline Array absolute(const Operand& x) { return abs(x); }
 
 /// Put a new array in x's place; other handles of the old one keep it.
 inline Array& operator+=(Array& x, const Operand& y) { return x = add(Operand(x, y.where()), y); }

@@ -1,8 +1,11 @@
 #include "lockstep/ops/linear_algebra.h"
 
+#include <fmt/ranges.h>
+
 #include <numeric>
 
 #include "lockstep/ops/apply.h"
+#include "lockstep/ops/complex.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/program/primitives/dot_general.h"
@@ -82,6 +85,76 @@ Array dot(const Operand& x, const Operand& y) {
   check_contraction("dot", x.aval(), y.aval());
   return product("dot", x, y, [](const Array& left, const Array& right) {
     return lax::dot_general(left, right, {{left.aval().rank() - 1}, {summed(right.aval())}, {}, {}});
+  });
+}
+
+Array tensordot(const Operand& x, const Operand& y, const std::vector<std::int64_t>& x_axes,
+                const std::vector<std::int64_t>& y_axes) {
+  CallSiteScope here(x.site());
+  DotGeneralParams p;
+  bool fit = x_axes.size() == y_axes.size();
+  for (std::int64_t axis : x_axes)
+    p.lhs_contracting.push_back(ops::axis_of("tensordot", axis, x.aval().rank(), x.aval()));
+  for (std::int64_t axis : y_axes)
+    p.rhs_contracting.push_back(ops::axis_of("tensordot", axis, y.aval().rank(), y.aval()));
+  for (std::size_t i = 0; fit && i < p.lhs_contracting.size(); ++i) {
+    fit = x.shape()[static_cast<std::size_t>(p.lhs_contracting[i])] ==
+          y.shape()[static_cast<std::size_t>(p.rhs_contracting[i])];
+  }
+  if (!fit) {
+    fail<ShapeError>(
+        "[tensordot] axes [{}] of {} and [{}] of {} do not fit{}; expected as many of both, and "
+        "equal sizes",
+        fmt::join(x_axes, ","), to_string(x.aval()), fmt::join(y_axes, ","), to_string(y.aval()), ops::at());
+  }
+  const ElementType types[] = {x.type(), y.type()};
+  const ElementType type = promote("tensordot", types);
+  return ops::run("tensordot",
+                  fmt::format("{} [{}] [{}]", name(type.dtype), fmt::join(p.lhs_contracting, ","),
+                              fmt::join(p.rhs_contracting, ",")),
+                  {x.as_array(), y.as_array()}, [&](Tracers t) {
+                    return lax::dot_general(ops::convert(t[0], type), ops::convert(t[1], type), p);
+                  });
+}
+
+Array tensordot(const Operand& x, const Operand& y, std::int64_t axes) {
+  CallSiteScope here(x.site());
+  if (axes < 0 || axes > x.aval().rank() || axes > y.aval().rank()) {
+    fail<ShapeError>("[tensordot] {} axes are more than {} or {} has{}", axes, to_string(x.aval()),
+                     to_string(y.aval()), ops::at());
+  }
+  std::vector<std::int64_t> left, right;
+  for (std::int64_t i = 0; i < axes; ++i) {
+    left.push_back(x.aval().rank() - axes + i);
+    right.push_back(i);
+  }
+  return tensordot(x, y, left, right);
+}
+
+Array inner(const Operand& x, const Operand& y) {
+  if (x.shape().empty() || y.shape().empty()) return multiply(x, y);
+  return tensordot(x, y, {-1}, {-1});
+}
+
+Array vdot(const Operand& x, const Operand& y) {
+  CallSiteScope here(x.site());
+  return tensordot(ravel(conj(x)), ravel(y), 1);
+}
+
+Array kron(const Operand& x, const Operand& y) {
+  CallSiteScope here(x.site());
+  if (x.shape().size() != y.shape().size()) {
+    fail<ShapeError>("[kron] expected as many dimensions, got {} and {}{}; reshape one", to_string(x.aval()),
+                     to_string(y.aval()), ops::at());
+  }
+  return product("kron", x, y, [](const Array& left, const Array& right) {
+    Shape wide, narrow, result;
+    for (std::size_t d = 0; d < left.shape().size(); ++d) {
+      wide.insert(wide.end(), {left.shape()[d], 1});
+      narrow.insert(narrow.end(), {1, right.shape()[d]});
+      result.push_back(left.shape()[d] * right.shape()[d]);
+    }
+    return reshape(multiply(reshape(left, wide), reshape(right, narrow)), result);
   });
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "lockstep/ops/operand.h"
 
 /// Products of vectors and matrices, as in NumPy. Dtypes are promoted. Shapes that do not fit are a
@@ -13,6 +16,19 @@ Array matmul(const Operand& x, const Operand& y);
 /// The sum over the last dimension of x and the last but one of y (the only one of a vector); the result has
 /// x's other dimensions, then y's. With a scalar, the product.
 Array dot(const Operand& x, const Operand& y);
+
+/// The sum of products over the last `axes` dimensions of x and the first of y, or over pairs of dimensions;
+/// the result has x's other dimensions, then y's.
+Array tensordot(const Operand& x, const Operand& y, std::int64_t axes = 2);
+Array tensordot(const Operand& x, const Operand& y, const std::vector<std::int64_t>& x_axes,
+                const std::vector<std::int64_t>& y_axes);
+
+/// The sum of products over the last dimension of both; of all elements.
+Array inner(const Operand& x, const Operand& y);
+Array vdot(const Operand& x, const Operand& y);
+
+/// The Kronecker product: blocks x[i, j] * y. Both have as many dimensions (ShapeError).
+Array kron(const Operand& x, const Operand& y);
 
 /// x[i] * y[j], of the operands raveled.
 Array outer(const Operand& x, const Operand& y);

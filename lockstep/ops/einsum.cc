@@ -1,0 +1,242 @@
+#include "lockstep/ops/einsum.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "lockstep/ops/apply.h"
+#include "lockstep/ops/comparison.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/reduction.h"
+#include "lockstep/ops/shape.h"
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+/// An array and the label of each of its dimensions.
+struct Labelled {
+  Array array;
+  std::string labels;
+};
+
+[[noreturn]] void fail_subscripts(std::string_view subscripts, const std::string& why) {
+  fail<ShapeError>("[einsum] \"{}\": {}{}", subscripts, why, ops::at());
+}
+
+/// The subscripts with one letter for each dimension: those of "..." are digits, the last dimension 0.
+struct Parsed {
+  std::vector<std::string> operands;
+  std::string result;
+};
+
+std::string expanded(std::string_view subscripts, const std::string& term, std::size_t rank) {
+  std::string labels;
+  for (std::size_t i = 0; i < term.size(); ++i) {
+    if (term.compare(i, 3, "...") == 0) {
+      const std::size_t given = term.size() - 3;
+      if (given > rank) break;
+      for (std::size_t d = rank - given; d-- > 0;) labels += static_cast<char>('0' + d);
+      i += 2;
+    } else if (std::isalpha(static_cast<unsigned char>(term[i])) != 0) {
+      labels += term[i];
+    } else {
+      fail_subscripts(subscripts, fmt::format("'{}' is no label; labels are letters", term[i]));
+    }
+  }
+  return labels;
+}
+
+Parsed parse(std::string_view subscripts, const std::vector<Array>& operands) {
+  std::string text;
+  for (char c : subscripts) {
+    if (c != ' ') text += c;
+  }
+  const std::size_t arrow = text.find("->");
+  const std::string left = text.substr(0, arrow);
+  std::vector<std::string> terms(1);
+  for (char c : left) {
+    if (c == ',')
+      terms.emplace_back();
+    else
+      terms.back() += c;
+  }
+  if (terms.size() != operands.size()) {
+    fail_subscripts(subscripts, fmt::format("expected {} operands, got {}", terms.size(), operands.size()));
+  }
+  Parsed parsed;
+  std::map<char, int> uses;
+  std::size_t dots = 0;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const std::size_t rank = operands[i].shape().size();
+    parsed.operands.push_back(expanded(subscripts, terms[i], rank));
+    if (parsed.operands.back().size() != rank) {
+      fail_subscripts(subscripts,
+                      fmt::format("operand {} is {}, and \"{}\" does not name each of its dimensions once", i,
+                                  to_string(operands[i].aval()), terms[i]));
+    }
+    for (char label : parsed.operands.back()) {
+      ++uses[label];
+      if (std::isdigit(static_cast<unsigned char>(label)) != 0)
+        dots = std::max<std::size_t>(dots, static_cast<std::size_t>(label - '0') + 1);
+    }
+  }
+  if (arrow != std::string::npos) {
+    std::string term = text.substr(arrow + 2);
+    const bool has_dots = term.find("...") != std::string::npos;
+    parsed.result = expanded(subscripts, term, has_dots ? term.size() - 3 + dots : term.size());
+    for (char label : parsed.result) {
+      if (!uses.contains(label) || std::ranges::count(parsed.result, label) != 1) {
+        fail_subscripts(subscripts,
+                        fmt::format("label '{}' of the result must stand in an operand, and once", label));
+      }
+    }
+  } else {
+    for (std::size_t d = dots; d-- > 0;) parsed.result += static_cast<char>('0' + d);
+    for (auto [label, count] : uses) {
+      if (count == 1 && std::isalpha(static_cast<unsigned char>(label)) != 0) parsed.result += label;
+    }
+  }
+  return parsed;
+}
+
+/// Throws where a label has two sizes; a dimension of "..." may have size 1 besides.
+void check_sizes(std::string_view subscripts, const Parsed& parsed, const std::vector<Array>& operands) {
+  std::map<char, std::int64_t> sizes;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    for (std::size_t d = 0; d < parsed.operands[i].size(); ++d) {
+      const char label = parsed.operands[i][d];
+      const std::int64_t mine = operands[i].shape()[d];
+      std::int64_t& size = sizes.try_emplace(label, mine).first->second;
+      const bool broadcasts = std::isdigit(static_cast<unsigned char>(label)) != 0;
+      if (size != mine && !(broadcasts && (size == 1 || mine == 1))) {
+        fail_subscripts(subscripts, fmt::format("label '{}' has sizes {} and {}", label, size, mine));
+      }
+      size = std::max(size, mine);
+    }
+  }
+}
+
+/// Without dimensions of "..." that have size 1: the others' size is theirs.
+Labelled squeezed(Labelled x) {
+  Shape shape;
+  std::string labels;
+  for (std::size_t d = 0; d < x.labels.size(); ++d) {
+    if (x.array.shape()[d] == 1 && std::isdigit(static_cast<unsigned char>(x.labels[d])) != 0) continue;
+    shape.push_back(x.array.shape()[d]);
+    labels += x.labels[d];
+  }
+  return {lax::reshape(x.array, shape), labels};
+}
+
+/// Each label once: of two dimensions with one label, the diagonal.
+Labelled diagonal(Labelled x) {
+  for (std::size_t d = 0; d < x.labels.size(); ++d) {
+    const std::size_t other = x.labels.find(x.labels[d], d + 1);
+    if (other == std::string::npos) continue;
+    const Shape& shape = x.array.shape();
+    Array row = lax::iota(x.array, DType::kI32, shape, static_cast<std::int64_t>(d));
+    Array column = lax::iota(x.array, DType::kI32, shape, static_cast<std::int64_t>(other));
+    Array kept = lax::select(lax::eq(row, column), x.array, lax::full_like(x.array, 0));
+    x.array = sum(kept, static_cast<std::int64_t>(other));
+    x.labels.erase(other, 1);
+    --d;
+  }
+  return x;
+}
+
+/// Summed over the labels that nothing else needs.
+Labelled summed(Labelled x, const std::string& needed) {
+  std::vector<std::int64_t> axes;
+  std::string labels;
+  for (std::size_t d = 0; d < x.labels.size(); ++d) {
+    if (needed.find(x.labels[d]) == std::string::npos)
+      axes.push_back(static_cast<std::int64_t>(d));
+    else
+      labels += x.labels[d];
+  }
+  if (axes.empty()) return x;
+  return {sum(x.array, {.axis = axes}), labels};
+}
+
+Labelled contracted(const Labelled& x, const Labelled& y, const std::string& needed) {
+  DotGeneralParams p;
+  std::string batch, rest;
+  for (std::size_t d = 0; d < x.labels.size(); ++d) {
+    const char label = x.labels[d];
+    const std::size_t there = y.labels.find(label);
+    const auto left = static_cast<std::int64_t>(d), right = static_cast<std::int64_t>(there);
+    if (there == std::string::npos) {
+      rest += label;
+    } else if (needed.find(label) != std::string::npos) {
+      batch += label;
+      p.lhs_batch.push_back(left);
+      p.rhs_batch.push_back(right);
+    } else {
+      p.lhs_contracting.push_back(left);
+      p.rhs_contracting.push_back(right);
+    }
+  }
+  for (char label : y.labels) {
+    if (x.labels.find(label) == std::string::npos) rest += label;
+  }
+  return {lax::dot_general(x.array, y.array, std::move(p)), batch + rest};
+}
+
+Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType type,
+              const std::map<char, std::int64_t>& sizes) {
+  std::vector<Labelled> terms;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    terms.push_back(diagonal(squeezed({ops::convert(arrays[i], type), parsed.operands[i]})));
+  }
+  auto needed_after = [&](std::size_t next) {
+    std::string needed = parsed.result;
+    for (; next < terms.size(); ++next) needed += terms[next].labels;
+    return needed;
+  };
+  Labelled x = summed(terms[0], needed_after(1));
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    const std::string later = needed_after(i + 1);
+    x = contracted(x, summed(terms[i], later + x.labels), later);
+    x = summed(x, later);
+  }
+  // Squeezed dimensions come back with the size that they have elsewhere, 1 where nowhere.
+  Shape shape;
+  std::vector<std::int64_t> order, places;
+  for (std::size_t d = 0; d < parsed.result.size(); ++d) {
+    shape.push_back(sizes.at(parsed.result[d]));
+    const std::size_t there = x.labels.find(parsed.result[d]);
+    if (there == std::string::npos) continue;
+    order.push_back(static_cast<std::int64_t>(there));
+    places.push_back(static_cast<std::int64_t>(d));
+  }
+  Array ordered = lax::transpose(x.array, order);
+  return ordered.shape() == shape ? ordered : lax::broadcast_in_dim(ordered, shape, places);
+}
+
+}  // namespace
+
+Array einsum(std::string_view subscripts, const std::vector<Array>& operands, std::source_location where) {
+  CallSiteScope here(CallSite::from(where));
+  const Parsed parsed = parse(subscripts, operands);
+  check_sizes(subscripts, parsed, operands);
+  std::vector<ElementType> types;
+  std::map<char, std::int64_t> sizes;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    types.push_back({operands[i].dtype(), operands[i].aval().weak_type});
+    for (std::size_t d = 0; d < parsed.operands[i].size(); ++d) {
+      std::int64_t& size = sizes.try_emplace(parsed.operands[i][d], 1).first->second;
+      size = std::max(size, operands[i].shape()[d]);
+    }
+  }
+  const ElementType type = promote("einsum", types);
+  return run_operation(
+             "einsum", std::string(subscripts), operands,
+             [&](std::span<const Array> t) { return std::vector<Array>{compute(parsed, t, type, sizes)}; })
+      .front();
+}
+
+}  // namespace lockstep

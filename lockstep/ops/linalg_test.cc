@@ -1,0 +1,85 @@
+#include "lockstep/ops/linalg.h"
+
+#include "lockstep/ops/ops.h"
+#include "lockstep/ops/test_values.h"
+
+// Values and derivatives are compared with JAX's in tests/golden; here is what holds of any decomposition,
+// and what is refused.
+namespace lockstep {
+namespace {
+
+using test::error_of;
+using test::expect_close;
+using test::floats;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Array tall() { return array({{1.f, 2.f, -1.f}, {0.5f, -1.f, 3.f}, {2.f, 0.25f, 1.f}, {-1.f, 1.f, 0.75f}}); }
+
+void expect_identity(const Array& x) { expect_close(x, floats(eye(x.shape()[0])), 1e-5); }
+
+TEST(Decompositions, OfTallAndWideMatrices_MultiplyToThem) {
+  for (const Array& x : {tall(), transpose(tall())}) {
+    linalg::QR qr = linalg::qr(x);
+    expect_close(matmul(qr.q, qr.r), floats(x), 1e-5);
+    expect_identity(matmul(transpose(qr.q), qr.q));
+    linalg::SVD svd = linalg::svd(x);
+    expect_close(matmul(svd.u * svd.s, svd.vh), floats(x), 1e-5);
+    expect_identity(matmul(transpose(svd.u), svd.u));
+    expect_identity(matmul(svd.vh, transpose(svd.vh)));
+  }
+  linalg::QR complete = linalg::qr(tall(), linalg::QRMode::kComplete);
+  EXPECT_EQ(complete.q.shape(), (Shape{4, 4}));
+  expect_identity(matmul(transpose(complete.q), complete.q));
+  expect_close(matmul(complete.q, complete.r), floats(tall()), 1e-5);
+}
+
+TEST(Decompositions, OfARankDeficientMatrix_StayOrthonormal) {
+  Array x = outer(array({1.f, 2.f, -1.f}), array({0.5f, 3.f, 1.f}));
+  linalg::SVD svd = linalg::svd(x);
+  expect_close(matmul(svd.u * svd.s, svd.vh), floats(x), 1e-4);
+  expect_identity(matmul(transpose(svd.u), svd.u));
+  expect_identity(matmul(svd.vh, transpose(svd.vh)));
+  EXPECT_EQ(linalg::matrix_rank(x).item<std::int32_t>(), 1);
+}
+
+TEST(Decompositions, InF64_KeepItsDigits) {
+  Array x = astype(matmul(transpose(tall()), tall()), float64);
+  linalg::Eigh eigh = linalg::eigh(x);
+  Array again = matmul(eigh.eigenvectors * eigh.eigenvalues, transpose(eigh.eigenvectors));
+  EXPECT_LT(max(abs(again - x)).item<double>(), 1e-12);
+  EXPECT_LT(max(abs(matmul(linalg::inv(x), x) - eye(3, 3, float64))).item<double>(), 1e-12);
+}
+
+TEST(Decompositions, OfWhatDoesNotFit_AreErrorsAtTheUsersLine) {
+  EXPECT_THAT(
+      error_of<ShapeError>([] { linalg::inv(tall()); }),
+      AllOf(HasSubstr("[linalg::inv] expected square matrices in the last two dimensions, got f32[4,3]"),
+            HasSubstr("linalg_test.cc:")));
+  EXPECT_THAT(error_of<ShapeError>([] { linalg::solve(eye(3), ones({4})); }),
+              HasSubstr("[linalg::solve] f32[3,3] and f32[4] do not fit"));
+  EXPECT_THROW(linalg::det(zeros({2, 2}, complex64)), DTypeError);
+}
+
+TEST(Einsum, OfSubscriptsThatDoNotFit_IsAnErrorThatNamesTheLabel) {
+  Array x = zeros({2, 3}), y = zeros({4, 5});
+  EXPECT_THAT(
+      error_of<ShapeError>([&] {
+        einsum("ij,jk->ik", {x, y});
+      }),
+      AllOf(HasSubstr("[einsum] \"ij,jk->ik\": label 'j' has sizes 3 and 4"), HasSubstr("linalg_test.cc:")));
+  EXPECT_THAT(error_of<ShapeError>([&] { einsum("ij,jk", {x}); }), HasSubstr("expected 2 operands, got 1"));
+  EXPECT_THAT(error_of<ShapeError>([&] { einsum("i->i", {x}); }), HasSubstr("operand 0 is f32[2,3]"));
+  EXPECT_THAT(error_of<ShapeError>([&] { einsum("ij->k", {x}); }), HasSubstr("label 'k' of the result"));
+  EXPECT_THAT(error_of<ShapeError>([&] { einsum("i1->i", {x}); }), HasSubstr("'1' is no label"));
+}
+
+TEST(TensorDot, OfAxesThatDoNotFit_IsAnError) {
+  EXPECT_THAT(error_of<ShapeError>([] {
+                tensordot(zeros({2, 3}), zeros({4, 5}), 1);
+              }),
+              HasSubstr("[tensordot] axes [1] of f32[2,3] and [0] of f32[4,5] do not fit"));
+}
+
+}  // namespace
+}  // namespace lockstep

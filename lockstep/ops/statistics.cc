@@ -1,0 +1,157 @@
+#include "lockstep/ops/statistics.h"
+
+#include <fmt/ranges.h>
+
+#include <limits>
+
+#include "lockstep/ops/apply.h"
+#include "lockstep/ops/comparison.h"
+#include "lockstep/ops/creation.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/shape.h"
+
+namespace lockstep {
+namespace {
+
+using ops::Tracers;
+
+template <class Compose>
+Array composed(const std::string& name, const Operand& x, const Axes& axis, bool keepdims, Compose compose,
+               double ddof = 0) {
+  CallSiteScope here(x.site());
+  std::string axes = axis.axes() ? fmt::format("[{}]", fmt::join(*axis.axes(), ",")) : "all";
+  return ops::run(name, fmt::format("axes={} keepdims={} ddof={}", axes, keepdims, ddof), {x.as_array()},
+                  [&](Tracers t) { return compose(t[0]); });
+}
+
+template <class Compose>
+Array composed(const std::string& name, const Operand& x, const ReduceOptions& options, Compose compose) {
+  return composed(name, x, options.axis, options.keepdims, compose);
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// x with the value where it is NaN.
+Array without_nan(const Array& x, double value) {
+  return is_inexact(x.dtype()) ? where(isnan(x), value, x) : x;
+}
+
+Array present(const Array& x) { return astype(!isnan(x), x.dtype()); }
+
+/// Over no NaN: `reduced` where there was a number, else NaN.
+Array extreme(const Array& x, const ReduceOptions& options, const Array& reduced) {
+  if (!is_inexact(x.dtype())) return reduced;
+  return where(all(isnan(x), options), std::numeric_limits<double>::quiet_NaN(), reduced);
+}
+
+Array floating(const Array& x) { return astype(x, to_inexact({x.dtype(), x.aval().weak_type}).dtype); }
+
+Array mean_of_numbers(const Array& given, const ReduceOptions& options) {
+  Array x = floating(given);
+  return sum(without_nan(x, 0), options) / sum(present(x), options);
+}
+
+Array variance_of_numbers(const Array& given, const VarianceOptions& options) {
+  Array x = floating(given);
+  Array centered = x - mean_of_numbers(x, {options.axis, true});
+  Array count = sum(present(x), {options.axis, options.keepdims}) - options.ddof;
+  Array value = sum(square(without_nan(centered, 0)), {options.axis, options.keepdims}) / count;
+  return where(count > 0, value, std::numeric_limits<double>::quiet_NaN());
+}
+
+Array nan_arg(const std::string& name, const Operand& x, std::optional<std::int64_t> axis, double worst) {
+  return composed(name, x, axis ? Axes(*axis) : Axes(), false, [&](const Array& x) {
+    if (!is_inexact(x.dtype())) return worst < 0 ? argmax(x, axis) : argmin(x, axis);
+    Array filled = without_nan(x, worst);
+    Array place = worst < 0 ? argmax(filled, axis) : argmin(filled, axis);
+    return where(all(isnan(x), {axis ? Axes(*axis) : Axes()}), -1, place);
+  });
+}
+
+}  // namespace
+
+Array nansum(const Operand& x, ReduceOptions options) {
+  return composed("nansum", x, options, [&](const Array& x) { return sum(without_nan(x, 0), options); });
+}
+Array nanprod(const Operand& x, ReduceOptions options) {
+  return composed("nanprod", x, options, [&](const Array& x) { return prod(without_nan(x, 1), options); });
+}
+Array nanmean(const Operand& x, ReduceOptions options) {
+  return composed("nanmean", x, options, [&](const Array& x) { return mean_of_numbers(x, options); });
+}
+Array nanmax(const Operand& x, ReduceOptions options) {
+  return composed("nanmax", x, options, [&](const Array& x) {
+    return extreme(x, options, max(without_nan(x, -kInfinity), options));
+  });
+}
+Array nanmin(const Operand& x, ReduceOptions options) {
+  return composed("nanmin", x, options, [&](const Array& x) {
+    return extreme(x, options, min(without_nan(x, kInfinity), options));
+  });
+}
+Array nanvar(const Operand& x, VarianceOptions options) {
+  return composed(
+      "nanvar", x, options.axis, options.keepdims,
+      [&](const Array& x) { return variance_of_numbers(x, options); }, options.ddof);
+}
+Array nanstd(const Operand& x, VarianceOptions options) {
+  return composed(
+      "nanstd", x, options.axis, options.keepdims,
+      [&](const Array& x) { return sqrt(variance_of_numbers(x, options)); }, options.ddof);
+}
+
+Array nanargmax(const Operand& x, std::optional<std::int64_t> axis) {
+  return nan_arg("nanargmax", x, axis, -kInfinity);
+}
+Array nanargmin(const Operand& x, std::optional<std::int64_t> axis) {
+  return nan_arg("nanargmin", x, axis, kInfinity);
+}
+
+Array ptp(const Operand& x, ReduceOptions options) {
+  return composed("ptp", x, options, [&](const Array& x) { return max(x, options) - min(x, options); });
+}
+
+Array count_nonzero(const Operand& x, ReduceOptions options) {
+  return composed("count_nonzero", x, options,
+                  [&](const Array& x) { return sum(astype(x != 0, DType::kI32), options); });
+}
+
+Array average(const Operand& x, ReduceOptions options) { return mean(x, options); }
+
+Array average(const Operand& x, const Operand& weights, ReduceOptions options) {
+  CallSiteScope here(x.site());
+  Array w = broadcast_to(weights, x.shape());
+  return sum(x.as_array() * w, options) / sum(w, options);
+}
+
+Array cov(const Operand& x, double ddof) {
+  return composed(
+      "cov", x, {}, false,
+      [&](const Array& given) {
+        Array x = floating(given);
+        if (x.ndim() > 2 || x.ndim() == 0) {
+          fail<ShapeError>("[cov] expected a vector or a matrix, got {}{}", to_string(x.aval()), ops::at());
+        }
+        const bool single = x.ndim() == 1;
+        if (single) x = reshape(x, {1, -1});
+        Array centered = x - mean(x, {.axis = 1, .keepdims = true});
+        const auto count = static_cast<double>(x.shape()[1]) - ddof;
+        Array products = matmul(centered, transpose(centered)) / count;
+        return single ? reshape(products, {}) : products;
+      },
+      ddof);
+}
+
+Array corrcoef(const Operand& x) {
+  return composed("corrcoef", x, {}, false, [&](const Array& x) {
+    Array c = cov(x);
+    if (c.ndim() == 0) return c / c;
+    const std::int64_t n = c.shape()[0];
+    Array diagonal = sqrt(sum(c * eye(n, n, c.dtype()), 1));
+    Array scaled = c / reshape(diagonal, {n, 1}) / reshape(diagonal, {1, n});
+    return clip(scaled, -1.0, 1.0);
+  });
+}
+
+}  // namespace lockstep
