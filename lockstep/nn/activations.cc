@@ -8,6 +8,8 @@
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/shape.h"
+#include "lockstep/ops/special.h"
 
 namespace lockstep::nn {
 namespace {
@@ -53,11 +55,83 @@ Array elu(const Operand& x, double alpha) {
   });
 }
 
-Array gelu(const Operand& x) {
-  return ops::elementwise("gelu", "", Meet::kInexact, {&x}, [](Tracers t) {
+Array gelu(const Operand& x, bool approximate) {
+  return ops::elementwise("gelu", approximate ? "" : "exact", Meet::kInexact, {&x}, [&](Tracers t) {
+    if (!approximate) return 0.5 * t[0] * erfc(-t[0] * std::numbers::sqrt2 * 0.5);
     const double scale = std::sqrt(2 * std::numbers::inv_pi);
     Array inner = scale * (t[0] + 0.044715 * power(t[0], 3));
     return t[0] * (0.5 * (1.0 + tanh(inner)));
+  });
+}
+
+Array relu6(const Operand& x) {
+  return ops::elementwise("relu6", "", Meet::kPromote, {&x},
+                          [](Tracers t) { return where(t[0] >= 6, 6, relu(t[0])); });
+}
+
+Array selu(const Operand& x) {
+  return ops::elementwise("selu", "", Meet::kInexact, {&x}, [](Tracers t) {
+    return 1.0507009873554804934193349852946 * elu(t[0], 1.6732632423543772848170429916717);
+  });
+}
+
+Array celu(const Operand& x, double alpha) {
+  return ops::elementwise("celu", fmt::format("{}", alpha), Meet::kInexact, {&x}, [&](Tracers t) {
+    Array below = where(t[0] > 0, 0, t[0]);
+    return where(t[0] > 0, t[0], alpha * expm1(below / alpha));
+  });
+}
+
+Array soft_sign(const Operand& x) {
+  return ops::elementwise("soft_sign", "", Meet::kInexact, {&x},
+                          [](Tracers t) { return t[0] / (abs(t[0]) + 1.0); });
+}
+
+Array log_sigmoid(const Operand& x) {
+  return ops::elementwise("log_sigmoid", "", Meet::kInexact, {&x},
+                          [](Tracers t) { return -softplus(-t[0]); });
+}
+
+Array hard_tanh(const Operand& x) {
+  return ops::elementwise("hard_tanh", "", Meet::kInexact, {&x},
+                          [](Tracers t) { return where(t[0] > 1, 1.0, where(t[0] < -1, -1.0, t[0])); });
+}
+
+Array hard_sigmoid(const Operand& x) {
+  return ops::elementwise("hard_sigmoid", "", Meet::kInexact, {&x},
+                          [](Tracers t) { return relu6(t[0] + 3.0) / 6.0; });
+}
+
+Array hard_silu(const Operand& x) {
+  return ops::elementwise("hard_silu", "", Meet::kInexact, {&x},
+                          [](Tracers t) { return t[0] * hard_sigmoid(t[0]); });
+}
+
+Array mish(const Operand& x) {
+  return ops::elementwise("mish", "", Meet::kInexact, {&x},
+                          [](Tracers t) { return t[0] * tanh(softplus(t[0])); });
+}
+
+Array squareplus(const Operand& x, double b) {
+  return ops::elementwise("squareplus", fmt::format("{}", b), Meet::kInexact, {&x},
+                          [&](Tracers t) { return (t[0] + sqrt(square(t[0]) + b)) / 2.0; });
+}
+
+Array sparse_plus(const Operand& x) {
+  return ops::elementwise("sparse_plus", "", Meet::kInexact, {&x}, [](Tracers t) {
+    return where(t[0] <= -1, 0.0, where(t[0] >= 1, t[0], square(t[0] + 1.0) / 4.0));
+  });
+}
+
+Array sparse_sigmoid(const Operand& x) {
+  return ops::elementwise("sparse_sigmoid", "", Meet::kInexact, {&x},
+                          [](Tracers t) { return 0.5 * clip(t[0] + 1.0, 0.0, 2.0); });
+}
+
+Array glu(const Operand& x, std::int64_t axis) {
+  return ops::elementwise("glu", fmt::format("{}", axis), Meet::kInexact, {&x}, [&](Tracers t) {
+    std::vector<Array> halves = split(t[0], 2, axis);
+    return halves[0] * sigmoid(halves[1]);
   });
 }
 

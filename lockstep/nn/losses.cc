@@ -1,5 +1,7 @@
 #include "lockstep/nn/losses.h"
 
+#include <numbers>
+
 #include "lockstep/nn/activations.h"
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
@@ -69,6 +71,56 @@ Array squared_error(const Operand& predictions, const Operand& targets) {
 Array l2_loss(const Operand& predictions, const Operand& targets) {
   return ops::elementwise("l2_loss", "", Meet::kInexact, {&predictions, &targets},
                           [](Tracers t) { return 0.5 * square(t[0] - t[1]); });
+}
+
+Array huber_loss(const Operand& predictions, const Operand& targets, double delta) {
+  return ops::elementwise("huber_loss", fmt::format("{}", delta), Meet::kInexact, {&predictions, &targets},
+                          [&](Tracers t) {
+                            Array error = abs(t[0] - t[1]), near = minimum(error, delta);
+                            return 0.5 * square(near) + delta * (error - near);
+                          });
+}
+
+Array log_cosh(const Operand& predictions, const Operand& targets) {
+  return ops::elementwise("log_cosh", "", Meet::kInexact, {&predictions, &targets}, [](Tracers t) {
+    Array error = t[0] - t[1];
+    return logaddexp(error, -error) - std::numbers::ln2;
+  });
+}
+
+Array hinge_loss(const Operand& predictions, const Operand& targets) {
+  return ops::elementwise("hinge_loss", "", Meet::kInexact, {&predictions, &targets},
+                          [](Tracers t) { return maximum(1.0 - t[0] * t[1], 0.0); });
+}
+
+Array cosine_similarity(const Operand& predictions, const Operand& targets, double epsilon) {
+  return ops::elementwise("cosine_similarity", fmt::format("{}", epsilon), Meet::kInexact,
+                          {&predictions, &targets}, [&](Tracers t) {
+                            auto unit = [&](const Array& x) {
+                              Array squares = sum(square(x), {.axis = -1, .keepdims = true});
+                              return x / maximum(sqrt(squares), epsilon);
+                            };
+                            return sum(unit(t[0]) * unit(t[1]), -1);
+                          });
+}
+
+Array cosine_distance(const Operand& predictions, const Operand& targets, double epsilon) {
+  return 1.0 - cosine_similarity(predictions, targets, epsilon);
+}
+
+Array kl_divergence(const Operand& log_predictions, const Operand& targets) {
+  return ops::elementwise("kl_divergence", "", Meet::kInexact, {&log_predictions, &targets}, [](Tracers t) {
+    Array logs = where(t[1] == 0, 0.0, log(where(t[1] == 0, 1.0, t[1])));
+    return sum(t[1] * (logs - t[0]), -1);
+  });
+}
+
+Array smooth_labels(const Operand& labels, double alpha) {
+  return ops::elementwise(
+      "smooth_labels", fmt::format("{}", alpha), Meet::kInexact, {&labels}, [&](Tracers t) {
+        const auto classes = static_cast<double>(t[0].shape().empty() ? 1 : t[0].shape().back());
+        return (1 - alpha) * t[0] + alpha / classes;
+      });
 }
 
 }  // namespace lockstep::nn

@@ -27,4 +27,24 @@ Array squared_error(const Operand& predictions, const Operand& targets = 0.0);
 /// Half of it.
 Array l2_loss(const Operand& predictions, const Operand& targets = 0.0);
 
+/// Half of the square of the error up to delta, beyond it linear.
+Array huber_loss(const Operand& predictions, const Operand& targets = 0.0, double delta = 1.0);
+
+/// log(cosh(predictions - targets)).
+Array log_cosh(const Operand& predictions, const Operand& targets = 0.0);
+
+/// max(0, 1 - prediction * target), of targets -1 and 1.
+Array hinge_loss(const Operand& predictions, const Operand& targets);
+
+/// The cosine of the angle between vectors, which stand in the last dimension; each is taken at least epsilon
+/// long. And 1 less it.
+Array cosine_similarity(const Operand& predictions, const Operand& targets, double epsilon = 0);
+Array cosine_distance(const Operand& predictions, const Operand& targets, double epsilon = 0);
+
+/// sum(targets * (log(targets) - log_predictions)) over the last dimension.
+Array kl_divergence(const Operand& log_predictions, const Operand& targets);
+
+/// (1 - alpha) * labels + alpha / classes.
+Array smooth_labels(const Operand& labels, double alpha);
+
 }  // namespace lockstep::nn

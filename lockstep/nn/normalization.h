@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/ops/operand.h"
+#include "lockstep/ops/reduction.h"
+
+namespace lockstep::nn {
+
+/// x less its mean, over sqrt(its variance + epsilon), along the axis (jax.nn.standardize).
+Array standardize(const Operand& x, Axes axis = -1, double epsilon = 1e-5);
+
+/// standardize along the last dimension, times scale, plus bias, which are of that dimension's size.
+Array layer_norm(const Operand& x, const Operand& scale = 1.0, const Operand& bias = 0.0,
+                 double epsilon = 1e-5);
+
+/// x over the root of the mean of its squares (plus epsilon) along the last dimension, times scale.
+Array rms_norm(const Operand& x, const Operand& scale = 1.0, double epsilon = 1e-6);
+
+}  // namespace lockstep::nn
