@@ -10,6 +10,7 @@
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/special.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/random.h"
 #include "lockstep/program/primitives/shape.h"
