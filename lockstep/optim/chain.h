@@ -1,0 +1,293 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "lockstep/optim/schedules.h"
+#include "lockstep/optim/transformation.h"
+
+/// Gradient transformations, with optax's names, and chains of them: chain(clip_by_global_norm(1.0),
+/// scale_by_adam(), scale_by_learning_rate(1e-3)) is an optimizer as transformation.h describes. Each has
+/// `init(params)` and `update(updates, state, params)`, which gives the pair of new updates and state.
+namespace lockstep::optim {
+
+/// Of transformations without a state.
+struct EmptyState {};
+
+/// A state that is the count of updates done: an i32 scalar.
+struct CountState {
+  Array count;
+};
+
+template <class Params>
+struct Moments {
+  Array count;
+  Params mu, nu;
+};
+
+/// Of a transformation that maps each array by itself, without a state.
+template <class F>
+struct Stateless {
+  F f;  ///< (update, parameter) -> update
+
+  template <class Params>
+  EmptyState init(const Params&) const {
+    return {};
+  }
+  template <class Params>
+  std::pair<Params, EmptyState> update(const Params& updates, const EmptyState&, const Params& params) const {
+    return {tree::map(f, updates, params), {}};
+  }
+};
+
+template <class F>
+Stateless(F) -> Stateless<F>;
+
+/// updates * factor.
+inline auto scale(double factor) {
+  return Stateless{[factor](const Array& u, const Array&) { return factor * u; }};
+}
+
+/// Each element kept within [-max_delta, max_delta].
+inline auto clip(double max_delta) {
+  return Stateless{
+      [max_delta](const Array& u, const Array&) { return lockstep::clip(u, -max_delta, max_delta); }};
+}
+
+/// updates + weight_decay * params, of the parameters whose path (tree/paths.h) the mask names; by default
+/// all.
+using Mask = std::function<bool(const std::string& path, const Array& parameter)>;
+struct AddDecayedWeights {
+  double weight_decay;
+  Mask mask;
+
+  template <class Params>
+  EmptyState init(const Params&) const {
+    return {};
+  }
+  template <class Params>
+  std::pair<Params, EmptyState> update(const Params& updates, const EmptyState&, const Params& params) const {
+    return {
+        tree::map_with_path([&](const std::string& path, const Array& u,
+                                const Array& p) { return mask && !mask(path, p) ? u : u + weight_decay * p; },
+                            updates, params),
+        {}};
+  }
+};
+inline AddDecayedWeights add_decayed_weights(double weight_decay, Mask mask = {}) {
+  return {weight_decay, mask};
+}
+
+/// Scaled down where the global norm is above max_norm.
+struct ClipByGlobalNorm {
+  double max_norm;
+
+  template <class Params>
+  EmptyState init(const Params&) const {
+    return {};
+  }
+  template <class Params>
+  std::pair<Params, EmptyState> update(const Params& updates, const EmptyState&, const Params&) const {
+    return {clip_by_global_norm(updates, max_norm), {}};
+  }
+};
+inline ClipByGlobalNorm clip_by_global_norm(double max_norm) { return {max_norm}; }
+
+/// updates * schedule(count).
+struct ScaleBySchedule {
+  Schedule schedule;
+
+  template <class Params>
+  CountState init(const Params& params) const {
+    return {internal::zero_count(tree::leaves(params))};
+  }
+  template <class Params>
+  std::pair<Params, CountState> update(const Params& updates, const CountState& state, const Params&) const {
+    const Array factor = schedule(state.count);
+    return {tree::map([&](const Array& u) { return astype(factor, u.dtype()) * u; }, updates),
+            {internal::incremented(state.count)}};
+  }
+};
+inline ScaleBySchedule scale_by_schedule(Schedule schedule) { return {std::move(schedule)}; }
+
+/// updates * -learning_rate, of a number or a schedule.
+inline auto scale_by_learning_rate(double learning_rate) { return scale(-learning_rate); }
+inline ScaleBySchedule scale_by_learning_rate(Schedule learning_rate) {
+  return {[learning_rate = std::move(learning_rate)](const Array& count) { return -learning_rate(count); }};
+}
+
+/// The updates and what they were, decaying: trace' = updates + decay * trace; with nesterov updates + decay
+/// * trace'.
+struct Trace {
+  double decay;
+  bool nesterov = false;
+
+  template <class Params>
+  Params init(const Params& params) const {
+    return internal::zeros_of(params);
+  }
+  template <class Params>
+  std::pair<Params, Params> update(const Params& updates, const Params& state, const Params&) const {
+    auto follow = [&](const Array& u, const Array& t) { return u + decay * t; };
+    Params next = tree::map(follow, updates, state);
+    return {nesterov ? tree::map(follow, updates, next) : next, next};
+  }
+};
+inline Trace trace(double decay, bool nesterov = false) { return {decay, nesterov}; }
+
+/// Adam's direction (adam.h), without learning rate and weight decay.
+struct ScaleByAdam {
+  double b1 = 0.9, b2 = 0.999, eps = 1e-8;
+
+  template <class Params>
+  Moments<Params> init(const Params& params) const {
+    return {internal::zero_count(tree::leaves(params)), internal::zeros_of(params),
+            internal::zeros_of(params)};
+  }
+  template <class Params>
+  std::pair<Params, Moments<Params>> update(const Params& updates, const Moments<Params>& state,
+                                            const Params&) const {
+    Moments<Params> next;
+    next.count = internal::incremented(state.count);
+    next.mu =
+        tree::map([&](const Array& g, const Array& m) { return (1 - b1) * g + b1 * m; }, updates, state.mu);
+    next.nu = tree::map([&](const Array& g, const Array& n) { return (1 - b2) * square(g) + b2 * n; },
+                        updates, state.nu);
+    const Array mu_scale = internal::bias_correction(b1, next.count);
+    const Array nu_scale = internal::bias_correction(b2, next.count);
+    Params scaled =
+        tree::map([&](const Array& m, const Array& n) { return (m / mu_scale) / (sqrt(n / nu_scale) + eps); },
+                  next.mu, next.nu);
+    return {std::move(scaled), std::move(next)};
+  }
+};
+inline ScaleByAdam scale_by_adam(double b1 = 0.9, double b2 = 0.999, double eps = 1e-8) {
+  return {b1, b2, eps};
+}
+
+/// Lion's direction (Chen and others, 2023): sign(b1 * mu + (1 - b1) * g), then mu' = b2 * mu + (1 - b2) * g.
+struct ScaleByLion {
+  double b1 = 0.9, b2 = 0.99;
+
+  template <class Params>
+  Params init(const Params& params) const {
+    return internal::zeros_of(params);
+  }
+  template <class Params>
+  std::pair<Params, Params> update(const Params& updates, const Params& mu, const Params&) const {
+    return {
+        tree::map([&](const Array& g, const Array& m) { return sign((1 - b1) * g + b1 * m); }, updates, mu),
+        tree::map([&](const Array& g, const Array& m) { return (1 - b2) * g + b2 * m; }, updates, mu)};
+  }
+};
+inline ScaleByLion scale_by_lion(double b1 = 0.9, double b2 = 0.99) { return {b1, b2}; }
+
+/// g / sqrt(nu' + eps), of nu' = decay * nu + (1 - decay) * g².
+struct ScaleByRms {
+  double decay = 0.9, eps = 1e-8, initial_scale = 0;
+
+  template <class Params>
+  Params init(const Params& params) const {
+    return tree::map([&](const Array& p) { return full_like(p, initial_scale); }, params);
+  }
+  template <class Params>
+  std::pair<Params, Params> update(const Params& updates, const Params& nu, const Params&) const {
+    Params next = tree::map(
+        [&](const Array& g, const Array& n) { return (1 - decay) * square(g) + decay * n; }, updates, nu);
+    return {tree::map([&](const Array& g, const Array& n) { return g * rsqrt(n + eps); }, updates, next),
+            next};
+  }
+};
+inline ScaleByRms scale_by_rms(double decay = 0.9, double eps = 1e-8, double initial_scale = 0) {
+  return {decay, eps, initial_scale};
+}
+
+/// g / sqrt(s' + eps) where s' = s + g² is above 0, else 0.
+struct ScaleByRss {
+  double initial_accumulator_value = 0.1, eps = 1e-7;
+
+  template <class Params>
+  Params init(const Params& params) const {
+    return tree::map([&](const Array& p) { return full_like(p, initial_accumulator_value); }, params);
+  }
+  template <class Params>
+  std::pair<Params, Params> update(const Params& updates, const Params& sums, const Params&) const {
+    Params next = tree::map([](const Array& g, const Array& s) { return square(g) + s; }, updates, sums);
+    return {tree::map([&](const Array& g, const Array& s) { return where(s > 0, g * rsqrt(s + eps), 0.0); },
+                      updates, next),
+            next};
+  }
+};
+inline ScaleByRss scale_by_rss(double initial_accumulator_value = 0.1, double eps = 1e-7) {
+  return {initial_accumulator_value, eps};
+}
+
+/// One transformation after the other; the state is the tuple of theirs.
+template <class... Transformations>
+struct Chain {
+  std::tuple<Transformations...> transformations;
+
+  template <class Params>
+  auto init(const Params& params, SourceLocation where = SourceLocation::current()) const {
+    CallSiteScope here(CallSite::from(where));
+    return std::apply([&](const auto&... each) { return std::tuple(each.init(params)...); }, transformations);
+  }
+
+  template <class Params, class State>
+  std::pair<Params, State> update(const Params& grads, const State& state, const Params& params,
+                                  SourceLocation where = SourceLocation::current()) const {
+    CallSiteScope here(CallSite::from(where));
+    std::pair<Params, State> out(grads, state);
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      auto step = [&](const auto& transformation, auto& part) {
+        auto [updates, next] = transformation.update(out.first, part, params);
+        out.first = std::move(updates);
+        part = std::move(next);
+      };
+      (step(std::get<i>(transformations), std::get<i>(out.second)), ...);
+    }
+    (std::index_sequence_for<Transformations...>());
+    return out;
+  }
+};
+
+template <class... Transformations>
+Chain<Transformations...> chain(Transformations... transformations) {
+  return {std::tuple<Transformations...>(std::move(transformations)...)};
+}
+
+/// Optimizers made of these; the learning rate is a number or a schedule.
+template <class Rate>
+auto rmsprop(Rate learning_rate, double decay = 0.9, double eps = 1e-8, double initial_scale = 0) {
+  return chain(scale_by_rms(decay, eps, initial_scale), scale_by_learning_rate(std::move(learning_rate)));
+}
+template <class Rate>
+auto adagrad(Rate learning_rate, double initial_accumulator_value = 0.1, double eps = 1e-7) {
+  return chain(scale_by_rss(initial_accumulator_value, eps),
+               scale_by_learning_rate(std::move(learning_rate)));
+}
+template <class Rate>
+auto lion(Rate learning_rate, double b1 = 0.9, double b2 = 0.99, double weight_decay = 1e-3, Mask mask = {}) {
+  return chain(scale_by_lion(b1, b2), add_decayed_weights(weight_decay, std::move(mask)),
+               scale_by_learning_rate(std::move(learning_rate)));
+}
+
+/// sgd, adam and adamw with a schedule.
+inline auto sgd(Schedule learning_rate) { return chain(scale_by_learning_rate(std::move(learning_rate))); }
+inline auto sgd(Schedule learning_rate, double momentum, bool nesterov = false) {
+  return chain(trace(momentum, nesterov), scale_by_learning_rate(std::move(learning_rate)));
+}
+inline auto adam(Schedule learning_rate, double b1 = 0.9, double b2 = 0.999, double eps = 1e-8) {
+  return chain(scale_by_adam(b1, b2, eps), scale_by_learning_rate(std::move(learning_rate)));
+}
+inline auto adamw(Schedule learning_rate, double b1 = 0.9, double b2 = 0.999, double eps = 1e-8,
+                  double weight_decay = 1e-4, Mask mask = {}) {
+  return chain(scale_by_adam(b1, b2, eps), add_decayed_weights(weight_decay, std::move(mask)),
+               scale_by_learning_rate(std::move(learning_rate)));
+}
+
+}  // namespace lockstep::optim
