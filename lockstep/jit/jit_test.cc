@@ -215,7 +215,7 @@ TEST(Errors, FromWithinGradWithinJit_NameTheUsersOwnLine) {
 
 TEST(Errors, OfCollectivesAndOutOfTracing_SayWhatToDo) {
   EXPECT_THAT(error_of<ShardingError>([] { psum(ones({2}), "nowhere"); }),
-              HasSubstr("outside of shard_map and pmap (at jit_test.cc:"));
+              HasSubstr("outside of shard_map, pmap and vmap (at jit_test.cc:"));
   Array kept;
   jit([&](Array x) {
     kept = x;

@@ -35,38 +35,46 @@ Aval example_aval(const Aval& aval, std::optional<int> axis, const CallSite& sit
   return example;
 }
 
-std::vector<Array> map_program(const Program& program, const std::vector<Array>& inputs,
-                               const std::vector<std::optional<int>>& axes, int out_axes,
-                               const CallSite& site) {
-  Trace& trace = *Trace::current();
+std::int64_t count_examples(const std::vector<Array>& inputs, const std::vector<std::optional<int>>& axes,
+                            const CallSite& site) {
   std::optional<std::int64_t> size;
-  std::vector<Value> values;
-  std::vector<bool> batched;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    Value value = trace.value_of(inputs[i]);
-    batched.push_back(axes[i].has_value());
-    if (axes[i]) {
-      std::int64_t axis = checked(*axes[i], value.aval().rank(), value.aval(), site);
-      std::int64_t here = value.aval().shape[static_cast<std::size_t>(axis)];
-      if (size.value_or(here) != here) {
-        fail<ShapeError>("[vmap] the mapped dimensions have different sizes, {} and {} (in {}; at {})", *size,
-                         here, to_string(value.aval()), site.to_string());
-      }
-      size = here;
-      value = move_axis(value, axis, 0);
+    if (!axes[i]) continue;
+    const Aval& aval = inputs[i].aval();
+    const std::int64_t here =
+        aval.shape[static_cast<std::size_t>(checked(*axes[i], aval.rank(), aval, site))];
+    if (size.value_or(here) != here) {
+      fail<ShapeError>("[vmap] the mapped dimensions have different sizes, {} and {} (in {}; at {})", *size,
+                       here, to_string(aval), site.to_string());
     }
-    values.push_back(value);
+    size = here;
   }
   if (!size) {
     fail<ShapeError>(
         "[vmap] no argument is mapped: give at least one array with an in_axes other than nullopt (at {})",
         site.to_string());
   }
+  return *size;
+}
+
+std::vector<Array> map_program(const Program& program, const std::vector<Array>& inputs,
+                               const std::vector<std::optional<int>>& axes, const VmapOptions& options,
+                               const CallSite& site) {
+  Trace& trace = *Trace::current();
+  const std::int64_t size = count_examples(inputs, axes, site);
+  std::vector<Value> values;
+  std::vector<bool> batched;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Value value = trace.value_of(inputs[i]);
+    batched.push_back(axes[i].has_value());
+    if (axes[i]) value = move_axis(value, checked(*axes[i], value.aval().rank(), value.aval(), site), 0);
+    values.push_back(value);
+  }
+  const Program mapped = transforms::vmap(program, batched, size, options.axis_name);
   std::vector<Array> outputs;
-  for (const Value& value :
-       transforms::inline_program(trace.builder(), transforms::vmap(program, batched, *size), values)) {
+  for (const Value& value : transforms::inline_program(trace.builder(), mapped, values)) {
     outputs.push_back(
-        trace.wrap(move_axis(value, 0, checked(out_axes, value.aval().rank(), value.aval(), site))));
+        trace.wrap(move_axis(value, 0, checked(options.out_axes, value.aval().rank(), value.aval(), site))));
   }
   return outputs;
 }

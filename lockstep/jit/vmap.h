@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <optional>
 #include <source_location>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "lockstep/jit/jit.h"
+#include "lockstep/program/axis_env.h"
 
 namespace lockstep {
 
@@ -18,15 +20,22 @@ struct VmapOptions {
 
   /// The dimension of all results at which the examples stand.
   int out_axes = 0;
+
+  /// The name by which collectives (psum, pmean, axis_index, ...) in the function reach the other examples.
+  std::string axis_name = {};
 };
 
 namespace internal {
 
 /// The outputs of a program for one example, for all examples. `inputs` are arrays of the current trace;
-/// `axes` says which dimension is mapped. Throws ShapeError where their sizes differ or nothing is mapped.
+/// `axes` says which dimension is mapped. Throws as count_examples.
 std::vector<Array> map_program(const Program& program, const std::vector<Array>& inputs,
-                               const std::vector<std::optional<int>>& axes, int out_axes,
+                               const std::vector<std::optional<int>>& axes, const VmapOptions& options,
                                const CallSite& site);
+
+/// The number of examples. Throws ShapeError where the mapped sizes differ or nothing is mapped.
+std::int64_t count_examples(const std::vector<Array>& inputs, const std::vector<std::optional<int>>& axes,
+                            const CallSite& site);
 
 /// The aval of one example.
 Aval example_aval(const Aval& aval, std::optional<int> axis, const CallSite& site);
@@ -56,6 +65,11 @@ auto vmap(F&& function, VmapOptions options = {},
 
       Program program;
       Result result = [&] {
+        std::optional<AxisEnvScope> named;
+        if (!options.axis_name.empty()) {
+          const std::int64_t examples = internal::count_examples(inputs, axes, site);
+          named.emplace(AxisEnv::current().with_mapped(options.axis_name, examples));
+        }
         Trace trace("vmap");
         std::size_t next = 0;
         auto replace = [&](Array& array) {
@@ -71,7 +85,7 @@ auto vmap(F&& function, VmapOptions options = {},
         }
         return traced;
       }();
-      std::vector<Array> outputs = internal::map_program(program, inputs, axes, options.out_axes, site);
+      std::vector<Array> outputs = internal::map_program(program, inputs, axes, options, site);
       auto out = outputs.begin();
       tree::replace_leaves(result, out);
       return result;

@@ -65,6 +65,53 @@ TEST(Vmap, OfManyOperations_EqualsALoop) {
   }
 }
 
+TEST(Vmap, AnAxisName_LetsCollectivesReachTheOtherExamples) {
+  Array x = waves({4, 3});
+  const VmapOptions named{.axis_name = "i"};
+  expect_equal(vmap([](Array x) { return x - pmean(x, "i"); }, named)(x), x - mean(x, 0));
+  expect_equal(vmap([](Array x) { return x * axis_index("i"); }, named)(x), x * expand_dims(arange(4), 1));
+  expect_equal(vmap([](Array x) { return pmax(x, "i") + pmin(x, "i"); }, named)(x),
+               broadcast_to(max(x, 0) + min(x, 0), {4, 3}));
+  Array gathered = vmap([](Array x) { return all_gather(x, "i"); }, named)(x);
+  expect_equal(gathered, broadcast_to(x, {4, 4, 3}));
+  expect_equal(vmap([](Array x) { return all_gather(x, "i", {.axis = 1}); }, named)(x),
+               broadcast_to(transpose(x), {4, 3, 4}));
+  Array shifted = vmap([](Array x) { return ppermute(x, "i", {{0, 1}, {1, 2}, {2, 3}}); }, named)(x);
+  expect_equal(shifted, concatenate({zeros({1, 3}), slice(x, {0, 0}, {3, 3})}));
+  Array square = waves({4, 4});
+  expect_equal(vmap([](Array x) { return all_to_all(x, "i", 0, 0); }, named)(square), transpose(square));
+  expect_equal(vmap([](Array x) { return psum_scatter(x, "i"); }, named)(square), sum(square, 0));
+}
+
+TEST(Vmap, OfWhatIsTheSameForAll_SumsItForEachExample) {
+  Array x = ones({4});
+  auto f =
+      vmap([](Array, Array y) { return psum(y, "i"); }, {.in_axes = {0, std::nullopt}, .axis_name = "i"});
+  expect_equal(f(x, Array(2.0f) * 1), 8 * ones({4}));
+}
+
+TEST(Vmap, DerivativesThroughItsCollectives_AreJaxs) {
+  Array x = array({1.f, 2.f, 3.f});
+  auto total = [](Array x) { return psum(x * x, "i"); };
+  const VmapOptions named{.axis_name = "i"};
+  expect_equal(vmap(grad(total), named)(x), array({6.f, 12.f, 18.f}));
+  expect_equal(grad([&](Array x) { return sum(vmap(total, named)(x)); })(x), array({6.f, 12.f, 18.f}));
+}
+
+TEST(Vmap, NestedAxisNames_AreToldApart) {
+  Array x = waves({2, 3});
+  auto inner = [](Array x) { return psum(x, "i") - psum(x, "j") + psum(x, {"i", "j"}); };
+  auto outer = [&](Array row) { return vmap(inner, {.axis_name = "j"})(row); };
+  Array expected = expand_dims(sum(x, 0), 0) - expand_dims(sum(x, 1), 1) + sum(x);
+  expect_equal(vmap(outer, {.axis_name = "i"})(x), expected);
+}
+
+TEST(Vmap, ACollectiveOverAnUnknownAxis_IsAnError) {
+  EXPECT_THAT(error_of<ShardingError>(
+                  [] { vmap([](Array x) { return psum(x, "k"); }, {.axis_name = "i"})(ones({3})); }),
+              AllOf(HasSubstr("'k'"), HasSubstr("(i)")));
+}
+
 TEST(Vmap, WrongAxesAndSizes_AreErrors) {
   auto add_both = [](Array x, Array y) { return x + y; };
   EXPECT_THAT(error_of<ShapeError>([&] { vmap(add_both)(ones({3}), ones({4})); }),
