@@ -127,17 +127,33 @@ struct Case {
   }
 };
 
-/// Calls check for each case, which is named in failures.
+/// Calls `check` for groups of cases, whose computations are one program each: a compilation takes longer
+/// than what it computes.
 template <class Check>
-void for_each_case(Check check) {
-  for (const Json& json : file()["cases"]) {
-    SCOPED_TRACE(json["name"].get<std::string>());
+void for_each_group(Check check) {
+  const Json& cases = file()["cases"];
+  constexpr std::size_t kSize = 12;
+  for (std::size_t first = 0; first < cases.size(); first += kSize) {
+    std::vector<Case> group;
+    for (std::size_t i = first; i < std::min(first + kSize, cases.size()); ++i) group.emplace_back(cases[i]);
+    SCOPED_TRACE("cases from " + group.front().json["name"].get<std::string>());
     try {
-      check(Case(json));
+      check(group);
     } catch (const std::exception& error) {
       ADD_FAILURE() << error.what();
     }
   }
+}
+
+using Results = std::vector<Arrays>;  // of each case of a group
+
+/// The functions of a group, each on its own arguments.
+auto all_of(const std::vector<Case>& group) {
+  return [&group](const Results& arguments) {
+    Results results;
+    for (std::size_t i = 0; i < group.size(); ++i) results.push_back(group[i].function(arguments[i]));
+    return results;
+  };
 }
 
 TEST(Golden, TheFileAndThisTestNameTheSameFunctions) {
@@ -147,36 +163,49 @@ TEST(Golden, TheFileAndThisTestNameTheSameFunctions) {
   EXPECT_EQ(stored, named);
 }
 
+struct Derivatives {
+  Arrays values, forwards, backwards;
+};
+
+Derivatives derivatives_of(const Case& c, const Arrays& arguments) {
+  if (!c.json.contains("jvp")) return {c.function(arguments), {}, {}};
+  Arrays tangents, weights;
+  for (const Array& x : arguments) {
+    tangents.push_back(is_floating(x.dtype()) ? numbers(x.shape(), 5, 7, 3, 0.25, 0.125) : x);
+  }
+  auto [values, pull] = vjp(c.function, arguments);
+  for (const Array& x : values) weights.push_back(numbers(x.shape(), 7, 5, 2, 0.5, 0.25));
+  auto [again, forwards] = jvp(c.function, std::tuple(arguments), std::tuple(tangents));
+  return {values, forwards, std::get<0>(pull(weights))};
+}
+
+void expect_jaxs(const Case& c, const Derivatives& found) {
+  SCOPED_TRACE(c.json["name"].get<std::string>());
+  ASSERT_EQ(found.values.size(), c.json["values"].size());
+  for (std::size_t i = 0; i < found.values.size(); ++i)
+    expect_stored(found.values[i], Stored(c.json["values"][i]), c.rtol, c.atol);
+  if (!c.json.contains("jvp")) return;
+  // A derivative adds up terms that may cancel: absolute to the size of what is added.
+  const double atol = 10 * c.atol, rtol = 5 * c.rtol;
+  for (std::size_t i = 0; i < found.forwards.size(); ++i)
+    expect_stored(found.forwards[i], Stored(c.json["jvp"][i]), rtol, atol);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < c.arguments.size(); ++i) {
+    if (is_floating(c.arguments[i].dtype()))
+      expect_stored(found.backwards[i], Stored(c.json["vjp"][next++]), rtol, atol);
+  }
+}
+
 TEST(Golden, ValuesAndDerivativesAreJaxs) {
-  for_each_case([](const Case& c) {
-    std::vector<bool> floats;
-    for (const Array& x : c.arguments) floats.push_back(is_floating(x.dtype()));
-    const bool differentiated = c.json.contains("jvp");
-    Arrays tangents;
-    for (const Array& x : c.arguments) {
-      tangents.push_back(is_floating(x.dtype()) ? numbers(x.shape(), 5, 7, 3, 0.25, 0.125) : x);
-    }
-    auto all = jit([&](const Arrays& arguments, const Arrays& tangents) {
-      if (!differentiated) return std::tuple(c.function(arguments), Arrays(), Arrays());
-      auto [values, pull] = vjp(c.function, arguments);
-      Arrays weights;
-      for (const Array& x : values) weights.push_back(numbers(x.shape(), 7, 5, 2, 0.5, 0.25));
-      auto [again, forwards] = jvp(c.function, std::tuple(arguments), std::tuple(tangents));
-      return std::tuple(values, forwards, std::get<0>(pull(weights)));
-    });
-    auto [values, forwards, backwards] = all(c.arguments, tangents);
-    ASSERT_EQ(values.size(), c.json["values"].size());
-    for (std::size_t i = 0; i < values.size(); ++i)
-      expect_stored(values[i], Stored(c.json["values"][i]), c.rtol, c.atol);
-    if (!differentiated) return;
-    // A derivative adds up terms that may cancel: absolute to the size of what is added.
-    const double atol = 10 * c.atol, rtol = 5 * c.rtol;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      expect_stored(forwards[i], Stored(c.json["jvp"][i]), rtol, atol);
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < floats.size(); ++i) {
-      if (floats[i]) expect_stored(backwards[i], Stored(c.json["vjp"][next++]), rtol, atol);
-    }
+  for_each_group([](const std::vector<Case>& group) {
+    Results arguments;
+    for (const Case& c : group) arguments.push_back(c.arguments);
+    const std::vector<Derivatives> found = jit([&](const Results& arguments) {
+      std::vector<Derivatives> all;
+      for (std::size_t i = 0; i < group.size(); ++i) all.push_back(derivatives_of(group[i], arguments[i]));
+      return all;
+    })(arguments);
+    for (std::size_t i = 0; i < group.size(); ++i) expect_jaxs(group[i], found[i]);
   });
 }
 
@@ -190,21 +219,29 @@ Array other_example(const Array& x) {
 
 TEST(Golden, UnderVmapAndSplitOverDevices_EachFunctionIsAsByItself) {
   const Mesh mesh = make_mesh({{"data", 2}});
-  for_each_case([&](const Case& c) {
-    Arrays others, both, spread;
-    for (const Array& x : c.arguments) {
-      others.push_back(other_example(x));
-      both.push_back(stack({x, others.back()}));
-      spread.push_back(device_put(x, NamedSharding(mesh, x.shape()[0] % 2 == 0 ? P("data") : P())));
+  for_each_group([&](const std::vector<Case>& group) {
+    Results arguments, others, both, spread;
+    for (const Case& c : group) {
+      arguments.push_back(c.arguments);
+      Arrays &other = others.emplace_back(), &pair = both.emplace_back(), &parts = spread.emplace_back();
+      for (const Array& x : c.arguments) {
+        other.push_back(other_example(x));
+        pair.push_back(stack({x, other.back()}));
+        parts.push_back(device_put(x, NamedSharding(mesh, x.shape()[0] % 2 == 0 ? P("data") : P())));
+      }
     }
-    auto alone = jit(c.function);
-    const Arrays first = alone(c.arguments), second = alone(others);
-    const Arrays together = vmap(c.function)(both), parts = alone(spread);
-    ASSERT_EQ(together.size(), first.size());
-    for (std::size_t i = 0; i < first.size(); ++i) {
-      expect_same(index(together[i], 0), first[i], c.rtol, c.atol);
-      expect_same(index(together[i], 1), second[i], c.rtol, c.atol);
-      expect_same(parts[i], first[i], c.rtol, c.atol);
+    auto alone = jit(all_of(group));
+    const Results first = alone(arguments), second = alone(others), parts = alone(spread);
+    const Results together = vmap(all_of(group))(both);
+    for (std::size_t k = 0; k < group.size(); ++k) {
+      const Case& c = group[k];
+      SCOPED_TRACE(c.json["name"].get<std::string>());
+      ASSERT_EQ(together[k].size(), first[k].size());
+      for (std::size_t i = 0; i < first[k].size(); ++i) {
+        expect_same(index(together[k][i], 0), first[k][i], c.rtol, c.atol);
+        expect_same(index(together[k][i], 1), second[k][i], c.rtol, c.atol);
+        expect_same(parts[k][i], first[k][i], c.rtol, c.atol);
+      }
     }
   });
 }
