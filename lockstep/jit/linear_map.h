@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/jit/jit.h"
+#include "lockstep/jit/nested_call.h"
 
 /// What the functions of derivatives.h are made of: a function's value at some arguments, and its derivative
 /// there as a linear map.
@@ -142,15 +142,6 @@ void check_differentiable(std::string_view operation, const Array& x, const Call
 
 /// The shape of the first, then of the second.
 Shape joined(const Shape& first, const Shape& second);
-
-/// As many as the whole tree's leaves: the tree with leaf i replaced by each[i].
-template <class T>
-T with_leaves(const T& tree, const std::vector<Array>& each) {
-  T out = tree;
-  auto next = each.begin();
-  tree::replace_leaves(out, next);
-  return out;
-}
 
 /// The function of argument `argnum` alone, with the others as given.
 template <std::size_t argnum, class F, class... Args>
