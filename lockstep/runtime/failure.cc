@@ -183,15 +183,14 @@ void Runtime::at_exit(int status) {
     if (!left_.exchange(true)) end_with_error(fmt::format("exit status {}", status));
     return;
   }
-  const bool had_failed = failed_;
   const auto say = [](const std::exception& error) {
     logging::error("while leaving the job at the end of the program: {}", error.what());
   };
   try {
     shutdown();
-    // A failure that came between the program's last call and this one is told to nobody else.
+    // A failure that came after the program's last call is told by nothing else.
     std::lock_guard lock(failure_mutex_);
-    if (failed_ && !had_failed) say(PeerFailure(message_of(failure_)));
+    if (failed_) say(PeerFailure(message_of(failure_)));
   } catch (const std::exception& error) {
     say(error);
     if (server_) std::this_thread::sleep_for(kLastWords);

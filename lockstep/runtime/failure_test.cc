@@ -8,6 +8,7 @@
 #include <csignal>
 #include <exception>
 #include <functional>
+#include <future>
 #include <map>
 #include <regex>
 #include <stdexcept>
@@ -311,6 +312,22 @@ TEST(LongHostCode, DoesNotLookLikeDeath) {
   for (const auto& result : run_processes(with_heartbeats_of_2_s(server, "is_long_in_its_own_code", 2))) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
   }
+}
+
+LOCKSTEP_CHILD(returns_once_another_died) {
+  static std::promise<void> failed;
+  initialize({.on_peer_failure = [](const PeerFailure&) { failed.set_value(); }});
+  runtime::Runtime::existing()->coordination()->barrier("all have met", seconds(30));
+  if (process_index() == 1) std::_Exit(0);
+  failed.get_future().wait();
+}
+
+TEST(EndOfTheProgram, SaysAFailureThatNoCallHasThrown) {
+  coordination::CoordinationServer server;
+  Processes processes(with_heartbeats_of_2_s(server, "returns_once_another_died", 2));
+  const auto results = processes.wait();
+  EXPECT_THAT(results[0].log,
+              HasSubstr("while leaving the job at the end of the program: " + name(processes, 1)));
 }
 
 LOCKSTEP_CHILD(waits_for_one_that_is_stopped) {
