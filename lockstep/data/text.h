@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+namespace lockstep::data {
+
+/// The bytes of a file; of one that gzip or dictzip compressed, what they were before. Throws DataError, with
+/// the path, for a file that cannot be read or is cut off.
+std::string read_text(const std::string& path);
+
+namespace internal {
+/// The same, for messages of this operation.
+std::string read_whole(const char* operation, const std::string& path);
+}  // namespace internal
+
+}  // namespace lockstep::data
