@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Lockstep against JAX with gloo on this machine, alternately, and prints medians and ratios.
 
-    benchmarks/compare_jax/compare.py [--quick] [--only psum|train|start|jit] [--jax-only]
+    benchmarks/compare_jax/compare.py [--quick] [--only psum|train|start|jit|transformer] [--jax-only]
 
 README.md beside this file says what is measured and how the two sides' programs are called.
 """
@@ -21,7 +21,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PINNED = ["jax==0.10.2", "jaxlib==0.10.2"]
+PINNED = ["jax==0.10.2", "jaxlib==0.10.2", "optax==0.2.8"]
 KIB, MIB = 1 << 10, 1 << 20
 
 
@@ -113,7 +113,8 @@ class Lockstep:
 
     def __init__(self, build):
         self.build = build
-        needed = [build / "lockstep", *(build / "benchmarks" / f"compare_{p}" for p in ("psum", "train", "jit"))]
+        programs = ("psum", "train", "jit", "transformer")
+        needed = [build / "lockstep", *(build / "benchmarks" / f"compare_{program}" for program in programs)]
         missing = [str(path) for path in needed if not path.exists()]
         if missing:
             sys.exit("not built: " + ", ".join(missing) + "; run ./test or build the preset, or give --jax-only")
@@ -153,6 +154,15 @@ def measure_jit(side, processes, quick, timeout):
     return {"cached jit call, f32[8] + 1": found[0]["median_us"]}
 
 
+def measure_transformer(side, processes, quick, timeout):
+    _, found = side.run("transformer", processes, ["--windows", "3" if quick else "8", "--window", "5"], timeout)
+    of = {m["measure"]: m for m in found}
+    plural = "process" if processes == 1 else "processes"
+    return {f"transformer's step: trace and lower, {processes} {plural}": of["prepare"]["trace_us"],
+            f"transformer's step: and compile, {processes} {plural}": of["prepare"]["prepare_us"],
+            f"transformer's step, {processes} {plural}": of["train"]["median_us"]}
+
+
 def plugin_launch(build):
     """The plugin's own launch of the program that the jit measurement calls, in microseconds, or None."""
     program = build / "benchmarks" / "pjrt_launch"
@@ -186,12 +196,13 @@ def print_table(rows, sides):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer calls, one round")
-    parser.add_argument("--only", choices=["psum", "train", "start", "jit"], help="start is measured with train")
+    parser.add_argument("--only", choices=["psum", "train", "start", "jit", "transformer"],
+                        help="start is measured with train")
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--jax-only", action="store_true", help="leave Lockstep out")
     one.add_argument("--lockstep-only", action="store_true", help="leave JAX out")
     parser.add_argument("--rounds", type=int, help="how often each side runs each program (3; with --quick 1)")
-    parser.add_argument("--processes", help="instead of 2,4 for psum and 1,2,4 for training")
+    parser.add_argument("--processes", help="instead of 2,4 for psum, 1,2,4 for training and 1,2 for the transformer")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--python", help="an interpreter with JAX, instead of build/compare_jax/venv")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one run of one program")
@@ -217,6 +228,9 @@ def main():
         plan += [(measure_psum, n) for n in counts or (2, 4)]
     if options.only in (None, "train", "start"):
         plan += [(measure_train, n) for n in counts or (1, 2, 4)]
+
+    if options.only in (None, "transformer"):
+        plan += [(measure_transformer, n) for n in counts or (1, 2)]
 
     samples, failures = {}, []
     for measure, processes in plan:
