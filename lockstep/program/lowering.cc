@@ -43,6 +43,15 @@ bool has_transposes(const Program& program) {
   });
 }
 
+bool has_loops(const Program& program) {
+  for (const Equation& equation : program.equations) {
+    for (const NestedProgram& nested : programs_of(equation)) {
+      if (nested.times != 1 || has_loops(*nested.program)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string mlir_type(DType dtype, const Shape& shape) {
@@ -283,6 +292,7 @@ struct LowerProgram {
     lowered.native_collectives = options.native_collectives;
     lowered.takes_position = out.uses_position_ && !options.native_collectives;
     lowered.transposes = has_transposes(program);
+    lowered.loops = has_loops(program);
     lowered.collectives = std::move(out.collectives_);
     if (lowered.takes_position) {
       arguments = fmt::format(", %position: {}{}", kPositionType, arguments);

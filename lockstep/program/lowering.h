@@ -139,7 +139,8 @@ struct LoweredProgram {
   bool native_collectives = false;
   bool takes_position = false;  ///< main's first argument is the device's position, i32[]
   bool transposes =
-      false;  ///< has a transpose that moves the minor dimension and is no part of a dot product
+      false;           ///< has a transpose that moves the minor dimension and is no part of a dot product
+  bool loops = false;  ///< has a program within it that runs more than once
 };
 
 /// Writes a per-device program as StableHLO text.

@@ -1,13 +1,17 @@
 #include "lockstep/runtime/compile.h"
 
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/fingerprint.h"
 #include "lockstep/base/log.h"
+#include "lockstep/runtime/compile_cache.h"
+#include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/runtime/runtime.h"
 
 namespace lockstep::runtime {
@@ -17,14 +21,27 @@ using std::chrono::milliseconds;
 constexpr milliseconds kToBegin{2000}, kToFinish{300000};
 
 /// How XLA's CPU backend compiles: by its older loop emitters, which take a third of the time and half of the
-/// memory, but read a transposed operand element by element; a program that transposes gets the newer ones.
+/// memory. They read a transposed operand element by element, so a program that transposes gets the newer
+/// ones; and what they make of a loop's body takes ten times as long, so a program with loops does too. Small
+/// bodies gain nothing from unrolling, and the compiler takes half as long without.
 pjrt::CompileOptions options_for(const LoweredProgram& program) {
   pjrt::CompileOptions options;
-  if (!program.transposes && Runtime::get().client().platform_name() == "cpu") {
+  if (Runtime::get().client().platform_name() != "cpu") return options;
+  if (program.loops) {
+    options.backend_options = {"xla_cpu_disable_loop_unrolling"};
+  } else if (!program.transposes) {
     options.backend_options = {"xla_cpu_disable_new_fusion_emitters", "xla_cpu_disable_loop_unrolling"};
   }
   return options;
 }
+
+class Stopwatch {
+ public:
+  std::chrono::duration<double> seconds() const { return std::chrono::steady_clock::now() - start_; }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 /// Tells machines apart, so that machine code is not handed from one to another.
 const std::string& machine() {
@@ -46,39 +63,115 @@ int first_of_host(const Mesh& mesh, const std::string& host) {
   return first;
 }
 
-std::shared_ptr<pjrt::Executable> compile_together(const LoweredProgram& program, const Mesh& mesh) {
-  Runtime& runtime = Runtime::get();
-  pjrt::Client& client = runtime.client();
-  pjrt::CompileOptions options = options_for(program);
-  if (program.native_collectives) {
-    for (Device device : mesh.devices()) options.devices.push_back(runtime.plugin_id(device));
-    return client.compile(program.stablehlo, options);
+/// One program on its way to an executable: from the cache on disk, from another process of the host, or from
+/// the compiler.
+class Compilation {
+ public:
+  Compilation(const LoweredProgram& program, const Mesh& mesh, const std::string& name)
+      : program_(program), mesh_(mesh), name_(name), options_(options_for(program)) {
+    bool spans_processes = false;
+    for (Device device : mesh.devices()) {
+      if (program.native_collectives) options_.devices.push_back(runtime_.plugin_id(device));
+      spans_processes = spans_processes || device.process_index() != runtime_.process_index();
+    }
+    // A plugin's compilers of several processes work together: none may be left waiting for one with a hit.
+    if (cache_.enabled() && !(program.native_collectives && spans_processes))
+      key_ = compile_cache_key(client_, options_, program.stablehlo);
   }
-  const std::string& host = runtime.local_devices().front().host();
-  const int first = first_of_host(mesh, host);
-  bool shared = false;
-  for (Device device : mesh.devices()) {
-    shared = shared || (device.host() == host && device.process_index() != runtime.process_index());
-  }
-  if (runtime.store() == nullptr || first < 0 || !shared) return client.compile(program.stablehlo, options);
 
-  const std::string key =
-      fmt::format("lockstep/executable/{}/{:016x}", machine(), fingerprint(program.stablehlo));
-  const std::string begun = key + "/begun", code = key + "/code";
-  if (first == runtime.process_index()) {
-    runtime.store()->set(begun, "1", true);
-    std::shared_ptr<pjrt::Executable> executable = client.compile(program.stablehlo, options);
-    runtime.store()->set(code, executable->serialize(), true);
+  std::shared_ptr<pjrt::Executable> run() {
+    const std::string& host = runtime_.local_devices().front().host();
+    const int first = first_of_host(mesh_, host);
+    bool shared = false;
+    for (Device device : mesh_.devices()) {
+      shared = shared || (device.host() == host && device.process_index() != runtime_.process_index());
+    }
+    shared = shared && first >= 0 && runtime_.store() != nullptr && !program_.native_collectives;
+    const bool gives = shared && first == runtime_.process_index();
+
+    std::shared_ptr<pjrt::Executable> executable = from_cache();
+    if (executable != nullptr) {
+      if (gives) give(kInCache);
+      return executable;
+    }
+    if (!shared) return compile();
+    if (!gives) return from_process(first);
+    runtime_.store()->set(key_in_store() + kBegun, "1", true);
+    executable = compile();
+    runtime_.store()->set(key_in_store() + kCode, executable->serialize(), true);
     return executable;
   }
-  try {
-    runtime.store()->get(begun, kToBegin);
-    return client.deserialize(runtime.store()->get(code, kToFinish), options);
-  } catch (const TimeoutError& late) {
-    logging::debug("{}: compiling for itself", late.what());
+
+ private:
+  static constexpr const char *kBegun = "/begun", *kCode = "/code";
+
+  /// In place of the code: it is in the cache. No code is empty.
+  static constexpr const char* kInCache = "";
+
+  std::string key_in_store() const {
+    return fmt::format("lockstep/executable/{}/{:016x}", machine(), fingerprint(program_.stablehlo));
   }
-  return client.compile(program.stablehlo, options);
-}
+
+  void give(const std::string& code) {
+    runtime_.store()->set(key_in_store() + kBegun, "1", true);
+    runtime_.store()->set(key_in_store() + kCode, code, true);
+  }
+
+  std::shared_ptr<pjrt::Executable> from_cache() {
+    if (key_.empty()) return nullptr;
+    const Stopwatch time;
+    const std::optional<std::string> code = cache_.find(key_);
+    if (!code) return nullptr;
+    try {
+      std::shared_ptr<pjrt::Executable> executable = client_.deserialize(*code, options_);
+      logging::debug("loaded {} from the compilation cache in {:.3f} s", name_, time.seconds().count());
+      return executable;
+    } catch (const PjrtError& refused) {
+      cache_.discard(key_, refused.what());
+      return nullptr;
+    }
+  }
+
+  std::shared_ptr<pjrt::Executable> from_process(int first) {
+    try {
+      const Stopwatch time;
+      runtime_.store()->get(key_in_store() + kBegun, kToBegin);
+      const std::string code = runtime_.store()->get(key_in_store() + kCode, kToFinish);
+      if (code != kInCache) {
+        std::shared_ptr<pjrt::Executable> executable = client_.deserialize(code, options_);
+        logging::debug("took {} of process {} in {:.3f} s", name_, first, time.seconds().count());
+        return executable;
+      }
+      if (auto executable = from_cache()) return executable;
+    } catch (const TimeoutError& late) {
+      logging::debug("{}: compiling for itself", late.what());
+    }
+    return compile();
+  }
+
+  std::shared_ptr<pjrt::Executable> compile() {
+    const Stopwatch time;
+    std::shared_ptr<pjrt::Executable> executable = client_.compile(program_.stablehlo, options_);
+    const std::chrono::duration<double> seconds = time.seconds();
+    logging::debug("compiled {} in {:.3f} s", name_, seconds.count());
+    if (key_.empty() || !cache_.wants(seconds)) return executable;
+    try {
+      cache_.store(key_, executable->serialize());
+    } catch (const PjrtError& refused) {
+      cache_.complain(fmt::format("{} cannot be kept: {}", name_, refused.what()));
+    }
+    return executable;
+  }
+
+  const LoweredProgram& program_;
+  const Mesh& mesh_;
+  const std::string& name_;
+  Runtime& runtime_ = Runtime::get();
+  pjrt::Client& client_ = runtime_.client();
+  CompileCache& cache_ = runtime_.compile_cache();
+  pjrt::CompileOptions options_;
+  std::string key_;  ///< empty: not for the cache
+};
 
 }  // namespace
 
@@ -92,12 +185,7 @@ std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const M
     for (Device device : mesh.devices()) key += fmt::format(" {}", device.id());
   }
   auto& executable = kept[key];
-  if (!executable) {
-    const auto start = std::chrono::steady_clock::now();
-    executable = compile_together(program, mesh);
-    logging::debug("compiled {} in {:.3f} s", name,
-                   std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
+  if (!executable) executable = Compilation(program, mesh, name).run();
   return executable;
 }
 

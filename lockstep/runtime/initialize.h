@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <source_location>
@@ -67,6 +68,20 @@ struct InitializeOptions {
 
   /// The network interface to reach other hosts by, where a host has several; LOCKSTEP_INTERFACE, "eth1".
   std::optional<std::string> interface;
+
+  /// The folder that compiled programs are kept in, for the next start (docs/compile-cache.md); it is made
+  /// where it is missing. LOCKSTEP_COMPILATION_CACHE_DIR; none, if not given or empty.
+  std::optional<std::string> compilation_cache_dir;
+
+  /// What compiled in less time is not kept; LOCKSTEP_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS, 0.
+  std::optional<double> persistent_cache_min_compile_time_secs;
+
+  /// What takes fewer bytes is not kept; LOCKSTEP_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES, 0.
+  std::optional<std::int64_t> persistent_cache_min_entry_size_bytes;
+
+  /// How many bytes may be kept, what was used longest ago going first; -1: any number.
+  /// LOCKSTEP_COMPILATION_CACHE_MAX_SIZE, -1.
+  std::optional<std::int64_t> compilation_cache_max_size;
 };
 
 /// Makes this process part of its job: meets the other processes through the coordinator, opens the local

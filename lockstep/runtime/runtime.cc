@@ -94,7 +94,9 @@ void Runtime::create(const Settings& settings, PeerFailurePolicy on_peer_failure
 }
 
 Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
-    : settings_(settings), on_peer_failure_(std::move(on_peer_failure)) {
+    : settings_(settings),
+      compile_cache_(settings_.compile_cache),
+      on_peer_failure_(std::move(on_peer_failure)) {
   // The launcher reads standard output through a pipe: whole lines go out as they are written all the same.
   if (settings_.place.cluster == "launcher") setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   if (process_count() > 1)

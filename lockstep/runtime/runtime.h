@@ -15,6 +15,7 @@
 #include "lockstep/coordination/client.h"
 #include "lockstep/coordination/server.h"
 #include "lockstep/pjrt/client.h"
+#include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/device_threads.h"
 #include "lockstep/runtime/failure_watch.h"
 #include "lockstep/runtime/settings.h"
@@ -62,6 +63,8 @@ class Runtime {
   collectives::ProgramRegistry& programs() { return *programs_; }
   DeviceThreads& threads() { return *threads_; }
 
+  CompileCache& compile_cache() { return compile_cache_; }
+
   /// Throws PeerFailure, with the first cause, once the job has failed, and Error after shutdown where the
   /// computation spans processes. What is thrown for the first cause is the same on all processes in its
   /// first line; lines below it, "consequence: ...", say what it ended here.
@@ -96,6 +99,7 @@ class Runtime {
   void say_banner() const;
 
   Settings settings_;
+  CompileCache compile_cache_;
   const PeerFailurePolicy on_peer_failure_;
   CallSite first_use_;
   bool initialized_ = false;

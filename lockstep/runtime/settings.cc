@@ -1,6 +1,10 @@
 #include "lockstep/runtime/settings.h"
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
+#include <system_error>
+#include <type_traits>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/cluster/detect.h"
@@ -132,6 +136,42 @@ std::string platform_of(const InitializeOptions& options, const Environment& env
   fail<InitializationError>("[initialize] {} '{}': expected cpu, cuda or auto", from, asked);
 }
 
+/// An argument, or else the number in its variable. Throws InitializationError where there is something else,
+/// or less than `least`.
+template <class T>
+T number(const std::optional<T>& given, const Environment& environment, const std::string& name,
+         const std::string& argument, T least, T otherwise) {
+  std::string from = argument, text;
+  T value = otherwise;
+  if (given) {
+    value = *given;
+    text = fmt::to_string(value);
+  } else if (auto found = variable(environment, name)) {
+    from = found->name;
+    text = found->value;
+    const char* end = text.data() + text.size();
+    if (auto read = std::from_chars(text.data(), end, value); read.ec != std::errc() || read.ptr != end)
+      value = std::numeric_limits<T>::lowest();
+  }
+  if (value >= least) return value;
+  fail<InitializationError>("[initialize] {} is '{}': expected a {}number of at least {}", from, text,
+                            std::is_integral_v<T> ? "whole " : "", least);
+}
+
+CompileCacheOptions compile_cache_of(const InitializeOptions& options, const Environment& environment) {
+  CompileCacheOptions cache;
+  cache.folder = text(options.compilation_cache_dir, environment, "COMPILATION_CACHE_DIR");
+  cache.min_compile_time = std::chrono::duration<double>(
+      number(options.persistent_cache_min_compile_time_secs, environment,
+             "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "persistent_cache_min_compile_time_secs", 0.0, 0.0));
+  cache.min_entry_size = number<std::int64_t>(options.persistent_cache_min_entry_size_bytes, environment,
+                                              "PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES",
+                                              "persistent_cache_min_entry_size_bytes", -1, 0);
+  cache.max_size = number<std::int64_t>(options.compilation_cache_max_size, environment,
+                                        "COMPILATION_CACHE_MAX_SIZE", "compilation_cache_max_size", -1, -1);
+  return cache;
+}
+
 /// The interface's first address. Throws InitializationError, listing the interfaces, where it has none.
 std::string address_of(const std::string& interface, const cluster::System& system) {
   std::string others;
@@ -177,6 +217,7 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
       timeout(options.heartbeat_timeout, environment, "HEARTBEAT_TIMEOUT", settings.heartbeat_timeout);
   settings.shutdown_timeout =
       timeout(options.shutdown_timeout, environment, "SHUTDOWN_TIMEOUT", settings.shutdown_timeout);
+  settings.compile_cache = compile_cache_of(options, environment);
   std::string interface_address;
   settings.interface = text(options.interface, environment, "INTERFACE");
   if (!settings.interface.empty() && place.num_processes > 1)

@@ -7,6 +7,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/place.h"
 #include "lockstep/cluster/system.h"
+#include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/initialize.h"
 
 namespace lockstep::runtime {
@@ -18,6 +19,8 @@ struct Settings {
   int num_cpu_devices = 1;
   std::chrono::seconds initialization_timeout{300}, heartbeat_timeout{100}, shutdown_timeout{300};
   std::string interface;  ///< The network interface to reach other hosts by; empty: any.
+
+  CompileCacheOptions compile_cache;
 
   /// Where this process listens if it is the one to hold the coordinator; empty: it is not.
   std::string coordinator_bind_address;

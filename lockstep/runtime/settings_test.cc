@@ -54,6 +54,34 @@ TEST(Resolve, ArgumentsWinOverVariables) {
   EXPECT_EQ(settings.shutdown_timeout, std::chrono::seconds(11));
 }
 
+TEST(Resolve, WithoutAFolderNoProgramsAreKept_AndAnArgumentWins) {
+  const CompileCacheOptions none = resolve({}, environment({})).compile_cache;
+  EXPECT_EQ(none.folder, "");
+  EXPECT_EQ(none.max_size, -1);
+  const CompileCacheOptions given =
+      resolve({.compilation_cache_dir = "/here", .compilation_cache_max_size = 5},
+              environment({{"LOCKSTEP_COMPILATION_CACHE_DIR", "/kept"},
+                           {"LOCKSTEP_COMPILATION_CACHE_MAX_SIZE", "many"}}))
+          .compile_cache;
+  EXPECT_EQ(given.folder, "/here");
+  EXPECT_EQ(given.max_size, 5);
+}
+
+TEST(Resolve, BoundsOfTheCompilationCacheThatAreNoNumbers_AreErrors) {
+  auto error = [](const std::string& name, const std::string& value) {
+    return error_of([&] { resolve({}, environment({{"LOCKSTEP_" + name, value}})); });
+  };
+  EXPECT_EQ(
+      error("COMPILATION_CACHE_MAX_SIZE", "1 GB"),
+      "[initialize] LOCKSTEP_COMPILATION_CACHE_MAX_SIZE is '1 GB': expected a whole number of at least -1");
+  EXPECT_EQ(error("PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "-1"),
+            "[initialize] LOCKSTEP_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS is '-1': expected a number of at "
+            "least 0");
+  EXPECT_EQ(
+      error_of([] { resolve({.persistent_cache_min_entry_size_bytes = -2}, environment({})); }),
+      "[initialize] persistent_cache_min_entry_size_bytes is '-2': expected a whole number of at least -1");
+}
+
 TEST(Resolve, JaxVariablesAreReadToo) {
   Settings settings = resolve({}, environment({{"JAX_COORDINATOR_ADDRESS", "10.0.0.1:99"},
                                                {"JAX_NUM_PROCESSES", "3"},
@@ -101,7 +129,11 @@ TEST(Resolve, EveryOptionHasItsVariables_OursAndJaxs) {
                                                  {prefix + "HEARTBEAT_TIMEOUT", "22"},
                                                  {prefix + "SHUTDOWN_TIMEOUT", "23"},
                                                  {prefix + "COORDINATOR_BIND_ADDRESS", "0.0.0.0:8"},
-                                                 {prefix + "INTERFACE", "lo"}}));
+                                                 {prefix + "INTERFACE", "lo"},
+                                                 {prefix + "COMPILATION_CACHE_DIR", "/kept"},
+                                                 {prefix + "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.25"},
+                                                 {prefix + "PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "77"},
+                                                 {prefix + "COMPILATION_CACHE_MAX_SIZE", "9000000000"}}));
     EXPECT_EQ(settings.place.coordinator_address, "[::1]:7");
     EXPECT_THAT(*settings.place.local_device_ids, ElementsAre(1, 0));
     EXPECT_EQ(settings.num_cpu_devices, 3);
@@ -111,6 +143,10 @@ TEST(Resolve, EveryOptionHasItsVariables_OursAndJaxs) {
     EXPECT_EQ(settings.coordinator_bind_address, "0.0.0.0:8");
     EXPECT_TRUE(settings.bind_address_given);
     EXPECT_EQ(settings.interface, "lo");
+    EXPECT_EQ(settings.compile_cache.folder, "/kept");
+    EXPECT_EQ(settings.compile_cache.min_compile_time, std::chrono::milliseconds(250));
+    EXPECT_EQ(settings.compile_cache.min_entry_size, 77);
+    EXPECT_EQ(settings.compile_cache.max_size, 9'000'000'000);
   }
   EXPECT_EQ(resolve({}, environment(with(kStep, {{"LOCKSTEP_CLUSTER", "none"}}))).place.num_processes, 1);
   EXPECT_EQ(resolve({}, environment(with(kStep, {{"JAX_CLUSTER_DETECTION_METHOD", "deactivate"}})))

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "lockstep/base/error.h"
+#include "lockstep/program/lowering.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/jvp.h"
@@ -56,6 +57,14 @@ TEST(NestedPrimitives, HaveEveryRuleAndAnExample) {
                 rules.prune);
   }
   EXPECT_EQ(shown, all);
+}
+
+TEST(NestedPrimitives, AreLoopsWhereTheirProgramsRunMoreThanOnce) {
+  std::set<std::string> loops;
+  for (const Example& example : nested_examples()) {
+    if (lower(program_of(example), {}).loops) loops.insert(example.primitive->name);
+  }
+  EXPECT_EQ(loops, (std::set<std::string>{"scan", "while"}));
 }
 
 TEST(NestedPrimitives, GiveWhatTheirShapeRuleSays_AlsoPruned) {

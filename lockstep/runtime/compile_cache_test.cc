@@ -1,0 +1,237 @@
+#include "lockstep/runtime/compile_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "lockstep/runtime/compile_cache_key.h"
+#include "lockstep/testing/processes.h"
+#include "lockstep/testing/temporary_folder.h"
+
+namespace lockstep::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const fs::path& path, std::string_view text) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+
+std::size_t files_in(const fs::path& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
+}
+
+class CompileCacheTest : public ::testing::Test {
+ protected:
+  testing::TemporaryFolder folder_;
+  const std::string path_ = (folder_.path() / "kept" / "here").string();
+  CompileCache cache_{{.folder = path_}};
+};
+
+TEST_F(CompileCacheTest, WhatIsKept_IsFoundByItsKey) {
+  const std::string code("\0code\n", 6);
+  cache_.store("key\n", code);
+  EXPECT_THAT(cache_.find("key\n"), Optional(code));
+  EXPECT_EQ(cache_.find("key"), std::nullopt);
+  EXPECT_THAT(CompileCache({.folder = path_}).find("key\n"), Optional(code));
+  EXPECT_EQ(files_in(path_), 1u);
+}
+
+TEST_F(CompileCacheTest, WithoutAFolder_NothingIsKept) {
+  CompileCache none({});
+  none.store("key", "code");
+  EXPECT_EQ(none.find("key"), std::nullopt);
+  EXPECT_FALSE(none.wants(std::chrono::seconds(10)));
+}
+
+TEST_F(CompileCacheTest, WhatIsCutShortAtAnyByteOrChanged_IsAMissAndKeptAnew) {
+  cache_.store("key", "the code");
+  const std::string file = cache_.path_of("key"), whole = read(file);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    write(file, whole.substr(0, size));
+    EXPECT_EQ(cache_.find("key"), std::nullopt) << size;
+    EXPECT_FALSE(fs::exists(file));
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string changed = whole;
+    changed[i] = static_cast<char>(changed[i] ^ 4);
+    write(file, changed);
+    EXPECT_EQ(cache_.find("key"), std::nullopt) << i;
+  }
+  cache_.store("key", "the code");
+  EXPECT_THAT(cache_.find("key"), Optional(std::string("the code")));
+}
+
+TEST_F(CompileCacheTest, AnotherKeysEntryInItsPlace_IsAMiss) {
+  cache_.store("key", "code");
+  cache_.store("other", "other code");
+  fs::copy_file(cache_.path_of("other"), cache_.path_of("key"), fs::copy_options::overwrite_existing);
+  EXPECT_EQ(cache_.find("key"), std::nullopt);
+  EXPECT_THAT(cache_.find("other"), Optional(std::string("other code")));
+}
+
+TEST_F(CompileCacheTest, WhatIsWrongIsAWarningOnce) {
+  CompileCache cache({.folder = path_});
+  cache.store("a", "code");
+  write(cache.path_of("a"), "something");
+  write(cache.path_of("b"), "something");
+  ::testing::internal::CaptureStderr();
+  cache.find("a");
+  cache.find("b");
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("[compilation cache] " + cache.path_of("a") +
+                             " is not used: it is no entry of this version; compiling instead."));
+  EXPECT_EQ(log.find(cache.path_of("b")), log.npos);
+}
+
+TEST_F(CompileCacheTest, WhatCompiledFasterOrIsSmallerThanAsked_IsNotKept) {
+  CompileCache cache(
+      {.folder = path_, .min_compile_time = std::chrono::duration<double>(0.5), .min_entry_size = 1000});
+  EXPECT_FALSE(cache.wants(std::chrono::milliseconds(499)));
+  EXPECT_TRUE(cache.wants(std::chrono::milliseconds(500)));
+  cache.store("key", "small");
+  EXPECT_EQ(cache.find("key"), std::nullopt);
+  cache.store("key", std::string(1000, 'x'));
+  EXPECT_NE(cache.find("key"), std::nullopt);
+}
+
+TEST_F(CompileCacheTest, WhereTheFolderIsFull_WhatWasUsedLongestAgoGoes) {
+  CompileCache cache({.folder = path_, .max_size = 3500});
+  auto used_ago = [&](const std::string& key, int hours) {
+    fs::last_write_time(cache.path_of(key), fs::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  for (const char* key : {"a", "b", "c"}) cache.store(key, std::string(1000, 'x'));
+  used_ago("a", 3);
+  used_ago("b", 2);
+  used_ago("c", 1);
+  EXPECT_NE(cache.find("a"), std::nullopt);
+  cache.store("d", std::string(1000, 'x'));
+  EXPECT_NE(cache.find("a"), std::nullopt);
+  EXPECT_EQ(cache.find("b"), std::nullopt);
+  EXPECT_NE(cache.find("c"), std::nullopt);
+  EXPECT_NE(cache.find("d"), std::nullopt);
+  cache.store("e", std::string(4000, 'x'));
+  EXPECT_EQ(cache.find("e"), std::nullopt) << "it is larger than all may be";
+  EXPECT_EQ(files_in(path_), 3u);
+}
+
+TEST_F(CompileCacheTest, OtherFilesOfTheFolderStay_AndLeavingsOfKilledProcessesGo) {
+  fs::create_directories(path_);
+  const fs::path folder = path_;
+  write(folder / "jit_f-0123-cache", "of another program");
+  write(folder / ".lockstep-old", "half");
+  write(folder / ".lockstep-new", "half");
+  fs::last_write_time(folder / ".lockstep-old", fs::file_time_type::clock::now() - std::chrono::hours(2));
+  CompileCache cache({.folder = path_, .max_size = 200});
+  cache.store("a", std::string(100, 'x'));
+  cache.store("b", std::string(100, 'x'));
+  EXPECT_TRUE(fs::exists(folder / "jit_f-0123-cache"));
+  EXPECT_TRUE(fs::exists(folder / ".lockstep-new"));
+  EXPECT_FALSE(fs::exists(folder / ".lockstep-old"));
+  EXPECT_EQ(cache.find("a"), std::nullopt);
+  EXPECT_NE(cache.find("b"), std::nullopt);
+}
+
+TEST_F(CompileCacheTest, WhereNothingCanBeWritten_ThereAreMissesAndAWarning) {
+  const fs::path file = folder_.path() / "file";
+  write(file, "not a folder");
+  for (const fs::path& folder : {file, file / "below", fs::path("/proc/kept")}) {
+    CompileCache cache({.folder = folder.string()});
+    ::testing::internal::CaptureStderr();
+    cache.store("key", "code");
+    EXPECT_EQ(cache.find("key"), std::nullopt);
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("[compilation cache]"));
+  }
+}
+
+LOCKSTEP_CHILD(keeps_with_no_space_left) {
+  signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{1000, 1000};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  CompileCache cache({.folder = "kept"});
+  cache.store("small", "code");
+  cache.store("large", std::string(5000, 'x'));
+  EXPECT_NE(cache.find("small"), std::nullopt);
+  EXPECT_EQ(cache.find("large"), std::nullopt);
+  EXPECT_EQ(files_in("kept"), 1u);
+}
+
+TEST(CompileCache, WhereThereIsNoSpaceForAnEntry_NothingOfItStays) {
+  const auto result = testing::run_processes({.child = "keeps_with_no_space_left"})[0];
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, HasSubstr("cannot be written: File too large; compiling instead"));
+}
+
+/// What every process keeps and finds: 40 entries of up to 200 KB, each made of its number.
+std::string code_of(int entry) {
+  return std::string(static_cast<std::size_t>(entry * 5000 + 1), 'a' + entry % 26);
+}
+
+LOCKSTEP_CHILD(keeps_and_finds_until_killed) {
+  std::minstd_rand random(static_cast<unsigned>(std::random_device()()));
+  CompileCache cache({.folder = testing::child_arguments()[0], .max_size = 2'000'000});
+  testing::say("started");
+  for (;;) {
+    const int entry = static_cast<int>(random() % 40);
+    const std::string key = "key " + std::to_string(entry);
+    if (auto found = cache.find(key); found && *found != code_of(entry)) testing::say("wrong code");
+    cache.store(key, code_of(entry));
+  }
+}
+
+TEST_F(CompileCacheTest, ProcessesKilledAnywhere_LeaveWholeEntriesOnly) {
+  for (int round = 0; round < 20; ++round) {
+    testing::Processes writers({.count = 4, .child = "keeps_and_finds_until_killed", .arguments = {path_}});
+    for (int i = 0; i < 4; ++i) writers.wait_for_line(i, "started");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5 + 3 * round));
+    for (int i = 0; i < 4; ++i) writers.kill(i, SIGKILL);
+    for (const auto& result : writers.wait()) {
+      EXPECT_EQ(result.signal, SIGKILL);
+      EXPECT_EQ(result.log.find("wrong code"), std::string::npos) << result.log;
+      EXPECT_EQ(result.log.find("[compilation cache]"), std::string::npos) << result.log;
+    }
+    ::testing::internal::CaptureStderr();
+    for (int entry = 0; entry < 40; ++entry) {
+      auto found = cache_.find("key " + std::to_string(entry));
+      EXPECT_TRUE(!found || *found == code_of(entry));
+    }
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  }
+}
+
+TEST(CompileCacheKey, OfTheProcessorItsInstructionsCount_NotItsClock) {
+  EXPECT_EQ(
+      processor_features("processor\t: 0\nmodel name\t: A 1\ncpu MHz\t\t: 2100.3\nflags\t\t: fpu avx2\n\n"
+                         "processor\t: 1\nflags\t\t: none\n"),
+      "model name A 1\nflags fpu avx2\n");
+  EXPECT_EQ(processor_features("flags\t:\nno colon\n"), "flags \n");
+}
+
+TEST(CompileCacheKey, AFileIsKnownByItsContents) {
+  testing::TemporaryFolder folder;
+  const fs::path path = folder.path() / "plugin.so";
+  write(path, std::string(10000, 'x') + "1");
+  const std::string first = file_identity(path);
+  const auto time = fs::last_write_time(path);
+  EXPECT_EQ(file_identity(path), first);
+  write(path, std::string(10000, 'x') + "2");
+  fs::last_write_time(path, time);
+  EXPECT_NE(file_identity(path), first);
+  EXPECT_EQ(file_identity(folder.path() / "missing"), "");
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
