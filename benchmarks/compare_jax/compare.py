@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Lockstep against JAX with gloo on this machine, alternately, and prints medians and ratios.
 
-    benchmarks/compare_jax/compare.py [--quick] [--only psum|train|start|jit|transformer] [--jax-only]
+    benchmarks/compare_jax/compare.py [--quick] [--only psum|train|start|jit|eager|scan|transformer] [--jax-only]
 
 README.md beside this file says what is measured and how the two sides' programs are called.
 """
@@ -96,34 +96,38 @@ def run(commands, timeout):
 
 class Jax:
     name = "jax"
+    cache_variable = "JAX_COMPILATION_CACHE_DIR"
+    keeps_all = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 
     def __init__(self, python):
         self.python = python
 
-    def run(self, program, processes, arguments, timeout):
+    def run(self, program, processes, arguments, timeout, environment={}):
         coordinator = f"127.0.0.1:{free_port()}"
         return run([([self.python, str(HERE / f"jax_{program}.py"), *arguments],
                      {"COMPARE_PROCESSES": str(processes), "COMPARE_PROCESS": str(i),
-                      "COMPARE_COORDINATOR": coordinator, "JAX_PLATFORMS": "cpu"})
+                      "COMPARE_COORDINATOR": coordinator, "JAX_PLATFORMS": "cpu", **environment})
                     for i in range(processes)], timeout)
 
 
 class Lockstep:
     name = "lockstep"
+    cache_variable = "LOCKSTEP_COMPILATION_CACHE_DIR"
+    keeps_all = {}
 
     def __init__(self, build):
         self.build = build
-        programs = ("psum", "train", "jit", "transformer")
+        programs = ("psum", "train", "jit", "eager", "scan", "transformer")
         needed = [build / "lockstep", *(build / "benchmarks" / f"compare_{program}" for program in programs)]
         missing = [str(path) for path in needed if not path.exists()]
         if missing:
             sys.exit("not built: " + ", ".join(missing) + "; run ./test or build the preset, or give --jax-only")
 
-    def run(self, program, processes, arguments, timeout):
+    def run(self, program, processes, arguments, timeout, environment={}):
         command = [str(self.build / "benchmarks" / f"compare_{program}"), *arguments]
-        if program != "jit":
+        if program in ("psum", "train", "transformer"):
             command = [str(self.build / "lockstep"), "run", "-n", str(processes), "--", *command]
-        return run([(command, {})], timeout)
+        return run([(command, environment)], timeout)
 
 
 def measure_psum(side, processes, quick, timeout):
@@ -152,6 +156,27 @@ def measure_train(side, processes, quick, timeout):
 def measure_jit(side, processes, quick, timeout):
     _, found = side.run("jit", 1, ["--windows", "10" if quick else "50", "--window", "1000"], timeout)
     return {"cached jit call, f32[8] + 1": found[0]["median_us"]}
+
+
+def measure_eager(side, processes, quick, timeout):
+    _, found = side.run("eager", 1, ["--windows", "20" if quick else "100", "--window", "200"], timeout)
+    return {f"eager {m['operation']}": m["median_us"] for m in found if m["measure"] == "eager"}
+
+
+def measure_scan(side, processes, quick, timeout):
+    _, found = side.run("scan", 1, ["--windows", "10" if quick else "40", "--window", "5", "--steps", "1000"], timeout)
+    return {f"scan of 1,000 steps, {m['direction']}": m["median_us"] for m in found if m["measure"] == "scan"}
+
+
+def measure_warm(side, processes, quick, timeout):
+    """Start to first step once more, with compiled programs on disk; what is there before is made by a start of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(2):
+            started, found = side.run("train", processes, ["--windows", "1", "--window", "1"], timeout,
+                                      {**side.keeps_all, side.cache_variable: folder})
+    first = [m["unix_time"] for m in found if m["measure"] == "first_step"]
+    plural = "process" if processes == 1 else "processes"
+    return {f"start to first step, {processes} {plural}, compiled before": (max(first) - started) * 1e6}
 
 
 def measure_transformer(side, processes, quick, timeout):
@@ -196,8 +221,8 @@ def print_table(rows, sides):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer calls, one round")
-    parser.add_argument("--only", choices=["psum", "train", "start", "jit", "transformer"],
-                        help="start is measured with train")
+    parser.add_argument("--only", choices=["psum", "train", "start", "jit", "eager", "scan", "transformer"],
+                        help="start is measured with train, and with compiled programs on disk")
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--jax-only", action="store_true", help="leave Lockstep out")
     one.add_argument("--lockstep-only", action="store_true", help="leave JAX out")
@@ -224,10 +249,16 @@ def main():
     plan = []
     if options.only in (None, "jit"):
         plan.append((measure_jit, 1))
+    if options.only in (None, "eager"):
+        plan.append((measure_eager, 1))
+    if options.only in (None, "scan"):
+        plan.append((measure_scan, 1))
     if options.only in (None, "psum"):
         plan += [(measure_psum, n) for n in counts or (2, 4)]
     if options.only in (None, "train", "start"):
         plan += [(measure_train, n) for n in counts or (1, 2, 4)]
+    if options.only in (None, "start"):
+        plan += [(measure_warm, n) for n in counts or (1, 2, 4)]
 
     if options.only in (None, "transformer"):
         plan += [(measure_transformer, n) for n in counts or (1, 2)]
