@@ -1,6 +1,8 @@
 #include "lockstep/ops/apply.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
@@ -60,26 +62,38 @@ Array elementwise(const std::string& name, const std::string& key, Meet meet,
                   std::initializer_list<const Operand*> operands,
                   const std::function<Array(Tracers)>& compose) {
   CallSiteScope here((*operands.begin())->site());
-  std::vector<ElementType> types;
-  std::vector<Aval> avals;
-  for (const Operand* operand : operands) {
-    types.push_back(operand->type());
-    avals.push_back(operand->aval());
+  constexpr std::size_t kMost = 4;
+  if (operands.size() > kMost)
+    fail("[{}] more than {} operands: this is an error of Lockstep's own", name, kMost);
+  const std::span<const Operand* const> all(operands.begin(), operands.size());
+  std::array<ElementType, kMost> types;
+  bool alike = true;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    types[i] = all[i]->type();
+    alike = alike && all[i]->shape() == all[0]->shape();
   }
-  ElementType type = promote(name, types);
+  ElementType type = promote(name, std::span(types).first(all.size()));
   if (meet == Meet::kInexact) type = to_inexact(type);
-  const Shape shape = broadcast_shapes(name, avals);
-  std::vector<Array> arrays;
-  for (const Operand* operand : operands) {
-    arrays.push_back(operand->as_array({type.dtype, operand->type().weak}, shape));
+  Shape broadcasted;
+  if (!alike) {
+    std::vector<Aval> avals;
+    for (const Operand* operand : all) avals.push_back(operand->aval());
+    broadcasted = broadcast_shapes(name, avals);
   }
+  const Shape& shape = alike ? all[0]->shape() : broadcasted;
+  std::array<Array, kMost> arrays;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    arrays[i] = all[i]->as_array({type.dtype, types[i].weak}, shape);
   auto conforming = [&](Tracers tracers) {
     std::vector<Array> conformed;
     for (const Array& x : tracers) conformed.push_back(conform(x, type, shape));
     return std::vector<Array>{compose(conformed)};
   };
+  std::string full_key = key;
+  full_key += ' ';
+  full_key += lockstep::name(type.dtype);
   return std::move(
-      run_operation(name, fmt::format("{} {}", key, lockstep::name(type.dtype)), arrays, conforming).front());
+      run_operation(name, full_key, std::span(arrays).first(all.size()), std::ref(conforming)).front());
 }
 
 std::int64_t axis_of(std::string_view operation, std::int64_t axis, std::int64_t rank, const Aval& operand) {

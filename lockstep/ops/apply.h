@@ -37,9 +37,10 @@ using Tracers = std::span<const Array>;
 template <class Compose>
 Array run(const std::string& name, const std::string& key, std::initializer_list<Array> operands,
           Compose&& compose) {
-  return std::move(run_operation(name, key, std::span<const Array>(operands.begin(), operands.size()),
-                                 [&](Tracers tracers) { return std::vector<Array>{compose(tracers)}; })
-                       .front());
+  auto composed = [&](Tracers tracers) { return std::vector<Array>{compose(tracers)}; };
+  return std::move(
+      run_operation(name, key, std::span<const Array>(operands.begin(), operands.size()), std::ref(composed))
+          .front());
 }
 
 /// How the dtype of elementwise operands is found.

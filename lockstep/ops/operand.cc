@@ -1,8 +1,11 @@
 #include "lockstep/ops/operand.h"
 
+#include <array>
+#include <bit>
 #include <cstring>
 #include <limits>
 
+#include "lockstep/array/data.h"
 #include "lockstep/array/host.h"
 #include "lockstep/array/trace.h"
 #include "lockstep/base/fail.h"
@@ -48,6 +51,27 @@ Array host_number(std::int64_t integer, double real, ElementType type) {
       // Two's complement, little-endian: the low bytes are the number in a narrower dtype.
       return internal::array_from_host(&integer, type.dtype, {}, type.weak);
   }
+}
+
+/// As host_number; a number that this thread used lately is not made again.
+Array kept_number(std::int64_t integer, double real, ElementType type) {
+  struct Kept {
+    std::int64_t integer;
+    std::uint64_t real;
+    ElementType type;
+    Array array;
+  };
+  thread_local std::array<Kept, 32> recent;
+  const auto bits = std::bit_cast<std::uint64_t>(real);
+  const std::uint64_t hash =
+      (bits ^ static_cast<std::uint64_t>(integer) ^ static_cast<std::uint64_t>(type.dtype) << 1 ^ type.weak) *
+      0x9E3779B97F4A7C15;
+  Kept& kept = recent[hash >> 59];
+  // Who was given the array may have deleted it.
+  const bool there = kept.array.valid() && !kept.array.data()->shards.empty();
+  if (!there || kept.integer != integer || kept.real != bits || !(kept.type == type))
+    kept = {integer, bits, type, host_number(integer, real, type)};
+  return kept.array;
 }
 
 }  // namespace
@@ -104,7 +128,7 @@ Array Operand::as_array(ElementType type, const Shape& shape) const {
         "the number {} does not fit into {} (at {}); convert the array with astype to a wider dtype",
         integer_, name(type.dtype), CallSiteScope::current().to_string());
   }
-  if (Trace::current() == nullptr) return host_number(integer_, real_, type);
+  if (Trace::current() == nullptr) return kept_number(integer_, real_, type);
   Scalar value = is_inexact(type.dtype) ? Scalar::of(real_) : Scalar::of(integer_);
   return apply_primitive(full_p(), OpParams::of(FullParams{value, type.dtype, shape, type.weak}),
                          std::span<const Array>())
