@@ -1,5 +1,6 @@
 #include "lockstep/jit/control_flow.h"
 
+#include <cmath>
 #include <functional>
 #include <map>
 
@@ -63,6 +64,18 @@ TEST(Scan, DoesWhatALoopDoes_InAndOutsideOfJit) {
                                               slice(xs, {3, 0}, {4, 4}), slice(xs, {2, 0}, {3, 4}),
                                               slice(xs, {1, 0}, {2, 4}), slice(xs, {0, 0}, {1, 4})}));
   expect_equal(backwards.first, turned);
+}
+
+TEST(Scan, MaximumAndMinimumInTheLoop_KeepANan) {
+  const Array xs = array(std::vector<float>{1, NAN, 2, NAN, NAN, 3, 4, 5}, {4, 2});
+  auto step = [](const Array& largest, const Array& x) {
+    return std::pair(maximum(largest, x), minimum(x, largest));
+  };
+  auto [largest, smallest] = scan(step, zeros({2}), xs);
+  const std::vector<float> last = largest.to_host<float>(), each = smallest.to_host<float>();
+  EXPECT_TRUE(std::isnan(last[0]) && std::isnan(last[1]));
+  EXPECT_EQ(each[0], 0);
+  for (std::size_t i : {1, 3, 4, 5, 6, 7}) EXPECT_TRUE(std::isnan(each[i])) << i;
 }
 
 TEST(Scan, OverTrees_CarriesTrees) {

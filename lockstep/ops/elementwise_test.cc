@@ -187,5 +187,24 @@ TEST(Elementwise, NewNumbersOutsideOfTraces_AreNoNewPrograms) {
   EXPECT_THAT(floats(x), ElementsAre(999500, 999500));
 }
 
+TEST(Elementwise, NumbersOutsideOfTraces_AreToldApart_BySignTypeAndValue) {
+  const Array ones = array({1.f}), wide = array({1.0});
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_THAT(floats(ones / 0.0), ElementsAre(kInfinity));
+    EXPECT_THAT(floats(ones / -0.0), ElementsAre(-kInfinity));
+    EXPECT_THAT(floats(ones + 3), ElementsAre(4));
+    EXPECT_EQ((array({1}) + 3).dtype(), int32);
+    EXPECT_EQ((wide + 0.1).to_host<double>(), std::vector<double>{1.1});
+    for (int i = 0; i < 200; ++i) EXPECT_THAT(floats(ones * i), ElementsAre(static_cast<float>(i)));
+  }
+}
+
+TEST(Elementwise, ANumberThatWasGivenOutAndDeleted_IsMadeAgain) {
+  Array two_and_a_half = Operand(2.5).as_array();
+  EXPECT_THAT(floats(array({1.f}) + 2.5), ElementsAre(3.5));
+  two_and_a_half.delete_();
+  EXPECT_THAT(floats(array({1.f}) + 2.5), ElementsAre(3.5));
+}
+
 }  // namespace
 }  // namespace lockstep

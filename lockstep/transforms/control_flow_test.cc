@@ -59,12 +59,13 @@ TEST(NestedPrimitives, HaveEveryRuleAndAnExample) {
   EXPECT_EQ(shown, all);
 }
 
-TEST(NestedPrimitives, AreLoopsWhereTheirProgramsRunMoreThanOnce) {
+TEST(NestedPrimitives, AreLoopsWhereAProgramRunsMoreThanOnce_AlsoWithinAnother) {
   std::set<std::string> loops;
   for (const Example& example : nested_examples()) {
     if (lower(program_of(example), {}).loops) loops.insert(example.primitive->name);
   }
-  EXPECT_EQ(loops, (std::set<std::string>{"scan", "while"}));
+  // The example of remat holds a scan.
+  EXPECT_EQ(loops, (std::set<std::string>{"remat", "scan", "while"}));
 }
 
 TEST(NestedPrimitives, GiveWhatTheirShapeRuleSays_AlsoPruned) {
