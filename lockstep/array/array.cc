@@ -38,24 +38,36 @@ Array make_array(const ArrayType* type, std::vector<pjrt::Buffer> shards) {
   return Array(std::move(data));
 }
 
-const ArrayData& concrete(const Array& array, std::string_view use) {
-  if (!array.valid())
-    fail<Error>("{}: an Array without a value (at {}); assign it first", use,
-                CallSiteScope::current().to_string());
+namespace {
+
+/// Why an array is not one that concrete() gives.
+[[noreturn]] void fail_not_concrete(const Array& array, std::string_view use) {
+  const std::string what = use.starts_with('[') ? std::string(use) : fmt::format("[{}]", use);
+  const std::string here = CallSiteScope::current().to_string();
+  if (!array.valid()) fail<Error>("{} an Array without a value (at {}); assign it first", what, here);
   const ArrayData& data = *array.data();
   if (data.type == nullptr) {
+    check_not_leaked(array, what);
     fail<TraceError>(
-        "{}: a value of {} that is being traced (made at {}) has no elements yet; compute with it, and read "
-        "the "
-        "result of the traced function",
-        use, to_string(data.aval), data.made_at.to_string());
+        "{} a {} of a function that is being traced has no elements yet (at {}); compute with it, choose by "
+        "it "
+        "with where, cond or while_loop, show it with debug::print, and read what the function returns",
+        what, to_string(data.aval), here);
   }
-  if (data.shards.empty() && array.is_deleted()) {
-    fail<Error>(
-        "{}: the array {} was {}; keep a copy, or do not use it afterwards", use, to_string(data.type->aval),
-        data.donated_at.known() ? fmt::format("donated to a computation (at {})", data.donated_at.to_string())
-                                : "deleted");
-  }
+  fail<Error>("{} the array {} was {} and is used (at {}); keep a copy, or do not use it afterwards", what,
+              to_string(data.type->aval),
+              data.donated_at.known()
+                  ? fmt::format("donated to a computation (at {})", data.donated_at.to_string())
+                  : "deleted",
+              here);
+}
+
+}  // namespace
+
+const ArrayData& concrete(const Array& array, std::string_view use) {
+  if (!array.valid() || array.data()->type == nullptr) fail_not_concrete(array, use);
+  const ArrayData& data = *array.data();
+  if (data.shards.empty() && array.is_deleted()) fail_not_concrete(array, use);
   return data;
 }
 
@@ -196,15 +208,18 @@ bool Array::is_deleted() const {
 
 void Array::check_single() const {
   if (size() != 1)
-    fail<ShapeError>("[item] expected an array of one element, got {}", lockstep::to_string(aval()));
+    fail<ShapeError>("[item] expected an array of one element, got {} (at {})", lockstep::to_string(aval()),
+                     CallSiteScope::current().to_string());
 }
 
 void Array::copy_to_host(void* destination, DType as) const {
   const internal::ArrayData& data = concrete(*this, "[to_host]");
   if (as != dtype() && !(dtype() == DType::kBool && as == DType::kU8)) {
     fail<DTypeError>(
-        "[to_host] the elements of {} cannot be read as {}; convert with astype, or read the C++ type of {}",
-        lockstep::to_string(aval()), name(as), name(dtype()));
+        "[to_host] the elements of {} cannot be read as {} (at {}); convert with astype, or read the C++ "
+        "type "
+        "of {}",
+        lockstep::to_string(aval()), name(as), CallSiteScope::current().to_string(), name(dtype()));
   }
   const Sharding& sharding = data.type->sharding;
   const std::size_t bytes = static_cast<std::size_t>(aval().bytes());

@@ -48,4 +48,7 @@ Array make_array(const ArrayType* type, std::vector<pjrt::Buffer> shards);
 /// deleted or donated, naming `use` ("[to_host]") and where it was donated.
 const ArrayData& concrete(const Array& array, std::string_view use);
 
+/// Throws TraceError for a tracer whose function has ended, naming `use`.
+void check_not_leaked(const Array& array, std::string_view use);
+
 }  // namespace lockstep::internal

@@ -43,23 +43,27 @@ Array Trace::wrap(const Value& value) {
 
 Value Trace::value_of(const Array& array) {
   if (!array.valid()) {
-    fail<TraceError>("an Array without a value is used in {} (at {}); assign it first",
+    fail<TraceError>("[{}] an Array without a value is used (at {}); assign it first",
                      builder_.program().name, CallSiteScope::current().to_string());
   }
   internal::ArrayData& data = *array.data();
   if (data.trace == life_) return Value(&builder_, data.var);
-  if (data.trace && data.trace->trace == nullptr) {
-    fail<TraceError>(
-        "a traced {} made in {} (at {}) is used (at {}) after its function has ended: it has leaked. Return "
-        "it from the function instead of storing it elsewhere",
-        to_string(data.aval), data.trace->name, data.made_at.to_string(),
-        CallSiteScope::current().to_string());
-  }
+  if (data.trace) internal::check_not_leaked(array, fmt::format("[{}]", builder_.program().name));
   if (auto it = captured_.find(&data); it != captured_.end()) return it->second;
   Value value = builder_.input(array.aval());
   captured_.emplace(&data, value);
   captures_.push_back(array);
   return value;
+}
+
+void internal::check_not_leaked(const Array& array, std::string_view use) {
+  const ArrayData& data = *array.data();
+  if (!data.trace || data.trace->trace != nullptr) return;
+  fail<TraceError>(
+      "{} a traced {} made in {} (at {}) is used (at {}) after its function has ended: it has leaked. Return "
+      "it from the function instead of storing it elsewhere",
+      use, to_string(data.aval), data.trace->name, data.made_at.to_string(),
+      CallSiteScope::current().to_string());
 }
 
 Program Trace::finish(std::span<const Array> outputs) {

@@ -162,7 +162,25 @@ std::vector<BadInput> bad_inputs() {
          jit(same, {.donate_argnums = {0}})(x);
          x.to_host<float>();
        },
-       {"was donated to a computation (at bad_input_test.cc:"}},
+       {"[to_host] the array f32[4] was donated to a computation (at bad_input_test.cc:", "and is used (at"}},
+      {"Traced_ReadForABranch",
+       [] { jit([](Array x) { return x.item<float>() > 0 ? x : -x; })(waves({})); },
+       {"[to_host] a f32[] of a function that is being traced has no elements yet (at",
+        "with where, cond or while_loop"}},
+      {"Traced_UsedAfterwards",
+       [] {
+         Array leaked;
+         jit([&](Array x) { return leaked = x * 2; })(waves({4}));
+         leaked + 1;
+       },
+       {"[add] a traced f32[4] made in jit@bad_input_test.cc:", "it has leaked. Return it"}},
+      {"Traced_UsedInAnotherFunction",
+       [] {
+         Array leaked;
+         jit([&](Array x) { return leaked = x * 2; })(waves({4}));
+         jit([&](Array x) { return x + leaked; })(waves({4}));
+       },
+       {"[jit@bad_input_test.cc:", "a traced f32[4] made in jit@bad_input_test.cc:", "it has leaked"}},
   };
 }
 
