@@ -3,8 +3,10 @@
 //
 //   $ lockstep run -n 2 -- build/release/examples/train_transformer
 //   ...
-//   [0] held-out loss 1.9xx nats, 2.7xx bits a byte
+//   [0] held-out loss 2.0xx nats, 2.8xx bits a byte
 //   ...
+//   [0] LOCKSTEP, n.  Amn angicand the the Ponteriguictat, that of that is commen itnert
+//   [0] awith the res it of a pechoused of thited sumons and the ploy as that the
 //
 // The devices are a mesh of `data` and `tensor`. Each has its part of a batch's rows, and, with --tensor N,
 // one of N parts of every layer; jit writes the collectives. transformer.h has the model.
@@ -28,8 +30,8 @@ using transformer::Config, transformer::Model;
 
 struct Options {
   std::string data = LOCKSTEP_DATA_DIR "/devil.dict.dz";
-  Config model;
-  std::int64_t tensor = 1, batch = 16, accumulate = 1, steps = 400, sample = 400;
+  Config model{.context = 64};
+  std::int64_t tensor = 1, batch = 8, accumulate = 1, steps = 1500, sample = 400;
   double rate = 3e-3, temperature = 0.7;
   bool print_losses = false;
 };

@@ -28,7 +28,7 @@ def main():
     import transformer
     from jax.sharding import NamedSharding, PartitionSpec as P
 
-    mesh = jax.make_mesh((count,), ("data",))
+    mesh = jax.make_mesh((count,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     rows, replicated = NamedSharding(mesh, P("data")), NamedSharding(mesh, P())
     config = transformer.Config()
     optimizer = transformer.optimizer(2e-3, 50, 500)
