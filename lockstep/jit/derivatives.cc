@@ -5,6 +5,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/ops/creation.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/jvp.h"
 #include "lockstep/transforms/split.h"
@@ -43,6 +44,18 @@ std::vector<Array> linearize_in_trace(const Program& program, const std::vector<
   transforms::Split parts = transforms::split(derived, known);
 
   const std::size_t n = program.outputs.size();
+  const auto values_end = parts.output_known.begin() + static_cast<std::ptrdiff_t>(n);
+  if (std::find(parts.output_known.begin(), values_end, false) != values_end) {
+    // A loop that computes values and tangents in one: the values by themselves, and all of it for a tangent.
+    std::vector<Array> results = run_in_trace(program, inputs);
+    results.insert(results.end(), inputs.begin(), inputs.end());
+    linear.program = derived;
+    linear.program.outputs.erase(linear.program.outputs.begin(),
+                                 linear.program.outputs.begin() + static_cast<std::ptrdiff_t>(n));
+    linear.program = transforms::eliminate_dead_code(std::move(linear.program));
+    linear.known_output.assign(linear.program.outputs.size(), false);
+    return results;
+  }
   std::vector<Array> before = run_in_trace(parts.before, inputs);
   // The outputs, then derivatives that are constant, then what is handed on.
   std::vector<Array> results(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(n)), constants;

@@ -1,5 +1,6 @@
 #include "lockstep/jit/derivatives.h"
 
+#include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/test_devices.h"
 
 namespace lockstep {
@@ -159,6 +160,20 @@ TEST(Derivatives, OfWhatCannotBeDifferentiated_AreErrors) {
   })(ones({3}));
   EXPECT_THAT(error_of<TraceError>([&] { jit([&](const Array& x) { return x + leaked; })(ones({3})); }),
               AllOf(HasSubstr("it has leaked"), HasSubstr("derivatives_test.cc:")));
+}
+
+TEST(Derivatives, OfAWhileLoop_GoForwardsInEachWay) {
+  auto f = [](const Array& x) {
+    return while_loop([](const Array& c) { return sum(c) < 20; }, [&](const Array& c) { return c * x; }, x);
+  };
+  const Array x = array({2.f, 3.f}), one = array({1.f, 1.f});  // two steps: x³
+  auto [value, tangent] = jvp(f, std::tuple(x), std::tuple(one));
+  EXPECT_EQ(value.to_host<float>(), (std::vector<float>{8, 27}));
+  EXPECT_EQ(tangent.to_host<float>(), (std::vector<float>{12, 27}));
+  auto [again, push] = linearize(f, x);
+  EXPECT_EQ(again.to_host<float>(), (std::vector<float>{8, 27}));
+  EXPECT_EQ(push(std::tuple(one)).to_host<float>(), (std::vector<float>{12, 27}));
+  EXPECT_EQ(jacfwd(f)(x).to_host<float>(), (std::vector<float>{12, 0, 0, 27}));
 }
 
 }  // namespace
