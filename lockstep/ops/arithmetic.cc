@@ -252,6 +252,17 @@ Array ldexp(const Operand& x, const Operand& exponent) {
   });
 }
 
+Array clamp(const Operand& low, const Operand& x, const Operand& high) {
+  return ops::elementwise("clamp", "", Meet::kPromote, {&low, &x, &high}, [](Tracers t) {
+    const Array &low = t[0], &x = t[1], &high = t[2];
+    const Array within = lax::logical_and(lax::gt(x, low), lax::lt(x, high));
+    const Array below = lax::logical_and(lax::gt(low, x), lax::lt(low, high));
+    // At an end, or of a NaN, none of the three moves the result.
+    const Array end = lax::stop_gradient(lax::min(lax::max(x, low), high));
+    return lax::select(within, x, lax::select(below, low, lax::select(lax::gt(x, high), high, end)));
+  });
+}
+
 Array nan_to_num(const Operand& x, NanToNumOptions options) {
   std::string key =
       fmt::format("{} {} {}", options.nan, options.posinf ? fmt::format("{}", *options.posinf) : "",

@@ -31,6 +31,9 @@ inline Array fix(const Operand& x) { return trunc(x); }
 /// To this many decimal places, halves to even; fewer than none: to tens, hundreds, ...
 Array round(const Operand& x, std::int64_t decimals);
 
+/// x kept within [low, high], as in jax.lax: derivatives are 0 at the ends.
+Array clamp(const Operand& low, const Operand& x, const Operand& high);
+
 /// Fractional and whole part, both with the sign of x. Floating.
 std::pair<Array, Array> modf(const Operand& x);
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "lockstep/ops/apply.h"
+#include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/indexing.h"
 #include "lockstep/ops/shape.h"
+#include "lockstep/ops/sorting.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/shape.h"
@@ -157,6 +159,32 @@ Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t>
   const auto d = static_cast<std::size_t>(ops::axis_of("repeat", axis.value_or(0), from.ndim(), from.aval()));
   return ops::run("repeat", fmt::format("{} {}", repeats, d), {from},
                   [&](Tracers t) { return copied(t[0], d, repeats, true); });
+}
+
+Array repeat(const Operand& x, const Array& repeats, RepeatOptions options) {
+  CallSiteScope here(x.site());
+  const Array from = options.axis ? x.as_array() : ravel(x);
+  const std::int64_t axis = ops::axis_of("repeat", options.axis.value_or(0), from.ndim(), from.aval());
+  const std::int64_t size = from.shape()[static_cast<std::size_t>(axis)], total = options.total_repeat_length;
+  if (!is_integer(repeats.dtype())) {
+    fail<DTypeError>("[repeat] expected whole numbers of repeats, got {}; convert with astype{}",
+                     to_string(repeats.aval()), ops::at());
+  }
+  if (repeats.ndim() > 1 || (repeats.ndim() == 1 && repeats.shape()[0] != size)) {
+    fail<ShapeError>(
+        "[repeat] expected a number of repeats for each of {} elements of {} along axis {}, got {}{}", size,
+        to_string(from.aval()), axis, to_string(repeats.aval()), ops::at());
+  }
+  if (total < 0 || (size == 0 && total > 0)) {
+    fail<ShapeError>("[repeat] cannot make {} elements along axis {} of {}{}", total, axis,
+                     to_string(from.aval()), ops::at());
+  }
+  return ops::run("repeat", fmt::format("counts {} {}", total, axis), {from, repeats}, [&](Tracers t) {
+    const Array counts = broadcast_to(t[1], {size});
+    // Where each element starts; the number of starts up to a place tells the element that stands there.
+    const Array starts = cumsum(counts) - counts;
+    return take(t[0], cumsum(bincount(starts, total)) - 1, {.axis = axis, .mode = GatherScatterMode::kClip});
+  });
 }
 
 Array tile(const Operand& x, const Integers& repetitions) {

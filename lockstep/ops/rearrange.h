@@ -27,6 +27,16 @@ Array roll(const Operand& x, const std::vector<std::int64_t>& shifts, const std:
 /// Each element `repeats` times, along the axis; by default of x in one dimension.
 Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t> axis = std::nullopt);
 
+struct RepeatOptions {
+  std::int64_t total_repeat_length;  ///< of the result along the axis
+  std::optional<std::int64_t> axis = std::nullopt;
+};
+
+/// Element i repeats[i] times, of a number or whole numbers of one dimension, one for each element, none
+/// below 0. What they add up to is known only when it runs, so the length is an option: what is more is left
+/// out, what is missing is the last element once more.
+Array repeat(const Operand& x, const Array& repeats, RepeatOptions options);
+
 /// x put side by side so many times in each dimension; missing dimensions are put in front.
 Array tile(const Operand& x, const std::vector<std::int64_t>& repetitions);
 Array tile(const Operand& x, std::int64_t repetitions);
