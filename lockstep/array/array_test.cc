@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "lockstep/array/device_put.h"
+#include "lockstep/array/print.h"
 #include "lockstep/base/error.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
@@ -126,6 +127,13 @@ TEST(LocalData, ThatDoesNotFit_IsAnErrorThatNamesTheDimension) {
                 make_array_from_process_local_data(NamedSharding(line_mesh(), P()), counted(5), {2, 3});
               }),
               AllOf(HasSubstr("has 5 elements"), HasSubstr("needs 6")));
+}
+
+TEST(ArrayStr, OfAnArrayOverDevices_EndsWithItsSharding) {
+  EXPECT_EQ(array_str(over(square_mesh(), P("x", "y"), {2, 4})),
+            "[[0. 1. 2. 3.]\n"
+            " [4. 5. 6. 7.]]\n"
+            "NamedSharding(Mesh(x=2, y=2), P('x', 'y'))");
 }
 
 TEST(ToString, TellsShapeDtypeAndSharding) {
