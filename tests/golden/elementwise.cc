@@ -96,6 +96,7 @@ void add_elementwise(Functions& all) {
   all["fmod(i32)"] = [](const Arrays& a) { return Arrays{fmod(a[0], a[1])}; };
   all["power(x, 3)"] = [](const Arrays& a) { return Arrays{power(a[0], 3)}; };
   all["power(x, -2)"] = [](const Arrays& a) { return Arrays{power(a[0], -2)}; };
+  all["clamp"] = [](const Arrays& a) { return Arrays{clamp(a[0], a[1], a[2])}; };
   all["clip"] = [](const Arrays& a) { return Arrays{clip(a[0], -0.5, 0.75)}; };
   all["nextafter(special)"] = [](const Arrays& a) { return Arrays{nextafter(a[0], 1.0)}; };
   all["modf"] = [](const Arrays& a) {

@@ -19,5 +19,15 @@ void add_special(Functions& all);
 void add_reductions(Functions& all);
 void add_linear_algebra(Functions& all);
 void add_neural(Functions& all);
+void add_arrays(Functions& all);
+void add_windows(Functions& all);
+void add_control_flow(Functions& all);
+void add_random(Functions& all);
+void add_optim(Functions& all);
+
+/// The names that a user of jax.numpy, jax.lax, jax.nn, jax.random and optax may look for; and those of them
+/// that are not here.
+const std::vector<std::string>& vocabulary();
+const std::vector<std::string>& lacking();
 
 }  // namespace lockstep::golden

@@ -38,6 +38,16 @@ void add_neural(Functions& all) {
   all["nn::dot_product_attention(causal)"] = [](const Arrays& a) {
     return Arrays{nn::dot_product_attention(a[0], a[1], a[2], {.is_causal = true})};
   };
+  all["nn::dot_product_attention(mask)"] = [](const Arrays& a) {
+    return Arrays{nn::dot_product_attention(a[0], a[1], a[2], {.mask = a[3]})};
+  };
+  all["nn::dot_product_attention(bias, scale)"] = [](const Arrays& a) {
+    return Arrays{nn::dot_product_attention(a[0], a[1], a[2], {.bias = a[3], .scale = 0.5})};
+  };
+  all["nn::dot_product_attention(a key head for two)"] = [](const Arrays& a) {
+    return Arrays{nn::dot_product_attention(a[0], a[1], a[2])};
+  };
+  all["nn::cosine_distance"] = [](const Arrays& a) { return Arrays{nn::cosine_distance(a[0], a[1])}; };
   all["nn::softmax_cross_entropy"] = [](const Arrays& a) {
     return Arrays{nn::softmax_cross_entropy(a[0], a[1])};
   };

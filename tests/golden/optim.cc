@@ -1,0 +1,69 @@
+#include "lockstep/optim/optim.h"
+#include "lockstep/jit/vmap.h"
+#include "lockstep/ops/ops.h"
+#include "tests/golden/functions.h"
+
+namespace lockstep::golden {
+namespace {
+
+struct Params {
+  Array b, w;
+};
+
+/// Five steps of gradients that the parameters and the step decide.
+template <class Optimizer>
+Function steps(Optimizer optimizer) {
+  return [optimizer](const Arrays& a) {
+    Params params{a[1], a[0]};
+    auto state = optimizer.init(params);
+    for (int i = 0; i < 5; ++i) {
+      Params grads = tree::map([&](const Array& p) { return p * 0.5 - (i + 1) * 0.125; }, params);
+      auto [updates, next] = optimizer.update(grads, state, params);
+      params = optim::apply_updates(params, updates);
+      state = next;
+    }
+    return Arrays{params.w, params.b};
+  };
+}
+
+Function of_counts(optim::Schedule schedule) {
+  return [schedule](const Arrays& a) { return Arrays{vmap(schedule)(a[0])}; };
+}
+
+}  // namespace
+
+void add_optim(Functions& all) {
+  using namespace optim;
+  const Schedule falling = linear_schedule(0.5, 0.125, 4);
+  all["optim::sgd"] = steps(sgd(0.25));
+  all["optim::sgd(momentum)"] = steps(sgd(0.25, 0.9));
+  all["optim::sgd(nesterov)"] = steps(sgd(0.25, 0.9, true));
+  all["optim::sgd(schedule)"] = steps(sgd(falling));
+  all["optim::adam"] = steps(adam(0.125));
+  all["optim::adamw"] = steps(adamw(0.125, 0.9, 0.999, 1e-8, 0.25));
+  all["optim::adamw(mask)"] = steps(adamw(falling, 0.9, 0.999, 1e-8, 0.25,
+                                          [](const std::string& path, const Array&) { return path == "w"; }));
+  all["optim::lion"] = steps(lion(0.125, 0.9, 0.99, 0.25));
+  all["optim::rmsprop"] = steps(rmsprop(0.125));
+  all["optim::adagrad"] = steps(adagrad(0.5));
+  all["optim::chain(clip_by_global_norm, adam)"] =
+      steps(chain(ClipByGlobalNorm{1.0}, adam(constant_schedule(0.125))));
+  all["optim::chain(clip, trace, scale)"] = steps(chain(optim::clip(0.25), optim::trace(0.5), scale(-0.5)));
+  all["optim::multi_steps"] = steps(multi_steps(adam(0.125), 2));
+  all["optim::global_norm"] = [](const Arrays& a) { return Arrays{global_norm(a)}; };
+  all["optim::constant_schedule"] = of_counts(constant_schedule(0.25));
+  all["optim::linear_schedule"] = of_counts(linear_schedule(1.0, 0.25, 8, 2));
+  all["optim::polynomial_schedule"] = of_counts(polynomial_schedule(1.0, 0.25, 2, 8, 2));
+  all["optim::exponential_decay"] = of_counts(exponential_decay(1.0, 4, 0.5, {.transition_begin = 2}));
+  all["optim::exponential_decay(staircase)"] =
+      of_counts(exponential_decay(1.0, 4, 0.5, {.staircase = true, .end_value = 0.125}));
+  all["optim::cosine_decay_schedule"] = of_counts(cosine_decay_schedule(1.0, 10, 0.125));
+  all["optim::warmup_cosine_decay_schedule"] =
+      of_counts(warmup_cosine_decay_schedule(0.0, 1.0, 4, 14, 0.125));
+  all["optim::piecewise_constant_schedule"] =
+      of_counts(piecewise_constant_schedule(1.0, {{3, 0.5}, {10, 0.25}}));
+  all["optim::join_schedules"] =
+      of_counts(join_schedules({linear_schedule(0.0, 1.0, 5), constant_schedule(0.5)}, {5}));
+}
+
+}  // namespace lockstep::golden
