@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/testing/errors.h"
 
 namespace lockstep::cli {
 
@@ -21,17 +22,8 @@ bool operator==(const Placement& a, const Placement& b) {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
-
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Hosts, AreReadWithAndWithoutNumbers) {
   EXPECT_THAT(parse_hosts("a:2,b,user@c:16"),
@@ -42,7 +34,7 @@ TEST(Hosts, AreReadWithAndWithoutNumbers) {
 
 TEST(Hosts, WhatIsNoHostIsNamed) {
   for (const char* part : {"b:", "b:0", "b:x", "", ":2", "[::1", "[::1]2", "-b"}) {
-    EXPECT_THAT(error_of([&] { parse_hosts(std::string("a:2,") + part); }),
+    EXPECT_THAT(error_of<Error>([&] { parse_hosts(std::string("a:2,") + part); }),
                 HasSubstr("'" + std::string(part) + "'"));
   }
 }
@@ -62,10 +54,11 @@ TEST(Hostfile, ALineAProcessIsCounted) {
 }
 
 TEST(Hostfile, AnErrorNamesTheLine) {
-  EXPECT_THAT(error_of([] { parse_hostfile("a\nb slots=none\n", "my.hosts"); }),
+  EXPECT_THAT(error_of<Error>([] { parse_hostfile("a\nb slots=none\n", "my.hosts"); }),
               HasSubstr("my.hosts:2: 'b slots=none'"));
-  EXPECT_THAT(error_of([] { parse_hostfile("a b\n", "my.hosts"); }), HasSubstr("my.hosts:1"));
-  EXPECT_THAT(error_of([] { parse_hostfile("# none\n", "my.hosts"); }), HasSubstr("my.hosts names no host"));
+  EXPECT_THAT(error_of<Error>([] { parse_hostfile("a b\n", "my.hosts"); }), HasSubstr("my.hosts:1"));
+  EXPECT_THAT(error_of<Error>([] { parse_hostfile("# none\n", "my.hosts"); }),
+              HasSubstr("my.hosts names no host"));
 }
 
 TEST(PlaceProcesses, FillsTheHostsInOrder) {
@@ -90,7 +83,7 @@ TEST(PlaceProcesses, AHostGivenTwiceIsOneHost) {
 }
 
 TEST(PlaceProcesses, TooManyProcessesAreRefused) {
-  EXPECT_THAT(error_of([] { place_processes(parse_hosts("a:2,b"), 4); }),
+  EXPECT_THAT(error_of<Error>([] { place_processes(parse_hosts("a:2,b"), 4); }),
               HasSubstr("4 processes do not fit on the hosts, which take 3 (a:2,b:1)"));
 }
 

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <optional>
 #include <string_view>
-
-#include "lockstep/base/dtype.h"
 
 namespace lockstep::collectives {
 
@@ -20,8 +17,5 @@ inline constexpr std::string_view kCollectiveTarget = "lockstep_collective";
 /// ProgramRegistry::current(), and fails the execution with the error's text where that throws, or where
 /// there is no registry.
 void* collective_handler();
-
-/// The dtype of an `XLA_FFI_DataType`; none of one that Lockstep has not.
-std::optional<DType> dtype_of_ffi(int type);
 
 }  // namespace lockstep::collectives

@@ -11,24 +11,15 @@
 namespace lockstep {
 namespace {
 
+using test::count;
 using test::error_of;
 using test::expect_equal;
 using test::line_mesh;
+using test::number;
 using test::waves;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-template <class T>
-Array number(T value) {
-  return array(std::vector<T>{value}, Shape{});
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t n = 0;
-  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
 
 TEST(Checkpoint, GivesTheSameAndComputesItOnceMore) {
   const Array w = waves({4, 4}), x = waves({4}, 2);

@@ -15,15 +15,11 @@ namespace {
 using test::error_of;
 using test::expect_equal;
 using test::line_mesh;
+using test::number;
 using test::waves;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-template <class T>
-Array number(T value) {
-  return array(std::vector<T>{value}, Shape{});
-}
 
 struct State {
   Array position;

@@ -5,25 +5,19 @@
 #include "lockstep/jit/debug.h"
 #include "lockstep/jit/pmap.h"
 #include "lockstep/jit/test_devices.h"
+#include "lockstep/jit/test_jobs.h"
 #include "lockstep/runtime/initialize.h"
-#include "lockstep/testing/processes.h"
 
 namespace lockstep {
 namespace {
 
+using test::job;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::ProcessesOptions;
 using testing::ProcessResult;
 using testing::run_processes;
 using testing::say;
-
-ProcessesOptions job(const std::string& child, int processes, int devices_each) {
-  return {.count = processes,
-          .child = child,
-          .env = {{"LOCKSTEP_NUM_CPU_DEVICES", std::to_string(devices_each)}},
-          .coordinator = true};
-}
 
 /// Each step adds up over the devices: a scan, then a loop that ends when the sum is large, on all alike.
 auto many_sums() {

@@ -8,12 +8,13 @@
 #include "lockstep/jit/pmap.h"
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/test_devices.h"
+#include "lockstep/jit/test_jobs.h"
 #include "lockstep/runtime/initialize.h"
-#include "lockstep/testing/processes.h"
 
 namespace lockstep {
 namespace {
 
+using test::job;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::Processes;
@@ -21,13 +22,6 @@ using testing::ProcessesOptions;
 using testing::ProcessResult;
 using testing::run_processes;
 using testing::say;
-
-ProcessesOptions job(const std::string& child, int processes, int devices_each) {
-  return {.count = processes,
-          .child = child,
-          .env = {{"LOCKSTEP_NUM_CPU_DEVICES", std::to_string(devices_each)}},
-          .coordinator = true};
-}
 
 /// For each local device i, of global number n: {100 n, 100 n + 1, ... 100 n + 3}.
 Array numbered() {

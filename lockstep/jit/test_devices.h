@@ -15,20 +15,11 @@
 #include "lockstep/base/error.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/runtime/devices.h"
+#include "lockstep/testing/errors.h"
 
 namespace lockstep::test {
 
-/// The message of the E that `action` throws; a failure of the test where it throws none.
-template <class E>
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
+using testing::error_of;
 
 /// "jit_test.cc:42", for messages that name the user's line.
 inline std::string line(const std::string& file, int number) { return file + ":" + std::to_string(number); }
@@ -40,6 +31,19 @@ inline Array waves(const Shape& shape, int seed = 1) {
   for (std::int64_t i = 0; i < count; ++i)
     values.push_back(std::sin(0.7f * static_cast<float>(i * seed + seed)));
   return array(values, shape);
+}
+
+/// A scalar of T's dtype, not weak.
+template <class T>
+Array number(T value) {
+  return array(std::vector<T>{value}, Shape{});
+}
+
+/// How often a text has a part.
+inline std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
+  return n;
 }
 
 inline Mesh line_mesh() { return make_mesh({{"x", 4}}); }

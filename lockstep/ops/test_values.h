@@ -11,8 +11,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/testing/errors.h"
 
 namespace lockstep::test {
+
+using testing::error_of;
 
 /// The elements, which must be f32.
 inline std::vector<float> floats(const Array& x) { return x.to_host<float>(); }
@@ -30,18 +33,6 @@ inline void expect_close(const Array& x, const std::vector<float>& expected, dou
     EXPECT_LE(std::abs(values[i] - expected[i]), tolerance * (1 + std::abs(expected[i])))
         << "element " << i << ": " << values[i] << ", not " << expected[i];
   }
-}
-
-/// The message of the E that `action` throws; a failure of the test where it throws none.
-template <class E>
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
 }
 
 }  // namespace lockstep::test

@@ -85,20 +85,7 @@ Client::Client(std::shared_ptr<Plugin> plugin, std::unique_ptr<KeyValues> key_va
     description.device = device.device_;
     check(api_, api_->PJRT_Device_GetDescription(&description), "describing a device");
 
-    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_Id_Args, id);
-    id.device_description = description.device_description;
-    check(api_, api_->PJRT_DeviceDescription_Id(&id), "describing a device");
-    device.id_ = id.id;
-
-    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_ProcessIndex_Args, index);
-    index.device_description = description.device_description;
-    check(api_, api_->PJRT_DeviceDescription_ProcessIndex(&index), "describing a device");
-    device.process_index_ = index.process_index;
-
-    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_Kind_Args, kind);
-    kind.device_description = description.device_description;
-    check(api_, api_->PJRT_DeviceDescription_Kind(&kind), "describing a device");
-    device.kind_.assign(kind.device_kind, kind.device_kind_size);
+    device.description_ = describe(api_, description.device_description);
 
     LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_ToString_Args, text);
     text.device_description = description.device_description;

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "lockstep/pjrt/device_description.h"
+
 struct PJRT_Device;
 
 namespace lockstep::pjrt {
@@ -10,16 +12,16 @@ namespace lockstep::pjrt {
 class Device {
  public:
   /// Unique among the devices of all processes, as far as the client knows of them.
-  int id() const { return id_; }
+  int id() const { return description_.id; }
 
   /// Its position in `Client::addressable_devices()`.
   int local_ordinal() const { return local_ordinal_; }
 
   /// The process that it belongs to, as the client knows it.
-  int process_index() const { return process_index_; }
+  int process_index() const { return description_.process_index; }
 
   /// Its vendor's name for what it is: "cpu", "NVIDIA H100 80GB HBM3".
-  const std::string& kind() const { return kind_; }
+  const std::string& kind() const { return description_.kind; }
 
   /// Short, for users: "CpuDevice(id=0)".
   const std::string& to_string() const { return to_string_; }
@@ -34,10 +36,9 @@ class Device {
   Device() = default;
 
   PJRT_Device* device_ = nullptr;
-  int id_ = 0;
+  DeviceDescription description_;
   int local_ordinal_ = 0;
-  int process_index_ = 0;
-  std::string kind_, to_string_, debug_string_;
+  std::string to_string_, debug_string_;
 };
 
 }  // namespace lockstep::pjrt

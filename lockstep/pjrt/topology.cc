@@ -31,18 +31,8 @@ Topology::Topology(std::shared_ptr<Plugin> plugin, PJRT_TopologyDescription* top
   LOCKSTEP_PJRT_ARGS(PJRT_TopologyDescription_GetDeviceDescriptions_Args, list);
   list.topology = topology_;
   check(api, api->PJRT_TopologyDescription_GetDeviceDescriptions(&list), "listing the devices");
-  for (std::size_t i = 0; i < list.num_descriptions; ++i) {
-    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_Id_Args, id);
-    id.device_description = list.descriptions[i];
-    check(api, api->PJRT_DeviceDescription_Id(&id), "describing a device");
-    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_ProcessIndex_Args, process);
-    process.device_description = list.descriptions[i];
-    check(api, api->PJRT_DeviceDescription_ProcessIndex(&process), "describing a device");
-    LOCKSTEP_PJRT_ARGS(PJRT_DeviceDescription_Kind_Args, kind);
-    kind.device_description = list.descriptions[i];
-    check(api, api->PJRT_DeviceDescription_Kind(&kind), "describing a device");
-    devices_.push_back({id.id, process.process_index, std::string(kind.device_kind, kind.device_kind_size)});
-  }
+  for (std::size_t i = 0; i < list.num_descriptions; ++i)
+    devices_.push_back(describe(api, list.descriptions[i]));
 }
 
 Topology::~Topology() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/pjrt/client.h"
+#include "lockstep/pjrt/device_description.h"
 
 struct PJRT_TopologyDescription;
 
@@ -14,12 +15,6 @@ namespace lockstep::pjrt {
 /// Devices that are described and need not be there: programs are compiled for them ahead of time.
 class Topology {
  public:
-  struct DeviceDescription {
-    int id;
-    int process_index;
-    std::string kind;
-  };
-
   /// The CUDA plugin's options: `target_config`, the text form of XLA's GpuTargetConfigProto, and `topology`,
   /// "1x2x4" for 1 partition of 2 processes with 4 devices each; `name` is for people. Throws PjrtError where
   /// the plugin does not compile ahead of time or does not know an option.

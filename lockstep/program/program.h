@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,7 +31,7 @@ struct Equation {
 /// Every variable is an input or the output of one equation, and is defined before it is used.
 struct Program {
   std::string name;
-  std::vector<Aval> variables;
+  std::deque<Aval> variables;  ///< so that an aval stays where it is while more are added
   std::vector<Var> inputs;
   std::vector<Var> outputs;
   std::vector<Equation> equations;

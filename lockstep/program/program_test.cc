@@ -12,11 +12,13 @@
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/testing/errors.h"
 
 namespace lockstep {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 constexpr DType f32 = DType::kF32;
@@ -29,17 +31,6 @@ Program layer(CallSite site = {}) {
   Value y = lax::tanh(lax::dot_general(x, w, {{1}, {0}, {}, {}}));
   Value half = lax::mul(y, lax::full_like(y, 0.5));
   return builder.finish(std::vector{lax::reduce_sum(half, {0, 1}), y});
-}
-
-template <class E>
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no error of the expected class";
-  return "";
 }
 
 TEST(Program, PrintsOneEquationALine) {

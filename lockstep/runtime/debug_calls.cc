@@ -12,13 +12,16 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/collectives/ffi_handler.h"
+#include "lockstep/collectives/ffi_call.h"
 #include "lockstep/program/aval.h"
 #include "lockstep/runtime/runtime.h"
 #include "xla/ffi/api/c_api.h"
 
 namespace lockstep::runtime {
 namespace {
+
+using collectives::ffi_number;
+using collectives::ffi_text;
 
 std::mutex failures_mutex;
 std::map<std::pair<Fingerprint, int>, FailedCheck> failures;
@@ -195,29 +198,6 @@ void check(std::string_view name, const Operand& x, std::string_view site) {
        name, to_string(Aval{*dtype, x.shape}), nans, infinities, n, to_string(index), process_text(), site);
 }
 
-/// The attribute, or null.
-const void* attribute(const XLA_FFI_CallFrame& frame, std::string_view wanted, XLA_FFI_AttrType type) {
-  for (std::int64_t i = 0; i < frame.attrs.size; ++i) {
-    const XLA_FFI_ByteSpan& name = *frame.attrs.names[i];
-    if (std::string_view(name.ptr, name.len) == wanted && frame.attrs.types[i] == type)
-      return frame.attrs.attrs[i];
-  }
-  fail("a debug call lacks the attribute '{}': this is an error of Lockstep's own", wanted);
-}
-
-std::int64_t number(const XLA_FFI_CallFrame& frame, std::string_view name) {
-  std::int64_t value;
-  std::memcpy(&value,
-              static_cast<const XLA_FFI_Scalar*>(attribute(frame, name, XLA_FFI_AttrType_SCALAR))->value,
-              sizeof value);
-  return value;
-}
-
-std::string_view string(const XLA_FFI_CallFrame& frame, std::string_view name) {
-  const auto& span = *static_cast<const XLA_FFI_ByteSpan*>(attribute(frame, name, XLA_FFI_AttrType_STRING));
-  return {span.ptr, span.len};
-}
-
 void execute(const XLA_FFI_CallFrame& frame) {
   std::vector<Operand> operands;
   std::int32_t position = 0;
@@ -229,44 +209,22 @@ void execute(const XLA_FFI_CallFrame& frame) {
       operands.push_back({buffer.dtype, Shape(buffer.dims, buffer.dims + buffer.rank),
                           static_cast<const char*>(buffer.data)});
   }
-  if (number(frame, "check") == 0) {
-    if (number(frame, "once") != 0 && position != 0) return;
-    print(formatted(string(frame, "text"), operands));
+  if (ffi_number(frame, "check") == 0) {
+    if (ffi_number(frame, "once") != 0 && position != 0) return;
+    print(formatted(ffi_text(frame, "text"), operands));
     return;
   }
   try {
-    for (const Operand& operand : operands) check(string(frame, "text"), operand, string(frame, "site"));
+    for (const Operand& operand : operands) check(ffi_text(frame, "text"), operand, ffi_text(frame, "site"));
   } catch (...) {
     std::lock_guard lock(failures_mutex);
-    failures[{static_cast<Fingerprint>(number(frame, "program")), position}] = {std::current_exception(),
-                                                                                number(frame, "once") != 0};
+    failures[{static_cast<Fingerprint>(ffi_number(frame, "program")), position}] = {
+        std::current_exception(), ffi_number(frame, "once") != 0};
     throw;
   }
 }
 
-XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) {
-  // At registration the frame only asks which version of the interface this is.
-  for (auto* extension = frame->extension_start; extension != nullptr; extension = extension->next) {
-    if (extension->type != XLA_FFI_Extension_Metadata) continue;
-    XLA_FFI_Metadata& metadata = *reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
-    metadata.api_version.major_version = XLA_FFI_API_MAJOR;
-    metadata.api_version.minor_version = XLA_FFI_API_MINOR;
-    metadata.traits = 0;
-    return nullptr;
-  }
-  std::string message;
-  try {
-    execute(*frame);
-    return nullptr;
-  } catch (const std::exception& error) {
-    message = error.what();
-  }
-  XLA_FFI_Error_Create_Args args{};
-  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
-  args.message = message.c_str();
-  args.errc = XLA_FFI_Error_Code_ABORTED;
-  return frame->api->XLA_FFI_Error_Create(&args);
-}
+XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return collectives::handle_ffi_call(*frame, execute); }
 
 }  // namespace
 

@@ -7,25 +7,18 @@
 #include <map>
 
 #include "lockstep/base/error.h"
+#include "lockstep/testing/errors.h"
 
 namespace lockstep::runtime {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 MapEnvironment environment(std::map<std::string, std::string> variables) {
   return MapEnvironment(std::move(variables));
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InitializationError& error) {
-    return error.what();
-  }
-  return "no InitializationError";
 }
 
 TEST(Resolve, WithNothingGivenTheJobIsThisProcessAlone) {
@@ -69,7 +62,7 @@ TEST(Resolve, WithoutAFolderNoProgramsAreKept_AndAnArgumentWins) {
 
 TEST(Resolve, BoundsOfTheCompilationCacheThatAreNoNumbers_AreErrors) {
   auto error = [](const std::string& name, const std::string& value) {
-    return error_of([&] { resolve({}, environment({{"LOCKSTEP_" + name, value}})); });
+    return error_of<InitializationError>([&] { resolve({}, environment({{"LOCKSTEP_" + name, value}})); });
   };
   EXPECT_EQ(
       error("COMPILATION_CACHE_MAX_SIZE", "1 GB"),
@@ -78,7 +71,8 @@ TEST(Resolve, BoundsOfTheCompilationCacheThatAreNoNumbers_AreErrors) {
             "[initialize] LOCKSTEP_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS is '-1': expected a number of at "
             "least 0");
   EXPECT_EQ(
-      error_of([] { resolve({.persistent_cache_min_entry_size_bytes = -2}, environment({})); }),
+      error_of<InitializationError>(
+          [] { resolve({.persistent_cache_min_entry_size_bytes = -2}, environment({})); }),
       "[initialize] persistent_cache_min_entry_size_bytes is '-2': expected a whole number of at least -1");
 }
 
@@ -91,17 +85,17 @@ TEST(Resolve, JaxVariablesAreReadToo) {
 }
 
 TEST(Resolve, WrongNumbersAreNamed) {
-  EXPECT_THAT(error_of([] {
+  EXPECT_THAT(error_of<InitializationError>([] {
                 resolve({}, environment({{"LOCKSTEP_NUM_CPU_DEVICES", "many"}}));
               }),
               HasSubstr("LOCKSTEP_NUM_CPU_DEVICES is 'many': expected a whole number of at least 1"));
-  EXPECT_THAT(error_of([] {
+  EXPECT_THAT(error_of<InitializationError>([] {
                 resolve({.coordinator_address = "a:1", .num_processes = 2, .process_id = 2}, environment({}));
               }),
               HasSubstr("process_id is 2: with 2 processes it must be 0 to 1"));
-  EXPECT_THAT(error_of([] { resolve({.coordinator_address = "a:1"}, environment({})); }),
+  EXPECT_THAT(error_of<InitializationError>([] { resolve({.coordinator_address = "a:1"}, environment({})); }),
               HasSubstr("got coordinator_address but not num_processes, process_id"));
-  EXPECT_THAT(error_of([] {
+  EXPECT_THAT(error_of<InitializationError>([] {
                 resolve({}, environment({{"LOCKSTEP_NUM_PROCESSES", "2"}, {"LOCKSTEP_PROCESS_ID", "0"}}));
               }),
               HasSubstr("LOCKSTEP_COORDINATOR_ADDRESS"));
@@ -173,14 +167,14 @@ TEST(Resolve, LauncherGivesWhatArgumentsLeaveOut) {
 }
 
 TEST(Resolve, ArgumentsThatContradictALauncher_AreAnError) {
-  EXPECT_THAT(error_of([] { resolve({.num_processes = 8}, environment(kStep)); }),
+  EXPECT_THAT(error_of<InitializationError>([] { resolve({.num_processes = 8}, environment(kStep)); }),
               AllOf(HasSubstr("[initialize] with num_processes given as arguments: LOCKSTEP_NUM_PROCESSES=8"),
                     HasSubstr("'slurm' says process 0 of 4")));
 }
 
 TEST(Resolve, JobOfOneUnderALauncherOfSeveral_IsAnError) {
   const InitializeOptions alone = {.coordinator_address = "a:1", .num_processes = 1, .process_id = 0};
-  EXPECT_THAT(error_of([&] { resolve(alone, environment(kStep)); }),
+  EXPECT_THAT(error_of<InitializationError>([&] { resolve(alone, environment(kStep)); }),
               AllOf(HasSubstr("num_processes is 1, but SLURM_STEP_NUM_TASKS=4"), HasSubstr("\"none\"")));
   InitializeOptions asked = alone;
   asked.cluster_detection_method = "none";
@@ -225,17 +219,17 @@ TEST(Resolve, Interface_IsWhereTheCoordinatorListens) {
   EXPECT_EQ(bind("head:5", "ib0"), "10.1.0.7:5");
   EXPECT_EQ(bind("head:5", "ib1"), "[fd01::7]:5");
   EXPECT_EQ(bind("127.0.0.1:5", "ib0"), "127.0.0.1:5");
-  EXPECT_THAT(error_of([&] { bind("head:5", "ib7"); }),
+  EXPECT_THAT(error_of<InitializationError>([&] { bind("head:5", "ib7"); }),
               AllOf(HasSubstr("no network interface 'ib7'"), HasSubstr("eth0 (10.0.0.7), ib0 (10.1.0.7)")));
 }
 
 TEST(Resolve, AddressesThatAreNone_AreAnError) {
-  EXPECT_THAT(error_of([] {
+  EXPECT_THAT(error_of<InitializationError>([] {
                 resolve({.coordinator_address = "head", .num_processes = 2, .process_id = 1},
                         environment({}));
               }),
               HasSubstr("head"));
-  EXPECT_THAT(error_of([] {
+  EXPECT_THAT(error_of<InitializationError>([] {
                 resolve({.coordinator_address = "a:1",
                          .num_processes = 2,
                          .process_id = 0,
@@ -254,11 +248,12 @@ TEST(ChosenDevices, AreAll_OrThoseNamed_OrOneGpuForEachProcess) {
   EXPECT_THAT(chosen_devices(place, "cuda", 1), ElementsAre(0));  // the launcher shows it one GPU only
   place.local_device_ids = {{3, 0}};
   EXPECT_THAT(chosen_devices(place, "cuda", 4), ElementsAre(3, 0));
-  EXPECT_THAT(error_of([&] { chosen_devices(place, "cuda", 3); }),
+  EXPECT_THAT(error_of<InitializationError>([&] { chosen_devices(place, "cuda", 3); }),
               HasSubstr("local_device_ids names device 3, but process 0 of 1 has 3 (0 to 2)"));
   place.local_device_ids.reset();
   place.local_process_id = 4;
-  EXPECT_THAT(error_of([&] { chosen_devices(place, "cuda", 4); }), HasSubstr("its host's process 4"));
+  EXPECT_THAT(error_of<InitializationError>([&] { chosen_devices(place, "cuda", 4); }),
+              HasSubstr("its host's process 4"));
 }
 
 TEST(Banner, SaysWhereTheProcessIs) {

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/testing/errors.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/jvp.h"
@@ -23,19 +24,9 @@ namespace {
 
 using namespace test;
 using ::testing::AllOf;
+using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-template <class E>
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
 
 void expect_near(const std::vector<double>& got, const std::vector<double>& want, double tolerance = 1e-12) {
   ASSERT_EQ(got.size(), want.size());

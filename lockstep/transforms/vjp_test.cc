@@ -13,6 +13,7 @@
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/test_evaluate.h"
+#include "lockstep/testing/errors.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/jvp.h"
@@ -23,19 +24,10 @@ namespace {
 
 using namespace test;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 constexpr DType f32 = DType::kF32, f64 = DType::kF64;
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const TraceError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no TraceError";
-  return "";
-}
 
 Program sine_times_x() {
   return trace({{f32, {4}}}, [](auto v) { return std::vector{lax::mul(lax::sin(v[0]), v[0])}; });
@@ -100,11 +92,14 @@ TEST(Vjp, AddsUpWhatFlowsFromSeveralUsesAndOutputs) {
 TEST(Vjp, OfAnInteger_ThrowsTraceErrorNamingInputAndDType) {
   Program program = trace({{f32, {2}}, {DType::kI32, {2}}}, [](auto v) { return std::vector{v[0], v[1]}; });
   EXPECT_THAT(
-      error_of([&] {
+      error_of<TraceError>([&] {
         vjp(program, {false, true});
       }),
       HasSubstr("input 1 of f is i32[2]: an integer cannot be differentiated; convert it to a floating"));
-  EXPECT_THAT(error_of([&] { jvp(program, {false, true}); }), HasSubstr("input 1 of f is i32[2]"));
+  EXPECT_THAT(error_of<TraceError>([&] {
+                jvp(program, {false, true});
+              }),
+              HasSubstr("input 1 of f is i32[2]"));
   EXPECT_NO_THROW(vjp(program, {true, false}));
 }
 

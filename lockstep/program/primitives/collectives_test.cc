@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/testing/errors.h"
 
 namespace lockstep {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 using collectives::Kind;
 using collectives::ReduceOp;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
@@ -32,16 +34,6 @@ LoweredProgram lowered(const Program& program) {
   LowerOptions options;
   options.axes = mesh();
   return lower(program, options);
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
 }
 
 TEST(Collectives, SayOverWhichAxesTheirResultsVary) {
@@ -75,14 +67,20 @@ TEST(Collectives, OfPartsThatDoNotComeOut_NameDimensionAndAxis) {
   Builder builder;
   const Value x = builder.input({f32, {4, 5}}), flags = builder.input({DType::kBool, {4}});
   EXPECT_THAT(
-      error_of([&] { lax::psum_scatter(x, "b", 0); }),
+      error_of<Error>([&] { lax::psum_scatter(x, "b", 0); }),
       HasSubstr("dimension 0 of f32[4,5] cannot be cut into 3 equal parts, one for each device along (b)"));
-  EXPECT_THAT(error_of([&] { lax::all_gather(x, "b", 2); }), HasSubstr("dimension 2 is not one of f32[4,5]"));
-  EXPECT_THAT(error_of([&] { lax::psum(x, "c"); }), HasSubstr("[psum] there is no mesh axis 'c' here"));
-  EXPECT_THAT(error_of([&] { lax::psum(x, {"a", "a"}); }), HasSubstr("each mesh axis once"));
-  EXPECT_THAT(error_of([&] { lax::psum(flags, "a"); }), HasSubstr("[psum] expected numbers, got bool[4]"));
-  EXPECT_THAT(error_of([&] { lax::ppermute(x, "b", {{0, 3}}); }), HasSubstr("pair 0->3 is not among the 3"));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(error_of<Error>([&] { lax::all_gather(x, "b", 2); }),
+              HasSubstr("dimension 2 is not one of f32[4,5]"));
+  EXPECT_THAT(error_of<Error>([&] { lax::psum(x, "c"); }),
+              HasSubstr("[psum] there is no mesh axis 'c' here"));
+  EXPECT_THAT(error_of<Error>([&] { lax::psum(x, {"a", "a"}); }), HasSubstr("each mesh axis once"));
+  EXPECT_THAT(error_of<Error>([&] { lax::psum(flags, "a"); }),
+              HasSubstr("[psum] expected numbers, got bool[4]"));
+  EXPECT_THAT(error_of<Error>([&] {
+                lax::ppermute(x, "b", {{0, 3}});
+              }),
+              HasSubstr("pair 0->3 is not among the 3"));
+  EXPECT_THAT(error_of<Error>([&] {
                 lax::ppermute(x, "b", {{0, 1}, {0, 2}});
               }),
               HasSubstr("each source and each target once"));
@@ -91,7 +89,7 @@ TEST(Collectives, OfPartsThatDoNotComeOut_NameDimensionAndAxis) {
 TEST(Collectives, OutsideOfAMesh_SayWhereTheyWork) {
   Builder builder;
   const Value x = builder.input({f32, {4}});
-  EXPECT_THAT(error_of([&] { lax::psum(x, "i"); }), HasSubstr("inside of pmap and shard_map"));
+  EXPECT_THAT(error_of<Error>([&] { lax::psum(x, "i"); }), HasSubstr("inside of pmap and shard_map"));
 }
 
 TEST(Collectives, PsumIsPlannedAsAnAllReduceWithinEachGroup) {
@@ -172,7 +170,7 @@ TEST(Collectives, TracedForAnotherNumberOfDevices_AreRefused) {
   Program program = traced({4}, [](Value x) { return lax::all_gather(x, "b", 0); });
   LowerOptions options;
   options.axes = AxisEnv({{"a", 2}, {"b", 2}});
-  EXPECT_THAT(error_of([&] { lower(program, options); }),
+  EXPECT_THAT(error_of<Error>([&] { lower(program, options); }),
               HasSubstr("was traced for 3 devices and is lowered for 2"));
 }
 
