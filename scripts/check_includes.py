@@ -81,7 +81,7 @@ def foreign_headers(includes):
 def complaint(path, bracket, included, layers, foreign, includes):
     """Why `path` may not include `included`; None where it may."""
     here = folder_of(path)
-    is_test = path.endswith("_test.cc") or here == "tests"
+    is_test = re.search(r"(_test\.cc|(^|/)test_\w+\.h)$", path) is not None or here == "tests"
     top = included.split("/")[0]
     if top not in ("lockstep", *TOPS):
         if bracket == '"' and not FOREIGN.search(included):
@@ -140,6 +140,7 @@ def self_test():
         "lockstep/pjrt/detail.h": '#include "lockstep/pjrt/api.h"\n',
         "lockstep/array/array.h": '#include "lockstep/base/error.h"\n',
         "lockstep/testing/processes.h": '#include "lockstep/coordination/server.h"\n',
+        "lockstep/base/test_x.h": '#include "lockstep/testing/processes.h"\n',
         "examples/psum.cc": "#include <lockstep/lockstep.h>\n",
         "examples/model.h": "#include <lockstep/lockstep.h>\n",
         "tests/models_test.cc": '#include "examples/model.h"\n',
