@@ -85,7 +85,7 @@ TEST(Elementwise, WholePowers_AreMultipliedOut) {
   EXPECT_THAT(floats(power(x, 2)), ElementsAre(4, 0, 9));
   EXPECT_THAT(floats(power(x, 7)), ElementsAre(-128, 0, 2187));
   EXPECT_THAT(floats(power(x, 0)), ElementsAre(1, 1, 1));
-  EXPECT_THAT(floats(power(x, -2)), ElementsAre(0.25, kInfinity, testing::FloatEq(1 / 9.f)));
+  EXPECT_THAT(floats(power(x, -2)), ElementsAre(0.25, kInfinity, ::testing::FloatEq(1 / 9.f)));
   EXPECT_THAT(integers(power(array({2, -3}), 3)), ElementsAre(8, -27));
   EXPECT_THROW(power(array({2, 3}), -1), DTypeError);
   expect_close(power(array({2.f, 9.f}), 0.5), {1.41421356f, 3.f});
