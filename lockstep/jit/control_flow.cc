@@ -50,12 +50,6 @@ ProgramPtr conforming(const Program& program, const std::vector<Array>& operands
   return shared(builder.finish(values));
 }
 
-/// The inputs of the program that are captures, which are last, put in front.
-Program captures_first(TracedProgram traced) {
-  merge_captures({&traced});
-  return std::move(traced.program);
-}
-
 }  // namespace
 
 ScanXs::ScanXs(const TreeOutline& outline, std::vector<Array> xs, const ScanOptions& options,
@@ -117,22 +111,6 @@ Array counter(const Operand& value) {
                      value.site().to_string());
   }
   return lax::convert_element_type(value.as_array(), DType::kI32);
-}
-
-void check_predicate(const char* operation, const Aval& aval, const CallSite& site) {
-  if (aval.dtype == DType::kBool && aval.shape.empty()) return;
-  fail<TraceError>(
-      "[{}] expected a condition that is a bool scalar, got {} (at {}); compare, and reduce with all or any",
-      operation, to_string(aval), site.to_string());
-}
-
-std::vector<Array> emit_while(TracedProgram condition, TracedProgram body, const LoopCarry& carry) {
-  const std::vector<Array> condition_consts = condition.captures, body_consts = body.captures;
-  OpParams params = OpParams::of(WhileParams{
-      shared(captures_first(std::move(condition))), shared(captures_first(std::move(body))),
-      static_cast<std::int64_t>(condition_consts.size()), static_cast<std::int64_t>(body_consts.size())});
-  return emit_nested(while_p(), std::move(params),
-                     joined(joined(condition_consts, body_consts), carry.initial()));
 }
 
 Array branch_index(const char* operation, const Array& index, std::size_t branches, const CallSite& site) {

@@ -47,11 +47,6 @@ class ScanXs {
 Array counter(std::int64_t value);
 Array counter(const Operand& value);
 
-/// The condition's value. Throws TraceError unless it is a bool scalar.
-void check_predicate(const char* operation, const Aval& aval, const CallSite& site);
-
-std::vector<Array> emit_while(TracedProgram condition, TracedProgram body, const LoopCarry& carry);
-
 /// The operand of cond_p that tells the branch: an i32 scalar, clamped. Throws TraceError unless `index` is a
 /// bool scalar (cond), an integer scalar (switch_).
 Array branch_index(const char* operation, const Array& index, std::size_t branches, const CallSite& site);
@@ -113,26 +108,13 @@ auto scan_in_trace(F& function, const Carry& init, const Xs& xs, const ScanOptio
 template <class Condition, class Body, class Carry>
 Carry while_in_trace(const char* operation, Condition& condition, Body& function, const Carry& init,
                      const CallSite& site) {
-  LoopCarry carry(operation, outline(init, "carry"), tree::leaves(init), site);
-  for (;;) {
-    TracedProgram go_on, body;
-    {
-      Trace trace("condition");
-      const Array value = condition(with_leaves(init, carry.tracers(trace)));
-      check_predicate(operation, value.aval(), site);
-      if (carry.vary(value.aval().varying)) continue;
-      go_on = {trace.finish(std::vector<Array>{value}), trace.captures()};
-    }
-    {
-      Trace trace("body");
-      const Carry result = function(with_leaves(init, carry.tracers(trace)));
-      std::vector<Array> outputs = tree::leaves(result);
-      if (!carry.settle(outline(result, "carry"), outputs)) continue;
-      body = {trace.finish(outputs), trace.captures()};
-    }
-    CallSiteScope scope(site);
-    return with_leaves(init, emit_while(std::move(go_on), std::move(body), carry));
-  }
+  auto go_on = [&](const std::vector<Array>& carry) { return condition(with_leaves(init, carry)); };
+  auto step = [&](const std::vector<Array>& carry) {
+    const Carry result = function(with_leaves(init, carry));
+    return std::pair(outline(result, "carry"), tree::leaves(result));
+  };
+  return with_leaves(
+      init, while_of_arrays(operation, outline(init, "carry"), tree::leaves(init), go_on, step, site));
 }
 
 template <class... Args>

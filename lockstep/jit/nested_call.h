@@ -9,17 +9,11 @@
 #include <vector>
 
 #include "lockstep/jit/jit.h"
+#include "lockstep/ops/nested_call.h"
 
 /// What the functions that trace a function into a program within the program share: those of control_flow.h,
-/// checkpoint.h and custom_derivative.h.
+/// checkpoint.h and custom_derivative.h, for trees; of arrays it is lockstep/ops/nested_call.h.
 namespace lockstep::internal {
-
-/// A tree's arrays by name, "[0]" or ".count" behind the name of the tree, and all that else makes its
-/// structure.
-struct TreeOutline {
-  std::vector<std::string> paths;
-  std::string structure;
-};
 
 template <class Tree>
 void outline(const Tree& tree, const std::string& path, TreeOutline& out) {
@@ -62,12 +56,6 @@ TreeOutline outline(const Tree& tree, const std::string& name) {
   return out;
 }
 
-/// A program that was traced within another, and the arrays from outside that it uses: its last inputs.
-struct TracedProgram {
-  Program program;
-  std::vector<Array> captures;
-};
-
 /// A copy of the tree with these arrays as its leaves.
 template <class Tree>
 Tree with_leaves(const Tree& tree, const std::vector<Array>& leaves) {
@@ -105,43 +93,5 @@ std::vector<Array> all_leaves(const Trees&... trees) {
   (add(trees), ...);
   return all;
 }
-
-/// The arrays that some of the programs use from outside, each once; and for every program its inputs changed
-/// to those arrays, then its own inputs that are no captures.
-std::vector<Array> merge_captures(std::vector<TracedProgram*> programs);
-
-/// An equation of the current trace that holds programs.
-std::vector<Array> emit_nested(const Primitive& primitive, OpParams params,
-                               const std::vector<Array>& operands);
-
-/// What a loop carries from one step to the next: what it starts with, and the avals that it has in the body.
-/// A step may give less than a loop needs to know: a number whose dtype is weak at the start becomes of the
-/// dtype that a step gives, and a value that varies between devices after a step is taken to vary from the
-/// start.
-class LoopCarry {
- public:
-  /// `operation` ("scan") and `carry` are for messages.
-  LoopCarry(std::string operation, TreeOutline carry, std::vector<Array> initial, const CallSite& site);
-
-  std::size_t size() const { return avals_.size(); }
-  std::vector<Array> tracers(Trace& trace) const;
-
-  /// Within the body's trace: makes what the step gives fit. False where the body must be traced again, with
-  /// other avals. Throws TraceError where structure, shape or dtype change, showing both and the path.
-  bool settle(const TreeOutline& outline, std::vector<Array>& next);
-
-  /// Every carry varies over these axes, too. True where that changes any.
-  bool vary(const std::vector<std::string>& axes);
-
-  /// What the loop starts with, of the avals found.
-  std::vector<Array> initial() const;
-
- private:
-  std::string operation_;
-  TreeOutline outline_;
-  std::vector<Array> initial_;
-  std::vector<Aval> avals_;
-  std::string site_;
-};
 
 }  // namespace lockstep::internal

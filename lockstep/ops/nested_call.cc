@@ -1,4 +1,4 @@
-#include "lockstep/jit/nested_call.h"
+#include "lockstep/ops/nested_call.h"
 
 #include <fmt/ranges.h>
 
@@ -27,6 +27,8 @@ std::vector<std::string> both(const std::vector<std::string>& a, const std::vect
   std::ranges::set_union(a, b, std::back_inserter(out));
   return out;
 }
+
+ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
 
 Array made(const Array& x, const Aval& aval) {
   Array out = lax::convert_element_type(x, aval.dtype, aval.weak_type);
@@ -145,6 +147,61 @@ std::vector<Array> LoopCarry::initial() const {
   std::vector<Array> out;
   for (std::size_t i = 0; i < avals_.size(); ++i) out.push_back(made(initial_[i], avals_[i]));
   return out;
+}
+
+Program captures_first(TracedProgram traced) {
+  merge_captures({&traced});
+  return std::move(traced.program);
+}
+
+void check_predicate(const char* operation, const Aval& aval, const CallSite& site) {
+  if (aval.dtype == DType::kBool && aval.shape.empty()) return;
+  fail<TraceError>(
+      "[{}] expected a condition that is a bool scalar, got {} (at {}); compare, and reduce with all or any",
+      operation, to_string(aval), site.to_string());
+}
+
+std::vector<Array> while_of_arrays(const char* operation, TreeOutline outline, std::vector<Array> initial,
+                                   const Condition& condition, const Step& step, const CallSite& site) {
+  LoopCarry carry(operation, std::move(outline), std::move(initial), site);
+  for (;;) {
+    TracedProgram go_on, body;
+    {
+      Trace trace("condition");
+      const Array value = condition(carry.tracers(trace));
+      check_predicate(operation, value.aval(), site);
+      if (carry.vary(value.aval().varying)) continue;
+      go_on = {trace.finish(std::vector<Array>{value}), trace.captures()};
+    }
+    {
+      Trace trace("body");
+      auto [names, outputs] = step(carry.tracers(trace));
+      if (!carry.settle(names, outputs)) continue;
+      body = {trace.finish(outputs), trace.captures()};
+    }
+    CallSiteScope scope(site);
+    std::vector<Array> operands = go_on.captures;
+    operands.insert(operands.end(), body.captures.begin(), body.captures.end());
+    for (Array& array : carry.initial()) operands.push_back(std::move(array));
+    const auto condition_consts = static_cast<std::int64_t>(go_on.captures.size()),
+               body_consts = static_cast<std::int64_t>(body.captures.size());
+    return emit_nested(
+        while_p(),
+        OpParams::of(WhileParams{shared(captures_first(std::move(go_on))),
+                                 shared(captures_first(std::move(body))), condition_consts, body_consts}),
+        operands);
+  }
+}
+
+std::vector<Array> while_of_arrays(const char* operation, std::vector<Array> initial,
+                                   const Condition& condition,
+                                   const std::function<std::vector<Array>(const std::vector<Array>&)>& step) {
+  TreeOutline outline;
+  for (std::size_t i = 0; i < initial.size(); ++i) outline.paths.push_back(fmt::format("carry[{}]", i));
+  return while_of_arrays(
+      operation, outline, std::move(initial), condition,
+      [&](const std::vector<Array>& carry) { return std::pair(outline, step(carry)); },
+      CallSiteScope::current());
 }
 
 }  // namespace lockstep::internal
