@@ -29,6 +29,7 @@
 #include "lockstep/ops/ops.h"
 #include "lockstep/optim/optim.h"
 #include "lockstep/random/distributions.h"
+#include "lockstep/random/gamma.h"
 #include "lockstep/random/permutation.h"
 #include "lockstep/random/random.h"
 #include "lockstep/runtime/devices.h"

@@ -98,6 +98,13 @@ def random(case):
     case("random::pareto", lambda k: r.pareto(k, 1.5, shape), "key", **close)
     case("random::weibull_min", lambda k: r.weibull_min(k, 2.0, 1.5, shape), "key", **close)
     case("random::lognormal", lambda k: r.lognormal(k, 0.5, shape), "key", **close)
+    case("random::gamma", r.gamma, "key", "positive")
+    case("random::loggamma", r.loggamma, "key", "positive")
+    case("random::beta", lambda k, a, b: r.beta(k, a, b), "key", "positive", "above")
+    case("random::dirichlet", lambda k, a: r.dirichlet(k, a, (2, 4)), "key", "positive")
+    case("random::chisquare", r.chisquare, "key", "above")
+    case("random::t", r.t, "key", "above")
+    case("random::poisson", lambda k, rate: r.poisson(k, rate * 8), "key", "positive", **exact)
     case("random::rademacher", lambda k: r.rademacher(k, shape, jnp.int32), "key", **exact)
     case("random::dropout", lambda k, x: jnp.where(r.bernoulli(k, 0.75, x.shape), x / 0.75, 0), "key", "x", ulp=2)
 

@@ -1,6 +1,7 @@
 #include "lockstep/random/random.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/random/distributions.h"
+#include "lockstep/random/gamma.h"
 #include "lockstep/random/permutation.h"
 #include "tests/golden/functions.h"
 
@@ -56,6 +57,13 @@ void add_random(Functions& all) {
     return Arrays{random::weibull_min(a[0], 2.0, 1.5, shape)};
   };
   all["random::lognormal"] = [=](const Arrays& a) { return Arrays{random::lognormal(a[0], 0.5, shape)}; };
+  all["random::gamma"] = [](const Arrays& a) { return Arrays{random::gamma(a[0], a[1])}; };
+  all["random::loggamma"] = [](const Arrays& a) { return Arrays{random::loggamma(a[0], a[1])}; };
+  all["random::beta"] = [](const Arrays& a) { return Arrays{random::beta(a[0], a[1], a[2])}; };
+  all["random::dirichlet"] = [](const Arrays& a) { return Arrays{random::dirichlet(a[0], a[1], {2, 4})}; };
+  all["random::chisquare"] = [](const Arrays& a) { return Arrays{random::chisquare(a[0], a[1])}; };
+  all["random::t"] = [](const Arrays& a) { return Arrays{random::t(a[0], a[1])}; };
+  all["random::poisson"] = [](const Arrays& a) { return Arrays{random::poisson(a[0], a[1] * 8)}; };
   all["random::rademacher"] = [=](const Arrays& a) { return Arrays{random::rademacher(a[0], shape)}; };
   all["random::dropout"] = [](const Arrays& a) { return Arrays{random::dropout(a[0], a[1], 0.25)}; };
 }
