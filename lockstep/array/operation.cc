@@ -8,6 +8,7 @@
 #include "lockstep/array/computation.h"
 #include "lockstep/array/data.h"
 #include "lockstep/array/trace.h"
+#include "lockstep/base/operation_scope.h"
 
 namespace lockstep {
 namespace {
@@ -97,6 +98,7 @@ CompiledOperation compile(const std::string& name, const std::string& key, std::
 std::vector<Array> run_operation(const std::string& name, const std::string& key,
                                  std::span<const Array> operands,
                                  const std::function<std::vector<Array>(std::span<const Array>)>& compose) {
+  OperationScope scope(name);
   if (Trace::current() != nullptr) return compose(operands);
   static auto& operations = *new Operations;
   // What this thread did last, by hash: found again without a lock.

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/operation_scope.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
 
@@ -34,8 +35,9 @@ std::string operands_text(std::span<const Aval> avals) {
 template <class E>
 [[noreturn]] void rethrow_with_place(const Primitive& primitive, const E& error,
                                      std::span<const Aval> avals) {
-  throw E(fmt::format("[{}] {} (operands: {}; at {})", primitive.name, error.what(), operands_text(avals),
-                      CallSiteScope::current().to_string()));
+  const std::string_view operation = OperationScope::current();
+  throw E(fmt::format("[{}] {} (operands: {}; at {})", operation.empty() ? primitive.name : operation,
+                      error.what(), operands_text(avals), CallSiteScope::current().to_string()));
 }
 
 }  // namespace
