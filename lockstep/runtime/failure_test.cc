@@ -80,7 +80,7 @@ LOCKSTEP_CHILD(waits_for_the_last) {
   const std::string how = testing::child_arguments().at(0);
   coordination::CoordinationClient& client = *runtime::Runtime::existing()->coordination();
   client.barrier("all have met", seconds(30));  // So that all are connected, or soon are.
-  std::this_thread::sleep_for(milliseconds(100));
+  std::this_thread::sleep_for(milliseconds(500));
   say("ready");
   if (process_index() == process_count() - 1) std::this_thread::sleep_for(seconds(60));
   say("said: " + error_of<PeerFailure>([&] {
