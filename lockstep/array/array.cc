@@ -50,8 +50,7 @@ namespace {
     check_not_leaked(array, what);
     fail<TraceError>(
         "{} a {} of a function that is being traced has no elements yet (at {}); compute with it, choose by "
-        "it "
-        "with where, cond or while_loop, show it with debug::print, and read what the function returns",
+        "it with where, cond or while_loop, show it with debug::print, and read what the function returns",
         what, to_string(data.aval), here);
   }
   fail<Error>("{} the array {} was {} and is used (at {}); keep a copy, or do not use it afterwards", what,
@@ -217,8 +216,7 @@ void Array::copy_to_host(void* destination, DType as) const {
   if (as != dtype() && !(dtype() == DType::kBool && as == DType::kU8)) {
     fail<DTypeError>(
         "[to_host] the elements of {} cannot be read as {} (at {}); convert with astype, or read the C++ "
-        "type "
-        "of {}",
+        "type of {}",
         lockstep::to_string(aval()), name(as), CallSiteScope::current().to_string(), name(dtype()));
   }
   const Sharding& sharding = data.type->sharding;

@@ -1,7 +1,6 @@
 #include "lockstep/array/print.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <complex>
@@ -11,22 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/half.h"
+
 namespace lockstep {
 namespace {
 
 constexpr std::int64_t kThreshold = 1000, kEdge = 3;
 constexpr std::size_t kLineWidth = 75;
 constexpr int kPrecision = 8;
-
-/// A number of f16 or bf16, from its bits.
-float widened(std::uint16_t bits, DType dtype) {
-  if (dtype == DType::kBF16) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const float sign = bits >> 15 ? -1.f : 1.f;
-  if (exponent == 31) return fraction ? std::nanf("") : sign * HUGE_VALF;
-  return sign * (exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                               : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25));
-}
 
 /// Elements that are printed, as real parts (and imaginary ones).
 struct Elements {
@@ -72,8 +63,10 @@ void read(Elements& out, const std::vector<char>& bytes, std::size_t i) {
       out.whole.push_back(std::to_string(at<std::uint64_t>(bytes, i)));
       break;
     case DType::kF16:
+      out.real.push_back(f16_value(at<std::uint16_t>(bytes, i)));
+      break;
     case DType::kBF16:
-      out.real.push_back(widened(at<std::uint16_t>(bytes, i), out.dtype));
+      out.real.push_back(bf16_value(at<std::uint16_t>(bytes, i)));
       break;
     case DType::kF32:
       out.real.push_back(at<float>(bytes, i));

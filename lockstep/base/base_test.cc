@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/clock.h"
 #include "lockstep/base/dtype.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/fingerprint.h"
+#include "lockstep/base/half.h"
 
 namespace lockstep {
 namespace {
@@ -20,6 +23,20 @@ TEST(DType, EveryRowOfTheTableStandsAtItsOwnPlace) {
   EXPECT_EQ(size_of(dtype_of<double>), sizeof(double));
   EXPECT_TRUE(is_floating(bfloat16));
   EXPECT_FALSE(is_floating(int32));
+}
+
+TEST(Half, BitsAreTheNumbersOfTheFormat) {
+  EXPECT_EQ(f16_value(0x3C00), 1);
+  EXPECT_EQ(f16_value(0xC000), -2);
+  EXPECT_EQ(f16_value(0x7BFF), 65504);
+  EXPECT_EQ(f16_value(0x0400), std::ldexp(1.f, -14));
+  EXPECT_EQ(f16_value(0x0001), std::ldexp(1.f, -24)) << "the least number";
+  EXPECT_TRUE(std::signbit(f16_value(0x8000)));
+  EXPECT_EQ(f16_value(0xFC00), -HUGE_VALF);
+  EXPECT_TRUE(std::isnan(f16_value(0x7E00)));
+  EXPECT_EQ(bf16_value(0x3F80), 1);
+  EXPECT_EQ(bf16_value(0xC040), -3);
+  EXPECT_TRUE(std::isnan(bf16_value(0x7FC0)));
 }
 
 TEST(Fail, ThrowsTheAskedTypeWithTheFormattedText) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/half.h"
 #include "lockstep/collectives/ffi_call.h"
 #include "lockstep/program/aval.h"
 #include "lockstep/runtime/runtime.h"
@@ -42,22 +43,6 @@ struct Operand {
 
   std::optional<DType> dtype() const { return collectives::dtype_of_ffi(type); }
 };
-
-double half_value(std::uint16_t bits) {
-  const int exponent = (bits >> 10) & 0x1F;
-  const double fraction = bits & 0x3FF;
-  const double magnitude = exponent == 0      ? std::ldexp(fraction, -24)
-                           : exponent == 0x1F ? (fraction == 0 ? INFINITY : NAN)
-                                              : std::ldexp(1024 + fraction, exponent - 25);
-  return bits & 0x8000 ? -magnitude : magnitude;
-}
-
-float bfloat_value(std::uint16_t bits) {
-  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
-}
 
 /// The shortest text that reads as the same number; a whole number ends in a point, and in ".0" where it is
 /// alone.
@@ -92,9 +77,9 @@ std::string element_text(const Operand& x, std::int64_t i, bool alone) {
     case XLA_FFI_DataType_U64:
       return std::to_string(x.at<std::uint64_t>(i));
     case XLA_FFI_DataType_F16:
-      return real_text(static_cast<float>(half_value(x.at<std::uint16_t>(i))), alone);
+      return real_text(f16_value(x.at<std::uint16_t>(i)), alone);
     case XLA_FFI_DataType_BF16:
-      return real_text(bfloat_value(x.at<std::uint16_t>(i)), alone);
+      return real_text(bf16_value(x.at<std::uint16_t>(i)), alone);
     case XLA_FFI_DataType_F32:
       return real_text(x.at<float>(i), alone);
     case XLA_FFI_DataType_F64:
@@ -182,10 +167,10 @@ void check(std::string_view name, const Operand& x, std::string_view site) {
         look(i, x.at<float>(i));
         break;
       case DType::kF16:
-        look(i, half_value(x.at<std::uint16_t>(i)));
+        look(i, f16_value(x.at<std::uint16_t>(i)));
         break;
       case DType::kBF16:
-        look(i, bfloat_value(x.at<std::uint16_t>(i)));
+        look(i, bf16_value(x.at<std::uint16_t>(i)));
         break;
       default:
         look(i, x.at<float>(2 * i) + x.at<float>(2 * i + 1));
