@@ -1,10 +1,19 @@
 """What the JAX sides of the comparison share: joining the job, and printing measurements."""
+import argparse
 import json
 import os
 import resource
 import statistics
 import sys
 import time
+
+
+def parse_options(*names):
+    """The options --NAME NUMBER of the command line, all of which must be there."""
+    parser = argparse.ArgumentParser()
+    for name in names:
+        parser.add_argument(f"--{name}", type=int, required=True)
+    return parser.parse_args()
 
 
 def join():

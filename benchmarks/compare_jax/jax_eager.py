@@ -1,15 +1,11 @@
 """Small operations outside of any traced function, each called many times."""
-import argparse
 import time
 
 import jax_common
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--windows", type=int, required=True)
-    parser.add_argument("--window", type=int, required=True)
-    options = parser.parse_args()
+    options = jax_common.parse_options("windows", "window")
     jax_common.join()
 
     import jax.numpy as jnp

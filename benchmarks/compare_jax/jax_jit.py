@@ -1,15 +1,11 @@
 """A cached call of a jitted function that adds 1 to f32[8], in one process."""
-import argparse
 import time
 
 import jax_common
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--windows", type=int, required=True)
-    parser.add_argument("--window", type=int, required=True)
-    options = parser.parse_args()
+    options = jax_common.parse_options("windows", "window")
     jax_common.join()
 
     import jax

@@ -1,5 +1,4 @@
 """A jitted scan of many steps of a small recurrent cell, and its gradient."""
-import argparse
 import time
 
 import jax_common
@@ -8,11 +7,7 @@ STATE = 32
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--windows", type=int, required=True)
-    parser.add_argument("--window", type=int, required=True)
-    parser.add_argument("--steps", type=int, required=True)
-    options = parser.parse_args()
+    options = jax_common.parse_options("windows", "window", "steps")
     jax_common.join()
 
     import jax

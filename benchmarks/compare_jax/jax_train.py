@@ -2,7 +2,6 @@
 
 Steps are timed in windows that end by waiting for the loss, so that dispatch overlaps computation as in a real loop.
 """
-import argparse
 import time
 
 import jax_common
@@ -12,10 +11,7 @@ BATCH = 512
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--windows", type=int, required=True)
-    parser.add_argument("--window", type=int, required=True)
-    options = parser.parse_args()
+    options = jax_common.parse_options("windows", "window")
     index, count = jax_common.join()
 
     import jax

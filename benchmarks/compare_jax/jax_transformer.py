@@ -3,7 +3,6 @@
 First the step is traced, lowered and compiled, then traced and lowered once more. Steps are timed in windows that end
 by waiting for the loss.
 """
-import argparse
 import pathlib
 import statistics
 import sys
@@ -17,10 +16,7 @@ BATCH = 16
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--windows", type=int, required=True)
-    parser.add_argument("--window", type=int, required=True)
-    options = parser.parse_args()
+    options = jax_common.parse_options("windows", "window")
     index, count = jax_common.join()
 
     import jax
