@@ -36,7 +36,9 @@ class Random {
 
   /// Any spec; one that divides the shape, if it must.
   PartitionSpec spec(const Shape& shape, const Mesh& mesh, bool divides) {
-    std::vector<std::string> axes = mesh.axis_names();
+    return spec(shape, mesh, mesh.axis_names(), divides);
+  }
+  PartitionSpec spec(const Shape& shape, const Mesh& mesh, std::vector<std::string> axes, bool divides) {
     std::ranges::shuffle(axes, engine_);
     std::vector<std::vector<std::string>> entries(shape.size());
     for (const std::string& axis : axes) {
@@ -48,6 +50,20 @@ class Random {
     return PartitionSpec::from_entries(std::move(entries));
   }
 
+  /// Some of the axes.
+  std::vector<std::string> some(std::vector<std::string> axes) {
+    std::erase_if(axes, [this](const std::string&) { return coin(); });
+    return axes;
+  }
+
+  /// A spec of `rank` entries that names each of the axes.
+  PartitionSpec spec_of_all(std::size_t rank, std::vector<std::string> axes) {
+    std::ranges::shuffle(axes, engine_);
+    std::vector<std::vector<std::string>> entries(rank);
+    for (const std::string& axis : axes) entries[below(rank)].push_back(axis);
+    return PartitionSpec::from_entries(std::move(entries));
+  }
+
   Tensor tensor(const Shape& shape) {
     return testing::make(shape, [this](const Index&) { return static_cast<double>(below(7)) - 3; });
   }
@@ -55,6 +71,27 @@ class Random {
  private:
   std::mt19937 engine_;
 };
+
+/// A shard_map with its own specs: over all axes of the mesh or some of them.
+Value add_random_shard_map(Random& random, const Value& x, const Mesh& mesh) {
+  const std::vector<std::string> manual = random.coin() ? mesh.axis_names() : random.some(mesh.axis_names());
+  const PartitionSpec in_spec = random.spec(x.aval().shape, mesh, manual, true);
+  Value part = lax::to_local(x, placement(mesh, in_spec, manual));
+  if (random.coin()) part = lax::neg(part);
+  if (std::vector<std::string> axes = random.some(part.aval().varying); !axes.empty())
+    part = lax::sign(lax::psum(part, axes));
+  std::vector<std::string> named = part.aval().varying;
+  if (x.aval().rank() == 0) return lax::to_global(part, placement(mesh, PartitionSpec(), manual));
+  for (const std::string& axis : manual) {  // the same on all devices: as often as the axis has devices
+    if (!std::ranges::count(named, axis) && random.below(4) == 0 && num_elements(x.aval().shape) < 100)
+      named.push_back(axis);
+  }
+  std::vector<std::string> missing = named;
+  std::erase_if(missing,
+                [&](const std::string& axis) { return std::ranges::count(part.aval().varying, axis); });
+  if (!missing.empty()) part = lax::pvary(part, missing);
+  return lax::to_global(part, placement(mesh, random.spec_of_all(x.aval().shape.size(), named), manual));
+}
 
 Value add_random_equation(Random& random, const std::vector<Value>& pool, const Mesh& mesh) {
   const Value x = pool[random.below(pool.size())];
@@ -69,7 +106,11 @@ Value add_random_equation(Random& random, const std::vector<Value>& pool, const 
     }
     return all;
   };
-  switch (random.below(12)) {
+  switch (random.below(15)) {
+    case 12:
+    case 13:
+    case 14:
+      return add_random_shard_map(random, x, mesh);
     case 11:
       return lax::sharding_constraint(x, placement(mesh, random.spec(shape, mesh, false)));
     case 0:
@@ -144,6 +185,7 @@ class PartitionedValues : public ::testing::TestWithParam<Shape> {};
 TEST_P(PartitionedValues, AreThoseOfOneDevice) {
   static const std::vector<std::string> kNames = {"a", "b", "c"};
   const Mesh mesh = testing::test_mesh(GetParam(), {kNames.begin(), kNames.begin() + GetParam().size()});
+  const AxisEnvScope axes(mesh.axis_env());
   std::set<std::string> kinds;
   for (unsigned seed = 0; seed < 400; ++seed) {
     Random random(seed);
@@ -173,7 +215,7 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
     for (const Aval& aval : global.input_avals()) {
       options.in_specs.push_back(random.spec(aval.shape, mesh));
       const Tensor t = random.tensor(aval.shape);
-      whole.push_back({t});
+      whole.emplace_back(static_cast<std::size_t>(mesh.size()), t);
       parts.push_back(split(t, options.in_specs.back()));
     }
     for (const Aval& aval : global.output_avals()) {
@@ -183,7 +225,7 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
     const Partitioned partitioned = partition(global, options);
     for (const CommunicationLine& line : communication(partitioned.program, mesh.axis_env()))
       kinds.insert(line.kind);
-    const auto expected = testing::evaluate(global, AxisEnv(), whole);
+    const auto expected = testing::evaluate(global, mesh.axis_env(), whole);
     const auto found = testing::evaluate(partitioned.program, mesh.axis_env(), parts);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       if (options.out_specs[i]) {

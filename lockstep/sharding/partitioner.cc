@@ -247,7 +247,8 @@ class Emission {
       });
     };
     if (equation.primitive == &to_global_p()) {
-      add_version(to, wanted(to), brought(behind(wanted(to), given), "a result of shard_map"));
+      const Split part = behind(wanted(to), given);
+      add_version(to, in_front(given, part), brought(part, "a result of shard_map"));
     } else if (equation.primitive == &to_local_p()) {
       add_version(to, wanted(to), brought(in_front(given, wanted(to)), "an argument of shard_map"));
     } else {
@@ -412,11 +413,13 @@ Partitioned partition(const Program& global, const PartitionOptions& options) {
     all_whole = false;
     const Var from = equation.inputs[0], to = equation.outputs[0];
     const Split split = placed_split(equation, grid, flat.program.aval(to).shape);
-    const bool local = equation.primitive == &to_local_p();
-    if (!local) splits[static_cast<std::size_t>(to)] = split;
-    if (equation.primitive == &to_global_p() || has_split[static_cast<std::size_t>(from)]) continue;
-    has_split[static_cast<std::size_t>(from)] = true;
-    splits[static_cast<std::size_t>(from)] = split;
+    auto set = [&](Var var) {
+      has_split[static_cast<std::size_t>(var)] = true;
+      splits[static_cast<std::size_t>(var)] = split;
+    };
+    // A result is as its placement says, whatever a later one asks of it; an operand as the first one asks.
+    if (equation.primitive != &to_local_p()) set(to);
+    if (equation.primitive != &to_global_p() && !has_split[static_cast<std::size_t>(from)]) set(from);
   }
   if (all_whole) {
     Partitioned same{global, {}, {}};

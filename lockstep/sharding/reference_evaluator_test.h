@@ -15,6 +15,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
 
@@ -129,6 +130,7 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
       {"abs", [](double a) { return std::fabs(a); }},
       {"tanh", [](double a) { return std::tanh(a); }},
       {"sharding_constraint", [](double a) { return a; }},
+      {"pvary", [](double a) { return a; }},
       {"convert_element_type", [](double a) { return a; }}};
   if (auto f = kBinary.find(op); f != kBinary.end())
     return make(shape, [&](const Index& i) { return f->second(in[0].at(i), in[1].at(i)); });
@@ -257,8 +259,41 @@ inline std::vector<std::string> collective_axes(const Equation& e) {
   return {};
 }
 
+/// What to_local and to_global do with the values at all positions; a global value is whole at each of them.
+inline void evaluate_placement(const Equation& e, const AxisEnv& axes, const std::vector<Tensor>& in,
+                               std::vector<Tensor>& out, const Shape& shape) {
+  const auto& placement = e.params.as<PlacementParams>();
+  const bool enters = e.primitive == &to_local_p();
+  const Shape& part = enters ? shape : in[0].shape;
+  std::vector<Index> starts(in.size(), Index(part.size()));  // of each position's part
+  for (std::size_t d = 0; d < placement.spec.size(); ++d) {
+    for (const auto& group : axes.groups(placement.spec[d])) {
+      for (std::size_t r = 0; r < group.size(); ++r)
+        starts[static_cast<std::size_t>(group[r])][d] = static_cast<std::int64_t>(r) * part[d];
+    }
+  }
+  auto moved = [](Index i, const Index& by, std::int64_t sign) {
+    for (std::size_t d = 0; d < i.size(); ++d) i[d] += sign * by[d];
+    return i;
+  };
+  for (std::size_t p = 0; p < in.size(); ++p) {
+    out[p] = make(shape, [&](const Index& i) {
+      if (enters) return in[p].at(moved(i, starts[p], 1));
+      for (std::size_t q = 0; q < in.size(); ++q) {
+        const Index within = moved(i, starts[q], -1);
+        bool is_here = true;
+        for (std::size_t d = 0; d < within.size(); ++d)
+          is_here = is_here && within[d] >= 0 && within[d] < part[d];
+        if (is_here) return in[q].at(within);
+      }
+      ADD_FAILURE() << "no position has the element";
+      return 0.0;
+    });
+  }
+}
+
 /// Runs a program whose equations have one result each. `inputs[i][p]` is input i at position p; so are the
-/// outputs.
+/// outputs. A value of a program that was not partitioned is whole at every position.
 inline std::vector<std::vector<Tensor>> evaluate(const Program& program, const AxisEnv& axes,
                                                  const std::vector<std::vector<Tensor>>& inputs) {
   const auto positions = static_cast<std::size_t>(axes.num_positions());
@@ -267,7 +302,9 @@ inline std::vector<std::vector<Tensor>> evaluate(const Program& program, const A
   for (std::size_t i = 0; i < inputs.size(); ++i) of(program.inputs[i]) = inputs[i];
   for (const Equation& e : program.equations) {
     std::vector<Tensor>& out = of(e.outputs[0]);
-    if (e.primitive == &axis_index_p()) {
+    if (e.primitive == &to_local_p() || e.primitive == &to_global_p()) {
+      evaluate_placement(e, axes, of(e.inputs[0]), out, program.aval(e.outputs[0]).shape);
+    } else if (e.primitive == &axis_index_p()) {
       for (const auto& group : axes.groups(e.params.as<AxesParams>().axes)) {
         for (std::size_t r = 0; r < group.size(); ++r)
           out[static_cast<std::size_t>(group[r])] = {{}, {double(r)}};
