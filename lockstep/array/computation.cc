@@ -249,9 +249,11 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   impl->text.collectives = sharding::communication(per_device, axes, reasons);
   impl->counted = cost_of(per_device);
   impl->replicated = runtime.native_collectives() && mesh.size() > 1;
-  LoweredProgram lowered =
-      lower(per_device,
-            {.axes = axes, .donated = impl->donated, .native_collectives = impl->replicated, .salt = salt});
+  LoweredProgram lowered = lower(per_device, {.axes = axes,
+                                              .donated = impl->donated,
+                                              .native_collectives = impl->replicated,
+                                              .for_cpu = !runtime.native_collectives(),
+                                              .salt = salt});
   impl->fingerprint = lowered.fingerprint;
   impl->takes_position = lowered.takes_position;
   impl->has_collectives = !lowered.collectives.empty() && !impl->replicated;

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "lockstep/array/sharding_constraint.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/sharding/placement.h"
+#include "lockstep/sharding/sharding.h"
 
 namespace lockstep::internal {
 namespace {
@@ -10,6 +13,12 @@ namespace {
 std::optional<Sharding> at(const std::vector<std::optional<Sharding>>& shardings, int i) {
   auto index = static_cast<std::size_t>(i);
   return index < shardings.size() ? shardings[index] : std::nullopt;
+}
+
+Array constrained(const Array& array, const std::optional<Sharding>& sharding, std::string_view what, int i) {
+  if (!sharding) return array;
+  check_divisible(array.aval(), sharding->spec(), sharding->mesh(), fmt::format("jit, {} {}", what, i));
+  return lax::sharding_constraint(array, sharding::placement(sharding->mesh(), sharding->spec()));
 }
 
 }  // namespace
@@ -55,6 +64,33 @@ std::shared_ptr<const JitEntry> JitCache::add(const Signature& signature, Progra
   std::lock_guard lock(mutex_);
   entries_.push_back(entry);
   return last_ = entry;
+}
+
+void JitCache::check_options(std::size_t num_arguments, std::size_t num_results) const {
+  auto check = [&](std::string_view option, std::size_t given, std::size_t there, std::string_view what) {
+    if (given <= there) return;
+    fail<ShardingError>(
+        "[jit] {} has {} entries, but the function (at {}) has {} {}; give at most one for each", option,
+        given, site_.to_string(), there, what);
+  };
+  check("in_shardings", options_.in_shardings.size(), num_arguments, "arguments");
+  check("out_shardings", options_.out_shardings.size(), num_results, "results");
+  for (int argument : options_.donate_argnums) {
+    if (argument >= 0 && static_cast<std::size_t>(argument) < num_arguments) continue;
+    fail<TraceError>(
+        "[jit] donate_argnums names argument {}, but the function (at {}) has {}, counted from 0", argument,
+        site_.to_string(), num_arguments);
+  }
+}
+
+Array JitCache::argument_in_trace(const Array& array, int argument) const {
+  CallSiteScope scope(site_);
+  return constrained(array, at(options_.in_shardings, argument), "an array of argument", argument);
+}
+
+Array JitCache::result_in_trace(const Array& array, int result) const {
+  CallSiteScope scope(site_);
+  return constrained(array, at(options_.out_shardings, result), "an array of result", result);
 }
 
 std::vector<Array> JitCache::run(const JitEntry& entry, const std::vector<const Array*>& leaves,

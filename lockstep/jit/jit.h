@@ -22,13 +22,16 @@ namespace lockstep {
 
 struct JitOptions {
   /// For each argument of the function, where all arrays in it must be; nullopt or missing: as they come.
+  /// Within another traced function it is a sharding constraint on them, as in JAX.
   std::vector<std::optional<Sharding>> in_shardings = {};
 
   /// For each element of the tuple or pair that the function returns (or for its one result), where all
-  /// arrays in it shall be; nullopt or missing: as the partitioner finds best.
+  /// arrays in it shall be; nullopt or missing: as the partitioner finds best. Within another traced function
+  /// it is a sharding constraint on them, as in JAX.
   std::vector<std::optional<Sharding>> out_shardings = {};
 
-  /// Arguments whose memory the results may take. They are deleted by the call.
+  /// Arguments whose memory the results may take. They are deleted by the call. Within another traced
+  /// function nothing is donated, as in JAX: what it computes has no memory of its own.
   std::vector<int> donate_argnums = {};
 
   /// For messages and texts. The place of the call of jit, if empty.
@@ -61,6 +64,14 @@ class JitCache {
                                       std::vector<Array> captures, const std::vector<int>& argument_of,
                                       const std::vector<int>& result_of, std::shared_ptr<void> exemplar);
 
+  /// Throws ShardingError or TraceError where the options name more arguments or results than there are.
+  void check_options(std::size_t num_arguments, std::size_t num_results) const;
+
+  /// What the options make of an array of an argument (a result) in a call within another traced function: it
+  /// is constrained to their sharding. Throws ShardingError where that does not divide its shape.
+  Array argument_in_trace(const Array& array, int argument) const;
+  Array result_in_trace(const Array& array, int result) const;
+
   /// Runs it on the leaves, and the captures. Donated arrays remember `site`.
   static std::vector<Array> run(const JitEntry& entry, const std::vector<const Array*>& leaves,
                                 const CallSite& site);
@@ -88,6 +99,20 @@ struct LeafOwners {
   }
 };
 
+/// Calls `visit` with each array of a result and the element of its tuple that it stands in.
+template <class T, class Visit>
+void for_each_result_leaf(T& result, Visit&& visit) {
+  int element = 0;
+  auto leaves_of = [&](auto& tree) {
+    tree::for_each_leaf(tree, [&](auto& array) { visit(array, element); });
+    ++element;
+  };
+  if constexpr (tree::internal::is_tuple<std::remove_const_t<T>>)
+    std::apply([&](auto&... each) { (leaves_of(each), ...); }, result);
+  else
+    leaves_of(result);
+}
+
 /// A copy of a tree whose arrays are new inputs of the trace.
 template <class T>
 T as_tracers(Trace& trace, const T& tree) {
@@ -96,15 +121,18 @@ T as_tracers(Trace& trace, const T& tree) {
   return copy;
 }
 
+/// The elements of a tuple; else 1.
+template <class T>
+inline constexpr std::size_t num_results = 1;
+template <class T>
+requires tree::internal::is_tuple<T>
+inline constexpr std::size_t num_results<T> = std::tuple_size_v<T>;
+
 template <class T>
 std::vector<int> result_owners(const T& result) {
-  LeafOwners owners;
-  if constexpr (tree::internal::is_tuple<T>) {
-    std::apply([&](const auto&... element) { (owners.add(element), ...); }, result);
-  } else {
-    owners.add(result);
-  }
-  return std::move(owners.owners);
+  std::vector<int> owners;
+  for_each_result_leaf(result, [&](const Array&, int element) { owners.push_back(element); });
+  return owners;
 }
 
 }  // namespace internal
@@ -175,7 +203,7 @@ class Jitted {
   auto operator()(Args&&... args) const {
     using Result = std::decay_t<std::invoke_result_t<F&, std::decay_t<Args>...>>;
     static_assert(!std::is_void_v<Result>, "a jitted function returns its results");
-    if (Trace::current() != nullptr) return Result((*function_)(std::decay_t<Args>(args)...));
+    if (Trace::current() != nullptr) return in_trace<Result>(std::decay_t<Args>(args)...);
     internal::Signature& signature = scratch();
     (tree::visit(args, signature), ...);
     std::shared_ptr<const internal::JitEntry> entry = cache_->find(signature.words());
@@ -206,6 +234,24 @@ class Jitted {
     return signature;
   }
 
+  /// A call within another traced function, whose operations become part of that.
+  template <class Result, class... Args>
+  Result in_trace(Args... args) const {
+    int argument = 0;
+    auto place = [&](auto& tree) {
+      tree::for_each_leaf(tree, [&](Array& array) { array = cache_->argument_in_trace(array, argument); });
+      ++argument;
+    };
+    if (!cache_->options().in_shardings.empty()) (place(args), ...);
+    Result result((*function_)(std::move(args)...));
+    cache_->check_options(sizeof...(Args), internal::num_results<Result>);
+    if (!cache_->options().out_shardings.empty()) {
+      internal::for_each_result_leaf(
+          result, [&](Array& array, int element) { array = cache_->result_in_trace(array, element); });
+    }
+    return result;
+  }
+
   template <class Result, class... Args>
   std::shared_ptr<const internal::JitEntry> trace(const Args&... args) const {
     internal::Signature signature;  // of its own: the function may call other jitted functions
@@ -215,6 +261,7 @@ class Jitted {
     std::tuple<std::decay_t<Args>...> tracers{internal::as_tracers<std::decay_t<Args>>(trace, args)...};
     auto result = std::make_shared<Result>(
         std::apply([&](auto&... each) { return (*function_)(std::move(each)...); }, tracers));
+    cache_->check_options(sizeof...(Args), internal::num_results<Result>);
     Program program = trace.finish(tree::leaves(*result));
     std::vector<int> result_of = internal::result_owners(*result);
     tree::for_each_leaf(*result, [](Array& array) { array = Array(); });
@@ -229,10 +276,11 @@ class Jitted {
 /// A function that traces `function` once for each kind of arguments (shapes, dtypes, shardings, tree
 /// structure), compiles it with XLA over all devices of the arguments' mesh, and runs the result. Arguments
 /// and results are trees (lockstep/tree/tree.h); numbers, enums and strings among the arguments are compiled
-/// in, and a new one compiles anew. Within another traced function it is simply called. The processes whose
-/// devices take part must all make the call, in the same order as their other calls. Throws TraceError where
-/// the function needs a traced value, ShardingError where arguments are over different meshes or sizes are
-/// not divided, and what `Computation::run` throws.
+/// in, and a new one compiles anew. Within another traced function its operations become part of that one,
+/// with the options' shardings as constraints. The processes whose devices take part must all make the call,
+/// in the same order as their other calls. Throws TraceError where the function needs a traced value,
+/// ShardingError where arguments are over different meshes or sizes are not divided, and what
+/// `Computation::run` throws.
 template <class F>
 Jitted<std::decay_t<F>> jit(F&& function, JitOptions options = {},
                             std::source_location where = std::source_location::current()) {

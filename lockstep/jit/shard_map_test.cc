@@ -67,6 +67,49 @@ TEST(ShardMap, CollectivesAgreeWithTheirDefinition) {
                max(x, {.axis = 0, .keepdims = true}));
 }
 
+TEST(ShardMap, WhatLeavesOneSplit_IsMovedToTheSplitThatTheNextAsksFor) {
+  const Mesh mesh = square_mesh();
+  const std::vector<PartitionSpec> specs = {
+      P(), P("x"), P("y"), P("x", "y"), P({"y", "x"}, none), P(none, {"y", "x"})};
+  auto on_parts = [&](const PartitionSpec& spec, double by) {
+    return shard_map([by](const Array& a) { return a * by; },
+                     {.mesh = mesh, .in_specs = {spec}, .out_specs = {spec}});
+  };
+  const Array x = waves({4, 8});
+  for (const PartitionSpec& from : specs) {
+    SCOPED_TRACE(from.to_string());
+    // Each way on by itself, from a result of its own: another use would say where the result is.
+    auto f = jit([&](const Array& x) {
+      std::vector<Array> all;
+      int k = 1;
+      for (const PartitionSpec& to : specs) {
+        auto first = [&] { return on_parts(from, ++k)(x); };
+        all.push_back(on_parts(to, 3)(first()));
+        all.push_back(with_sharding_constraint(first(), NamedSharding(mesh, to)));
+        all.push_back(on_parts(to, 3)(with_sharding_constraint(first(), NamedSharding(mesh, from))));
+        all.push_back(
+            grad([&](const Array& x) { return sum(sin(on_parts(to, 3)(on_parts(from, ++k)(x)))); })(x));
+        const Array both = first();
+        all.push_back(on_parts(to, 3)(both) + both);
+      }
+      return all;
+    });
+    const std::vector<Array> all = f(x);
+    int k = 1;
+    auto next = all.begin();
+    for (const PartitionSpec& to : specs) {
+      SCOPED_TRACE(to.to_string());
+      expect_equal(*next++, x * (3. * ++k));
+      EXPECT_EQ(next->sharding(), NamedSharding(mesh, to));
+      expect_equal(*next++, x * (1. * ++k));
+      expect_equal(*next++, x * (3. * ++k));
+      const double by = 3. * ++k;
+      expect_equal(*next++, by * cos(x * by), 2e-4);
+      expect_equal(*next++, x * (4. * ++k));
+    }
+  }
+}
+
 TEST(ShardMap, CollectivesOverGroupsOfPlaces_StayWithinThem) {
   const AxisIndexGroups pairs = {{{0, 2}, {1, 3}}};
   Array x = waves({4, 4});

@@ -92,6 +92,12 @@ std::string mlir_splat(const Scalar& value, DType dtype, const Shape& shape) {
   return fmt::format("dense<{}> : {}", text, mlir_type(dtype, shape));
 }
 
+Lowering::Lowering(const Program& program, const LowerOptions& options)
+    : program_(&program),
+      axes_(options.axes),
+      native_collectives_(options.native_collectives),
+      for_cpu_(options.for_cpu) {}
+
 const std::string& Lowering::operand(const Equation& equation, std::size_t i) const {
   return names_[static_cast<std::size_t>(equation.inputs[i])];
 }
@@ -268,7 +274,7 @@ std::string Lowering::call(collectives::Collective plan, const std::string& data
 /// Writes one program. A friend of Lowering, which is what the primitives see of it.
 struct LowerProgram {
   static LoweredProgram run(const Program& program, const LowerOptions& options) {
-    Lowering out(program, options.axes, options.native_collectives);
+    Lowering out(program, options);
     out.fingerprint_ = combine(fingerprint(to_string(program)), options.salt);
     std::vector<std::string> inputs;
     std::string arguments;
@@ -299,8 +305,8 @@ struct LowerProgram {
     }
     if (!arguments.empty()) arguments.erase(0, 2);
     lowered.stablehlo = fmt::format(
-        "module @lockstep {{\n  func.func public @main({}) -> ({}) {{\n{}    return{}{}\n  }}\n}}\n",
-        arguments, types, out.body_, results, types.empty() ? "" : " : " + types);
+        "module @lockstep {{\n  func.func public @main({}) -> ({}) {{\n{}    return{}{}\n  }}\n{}}}\n",
+        arguments, types, out.body_, results, types.empty() ? "" : " : " + types, out.functions_);
     return lowered;
   }
 };

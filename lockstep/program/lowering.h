@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "lockstep/collectives/plan.h"
@@ -25,12 +26,13 @@ std::string mlir_array(std::span<const std::int64_t> values);
 /// "dense<1.5> : tensor<4xf32>": the value, in every element.
 std::string mlir_splat(const Scalar& value, DType dtype, const Shape& shape);
 
+struct LowerOptions;
+
 /// How the lowering rules of primitives write StableHLO: into the body of one function, in MLIR's generic
 /// form.
 class Lowering {
  public:
-  Lowering(const Program& program, AxisEnv axes, bool native_collectives)
-      : program_(&program), axes_(std::move(axes)), native_collectives_(native_collectives) {}
+  Lowering(const Program& program, const LowerOptions& options);
 
   /// The name and type of the i-th operand of an equation, and the type of its i-th result.
   const std::string& operand(const Equation& equation, std::size_t i) const;
@@ -90,11 +92,26 @@ class Lowering {
   /// computed before.
   Names barrier(const Names& values, const std::vector<std::string>& types);
 
+  /// The names of the operands of an equation that writes its operand `update` over part of operand 0. An
+  /// update that is computed from what operand 0 holds is computed whole before the first element is written:
+  /// XLA's CPU compiler else may fuse the two into one loop in place, which reads what it has just written.
+  Names operands_of_update(const Equation& equation, std::size_t update);
+
   std::string fresh() { return "%" + std::to_string(next_++); }
   void line(std::string_view text);
 
  private:
   friend struct LowerProgram;
+
+  /// How a value came to be, by the names of its operands.
+  struct Origin {
+    int order;  ///< operands have a lower one
+    Names operands;
+    Names views;  ///< operands that the compiler may find to be the same numbers in the same order
+  };
+  void remember(const Equation& equation, const Names& results);
+  bool is_computed_from(const std::string& value, const std::string& target) const;
+
   std::string call(collectives::Collective plan, const std::string& data, const std::string& data_type,
                    const std::string& result_type);
   std::string native(const collectives::Collective& plan, const std::string& data, const Shape& data_shape,
@@ -106,7 +123,7 @@ class Lowering {
 
   const Program* program_;
   AxisEnv axes_;
-  bool native_collectives_;
+  bool native_collectives_, for_cpu_;
   std::vector<std::string> names_;  // of each variable
   std::string body_;
   int next_ = 0;
@@ -115,6 +132,8 @@ class Lowering {
   bool uses_position_ = false;
   std::string position_;  // its name, where it is computed
   std::vector<collectives::Collective> collectives_;
+  std::unordered_map<std::string, Origin> origins_;
+  std::string functions_;  // beside main
 };
 
 struct LowerOptions {
@@ -126,6 +145,9 @@ struct LowerOptions {
   /// Collectives are StableHLO's own, between replicas whose numbers are the positions, instead of custom
   /// calls.
   bool native_collectives = false;
+
+  /// For XLA's CPU compiler.
+  bool for_cpu = true;
 
   /// What else must agree between processes, besides the program: the mesh, options.
   Fingerprint salt = 0;

@@ -58,6 +58,7 @@ Names Lowering::inlined(const Program& program, Names inputs) {
     CallSiteReset reset;
     CallSiteScope site(equation.site);
     Names results = equation.primitive->lower(*this, equation);
+    remember(equation, results);
     for (std::size_t i = 0; i < results.size(); ++i)
       names_[static_cast<std::size_t>(equation.outputs[i])] = std::move(results[i]);
   }

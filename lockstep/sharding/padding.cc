@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lockstep/base/call_site.h"
+#include "lockstep/base/call_site_reset.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
@@ -33,6 +34,12 @@ bool is_uneven(const Program& program, const Equation& equation) {
   if (equation.primitive != &sharding_constraint_p()) return false;
   const Shape& shape = program.aval(equation.inputs[0]).shape;
   return constrained_shape(shape, equation.params.as<PlacementParams>()) != shape;
+}
+
+/// Whether a program that the equation holds needs padding.
+bool holds_uneven(const Equation& equation) {
+  return std::ranges::any_of(programs_of(equation),
+                             [](const NestedProgram& nested) { return needs_padding(*nested.program); });
 }
 
 /// How an equation is done on padded operands.
@@ -171,6 +178,7 @@ class Padding {
       const Value value = in_shape(from, constrained_shape(program_.aval(from).shape, placement));
       return set(equation.outputs[0], lax::sharding_constraint(value, placement));
     }
+    if (holds_uneven(equation)) return emit_nested(equation);
     const std::optional<Plan> plan = this->plan(equation);
     std::vector<Value> operands;
     for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
@@ -188,6 +196,22 @@ class Padding {
     for (std::size_t i = 0; i < results.size(); ++i) set(equation.outputs[i], results[i]);
   }
 
+  /// Values come into a program that an equation holds, and out of it, without padding: a carry has one
+  /// shape.
+  void emit_nested(const Equation& equation) {
+    std::vector<std::shared_ptr<const Program>> programs;
+    for (const NestedProgram& nested : programs_of(equation)) {
+      CallSiteReset reset;
+      programs.push_back(std::make_shared<const Program>(Padding(*nested.program).run()));
+    }
+    std::vector<Value> operands;
+    for (Var var : equation.inputs) operands.push_back(plain(var));
+    const std::vector<Value> results = builder_.emit(
+        *equation.primitive, equation.primitive->nested->with_programs(equation.params, std::move(programs)),
+        operands);
+    for (std::size_t i = 0; i < results.size(); ++i) set(equation.outputs[i], results[i]);
+  }
+
   const Program& program_;
   Builder builder_;
   std::vector<std::optional<Value>> plain_, padded_;  // of each variable of the program
@@ -197,8 +221,9 @@ class Padding {
 }  // namespace
 
 bool needs_padding(const Program& program) {
-  return std::ranges::any_of(program.equations,
-                             [&](const Equation& equation) { return is_uneven(program, equation); });
+  return std::ranges::any_of(program.equations, [&](const Equation& equation) {
+    return is_uneven(program, equation) || holds_uneven(equation);
+  });
 }
 
 Program with_padding(const Program& program, const AxisEnv& axes) {

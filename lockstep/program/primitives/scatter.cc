@@ -101,7 +101,9 @@ std::vector<std::string> lower_scatter(std::string_view combine, Lowering& out, 
                             "^bb0(%a: {0}, %b: {0}): %c = \"stablehlo.{1}\"(%a, %b) : ({0}, {0}) -> {0} "
                             "\"stablehlo.return\"(%c) : ({0}) -> ()",
                             element, combine);
-  return {out.op("stablehlo.scatter", e,
+  std::vector<std::string> types;
+  for (std::size_t i = 0; i < e.inputs.size(); ++i) types.push_back(out.operand_type(e, i));
+  return {out.op("stablehlo.scatter", out.operands_of_update(e, 2), types, out.result_type(e),
                  fmt::format("scatter_dimension_numbers = #stablehlo.scatter<{}>, indices_are_sorted = "
                              "false, unique_indices = {}",
                              numbers, p.unique_indices),

@@ -377,7 +377,12 @@ const Primitive& dynamic_update_slice_p() {
                                                 starts.empty() ? DType::kI32 : starts[0].aval().dtype, {}));
         return {lax::dynamic_update_slice(whole(0), whole(1), std::span<const Value>(starts))};
       },
-      .lower = rules::lower_as("dynamic_update_slice"),
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        std::vector<std::string> types;
+        for (std::size_t i = 0; i < e.inputs.size(); ++i) types.push_back(out.operand_type(e, i));
+        return {out.op("stablehlo.dynamic_update_slice", out.operands_of_update(e, 1), types,
+                       out.result_type(e))};
+      },
   };
   return p;
 }
