@@ -1,8 +1,5 @@
 #include "lockstep/jit/control_flow.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/collectives.h"
@@ -14,17 +11,7 @@
 namespace lockstep::internal {
 namespace {
 
-std::vector<std::string> both(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  std::vector<std::string> out;
-  std::ranges::set_union(a, b, std::back_inserter(out));
-  return out;
-}
-
-Array vary_over(const Array& x, const std::vector<std::string>& axes) {
-  std::vector<std::string> missing;
-  std::ranges::set_difference(axes, x.aval().varying, std::back_inserter(missing));
-  return missing.empty() ? x : lax::pvary(x, missing);
-}
+using lax::vary_over;
 
 ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
 
@@ -43,9 +30,7 @@ ProgramPtr conforming(const Program& program, const std::vector<Array>& operands
   values = transforms::inline_program(builder, program, values);
   for (std::size_t k = 0; k < values.size(); ++k) {
     values[k] = lax::convert_element_type(values[k], results[k].dtype, results[k].weak_type);
-    std::vector<std::string> missing;
-    std::ranges::set_difference(results[k].varying, values[k].aval().varying, std::back_inserter(missing));
-    if (!missing.empty()) values[k] = lax::pvary(values[k], missing);
+    values[k] = vary_over(values[k], results[k].varying);
   }
   return shared(builder.finish(values));
 }

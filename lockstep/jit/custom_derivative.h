@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lockstep/jit/derivative_depth.h"
 #include "lockstep/jit/nested_call.h"
 
 /// Derivatives that the user gives, for functions of which the derivative of each operation is not what is
@@ -45,12 +46,26 @@ std::vector<Array> checked_tangents(const std::string& what, const TreeOutline& 
                                     const std::vector<Array>& values, const TreeOutline& given,
                                     const std::vector<Array>& tangents, const CallSite& site);
 
+/// The function where nothing is differentiated: its rule is not looked at.
+template <class F, class... Args>
+auto call_plain(F& function, const Args&... args) -> std::decay_t<std::invoke_result_t<F&, Args...>> {
+  return function(Args(args)...);
+}
+
+/// The function's program, of which no derivative is ever taken: its rule gives that.
+template <class F, class... Args>
+auto trace_plain(const char* name, F& function, TracedProgram& plain, const Args&... args) {
+  DerivativeDepth none(0);
+  return trace_function(name, function, plain, args...);
+}
+
 template <class F, class Rule, class... Args>
 auto custom_jvp_in_trace(F& function, Rule& rule, const CallSite& site, const Args&... args) {
   TracedProgram plain, with_rule;
-  auto result = trace_function("custom_jvp", function, plain, args...);
+  auto result = trace_plain("custom_jvp", function, plain, args...);
   const std::vector<Aval> avals = plain.program.output_avals();
   {
+    DerivativeDepth within(DerivativeDepth::current() - 1);
     Trace trace("custom_jvp_rule");
     std::tuple<Args...> primals{as_tracers<Args>(trace, args)...};
     std::tuple<Args...> tangents = tangent_tracers(trace, primals);
@@ -73,7 +88,8 @@ template <class F, class Forward, class Backward, class... Args>
 auto custom_vjp_in_trace(F& function, Forward& forward, Backward& backward, const CallSite& site,
                          const Args&... args) {
   TracedProgram plain, first, second;
-  auto result = trace_function("custom_vjp", function, plain, args...);
+  auto result = trace_plain("custom_vjp", function, plain, args...);
+  DerivativeDepth within(DerivativeDepth::current() - 1);
   auto both = trace_function("custom_vjp_forward", forward, first, args...);
   const std::vector<Aval> avals = plain.program.output_avals(), first_avals = first.program.output_avals();
   check_same_types(
@@ -110,8 +126,9 @@ auto custom_vjp_in_trace(F& function, Forward& forward, Backward& backward, cons
 /// A function that does what `function` does, with a derivative of the user's own, forwards and so backwards:
 /// rule(arguments, tangents), each a std::tuple of trees like the arguments, gives the pair of the result and
 /// its tangent, a tree like the result. The tangent must be linear in the tangents. Arrays from outside are
-/// taken as constants, in which it cannot be differentiated. Throws TraceError where the rule gives something
-/// else.
+/// taken as constants, in which it cannot be differentiated. The rule is called only where the function is
+/// differentiated, and may call the function that it belongs to. Throws TraceError, there, where the rule
+/// gives something else.
 ///   auto f = custom_jvp([](Array x) { return log(1 + exp(x)); },
 ///                       [](std::tuple<Array> x, std::tuple<Array> t) { ... return std::pair(y, dy); });
 template <class F, class Rule>
@@ -119,6 +136,7 @@ auto custom_jvp(F&& function, Rule&& rule, std::source_location where = std::sou
   return [function = std::decay_t<F>(function), rule = std::decay_t<Rule>(rule),
           site = CallSite::from(where)](const auto&... args) mutable {
     auto body = [&function, &rule, site](const auto&... each) {
+      if (internal::DerivativeDepth::current() == 0) return internal::call_plain(function, each...);
       return internal::custom_jvp_in_trace(function, rule, site, each...);
     };
     return internal::run_traced("custom_jvp", site, body, args...);
@@ -136,6 +154,7 @@ auto custom_vjp(F&& function, Forward&& forward, Backward&& backward,
           backward = std::decay_t<Backward>(backward),
           site = CallSite::from(where)](const auto&... args) mutable {
     auto body = [&function, &forward, &backward, site](const auto&... each) {
+      if (internal::DerivativeDepth::current() == 0) return internal::call_plain(function, each...);
       return internal::custom_vjp_in_trace(function, forward, backward, site, each...);
     };
     return internal::run_traced("custom_vjp", site, body, args...);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/jit/derivative_depth.h"
 #include "lockstep/jit/jit.h"
 
 namespace lockstep {
@@ -43,6 +44,7 @@ auto value_and_grad_in_trace(F& function, const CallSite& site, const Args&... a
 
   Program program;
   Result result = [&] {
+    DerivativeDepth once_more(DerivativeDepth::current() + 1);
     Trace trace("grad");
     std::tuple<std::decay_t<Args>...> tracers{as_tracers<std::decay_t<Args>>(trace, args)...};
     Result traced = std::apply([&](auto&... each) { return function(std::move(each)...); }, tracers);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/jit/derivative_depth.h"
 #include "lockstep/jit/nested_call.h"
 
 /// What the functions of derivatives.h are made of: a function's value at some arguments, and its derivative
@@ -54,6 +55,7 @@ struct TracedCall {
     };
     (collect(args), ...);
     num_arguments = inputs.size();
+    DerivativeDepth once_more(DerivativeDepth::current() + 1);
     Trace trace{std::string(name)};
     std::tuple<Args...> tracers{as_tracers<Args>(trace, args)...};
     result = std::apply([&](auto&... each) { return Result(function(std::move(each)...)); }, tracers);

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 
 #include "lockstep/array/data.h"
@@ -16,24 +15,10 @@
 namespace lockstep::internal {
 namespace {
 
-std::vector<std::string> minus(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  std::vector<std::string> out;
-  std::ranges::set_difference(a, b, std::back_inserter(out));
-  return out;
-}
-
-std::vector<std::string> both(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  std::vector<std::string> out;
-  std::ranges::set_union(a, b, std::back_inserter(out));
-  return out;
-}
-
 ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
 
 Array made(const Array& x, const Aval& aval) {
-  Array out = lax::convert_element_type(x, aval.dtype, aval.weak_type);
-  const std::vector<std::string> missing = minus(aval.varying, out.aval().varying);
-  return missing.empty() ? out : lax::pvary(out, missing);
+  return lax::vary_over(lax::convert_element_type(x, aval.dtype, aval.weak_type), aval.varying);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lockstep/program/program.h"
@@ -41,18 +43,59 @@ struct TransposeCall {
   Builder& builder;
 };
 
+/// What vmap maps over.
+struct MappedAxis {
+  std::int64_t size;  ///< the number of examples
+
+  /// By which collectives reach the other examples; empty where they cannot.
+  std::string name = {};
+
+  /// The mesh axes over which the examples are split where a placement says how they lie; nullopt leaves that
+  /// to the partitioner.
+  std::optional<std::vector<std::string>> spmd_axes = std::nullopt;
+};
+
 /// What batching rules are given. A batched operand has the mapped dimension, of `size`, in front; the others
-/// are as they were. At least one operand is batched. Every result that the rule gives has the mapped
-/// dimension in front.
+/// are as they were. At least one operand is batched, but for equations whose programs have a collective over
+/// the examples. Every result that the rule gives has the mapped dimension in front.
 struct BatchCall {
   const OpParams& params;
   std::span<const Value> inputs;
   std::span<const bool> batched;
-  std::int64_t size;
+  std::int64_t size;  ///< axis.size
+  const MappedAxis& axis;
   Builder& builder;
 };
 
 using Tangents = std::vector<std::optional<Value>>;
+
+/// Derivative, forwards, of an operation: a function from JvpCall to the results' tangents, or zero_tangents.
+class JvpRule {
+ public:
+  struct Zero {};
+
+  JvpRule(Zero) : is_zero_(true) {}
+  template <class Rule>
+  requires std::is_invocable_r_v<Tangents, const Rule&, const JvpCall&> JvpRule(Rule rule)
+      : rule_(std::move(rule)) {}
+
+  Tangents operator()(const JvpCall& call) const {
+    return is_zero_ ? Tangents(call.outputs.size()) : rule_(call);
+  }
+
+  /// Tangents end here.
+  bool is_zero() const { return is_zero_; }
+
+  /// Whether there is a rule.
+  explicit operator bool() const { return is_zero_ || rule_; }
+
+ private:
+  std::function<Tangents(const JvpCall&)> rule_;
+  bool is_zero_ = false;
+};
+
+/// JVP of an operation whose derivative is zero or does not exist: integers, comparisons.
+inline constexpr JvpRule::Zero zero_tangents;
 
 /// What a program gives, and the tangents of that: none where zero.
 struct JvpValues {
@@ -127,6 +170,11 @@ struct NestedRules {
 
   /// Where only some results are used.
   std::function<PrunedEquation(const OpParams&, const std::vector<bool>& used)> prune;
+
+  /// The programs that stand in for the others where the equation is differentiated: a rule of the user's.
+  /// They never run as they are, and no link names them. Not set where there are none. With one, every
+  /// inexact result has a tangent where any operand has, whatever becomes of it in the other programs.
+  std::function<std::vector<std::shared_ptr<const Program>>(const OpParams&)> own_derivative = nullptr;
 };
 
 /// All that the system knows of one operation. A rule that does not apply is written as such, by one of the
@@ -144,10 +192,11 @@ struct Primitive {
       sharding;
 
   /// Derivative, forwards: the results' tangents, linear in the operands' tangents.
-  std::function<Tangents(const JvpCall&)> jvp;
+  JvpRule jvp;
 
   /// Transpose of the operation in its linear operands: their cotangents, one entry for each operand (none
-  /// for operands that are not linear, or where zero).
+  /// for operands that are not linear, or where zero). One that varies over axes over which its operand does
+  /// not is taken to be added up over these.
   std::function<Tangents(const TransposeCall&)> transpose;
 
   /// Batching rule.
@@ -175,9 +224,6 @@ bool has_effect(const Equation& equation);
 
 /// Calls `visit` for each equation of the program, and of the programs that it holds.
 void for_each_equation(const Program& program, const std::function<void(const Equation&)>& visit);
-
-/// JVP of an operation whose derivative is zero or does not exist: integers, comparisons.
-Tangents zero_tangents(const JvpCall& call);
 
 /// Transpose of an operation that is linear in none of its operands; it is never called, and throws if it is.
 Tangents not_linear(const TransposeCall& call);

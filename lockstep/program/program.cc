@@ -1,7 +1,6 @@
 #include "lockstep/program/program.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/operation_scope.h"
@@ -88,9 +87,7 @@ std::vector<Value> Builder::emit(const Primitive& primitive, OpParams params, st
           "[{}] an operand belongs to another trace (at {}): a traced array has left its function",
           primitive.name, CallSiteScope::current().to_string());
     }
-    std::vector<std::string> both;
-    std::ranges::set_union(varying, value.aval().varying, std::back_inserter(both));
-    varying = std::move(both);
+    varying = both(varying, value.aval().varying);
   }
   if (!primitive.sets_varying && inputs.size() > 1) {
     for (Value& value : inputs) {
@@ -158,8 +155,6 @@ void for_each_equation(const Program& program, const std::function<void(const Eq
     for (const NestedProgram& nested : programs_of(equation)) for_each_equation(*nested.program, visit);
   }
 }
-
-Tangents zero_tangents(const JvpCall& call) { return Tangents(call.outputs.size()); }
 
 Tangents not_linear(const TransposeCall&) {
   throw Error(

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
@@ -22,12 +21,6 @@ constexpr int kEquation = NestedLink::kEquation;
 
 const std::vector<ProgramPtr>& branches_of(const OpParams& params) {
   return params.as<CondParams>().branches;
-}
-
-std::vector<std::string> both(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  std::vector<std::string> all;
-  std::ranges::set_union(a, b, std::back_inserter(all));
-  return all;
 }
 
 std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) {
@@ -252,7 +245,7 @@ VmapValues batching(const BatchCall& call) {
     std::vector<VmapValues> all;
     for (const ProgramPtr& branch : branches) {
       VmapValues& values =
-          all.emplace_back(inline_vmap(call.builder, *branch, call.inputs.subspan(1), flags, call.size));
+          all.emplace_back(inline_vmap(call.builder, *branch, call.inputs.subspan(1), flags, call.axis));
       for (std::size_t k = 0; k < n; ++k) batched_output(values, k);
     }
     VmapValues out{{}, Flags(n, true)};
@@ -263,22 +256,28 @@ VmapValues batching(const BatchCall& call) {
     }
     return out;
   }
-  Flags all_flags = {false};
-  all_flags.insert(all_flags.end(), flags.begin(), flags.end());
-  const Flags batched = nested_flow(cond_p(), call.params, all_flags, n, Flow::kValues).results;
+  // Each branch by itself first; then all give batched what one of them does.
   std::vector<ProgramPtr> made;
+  std::vector<Flags> given;
+  Flags batched(n);
   for (const ProgramPtr& branch : branches) {
     Inner inner(branch->name);
-    Values inputs;
-    for (std::size_t i = 0; i < flags.size(); ++i) {
-      const Aval& aval = input_aval(*branch, i);
-      inputs.push_back(inner.input(flags[i] ? stacked(aval, call.size) : aval));
-    }
-    VmapValues values = inline_vmap(inner.builder(), *branch, inputs, flags, call.size);
+    VmapValues values =
+        inline_vmap(inner.builder(), *branch, inputs_of(inner, *branch, flags, call.size), flags, call.axis);
+    for (std::size_t k = 0; k < n; ++k) batched[k] = batched[k] || values.batched[k];
+    given.push_back(values.batched);
+    made.push_back(inner.finish(values.outputs));
+  }
+  for (std::size_t b = 0; b < made.size(); ++b) {
+    if (given[b] == batched) continue;
+    Inner inner(made[b]->name);
+    VmapValues values{
+        inline_program(inner.builder(), *made[b], inputs_of(inner, *branches[b], flags, call.size)),
+        given[b]};
     for (std::size_t k = 0; k < n; ++k) {
       if (batched[k]) batched_output(values, k);
     }
-    made.push_back(inner.finish(values.outputs));
+    made[b] = inner.finish(values.outputs);
   }
   return {emit_nested(call.builder, cond_p(), params_of(std::move(made)), call.inputs), batched};
 }

@@ -211,7 +211,7 @@ TEST(CustomDerivatives, AreTheUsers) {
     // For two examples of x at once, and one of the constant.
     HostArray two{DType::kF64, {2, 3}, x};
     for (double value : x) two.values.push_back(value / 2);
-    const Program mapped = vmap(program, {false, true}, 2);
+    const Program mapped = vmap(program, {false, true}, {2});
     const auto both = evaluate(vjp(mapped, {false, true}), {example.inputs[0], two, filled(1, {2, 3})});
     for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(both[1].values[i], expected[i], 1e-12);
   }

@@ -15,8 +15,6 @@ using namespace transforms;
 using Flags = std::vector<bool>;
 constexpr int kEquation = NestedLink::kEquation;
 
-ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
-
 /// The rules that do not depend on which derivative is the user's. P: CustomJvpParams or CustomVjpParams.
 template <class P>
 Primitive plain_call(std::string name) {
@@ -119,8 +117,8 @@ VmapValues batch_jvp(const BatchCall& call) {
   const Flags flags(call.batched.begin(), call.batched.end());
   return {emit_nested(call.builder, custom_jvp_p(),
                       OpParams::of(CustomJvpParams{
-                          shared(vmap(*p.program, flags, call.size)),
-                          shared(vmap(*p.rule, with_tangents(*p.program, flags, p.num_consts), call.size)),
+                          shared(vmap(*p.program, flags, call.axis)),
+                          shared(vmap(*p.rule, with_tangents(*p.program, flags, p.num_consts), call.axis)),
                           p.num_consts}),
                       call.inputs),
           Flags(p.program->outputs.size(), true)};
@@ -154,11 +152,11 @@ JvpValues jvp_by_forward(const NestedJvpCall& call) {
 }
 
 /// The backward program for many examples: what an operand that is the same for all gets is added up.
-ProgramPtr batched_backward(const CustomVjpParams& p, const Flags& flags, std::int64_t size) {
+ProgramPtr batched_backward(const CustomVjpParams& p, const Flags& flags, const MappedAxis& axis) {
   Flags all(p.backward->inputs.size(), true);
   for (std::int64_t i = 0; i < p.num_consts; ++i)
     all[static_cast<std::size_t>(i)] = flags[static_cast<std::size_t>(i)];
-  const Program mapped = vmap(*p.backward, all, size);
+  const Program mapped = vmap(*p.backward, all, axis);
   Inner inner(p.backward->name);
   Values inputs;
   for (const Aval& aval : mapped.input_avals()) inputs.push_back(inner.input(aval));
@@ -177,9 +175,9 @@ VmapValues batch_vjp(const BatchCall& call) {
   const auto& p = call.params.as<CustomVjpParams>();
   const Flags flags(call.batched.begin(), call.batched.end());
   return {emit_nested(call.builder, custom_vjp_p(),
-                      OpParams::of(CustomVjpParams{shared(vmap(*p.program, flags, call.size)),
-                                                   shared(vmap(*p.forward, flags, call.size)),
-                                                   batched_backward(p, flags, call.size), p.num_consts}),
+                      OpParams::of(CustomVjpParams{shared(vmap(*p.program, flags, call.axis)),
+                                                   shared(vmap(*p.forward, flags, call.axis)),
+                                                   batched_backward(p, flags, call.axis), p.num_consts}),
                       call.inputs),
           Flags(p.program->outputs.size(), true)};
 }
@@ -195,6 +193,9 @@ const Primitive& custom_jvp_p() {
     Primitive p = plain_call<CustomJvpParams>("custom_jvp");
     p.nested->jvp = jvp_by_rule;
     p.nested->batching = batch_jvp;
+    p.nested->own_derivative = [](const OpParams& params) -> std::vector<ProgramPtr> {
+      return {params.as<CustomJvpParams>().rule};
+    };
     return p;
   }();
   return p;
@@ -205,6 +206,9 @@ const Primitive& custom_vjp_p() {
     Primitive p = plain_call<CustomVjpParams>("custom_vjp");
     p.nested->jvp = jvp_by_forward;
     p.nested->batching = batch_vjp;
+    p.nested->own_derivative = [](const OpParams& params) -> std::vector<ProgramPtr> {
+      return {params.as<CustomVjpParams>().forward, params.as<CustomVjpParams>().backward};
+    };
     return p;
   }();
   return p;

@@ -220,7 +220,7 @@ TEST(Batching, AgreesWithALoop) {
         }
         x.shape.insert(x.shape.begin(), kSize);
       }
-      const Program mapped = vmap(program, batched, kSize);
+      const Program mapped = vmap(program, batched, {kSize});
       Case c;
       c.mapped =
           joined.want(inline_program(joined.builder(), mapped, joined.inputs(stacked, example.varying)));

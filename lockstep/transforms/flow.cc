@@ -9,12 +9,6 @@ using Flags = std::vector<bool>;
 
 bool any(const Flags& flags) { return std::ranges::find(flags, true) != flags.end(); }
 
-bool stops_tangents(const Primitive& primitive) {
-  using Rule = Tangents (*)(const JvpCall&);
-  const Rule* rule = primitive.jvp.target<Rule>();
-  return rule != nullptr && *rule == &zero_tangents;
-}
-
 }  // namespace
 
 std::vector<bool> reached(const Program& program, const std::vector<bool>& inputs, Flow flow) {
@@ -35,7 +29,7 @@ std::vector<bool> reached(const Program& program, const std::vector<bool>& input
     if (equation.primitive->nested) {
       results =
           nested_flow(*equation.primitive, equation.params, operands, equation.outputs.size(), flow).results;
-    } else if (flow == Flow::kTangents && stops_tangents(*equation.primitive)) {
+    } else if (flow == Flow::kTangents && equation.primitive->jvp.is_zero()) {
       continue;
     }
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -50,6 +44,11 @@ NestedFlow nested_flow(const Primitive& primitive, const OpParams& params, const
   const std::vector<NestedProgram> programs = primitive.nested->programs(params);
   const std::vector<NestedLink> links = primitive.nested->links(params);
   NestedFlow out{{}, Flags(num_results)};
+  if (flow == Flow::kTangents && primitive.nested->own_derivative) {
+    for (const NestedProgram& nested : programs) out.inputs.emplace_back(nested.program->inputs.size());
+    out.results.assign(num_results, any(operands));
+    return out;
+  }
   Flags chooses(operands.size(), true);  // an operand that goes to no program says what the programs do
   std::vector<Flags> outputs, output_chooses;
   for (const NestedProgram& nested : programs) {

@@ -1,7 +1,6 @@
 #include "lockstep/transforms/nested.h"
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
 
 #include "lockstep/base/fail.h"
@@ -46,9 +45,18 @@ bool same_type(const Aval& a, const Aval& b) { return a.dtype == b.dtype && a.sh
 }  // namespace
 
 ProgramPtr Inner::finish(std::span<const Value> outputs) {
-  auto program = std::make_shared<const Program>(eliminate_dead_code(builder_.finish(outputs)));
+  ProgramPtr program = shared(eliminate_dead_code(builder_.finish(outputs)));
   reset_.reset();
   return program;
+}
+
+ProgramPtr Inner::finish(std::span<const Value> outputs, std::span<const Value> inputs) {
+  Program program = builder_.finish(outputs);
+  if (inputs.size() != program.inputs.size())
+    fail("a program of {} inputs was given an order of {}", program.inputs.size(), inputs.size());
+  std::ranges::transform(inputs, program.inputs.begin(), &Value::var);
+  reset_.reset();
+  return shared(eliminate_dead_code(std::move(program)));
 }
 
 std::vector<bool> given(std::span<const std::optional<Value>> values) {
@@ -78,12 +86,6 @@ void check_outputs(std::string_view what, const std::vector<Aval>& outputs,
     fail<ShapeError>("result {} of {} is {}, expected {}", i, what, to_string(outputs[i]),
                      to_string(expected[i]));
   }
-}
-
-Value vary_over(const Value& x, const std::vector<std::string>& axes) {
-  std::vector<std::string> missing;
-  std::ranges::set_difference(axes, x.aval().varying, std::back_inserter(missing));
-  return missing.empty() ? x : lax::pvary(x, missing);
 }
 
 std::vector<bool> live_inputs(const Program& program, const std::vector<bool>& outputs) {
@@ -123,6 +125,30 @@ ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, 
 Aval stacked(Aval aval, std::int64_t size) {
   aval.shape = rules::prepended(size, std::move(aval.shape));
   return aval;
+}
+
+Values inputs_of(Inner& inner, const Program& program, const std::vector<bool>& batched, std::int64_t size) {
+  Values inputs;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const Aval& aval = input_aval(program, i);
+    inputs.push_back(inner.input(batched[i] ? stacked(aval, size) : aval));
+  }
+  return inputs;
+}
+
+bool widen(std::vector<bool>& batched, std::size_t first, VmapValues& outputs, std::size_t num_carry,
+           std::int64_t size) {
+  bool widened = false;
+  for (std::size_t k = 0; k < num_carry; ++k) {
+    if (outputs.batched[k] && !batched[first + k]) batched[first + k] = widened = true;
+  }
+  if (widened) return true;
+  for (std::size_t k = 0; k < num_carry; ++k) {
+    if (!batched[first + k] || outputs.batched[k]) continue;
+    outputs.outputs[k] = rules::broadcast_leading(outputs.outputs[k], size);
+    outputs.batched[k] = true;
+  }
+  return false;
 }
 
 Value swap_leading(const Value& x) {

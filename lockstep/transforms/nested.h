@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/call_site_reset.h"
+#include "lockstep/program/primitives/collectives.h"
 #include "lockstep/transforms/control_flow.h"
 #include "lockstep/transforms/flow.h"
 #include "lockstep/transforms/replay.h"
@@ -13,6 +14,7 @@
 /// What the rules of primitives that hold programs share.
 namespace lockstep::transforms {
 
+using lax::vary_over;
 using Values = std::vector<Value>;
 
 /// A program within another, being built: its equations keep their own places in the user's source.
@@ -23,10 +25,15 @@ class Inner {
   Value input(const Aval& aval) { return builder_.input(aval); }
   ProgramPtr finish(std::span<const Value> outputs);
 
+  /// The same, with its inputs in this order.
+  ProgramPtr finish(std::span<const Value> outputs, std::span<const Value> inputs);
+
  private:
   std::optional<CallSiteReset> reset_;  // until it is finished
   Builder builder_;
 };
+
+inline ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
 
 /// The i-th input's aval.
 inline const Aval& input_aval(const Program& program, std::size_t i) {
@@ -47,9 +54,6 @@ void check_operands(std::string_view what, std::span<const Aval> operands, std::
 void check_outputs(std::string_view what, const std::vector<Aval>& outputs,
                    const std::vector<Aval>& expected);
 
-/// x made to vary also over these axes.
-Value vary_over(const Value& x, const std::vector<std::string>& axes);
-
 /// Which inputs the program needs for those outputs, and for its effects.
 std::vector<bool> live_inputs(const Program& program, const std::vector<bool>& outputs);
 
@@ -64,6 +68,15 @@ ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, 
 
 /// Aval of `size` examples.
 Aval stacked(Aval aval, std::int64_t size);
+
+/// New inputs, for those of the program: of `size` examples where they are batched.
+Values inputs_of(Inner& inner, const Program& program, const std::vector<bool>& batched, std::int64_t size);
+
+/// For a loop whose carries are the inputs from `first` on, and its outputs for many examples: false if those
+/// carries that are batched as inputs are enough, after broadcasting those outputs that are not; else true,
+/// with the flags of the others set.
+bool widen(std::vector<bool>& batched, std::size_t first, VmapValues& outputs, std::size_t num_carry,
+           std::int64_t size);
 
 /// x with its first two dimensions changed.
 Value swap_leading(const Value& x);

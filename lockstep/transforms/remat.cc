@@ -53,8 +53,7 @@ JvpValues derive(const NestedJvpCall& call) {
     }();
     out.outputs = emit_nested(call.builder, remat_p(), call.params, call.inputs);
     const Values tangents =
-        emit_nested(call.builder, remat_p(),
-                    params_of(std::make_shared<const Program>(std::move(split.linear)), true), operands);
+        emit_nested(call.builder, remat_p(), params_of(shared(std::move(split.linear)), true), operands);
     std::size_t next = 0;
     for (std::size_t k = 0; k < n; ++k) {
       if (split.has_tangent[k]) out.tangents[k] = tangents[next++];
@@ -100,7 +99,8 @@ Tangents transpose(const TransposeCall& call) {
     operands.push_back(*call.cotangents[k]);
     cotangents[k] = inner.input(output_aval(program, k));
   }
-  const Tangents pulled = Transposition(inner.builder(), program, linear, known).run(cotangents);
+  const Tangents pulled =
+      Transposition(inner.builder(), program, linear, known).run(cotangents, Flags(linear.size(), true));
   for (const auto& cotangent : pulled) {
     if (cotangent) outputs.push_back(*cotangent);
   }
@@ -119,12 +119,8 @@ VmapValues batching(const BatchCall& call) {
   const Program& program = program_of(call.params);
   const Flags flags(call.batched.begin(), call.batched.end());
   Inner inner(program.name);
-  Values inputs;
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    const Aval& aval = input_aval(program, i);
-    inputs.push_back(inner.input(flags[i] ? stacked(aval, call.size) : aval));
-  }
-  VmapValues values = inline_vmap(inner.builder(), program, inputs, flags, call.size);
+  VmapValues values =
+      inline_vmap(inner.builder(), program, inputs_of(inner, program, flags, call.size), flags, call.axis);
   return {emit_nested(call.builder, remat_p(),
                       params_of(inner.finish(values.outputs), call.params.as<RematParams>().barrier),
                       call.inputs),

@@ -1,7 +1,6 @@
 #include "lockstep/transforms/replay.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/collectives.h"
@@ -74,13 +73,8 @@ Value conform(const Value& x, const Aval& aval, const Primitive& from) {
          to_string(given), to_string(aval));
   }
   if (given.varying == aval.varying) return x;
-  std::vector<std::string> surplus, missing;
-  std::ranges::set_difference(given.varying, aval.varying, std::back_inserter(surplus));
-  std::ranges::set_difference(aval.varying, given.varying, std::back_inserter(missing));
-  Value out = x;
-  if (!surplus.empty()) out = lax::psum(out, surplus);
-  if (!missing.empty()) out = lax::pvary(out, missing);
-  return out;
+  const std::vector<std::string> surplus = minus(given.varying, aval.varying);
+  return lax::vary_over(surplus.empty() ? x : lax::psum(x, surplus), aval.varying);
 }
 
 Value made_explicit(Builder& builder, const std::optional<Value>& x, const Aval& aval) {

@@ -135,10 +135,9 @@ JvpValues in_two(const NestedJvpCall& call, const Flags& wrt) {
     CallSiteReset reset;
     return split_derivative(body, wrt, consts, consts);
   }();
-  const Values known = emit_nested(call.builder, scan_p(),
-                                   params_of(std::make_shared<const Program>(std::move(split.known)),
-                                             at.carry, at.num_carry, p, p.reverse),
-                                   call.inputs);
+  const Values known = emit_nested(
+      call.builder, scan_p(), params_of(shared(std::move(split.known)), at.carry, at.num_carry, p, p.reverse),
+      call.inputs);
 
   Inner inner(body.name);
   std::size_t num_consts = 0, num_carry = 0;
@@ -193,96 +192,103 @@ JvpValues derive(const NestedJvpCall& call) {
 }
 
 /// The scan the other way round, of cotangents: those of the carry are the carry, and those of the constants,
-/// added up.
+/// added up. What is to be added up over devices, too, of constants and elements, is so behind the loop.
 Tangents transpose(const TransposeCall& call) {
   const auto& p = call.params.as<ScanParams>();
   const Layout at(p);
   const Program& body = *p.body;
-  Flags linear;
+  Flags linear, partial;
   // A carry is linear in the body even if the one to start with is known: zeros, for what is not
   // differentiated.
-  for (std::size_t i = 0; i < at.inputs; ++i) linear.push_back(at.is_carry(i) || call.operands[i].linear());
+  for (std::size_t i = 0; i < at.inputs; ++i) {
+    linear.push_back(at.is_carry(i) || call.operands[i].linear());
+    partial.push_back(!at.is_carry(i));
+  }
   Inner inner(body.name);
-  Values known, operands, sums;
+  Values consts, known, carry, rest;                     // inputs
+  Values const_operands, carry_operands, rest_operands;  // and what the scan is given for them
   Tangents cotangents(at.outputs);
-  for (std::size_t i = 0; i < at.carry; ++i) {
+  for (std::size_t i = 0; i < at.inputs; ++i) {
     if (linear[i]) continue;
     known.push_back(inner.input(input_aval(body, i)));
-    operands.push_back(*call.operands[i].value);
+    (at.is_const(i) ? consts : rest).push_back(known.back());
+    (at.is_const(i) ? const_operands : rest_operands).push_back(*call.operands[i].value);
   }
-  const std::size_t num_consts = operands.size();
-  for (std::size_t i = 0; i < at.carry; ++i) {
-    if (!linear[i]) continue;
-    sums.push_back(inner.input(input_aval(body, i)));
-    operands.push_back(zeros(call.builder, call.operands[i].aval));
-  }
-  for (std::size_t k = 0; k < at.num_carry; ++k) {
+  for (std::size_t k = 0; k < at.outputs; ++k) {
+    const bool carried = k < at.num_carry;
+    if (!carried && !call.cotangents[k]) continue;
     cotangents[k] = inner.input(output_aval(body, k));
-    operands.push_back(made_explicit(call.builder, call.cotangents[k], call.results[k]));
+    (carried ? carry : rest).push_back(*cotangents[k]);
+    (carried ? carry_operands : rest_operands)
+        .push_back(carried ? made_explicit(call.builder, call.cotangents[k], call.results[k])
+                           : *call.cotangents[k]);
   }
-  const std::size_t num_carry = operands.size() - num_consts;
-  for (std::size_t i = at.xs; i < at.inputs; ++i) {
-    if (linear[i]) continue;
-    known.push_back(inner.input(input_aval(body, i)));
-    operands.push_back(*call.operands[i].value);
-  }
-  for (std::size_t k = at.num_carry; k < at.outputs; ++k) {
-    if (!call.cotangents[k]) continue;
-    cotangents[k] = inner.input(output_aval(body, k));
-    operands.push_back(*call.cotangents[k]);
-  }
-  const Tangents pulled = Transposition(inner.builder(), body, linear, known).run(cotangents);
-  Values outputs;
-  std::vector<std::size_t> places;
-  std::size_t next = 0, next_sum = 0;
+  const Tangents pulled = Transposition(inner.builder(), body, linear, known).run(cotangents, partial);
+  Values sums, sum_operands, sum_outputs, outputs, y_outputs;
+  std::vector<std::size_t> sum_places, places, y_places;
+  std::size_t next = 0;
   for (std::size_t i = 0; i < at.inputs; ++i) {
     if (!linear[i]) continue;
     const std::optional<Value>& cotangent = pulled[next++];
-    places.push_back(i);
     if (at.is_const(i)) {
-      const Value sum = sums[next_sum++];
-      outputs.push_back(cotangent ? lax::add(sum, *cotangent) : sum);
-    } else {
+      Aval aval = input_aval(body, i);
+      if (cotangent) aval.varying = cotangent->aval().varying;
+      const Value sum = inner.input(aval);
+      sums.push_back(sum);
+      sum_operands.push_back(zeros(call.builder, aval));
+      sum_outputs.push_back(cotangent ? lax::add(sum, *cotangent) : sum);
+      sum_places.push_back(i);
+    } else if (at.is_carry(i)) {
       outputs.push_back(made_explicit(inner.builder(), cotangent, input_aval(body, i)));
+      places.push_back(i);
+    } else {
+      y_outputs.push_back(made_explicit(inner.builder(), cotangent, input_aval(body, i)));
+      y_places.push_back(i);
     }
   }
-  const Values results =
-      emit_nested(call.builder, scan_p(),
-                  params_of(inner.finish(outputs), num_consts, num_carry, p, !p.reverse), operands);
+  auto joined = [](auto first, const auto& second, const auto& third) {
+    first.insert(first.end(), second.begin(), second.end());
+    first.insert(first.end(), third.begin(), third.end());
+    return first;
+  };
+  const ProgramPtr turned = inner.finish(joined(sum_outputs, outputs, y_outputs),
+                                         joined(joined(consts, sums, carry), rest, Values()));
+  const Values results = emit_nested(
+      call.builder, scan_p(), params_of(turned, consts.size(), sums.size() + carry.size(), p, !p.reverse),
+      joined(joined(const_operands, sum_operands, carry_operands), rest_operands, Values()));
   Tangents out(at.inputs);
-  for (std::size_t i = 0; i < results.size(); ++i) out[places[i]] = results[i];
+  const std::vector<std::size_t> all_places = joined(sum_places, places, y_places);
+  for (std::size_t i = 0; i < results.size(); ++i) out[all_places[i]] = results[i];
   return out;
 }
 
+/// A carry is batched where it starts so, or a step makes it so: found by tracing the body until no other is.
 VmapValues batching(const BatchCall& call) {
   const auto& p = call.params.as<ScanParams>();
   const Layout at(p);
   const Program& body = *p.body;
-  const Flags flags(call.batched.begin(), call.batched.end());
-  const Flags batched = nested_flow(scan_p(), call.params, flags, at.outputs, Flow::kValues).inputs[0];
-  Inner inner(body.name);
-  Values inputs, operands;
-  for (std::size_t i = 0; i < at.inputs; ++i) {
-    const Aval& aval = input_aval(body, i);
-    inputs.push_back(inner.input(batched[i] ? stacked(aval, call.size) : aval));
-    Value operand = call.inputs[i];
-    if (batched[i] && i >= at.xs) operand = swap_leading(operand);
-    if (batched[i] && !flags[i]) operand = rules::broadcast_leading(operand, call.size);
-    operands.push_back(operand);
+  Flags batched(call.batched.begin(), call.batched.end());
+  for (;;) {
+    Inner inner(body.name);
+    VmapValues values =
+        inline_vmap(inner.builder(), body, inputs_of(inner, body, batched, call.size), batched, call.axis);
+    if (widen(batched, at.carry, values, at.num_carry, call.size)) continue;
+    const ProgramPtr made = inner.finish(values.outputs);
+
+    Values operands;
+    for (std::size_t i = 0; i < at.inputs; ++i) {
+      Value operand = call.inputs[i];
+      if (batched[i] && i >= at.xs) operand = swap_leading(operand);
+      if (batched[i] && !call.batched[i]) operand = rules::broadcast_leading(operand, call.size);
+      operands.push_back(operand);
+    }
+    Values results =
+        emit_nested(call.builder, scan_p(), params_of(made, at.carry, at.num_carry, p, p.reverse), operands);
+    for (std::size_t k = at.num_carry; k < at.outputs; ++k) {
+      if (values.batched[k]) results[k] = swap_leading(results[k]);
+    }
+    return {std::move(results), std::move(values.batched)};
   }
-  VmapValues values = inline_vmap(inner.builder(), body, inputs, batched, call.size);
-  for (std::size_t k = 0; k < at.num_carry; ++k) {
-    if (!batched[at.carry + k] || values.batched[k]) continue;
-    values.outputs[k] = rules::broadcast_leading(values.outputs[k], call.size);
-    values.batched[k] = true;
-  }
-  Values results =
-      emit_nested(call.builder, scan_p(),
-                  params_of(inner.finish(values.outputs), at.carry, at.num_carry, p, p.reverse), operands);
-  for (std::size_t k = at.num_carry; k < at.outputs; ++k) {
-    if (values.batched[k]) results[k] = swap_leading(results[k]);
-  }
-  return {std::move(results), std::move(values.batched)};
 }
 
 PrunedEquation prune(const OpParams& params, const Flags& used) {

@@ -1,9 +1,12 @@
 #include "lockstep/transforms/transpose.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/placement.h"
 #include "lockstep/transforms/flow.h"
 
 namespace lockstep::transforms {
@@ -34,11 +37,45 @@ bool Transposition::linear(const Equation& equation) const {
 }
 
 void Transposition::add(Var var, const Value& cotangent) {
-  std::optional<Value>& sum = cotangents_[static_cast<std::size_t>(var)];
-  sum = sum ? lax::add(*sum, cotangent) : cotangent;
+  Cotangent& so_far = cotangents_[static_cast<std::size_t>(var)];
+  const Aval& aval = program_.aval(var);
+  if (minus(cotangent.aval().varying, aval.varying).empty()) {
+    const Value whole = lax::vary_over(cotangent, aval.varying);
+    so_far.sum = so_far.sum ? lax::add(*so_far.sum, whole) : whole;
+    return;
+  }
+  if (so_far.partial && so_far.partial->aval().varying != cotangent.aval().varying) so_far.sum = settled(var);
+  so_far.partial = so_far.partial ? lax::add(*so_far.partial, cotangent) : cotangent;
+  so_far.site = CallSiteScope::current();
 }
 
-Tangents Transposition::run(std::span<const std::optional<Value>> cotangents) {
+/// The whole cotangent, with what was partial added up over the devices.
+std::optional<Value> Transposition::settled(Var var) {
+  Cotangent& so_far = cotangents_[static_cast<std::size_t>(var)];
+  if (so_far.partial) {
+    CallSiteScope site(so_far.site);
+    const Value partial = *std::exchange(so_far.partial, std::nullopt);
+    add(var, lax::psum(partial, minus(partial.aval().varying, program_.aval(var).varying)));
+  }
+  return so_far.sum;
+}
+
+/// Whether the result's cotangent is to be added up over the devices only behind the equation: that is
+/// possible where each device does the same with its own, and worth it where the operands are not larger.
+bool Transposition::waits(const Equation& equation) const {
+  const Primitive& primitive = *equation.primitive;
+  if (equation.outputs.size() != 1 || primitive.sets_varying || is_placement(primitive)) return false;
+  const Cotangent& result = cotangents_[static_cast<std::size_t>(equation.outputs[0])];
+  if (result.sum || !result.partial) return false;
+  std::int64_t bytes = 0;
+  for (Var var : equation.inputs) {
+    if (linear(var)) bytes += program_.aval(var).bytes();
+  }
+  return bytes <= program_.aval(equation.outputs[0]).bytes();
+}
+
+Tangents Transposition::run(std::span<const std::optional<Value>> cotangents,
+                            const std::vector<bool>& partial) {
   for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
     if (cotangents[i] && linear(program_.outputs[i])) add(program_.outputs[i], *cotangents[i]);
   }
@@ -47,24 +84,31 @@ Tangents Transposition::run(std::span<const std::optional<Value>> cotangents) {
   }
   Tangents out;
   for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
-    if (linear_inputs_[i]) out.push_back(cotangents_[static_cast<std::size_t>(program_.inputs[i])]);
+    if (!linear_inputs_[i]) continue;
+    const Cotangent& cotangent = cotangents_[static_cast<std::size_t>(program_.inputs[i])];
+    const bool as_is = !partial.empty() && partial[i] && !cotangent.sum;
+    out.push_back(as_is ? cotangent.partial : settled(program_.inputs[i]));
   }
   return out;
 }
 
 void Transposition::transpose(const Equation& equation) {
+  CallSiteScope site(equation.site);
   Tangents cotangents;
-  for (Var var : equation.outputs) cotangents.push_back(cotangents_[static_cast<std::size_t>(var)]);
+  std::vector<Aval> results;
+  const bool partial = waits(equation);
+  for (Var var : equation.outputs) {
+    Aval& aval = results.emplace_back(program_.aval(var));
+    cotangents.push_back(partial ? cotangents_[static_cast<std::size_t>(var)].partial : settled(var));
+    if (partial) aval.varying = cotangents.back()->aval().varying;
+  }
   if (std::ranges::none_of(cotangents, [](const auto& ct) { return ct.has_value(); })) return;
   std::vector<TransposeOperand> operands;
   for (Var var : equation.inputs) {
     TransposeOperand& operand = operands.emplace_back(TransposeOperand{program_.aval(var), {}});
     if (!linear(var)) operand.value = env_[var];
   }
-  std::vector<Aval> results;
-  for (Var var : equation.outputs) results.push_back(program_.aval(var));
 
-  CallSiteScope site(equation.site);
   const Primitive& primitive = *equation.primitive;
   Tangents out = primitive.transpose(TransposeCall{equation.params, cotangents, operands, results, builder_});
   if (out.size() != operands.size()) {
@@ -72,8 +116,10 @@ void Transposition::transpose(const Equation& equation) {
          primitive.name, out.size(), operands.size());
   }
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (out[i] && operands[i].linear())
-      add(equation.inputs[i], conform(*out[i], operands[i].aval, primitive));
+    if (!out[i] || !operands[i].linear()) continue;
+    Aval aval = operands[i].aval;
+    aval.varying = both(aval.varying, out[i]->aval().varying);
+    add(equation.inputs[i], conform(*out[i], aval, primitive));
   }
 }
 

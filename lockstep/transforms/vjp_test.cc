@@ -224,7 +224,7 @@ TEST(Vmap, OfAGradientGivesOneForEachExample) {
     Value y = lax::reduce_sum(lax::mul(v[0], v[1]), {0});
     return std::vector{lax::mul(y, y)};
   });
-  Program each = vmap(vjp(loss, {true, false}), {false, true, false}, 2);
+  Program each = vmap(vjp(loss, {true, false}), {false, true, false}, {2});
   auto results =
       evaluate(each, {HostArray{f64, {3}, {1, 2, 3}}, HostArray{f64, {2, 3}, {1, 0, 0, 1, 1, 1}}, scalar(1)});
   EXPECT_THAT(results[0].values, ElementsAre(1, 36));
@@ -234,7 +234,7 @@ TEST(Vmap, OfAGradientGivesOneForEachExample) {
 
 TEST(Vmap, OfWhatDependsOnNoBatchedInputIsBroadcast) {
   Program program = trace({{f64, {2}}, {f64, {}}}, [](auto v) { return std::vector{lax::neg(v[0]), v[1]}; });
-  auto results = evaluate(vmap(program, {false, true}, 3), {filled(2, {2}), filled(7, {3})});
+  auto results = evaluate(vmap(program, {false, true}, {3}), {filled(2, {2}), filled(7, {3})});
   EXPECT_EQ(results[0].shape, (Shape{3, 2}));
   EXPECT_THAT(results[0].values, ::testing::Each(-2));
   EXPECT_THAT(results[1].values, ElementsAre(7, 7, 7));
@@ -244,7 +244,7 @@ TEST(Vmap, TwiceIsAMatrixProduct) {
   Program dot = trace({{f64, {3}}, {f64, {3}}}, [](auto v) {
     return std::vector{lax::dot_general(v[0], v[1], {{0}, {0}, {}, {}})};
   });
-  Program rows = vmap(vmap(dot, {false, true}, 2), {true, false}, 4);
+  Program rows = vmap(vmap(dot, {false, true}, {2}), {true, false}, {4});
   const HostArray a = random({4, 3}, -1, 1, 1), b = random({2, 3}, -1, 1, 2);
   auto got = evaluate(rows, {a, b})[0];
   EXPECT_EQ(got.shape, (Shape{4, 2}));

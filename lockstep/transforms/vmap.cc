@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <utility>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/rules.h"
@@ -13,24 +12,10 @@
 namespace lockstep::transforms {
 namespace {
 
-/// The axis that the vmap under way on this thread maps over; empty where it has no name.
-thread_local std::string mapped_axis;
-
-class MappedAxisScope {
- public:
-  explicit MappedAxisScope(const std::string& axis) : saved_(std::exchange(mapped_axis, axis)) {}
-  ~MappedAxisScope() { mapped_axis = std::move(saved_); }
-  MappedAxisScope(const MappedAxisScope&) = delete;
-  MappedAxisScope& operator=(const MappedAxisScope&) = delete;
-
- private:
-  std::string saved_;
-};
-
 /// The batching rule on these operands, with its results checked.
 VmapValues batch(const Equation& equation, std::span<const Value> operands, std::span<const bool> batched,
-                 std::int64_t size, Builder& builder) {
-  const BatchCall call{equation.params, operands, batched, size, builder};
+                 const MappedAxis& axis, Builder& builder) {
+  const BatchCall call{equation.params, operands, batched, axis.size, axis, builder};
   VmapValues values;
   if (equation.primitive->nested) {
     values = equation.primitive->nested->batching(call);
@@ -41,9 +26,9 @@ VmapValues batch(const Equation& equation, std::span<const Value> operands, std:
   for (std::size_t i = 0; i < values.outputs.size(); ++i) {
     const Value& result = values.outputs[i];
     if (!values.batched[i]) continue;
-    if (result.aval().shape.empty() || result.aval().shape.front() != size) {
+    if (result.aval().shape.empty() || result.aval().shape.front() != axis.size) {
       fail("[{}] its batching rule gave {} for a mapped dimension of {}: this is an error of Lockstep's own",
-           equation.primitive->name, to_string(result.aval()), size);
+           equation.primitive->name, to_string(result.aval()), axis.size);
     }
   }
   return values;
@@ -52,7 +37,7 @@ VmapValues batch(const Equation& equation, std::span<const Value> operands, std:
 }  // namespace
 
 VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const Value> inputs,
-                       const std::vector<bool>& in_batched, std::int64_t size) {
+                       const std::vector<bool>& in_batched, const MappedAxis& axis) {
   check_flags("vmap", program, in_batched);
   Bindings env("vmap", program, inputs);
   std::vector<bool> batched(program.variables.size());
@@ -67,16 +52,15 @@ VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const
     const std::span<const bool> which(flags.get(), n);
     const bool any = std::ranges::find(which, true) != which.end();
     const std::vector<Value> operands = env.all(equation.inputs);
-    if (names_axis(equation, mapped_axis)) {
-      auto [result, result_batched] =
-          collective_over_examples(equation, operands, which, size, mapped_axis, builder);
+    if (names_axis(equation, axis.name)) {
+      auto [result, result_batched] = collective_over_examples(equation, operands, which, axis, builder);
       env.set(equation.outputs[0], result);
       batched[static_cast<std::size_t>(equation.outputs[0])] = result_batched;
       continue;
     }
     VmapValues results;
-    if (any) {
-      results = batch(equation, operands, which, size, builder);
+    if (any || holds_collective(equation, axis.name)) {
+      results = batch(equation, operands, which, axis, builder);
     } else {
       results.outputs = builder.emit(*equation.primitive, equation.params, operands);
       results.batched.resize(results.outputs.size());
@@ -91,20 +75,18 @@ VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const
   return values;
 }
 
-Program vmap(const Program& program, const std::vector<bool>& in_batched, std::int64_t size,
-             const std::string& axis_name) {
-  MappedAxisScope axis(axis_name);
+Program vmap(const Program& program, const std::vector<bool>& in_batched, const MappedAxis& axis) {
   check_flags("vmap", program, in_batched);
   Builder builder(program.name);
   std::vector<Value> inputs;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     Aval aval = program.aval(program.inputs[i]);
-    if (in_batched[i]) aval.shape = rules::prepended(size, std::move(aval.shape));
+    if (in_batched[i]) aval.shape = rules::prepended(axis.size, std::move(aval.shape));
     inputs.push_back(builder.input(std::move(aval)));
   }
-  VmapValues values = inline_vmap(builder, program, inputs, in_batched, size);
+  VmapValues values = inline_vmap(builder, program, inputs, in_batched, axis);
   for (std::size_t i = 0; i < values.outputs.size(); ++i) {
-    if (!values.batched[i]) values.outputs[i] = rules::broadcast_leading(values.outputs[i], size);
+    if (!values.batched[i]) values.outputs[i] = rules::broadcast_leading(values.outputs[i], axis.size);
   }
   return eliminate_dead_code(builder.finish(values.outputs));
 }

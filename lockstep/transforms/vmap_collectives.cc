@@ -111,9 +111,25 @@ bool names_axis(const Equation& equation, const std::string& axis) {
   return std::ranges::find(axes, axis) != axes.end();
 }
 
+bool holds_collective(const Equation& equation, const std::string& axis) {
+  if (axis.empty() || !equation.primitive->nested) return false;
+  auto within = [&](const Program& program) {
+    return std::ranges::any_of(program.equations, [&](const Equation& inner) {
+      return names_axis(inner, axis) || holds_collective(inner, axis);
+    });
+  };
+  auto programs = equation.primitive->nested->programs(equation.params);
+  if (std::ranges::any_of(programs, [&](const NestedProgram& nested) { return within(*nested.program); }))
+    return true;
+  const auto& own = equation.primitive->nested->own_derivative;
+  return own && std::ranges::any_of(own(equation.params), [&](const auto& each) { return within(*each); });
+}
+
 std::pair<Value, bool> collective_over_examples(const Equation& e, std::span<const Value> operands,
-                                                std::span<const bool> batched, std::int64_t size,
-                                                const std::string& axis, Builder& builder) {
+                                                std::span<const bool> batched, const MappedAxis& mapped,
+                                                Builder& builder) {
+  const std::int64_t size = mapped.size;
+  const std::string& axis = mapped.name;
   if (has_groups(e)) {
     fail<TraceError>("[{}] axis_index_groups are not supported along '{}', which vmap maps over (at {})",
                      e.primitive->name, axis, e.site.to_string());

@@ -138,76 +138,70 @@ Tangents transpose(const TransposeCall&) {
 }
 
 /// Where the condition differs between the examples, the loop runs until it is false for all, and those for
-/// which it is false keep their carry.
+/// which it is false keep their carry. A carry is batched where it starts so, a step makes it so, or the
+/// condition differs: found by tracing until no other is.
 VmapValues batching(const BatchCall& call) {
   const auto& p = call.params.as<WhileParams>();
   const Layout at(p);
-  const Flags flags(call.batched.begin(), call.batched.end());
-  const NestedFlow flow = nested_flow(while_p(), call.params, flags, at.num_carry, Flow::kValues);
-  auto inputs_of = [&](Inner& inner, const Program& program, const Flags& batched) {
-    Values inputs;
-    for (std::size_t i = 0; i < program.inputs.size(); ++i) {
-      const Aval& aval = input_aval(program, i);
-      inputs.push_back(inner.input(batched[i] ? stacked(aval, call.size) : aval));
+  const auto consts = static_cast<std::ptrdiff_t>(at.body_consts);
+  Flags condition_flags(call.batched.begin(), call.batched.begin() + consts);
+  Flags body_flags(call.batched.begin() + consts, call.batched.end());
+  condition_flags.insert(condition_flags.end(),
+                         body_flags.begin() + static_cast<std::ptrdiff_t>(at.num_body_consts),
+                         body_flags.end());
+  for (;;) {
+    for (std::size_t k = 0; k < at.num_carry; ++k)
+      condition_flags[at.body_consts + k] = body_flags[at.num_body_consts + k];
+    Inner condition(p.condition->name);
+    VmapValues go_on = inline_vmap(condition.builder(), *p.condition,
+                                   inputs_of(condition, *p.condition, condition_flags, call.size),
+                                   condition_flags, call.axis);
+    const bool differs = go_on.batched[0];
+    if (differs) {
+      go_on.outputs[0] = lax::reduce_or(go_on.outputs[0], {0});
+      const auto carry = body_flags.begin() + static_cast<std::ptrdiff_t>(at.num_body_consts);
+      const bool all = std::find(carry, body_flags.end(), false) == body_flags.end();
+      std::fill(carry, body_flags.end(), true);
+      if (!all) continue;
     }
-    return inputs;
-  };
-  const Flags condition_flags = flow.inputs[0], body_flags = flow.inputs[1];
-  const std::vector<bool> in_condition = reached(*p.condition, condition_flags, Flow::kValues);
-  const bool differs = in_condition[static_cast<std::size_t>(p.condition->outputs[0])];
+    const ProgramPtr new_condition = condition.finish(go_on.outputs);
 
-  Inner condition(p.condition->name);
-  VmapValues go_on =
-      inline_vmap(condition.builder(), *p.condition, inputs_of(condition, *p.condition, condition_flags),
-                  condition_flags, call.size);
-  if (go_on.batched[0]) go_on.outputs[0] = lax::reduce_or(go_on.outputs[0], {0});
-  const ProgramPtr new_condition = condition.finish(go_on.outputs);
-
-  Inner body(p.body->name);
-  Values decides;  // the condition's constants, which a body that selects takes too
-  if (differs) {
-    for (std::size_t i = 0; i < at.body_consts; ++i) {
-      const Aval& aval = input_aval(*p.condition, i);
-      decides.push_back(body.input(condition_flags[i] ? stacked(aval, call.size) : aval));
+    Inner body(p.body->name);
+    Values
+        conditions;  // what the condition is computed of: its constants, which a body that selects takes too
+    if (differs) {
+      for (std::size_t i = 0; i < at.body_consts; ++i) {
+        const Aval& aval = input_aval(*p.condition, i);
+        conditions.push_back(body.input(condition_flags[i] ? stacked(aval, call.size) : aval));
+      }
     }
-  }
-  const Values inputs = inputs_of(body, *p.body, body_flags);
-  VmapValues next = inline_vmap(body.builder(), *p.body, inputs, body_flags, call.size);
-  Values conditions = decides;
-  conditions.insert(conditions.end(), inputs.begin() + static_cast<std::ptrdiff_t>(at.num_body_consts),
-                    inputs.end());
-  std::optional<Value> runs;
-  if (differs) {
-    VmapValues value = inline_vmap(body.builder(), *p.condition, conditions, condition_flags, call.size);
-    runs = value.batched[0] ? value.outputs[0] : rules::broadcast_leading(value.outputs[0], call.size);
-  }
-  for (std::size_t k = 0; k < at.num_carry; ++k) {
-    if (!body_flags[at.num_body_consts + k]) continue;
-    if (!next.batched[k]) next.outputs[k] = rules::broadcast_leading(next.outputs[k], call.size);
-    if (runs) {
-      const Value& old = inputs[at.num_body_consts + k];
-      next.outputs[k] =
-          lax::select(lax::broadcast_in_dim(*runs, old.aval().shape, {0}), next.outputs[k], old);
+    const std::size_t num_body_consts = conditions.size() + at.num_body_consts;
+    const Values inputs = inputs_of(body, *p.body, body_flags, call.size);
+    VmapValues next = inline_vmap(body.builder(), *p.body, inputs, body_flags, call.axis);
+    if (widen(body_flags, at.num_body_consts, next, at.num_carry, call.size)) continue;
+    if (differs) {
+      conditions.insert(conditions.end(), inputs.begin() + static_cast<std::ptrdiff_t>(at.num_body_consts),
+                        inputs.end());
+      const Value runs =
+          inline_vmap(body.builder(), *p.condition, conditions, condition_flags, call.axis).outputs[0];
+      for (std::size_t k = 0; k < at.num_carry; ++k) {
+        const Value& old = inputs[at.num_body_consts + k];
+        next.outputs[k] =
+            lax::select(lax::broadcast_in_dim(runs, old.aval().shape, {0}), next.outputs[k], old);
+      }
     }
-  }
-  const ProgramPtr new_body = body.finish(next.outputs);
+    const ProgramPtr new_body = body.finish(next.outputs);
 
-  Values operands;
-  Flags carried;
-  for (std::size_t i = 0; i < at.body_consts; ++i) operands.push_back(call.inputs[i]);
-  if (differs) {
-    for (std::size_t i = 0; i < at.body_consts; ++i) operands.push_back(call.inputs[i]);
+    Values operands(call.inputs.begin(), call.inputs.begin() + consts);
+    if (differs) operands.insert(operands.end(), call.inputs.begin(), call.inputs.begin() + consts);
+    for (std::size_t i = at.body_consts; i < at.operands; ++i) {
+      const bool broadcast = body_flags[i - at.body_consts] && !call.batched[i];
+      operands.push_back(broadcast ? rules::broadcast_leading(call.inputs[i], call.size) : call.inputs[i]);
+    }
+    return {emit_nested(call.builder, while_p(),
+                        params_of(new_condition, new_body, at.body_consts, num_body_consts), operands),
+            Flags(body_flags.begin() + static_cast<std::ptrdiff_t>(at.num_body_consts), body_flags.end())};
   }
-  for (std::size_t i = at.body_consts; i < at.operands; ++i) {
-    const bool wants = body_flags[i - at.body_consts];
-    operands.push_back(wants && !flags[i] ? rules::broadcast_leading(call.inputs[i], call.size)
-                                          : call.inputs[i]);
-    if (i >= at.carry) carried.push_back(wants);
-  }
-  return {emit_nested(call.builder, while_p(),
-                      params_of(new_condition, new_body, at.body_consts, at.num_body_consts + decides.size()),
-                      operands),
-          carried};
 }
 
 PrunedEquation prune(const OpParams& params, const Flags& used) {

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
@@ -29,18 +28,10 @@ Axes of_devices(Axes axes) {
 }
 
 /// What varies over `varying` and over `axes`.
-Axes with(const Axes& varying, const Axes& axes) {
-  Axes both;
-  std::ranges::set_union(varying, sorted(of_devices(axes)), std::back_inserter(both));
-  return both;
-}
+Axes with(const Axes& varying, const Axes& axes) { return both(varying, sorted(of_devices(axes))); }
 
 /// What varies over `varying` but not over `axes`.
-Axes without(const Axes& varying, const Axes& axes) {
-  Axes rest;
-  std::ranges::set_difference(varying, sorted(axes), std::back_inserter(rest));
-  return rest;
-}
+Axes without(const Axes& varying, const Axes& axes) { return minus(varying, sorted(axes)); }
 
 /// Throws ShardingError unless the axes are in force and each is named once.
 void check_axes(const Axes& axes) {
@@ -224,8 +215,7 @@ std::function<std::vector<Value>(const BatchCall&)> batch_as_is(const Primitive&
 }
 
 /// psum, pmax and pmin.
-Primitive all_reduce(std::string name, ReduceOp op, const Primitive& (*self)(),
-                     std::function<Tangents(const JvpCall&)> jvp,
+Primitive all_reduce(std::string name, ReduceOp op, const Primitive& (*self)(), JvpRule jvp,
                      std::function<Tangents(const TransposeCall&)> transpose) {
   return {
       .name = std::move(name),
@@ -309,8 +299,10 @@ const Primitive& pvary_p() {
       .sharding = keep_all,
       .jvp = rules::linear_jvp(pvary_p),
       .transpose = [](const TransposeCall& c) -> Tangents {
-        // Over axes along which the operand varied already, nothing was done.
-        Axes axes = without(sorted(c.params.as<AxesParams>().axes), c.operands[0].aval.varying);
+        // Over axes along which the operand varied already, nothing was done. Over the others of devices the
+        // cotangent varies, and who takes it adds it up.
+        Axes axes = c.params.as<AxesParams>().axes;
+        std::erase_if(axes, [](const std::string& axis) { return !AxisEnv::current().is_mapped(axis); });
         if (axes.empty()) return {c.cotangents[0]};
         return {lax::psum(*c.cotangents[0], axes)};
       },

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "lockstep/program/axis_env.h"
+#include "lockstep/program/axis_sets.h"
 #include "lockstep/program/primitives/apply.h"
 
 namespace lockstep {
@@ -81,6 +82,13 @@ V pmin(const V& x, AxisNames axes, IndexGroups groups = {}) {
 template <Operand V>
 V pvary(const V& x, AxisNames axes) {
   return apply1<V>(pvary_p(), OpParams::of(AxesParams{std::move(axes.names)}), {x});
+}
+
+/// x made to vary over these axes (sorted), too; itself where it does.
+template <Operand V>
+V vary_over(const V& x, const std::vector<std::string>& axes) {
+  std::vector<std::string> missing = minus(axes, x.aval().varying);
+  return missing.empty() ? x : pvary(x, std::move(missing));
 }
 
 /// Everyone's x, one after the other along the dimension.

@@ -136,7 +136,7 @@ struct Kind {
   bool (*takes)(DType);
   Scalar (*identity)(DType);
   const Primitive& (*self)();
-  std::function<Tangents(const JvpCall&)> jvp;
+  JvpRule jvp;
   std::function<Tangents(const TransposeCall&)> transpose = not_linear;
 };
 

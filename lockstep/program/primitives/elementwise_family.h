@@ -15,7 +15,7 @@ enum class Takes { kAny, kNumber, kOrdered, kReal, kSignedReal, kInexact, kFloat
 /// Throws DTypeError where the operation does not take the dtype.
 void check_dtype(Takes takes, DType dtype);
 
-using Jvp = std::function<Tangents(const JvpCall&)>;
+using Jvp = JvpRule;
 using Transpose = std::function<Tangents(const TransposeCall&)>;
 
 /// An elementwise operation: all operands of one shape and dtype, and so is the result, unless `result` names

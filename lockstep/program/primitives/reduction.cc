@@ -42,7 +42,7 @@ void check_axis(std::int64_t axis, const Aval& operand) {
   }
 }
 
-using Jvp = std::function<Tangents(const JvpCall&)>;
+using Jvp = JvpRule;
 using Transpose = std::function<Tangents(const TransposeCall&)>;
 
 struct Reduction {

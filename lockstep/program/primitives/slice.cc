@@ -1,10 +1,14 @@
 #include "lockstep/program/primitives/shape.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/rules.h"
 
@@ -17,28 +21,85 @@ using rules::with_shape;
 using rules::zeros;
 constexpr int kWhole = ShardingRule::kWhole;
 
-/// Batching of an operation on scalars that only say where: one example after the other.
-std::vector<Value> batch_one_by_one(const Primitive& primitive, const BatchCall& call) {
-  std::vector<Value> results;
-  for (std::int64_t i = 0; i < call.size; ++i) {
-    std::vector<Value> inputs;
-    for (std::size_t k = 0; k < call.inputs.size(); ++k) {
-      const Value& x = call.inputs[k];
-      if (!call.batched[k]) {
-        inputs.push_back(x);
-        continue;
-      }
-      Shape start(x.aval().shape.size(), 0), limit = x.aval().shape;
-      start[0] = i, limit[0] = i + 1;
-      inputs.push_back(lax::reshape(lax::slice(x, start, limit), Shape(limit.begin() + 1, limit.end())));
-    }
-    results.push_back(rules::broadcast_leading(call.builder.emit(primitive, call.params, inputs).front(), 1));
+/// Where examples start, each elsewhere: an index vector for each example, and the dimensions that its
+/// numbers are of. The starts are taken into bounds; dimensions in which only one is possible are left out.
+struct EachStart {
+  std::optional<Value> indices;  ///< [examples, dimensions]; none without dimensions
+  std::vector<std::int64_t> dimensions;
+};
+
+EachStart starts_of_each(const BatchCall& call, std::size_t first, const Shape& whole, const Shape& sizes) {
+  EachStart out;
+  std::vector<Value> columns;
+  const DType dtype =
+      *std::ranges::max_element(whole) > std::numeric_limits<std::int32_t>::max() ? DType::kI64 : DType::kI32;
+  for (std::size_t d = 0; d < whole.size(); ++d) {
+    const std::int64_t last = whole[d] - sizes[d];
+    if (last == 0) continue;
+    Value start = call.inputs[first + d];
+    if (!call.batched[first + d]) start = rules::broadcast_leading(start, call.size);
+    // In its own dtype first, which may hold more or fewer numbers than the indices'.
+    const Aval aval = start.aval();
+    const Scalar most = rules::extreme(aval.dtype, 1);
+    if (most.integer < 0 || most.integer > last)
+      start = lax::min(start, lax::full(start, Scalar::of(last), aval.dtype, aval.shape));
+    start = lax::max(start, lax::full(start, Scalar::of(0), aval.dtype, aval.shape));
+    start = lax::convert_element_type(start, dtype);
+    columns.push_back(lax::reshape(start, {call.size, 1}));
+    out.dimensions.push_back(static_cast<std::int64_t>(d));
   }
-  return {lax::concatenate(std::span<const Value>(results), 0)};
+  if (!columns.empty()) out.indices = lax::concatenate(std::span<const Value>(columns), 1);
+  return out;
+}
+
+/// 0, 1, ..., n - 1, each moved by `by`.
+std::vector<std::int64_t> counted(std::size_t n, std::int64_t by) {
+  std::vector<std::int64_t> out(n);
+  std::iota(out.begin(), out.end(), by);
+  return out;
+}
+
+std::vector<std::int64_t> moved(std::vector<std::int64_t> numbers, std::int64_t by) {
+  for (std::int64_t& number : numbers) number += by;
+  return numbers;
+}
+
+/// dynamic_slice where each example starts elsewhere: a gather.
+Value slice_of_each(const BatchCall& call) {
+  const Shape& sizes = call.params.as<DynamicSliceParams>().slice_sizes;
+  const bool batched = call.batched[0];
+  const Value& x = call.inputs[0];
+  const Shape whole(x.aval().shape.begin() + (batched ? 1 : 0), x.aval().shape.end());
+  const EachStart starts = starts_of_each(call, 1, whole, sizes);
+  if (!starts.indices) return batched ? x : rules::broadcast_leading(x, call.size);
+  GatherDimensionNumbers numbers{counted(sizes.size(), 1), {}, moved(starts.dimensions, batched ? 1 : 0)};
+  if (batched) numbers.operand_batching_dims = numbers.start_indices_batching_dims = {0};
+  return lax::gather(x, *starts.indices, numbers, batched ? rules::prepended(1, sizes) : sizes,
+                     GatherScatterMode::kPromiseInBounds);
+}
+
+/// dynamic_update_slice where each example starts elsewhere: a scatter.
+Value update_of_each(const BatchCall& call) {
+  auto each = [&](std::size_t i) {
+    return call.batched[i] ? call.inputs[i] : rules::broadcast_leading(call.inputs[i], call.size);
+  };
+  const Value x = each(0), update = each(1);
+  const Shape whole(x.aval().shape.begin() + 1, x.aval().shape.end()),
+      sizes(update.aval().shape.begin() + 1, update.aval().shape.end());
+  const EachStart starts = starts_of_each(call, 2, whole, sizes);
+  if (!starts.indices) return update;
+  return lax::scatter(x, *starts.indices, update,
+                      {counted(sizes.size(), 1), {}, moved(starts.dimensions, 1), {0}, {0}},
+                      GatherScatterMode::kPromiseInBounds, true);
 }
 
 std::vector<Value> starts_of(std::span<const Value> inputs, std::size_t first) {
   return {inputs.begin() + static_cast<std::ptrdiff_t>(first), inputs.end()};
+}
+
+bool any_from(std::span<const bool> flags, std::size_t first) {
+  return std::ranges::find(flags.begin() + static_cast<std::ptrdiff_t>(first), flags.end(), true) !=
+         flags.end();
 }
 
 void check_starts(std::span<const Aval> inputs, std::size_t first) {
@@ -304,9 +365,7 @@ const Primitive& dynamic_slice_p() {
         return out;
       },
       .batching = [](const BatchCall& call) -> std::vector<Value> {
-        if (std::ranges::find(call.batched.subspan(1), true) != call.batched.end()) {
-          return batch_one_by_one(dynamic_slice_p(), call);
-        }
+        if (any_from(call.batched, 1)) return {slice_of_each(call)};
         std::vector<Value> starts = starts_of(call.inputs, 1);
         starts.insert(starts.begin(), lax::full(call.inputs[0], Scalar::of(0),
                                                 starts.empty() ? DType::kI32 : starts[0].aval().dtype, {}));
@@ -366,9 +425,7 @@ const Primitive& dynamic_update_slice_p() {
         return out;
       },
       .batching = [](const BatchCall& call) -> std::vector<Value> {
-        if (std::ranges::find(call.batched.subspan(2), true) != call.batched.end()) {
-          return batch_one_by_one(dynamic_update_slice_p(), call);
-        }
+        if (any_from(call.batched, 2)) return {update_of_each(call)};
         auto whole = [&](std::size_t i) {
           return call.batched[i] ? call.inputs[i] : rules::broadcast_leading(call.inputs[i], call.size);
         };

@@ -183,7 +183,7 @@ struct Kind {
   std::string name, stablehlo;
   Scalar (*identity)(DType);
   const Primitive& (*self)();
-  std::function<Tangents(const JvpCall&)> jvp;
+  JvpRule jvp;
   std::function<Tangents(const TransposeCall&)> transpose = not_linear;
   bool ordered = true;
 };
