@@ -122,20 +122,25 @@ const void* readable(const internal::ArrayData& data, std::size_t local) {
 
 }  // namespace
 
-Array::Array(double value) {
-  auto narrow = static_cast<float>(value);
+void Array::set_real(double value) {
+  const auto narrow = static_cast<float>(value);
   *this = internal::array_from_host(&narrow, DType::kF32, {}, true);
 }
 
-Array::Array(std::int64_t value) {
-  auto narrow = static_cast<std::int32_t>(value);
-  if (narrow == value)
-    *this = internal::array_from_host(&narrow, DType::kI32, {}, true);
-  else
-    *this = internal::array_from_host(&value, DType::kI64, {}, false);
+void Array::set_integer(std::int64_t value, bool is_unsigned, const std::source_location& where) {
+  const auto narrow = static_cast<std::int32_t>(value);
+  if (narrow != value || (is_unsigned && value < 0)) {
+    CallSiteScope here(CallSite::from(where));
+    fail<DTypeError>(
+        "[Array] a whole number that becomes an Array is of dtype i32, which cannot hold {} (at {}); make it "
+        "of another with full({{}}, number, int64)",
+        is_unsigned ? fmt::format("{}", static_cast<std::uint64_t>(value)) : fmt::format("{}", value),
+        CallSiteScope::current().to_string());
+  }
+  *this = internal::array_from_host(&narrow, DType::kI32, {}, true);
 }
 
-Array::Array(bool value) { *this = internal::array_from_host(&value, DType::kBool, {}); }
+void Array::set_bool(bool value) { *this = internal::array_from_host(&value, DType::kBool, {}); }
 
 const Aval& Array::aval() const {
   if (!data_)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -7,6 +8,8 @@
 #include <source_location>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/call_site.h"
@@ -21,7 +24,14 @@ class IndexUpdate;
 
 namespace internal {
 struct ArrayData;
+
+template <class T, class... Others>
+concept OneOf = (std::same_as<T, Others> || ...);
 }
+
+/// A C++ number: bool, whole or floating. Characters and enumerators are none.
+template <class T>
+concept Number = std::is_arithmetic_v<T> && !internal::OneOf<T, char, wchar_t, char8_t, char16_t, char32_t>;
 
 /// One device's part of an array.
 struct Shard {
@@ -42,12 +52,19 @@ class Array {
   Array() = default;
 
   /// A scalar, on this process's first device. Its dtype is weak: in an operation the other operand's dtype
-  /// wins, as JAX does with Python numbers (int: i32, floating: f32, bool: bool).
-  Array(double value);
-  Array(float value) : Array(static_cast<double>(value)) {}
-  Array(std::int64_t value);
-  Array(int value) : Array(static_cast<std::int64_t>(value)) {}
-  Array(bool value);
+  /// wins, as JAX does with Python numbers (whole: i32, floating: f32, bool: bool). Throws DTypeError for a
+  /// whole number that an i32 cannot hold; full({}, number, int64) makes an array of it.
+  template <Number T>
+  Array(T number, std::source_location where = std::source_location::current()) {
+    if constexpr (std::same_as<T, bool>)
+      set_bool(number);
+    else if constexpr (std::floating_point<T>)
+      set_real(static_cast<double>(number));
+    else
+      set_integer(static_cast<std::int64_t>(number), std::is_unsigned_v<T>, where);
+  }
+
+  Array(std::nullptr_t) = delete;
 
   bool valid() const { return data_ != nullptr; }
 
@@ -122,6 +139,9 @@ class Array {
   const std::shared_ptr<internal::ArrayData>& data() const { return data_; }
 
  private:
+  void set_bool(bool value);
+  void set_real(double value);
+  void set_integer(std::int64_t value, bool is_unsigned, const std::source_location& where);
   void check_single() const;
 
   std::shared_ptr<internal::ArrayData> data_;

@@ -45,9 +45,46 @@ TEST(Numbers, AreScalarsOfWeakDtype) {
   EXPECT_EQ(Array(2).item<std::int32_t>(), 2);
   EXPECT_EQ(Array(2.5).item<float>(), 2.5f);
   EXPECT_EQ(Array(true).item<std::uint8_t>(), 1);
-  EXPECT_EQ(Array(std::int64_t{1} << 40).item<std::int64_t>(), std::int64_t{1} << 40);
   EXPECT_TRUE(Array(2).aval().weak_type);
   EXPECT_EQ(Array(2).ndim(), 0);
+}
+
+enum Plain { kPlain };
+enum class Scoped { kScoped };
+
+template <class... Ts>
+constexpr bool all_convert = (std::is_convertible_v<Ts, Array> && ...);
+template <class... Ts>
+constexpr bool none_makes_an_array = !(std::is_constructible_v<Array, Ts> || ...);
+
+static_assert(all_convert<bool, signed char, unsigned char, short, unsigned short, int, unsigned, long, unsigned long,
+                          long long, unsigned long long, std::size_t, std::ptrdiff_t, float, double, long double>);
+static_assert(none_makes_an_array<const char*, char*, int*, const void*, std::nullptr_t, decltype("w"), Array*,
+                                  void (*)(), std::string, char, wchar_t, char8_t, char16_t, char32_t, Plain, Scoped,
+                                  std::vector<int>, std::initializer_list<int>>);
+static_assert(!std::is_convertible_v<std::shared_ptr<internal::ArrayData>, Array>);
+
+TEST(Numbers, OfEveryCxxTypeHaveJaxsDtypes) {
+  auto dtype = [](const Array& x) { return x.dtype(); };
+  const std::vector<int> v(3);
+  Array n = v.size();
+  EXPECT_EQ(n.item<std::int32_t>(), 3);
+  EXPECT_TRUE(n.aval().weak_type);
+  EXPECT_EQ(dtype(std::int8_t{-1}), int32);
+  EXPECT_EQ(dtype(7ull), int32);
+  EXPECT_EQ(dtype(7l), int32);
+  EXPECT_EQ(dtype(true), bool_);
+  EXPECT_EQ(dtype(1.0l), float32);
+  EXPECT_EQ(Array(std::int64_t{-2147483648}).item<std::int32_t>(), -2147483648);
+  EXPECT_EQ(Array(2147483647u).item<std::int32_t>(), 2147483647);
+}
+
+TEST(Numbers, ThatAnI32CannotHold_AreErrorsThatSayThem) {
+  EXPECT_THAT(error_of<DTypeError>([] { Array n = std::int64_t{1} << 40; }),
+              AllOf(HasSubstr("[Array]"), HasSubstr("1099511627776"), HasSubstr("i32"), HasSubstr("int64"),
+                    HasSubstr("array_test.cc:")));
+  EXPECT_THAT(error_of<DTypeError>([] { Array n = ~std::size_t{0}; }), HasSubstr("18446744073709551615"));
+  EXPECT_THAT(error_of<DTypeError>([] { Array n = 2147483648u; }), HasSubstr("2147483648"));
 }
 
 TEST(ToHost, OfEverySharding_GivesTheWhole) {

@@ -25,4 +25,17 @@ const DTypeInfo& info(DType dtype) {
   return table[static_cast<std::size_t>(dtype)];
 }
 
+bool holds(DType dtype, std::int64_t value) {
+  const int bits = 8 * static_cast<int>(size_of(dtype));
+  switch (info(dtype).kind) {
+    case DTypeKind::kUnsigned:
+      return value >= 0 && (bits == 64 || value < std::int64_t{1} << bits);
+    case DTypeKind::kSigned:
+      return bits == 64 ||
+             (value >= -(std::int64_t{1} << (bits - 1)) && value < std::int64_t{1} << (bits - 1));
+    default:
+      return true;
+  }
+}
+
 }  // namespace lockstep

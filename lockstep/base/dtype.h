@@ -55,6 +55,12 @@ inline bool is_integer(DType dtype) {
 /// Whether a derivative with respect to a value of this dtype exists.
 inline bool is_inexact(DType dtype) { return is_floating(dtype) || info(dtype).kind == DTypeKind::kComplex; }
 
+/// Whether an element can be this whole number. Of dtypes that are not whole numbers all can, rounded.
+bool holds(DType dtype, std::int64_t value);
+
+/// The dtype of places in a dimension, and of counts, of up to `size`: i32, or i64 where that cannot hold it.
+inline DType place_dtype(std::int64_t size) { return holds(DType::kI32, size) ? DType::kI32 : DType::kI64; }
+
 namespace internal {
 template <class T>
 consteval DType dtype_of() {

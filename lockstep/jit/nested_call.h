@@ -26,9 +26,10 @@ void outline(const Tree& tree, const std::string& path, TreeOutline& out) {
     out.structure += path + "=" + tree + " ";
   } else if constexpr (std::is_arithmetic_v<Tree>) {
     out.structure += path + "=" + std::to_string(tree) + " ";
-  } else if constexpr (t::is_vector<Tree> || t::is_std_array<Tree>) {
+  } else if constexpr (t::is_vector<Tree> || t::is_array<Tree>) {
     if constexpr (t::is_vector<Tree>) out.structure += path + ".size()=" + std::to_string(tree.size()) + " ";
-    for (std::size_t i = 0; i < tree.size(); ++i) outline(tree[i], path + "[" + std::to_string(i) + "]", out);
+    std::size_t i = 0;
+    for (const auto& child : tree) outline(child, path + "[" + std::to_string(i++) + "]", out);
   } else if constexpr (t::is_tuple<Tree>) {
     std::size_t i = 0;
     std::apply(
@@ -44,8 +45,10 @@ void outline(const Tree& tree, const std::string& path, TreeOutline& out) {
     out.structure += path + (tree ? ".has_value() " : "=nullopt ");
     if (tree) outline(*tree, path, out);
   } else {
-    boost::pfr::for_each_field(
-        tree, [&](const auto& field, std::size_t i) { outline(field, path + "." + std::to_string(i), out); });
+    std::size_t i = 0;
+    fields::apply(tree, [&](const auto&... field) {
+      (outline(field, path + "." + std::to_string(i++), out), ...);
+    });
   }
 }
 

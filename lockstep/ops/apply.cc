@@ -54,6 +54,11 @@ Array convert(const Array& x, ElementType type) {
   return x.dtype() == type.dtype ? x : lax::convert_element_type(x, type.dtype, type.weak);
 }
 
+Array divisor(const Array& y) {
+  if (!is_integer(y.dtype())) return y;
+  return lax::select(lax::eq(y, lax::full_like(y, 0)), lax::full_like(y, 1), y);
+}
+
 Array conform(const Array& x, ElementType type, const Shape& shape) {
   return broadcast(convert(x, type), shape);
 }

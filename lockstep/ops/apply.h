@@ -31,6 +31,9 @@ Array conform(const Array& x, ElementType type, const Shape& shape);
 /// x with its dtype made that of `type`; as it is where it has that dtype.
 Array convert(const Array& x, ElementType type);
 
+/// y, of whole numbers with 1 in place of 0: divided by 0 they leave no remainder, as in JAX.
+Array divisor(const Array& y);
+
 using Tracers = std::span<const Array>;
 
 /// An operation with one result; see run_operation.

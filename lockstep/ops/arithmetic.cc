@@ -80,7 +80,7 @@ std::pair<Array, Array> divmod(const Operand& x, const Operand& y) {
 
 Array fmod(const Operand& x, const Operand& y) {
   return ops::elementwise("fmod", "", Meet::kPromote, {&x, &y},
-                          [](Tracers t) { return lax::rem(t[0], t[1]); });
+                          [](Tracers t) { return lax::rem(t[0], ops::divisor(t[1])); });
 }
 
 Array fmax(const Operand& x, const Operand& y) {

@@ -17,8 +17,8 @@ using ops::Tracers;
 
 const ScatterDimensionNumbers kElements = {{}, {0}, {0}};
 
-Array i32(const Array& like, std::int64_t value, const Shape& shape) {
-  return lax::full(like, Scalar::of(value), DType::kI32, shape);
+Array whole(const Array& like, std::int64_t value, const Shape& shape, DType dtype) {
+  return lax::full(like, Scalar::of(value), dtype, shape);
 }
 
 /// `onto`, of one dimension, with the updates put at the places by the primitive; those beyond it are left
@@ -44,9 +44,11 @@ std::vector<Array> unique_arrays(const std::string& name, const Operand& x, std:
     const DType dtype = flat.dtype();
     const Scalar fill = is_inexact(dtype) ? Scalar::of(fill_value.value_or(0))
                                           : Scalar::of(static_cast<std::int64_t>(fill_value.value_or(0)));
-    const Array none = i32(flat, 0, slots);
-    if (n == 0) return {lax::full(flat, fill, dtype, slots), none, i32(flat, 0, given), none};
-    const Array both[] = {flat, lax::iota(flat, DType::kI32, {n}, 0)};
+    const DType places = place_dtype(std::max(n, size));
+    auto number = [&](std::int64_t value, const Shape& shape) { return whole(flat, value, shape, places); };
+    const Array none = number(0, slots);
+    if (n == 0) return {lax::full(flat, fill, dtype, slots), none, number(0, given), none};
+    const Array both[] = {flat, lax::iota(flat, places, {n}, 0)};
     const std::vector<Array> sorted = lax::sort(std::span<const Array>(both), 0);
     const Array before = lax::slice(sorted[0], {0}, {n - 1}), behind = lax::slice(sorted[0], {1}, {n});
     Array differs = lax::ne(before, behind);
@@ -57,16 +59,16 @@ std::vector<Array> unique_arrays(const std::string& name, const Operand& x, std:
     const Array parts[] = {lax::full(flat, Scalar::of(true), DType::kBool, {1}), differs};
     const Array is_first = lax::concatenate(std::span<const Array>(parts), 0);
     const Array group = lax::sub(
-        lax::cumulative(cumsum_p(), lax::convert_element_type(is_first, DType::kI32), 0), i32(flat, 1, {n}));
-    const Array first_group = lax::select(is_first, group, i32(flat, size, {n}));
+        lax::cumulative(cumsum_p(), lax::convert_element_type(is_first, places), 0), number(1, {n}));
+    const Array first_group = lax::select(is_first, group, number(size, {n}));
     auto head = [&](const Array& values) {
       return lax::broadcast_in_dim(lax::slice(values, {0}, {1}), slots, {0});
     };
     const Array filler = fill_value ? lax::full(flat, fill, dtype, slots) : head(sorted[0]);
-    const Array inverse = put(scatter_p(), i32(flat, 0, {n}), sorted[1], group);
+    const Array inverse = put(scatter_p(), number(0, {n}), sorted[1], group);
     return {put(scatter_p(), filler, first_group, sorted[0]),
             put(scatter_p(), head(sorted[1]), first_group, sorted[1]), lax::reshape(inverse, given),
-            put(scatter_add_p(), none, group, i32(flat, 1, {n}))};
+            put(scatter_add_p(), none, group, number(1, {n}))};
   });
 }
 
@@ -75,12 +77,15 @@ std::vector<Array> nonzero_places(const Array& x, std::int64_t size) {
   const std::int64_t n = x.size();
   const Array flat = lax::reshape(x, {n});
   const Array holds = flat.dtype() == DType::kBool ? flat : lax::convert_element_type(flat, DType::kBool);
-  const Array counted = lax::convert_element_type(holds, DType::kI32);
-  const Array slot = lax::select(holds, lax::sub(lax::cumulative(cumsum_p(), counted, 0), i32(flat, 1, {n})),
-                                 i32(flat, size, {n}));
-  const Array places = put(scatter_p(), i32(flat, 0, {size}), slot, lax::iota(flat, DType::kI32, {n}, 0));
+  const DType dtype = place_dtype(std::max(n, size));
+  const Array counted = lax::convert_element_type(holds, dtype);
+  const Array slot =
+      lax::select(holds, lax::sub(lax::cumulative(cumsum_p(), counted, 0), whole(flat, 1, {n}, dtype)),
+                  whole(flat, size, {n}, dtype));
+  const Array places =
+      put(scatter_p(), whole(flat, 0, {size}, dtype), slot, lax::iota(flat, dtype, {n}, 0));
   const Array count = lax::broadcast_in_dim(lax::reduce_sum(counted, {0}), {size}, {});
-  return {places, lax::lt(lax::iota(flat, DType::kI32, {size}, 0), count)};
+  return {places, lax::lt(lax::iota(flat, dtype, {size}, 0), count)};
 }
 
 Array counts(const Operand& x, std::int64_t length, const Operand* weights) {
@@ -98,9 +103,9 @@ Array counts(const Operand& x, std::int64_t length, const Operand* weights) {
   if (weights) operands.push_back(weights->as_array());
   return std::move(run_operation("bincount", fmt::format("{}", length), operands, [&](Tracers t) {
                      const std::int64_t n = t[0].size();
-                     const Array flat = lax::internal::wide(lax::reshape(t[0], {n}));
+                     const Array flat = lax::internal::wide(lax::reshape(t[0], {n}), {length}, {0});
                      const Array places = lax::max(flat, lax::full(flat, Scalar::of(0), flat.dtype(), {n}));
-                     const Array added = t.size() == 2 ? lax::reshape(t[1], {n}) : i32(flat, 1, {n});
+                     const Array added = t.size() == 2 ? lax::reshape(t[1], {n}) : whole(flat, 1, {n}, place_dtype(n));
                      const Scalar zero = is_inexact(added.dtype()) ? Scalar::of(0.0) : Scalar::of(0);
                      return std::vector<Array>{
                          put(scatter_add_p(), lax::full(flat, zero, added.dtype(), {length}), places, added)};
@@ -176,8 +181,9 @@ std::vector<Array> nonzero(const Operand& x, std::int64_t size, std::int64_t fil
     std::vector<Array> results(shape.size());
     Array rest = found[0];
     for (std::size_t d = shape.size(); d-- > 0;) {
-      const Array divisor = i32(rest, std::max<std::int64_t>(shape[d], 1), {size});
-      results[d] = lax::select(found[1], lax::rem(rest, divisor), i32(rest, fill_value, {size}));
+      const Array divisor = whole(rest, std::max<std::int64_t>(shape[d], 1), {size}, rest.dtype());
+      results[d] =
+          lax::select(found[1], lax::rem(rest, divisor), whole(rest, fill_value, {size}, rest.dtype()));
       rest = lax::div(rest, divisor);
     }
     return results;

@@ -29,6 +29,15 @@ Array filled(const std::string& name, const Shape& shape, std::int64_t value, DT
   return apply_primitive(full_p(), OpParams::of(params), std::span<const Array>()).front();
 }
 
+/// How many of start, start + step, … there are before stop.
+std::int64_t steps_between(std::int64_t start, std::int64_t stop, std::int64_t step) {
+  if (step > 0 ? start >= stop : start <= stop) return 0;
+  const auto low = static_cast<std::uint64_t>(std::min(start, stop)),
+             space = static_cast<std::uint64_t>(std::max(start, stop)) - low,
+             each = step > 0 ? static_cast<std::uint64_t>(step) : -static_cast<std::uint64_t>(step);
+  return static_cast<std::int64_t>(space / each + (space % each != 0));
+}
+
 /// The numbers in an array of that dtype.
 Array of_numbers(const std::vector<double>& numbers, DType dtype) {
   const Shape shape = {static_cast<std::int64_t>(numbers.size())};
@@ -101,10 +110,18 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step, std
   }
   if (step.real() == 0) fail("[arange] expected a step that is not 0{}", ops::at());
   const bool whole = start.is_integer_number() && stop.is_integer_number() && step.is_integer_number();
-  const DType type = dtype.value_or(whole ? DType::kI32 : DType::kF32);
   const double steps = std::ceil((stop.real() - start.real()) / step.real());
-  const auto count = static_cast<std::int64_t>(std::max(0.0, steps));
-  DType counted = is_integer(type) ? type : DType::kI64;
+  const std::int64_t count = whole ? steps_between(start.integer(), stop.integer(), step.integer())
+                                   : static_cast<std::int64_t>(std::max(0.0, steps));
+  // What is written in the program; the numbers between may wrap around.
+  auto all_in = [&](DType dtype) {
+    return holds(dtype, start.integer()) && (count < 2 || holds(dtype, step.integer()));
+  };
+  DType type = dtype.value_or(whole ? DType::kI32 : DType::kF32);
+  if (whole && !dtype && count > 0 &&
+      !(all_in(type) && holds(type, start.integer() + (count - 1) * step.integer())))
+    type = DType::kI64;
+  DType counted = is_integer(type) && all_in(type) ? type : DType::kI64;
   if (!whole) counted = type == DType::kF64 ? DType::kF64 : DType::kF32;
   const std::string key = fmt::format("{} {} {} {} {} {} {}", start.integer(), start.real(), step.integer(),
                                       step.real(), count, name(counted), name(type));
@@ -115,7 +132,7 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step, std
       return lax::full(place, whole ? Scalar::of(number.integer()) : Scalar::of(number.real()), counted,
                        {count});
     };
-    if (step.real() != 1) place = lax::mul(place, constant(step));
+    if (count > 1 && step.real() != 1) place = lax::mul(place, constant(step));
     if (start.real() != 0) place = lax::add(place, constant(start));
     return lax::convert_element_type(place, type);
   });
@@ -138,7 +155,7 @@ Array eye(std::int64_t rows, std::optional<std::int64_t> columns, DType dtype, S
   check_shape("eye", shape);
   return ops::run("eye", fmt::format("{} {}", to_string(shape), name(dtype)), {}, [&](Tracers) {
     auto places = [&](std::int64_t dimension) {
-      IotaParams params{DType::kI32, shape, dimension};
+      IotaParams params{place_dtype(std::max(shape[0], shape[1])), shape, dimension};
       return apply_primitive(iota_p(), OpParams::of(params), std::span<const Array>()).front();
     };
     return lax::convert_element_type(lax::eq(places(0), places(1)), dtype);
@@ -158,8 +175,10 @@ Array one_hot(const Operand& indices, std::int64_t classes, DType dtype) {
         std::vector<std::int64_t> dimensions(shape.size());
         for (std::size_t i = 0; i < dimensions.size(); ++i) dimensions[i] = static_cast<std::int64_t>(i);
         shape.push_back(classes);
-        Array spread = lax::broadcast_in_dim(t[0], shape, dimensions);
-        Array place = lax::iota(t[0], t[0].dtype(), shape, static_cast<std::int64_t>(shape.size()) - 1);
+        // In a dtype that holds every class.
+        const DType type = t[0].dtype(), wide = holds(type, classes) ? type : place_dtype(classes);
+        Array spread = lax::broadcast_in_dim(lax::convert_element_type(t[0], wide), shape, dimensions);
+        Array place = lax::iota(t[0], wide, shape, static_cast<std::int64_t>(shape.size()) - 1);
         return lax::convert_element_type(lax::eq(spread, place), dtype);
       });
 }

@@ -103,29 +103,34 @@ Parsed parse(std::string_view subscripts, const std::vector<Array>& operands) {
   return parsed;
 }
 
-/// Throws where a label has two sizes; a dimension of "..." may have size 1 besides.
-void check_sizes(std::string_view subscripts, const Parsed& parsed, const std::vector<Array>& operands) {
-  std::map<char, std::int64_t> sizes;
+using Sizes = std::map<char, std::int64_t>;
+
+/// The size of each label. Of several operands those that have size 1 there are repeated; throws where a
+/// label has two others.
+Sizes sizes_of(std::string_view subscripts, const Parsed& parsed, const std::vector<Array>& operands) {
+  Sizes sizes;
   for (std::size_t i = 0; i < operands.size(); ++i) {
+    Sizes mine;
     for (std::size_t d = 0; d < parsed.operands[i].size(); ++d) {
       const char label = parsed.operands[i][d];
-      const std::int64_t mine = operands[i].shape()[d];
-      std::int64_t& size = sizes.try_emplace(label, mine).first->second;
-      const bool broadcasts = std::isdigit(static_cast<unsigned char>(label)) != 0;
-      if (size != mine && !(broadcasts && (size == 1 || mine == 1))) {
-        fail_subscripts(subscripts, fmt::format("label '{}' has sizes {} and {}", label, size, mine));
-      }
-      size = std::max(size, mine);
+      const std::int64_t n = operands[i].shape()[d], own = mine.try_emplace(label, n).first->second;
+      std::int64_t& size = sizes.try_emplace(label, n).first->second;
+      if (own != n || (size != n && size != 1 && n != 1))
+        fail_subscripts(subscripts, fmt::format("label '{}' has sizes {} and {}", label,
+                                                own != n ? own : size, n));
+      if (size == 1) size = n;
     }
   }
+  return sizes;
 }
 
-/// Without dimensions of "..." that have size 1: the others' size is theirs.
-Labelled squeezed(Labelled x) {
+/// Without dimensions of size 1 whose label is one of "..." or has another size elsewhere, which is theirs.
+Labelled squeezed(Labelled x, const Sizes& sizes) {
   Shape shape;
   std::string labels;
   for (std::size_t d = 0; d < x.labels.size(); ++d) {
-    if (x.array.shape()[d] == 1 && std::isdigit(static_cast<unsigned char>(x.labels[d])) != 0) continue;
+    const bool of_dots = std::isdigit(static_cast<unsigned char>(x.labels[d])) != 0;
+    if (x.array.shape()[d] == 1 && (of_dots || sizes.at(x.labels[d]) != 1)) continue;
     shape.push_back(x.array.shape()[d]);
     labels += x.labels[d];
   }
@@ -187,10 +192,10 @@ Labelled contracted(const Labelled& x, const Labelled& y, const std::string& nee
 }
 
 Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType type,
-              const std::map<char, std::int64_t>& sizes) {
+              const Sizes& sizes) {
   std::vector<Labelled> terms;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    terms.push_back(diagonal(squeezed({ops::convert(arrays[i], type), parsed.operands[i]})));
+    terms.push_back(diagonal(squeezed({ops::convert(arrays[i], type), parsed.operands[i]}, sizes)));
   }
   auto needed_after = [&](std::size_t next) {
     std::string needed = parsed.result;
@@ -222,16 +227,9 @@ Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType t
 Array einsum(std::string_view subscripts, const std::vector<Array>& operands, std::source_location where) {
   CallSiteScope here(CallSite::from(where));
   const Parsed parsed = parse(subscripts, operands);
-  check_sizes(subscripts, parsed, operands);
+  const Sizes sizes = sizes_of(subscripts, parsed, operands);
   std::vector<ElementType> types;
-  std::map<char, std::int64_t> sizes;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    types.push_back({operands[i].dtype(), operands[i].aval().weak_type});
-    for (std::size_t d = 0; d < parsed.operands[i].size(); ++d) {
-      std::int64_t& size = sizes.try_emplace(parsed.operands[i][d], 1).first->second;
-      size = std::max(size, operands[i].shape()[d]);
-    }
-  }
+  for (const Array& operand : operands) types.push_back({operand.dtype(), operand.aval().weak_type});
   const ElementType type = promote("einsum", types);
   return run_operation(
              "einsum", std::string(subscripts), operands,

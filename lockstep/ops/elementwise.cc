@@ -76,7 +76,7 @@ Array floor_divide(const Operand& x, const Operand& y) {
     if (!is_inexact(rem.dtype())) {
       Array quotient = lax::div(t[0], t[1]);
       if (info(rem.dtype()).kind != DTypeKind::kSigned) return quotient;
-      Array differs = lax::ne(lax::lt(rem, zeros(rem)), lax::lt(t[1], zeros(rem)));
+      Array differs = lax::ne(lax::sign(rem), lax::sign(t[1]));
       Array down = lax::logical_and(differs, lax::ne(rem, zeros(rem)));
       return lax::select(down, lax::sub(quotient, lax::full_like(quotient, 1)), quotient);
     }
@@ -86,13 +86,21 @@ Array floor_divide(const Operand& x, const Operand& y) {
 
 Array remainder(const Operand& x, const Operand& y) {
   return ops::elementwise("remainder", "", Meet::kPromote, {&x, &y},
-                          [](Tracers t) { return with_sign_of(lax::rem(t[0], t[1]), t[1]); });
+                          [](Tracers t) {
+                            const Array by = ops::divisor(t[1]);
+                            return with_sign_of(lax::rem(t[0], by), by);
+                          });
 }
 
 Array power(const Operand& x, const Operand& y) {
   if (!y.is_integer_number()) {
-    return ops::elementwise("power", "", Meet::kPromote, {&x, &y},
-                            [](Tracers t) { return lax::pow(t[0], t[1]); });
+    const bool whole = is_integer(y.type().dtype);
+    return ops::elementwise("power", whole ? "whole" : "", Meet::kPromote, {&x, &y}, [whole](Tracers t) {
+      if (!whole || !is_inexact(t[0].dtype())) return lax::pow(t[0], t[1]);
+      // A whole exponent of 0 gives 1 wherever x is, and the derivative 0.
+      const Array one = lax::full_like(t[1], 1), none = lax::eq(t[1], zeros(t[1]));
+      return lax::select(none, one, lax::pow(t[0], lax::select(none, one, t[1])));
+    });
   }
   const std::int64_t n = y.integer();
   return ops::elementwise("power", fmt::format("n={}", n), Meet::kPromote, {&x}, [n](Tracers t) {

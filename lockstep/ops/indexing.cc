@@ -19,9 +19,11 @@ std::string options_key(const IndexOptions& options) {
 /// Outside of a trace, adds the place of a block of x as an operand, and says so.
 bool add_place(const ops::IndexPlan& plan, std::vector<Array>& operands) {
   if (Trace::current() != nullptr || !plan.is_block()) return false;
-  const std::vector<std::int32_t> place(plan.starts.begin(), plan.starts.end());
-  operands.push_back(
-      internal::array_from_host(place.data(), DType::kI32, {static_cast<std::int64_t>(place.size())}));
+  const Shape count = {static_cast<std::int64_t>(plan.starts.size())};
+  const std::vector<std::int32_t> narrow(plan.starts.begin(), plan.starts.end());
+  operands.push_back(plan.place_type() == DType::kI32
+                         ? internal::array_from_host(narrow.data(), DType::kI32, count)
+                         : internal::array_from_host(plan.starts.data(), DType::kI64, count));
   return true;
 }
 

@@ -1,7 +1,6 @@
 #include "lockstep/ops/indexing_plan.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/reverse.h"
@@ -79,7 +78,8 @@ void check_indices(std::string_view operation, const Aval& indices) {
 
 Array wrapped_indices(const Array& indices, std::int64_t size) {
   const Aval aval = indices.aval();
-  const bool wide = size_of(aval.dtype) == 8 || aval.dtype == DType::kU32;
+  const bool wide =
+      size_of(aval.dtype) == 8 || aval.dtype == DType::kU32 || place_dtype(size) == DType::kI64;
   const DType dtype = wide ? DType::kI64 : DType::kI32;
   const Array index = lax::convert_element_type(indices, dtype);
   if (info(aval.dtype).kind == DTypeKind::kUnsigned) return index;
@@ -89,7 +89,7 @@ Array wrapped_indices(const Array& indices, std::int64_t size) {
 
 IndexPlan plan_index(std::string_view operation, const Aval& x, std::span<const Index> indices) {
   const std::vector<Index> items = expanded(operation, x, indices);
-  IndexPlan plan;
+  IndexPlan plan{.shape = x.shape};
   std::vector<std::size_t> advanced;  // items that are arrays, or numbers
   std::vector<Aval> avals;
   std::size_t d = 0;
@@ -160,9 +160,11 @@ IndexPlan plan_index(std::string_view operation, const Aval& x, std::span<const 
 
 bool IndexPlan::is_block() const {
   auto is = [](std::int64_t value) { return [value](std::int64_t n) { return n == value; }; };
-  return !whole && reversed.empty() && std::ranges::all_of(strides, is(1)) && num_elements(view) > 0 &&
-         std::ranges::all_of(limits,
-                             [](std::int64_t n) { return n <= std::numeric_limits<std::int32_t>::max(); });
+  return !whole && reversed.empty() && std::ranges::all_of(strides, is(1)) && num_elements(view) > 0;
+}
+
+DType IndexPlan::place_type() const {
+  return place_dtype(shape.empty() ? 0 : *std::ranges::max_element(shape));
 }
 
 std::string IndexPlan::key(bool at_a_place) const {
@@ -177,7 +179,7 @@ std::vector<Array> IndexPlan::corner(const Array& x, const std::optional<Array>&
   for (std::size_t d = 0; d < starts.size(); ++d) {
     const auto k = static_cast<std::int64_t>(d);
     all.push_back(place ? lax::reshape(lax::slice(*place, {k}, {k + 1}), {})
-                        : lax::full(x, Scalar::of(starts[d]), DType::kI32, {}));
+                        : lax::full(x, Scalar::of(starts[d]), place_type(), {}));
   }
   return all;
 }

@@ -12,6 +12,7 @@
 namespace lockstep::ops {
 
 struct IndexPlan {
+  Shape shape;                                        ///< of x
   std::vector<std::int64_t> starts, limits, strides;  ///< of the slice; all strides positive
   std::vector<std::int64_t> reversed;                 ///< its dimensions that are then turned round
   Shape view;                                         ///< of the slice
@@ -28,11 +29,14 @@ struct IndexPlan {
   /// another place is then no new program.
   bool is_block() const;
 
+  /// The dtype that holds every place in x.
+  DType place_type() const;
+
   /// What tells programs apart; without the block's place where that is given.
   std::string key(bool at_a_place) const;
 
   /// The part of x: slice and gather. `arrays` stand for those of the plan; `place`, where there is one,
-  /// holds the block's first index, i32 of one dimension.
+  /// holds the block's first index, of place_type() and one dimension.
   Array read(const Array& x, std::span<const Array> arrays, const std::optional<Array>& place,
              const IndexOptions& options) const;
 

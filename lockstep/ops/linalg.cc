@@ -9,10 +9,12 @@
 #include "lockstep/ops/comparison.h"
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/indexing.h"
 #include "lockstep/ops/linear_algebra.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/linalg.h"
+#include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::linalg {
@@ -48,6 +50,8 @@ std::vector<Array> run(const std::string& name, std::initializer_list<Array> ope
 }
 
 Array transposed(const Array& x) { return swapaxes(x, -1, -2); }
+/// The columns, or of vectors the elements, in the other order.
+Array reversed(const Array& x) { return lax::rev(x, {x.ndim() - 1}); }
 Array symmetrized(const Array& x) { return (x + transposed(x)) * 0.5; }
 double epsilon(DType dtype) { return dtype == DType::kF64 ? std::ldexp(1.0, -52) : std::ldexp(1.0, -23); }
 
@@ -115,16 +119,11 @@ std::vector<Array> svd_of_square(const Array& x) {
   auto part = [&](std::int64_t from_row) {
     starts[starts.size() - 2] = from_row;
     limits[limits.size() - 2] = from_row + n;
-    Array half = lax::slice(pair[0], starts, limits);
-    std::vector<Array> columns = split(half, n, -1);
-    std::ranges::reverse(columns);
-    return orthonormal(concatenate(columns, -1) * std::sqrt(2.0));
+    return orthonormal(reversed(lax::slice(pair[0], starts, limits)) * std::sqrt(2.0));
   };
-  std::vector<Array> values = split(pair[1], 2 * n, -1);
-  values.erase(values.begin(), values.begin() + n);
-  std::ranges::reverse(values);
+  const Array values = reversed(pair[1][{ellipsis, slice(n, none)}]);
   Array u = part(0), v = part(n);
-  return {u, maximum(concatenate(values, -1), 0.0), transposed(v)};
+  return {u, maximum(values, 0.0), transposed(v)};
 }
 
 std::vector<Array> svd_of(const Array& x) {

@@ -14,19 +14,6 @@
 namespace lockstep {
 namespace {
 
-bool fits(std::int64_t value, DType dtype) {
-  const int bits = static_cast<int>(size_of(dtype)) * 8;
-  switch (info(dtype).kind) {
-    case DTypeKind::kUnsigned:
-      return value >= 0 && (bits == 64 || value < std::int64_t{1} << bits);
-    case DTypeKind::kSigned:
-      return bits == 64 ||
-             (value >= -(std::int64_t{1} << (bits - 1)) && value < std::int64_t{1} << (bits - 1));
-    default:
-      return true;
-  }
-}
-
 template <class T>
 Array host_scalar(T value, bool weak) {
   return internal::array_from_host(&value, dtype_of<T>, {}, weak);
@@ -123,7 +110,7 @@ Array Operand::as_array(ElementType type, const Shape& shape) const {
     fail<DTypeError>("the number {} is not of dtype {} (at {}); convert the array with astype, or the number",
                      real_, name(type.dtype), CallSiteScope::current().to_string());
   }
-  if (!fits(integer_, type.dtype)) {
+  if (!holds(type.dtype, integer_)) {
     fail<DTypeError>(
         "the number {} does not fit into {} (at {}); convert the array with astype to a wider dtype",
         integer_, name(type.dtype), CallSiteScope::current().to_string());

@@ -3,7 +3,6 @@
 #include <concepts>
 #include <cstdint>
 #include <source_location>
-#include <type_traits>
 #include <utility>
 
 #include "lockstep/array/array.h"
@@ -19,10 +18,8 @@ class Operand {
   /// Throws Error for an Array without a value.
   Operand(Array array, std::source_location where = std::source_location::current());
 
-  template <class T>
-  requires std::is_arithmetic_v<T> Operand(T number,
-                                           std::source_location where = std::source_location::current())
-      : where_(where) {
+  template <Number T>
+  Operand(T number, std::source_location where = std::source_location::current()) : where_(where) {
     if constexpr (std::same_as<T, bool>) {
       set_bool(number);
     } else if constexpr (std::is_floating_point_v<T>) {

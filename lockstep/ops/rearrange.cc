@@ -180,7 +180,8 @@ Array repeat(const Operand& x, const Array& repeats, RepeatOptions options) {
                      to_string(from.aval()), ops::at());
   }
   return ops::run("repeat", fmt::format("counts {} {}", total, axis), {from, repeats}, [&](Tracers t) {
-    const Array counts = broadcast_to(t[1], {size});
+    const Array counts = broadcast_to(
+        place_dtype(std::max(size, total)) == DType::kI64 ? astype(t[1], DType::kI64) : t[1], {size});
     // Where each element starts; the number of starts up to a place tells the element that stands there.
     const Array starts = cumsum(counts) - counts;
     return take(t[0], cumsum(bincount(starts, total)) - 1, {.axis = axis, .mode = GatherScatterMode::kClip});
@@ -242,9 +243,11 @@ Array diagonal(const Operand& x, std::int64_t offset, std::int64_t axis1, std::i
     }
     order.push_back(first);
     order.push_back(second);
-    const Array place = lax::iota(t[0], DType::kI32, {n}, 0);
+    const DType places = place_dtype(std::max(rows, columns));
+    const Array place = lax::iota(t[0], places, {n}, 0);
     auto from = [&](std::int64_t start) {
-      return lax::add(place, lax::full(place, Scalar::of(start), DType::kI32, {n}));
+      if (n == 0) return place;
+      return lax::add(place, lax::full(place, Scalar::of(start), places, {n}));
     };
     return lax::transpose(t[0], order)[{ellipsis, from(down), from(right)}];
   });
@@ -262,14 +265,16 @@ Array tri(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t k
   if (shape[0] < 0 || shape[1] < 0)
     fail<ShapeError>("[tri] expected sizes of 0 and more, got {}{}", to_string(shape), ops::at());
   return ops::run("tri", fmt::format("{} {} {}", to_string(shape), k, name(dtype)), {}, [&](Tracers) {
+    const DType type = place_dtype(shape[0] + shape[1]);
     auto places = [&](std::int64_t dimension) {
-      return apply_primitive(iota_p(), OpParams::of(IotaParams{DType::kI32, shape, dimension}),
+      return apply_primitive(iota_p(), OpParams::of(IotaParams{type, shape, dimension}),
                              std::span<const Array>())
           .front();
     };
     const Array row = places(0);
-    return lax::convert_element_type(
-        lax::le(places(1), lax::add(row, lax::full(row, Scalar::of(k), DType::kI32, shape))), dtype);
+    const Array limit =
+        lax::add(row, lax::full(row, Scalar::of(std::clamp(k, -shape[0], shape[1])), type, shape));
+    return lax::convert_element_type(lax::le(places(1), limit), dtype);
   });
 }
 

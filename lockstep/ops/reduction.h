@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <optional>
 #include <utility>
@@ -14,8 +15,8 @@ namespace lockstep {
 class Axes {
  public:
   Axes() = default;
-  Axes(std::int64_t axis) : axes_(std::vector<std::int64_t>{axis}) {}
-  Axes(int axis) : Axes(static_cast<std::int64_t>(axis)) {}
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Axes(T axis) : axes_(std::vector{static_cast<std::int64_t>(axis)}) {}
   Axes(std::initializer_list<std::int64_t> axes) : axes_(axes) {}
   Axes(std::vector<std::int64_t> axes) : axes_(std::move(axes)) {}
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "lockstep/ops/apply.h"
+#include "lockstep/ops/indexing_plan.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 
@@ -60,18 +61,46 @@ Array concatenated(const std::string& name, const std::vector<Array>& arrays, st
                    }).front());
 }
 
+/// The starts as arrays. A negative one counts from the end: a number is made positive here, an array in
+/// placed().
 std::vector<Array> starts_of(std::string_view operation, const Operand& x,
                              const std::vector<Operand>& starts) {
   check_count(operation, x, "one start", starts.size());
   std::vector<Array> arrays;
-  for (const Operand& start : starts) {
+  for (std::size_t d = 0; d < starts.size(); ++d) {
+    const Operand& start = starts[d];
     if (!is_integer(start.type().dtype) || !start.shape().empty()) {
       fail<ShapeError>("[{}] expected whole numbers as starts, got {}{}", operation, to_string(start.aval()),
                        ops::at());
     }
-    arrays.push_back(start.as_array({start.is_number() ? DType::kI32 : start.type().dtype, false}));
+    const std::int64_t size = x.shape()[d];
+    if (start.is_number()) {
+      const Operand place(start.integer() < 0 ? start.integer() + size : start.integer(), start.where());
+      arrays.push_back(place.as_array({place_dtype(size), false}));
+    } else {
+      arrays.push_back(start.as_array());
+    }
   }
   return arrays;
+}
+
+/// Which of the starts are numbers, as text.
+std::string kinds(const std::vector<Operand>& starts) {
+  std::string text;
+  for (const Operand& start : starts) text += start.is_number() ? 'n' : 'a';
+  return text;
+}
+
+/// Within a trace: the starts of one dtype, which holds every place in x.
+std::vector<Array> placed(const Array& x, Tracers starts, const std::vector<Operand>& given) {
+  std::vector<Array> places(starts.begin(), starts.end());
+  DType dtype = DType::kI32;
+  for (std::size_t d = 0; d < places.size(); ++d) {
+    if (!given[d].is_number()) places[d] = ops::wrapped_indices(places[d], x.shape()[d]);
+    if (places[d].dtype() == DType::kI64) dtype = DType::kI64;
+  }
+  for (Array& place : places) place = lax::convert_element_type(place, dtype);
+  return places;
 }
 
 Array triangle(const std::string& name, const Operand& x, std::int64_t k, bool lower) {
@@ -82,9 +111,11 @@ Array triangle(const std::string& name, const Operand& x, std::int64_t k, bool l
   }
   return ops::run(name, fmt::format("k={}", k), {x.as_array()}, [&](Tracers t) {
     const Shape& shape = aval.shape;
-    Array row = lax::iota(t[0], DType::kI32, shape, aval.rank() - 2);
-    Array column = lax::iota(t[0], DType::kI32, shape, aval.rank() - 1);
-    Array diagonal = lax::add(row, lax::full(row, Scalar::of(k), DType::kI32, shape));
+    const std::int64_t rows = shape[shape.size() - 2], columns = shape.back();
+    const DType places = place_dtype(rows + columns);
+    Array row = lax::iota(t[0], places, shape, aval.rank() - 2);
+    Array column = lax::iota(t[0], places, shape, aval.rank() - 1);
+    Array diagonal = lax::add(row, lax::full(row, Scalar::of(std::clamp(k, -rows, columns)), places, shape));
     Array kept = lower ? lax::le(column, diagonal) : lax::ge(column, diagonal);
     return lax::select(kept, t[0], lax::full_like(t[0], 0));
   });
@@ -268,8 +299,9 @@ Array dynamic_slice(const Operand& x, const std::vector<Operand>& starts, const 
   CallSiteScope here(x.site());
   std::vector<Array> operands = starts_of("dynamic_slice", x, starts);
   operands.insert(operands.begin(), x.as_array());
-  return std::move(run_operation("dynamic_slice", text(sizes), operands, [&](Tracers t) {
-                     return std::vector<Array>{lax::dynamic_slice(t[0], t.subspan(1), sizes)};
+  return std::move(run_operation("dynamic_slice", text(sizes) + kinds(starts), operands, [&](Tracers t) {
+                     const std::vector<Array> at = placed(t[0], t.subspan(1), starts);
+                     return std::vector<Array>{lax::dynamic_slice(t[0], std::span<const Array>(at), sizes)};
                    }).front());
 }
 
@@ -278,9 +310,11 @@ Array dynamic_update_slice(const Operand& x, const Operand& update, const std::v
   std::vector<Array> operands = starts_of("dynamic_update_slice", x, starts);
   const Array both[] = {x.as_array(), update.as_array(x.type())};
   operands.insert(operands.begin(), std::begin(both), std::end(both));
-  return std::move(run_operation("dynamic_update_slice", "", operands, [&](Tracers t) {
+  return std::move(run_operation("dynamic_update_slice", kinds(starts), operands, [&](Tracers t) {
                      Array part = ops::convert(t[1], {t[0].dtype(), t[0].aval().weak_type});
-                     return std::vector<Array>{lax::dynamic_update_slice(t[0], part, t.subspan(2))};
+                     const std::vector<Array> at = placed(t[0], t.subspan(2), starts);
+                     return std::vector<Array>{
+                         lax::dynamic_update_slice(t[0], part, std::span<const Array>(at))};
                    }).front());
 }
 

@@ -49,7 +49,8 @@ Array slice(const Operand& x, const std::vector<std::int64_t>& starts,
 Array index(const Operand& x, std::int64_t i);
 
 /// The part of x of these sizes that starts at `starts`, one for each dimension: whole numbers or scalar
-/// arrays of them. Starts are clamped so that the part lies within x.
+/// arrays of them; negative ones count from the end, as in JAX. Starts are clamped so that the part lies
+/// within x.
 Array dynamic_slice(const Operand& x, const std::vector<Operand>& starts, const Shape& sizes);
 
 /// x with the part at `starts` replaced by `update`.

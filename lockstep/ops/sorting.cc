@@ -28,7 +28,9 @@ struct Along {
         axis(ops::axis_of(operation, given.value_or(0), x.ndim(), x.aval())) {}
 };
 
-Array places_like(const Array& x, std::int64_t axis) { return lax::iota(x, DType::kI32, x.shape(), axis); }
+Array places_like(const Array& x, std::int64_t axis) {
+  return lax::iota(x, place_dtype(x.shape()[static_cast<std::size_t>(axis)]), x.shape(), axis);
+}
 
 std::vector<Array> sorted_with_places(const Array& x, std::int64_t axis, bool descending) {
   const Array operands[] = {x, places_like(x, axis)};
@@ -121,14 +123,14 @@ Array searchsorted(const Operand& sorted, const Operand& values, std::string_vie
         const Shape shape = wanted.shape();
         const std::int64_t n = from.size();
         auto constant = [&](std::int64_t value) {
-          return lax::full(wanted, Scalar::of(value), DType::kI32, shape);
+          return lax::full(wanted, Scalar::of(value), place_dtype(n), shape);
         };
         // The place lies in [low, high]; each step halves that.
         Array low = constant(0), high = constant(n);
         Shape column = shape;
         column.push_back(1);
         for (int level = std::bit_width(static_cast<std::uint64_t>(n)); level > 0; --level) {
-          const Array middle = lax::div(lax::add(low, high), constant(2));
+          const Array middle = lax::add(low, lax::div(lax::sub(high, low), constant(2)));
           const Array there =
               lax::gather(from, lax::reshape(middle, column), {{}, {0}, {0}}, {1}, GatherScatterMode::kClip);
           const Array behind =
@@ -172,7 +174,7 @@ Array quantile_of(const std::string& name, const Operand& x, const Operand& q, d
     const DType exact = type.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
     const Array place = lax::convert_element_type(t[1], exact) * (static_cast<double>(n - 1) / whole);
     const Array low = floor(place), high = ceil(place);
-    auto at = [&](const Array& where) { return ordered[{ellipsis, astype(where, int32)}]; };
+    auto at = [&](const Array& where) { return ordered[{ellipsis, astype(where, place_dtype(n))}]; };
     Array result;
     if (options.method == "lower") {
       result = at(low);

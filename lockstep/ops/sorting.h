@@ -27,7 +27,7 @@ Array argsort(const Operand& x, std::int64_t axis);
 Array lexsort(const std::vector<Array>& keys, std::int64_t axis = -1,
               std::source_location where = std::source_location::current());
 
-/// The k largest along the axis, the largest first, and their places, of i32.
+/// The k largest along the axis, the largest first, and their places.
 std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
 
 /// Where each value would go into `sorted`, of one dimension and in rising order: before equals ("left") or
@@ -73,16 +73,18 @@ Array diff(const Operand& x, std::int64_t n = 1, std::int64_t axis = -1);
 /// holds the fill value, or, by default, the smallest element (of no elements: 0).
 Array unique(const Operand& x, std::int64_t size, std::optional<double> fill_value = std::nullopt);
 
+/// Places and counts are of i32, or of i64 where x has more elements than that holds.
 struct UniqueResult {
   Array values;
-  Array indices;          ///< the place in x, in one dimension, where each stands first; i32
-  Array inverse_indices;  ///< of x's shape: where each element is found in `values`; i32
-  Array counts;           ///< how often each stands in x, 0 of those left over; i32
+  Array indices;          ///< the place in x, in one dimension, where each stands first
+  Array inverse_indices;  ///< of x's shape: where each element is found in `values`
+  Array counts;           ///< how often each stands in x, 0 of those left over
 };
 UniqueResult unique_all(const Operand& x, std::int64_t size, std::optional<double> fill_value = std::nullopt);
 
-/// For each dimension of x the indices, of i32, of the elements that are not 0, in row-major order, in arrays
-/// of `size`: what is more is left out, what is left over holds the fill value.
+/// For each dimension of x the indices of the elements that are not 0, in row-major order, in arrays of `size`:
+/// what is more is left out, what is left over holds the fill value. Of i32, or of i64 where x has more elements
+/// than that holds.
 std::vector<Array> nonzero(const Operand& x, std::int64_t size, std::int64_t fill_value = 0);
 Array flatnonzero(const Operand& x, std::int64_t size, std::int64_t fill_value = 0);
 

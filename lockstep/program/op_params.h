@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <boost/pfr.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/dtype.h"
+#include "lockstep/base/fields.h"
 #include "lockstep/program/aval.h"
 
 namespace lockstep {
@@ -68,19 +68,22 @@ class OpParams {
   OpParams() = default;
 
   template <class T>
-  static OpParams of(T fields) {
-    static_assert(boost::pfr::tuple_size_v<T> == std::tuple_size_v<std::remove_cvref_t<decltype(T::kFields)>>,
+  static OpParams of(T values) {
+    static_assert(lockstep::fields::count<T> == std::tuple_size_v<std::remove_cvref_t<decltype(T::kFields)>>,
                   "name every field in kFields");
     std::string text;
-    boost::pfr::for_each_field(fields, [&text](const auto& field, std::size_t i) {
+    std::size_t i = 0;
+    auto add = [&](const auto& field) {
+      const std::size_t place = i++;
       if (field_text::is_absent(field)) return;
-      if (i != 0) text += ' ';
-      text += T::kFields[i];
+      if (place != 0) text += ' ';
+      text += T::kFields[place];
       text += '=';
       field_text::append(text, field);
-    });
+    };
+    lockstep::fields::apply(values, [&](const auto&... field) { (add(field), ...); });
     OpParams params;
-    params.box_ = std::make_shared<const Box<T>>(std::move(text), std::move(fields));
+    params.box_ = std::make_shared<const Box<T>>(std::move(text), std::move(values));
     return params;
   }
 

@@ -21,7 +21,7 @@ using ops::Tracers;
 
 /// Within a trace: 0 ... n - 1, sorted by random words, often enough that equal words hardly matter.
 Array shuffled(Array key, std::int64_t n) {
-  Array x = lax::iota(key, DType::kI32, {n}, 0);
+  Array x = lax::iota(key, place_dtype(n), {n}, 0);
   const double largest = std::numeric_limits<std::uint32_t>::max();
   const int rounds = static_cast<int>(
       std::ceil(3 * std::log(std::max<double>(1, static_cast<double>(n))) / std::log(largest)));
@@ -53,7 +53,7 @@ Array drawn(const Array& key, const Array& p, const Shape& shape, bool replace) 
   const std::int64_t n = p.shape()[0], count = num_elements(shape);
   if (!replace) {
     Array score = lax::neg(gumbel(key, {n}, p.dtype()) + log(p));
-    const Array operands[] = {score, lax::iota(key, DType::kI32, {n}, 0)};
+    const Array operands[] = {score, lax::iota(key, place_dtype(n), {n}, 0)};
     return lax::reshape(lax::slice(lax::sort(std::span<const Array>(operands), 0)[1], {0}, {count}), shape);
   }
   Array sums = lax::cumulative(cumsum_p(), p, 0);
@@ -88,7 +88,7 @@ Array choice(const Operand& key, std::int64_t n, const Shape& shape, const Choic
                     {key.as_array(), *options.p},
                     [&](Tracers t) { return drawn(t[0], t[1], shape, options.replace); });
   }
-  if (options.replace) return randint(key, shape, 0, n);
+  if (options.replace) return randint(key, shape, 0, n, place_dtype(n));
   const std::int64_t count = num_elements(shape);
   return ops::run(
       "random::choice", fmt::format("{} {}", n, to_string(shape)), {key.as_array()},

@@ -102,7 +102,8 @@ class Padding {
   /// The value with zeros from element `size` of the dimension on.
   static Value masked(const Value& value, std::size_t dimension, std::int64_t size) {
     const Shape& shape = value.aval().shape;
-    const Value places = lax::iota(value, DType::kI32, shape, static_cast<std::int64_t>(dimension));
+    const Value places =
+        lax::iota(value, place_dtype(shape[dimension]), shape, static_cast<std::int64_t>(dimension));
     return lax::select(lax::lt(places, lax::full_like(places, static_cast<double>(size))), value,
                        lax::full_like(value, 0));
   }

@@ -121,17 +121,18 @@ double reduce_scatter_cost(double bytes, std::int64_t devices) {
   return kPerCollective + bytes * static_cast<double>(devices - 1) / static_cast<double>(devices);
 }
 
-Value Resharder::constant(std::int64_t value) {
-  auto found = constants_.find(value);
+Value Resharder::constant(std::int64_t value, DType dtype) {
+  const std::pair key(value, dtype);
+  auto found = constants_.find(key);
   if (found != constants_.end()) return found->second;
-  OpParams params = OpParams::of(FullParams{Scalar::of(value), DType::kI32, {}, false});
+  OpParams params = OpParams::of(FullParams{Scalar::of(value), dtype, {}, false});
   Value made = builder_.emit(full_p(), std::move(params), {}).front();
-  constants_.emplace(value, made);
+  constants_.emplace(key, made);
   return made;
 }
 
-Value Resharder::start(const Axes& axes, std::int64_t part_size) {
-  const std::pair key(axes, part_size);
+Value Resharder::start(const Axes& axes, std::int64_t part_size, DType dtype) {
+  const std::tuple key(axes, part_size, dtype);
   auto found = starts_.find(key);
   if (found != starts_.end()) return found->second;
   auto place = places_.find(axes);
@@ -139,13 +140,15 @@ Value Resharder::start(const Axes& axes, std::int64_t part_size) {
     Value index = builder_.emit(axis_index_p(), OpParams::of(AxesParams{grid_.names(axes)}), {}).front();
     place = places_.emplace(axes, index).first;
   }
-  Value made = part_size == 1 ? place->second : lax::mul(place->second, constant(part_size));
+  Value made = lax::convert_element_type(place->second, dtype);
+  if (part_size != 1) made = lax::mul(made, constant(part_size, dtype));
   starts_.emplace(key, made);
   return made;
 }
 
 Value Resharder::slice(const Value& value, const std::vector<ReshardStep>& slices) {
   Shape shape = value.aval().shape;
+  const DType places = place_dtype(shape.empty() ? 0 : *std::ranges::max_element(shape));
   std::vector<Axes> axes(shape.size());
   for (const ReshardStep& step : slices) {
     shape[step.dimension] /= grid_.size(step.axes);
@@ -153,7 +156,7 @@ Value Resharder::slice(const Value& value, const std::vector<ReshardStep>& slice
   }
   std::vector<Value> starts;
   for (std::size_t d = 0; d < shape.size(); ++d)
-    starts.push_back(axes[d].empty() ? constant(0) : start(axes[d], shape[d]));
+    starts.push_back(axes[d].empty() ? constant(0, places) : start(axes[d], shape[d], places));
   return lax::dynamic_slice(value, std::span<const Value>(starts), shape);
 }
 

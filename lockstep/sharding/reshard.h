@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -52,14 +53,14 @@ class Resharder {
   Value exchange(const Value& value, const ReshardStep& step);
 
  private:
-  Value constant(std::int64_t value);
-  Value start(const Axes& axes, std::int64_t part_size);
+  Value constant(std::int64_t value, DType dtype);
+  Value start(const Axes& axes, std::int64_t part_size, DType dtype);
 
   Builder& builder_;
   const Grid& grid_;
-  std::map<std::int64_t, Value> constants_;
+  std::map<std::pair<std::int64_t, DType>, Value> constants_;
   std::map<Axes, Value> places_;
-  std::map<std::pair<Axes, std::int64_t>, Value> starts_;
+  std::map<std::tuple<Axes, std::int64_t, DType>, Value> starts_;
 };
 
 }  // namespace lockstep::sharding

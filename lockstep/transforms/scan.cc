@@ -317,8 +317,9 @@ std::vector<std::string> write(Lowering& out, const Equation& e) {
   const auto& p = e.params.as<ScanParams>();
   const Layout at(p);
   const Program& body = *p.body;
-  const std::string index_type = mlir_type(DType::kI32, {});
-  auto number = [&](std::int64_t value) { return out.splat(Scalar::of(value), DType::kI32, {}); };
+  const DType index_dtype = place_dtype(p.length);
+  const std::string index_type = mlir_type(index_dtype, {});
+  auto number = [&](std::int64_t value) { return out.splat(Scalar::of(value), index_dtype, {}); };
   auto binary = [&](std::string_view name, const std::string& a, const std::string& b) {
     const std::string operands[] = {a, b}, types[] = {index_type, index_type};
     return out.op(name, operands, types, index_type);

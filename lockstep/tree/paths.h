@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/pfr.hpp>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -43,7 +42,7 @@ consteval std::string_view text_with_pointer() {
 /// The i-th field's name, from the compiler's text of a pointer to it: the last word before the last brace.
 template <class T, std::size_t i>
 consteval std::string_view field_name() {
-  constexpr std::string_view text = text_with_pointer<FieldPointer{&boost::pfr::get<i>(named<T>.value)}>();
+  constexpr std::string_view text = text_with_pointer<FieldPointer{&fields::get<i>(named<T>.value)}>();
   auto is_part = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   };
@@ -65,7 +64,7 @@ void walk(Tree&& tree, const std::string& path, F& f) {
     f(path, tree);
   } else if constexpr (is_static<T>) {
     return;
-  } else if constexpr (is_vector<T> || is_std_array<T>) {
+  } else if constexpr (is_vector<T> || is_array<T>) {
     std::size_t i = 0;
     for (auto& child : tree) walk(child, element(i++), f);
   } else if constexpr (is_tuple<T>) {
@@ -76,11 +75,12 @@ void walk(Tree&& tree, const std::string& path, F& f) {
   } else if constexpr (is_optional<T>) {
     if (tree) walk(*tree, path, f);
   } else {
-    [&]<std::size_t... i>(std::index_sequence<i...>) {
-      (walk(boost::pfr::get<i>(tree), path + (path.empty() ? "" : ".") + std::string(field_name<T, i>()), f),
-       ...);
-    }
-    (std::make_index_sequence<boost::pfr::tuple_size_v<T>>());
+    fields::apply(tree, [&](auto&... field) {
+      [&]<std::size_t... i>(std::index_sequence<i...>) {
+        (walk(field, path + (path.empty() ? "" : ".") + std::string(field_name<T, i>()), f), ...);
+      }
+      (std::make_index_sequence<sizeof...(field)>());
+    });
   }
 }
 

@@ -73,6 +73,46 @@ TEST(Leaves, OfNestedAggregates_ComeInOrderOfTheFields) {
               ElementsAre(1, 2, 3, 4, 5, 1, 2, 3, 4, 5));
 }
 
+// Members of every kind of array, in every place.
+struct Arrays {
+  std::array<Array, 3> a;
+  Array b;
+};
+struct Nested {
+  Array first[2];
+  std::array<std::array<Arrays, 2>, 1> inner;
+  int sizes[3] = {1, 2, 3};
+  std::vector<Arrays> many;
+  Array last[1][2];
+};
+struct OnlyArray {
+  std::array<Array, 2> all;
+};
+struct Empty {};
+struct WithEmpty {
+  Empty none;
+  std::array<Array, 0> no;
+  OnlyArray only;
+};
+
+TEST(Leaves, OfAggregatesOfArrays_ComeInOrder) {
+  EXPECT_THAT(leaves_of(Arrays{{1, 2, 3}, 4}), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(leaves_of(WithEmpty{.only = {{1, 2}}}), ElementsAre(1, 2));
+  const Nested nested{.first = {1, 2},
+                      .inner = {std::array<Arrays, 2>{Arrays{{3, 4, 5}, 6}, Arrays{{7, 8, 9}, 10}}},
+                      .many = {{{11, 12, 13}, 14}},
+                      .last = {{15, 16}}};
+  EXPECT_THAT(leaves_of(nested), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16));
+  EXPECT_THAT(tree::paths(nested),
+              ElementsAre("first[0]", "first[1]", "inner[0][0].a[0]", "inner[0][0].a[1]", "inner[0][0].a[2]",
+                          "inner[0][0].b", "inner[0][1].a[0]", "inner[0][1].a[1]", "inner[0][1].a[2]",
+                          "inner[0][1].b", "many[0].a[0]", "many[0].a[1]", "many[0].a[2]", "many[0].b",
+                          "last[0][0]", "last[0][1]"));
+  const Nested ten = tree::map([](const Array& x) { return Array(10 * x.item<std::int32_t>()); }, nested);
+  EXPECT_EQ(ten.last[0][1].item<std::int32_t>(), 160);
+  EXPECT_EQ(ten.sizes[2], 3);
+}
+
 TEST(Visit, TellsSizesKeysPresenceAndStaticFields) {
   Model model{.layers = {{1, 2}}, .heads = 8, .name = "big", .kind = Kind::kSpecial};
   EXPECT_THAT(structure_of(model), ElementsAre("1", "*", "*", "8", "big", "1", "0"));

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <boost/pfr.hpp>
 #include <concepts>
 #include <cstdint>
 #include <map>
@@ -14,9 +13,10 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/fields.h"
 
 /// Trees: whatever holds arrays. An Array, std::vector, array, tuple, pair, optional and map<string, …> of
-/// trees, and any aggregate of trees. The arrays are its leaves. Numbers, bools, enums and strings may stand
+/// trees, and any aggregate of trees and of C arrays of them. The arrays are its leaves. Numbers, bools, enums and strings may stand
 /// in a tree too: they belong to its structure.
 namespace lockstep::tree {
 
@@ -28,9 +28,11 @@ template <class T, class A>
 inline constexpr bool is_vector<std::vector<T, A>> = true;
 
 template <class T>
-inline constexpr bool is_std_array = false;
+inline constexpr bool is_array = false;
 template <class T, std::size_t n>
-inline constexpr bool is_std_array<std::array<T, n>> = true;
+inline constexpr bool is_array<std::array<T, n>> = true;
+template <class T, std::size_t n>
+inline constexpr bool is_array<T[n]> = true;
 
 template <class T>
 inline constexpr bool is_tuple = false;
@@ -67,7 +69,7 @@ void visit(Tree&& tree, Visitor&& visitor) {
   } else if constexpr (internal::is_vector<T>) {
     visitor.structure(tree.size());
     for (auto& child : tree) visit(child, visitor);
-  } else if constexpr (internal::is_std_array<T>) {
+  } else if constexpr (internal::is_array<T>) {
     for (auto& child : tree) visit(child, visitor);
   } else if constexpr (internal::is_tuple<T>) {
     std::apply([&](auto&... children) { (visit(children, visitor), ...); }, tree);
@@ -84,7 +86,7 @@ void visit(Tree&& tree, Visitor&& visitor) {
     static_assert(std::is_aggregate_v<T>,
                   "not a tree: a tree is an Array, a standard container of trees, or an aggregate of trees "
                   "(a struct without constructors and base classes)");
-    boost::pfr::for_each_field(tree, [&](auto& field) { visit(field, visitor); });
+    fields::apply(tree, [&](auto&... field) { (visit(field, visitor), ...); });
   }
 }
 

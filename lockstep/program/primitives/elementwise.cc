@@ -238,11 +238,9 @@ const Primitive& pow_p() {
       elementwise({"pow", "power", Takes::kNumber, pow_p,
                    binary_jvp(
                        [](const Value& t, const JvpCall& c) {
-                         // y * x^(y-1), and 0 where y is 0, at x = 0 too.
+                         // y * x^(y-1): no number where both are 0, as in JAX.
                          const Value &x = c.inputs[0], &y = c.inputs[1];
-                         Value zero = lax::full_like(y, 0), one = lax::full_like(y, 1);
-                         Value exponent = lax::select(lax::eq(y, zero), one, lax::sub(y, one));
-                         return lax::mul(t, lax::mul(y, lax::pow(x, exponent)));
+                         return lax::mul(t, lax::mul(y, lax::pow(x, lax::sub(y, lax::full_like(y, 1)))));
                        },
                        [](const Value& t, const JvpCall& c) {
                          // log(x) * x^y, and 0 at x = 0.

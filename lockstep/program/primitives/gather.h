@@ -85,11 +85,17 @@ V along_last(const V& like, const std::vector<std::int64_t>& numbers, DType dtyp
                           {static_cast<std::int64_t>(shape.size()) - 1});
 }
 
-/// Indices of a dtype that holds every size of an array.
+/// Indices of a dtype that holds every size of the dimensions of an operand that they name.
 template <Operand V>
-V wide(const V& indices) {
+V wide(const V& indices, const Shape& operand, const std::vector<std::int64_t>& index_map) {
   const DType dtype = indices.aval().dtype;
-  return is_integer(dtype) && size_of(dtype) < 4 ? convert_element_type(indices, DType::kI32) : indices;
+  DType needed = DType::kI32;
+  for (std::int64_t d : index_map) {
+    const auto i = static_cast<std::size_t>(d);
+    if (i < operand.size() && place_dtype(operand[i]) == DType::kI64) needed = DType::kI64;
+  }
+  return is_integer(dtype) && size_of(dtype) < size_of(needed) ? convert_element_type(indices, needed)
+                                                               : indices;
 }
 
 /// The largest start in each dimension that indices name.
@@ -126,7 +132,7 @@ template <Operand V>
 V gather(const V& operand, const V& indices, const GatherDimensionNumbers& numbers, const Shape& slice_sizes,
          GatherScatterMode mode = GatherScatterMode::kFillOrDrop,
          std::optional<Scalar> fill_value = std::nullopt) {
-  const V starts = internal::wide(indices);
+  const V starts = internal::wide(indices, operand.aval().shape, numbers.start_index_map);
   V taken = apply1<V>(gather_p(),
                       OpParams::of(SliceGatherParams{numbers.offset_dims, numbers.collapsed_slice_dims,
                                                      numbers.start_index_map, numbers.operand_batching_dims,
@@ -151,7 +157,7 @@ template <Operand V>
 V scatter_by(const Primitive& kind, const V& operand, const V& indices, const V& updates,
              const ScatterDimensionNumbers& numbers, GatherScatterMode mode = GatherScatterMode::kFillOrDrop,
              bool unique_indices = false) {
-  V starts = internal::wide(indices);
+  V starts = internal::wide(indices, operand.aval().shape, numbers.scatter_dims_to_operand_dims);
   if (mode == GatherScatterMode::kClip && !numbers.scatter_dims_to_operand_dims.empty()) {
     const Shape sizes = scatter_slice_sizes(operand.aval().shape, updates.aval().shape, numbers);
     starts = internal::clamped(

@@ -186,6 +186,10 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
         if (x.shape[static_cast<std::size_t>(p.axis)] == 0) {
           fail<ShapeError>("axis {} of {} has no elements to choose from", p.axis, to_string(x));
         }
+        if (!holds(p.index_dtype, x.shape[static_cast<std::size_t>(p.axis)])) {
+          fail<DTypeError>("axis {} of {} has more elements than {} has places", p.axis, to_string(x),
+                           lockstep::name(p.index_dtype));
+        }
         return {Aval{p.index_dtype, sizes(x.shape, kept(x.rank(), {p.axis}))}};
       },
       .sharding =

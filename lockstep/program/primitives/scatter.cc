@@ -139,13 +139,12 @@ Tangents jvp_of_set(const JvpCall& call) {
               indices = call.inputs[1];
   if (unique(call.params)) return {lax::scatter(operand, indices, updates, numbers, kDrop, true)};
   const Shape shape = updates.aval().shape, operand_shape = operand.aval().shape;
-  const DType dtype = operand.aval().dtype;
-  Value order = lax::reshape(lax::iota(indices, DType::kI32, {num_elements(shape)}, 0), shape);
-  order = lax::add(order, lax::full(order, Scalar::of(1), DType::kI32, shape));
-  Value winners = lax::scatter(lax::full(order, Scalar::of(0), DType::kI32, operand_shape), indices, order,
-                               numbers, kDrop);
-  Value untouched =
-      as_numbers(lax::eq(winners, lax::full(order, Scalar::of(0), DType::kI32, operand_shape)), dtype);
+  const DType dtype = operand.aval().dtype, places = place_dtype(num_elements(shape));
+  Value order = lax::reshape(lax::iota(indices, places, {num_elements(shape)}, 0), shape);
+  order = lax::add(order, lax::full(order, Scalar::of(1), places, shape));
+  const Value none = lax::full(order, Scalar::of(0), places, operand_shape);
+  Value winners = lax::scatter(none, indices, order, numbers, kDrop);
+  Value untouched = as_numbers(lax::eq(winners, none), dtype);
   Value won = as_numbers(lax::eq(gathered(winners, indices, call.params, shape), order), dtype);
   return {lax::scatter_add(lax::mul(operand, untouched), indices, lax::mul(updates, won), numbers, kDrop)};
 }

@@ -21,6 +21,8 @@ const Primitive& full_p() {
       .name = "full",
       .shape = [](std::span<const Aval>, const OpParams& params) -> std::vector<Aval> {
         const auto& full = params.as<FullParams>();
+        if (size_of(full.dtype) < 8 && !holds(full.dtype, full.value.integer))
+          fail<DTypeError>("expected a number that {} holds, got {}", name(full.dtype), full.value.integer);
         return {Aval{full.dtype, full.shape, full.weak_type, {}}};
       },
       .sharding =

@@ -108,6 +108,8 @@ void check_starts(std::span<const Aval> inputs, std::size_t first) {
     if (!start.shape.empty() || !is_integer(start.dtype)) {
       fail<ShapeError>("expected integer scalars as starts, got {}", to_string(start));
     }
+    if (start.dtype != inputs[first].dtype)
+      fail<DTypeError>("expected starts of one dtype, got {} and {}", to_string(inputs[first]), to_string(start));
   }
 }
 
