@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 
+#include "lockstep/jit/derivatives.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/test_devices.h"
@@ -162,6 +163,27 @@ TEST(WhileLoop, RunsUntilTheConditionFails) {
         .second;
   });
   EXPECT_EQ(collatz(number(27)).item<std::int32_t>(), 111);
+}
+
+// A carry that each step writes over: its derivative is zero behind a step, and the argument's where none
+// ran.
+TEST(Loops, ThatWriteOverACarry_HaveTheDerivativeOfWhatRan) {
+  const Array x = waves({4}), ct = waves({4}, 3), none_left = zeros({4});
+  auto over = [](Array, Array y) { return std::pair(y, std::tuple<>()); };
+  for (std::int64_t length : {0, 1, 3}) {
+    SCOPED_TRACE(length);
+    auto scanned = [&](Array x) { return scan(over, x, ones({length, 4})).first; };
+    const Array expected = length == 0 ? ct : none_left;
+    expect_equal(std::get<0>(vjp(scanned, x).second(ct)), expected);
+    expect_equal(jvp(scanned, std::tuple(x), std::tuple(ct)).second, expected);
+    auto looped = [&](Array x) {
+      return while_loop([&](std::pair<Array, Array> s) { return s.first < length; },
+                        [](std::pair<Array, Array> s) { return std::pair(s.first + 1, ones({4})); },
+                        std::pair(zeros({}, int32), x))
+          .second;
+    };
+    expect_equal(jvp(looped, std::tuple(x), std::tuple(ct)).second, expected);
+  }
 }
 
 TEST(WhileLoop, UnderVmap_EachExampleStopsByItself) {

@@ -80,11 +80,19 @@ NestedFlow nested_flow(const Primitive& primitive, const OpParams& params, const
       if (!target[link.to]) target[link.to] = changed = true;
     }
     if (!changed) break;
+    std::vector<Flags> starts;  // outputs that are the next values of a reached carry
+    for (const Flags& flags : outputs) starts.emplace_back(flags.size());
+    for (const NestedLink& link : links) {
+      if (link.from_program == NestedLink::kEquation || link.from_program != link.to_program) continue;
+      const auto p = static_cast<std::size_t>(link.from_program);
+      if (out.inputs[p][link.to]) starts[p][link.from] = true;
+    }
     for (std::size_t p = 0; p < programs.size(); ++p) {
       const Program& program = *programs[p].program;
       const Flags flags = reached(program, out.inputs[p], flow);
       for (std::size_t k = 0; k < program.outputs.size(); ++k) {
-        outputs[p][k] = flags[static_cast<std::size_t>(program.outputs[k])];
+        // A loop that runs no step gives its carry as it came, whatever a step would make of it.
+        outputs[p][k] = flags[static_cast<std::size_t>(program.outputs[k])] || starts[p][k];
         chosen = chosen || (flow == Flow::kValues && outputs[p][k] && output_chooses[p][k]);
       }
     }
