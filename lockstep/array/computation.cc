@@ -282,6 +282,17 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
 
 std::vector<std::int64_t> Computation::Impl::not_to_donate(std::span<const Array* const> arguments,
                                                            std::span<const Array> replaced) const {
+  std::vector<std::pair<const ArrayData*, std::size_t>> all;
+  for (std::size_t i = 0; i < arguments.size(); ++i) all.emplace_back(arguments[i]->data().get(), i);
+  std::ranges::sort(all);
+  for (std::size_t k = 1; k < all.size(); ++k) {
+    const auto [data, i] = all[k - 1];
+    if (data != all[k].first || !(donated[i] || donated[all[k].second])) continue;
+    fail<Error>(
+        "[{}] an array {} is donated and is given twice, as arrays {} and {} of the arguments (at {}); give "
+        "a copy, or do not donate it",
+        name, to_string(data->type->aval), i, all[k].second, CallSiteScope::current().to_string());
+  }
   std::vector<std::int64_t> positions;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!donated[i]) continue;

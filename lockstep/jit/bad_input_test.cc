@@ -163,6 +163,17 @@ std::vector<BadInput> bad_inputs() {
          x.to_host<float>();
        },
        {"[to_host] the array f32[4] was donated to a computation (at bad_input_test.cc:", "and is used (at"}},
+      {"Donated_AndGivenTwice",
+       [=] {
+         Array x = device_put(waves({4}), rows);
+         jit([](Array x, Array y) { return x + y; }, {.donate_argnums = {0}})(x, x);
+       },
+       {"an array f32[4] is donated and is given twice, as arrays 0 and 1 of the arguments (at "
+        "bad_input_test.cc:",
+        "give a copy, or do not donate it"}},
+      {"Argument_WithoutAValue",
+       [=] { jit(same)(Array()); },
+       {"[jit] an argument an Array without a value (at bad_input_test.cc:", "assign it first"}},
       {"Traced_ReadForABranch",
        [] { jit([](Array x) { return x.item<float>() > 0 ? x : -x; })(waves({})); },
        {"[to_host] a f32[] of a function that is being traced has no elements yet (at",

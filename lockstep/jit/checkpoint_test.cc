@@ -132,7 +132,7 @@ TEST(CustomDerivatives, RefuseWhatDoesNotFit) {
                     square, [](Array x) { return std::pair(x * x, x); },
                     [](Array x, Array g) { return std::tuple(sum(x * g)); })(x);
               }),
-              HasSubstr("[custom_vjp, backward] argument<0> is f32[3], and the rule gives f32[]"));
+              HasSubstr("[custom_vjp, backward] argument[0] is f32[3], and the rule gives f32[]"));
   auto outside = [&](Array w) {
     return sum(custom_vjp([w](Array x) { return x * w; }, [w](Array x) { return std::pair(x * w, x); },
                           [w](Array, Array g) { return w * g; })(x));

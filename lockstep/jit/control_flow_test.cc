@@ -270,12 +270,12 @@ TEST(ControlFlow, RefusesWhatDoesNotFit) {
                     [](std::pair<Array, Array> s) { return std::pair(s.first, astype(s.second, int32)); },
                     std::pair(x, x));
        },
-       {"[while_loop] the carry changes its type: carry<1> is f32[3] at the start and i32[3] after a step"}},
+       {"[while_loop] the carry changes its type: carry[1] is f32[3] at the start and i32[3] after a step"}},
       {[&] {
          fori_loop(
              0, 3, [](Array, Array c) { return sum(c); }, x);
        },
-       {"[scan] the carry changes its type: carry<1> is f32[3] at the start and f32[] after a step"}},
+       {"[scan] the carry changes its type: carry[1] is f32[3] at the start and f32[] after a step"}},
       {[&] {
          scan(
              [](std::vector<Array> c, Array x) {
@@ -291,7 +291,7 @@ TEST(ControlFlow, RefusesWhatDoesNotFit) {
          scan([](Array c, std::pair<Array, Array> x) { return std::pair(c, x.first); }, x,
               std::pair(x, ones({4})));
        },
-       {"[scan] xs<1> is f32[4] and has 4 elements, but xs<0> says 3"}},
+       {"[scan] xs[1] is f32[4] and has 4 elements, but xs[0] says 3"}},
       {[&] { scan([](Array c, std::tuple<>) { return std::pair(c, c); }, x, std::tuple<>()); },
        {"[scan] xs holds no array, so nothing says how many steps there are"}},
       {[&] { scan([](Array c, Array x) { return std::pair(c, x); }, x, ones({})); },

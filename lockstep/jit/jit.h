@@ -205,7 +205,10 @@ class Jitted {
     static_assert(!std::is_void_v<Result>, "a jitted function returns its results");
     if (Trace::current() != nullptr) return in_trace<Result>(std::decay_t<Args>(args)...);
     internal::Signature& signature = scratch();
-    (tree::visit(args, signature), ...);
+    {
+      CallSiteScope here(cache_->site());
+      (tree::visit(args, signature), ...);
+    }
     std::shared_ptr<const internal::JitEntry> entry = cache_->find(signature.words());
     if (!entry) entry = trace<Result>(args...);
     std::vector<Array> results = internal::JitCache::run(*entry, signature.leaves(), cache_->site());

@@ -15,48 +15,37 @@
 /// checkpoint.h and custom_derivative.h, for trees; of arrays it is lockstep/ops/nested_call.h.
 namespace lockstep::internal {
 
-template <class Tree>
-void outline(const Tree& tree, const std::string& path, TreeOutline& out) {
-  namespace t = tree::internal;
-  if constexpr (std::is_same_v<Tree, Array>) {
-    out.paths.push_back(path);
-  } else if constexpr (std::is_enum_v<Tree>) {
-    out.structure += path + "=" + std::to_string(static_cast<long long>(tree)) + " ";
-  } else if constexpr (std::is_same_v<Tree, std::string>) {
-    out.structure += path + "=" + tree + " ";
-  } else if constexpr (std::is_arithmetic_v<Tree>) {
-    out.structure += path + "=" + std::to_string(tree) + " ";
-  } else if constexpr (t::is_vector<Tree> || t::is_array<Tree>) {
-    if constexpr (t::is_vector<Tree>) out.structure += path + ".size()=" + std::to_string(tree.size()) + " ";
-    std::size_t i = 0;
-    for (const auto& child : tree) outline(child, path + "[" + std::to_string(i++) + "]", out);
-  } else if constexpr (t::is_tuple<Tree>) {
-    std::size_t i = 0;
-    std::apply(
-        [&](const auto&... child) { (outline(child, path + "<" + std::to_string(i++) + ">", out), ...); },
-        tree);
-  } else if constexpr (t::is_map<Tree>) {
-    out.structure += path + ".size()=" + std::to_string(tree.size()) + " ";
-    for (const auto& [key, child] : tree) {
-      out.structure += path + "[" + key + "] ";
-      outline(child, path + "[\"" + key + "\"]", out);
-    }
-  } else if constexpr (t::is_optional<Tree>) {
-    out.structure += path + (tree ? ".has_value() " : "=nullopt ");
-    if (tree) outline(*tree, path, out);
-  } else {
-    std::size_t i = 0;
-    fields::apply(tree, [&](const auto&... field) {
-      (outline(field, path + "." + std::to_string(i++), out), ...);
-    });
+/// A visitor of trees that writes an outline.
+class Outliner {
+ public:
+  explicit Outliner(std::string name) : path(std::move(name)) {}
+
+  void leaf(const Array&) { out.paths.push_back(path.text()); }
+  void size(std::size_t size) { add(".size()=", std::to_string(size)); }
+  template <class T>
+  void structure(const T& value) {
+    if constexpr (std::is_same_v<T, std::string>)
+      add("=", value);
+    else if constexpr (std::is_enum_v<T>)
+      add("=", std::to_string(static_cast<long long>(value)));
+    else
+      add("=", std::to_string(value));
   }
-}
+
+  tree::Path path;
+  TreeOutline out;
+
+ private:
+  void add(std::string_view what, const std::string& value) {
+    out.structure.append(path.text()).append(what).append(value).append(" ");
+  }
+};
 
 template <class Tree>
 TreeOutline outline(const Tree& tree, const std::string& name) {
-  TreeOutline out;
-  outline(tree, name, out);
-  return out;
+  Outliner outliner(name);
+  tree::visit(tree, outliner);
+  return std::move(outliner.out);
 }
 
 /// A copy of the tree with these arrays as its leaves.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -177,6 +178,21 @@ struct NestedRules {
   std::function<std::vector<std::shared_ptr<const Program>>(const OpParams&)> own_derivative = nullptr;
 };
 
+/// What goes between devices.
+struct Exchange {
+  std::string_view kind;          ///< "all-reduce"; empty where no data does
+  std::vector<std::string> axes;  ///< along which; none: it is not between devices
+  bool in_groups = false;         ///< among groups of their places along the axes
+};
+
+/// What zeros do to an operation that stand behind an operand's last element in a dimension that is in no
+/// result.
+enum class ZeroPadding : std::uint8_t {
+  kUnsaid,
+  kAddsNothing,  ///< the results are as without them
+  kCounts,
+};
+
 /// All that the system knows of one operation. A rule that does not apply is written as such, by one of the
 /// named rules below; none is left empty. A test walks all_primitives() (registry.h) and holds this.
 struct Primitive {
@@ -201,6 +217,14 @@ struct Primitive {
 
   /// Batching rule.
   std::function<std::vector<Value>(const BatchCall&)> batching;
+
+  /// How many arithmetic operations it takes (cost.h).
+  std::function<double(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&)> flops;
+
+  ZeroPadding zero_padding = ZeroPadding::kUnsaid;
+
+  /// What of it goes between devices.
+  std::function<Exchange(const OpParams&)> exchange;
 
   /// Writes the operation as StableHLO and gives the names of its results.
   std::function<std::vector<std::string>(Lowering&, const Equation&)> lower;
@@ -227,6 +251,16 @@ void for_each_equation(const Program& program, const std::function<void(const Eq
 
 /// Transpose of an operation that is linear in none of its operands; it is never called, and throws if it is.
 Tangents not_linear(const TransposeCall& call);
+
+/// Of an operation that only moves data; of one for each element of the results, of the first operand. Of a
+/// primitive with NestedRules its programs count, and `flops_of_programs` is never called: it throws if it is.
+double no_flops(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params);
+double flops_of_results(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params);
+double flops_of_operand(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params);
+double flops_of_programs(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params);
+
+/// Of an operation that each device does by itself.
+Exchange no_exchange(const OpParams& params);
 
 /// JVP and batching of a primitive whose NestedRules do it; they are never called, and throw if they are.
 Tangents nested_jvp(const JvpCall& call);

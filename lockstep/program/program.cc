@@ -161,6 +161,25 @@ Tangents not_linear(const TransposeCall&) {
       "an operation without linear operands was asked for its transpose: this is an error of Lockstep's own");
 }
 
+double no_flops(std::span<const Aval>, std::span<const Aval>, const OpParams&) { return 0; }
+
+double flops_of_results(std::span<const Aval>, std::span<const Aval> outputs, const OpParams&) {
+  double elements = 0;
+  for (const Aval& aval : outputs) elements += static_cast<double>(aval.num_elements());
+  return elements;
+}
+
+double flops_of_operand(std::span<const Aval> inputs, std::span<const Aval>, const OpParams&) {
+  return static_cast<double>(inputs.front().num_elements());
+}
+
+double flops_of_programs(std::span<const Aval>, std::span<const Aval>, const OpParams&) {
+  throw Error(
+      "an operation that holds programs was asked for its own cost: this is an error of Lockstep's own");
+}
+
+Exchange no_exchange(const OpParams&) { return {}; }
+
 Tangents nested_jvp(const JvpCall&) {
   throw Error(
       "an operation that holds programs was asked for a plain JVP: this is an error of Lockstep's own");

@@ -39,6 +39,9 @@ TEST(Registry, EveryPrimitiveHasEveryRule) {
     EXPECT_TRUE(primitive->transpose);
     EXPECT_TRUE(primitive->batching);
     EXPECT_TRUE(primitive->lower);
+    EXPECT_TRUE(primitive->flops);
+    EXPECT_NE(primitive->zero_padding, ZeroPadding::kUnsaid);
+    EXPECT_TRUE(primitive->exchange);
   }
 }
 

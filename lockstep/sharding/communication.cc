@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "lockstep/program/primitive.h"
-#include "lockstep/program/primitives/collectives.h"
 
 namespace lockstep::sharding {
 
@@ -17,27 +16,6 @@ std::string bytes_text(std::int64_t bytes) {
   for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
   return fmt::format("{:.1f} {}", value, units[unit]);
 }
-
-namespace {
-
-struct KindAndAxes {
-  const char* kind;
-  const std::vector<std::string>* axes;
-};
-
-/// Kind null where the equation is no collective that moves data.
-KindAndAxes kind_of(const Equation& equation) {
-  const Primitive* p = equation.primitive;
-  if (p == &psum_p() || p == &pmax_p() || p == &pmin_p())
-    return {"all-reduce", &equation.params.as<AxesParams>().axes};
-  if (p == &all_gather_p()) return {"all-gather", &equation.params.as<GatherParams>().axes};
-  if (p == &psum_scatter_p()) return {"reduce-scatter", &equation.params.as<GatherParams>().axes};
-  if (p == &all_to_all_p()) return {"all-to-all", &equation.params.as<AllToAllParams>().axes};
-  if (p == &ppermute_p()) return {"permute", &equation.params.as<PermuteParams>().axes};
-  return {nullptr, nullptr};
-}
-
-}  // namespace
 
 std::string CommunicationLine::to_string() const {
   std::string text = fmt::format("{} {} over {} ({} devices) at {}", kind, bytes_text(bytes),
@@ -61,13 +39,13 @@ std::vector<CommunicationLine> lines_of(const Program& program, const Program* s
         lines.push_back(std::move(line));
       }
     }
-    const KindAndAxes found = kind_of(equation);
-    if (found.kind == nullptr || axes.size(*found.axes) == 1) continue;
+    const Exchange found = equation.primitive->exchange(equation.params);
+    if (found.kind.empty() || axes.size(found.axes) == 1) continue;
     CommunicationLine& line = lines.emplace_back();
     line.equation = e;
     line.kind = found.kind;
-    line.axes = *found.axes;
-    line.num_devices = axes.size(*found.axes);
+    line.axes = found.axes;
+    line.num_devices = axes.size(found.axes);
     for (Var var : equation.inputs) line.bytes = std::max(line.bytes, program.aval(var).bytes());
     for (Var var : equation.outputs) line.bytes = std::max(line.bytes, program.aval(var).bytes());
     line.site = equation.site;

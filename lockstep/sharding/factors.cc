@@ -56,17 +56,6 @@ void add_axes(Axes& axes, const Axes& more) {
   }
 }
 
-/// The axes that an operation between devices goes along.
-std::vector<std::string> collective_axes(const Equation& equation) {
-  const Primitive* p = equation.primitive;
-  if (p == &psum_p() || p == &pmax_p() || p == &pmin_p() || p == &pvary_p() || p == &axis_index_p())
-    return equation.params.as<AxesParams>().axes;
-  if (p == &all_gather_p() || p == &psum_scatter_p()) return equation.params.as<GatherParams>().axes;
-  if (p == &all_to_all_p()) return equation.params.as<AllToAllParams>().axes;
-  if (p == &ppermute_p()) return equation.params.as<PermuteParams>().axes;
-  return {};
-}
-
 /// The search over the factors' options.
 class Search {
  public:
@@ -248,7 +237,7 @@ std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& g
     for (const Aval& aval : inputs) add_axes(ruled.forbidden, grid.axes(aval.varying));
     for (const Aval& aval : outputs) add_axes(ruled.forbidden, grid.axes(aval.varying));
     for (Var var : equation.inputs) add_axes(ruled.forbidden, local[static_cast<std::size_t>(var)]);
-    add_axes(ruled.forbidden, grid.axes(collective_axes(equation)));
+    add_axes(ruled.forbidden, grid.axes(equation.primitive->exchange(equation.params).axes));
     const bool leaves = equation.primitive == &to_global_p();
     if (leaves || equation.primitive == &to_local_p())
       add_axes(ruled.forbidden, grid.axes(equation.params.as<PlacementParams>().manual));

@@ -7,10 +7,8 @@
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/call_site_reset.h"
 #include "lockstep/program/primitive.h"
-#include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/placement.h"
-#include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::sharding {
@@ -154,7 +152,7 @@ class Padding {
         if (factor != ShardingRule::kWhole) in_result[at(factor)] = true;
       }
     }
-    const bool sums = equation.primitive == &reduce_sum_p() || equation.primitive == &dot_general_p();
+    const bool sums = equation.primitive->zero_padding == ZeroPadding::kAddsNothing;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       std::optional<Shape> shape = grown(rule.operands[i], inputs[i].shape);
       if (!shape) return std::nullopt;

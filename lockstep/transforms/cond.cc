@@ -317,6 +317,9 @@ const Primitive& cond_p() {
       .jvp = nested_jvp,
       .transpose = transpose,
       .batching = nested_batching,
+      .flops = flops_of_programs,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = write,
       .sets_varying = true,
       .nested = NestedRules{

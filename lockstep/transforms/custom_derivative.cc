@@ -28,6 +28,9 @@ Primitive plain_call(std::string name) {
           .jvp = nested_jvp,
           .transpose = not_linear,
           .batching = nested_batching,
+          .flops = flops_of_programs,
+          .zero_padding = ZeroPadding::kCounts,
+          .exchange = no_exchange,
           .lower = [program](Lowering& out, const Equation& e) -> std::vector<std::string> {
             Lowering::Names operands;
             for (std::size_t i = 0; i < e.inputs.size(); ++i) operands.push_back(out.operand(e, i));
@@ -239,6 +242,9 @@ const Primitive& custom_linear_p() {
         return out;
       },
       .batching = [](const BatchCall&) -> std::vector<Value> { only_transposed("its batching"); },
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering&, const Equation&) -> std::vector<std::string> { only_transposed("its code"); },
       .sets_varying = true,
   };

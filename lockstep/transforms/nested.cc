@@ -13,22 +13,15 @@ namespace lockstep {
 namespace transforms {
 namespace {
 
-std::vector<std::string> axes_of_collective(const Equation& equation) {
-  const Primitive* p = equation.primitive;
-  if (p == &psum_p() || p == &pmax_p() || p == &pmin_p()) return equation.params.as<AxesParams>().axes;
-  if (p == &all_gather_p() || p == &psum_scatter_p()) return equation.params.as<GatherParams>().axes;
-  if (p == &all_to_all_p()) return equation.params.as<AllToAllParams>().axes;
-  if (p == &ppermute_p()) return equation.params.as<PermuteParams>().axes;
-  return {};
-}
-
 /// Throws ShardingError where devices along an axis may do different things, and the program holds a
 /// collective along it.
 void check_no_collective_along(const Program& program, const std::vector<std::string>& varying,
                                const Primitive& primitive) {
   if (varying.empty()) return;
   for_each_equation(program, [&](const Equation& equation) {
-    for (const std::string& axis : axes_of_collective(equation)) {
+    const Exchange exchange = equation.primitive->exchange(equation.params);
+    if (exchange.kind.empty()) return;
+    for (const std::string& axis : exchange.axes) {
       if (!std::ranges::binary_search(varying, axis)) continue;
       fail<ShardingError>(
           "[{}] what decides differs between the devices along '{}', but they must all do the {} over '{}' "

@@ -148,6 +148,9 @@ const Primitive& remat_p() {
       .jvp = nested_jvp,
       .transpose = transpose,
       .batching = nested_batching,
+      .flops = flops_of_programs,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = write,
       .sets_varying = true,
       .nested = NestedRules{

@@ -17,24 +17,6 @@ bool is_any(const Equation& equation, std::initializer_list<const Primitive*> pr
   return std::ranges::find(primitives, equation.primitive) != primitives.end();
 }
 
-/// The axes of a collective; none of another operation.
-std::vector<std::string> axes_of(const Equation& e) {
-  if (is_any(e, {&psum_p(), &pmax_p(), &pmin_p(), &pvary_p(), &axis_index_p()})) {
-    return e.params.as<AxesParams>().axes;
-  }
-  if (is_any(e, {&all_gather_p(), &psum_scatter_p()})) return e.params.as<GatherParams>().axes;
-  if (is_any(e, {&all_to_all_p()})) return e.params.as<AllToAllParams>().axes;
-  if (is_any(e, {&ppermute_p()})) return e.params.as<PermuteParams>().axes;
-  return {};
-}
-
-bool has_groups(const Equation& e) {
-  if (is_any(e, {&all_gather_p(), &psum_scatter_p()})) return e.params.as<GatherParams>().groups.has_value();
-  if (is_any(e, {&all_to_all_p()})) return e.params.as<AllToAllParams>().groups.has_value();
-  if (is_any(e, {&ppermute_p()})) return false;
-  return e.params.as<AxesParams>().groups.has_value();
-}
-
 /// x with dimension `from` taken out and put in as dimension `to`.
 Value moved(const Value& x, std::int64_t from, std::int64_t to) {
   std::vector<std::int64_t> order;
@@ -107,7 +89,7 @@ std::pair<Value, bool> reduced(const Equation& e, const Value& x, bool batched, 
 
 bool names_axis(const Equation& equation, const std::string& axis) {
   if (axis.empty()) return false;
-  const std::vector<std::string> axes = axes_of(equation);
+  const std::vector<std::string> axes = equation.primitive->exchange(equation.params).axes;
   return std::ranges::find(axes, axis) != axes.end();
 }
 
@@ -130,12 +112,12 @@ std::pair<Value, bool> collective_over_examples(const Equation& e, std::span<con
                                                 Builder& builder) {
   const std::int64_t size = mapped.size;
   const std::string& axis = mapped.name;
-  if (has_groups(e)) {
+  if (e.primitive->exchange(e.params).in_groups) {
     fail<TraceError>("[{}] axis_index_groups are not supported along '{}', which vmap maps over (at {})",
                      e.primitive->name, axis, e.site.to_string());
   }
   if (is_any(e, {&psum_p(), &pmax_p(), &pmin_p()})) return reduced(e, operands[0], batched[0], size, axis);
-  if (axes_of(e).size() > 1) {
+  if (e.primitive->exchange(e.params).axes.size() > 1) {
     fail<TraceError>(
         "[{}] is over '{}', which vmap maps over, and other axes at once (at {}); do one after the "
         "other",

@@ -214,6 +214,15 @@ std::function<std::vector<Value>(const BatchCall&)> batch_as_is(const Primitive&
   };
 }
 
+template <class Params>
+std::function<Exchange(const OpParams&)> moves(std::string_view kind) {
+  return [kind](const OpParams& params) -> Exchange {
+    const auto& p = params.as<Params>();
+    if constexpr (requires { p.groups; }) return {kind, p.axes, p.groups.has_value()};
+    return {kind, p.axes};
+  };
+}
+
 /// psum, pmax and pmin.
 Primitive all_reduce(std::string name, ReduceOp op, const Primitive& (*self)(), JvpRule jvp,
                      std::function<Tangents(const TransposeCall&)> transpose) {
@@ -236,6 +245,9 @@ Primitive all_reduce(std::string name, ReduceOp op, const Primitive& (*self)(), 
       .jvp = std::move(jvp),
       .transpose = std::move(transpose),
       .batching = batch_as_is(self),
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = moves<AxesParams>("all-reduce"),
       .lower = [op](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& [axes, groups] = e.params.as<AxesParams>();
         if (groups ? groups->front().size() == 1 : out.axes().size(axes) == 1) return {out.operand(e, 0)};
@@ -307,6 +319,9 @@ const Primitive& pvary_p() {
         return {lax::psum(*c.cotangents[0], axes)};
       },
       .batching = batch_as_is(pvary_p),
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = moves<AxesParams>(""),
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         return {out.operand(e, 0)};
       },
@@ -338,6 +353,9 @@ const Primitive& all_gather_p() {
         ++p.dimension;
         return {lax::apply1<Value>(all_gather_p(), OpParams::of(p), {call.inputs[0]})};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = moves<GatherParams>("all-gather"),
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<GatherParams>();
         const std::int64_t n = devices(out, p.axes, p.groups, p.axis_size);
@@ -378,6 +396,9 @@ const Primitive& psum_scatter_p() {
         ++p.dimension;
         return {lax::apply1<Value>(psum_scatter_p(), OpParams::of(p), {call.inputs[0]})};
       },
+      .flops = flops_of_operand,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = moves<GatherParams>("reduce-scatter"),
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<GatherParams>();
         const std::int64_t n = devices(out, p.axes, p.groups, p.axis_size);
@@ -429,6 +450,9 @@ const Primitive& all_to_all_p() {
         ++p.concat_dimension;
         return {lax::apply1<Value>(all_to_all_p(), OpParams::of(p), {call.inputs[0]})};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = moves<AllToAllParams>("all-to-all"),
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<AllToAllParams>();
         const std::int64_t n = devices(out, p.axes, p.groups, p.axis_size);
@@ -474,6 +498,9 @@ const Primitive& ppermute_p() {
         return {lax::apply1<Value>(ppermute_p(), OpParams::of(std::move(p)), {*c.cotangents[0]})};
       },
       .batching = batch_as_is(ppermute_p),
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = moves<PermuteParams>("permute"),
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<PermuteParams>();
         const std::int64_t n = devices(out, p.axes, {}, p.axis_size);
@@ -505,6 +532,9 @@ const Primitive& axis_index_p() {
         Value index = call.builder.emit(axis_index_p(), call.params, {}).front();
         return {rules::broadcast_leading(index, call.size)};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = moves<AxesParams>(""),
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const std::string type = out.result_type(e);
         auto op = [&](std::string_view name, const std::string& x, std::int64_t by) {

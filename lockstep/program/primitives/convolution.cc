@@ -255,6 +255,14 @@ std::string spec_text(const Integers& spec, char first, char second) {
   return fmt::format("[{}]", fmt::join(names, ", "));
 }
 
+double conv_flops(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+  const Aval& kernels = inputs[1];
+  const auto features = static_cast<std::size_t>(params.as<ConvParams>().rhs_spec[0]);
+  const double each = static_cast<double>(kernels.num_elements()) /
+                      static_cast<double>(std::max<std::int64_t>(kernels.shape[features], 1));
+  return 2 * flops_of_results(inputs, outputs, params) * each;
+}
+
 std::vector<std::string> lower_conv(Lowering& out, const Equation& e) {
   const auto& p = e.params.as<ConvParams>();
   const std::size_t n = p.window_strides.size();
@@ -298,6 +306,9 @@ const Primitive& conv_general_dilated_p() {
         return {std::nullopt, transpose_rhs(ct, call, *call.operands[0].value)};
       },
       .batching = conv_batching,
+      .flops = conv_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = lower_conv,
   };
   return p;

@@ -162,6 +162,9 @@ Primitive cumulative_primitive(Kind kind) {
         const auto& p = call.params.as<CumulativeParams>();
         return {lax::cumulative(self(), call.inputs[0], p.axis + 1, p.reverse)};
       },
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [stablehlo = kind.stablehlo, identity = kind.identity](
                    Lowering& out, const Equation& e) -> std::vector<std::string> {
         const Aval& x = out.operand_aval(e, 0);

@@ -71,6 +71,9 @@ const Primitive& debug_p() {
         }
         return {};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<DebugParams>();
         std::vector<std::string> operands, types;

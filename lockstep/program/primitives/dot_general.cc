@@ -222,6 +222,13 @@ std::vector<Value> batching(const BatchCall& call) {
   return {moved_to_front(lax::dot_general(call.inputs[0], call.inputs[1], p), place)};
 }
 
+double dot_flops(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+  double operations = 2 * flops_of_results(inputs, outputs, params);
+  for (std::int64_t d : dims_of(params).lhs_contracting)
+    operations *= static_cast<double>(size(inputs[0], d));
+  return operations;
+}
+
 std::vector<std::string> lower_dot(Lowering& out, const Equation& e) {
   const auto& p = dims_of(e.params);
   return {out.op("stablehlo.dot_general", e,
@@ -242,6 +249,9 @@ const Primitive& dot_general_p() {
       .jvp = jvp,
       .transpose = transpose,
       .batching = batching,
+      .flops = dot_flops,
+      .zero_padding = ZeroPadding::kAddsNothing,
+      .exchange = no_exchange,
       .lower = lower_dot,
   };
   return p;

@@ -348,6 +348,9 @@ const Primitive& select_p() {
         return out;
       },
       .batching = [](const BatchCall& call) { return rules::batch_elementwise(select_p(), call); },
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = rules::lower_as("select"),
   };
   return p;
@@ -371,6 +374,9 @@ const Primitive& convert_element_type_p() {
       },
       .batching =
           [](const BatchCall& call) { return rules::batch_elementwise(convert_element_type_p(), call); },
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const Aval &from = out.operand_aval(e, 0), &to = out.result_aval(e);
         if (from.dtype == to.dtype) return {out.operand(e, 0)};
@@ -395,6 +401,9 @@ const Primitive& stop_gradient_p() {
       .jvp = zero_tangents,
       .transpose = not_linear,
       .batching = [](const BatchCall& call) { return rules::batch_elementwise(stop_gradient_p(), call); },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         return {out.operand(e, 0)};
       },

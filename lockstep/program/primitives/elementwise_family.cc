@@ -63,6 +63,9 @@ Primitive elementwise(Elementwise op) {
       .jvp = std::move(op.jvp),
       .transpose = std::move(op.transpose),
       .batching = [self = op.self](const BatchCall& call) { return batch_elementwise(self(), call); },
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = lower_as(op.stablehlo),
   };
 }

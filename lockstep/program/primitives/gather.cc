@@ -123,6 +123,9 @@ const Primitive& gather_p() {
         if (call.batched[0]) sizes = rules::prepended(call.batched[1] ? 1 : call.size, std::move(sizes));
         return {lax::gather(call.inputs[0], call.inputs[1], numbers, sizes, GatherScatterMode::kClip)};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<SliceGatherParams>();
         const std::string numbers =

@@ -131,6 +131,9 @@ const Primitive& cholesky_p() {
       },
       .transpose = not_linear,
       .batching = [](const BatchCall& call) { return rules::batch_elementwise(cholesky_p(), call); },
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const Aval& x = out.result_aval(e);
         return {triangle(out, out.op("stablehlo.cholesky", e, "lower = true"), x.dtype, x.shape, "GE")};
@@ -189,6 +192,9 @@ const Primitive& triangular_solve_p() {
         return {std::nullopt, lax::triangular_solve(*c.operands[0].value, *c.cotangents[0], p)};
       },
       .batching = [](const BatchCall& call) { return rules::batch_elementwise(triangular_solve_p(), call); },
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<TriangularSolveParams>();
         return {out.op("stablehlo.triangular_solve", e,
@@ -231,6 +237,9 @@ const Primitive& qr_p() {
       },
       .transpose = not_linear,
       .batching = [](const BatchCall& call) { return rules::batch_elementwise(qr_p(), call); },
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const Aval& x = out.operand_aval(e, 0);
         const Aval &q = out.result_aval(e, 0), &r = out.result_aval(e, 1), &sign = out.result_aval(e, 2);
@@ -300,6 +309,9 @@ const Primitive& eigh_p() {
       },
       .transpose = not_linear,
       .batching = [](const BatchCall& call) { return rules::batch_elementwise(eigh_p(), call); },
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const Aval &x = out.operand_aval(e, 0), &w = out.result_aval(e, 1);
         const std::string both = out.fresh(), type = mlir_type(x);

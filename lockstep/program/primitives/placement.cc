@@ -137,6 +137,9 @@ const Primitive& to_local_p() {
         return {lax::apply1<Value>(to_global_p(), c.params, {*c.cotangents[0]})};
       },
       .batching = batch_with(to_local_p),
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = lower_on_one_device,
       .sets_varying = true,
   };
@@ -153,6 +156,9 @@ const Primitive& to_global_p() {
         return {lax::apply1<Value>(to_local_p(), c.params, {*c.cotangents[0]})};
       },
       .batching = batch_with(to_global_p),
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = lower_on_one_device,
       .sets_varying = true,
   };
@@ -172,6 +178,9 @@ const Primitive& sharding_constraint_p() {
         return {lax::apply1<Value>(sharding_constraint_p(), c.params, {*c.cotangents[0]})};
       },
       .batching = batch_with(sharding_constraint_p),
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = lower_on_one_device,
   };
   return p;

@@ -68,6 +68,9 @@ const Primitive& threefry2x32_p() {
       .jvp = zero_tangents,
       .transpose = not_linear,
       .batching = [](const BatchCall& call) { return rules::batch_elementwise(threefry2x32_p(), call); },
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = lower_threefry,
   };
   return p;

@@ -55,6 +55,7 @@ struct Reduction {
   const Primitive& (*self)();
   Jvp jvp;
   Transpose transpose = not_linear;
+  ZeroPadding zero_padding = ZeroPadding::kCounts;
 };
 
 Primitive reduction(Reduction r) {
@@ -97,6 +98,9 @@ Primitive reduction(Reduction r) {
         return {lax::apply1<Value>(self(), OpParams::of(ReduceParams{rules::shifted(axes_of(call.params))}),
                                    {call.inputs[0]})};
       },
+      .flops = flops_of_operand,
+      .zero_padding = r.zero_padding,
+      .exchange = no_exchange,
       .lower = [stablehlo = r.stablehlo, identity = r.identity](
                    Lowering& out, const Equation& e) -> std::vector<std::string> {
         const DType dtype = out.operand_aval(e, 0).dtype;
@@ -210,6 +214,9 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
         return {
             lax::apply1<Value>(self(), OpParams::of(ArgParams{p.axis + 1, p.index_dtype}), {call.inputs[0]})};
       },
+      .flops = flops_of_operand,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [sign](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const Aval& x = out.operand_aval(e, 0);
         const auto& p = e.params.as<ArgParams>();
@@ -281,7 +288,8 @@ const Primitive& reduce_sum_p() {
                  .jvp = rules::linear_jvp(reduce_sum_p),
                  .transpose = [](const TransposeCall& c) -> Tangents {
                    return {spread(*c.cotangents[0], c.operands[0].aval.shape, axes_of(c.params))};
-                 }});
+                 },
+                 .zero_padding = ZeroPadding::kAddsNothing});
   return p;
 }
 

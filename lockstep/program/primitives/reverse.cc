@@ -35,6 +35,9 @@ const Primitive& rev_p() {
       .batching = [](const BatchCall& call) -> std::vector<Value> {
         return {lax::rev(call.inputs[0], rules::shifted(call.params.as<RevParams>().dimensions))};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         return {out.op("stablehlo.reverse", e,
                        "dimensions = " + mlir_array(e.params.as<RevParams>().dimensions))};
@@ -64,6 +67,9 @@ const Primitive& reduce_precision_p() {
         return {lax::reduce_precision(*call.cotangents[0], bits.exponent_bits, bits.mantissa_bits)};
       },
       .batching = [](const BatchCall& call) { return rules::batch_elementwise(reduce_precision_p(), call); },
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& bits = e.params.as<ReducePrecisionParams>();
         return {out.op("stablehlo.reduce_precision", e,

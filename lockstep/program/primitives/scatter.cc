@@ -241,6 +241,9 @@ Primitive scatter_primitive(const Kind& kind) {
       .jvp = kind.jvp,
       .transpose = kind.transpose,
       .batching = [self = kind.self](const BatchCall& call) { return scatter_batching(self(), call); },
+      .flops = kind.stablehlo.empty() ? no_flops : flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [stablehlo = kind.stablehlo](Lowering& out,
                                             const Equation& e) { return lower_scatter(stablehlo, out, e); },
   };

@@ -39,6 +39,9 @@ const Primitive& full_p() {
       .jvp = zero_tangents,
       .transpose = not_linear,
       .batching = [](const BatchCall& call) { return call.builder.emit(full_p(), call.params, {}); },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& full = e.params.as<FullParams>();
         return {out.splat(full.value, full.dtype, full.shape)};
@@ -73,6 +76,9 @@ const Primitive& iota_p() {
       .jvp = zero_tangents,
       .transpose = not_linear,
       .batching = [](const BatchCall& call) { return call.builder.emit(iota_p(), call.params, {}); },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         return {out.op("stablehlo.iota", e,
                        fmt::format("iota_dimension = {} : i64", e.params.as<IotaParams>().dimension))};
@@ -138,6 +144,9 @@ const Primitive& broadcast_in_dim_p() {
         return {lax::broadcast_in_dim(call.inputs[0], rules::prepended(call.size, to.shape),
                                       rules::prepended(0, rules::shifted(to.broadcast_dimensions)))};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         return {out.op("stablehlo.broadcast_in_dim", e,
                        "broadcast_dimensions = " +
@@ -204,6 +213,9 @@ const Primitive& reshape_p() {
         return {lax::reshape(call.inputs[0],
                              rules::prepended(call.size, call.params.as<ReshapeParams>().new_sizes))};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = rules::lower_as("reshape"),
   };
   return p;
@@ -251,6 +263,9 @@ const Primitive& transpose_p() {
             call.inputs[0],
             rules::prepended(0, rules::shifted(call.params.as<TransposeParams>().permutation)))};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         return {out.op("stablehlo.transpose", e,
                        "permutation = " + mlir_array(e.params.as<TransposeParams>().permutation))};

@@ -109,7 +109,8 @@ void check_starts(std::span<const Aval> inputs, std::size_t first) {
       fail<ShapeError>("expected integer scalars as starts, got {}", to_string(start));
     }
     if (start.dtype != inputs[first].dtype)
-      fail<DTypeError>("expected starts of one dtype, got {} and {}", to_string(inputs[first]), to_string(start));
+      fail<DTypeError>("expected starts of one dtype, got {} and {}", to_string(inputs[first]),
+                       to_string(start));
   }
 }
 
@@ -169,6 +170,9 @@ const Primitive& slice_p() {
         return {lax::slice(call.inputs[0], rules::prepended(0, s.start_indices),
                            rules::prepended(call.size, s.limit_indices), rules::prepended(1, s.strides))};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& s = e.params.as<SliceParams>();
         return {out.op(
@@ -250,6 +254,9 @@ const Primitive& pad_p() {
         return {
             lax::select(is_padding, lax::broadcast_in_dim(call.inputs[1], padded.aval().shape, {0}), padded)};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& pad = e.params.as<PadParams>();
         return {out.op("stablehlo.pad", e,
@@ -324,6 +331,9 @@ const Primitive& concatenate_p() {
         return {lax::concatenate(std::span<const Value>(inputs),
                                  call.params.as<ConcatenateParams>().dimension + 1)};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         return {out.op("stablehlo.concatenate", e,
                        fmt::format("dimension = {} : i64", e.params.as<ConcatenateParams>().dimension))};
@@ -375,6 +385,9 @@ const Primitive& dynamic_slice_p() {
             call.inputs[0], std::span<const Value>(starts),
             rules::prepended(call.size, call.params.as<DynamicSliceParams>().slice_sizes))};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         return {out.op("stablehlo.dynamic_slice", e,
                        "slice_sizes = " + mlir_array(e.params.as<DynamicSliceParams>().slice_sizes))};
@@ -436,6 +449,9 @@ const Primitive& dynamic_update_slice_p() {
                                                 starts.empty() ? DType::kI32 : starts[0].aval().dtype, {}));
         return {lax::dynamic_update_slice(whole(0), whole(1), std::span<const Value>(starts))};
       },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         std::vector<std::string> types;
         for (std::size_t i = 0; i < e.inputs.size(); ++i) types.push_back(out.operand_type(e, i));

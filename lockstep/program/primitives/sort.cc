@@ -96,7 +96,8 @@ Tangents sort_jvp(const JvpCall& call) {
   if (std::ranges::none_of(call.tangents, [](const auto& t) { return t.has_value(); })) return out;
   const Shape shape = call.inputs[0].aval().shape;
   std::vector<Value> operands(call.inputs.begin(), call.inputs.begin() + p.num_keys);
-  operands.push_back(lax::iota(call.inputs[0], place_dtype(shape[static_cast<std::size_t>(p.dimension)]), shape, p.dimension));
+  operands.push_back(lax::iota(call.inputs[0], place_dtype(shape[static_cast<std::size_t>(p.dimension)]),
+                               shape, p.dimension));
   const Value places =
       lax::sort(std::span<const Value>(operands), p.dimension, p.num_keys, true, p.descending).back();
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -134,6 +135,9 @@ const Primitive& sort_p() {
         }
         return call.builder.emit(sort_p(), OpParams::of(p), operands);
       },
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<SortParams>();
         std::vector<std::string> operands, types, names;

@@ -188,6 +188,11 @@ struct Kind {
   bool ordered = true;
 };
 
+double window_flops(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+  return flops_of_results(inputs, outputs, params) *
+         static_cast<double>(num_elements(params.as<WindowParams>().window_dimensions));
+}
+
 Primitive window_primitive(Kind kind) {
   return {
       .name = kind.name,
@@ -201,6 +206,9 @@ Primitive window_primitive(Kind kind) {
       .jvp = std::move(kind.jvp),
       .transpose = std::move(kind.transpose),
       .batching = [self = kind.self](const BatchCall& call) { return window_batching(self(), call); },
+      .flops = window_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
       .lower = [stablehlo = kind.stablehlo, identity = kind.identity](
                    Lowering& out, const Equation& e) -> std::vector<std::string> {
         const DType dtype = out.operand_aval(e, 0).dtype;

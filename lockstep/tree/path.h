@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace lockstep::tree {
+
+/// The name of a place in a tree: "layers[0].w". A field of an aggregate has its own name, an element of a
+/// vector, array, tuple or pair its number, an entry of a map its key: ["key"]. An optional adds nothing.
+class Path {
+ public:
+  /// Of the root, which has this name.
+  explicit Path(std::string root = "") : text_(std::move(root)) {}
+
+  const std::string& text() const { return text_; }
+
+  /// Goes to what stands below, and says what brings back from there.
+  std::size_t to_element(std::size_t i);
+  std::size_t to_key(std::string_view key);
+  std::size_t to_field(std::string_view name);
+  void back(std::size_t from) { text_.resize(from); }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace lockstep::tree
