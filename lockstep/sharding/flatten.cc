@@ -12,6 +12,7 @@ namespace {
 const Primitive& link_p() {
   static const Primitive p = [] {
     Primitive p = {.name = "link", .jvp = zero_tangents};
+    p.exchange = no_exchange;
     p.sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
       ShardingRule rule = ShardingRule::replicated(inputs, outputs);
       std::vector<int>&from = rule.operands[0], &to = rule.results[0];
