@@ -57,11 +57,12 @@ constexpr bool all_convert = (std::is_convertible_v<Ts, Array> && ...);
 template <class... Ts>
 constexpr bool none_makes_an_array = !(std::is_constructible_v<Array, Ts> || ...);
 
-static_assert(all_convert<bool, signed char, unsigned char, short, unsigned short, int, unsigned, long, unsigned long,
-                          long long, unsigned long long, std::size_t, std::ptrdiff_t, float, double, long double>);
-static_assert(none_makes_an_array<const char*, char*, int*, const void*, std::nullptr_t, decltype("w"), Array*,
-                                  void (*)(), std::string, char, wchar_t, char8_t, char16_t, char32_t, Plain, Scoped,
-                                  std::vector<int>, std::initializer_list<int>>);
+static_assert(
+    all_convert<bool, signed char, unsigned char, short, unsigned short, int, unsigned, long, unsigned long,
+                long long, unsigned long long, std::size_t, std::ptrdiff_t, float, double, long double>);
+static_assert(none_makes_an_array<const char*, char*, int*, const void*, std::nullptr_t, decltype("w"),
+                                  Array*, void (*)(), std::string, char, wchar_t, char8_t, char16_t, char32_t,
+                                  Plain, Scoped, std::vector<int>, std::initializer_list<int>>);
 static_assert(!std::is_convertible_v<std::shared_ptr<internal::ArrayData>, Array>);
 
 TEST(Numbers, OfEveryCxxTypeHaveJaxsDtypes) {

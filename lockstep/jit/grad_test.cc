@@ -18,6 +18,23 @@ TEST(Grad, OfAPolynomial_IsItsDerivative) {
   expect_equal(grad(grad(grad(cube)))(Array(2.0f)) * 1, Array(6.0f) * 1);
 }
 
+TEST(Grad, OfPowersAtZero_IsJaxs) {
+  auto slopes = [](float x, float y) {
+    auto [dx, dy] =
+        grad<0, 1>([](Array x, Array y) { return power(x, y); })(test::number(x), test::number(y));
+    return std::pair(dx.item<float>(), dy.item<float>());
+  };
+  EXPECT_TRUE(std::isnan(slopes(0, 0).first));
+  EXPECT_EQ(slopes(0, 0).second, 0);
+  EXPECT_EQ(slopes(0, 2), std::pair(0.f, 0.f));
+  EXPECT_EQ(slopes(0, 1), std::pair(1.f, 0.f));
+  EXPECT_EQ(slopes(0, -0.5f).first, -INFINITY);
+  auto slope = [](auto f) { return grad(f)(test::number(0.f)).template item<float>(); };
+  EXPECT_TRUE(std::isnan(slope([](Array x) { return power(x, 0.0); })));
+  EXPECT_EQ(slope([](Array x) { return power(x, 0); }), 0);
+  EXPECT_EQ(slope([](Array x) { return power(x, test::number(0)); }), 0) << "a whole exponent";
+}
+
 TEST(ValueAndGrad, GivesBothLikeTheArgument) {
   struct Line {
     Array slope, offset;

@@ -137,6 +137,7 @@ Array glu(const Operand& x, std::int64_t axis) {
 
 Array softmax(const Operand& x, Axes axis) {
   return ops::elementwise("softmax", key_of(axis), Meet::kInexact, {&x}, [&](Tracers t) {
+    if (t[0].size() == 0) return t[0];
     Array powers = exp(shifted(t[0], axis));
     return powers / sum(powers, {.axis = axis, .keepdims = true});
   });
@@ -144,6 +145,7 @@ Array softmax(const Operand& x, Axes axis) {
 
 Array log_softmax(const Operand& x, Axes axis) {
   return ops::elementwise("log_softmax", key_of(axis), Meet::kInexact, {&x}, [&](Tracers t) {
+    if (t[0].size() == 0) return t[0];
     Array below = shifted(t[0], axis);
     return below - log(sum(exp(below), {.axis = axis, .keepdims = true}));
   });

@@ -58,8 +58,8 @@ std::vector<Array> unique_arrays(const std::string& name, const Operand& x, std:
     }
     const Array parts[] = {lax::full(flat, Scalar::of(true), DType::kBool, {1}), differs};
     const Array is_first = lax::concatenate(std::span<const Array>(parts), 0);
-    const Array group = lax::sub(
-        lax::cumulative(cumsum_p(), lax::convert_element_type(is_first, places), 0), number(1, {n}));
+    const Array group =
+        lax::sub(lax::cumulative(cumsum_p(), lax::convert_element_type(is_first, places), 0), number(1, {n}));
     const Array first_group = lax::select(is_first, group, number(size, {n}));
     auto head = [&](const Array& values) {
       return lax::broadcast_in_dim(lax::slice(values, {0}, {1}), slots, {0});
@@ -82,8 +82,7 @@ std::vector<Array> nonzero_places(const Array& x, std::int64_t size) {
   const Array slot =
       lax::select(holds, lax::sub(lax::cumulative(cumsum_p(), counted, 0), whole(flat, 1, {n}, dtype)),
                   whole(flat, size, {n}, dtype));
-  const Array places =
-      put(scatter_p(), whole(flat, 0, {size}, dtype), slot, lax::iota(flat, dtype, {n}, 0));
+  const Array places = put(scatter_p(), whole(flat, 0, {size}, dtype), slot, lax::iota(flat, dtype, {n}, 0));
   const Array count = lax::broadcast_in_dim(lax::reduce_sum(counted, {0}), {size}, {});
   return {places, lax::lt(lax::iota(flat, dtype, {size}, 0), count)};
 }
@@ -105,7 +104,8 @@ Array counts(const Operand& x, std::int64_t length, const Operand* weights) {
                      const std::int64_t n = t[0].size();
                      const Array flat = lax::internal::wide(lax::reshape(t[0], {n}), {length}, {0});
                      const Array places = lax::max(flat, lax::full(flat, Scalar::of(0), flat.dtype(), {n}));
-                     const Array added = t.size() == 2 ? lax::reshape(t[1], {n}) : whole(flat, 1, {n}, place_dtype(n));
+                     const Array added =
+                         t.size() == 2 ? lax::reshape(t[1], {n}) : whole(flat, 1, {n}, place_dtype(n));
                      const Scalar zero = is_inexact(added.dtype()) ? Scalar::of(0.0) : Scalar::of(0);
                      return std::vector<Array>{
                          put(scatter_add_p(), lax::full(flat, zero, added.dtype(), {length}), places, added)};

@@ -116,8 +116,8 @@ Sizes sizes_of(std::string_view subscripts, const Parsed& parsed, const std::vec
       const std::int64_t n = operands[i].shape()[d], own = mine.try_emplace(label, n).first->second;
       std::int64_t& size = sizes.try_emplace(label, n).first->second;
       if (own != n || (size != n && size != 1 && n != 1))
-        fail_subscripts(subscripts, fmt::format("label '{}' has sizes {} and {}", label,
-                                                own != n ? own : size, n));
+        fail_subscripts(subscripts,
+                        fmt::format("label '{}' has sizes {} and {}", label, own != n ? own : size, n));
       if (size == 1) size = n;
     }
   }
@@ -191,8 +191,7 @@ Labelled contracted(const Labelled& x, const Labelled& y, const std::string& nee
   return {lax::dot_general(x.array, y.array, std::move(p)), batch + rest};
 }
 
-Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType type,
-              const Sizes& sizes) {
+Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType type, const Sizes& sizes) {
   std::vector<Labelled> terms;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     terms.push_back(diagonal(squeezed({ops::convert(arrays[i], type), parsed.operands[i]}, sizes)));

@@ -85,11 +85,10 @@ Array floor_divide(const Operand& x, const Operand& y) {
 }
 
 Array remainder(const Operand& x, const Operand& y) {
-  return ops::elementwise("remainder", "", Meet::kPromote, {&x, &y},
-                          [](Tracers t) {
-                            const Array by = ops::divisor(t[1]);
-                            return with_sign_of(lax::rem(t[0], by), by);
-                          });
+  return ops::elementwise("remainder", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
+    const Array by = ops::divisor(t[1]);
+    return with_sign_of(lax::rem(t[0], by), by);
+  });
 }
 
 Array power(const Operand& x, const Operand& y) {

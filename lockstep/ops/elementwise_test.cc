@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lockstep/array/trace.h"
+#include "lockstep/ops/arithmetic.h"
 #include "lockstep/ops/comparison.h"
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/test_values.h"
@@ -67,6 +68,16 @@ TEST(Elementwise, ShapesThatDoNotBroadcast_AreNamedWithTheDimensionAndTheLine) {
   EXPECT_THAT(message,
               HasSubstr("[add] shapes f32[4,3] and f32[4,5] do not broadcast: dimension 1 has sizes 3 and 5 "
                         "(at elementwise_test.cc:"));
+}
+
+TEST(Elementwise, WholeNumbersDividedByZero_AreJaxs) {
+  const Array x = array({7, 0, -7}), u = astype(array({7, 0, 3}), uint8);
+  EXPECT_THAT(integers(floor_divide(x, 0)), ElementsAre(-2, -1, -2));
+  EXPECT_THAT(integers(floor_divide(astype(x, int8), 0)), ElementsAre(-2, -1, -2));
+  EXPECT_THAT(integers(floor_divide(u, 0)), ElementsAre(255, 255, 255));
+  for (const Array& each : {remainder(x, 0), fmod(x, 0), remainder(u, 0), fmod(u, 0)})
+    EXPECT_THAT(integers(each), ElementsAre(0, 0, 0));
+  EXPECT_THAT(integers(power(array({0, 2}), array({0, 3}))), ElementsAre(1, 8));
 }
 
 TEST(Elementwise, WholeNumbersDivide_AsInJax) {

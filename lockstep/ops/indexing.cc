@@ -161,6 +161,10 @@ Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axi
                                       fill_value ? fmt::format("{}", *fill_value) : "");
   return ops::run("take_along_axis", key, {x.as_array(), indices.as_array()}, [&](Tracers t) {
     const std::int64_t size = shapes.x[static_cast<std::size_t>(shapes.axis)];
+    if (num_elements(shapes.indices) == 0) {
+      const Shape none(t[0].shape().size(), 0);
+      return lax::reshape(lax::slice(t[0], none, none), shapes.indices);
+    }
     return lax::take_along_axis(ops::broadcast(t[0], shapes.x),
                                 ops::broadcast(ops::wrapped_indices(t[1], size), shapes.indices), shapes.axis,
                                 mode, fill_of(t[0].dtype(), fill_value));

@@ -78,8 +78,7 @@ void check_indices(std::string_view operation, const Aval& indices) {
 
 Array wrapped_indices(const Array& indices, std::int64_t size) {
   const Aval aval = indices.aval();
-  const bool wide =
-      size_of(aval.dtype) == 8 || aval.dtype == DType::kU32 || place_dtype(size) == DType::kI64;
+  const bool wide = size_of(aval.dtype) == 8 || aval.dtype == DType::kU32 || place_dtype(size) == DType::kI64;
   const DType dtype = wide ? DType::kI64 : DType::kI32;
   const Array index = lax::convert_element_type(indices, dtype);
   if (info(aval.dtype).kind == DTypeKind::kUnsigned) return index;
@@ -210,6 +209,10 @@ Array IndexPlan::starts_of(std::span<const Array> arrays) const {
 
 Array IndexPlan::read(const Array& x, std::span<const Array> arrays, const std::optional<Array>& place,
                       const IndexOptions& options) const {
+  if (num_elements(result) == 0 && !shape.empty()) {
+    const Shape none(shape.size(), 0);
+    return lax::reshape(lax::slice(x, none, none), result);
+  }
   Array part = viewed(x, place);
   if (!arrays.empty()) {
     Shape sizes = squeezed;

@@ -238,6 +238,8 @@ Array pinv(const Operand& x, std::optional<double> rcond) {
       [&](Tracers t) {
         const auto larger = static_cast<double>(std::max(rows(t[0].shape()), t[0].shape().back()));
         std::vector<Array> parts = svd_of(t[0]);
+        if (parts[1].size() == 0)
+          return std::vector<Array>{matmul(transposed(parts[2]), transposed(parts[0]))};
         Array cutoff = rcond.value_or(10 * larger * epsilon(t[0].dtype())) *
                        max(parts[1], {.axis = -1, .keepdims = true});
         Array kept = parts[1] > cutoff;
@@ -305,6 +307,7 @@ Array norm(const Operand& x, NormOptions options) {
     Array y = ops::convert(t[0], type);
     const ReduceOptions over{options.axis ? Axes(*options.axis) : Axes(), options.keepdims};
     if (ord == 2) return sqrt(sum(square(abs(y)), over));
+    if (ord > 0 && std::isinf(ord) && y.size() == 0) return sum(abs(y), over);
     if (std::isinf(ord)) return ord > 0 ? max(abs(y), over) : min(abs(y), over);
     if (ord == 0) return sum(astype(y != 0, y.dtype()), over);
     if (ord == 1) return sum(abs(y), over);

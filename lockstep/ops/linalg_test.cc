@@ -1,5 +1,6 @@
 #include "lockstep/ops/linalg.h"
 
+#include "lockstep/array/trace.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/ops/test_values.h"
 
@@ -32,6 +33,17 @@ TEST(Decompositions, OfTallAndWideMatrices_MultiplyToThem) {
   EXPECT_EQ(complete.q.shape(), (Shape{4, 4}));
   expect_identity(matmul(transpose(complete.q), complete.q));
   expect_close(matmul(complete.q, complete.r), floats(tall()), 1e-5);
+}
+
+TEST(Decompositions, TakeNoMoreOperationsOfALargerMatrix) {
+  auto equations = [](std::int64_t n) {
+    Trace trace("svd");
+    const Array x = trace.input({DType::kF32, {n, n}, false, {}});
+    linalg::SVD svd = linalg::svd(x);
+    return trace.finish(std::vector<Array>{svd.u, svd.s, svd.vh}).equations.size();
+  };
+  EXPECT_EQ(equations(40), equations(4));
+  EXPECT_LT(equations(4), 100u);
 }
 
 TEST(Decompositions, OfARankDeficientMatrix_StayOrthonormal) {

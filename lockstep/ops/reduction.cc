@@ -133,8 +133,9 @@ Array arg_reduction(const std::string& name, const Primitive& primitive, const O
     fail<ShapeError>("[{}] {} has no elements to choose from{}", name, to_string(aval), ops::at());
   }
   return ops::run(name, fmt::format("axis={} flat={}", along, !axis), {x.as_array()}, [&](Tracers t) {
-    return lax::apply1<Array>(primitive, OpParams::of(ArgParams{along, place_dtype(shape[static_cast<std::size_t>(along)])}),
-                              {lax::reshape(t[0], shape)});
+    return lax::apply1<Array>(
+        primitive, OpParams::of(ArgParams{along, place_dtype(shape[static_cast<std::size_t>(along)])}),
+        {lax::reshape(t[0], shape)});
   });
 }
 

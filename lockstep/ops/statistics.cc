@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "lockstep/ops/apply.h"
@@ -136,7 +137,7 @@ Array cov(const Operand& x, double ddof) {
         const bool single = x.ndim() == 1;
         if (single) x = reshape(x, {1, -1});
         Array centered = x - mean(x, {.axis = 1, .keepdims = true});
-        const auto count = static_cast<double>(x.shape()[1]) - ddof;
+        const double count = std::max(static_cast<double>(x.shape()[1]) - ddof, 0.0);
         Array products = matmul(centered, transpose(centered)) / count;
         return single ? reshape(products, {}) : products;
       },

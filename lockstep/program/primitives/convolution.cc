@@ -83,6 +83,9 @@ std::vector<Aval> conv_shape(std::span<const Aval> inputs, const OpParams& param
       fail<ShapeError>("expected strides and dilations of 1 or more, got {}, {} and {}",
                        to_string(p.window_strides), to_string(p.lhs_dilation), to_string(p.rhs_dilation));
     }
+    if (size_at(rhs.shape, p.rhs_spec, i + 2) < 1)
+      fail<ShapeError>("expected kernels of 1 or more elements in each spatial dimension, got {}",
+                       to_string(rhs));
     const std::int64_t size = size_at(lhs.shape, p.lhs_spec, i + 2);
     if (p.padding_low[i] + dilated(size, p.lhs_dilation[i]) + p.padding_high[i] < 0) {
       fail<ShapeError>("padding spatial dimension {} of {} by {} and {} leaves no valid size", i,
@@ -301,6 +304,8 @@ const Primitive& conv_general_dilated_p() {
       },
       .transpose = [](const TransposeCall& call) -> Tangents {
         const Value& ct = *call.cotangents[0];
+        // Without elements it is no kernel, and contributes nothing.
+        if (ct.aval().num_elements() == 0) return {std::nullopt, std::nullopt};
         if (call.operands[0].linear())
           return {transpose_lhs(ct, call, *call.operands[1].value), std::nullopt};
         return {std::nullopt, transpose_rhs(ct, call, *call.operands[0].value)};

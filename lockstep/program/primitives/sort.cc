@@ -95,6 +95,7 @@ Tangents sort_jvp(const JvpCall& call) {
   Tangents out(call.inputs.size());
   if (std::ranges::none_of(call.tangents, [](const auto& t) { return t.has_value(); })) return out;
   const Shape shape = call.inputs[0].aval().shape;
+  if (num_elements(shape) == 0) return out;
   std::vector<Value> operands(call.inputs.begin(), call.inputs.begin() + p.num_keys);
   operands.push_back(lax::iota(call.inputs[0], place_dtype(shape[static_cast<std::size_t>(p.dimension)]),
                                shape, p.dimension));
