@@ -13,6 +13,9 @@ const Primitive& link_p() {
   static const Primitive p = [] {
     Primitive p;
     p.name = "link";
+    p.flops = no_flops;
+    p.zero_padding = ZeroPadding::kCounts;
+    p.exchange = no_exchange;
     p.sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
       ShardingRule rule = ShardingRule::replicated(inputs, outputs);
       std::vector<int>&from = rule.operands[0], &to = rule.results[0];
