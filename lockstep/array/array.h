@@ -27,7 +27,7 @@ struct ArrayData;
 
 template <class T, class... Others>
 concept OneOf = (std::same_as<T, Others> || ...);
-}
+}  // namespace internal
 
 /// A C++ number: bool, whole or floating. Characters and enumerators are none.
 template <class T>

@@ -32,14 +32,22 @@ struct Count;
 #define LOCKSTEP_BEFORE_g LOCKSTEP_BEFORE_e LOCKSTEP_NAMES_8(e),
 #define LOCKSTEP_BEFORE_h LOCKSTEP_BEFORE_g LOCKSTEP_NAMES_8(g),
 #define LOCKSTEP_BEFORE_k LOCKSTEP_BEFORE_h LOCKSTEP_NAMES_8(h),
-#define LOCKSTEP_BRACES_1 {}
-#define LOCKSTEP_BRACES_2 LOCKSTEP_BRACES_1, {}
-#define LOCKSTEP_BRACES_3 LOCKSTEP_BRACES_2, {}
-#define LOCKSTEP_BRACES_4 LOCKSTEP_BRACES_3, {}
-#define LOCKSTEP_BRACES_5 LOCKSTEP_BRACES_4, {}
-#define LOCKSTEP_BRACES_6 LOCKSTEP_BRACES_5, {}
-#define LOCKSTEP_BRACES_7 LOCKSTEP_BRACES_6, {}
-#define LOCKSTEP_BRACES_8 LOCKSTEP_BRACES_7, {}
+#define LOCKSTEP_BRACES_1 \
+  {}
+#define LOCKSTEP_BRACES_2 \
+  LOCKSTEP_BRACES_1, {}
+#define LOCKSTEP_BRACES_3 \
+  LOCKSTEP_BRACES_2, {}
+#define LOCKSTEP_BRACES_4 \
+  LOCKSTEP_BRACES_3, {}
+#define LOCKSTEP_BRACES_5 \
+  LOCKSTEP_BRACES_4, {}
+#define LOCKSTEP_BRACES_6 \
+  LOCKSTEP_BRACES_5, {}
+#define LOCKSTEP_BRACES_7 \
+  LOCKSTEP_BRACES_6, {}
+#define LOCKSTEP_BRACES_8 \
+  LOCKSTEP_BRACES_7, {}
 #define LOCKSTEP_EARLIER_a
 #define LOCKSTEP_EARLIER_b LOCKSTEP_EARLIER_a LOCKSTEP_BRACES_8,
 #define LOCKSTEP_EARLIER_c LOCKSTEP_EARLIER_b LOCKSTEP_BRACES_8,
@@ -48,16 +56,18 @@ struct Count;
 #define LOCKSTEP_EARLIER_g LOCKSTEP_EARLIER_e LOCKSTEP_BRACES_8,
 #define LOCKSTEP_EARLIER_h LOCKSTEP_EARLIER_g LOCKSTEP_BRACES_8,
 #define LOCKSTEP_EARLIER_k LOCKSTEP_EARLIER_h LOCKSTEP_BRACES_8,
-#define LOCKSTEP_COUNT(q, x, r)                                                         \
-  template <>                                                                           \
-  struct Count<8 * q + r> {                                                             \
-    template <class T>                                                                  \
-    static constexpr bool fit = requires { T{LOCKSTEP_EARLIER_##x LOCKSTEP_BRACES_##r}; }; \
-    template <class T, class F>                                                         \
-    static constexpr decltype(auto) apply(T& value, F&& f) {                            \
-      auto& [LOCKSTEP_BEFORE_##x LOCKSTEP_NAMES_##r(x)] = value;                        \
-      return f(LOCKSTEP_BEFORE_##x LOCKSTEP_NAMES_##r(x));                              \
-    }                                                                                   \
+#define LOCKSTEP_COUNT(q, x, r)                                  \
+  template <>                                                    \
+  struct Count<8 * q + r> {                                      \
+    template <class T>                                           \
+    static constexpr bool fit = requires {                       \
+      T{LOCKSTEP_EARLIER_##x LOCKSTEP_BRACES_##r};               \
+    };                                                           \
+    template <class T, class F>                                  \
+    static constexpr decltype(auto) apply(T& value, F&& f) {     \
+      auto& [LOCKSTEP_BEFORE_##x LOCKSTEP_NAMES_##r(x)] = value; \
+      return f(LOCKSTEP_BEFORE_##x LOCKSTEP_NAMES_##r(x));       \
+    }                                                            \
   };
 #define LOCKSTEP_COUNTS(q, x) \
   LOCKSTEP_COUNT(q, x, 1)     \
@@ -100,8 +110,10 @@ template <class T>
 consteval std::size_t count() {
   static_assert(std::is_aggregate_v<T> && !std::is_union_v<T>,
                 "expected an aggregate: a struct without constructors, base classes and private members");
-  static_assert(!requires { T{AnyBaseOf<T>{}}; }, "expected a struct without base classes");
-  static_assert(requires { T{}; }, "expected a struct whose members can all be made of {}: no references");
+  static_assert(
+      !requires { T{AnyBaseOf<T>{}}; }, "expected a struct without base classes");
+  static_assert(
+      requires { T{}; }, "expected a struct whose members can all be made of {}: no references");
   constexpr std::size_t n = search<T>();
   static_assert(n <= kMost, "expected a struct of at most 63 members; put some into a struct of their own");
   static_assert(n > 0 || std::is_empty_v<T>, "expected a struct whose members can all be made of {}");
@@ -133,8 +145,9 @@ constexpr decltype(auto) apply(T& value, F&& f) {
 /// The i-th field.
 template <std::size_t i, class T>
 constexpr auto& get(T& value) {
-  return [&]<std::size_t... before>(std::index_sequence<before...>) -> auto& {
-    return apply(value, [](internal::Skipped<before>..., auto& field, auto&...) -> auto& { return field; });
+  return [&]<std::size_t... before>(std::index_sequence<before...>)->auto& {
+    return apply(
+        value, [](internal::Skipped<before>..., auto& field, auto&...) -> auto& { return field; });
   }
   (std::make_index_sequence<i>());
 }

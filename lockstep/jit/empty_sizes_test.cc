@@ -37,7 +37,8 @@ std::string text_of(const Arrays& arrays) {
   std::string text;
   for (const Array& x : arrays) {
     text += (text.empty() ? "" : "; ") + to_string(Aval{x.dtype(), x.shape(), false, {}});
-    for (float value : astype(x, float32).to_host<float>()) text += std::isnan(value) ? " nan" : fmt::format(" {}", value);
+    for (float value : astype(x, float32).to_host<float>())
+      text += std::isnan(value) ? " nan" : fmt::format(" {}", value);
   }
   return text;
 }

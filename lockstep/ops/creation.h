@@ -26,8 +26,8 @@ Array zeros_like(const Operand& x, std::optional<DType> dtype = std::nullopt);
 Array ones_like(const Operand& x, std::optional<DType> dtype = std::nullopt);
 Array full_like(const Operand& x, const Operand& value, std::optional<DType> dtype = std::nullopt);
 
-/// 0, 1, … below stop; start, start + step, … before stop. Of i32 where all numbers given are whole (i64 where
-/// that does not hold them all), else f32, unless a dtype is given. Throws Error for a step of 0.
+/// 0, 1, … below stop; start, start + step, … before stop. Of i32 where all numbers given are whole (i64
+/// where that does not hold them all), else f32, unless a dtype is given. Throws Error for a step of 0.
 Array arange(const Operand& stop, std::optional<DType> dtype = std::nullopt);
 Array arange(const Operand& start, const Operand& stop, const Operand& step = 1,
              std::optional<DType> dtype = std::nullopt);

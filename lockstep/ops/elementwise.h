@@ -15,8 +15,8 @@ Array multiply(const Operand& x, const Operand& y);
 /// True division: whole numbers are made floating first (to_inexact).
 Array divide(const Operand& x, const Operand& y);
 
-/// The largest whole number not above x / y; of the operands' dtype. Of whole numbers divided by 0 it is what JAX
-/// gives: -1 or -2, of unsigned ones the largest.
+/// The largest whole number not above x / y; of the operands' dtype. Of whole numbers divided by 0 it is what
+/// JAX gives: -1 or -2, of unsigned ones the largest.
 Array floor_divide(const Operand& x, const Operand& y);
 
 /// x - y * floor_divide(x, y): it has the sign of y. Of whole numbers divided by 0 it is 0.

@@ -82,9 +82,9 @@ struct UniqueResult {
 };
 UniqueResult unique_all(const Operand& x, std::int64_t size, std::optional<double> fill_value = std::nullopt);
 
-/// For each dimension of x the indices of the elements that are not 0, in row-major order, in arrays of `size`:
-/// what is more is left out, what is left over holds the fill value. Of i32, or of i64 where x has more elements
-/// than that holds.
+/// For each dimension of x the indices of the elements that are not 0, in row-major order, in arrays of
+/// `size`: what is more is left out, what is left over holds the fill value. Of i32, or of i64 where x has
+/// more elements than that holds.
 std::vector<Array> nonzero(const Operand& x, std::int64_t size, std::int64_t fill_value = 0);
 Array flatnonzero(const Operand& x, std::int64_t size, std::int64_t fill_value = 0);
 

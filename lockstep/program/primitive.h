@@ -253,7 +253,8 @@ void for_each_equation(const Program& program, const std::function<void(const Eq
 Tangents not_linear(const TransposeCall& call);
 
 /// Of an operation that only moves data; of one for each element of the results, of the first operand. Of a
-/// primitive with NestedRules its programs count, and `flops_of_programs` is never called: it throws if it is.
+/// primitive with NestedRules its programs count, and `flops_of_programs` is never called: it throws if it
+/// is.
 double no_flops(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params);
 double flops_of_results(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params);
 double flops_of_operand(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params);

@@ -12,6 +12,8 @@ namespace {
 const Primitive& link_p() {
   static const Primitive p = [] {
     Primitive p = {.name = "link", .jvp = zero_tangents};
+    p.flops = no_flops;
+    p.zero_padding = ZeroPadding::kCounts;
     p.exchange = no_exchange;
     p.sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
       ShardingRule rule = ShardingRule::replicated(inputs, outputs);

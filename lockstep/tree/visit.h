@@ -20,8 +20,8 @@
 #include "lockstep/tree/path.h"
 
 /// Trees: whatever holds arrays. An Array, std::vector, array, tuple, pair, optional and map<string, …> of
-/// trees, and any aggregate of trees and of C arrays of them. The arrays are its leaves. Numbers, bools, enums and strings may stand
-/// in a tree too: they belong to its structure.
+/// trees, and any aggregate of trees and of C arrays of them. The arrays are its leaves. Numbers, bools,
+/// enums and strings may stand in a tree too: they belong to its structure.
 namespace lockstep::tree {
 
 namespace internal {
@@ -65,7 +65,9 @@ namespace internal {
 
 /// Whether a visitor has a Path that is to tell where it is.
 template <class Visitor>
-concept KeepsPath = requires(Visitor& visitor) { visitor.path; };
+concept KeepsPath = requires(Visitor& visitor) {
+  visitor.path;
+};
 
 template <class Visitor>
 void tell_size(Visitor& visitor, std::size_t size) {
