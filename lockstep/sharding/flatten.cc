@@ -11,8 +11,7 @@ namespace {
 /// A way of a value: dimensions correspond from the last on; a leading one that only one side has is whole.
 const Primitive& link_p() {
   static const Primitive p = [] {
-    Primitive p;
-    p.name = "link";
+    Primitive p = {.name = "link", .jvp = zero_tangents};
     p.sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
       ShardingRule rule = ShardingRule::replicated(inputs, outputs);
       std::vector<int>&from = rule.operands[0], &to = rule.results[0];
