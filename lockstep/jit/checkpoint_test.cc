@@ -111,26 +111,108 @@ TEST(CustomVjp, ClipsAGradient) {
   EXPECT_NEAR(grad(scanned)(number(0.5f)).item<float>(), 3 * 0.5 * 3 * 1.25, 1e-5);
 }
 
+/// JAX's log1pexp, whose rule calls it.
+Array log1pexp(const Array& x) {
+  return custom_jvp([](Array x) { return log(1 + exp(x)); },
+                    [](std::tuple<Array> x, std::tuple<Array> t) {
+                      return std::pair(log1pexp(std::get<0>(x)),
+                                       (1 - 1 / (1 + exp(std::get<0>(x)))) * std::get<0>(t));
+                    })(x);
+}
+
+/// The same for a derivative backwards.
+Array own_exp(const Array& x) {
+  return custom_vjp([](Array x) { return exp(x); }, [](Array x) { return std::pair(own_exp(x), x); },
+                    [](Array x, Array g) { return g * own_exp(x); })(x);
+}
+
+TEST(CustomDerivatives, MayCallThemselvesInTheirRule) {
+  auto f = [](Array x) { return log1pexp(x); };
+  EXPECT_EQ(grad(f)(number(100.f)).item<float>(), 1.f);
+  const float s = 1 / (1 + std::exp(-1.f));
+  EXPECT_NEAR(grad(f)(number(1.f)).item<float>(), s, 1e-6);
+  EXPECT_NEAR(grad(grad(f))(number(1.f)).item<float>(), s * (1 - s), 1e-6);
+  EXPECT_NEAR(grad(grad(grad(f)))(number(1.f)).item<float>(), s * (1 - s) * (1 - 2 * s), 1e-6);
+  auto g = [](Array x) { return own_exp(x); };
+  for (const Array& derivative :
+       {grad(g)(number(1.f)), grad(grad(g))(number(1.f)), grad(grad(grad(g)))(number(1.f))})
+    EXPECT_NEAR(derivative.item<float>(), std::exp(1.f), 1e-5);
+  // Built once, and called by name.
+  std::function<Array(Array)> named;
+  named = custom_jvp([](Array x) { return log(1 + exp(x)); },
+                     [&](std::tuple<Array> x, std::tuple<Array> t) {
+                       return std::pair(named(std::get<0>(x)),
+                                        (1 - 1 / (1 + exp(std::get<0>(x)))) * std::get<0>(t));
+                     });
+  auto looped = [&](Array x) {
+    return fori_loop(
+        0, 2, [&](Array, Array x) { return named(x); }, x);
+  };
+  EXPECT_NEAR(jit(grad(looped))(number(1.f)).item<float>(), s * (1 - 1 / (2 + std::exp(1.f))), 1e-6);
+}
+
+TEST(CustomDerivatives, AreLookedAtOnlyWhereTheFunctionIsDifferentiated) {
+  int forwards = 0, backwards = 0;
+  auto f = custom_vjp([](Array x) { return x * x; },
+                      [&](Array x) {
+                        ++forwards;
+                        return std::pair(x * x, x);
+                      },
+                      [&](Array x, Array g) {
+                        ++backwards;
+                        return 3 * x * g;
+                      });
+  const Array x = number(2.f);
+  EXPECT_EQ(jit(f)(x).item<float>(), 4);
+  EXPECT_EQ(vmap(f)(ones({3})).shape(), (Shape{3}));
+  EXPECT_EQ(forwards + backwards, 0);
+  EXPECT_EQ(grad(f)(x).item<float>(), 6);
+  EXPECT_EQ(forwards, 1);
+  EXPECT_EQ(backwards, 1);
+  // A tracer from outside that a rule uses is what it was.
+  auto scaled = [](Array w, Array x) {
+    const Array k = w * 2;
+    auto g = custom_jvp([](Array x) { return round(x); },
+                        [k](std::tuple<Array> x, std::tuple<Array> t) {
+                          return std::pair(round(std::get<0>(x)), k * std::get<0>(t));
+                        });
+    auto step = [&](Array c, std::tuple<>) { return std::pair(g(c) + x, std::tuple<>()); };
+    return scan(step, x, std::tuple<>(), {.length = 1}).first;
+  };
+  EXPECT_EQ(jit(grad<1>(scaled))(number(3.f), x).item<float>(), 7);
+  EXPECT_EQ(grad<1>(scaled)(number(3.f), x).item<float>(), 7);
+}
+
+/// The function's gradient is asked for.
+template <class F>
+void differentiate(F f, const Array& x) {
+  grad([&](Array x) { return sum(f(x)); })(x);
+}
+
 TEST(CustomDerivatives, RefuseWhatDoesNotFit) {
   const Array x = ones({3});
   auto square = [](Array x) { return x * x; };
   EXPECT_THAT(error_of<TraceError>([&] {
-                custom_jvp(square, [](std::tuple<Array> x, std::tuple<Array> t) {
-                  return std::pair(std::get<0>(x), sum(std::get<0>(t)));
-                })(x);
+                differentiate(custom_jvp(square,
+                                         [](std::tuple<Array> x, std::tuple<Array> t) {
+                                           return std::pair(std::get<0>(x), sum(std::get<0>(t)));
+                                         }),
+                              x);
               }),
               AllOf(HasSubstr("[custom_jvp] result is f32[3], and the rule gives f32[] for its derivative"),
                     HasSubstr("checkpoint_test.cc:")));
   EXPECT_THAT(error_of<TraceError>([&] {
-                custom_vjp(
-                    square, [](Array x) { return std::pair(sum(x), x); },
-                    [](Array x, Array g) { return x * g; })(x);
+                differentiate(custom_vjp(
+                                  square, [](Array x) { return std::pair(sum(x), x); },
+                                  [](Array x, Array g) { return x * g; }),
+                              x);
               }),
               HasSubstr("[custom_vjp, forward] result is f32[3] from the function and f32[] from the rule"));
   EXPECT_THAT(error_of<TraceError>([&] {
-                custom_vjp(
-                    square, [](Array x) { return std::pair(x * x, x); },
-                    [](Array x, Array g) { return std::tuple(sum(x * g)); })(x);
+                differentiate(custom_vjp(
+                                  square, [](Array x) { return std::pair(x * x, x); },
+                                  [](Array x, Array g) { return std::tuple(sum(x * g)); }),
+                              x);
               }),
               HasSubstr("[custom_vjp, backward] argument[0] is f32[3], and the rule gives f32[]"));
   auto outside = [&](Array w) {

@@ -13,8 +13,6 @@ namespace {
 
 using lax::vary_over;
 
-ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
-
 std::vector<Array> joined(std::vector<Array> a, const std::vector<Array>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;

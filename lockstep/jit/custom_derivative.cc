@@ -13,8 +13,6 @@
 namespace lockstep::internal {
 namespace {
 
-ProgramPtr shared(TracedProgram traced) { return std::make_shared<const Program>(std::move(traced.program)); }
-
 std::vector<Array> joined(std::vector<Array> a, const std::vector<Array>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
@@ -34,27 +32,28 @@ void check_structure(const std::string& what, const TreeOutline& expected, const
 
 std::vector<Array> emit_remat(TracedProgram program, const std::vector<Array>& arguments) {
   const std::vector<Array> captures = merge_captures({&program});
-  return emit_nested(remat_p(), OpParams::of(RematParams{shared(std::move(program)), false}),
+  return emit_nested(remat_p(), OpParams::of(RematParams{shared(std::move(program.program)), false}),
                      joined(captures, arguments));
 }
 
 std::vector<Array> emit_custom_jvp(TracedProgram function, TracedProgram rule,
                                    const std::vector<Array>& arguments) {
   const std::vector<Array> captures = merge_captures({&function, &rule});
-  return emit_nested(custom_jvp_p(),
-                     OpParams::of(CustomJvpParams{shared(std::move(function)), shared(std::move(rule)),
-                                                  static_cast<std::int64_t>(captures.size())}),
-                     joined(captures, arguments));
+  return emit_nested(
+      custom_jvp_p(),
+      OpParams::of(CustomJvpParams{shared(std::move(function.program)), shared(std::move(rule.program)),
+                                   static_cast<std::int64_t>(captures.size())}),
+      joined(captures, arguments));
 }
 
 std::vector<Array> emit_custom_vjp(TracedProgram function, TracedProgram forward, TracedProgram backward,
                                    const std::vector<Array>& arguments) {
   const std::vector<Array> captures = merge_captures({&function, &forward, &backward});
-  return emit_nested(
-      custom_vjp_p(),
-      OpParams::of(CustomVjpParams{shared(std::move(function)), shared(std::move(forward)),
-                                   shared(std::move(backward)), static_cast<std::int64_t>(captures.size())}),
-      joined(captures, arguments));
+  return emit_nested(custom_vjp_p(),
+                     OpParams::of(CustomVjpParams{
+                         shared(std::move(function.program)), shared(std::move(forward.program)),
+                         shared(std::move(backward.program)), static_cast<std::int64_t>(captures.size())}),
+                     joined(captures, arguments));
 }
 
 Array zeros_of(const Aval& aval) {

@@ -6,6 +6,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/sharding/sharding.h"
+#include "lockstep/transforms/replay.h"
 
 namespace lockstep::internal {
 
@@ -32,6 +33,12 @@ const PartitionSpec& ShardMapCall::spec(const std::vector<TreeSpecs>& all, std::
         kind, specs.size(), kind == "in" ? "argument" : "result", i, site_);
   }
   const PartitionSpec& spec = specs[specs.size() == 1 ? 0 : k];
+  if (!spec.unconstrained().empty()) {
+    fail<ShardingError>(
+        "[shard_map] {}_specs of {} {} is {}, with an unconstrained dimension (at {}); name axes, "
+        "or none",
+        kind, kind == "in" ? "argument" : "result", i, spec.to_string(), site_);
+  }
   for (const auto& axes : spec.entries()) {
     for (const std::string& axis : axes) {
       options_.mesh.axis_size(axis);
@@ -43,6 +50,8 @@ const PartitionSpec& ShardMapCall::spec(const std::vector<TreeSpecs>& all, std::
   }
   return spec;
 }
+
+AxisEnv ShardMapCall::axes() const { return transforms::with_mapped_axes(options_.mesh.axis_env()); }
 
 Array ShardMapCall::local(const Array& array, std::size_t argument, std::size_t k,
                           std::size_t num_arguments) const {
@@ -75,7 +84,7 @@ Array ShardMapCall::global(const Array& array, std::size_t result, std::size_t k
   for (const std::string& axis : named) {
     if (std::ranges::find(varying, axis) == varying.end()) missing.push_back(axis);
   }
-  AxisEnvScope axes(options_.mesh.axis_env());
+  AxisEnvScope in_force(axes());
   return lax::to_global(missing.empty() ? array : lax::pvary(array, missing),
                         sharding::placement(options_.mesh, spec, manual_));
 }

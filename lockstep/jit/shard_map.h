@@ -46,6 +46,9 @@ class ShardMapCall {
   /// Each device's part of the k-th array of an argument.
   Array local(const Array& array, std::size_t argument, std::size_t k, std::size_t num_arguments) const;
 
+  /// The axes that collectives in the function may name.
+  AxisEnv axes() const;
+
   /// The whole, of the k-th array of a result.
   Array global(const Array& array, std::size_t result, std::size_t k, std::size_t num_results) const;
 
@@ -78,7 +81,7 @@ auto shard_map_in_trace(F& function, const ShardMapOptions& options, const CallS
     return std::tuple<std::decay_t<Args>...>{local(args)...};
   }();
   Result result = [&] {
-    AxisEnvScope axes(options.mesh.axis_env());
+    AxisEnvScope axes(call.axes());
     return Result(std::apply([&](auto&... each) { return function(std::move(each)...); }, parts));
   }();
   CallSiteScope scope(site);

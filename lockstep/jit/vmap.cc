@@ -70,7 +70,8 @@ std::vector<Array> map_program(const Program& program, const std::vector<Array>&
     if (axes[i]) value = move_axis(value, checked(*axes[i], value.aval().rank(), value.aval(), site), 0);
     values.push_back(value);
   }
-  const Program mapped = transforms::vmap(program, batched, {size, options.axis_name});
+  const Program mapped =
+      transforms::vmap(program, batched, {size, options.axis_name, options.spmd_axis_name.names});
   std::vector<Array> outputs;
   for (const Value& value : transforms::inline_program(trace.builder(), mapped, values)) {
     outputs.push_back(

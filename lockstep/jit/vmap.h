@@ -10,6 +10,7 @@
 
 #include "lockstep/jit/jit.h"
 #include "lockstep/program/axis_env.h"
+#include "lockstep/program/primitives/apply.h"
 
 namespace lockstep {
 
@@ -23,6 +24,11 @@ struct VmapOptions {
 
   /// The name by which collectives (psum, pmean, axis_index, ...) in the function reach the other examples.
   std::string axis_name = {};
+
+  /// The mesh axes over which the examples are split where the function says how an example lies: in its
+  /// sharding constraints, and in the specs of its shard_maps. Without one a constraint says nothing of the
+  /// examples, and a shard_map splits them over no axis that is manual.
+  lax::AxisNames spmd_axis_name = std::vector<std::string>();
 };
 
 namespace internal {
@@ -43,7 +49,8 @@ Aval example_aval(const Aval& aval, std::optional<int> axis, const CallSite& sit
 }  // namespace internal
 
 /// A function that does what `function` does for each example, where its arguments hold many. Throws
-/// ShapeError where the mapped dimensions differ in size.
+/// ShapeError where the mapped dimensions differ in size, and ShardingError where a spec within names an axis
+/// of spmd_axis_name.
 template <class F>
 auto vmap(F&& function, VmapOptions options = {},
           std::source_location where = std::source_location::current()) {

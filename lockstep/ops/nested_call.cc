@@ -15,8 +15,6 @@
 namespace lockstep::internal {
 namespace {
 
-ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
-
 Array made(const Array& x, const Aval& aval) {
   return lax::vary_over(lax::convert_element_type(x, aval.dtype, aval.weak_type), aval.varying);
 }

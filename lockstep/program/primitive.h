@@ -51,9 +51,12 @@ struct MappedAxis {
   /// By which collectives reach the other examples; empty where they cannot.
   std::string name = {};
 
-  /// The mesh axes over which the examples are split where a placement says how they lie; nullopt leaves that
-  /// to the partitioner.
-  std::optional<std::vector<std::string>> spmd_axes = std::nullopt;
+  /// The mesh axes over which the examples are split where a placement says how they lie; where there are
+  /// none that is left to the partitioner.
+  std::vector<std::string> spmd_axes = {};
+
+  /// Those of them, sorted, along which devices have other examples: under shard_map, `size` each.
+  std::vector<std::string> varying = {};
 };
 
 /// What batching rules are given. A batched operand has the mapped dimension, of `size`, in front; the others

@@ -96,7 +96,7 @@ Array differentiable_sample(const Array& key, const Array& a, bool log_space) {
     } else {
       out = {sample(k, x, log_space)};
     }
-    return std::make_shared<const Program>(trace.finish(out));
+    return shared(trace.finish(out));
   };
   return internal::emit_nested(custom_jvp_p(), OpParams::of(CustomJvpParams{traced(false), traced(true), 0}),
                                {key, a})

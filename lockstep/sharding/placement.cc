@@ -8,6 +8,7 @@ namespace lockstep::sharding {
 
 PlacementParams placement(const Mesh& mesh, const PartitionSpec& spec, std::vector<std::string> manual) {
   PlacementParams params{spec.normalized().entries(), mesh.axis_names(), mesh.shape(), {}, std::move(manual)};
+  if (!spec.unconstrained().empty()) params.unconstrained = spec.unconstrained();
   for (Device device : mesh.devices()) params.devices.push_back(device.id());
   return params;
 }

@@ -17,6 +17,7 @@ class Propagation {
         grid_(grid),
         splits_(splits),
         is_fixed_(program.variables.size(), false),
+        closed_(program.variables.size()),
         manual_(program.variables.size()),
         uses_(program.variables.size()),
         forward_(equations.size(), true),
@@ -27,7 +28,7 @@ class Propagation {
       for (Var var : equations[e].equation->outputs) {
         uses_[static_cast<std::size_t>(var)].push_back(e);
         const Equation& equation = *equations[e].equation;
-        if (equation.primitive == &sharding_constraint_p()) is_fixed_[static_cast<std::size_t>(var)] = true;
+        if (equation.primitive == &sharding_constraint_p()) fix(var, equation.params.as<PlacementParams>());
         if (equation.primitive == &to_global_p())
           manual_[static_cast<std::size_t>(var)] = grid.axes(equation.params.as<PlacementParams>().manual);
       }
@@ -53,6 +54,7 @@ class Propagation {
       return false;
     if (equation.primitive == &to_local_p() || equation.primitive == &to_global_p())
       return visit_placement(ruled, forward);
+    if (equation.primitive == &sharding_constraint_p()) return visit_constraint(ruled, forward);
 
     const std::vector<Axes> factors =
         choose_factors(program_, ruled, splits_, grid_,
@@ -73,6 +75,32 @@ class Propagation {
         changed |= grow(equation.inputs[i], ruled.operand_split(i, factors));
     }
     return changed;
+  }
+
+  /// The result of a constraint: fixed, but for dimensions of which it says nothing.
+  void fix(Var var, const PlacementParams& placement) {
+    if (!placement.unconstrained) {
+      is_fixed_[static_cast<std::size_t>(var)] = true;
+      return;
+    }
+    std::vector<bool>& closed = closed_[static_cast<std::size_t>(var)];
+    for (std::size_t d = 0; d < program_.aval(var).shape.size(); ++d)
+      closed.push_back(!placement.is_unconstrained(d));
+  }
+
+  /// Dimensions of which a constraint says nothing go through it.
+  bool visit_constraint(const RuledEquation& ruled, bool forward) {
+    const Equation& equation = *ruled.equation;
+    const Var from = equation.inputs[0], to = equation.outputs[0];
+    Split through = splits_[static_cast<std::size_t>(forward ? from : to)];
+    const auto& placement = equation.params.as<PlacementParams>();
+    for (std::size_t d = 0; d < through.size(); ++d) {
+      Axes& axes = through[d];
+      if (!placement.is_unconstrained(d)) axes.clear();
+      auto stop = std::ranges::find_if(axes, [&](int axis) { return contains(ruled.forbidden, axis); });
+      axes.erase(stop, axes.end());
+    }
+    return grow(forward ? to : from, through);
   }
 
   /// Between the global value and the devices' parts of it: axes that are not manual go through, behind those
@@ -99,7 +127,8 @@ class Propagation {
     Split& split = splits_[static_cast<std::size_t>(var)];
     bool changed = false;
     for (std::size_t d = 0; d < split.size(); ++d) {
-      if (!is_prefix(split[d], to[d])) continue;
+      const std::vector<bool>& closed = closed_[static_cast<std::size_t>(var)];
+      if (!is_prefix(split[d], to[d]) || (!closed.empty() && closed[d])) continue;
       for (int axis : suffix(to[d], split[d].size())) {
         if (contains(manual_[static_cast<std::size_t>(var)], axis) ||
             std::ranges::any_of(split, [axis](const Axes& axes) { return contains(axes, axis); }))
@@ -119,6 +148,7 @@ class Propagation {
   const Grid& grid_;
   std::vector<Split>& splits_;
   std::vector<bool> is_fixed_;
+  std::vector<std::vector<bool>> closed_;       // which dimensions are as a constraint says; empty: none
   std::vector<Axes> manual_;                    // those of the shard_map whose result a variable is
   std::vector<std::vector<std::size_t>> uses_;  // the equations that a variable stands in
   std::vector<bool> forward_, backward_;        // equations to look at again

@@ -60,7 +60,8 @@ bool contains(const Axes& axes, int axis);
 bool is_whole(const Split& split);
 
 /// The split that a placement of a value of this shape names: of its operand, its result, or both. Of a
-/// sharding_constraint without axes that do not divide the shape.
+/// sharding_constraint without axes that do not divide the shape; no axes in a dimension of which it says
+/// nothing.
 Split placed_split(const Equation& placement, const Grid& grid, const Shape& shape);
 
 /// Of dimensions that lie so globally, what splits each device's part under the placement: the axes behind

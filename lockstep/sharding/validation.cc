@@ -59,6 +59,12 @@ void check_divisible(const Aval& aval, const PartitionSpec& spec, const AxisEnv&
                         tag(what), spec.to_string(), spec.entries().size(), to_string(aval),
                         aval.shape.size(), at(what));
   }
+  if (!spec.unconstrained().empty()) {
+    fail<ShardingError>(
+        "{}{} says nothing of dimension {}, which only with_sharding_constraint may do{}; name mesh axes, or "
+        "none",
+        tag(what), spec.to_string(), spec.unconstrained().front(), at(what));
+  }
   for (std::size_t d = 0; d < aval.shape.size(); ++d) {
     const auto& axes = spec.axes(d);
     const std::int64_t n = env.size(axes), size = aval.shape[d];

@@ -263,7 +263,7 @@ VmapValues batching(const BatchCall& call) {
   for (const ProgramPtr& branch : branches) {
     Inner inner(branch->name);
     VmapValues values =
-        inline_vmap(inner.builder(), *branch, inputs_of(inner, *branch, flags, call.size), flags, call.axis);
+        inline_vmap(inner.builder(), *branch, inputs_of(inner, *branch, flags, call.axis), flags, call.axis);
     for (std::size_t k = 0; k < n; ++k) batched[k] = batched[k] || values.batched[k];
     given.push_back(values.batched);
     made.push_back(inner.finish(values.outputs));
@@ -272,7 +272,7 @@ VmapValues batching(const BatchCall& call) {
     if (given[b] == batched) continue;
     Inner inner(made[b]->name);
     VmapValues values{
-        inline_program(inner.builder(), *made[b], inputs_of(inner, *branches[b], flags, call.size)),
+        inline_program(inner.builder(), *made[b], inputs_of(inner, *branches[b], flags, call.axis)),
         given[b]};
     for (std::size_t k = 0; k < n; ++k) {
       if (batched[k]) batched_output(values, k);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/program/primitive.h"
@@ -14,6 +15,8 @@
 namespace lockstep {
 
 using ProgramPtr = std::shared_ptr<const Program>;
+
+inline ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
 
 /// Operands: an i32 scalar from 0 to the number of branches - 1, then the operands of all branches. Results:
 /// those of the branch that the scalar tells. All branches take and give the same.

@@ -104,7 +104,7 @@ ProgramPtr restricted(const Program& program, const std::vector<bool>& inputs,
   part = eliminate_dead_code(std::move(part));
   next = 0;
   std::erase_if(part.inputs, [&](Var) { return !inputs[next++]; });
-  return std::make_shared<const Program>(std::move(part));
+  return shared(std::move(part));
 }
 
 PrunedEquation unpruned(const OpParams& params, std::size_t operands, std::size_t results) {
@@ -120,25 +120,33 @@ Aval stacked(Aval aval, std::int64_t size) {
   return aval;
 }
 
-Values inputs_of(Inner& inner, const Program& program, const std::vector<bool>& batched, std::int64_t size) {
+Aval stacked(Aval aval, const MappedAxis& axis) {
+  aval.varying = both(aval.varying, axis.varying);
+  return stacked(std::move(aval), axis.size);
+}
+
+Values inputs_of(Inner& inner, const Program& program, const std::vector<bool>& batched,
+                 const MappedAxis& axis) {
   Values inputs;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const Aval& aval = input_aval(program, i);
-    inputs.push_back(inner.input(batched[i] ? stacked(aval, size) : aval));
+    inputs.push_back(inner.input(batched[i] ? stacked(aval, axis) : aval));
   }
   return inputs;
 }
 
 bool widen(std::vector<bool>& batched, std::size_t first, VmapValues& outputs, std::size_t num_carry,
-           std::int64_t size) {
+           const MappedAxis& axis) {
   bool widened = false;
   for (std::size_t k = 0; k < num_carry; ++k) {
     if (outputs.batched[k] && !batched[first + k]) batched[first + k] = widened = true;
   }
   if (widened) return true;
   for (std::size_t k = 0; k < num_carry; ++k) {
-    if (!batched[first + k] || outputs.batched[k]) continue;
-    outputs.outputs[k] = rules::broadcast_leading(outputs.outputs[k], size);
+    if (!batched[first + k]) continue;
+    Value& output = outputs.outputs[k];
+    if (!outputs.batched[k]) output = rules::broadcast_leading(output, axis.size);
+    output = vary_over(output, axis.varying);
     outputs.batched[k] = true;
   }
   return false;

@@ -33,8 +33,6 @@ class Inner {
   Builder builder_;
 };
 
-inline ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
-
 /// The i-th input's aval.
 inline const Aval& input_aval(const Program& program, std::size_t i) {
   return program.aval(program.inputs[i]);
@@ -66,17 +64,19 @@ PrunedEquation unpruned(const OpParams& params, std::size_t operands, std::size_
 
 ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&);
 
-/// Aval of `size` examples.
+/// Aval of `size` elements, or of all examples.
 Aval stacked(Aval aval, std::int64_t size);
+Aval stacked(Aval aval, const MappedAxis& axis);
 
-/// New inputs, for those of the program: of `size` examples where they are batched.
-Values inputs_of(Inner& inner, const Program& program, const std::vector<bool>& batched, std::int64_t size);
+/// New inputs, for those of the program: of all examples where they are batched.
+Values inputs_of(Inner& inner, const Program& program, const std::vector<bool>& batched,
+                 const MappedAxis& axis);
 
 /// For a loop whose carries are the inputs from `first` on, and its outputs for many examples: false if those
 /// carries that are batched as inputs are enough, after broadcasting those outputs that are not; else true,
 /// with the flags of the others set.
 bool widen(std::vector<bool>& batched, std::size_t first, VmapValues& outputs, std::size_t num_carry,
-           std::int64_t size);
+           const MappedAxis& axis);
 
 /// x with its first two dimensions changed.
 Value swap_leading(const Value& x);

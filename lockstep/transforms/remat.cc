@@ -51,7 +51,9 @@ JvpValues derive(const NestedJvpCall& call) {
       CallSiteReset reset;
       return split_derivative(program, wrt, Flags(wrt.size(), true), Flags(wrt.size(), true));
     }();
-    out.outputs = emit_nested(call.builder, remat_p(), call.params, call.inputs);
+    // As the derivative sees them: where a rule of the user's gives a value, that one.
+    out.outputs =
+        emit_nested(call.builder, remat_p(), params_of(shared(std::move(split.known)), barrier), call.inputs);
     const Values tangents =
         emit_nested(call.builder, remat_p(), params_of(shared(std::move(split.linear)), true), operands);
     std::size_t next = 0;
@@ -120,7 +122,7 @@ VmapValues batching(const BatchCall& call) {
   const Flags flags(call.batched.begin(), call.batched.end());
   Inner inner(program.name);
   VmapValues values =
-      inline_vmap(inner.builder(), program, inputs_of(inner, program, flags, call.size), flags, call.axis);
+      inline_vmap(inner.builder(), program, inputs_of(inner, program, flags, call.axis), flags, call.axis);
   return {emit_nested(call.builder, remat_p(),
                       params_of(inner.finish(values.outputs), call.params.as<RematParams>().barrier),
                       call.inputs),

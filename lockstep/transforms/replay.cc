@@ -18,7 +18,7 @@ Bindings::Bindings(const Program& program) : values_(program.variables.size()) {
   std::vector<std::pair<std::string, std::int64_t>> axes;
   for (std::size_t i = 0; i < placement.axes.size(); ++i)
     axes.emplace_back(placement.axes[i], placement.sizes[i]);
-  axes_.emplace(AxisEnv(std::move(axes)));
+  axes_.emplace(with_mapped_axes(AxisEnv(std::move(axes))));
 }
 
 Bindings::Bindings(std::string_view transform, const Program& program, std::span<const Value> inputs)
@@ -34,6 +34,14 @@ std::vector<Value> Bindings::all(std::span<const Var> vars) const {
   values.reserve(vars.size());
   for (Var var : vars) values.push_back((*this)[var]);
   return values;
+}
+
+AxisEnv with_mapped_axes(AxisEnv env) {
+  const AxisEnv& current = AxisEnv::current();
+  for (const auto& [axis, size] : current.axes()) {
+    if (current.is_mapped(axis) && !env.has(axis)) env = env.with_mapped(axis, size);
+  }
+  return env;
 }
 
 void check_flags(std::string_view transform, const Program& program, const std::vector<bool>& flags) {

@@ -31,6 +31,9 @@ class Bindings {
   std::optional<AxisEnvScope> axes_;
 };
 
+/// These axes, and those of AxisEnv::current() over whose examples vmap maps.
+AxisEnv with_mapped_axes(AxisEnv env);
+
 /// Throws Error unless there is one flag for each of the program's inputs.
 void check_flags(std::string_view transform, const Program& program, const std::vector<bool>& flags);
 

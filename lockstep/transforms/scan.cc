@@ -271,8 +271,8 @@ VmapValues batching(const BatchCall& call) {
   for (;;) {
     Inner inner(body.name);
     VmapValues values =
-        inline_vmap(inner.builder(), body, inputs_of(inner, body, batched, call.size), batched, call.axis);
-    if (widen(batched, at.carry, values, at.num_carry, call.size)) continue;
+        inline_vmap(inner.builder(), body, inputs_of(inner, body, batched, call.axis), batched, call.axis);
+    if (widen(batched, at.carry, values, at.num_carry, call.axis)) continue;
     const ProgramPtr made = inner.finish(values.outputs);
 
     Values operands;

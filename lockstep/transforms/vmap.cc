@@ -1,11 +1,14 @@
 #include "lockstep/transforms/vmap.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/transforms/dce.h"
+#include "lockstep/transforms/nested.h"
 #include "lockstep/transforms/replay.h"
 #include "lockstep/transforms/vmap_collectives.h"
 
@@ -26,7 +29,8 @@ VmapValues batch(const Equation& equation, std::span<const Value> operands, std:
   for (std::size_t i = 0; i < values.outputs.size(); ++i) {
     const Value& result = values.outputs[i];
     if (!values.batched[i]) continue;
-    if (result.aval().shape.empty() || result.aval().shape.front() != axis.size) {
+    const bool any_size = is_placement(*equation.primitive);
+    if (result.aval().shape.empty() || (result.aval().shape.front() != axis.size && !any_size)) {
       fail("[{}] its batching rule gave {} for a mapped dimension of {}: this is an error of Lockstep's own",
            equation.primitive->name, to_string(result.aval()), axis.size);
     }
@@ -34,44 +38,102 @@ VmapValues batch(const Equation& equation, std::span<const Value> operands, std:
   return values;
 }
 
+/// What is mapped over where: under shard_map, examples that the placements split over devices are fewer.
+class Regions {
+ public:
+  Regions(const Program& program, const MappedAxis& axis)
+      : all_{axis}, of_(program.variables.size(), nullptr) {}
+
+  const MappedAxis& outer() const { return all_.front(); }
+  bool batched(Var var) const { return of_[at(var)] != nullptr; }
+  void set(Var var, const MappedAxis* region) { of_[at(var)] = region; }
+
+  /// That of the equation's batched operands; the outer one where there are none.
+  const MappedAxis& of(const Equation& equation) const {
+    const MappedAxis* found = nullptr;
+    for (Var var : equation.inputs) {
+      const MappedAxis* region = of_[at(var)];
+      if (region == nullptr || region == found) continue;
+      if (found != nullptr) {
+        fail<TraceError>(
+            "[{}] of one operand the examples of vmap are split over devices, of another they are not (at "
+            "{}); "
+            "hand what the function under shard_map uses to it as an argument",
+            equation.primitive->name, equation.site.to_string());
+      }
+      found = region;
+    }
+    return found == nullptr ? outer() : *found;
+  }
+
+  /// Where a placement leads from a region.
+  const MappedAxis& behind(const Equation& placement, const MappedAxis& from, const Value& result) {
+    if (from.spmd_axes.empty() && from.varying.empty()) return from;
+    MappedAxis to = from;
+    to.size = result.aval().shape.front();
+    const std::vector<std::string> split = examples_axes(placement, from);
+    if (placement.primitive == &to_local_p()) to.varying = both(from.varying, split);
+    if (placement.primitive == &to_global_p()) to.varying = minus(from.varying, split);
+    for (const MappedAxis& known : all_) {
+      if (known.size == to.size && known.varying == to.varying) return known;
+    }
+    return all_.emplace_back(std::move(to));
+  }
+
+ private:
+  static std::size_t at(Var var) { return static_cast<std::size_t>(var); }
+
+  std::deque<MappedAxis> all_;
+  std::vector<const MappedAxis*> of_;  // of each variable; none where it is the same for all examples
+};
+
 }  // namespace
 
 VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const Value> inputs,
                        const std::vector<bool>& in_batched, const MappedAxis& axis) {
   check_flags("vmap", program, in_batched);
   Bindings env("vmap", program, inputs);
-  std::vector<bool> batched(program.variables.size());
+  Regions regions(program, axis);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    batched[static_cast<std::size_t>(program.inputs[i])] = in_batched[i];
+    if (in_batched[i]) regions.set(program.inputs[i], &regions.outer());
   }
   for (const Equation& equation : program.equations) {
     CallSiteScope site(equation.site);
     const std::size_t n = equation.inputs.size();
     auto flags = std::make_unique<bool[]>(n);
-    for (std::size_t i = 0; i < n; ++i) flags[i] = batched[static_cast<std::size_t>(equation.inputs[i])];
+    for (std::size_t i = 0; i < n; ++i) flags[i] = regions.batched(equation.inputs[i]);
     const std::span<const bool> which(flags.get(), n);
     const bool any = std::ranges::find(which, true) != which.end();
     const std::vector<Value> operands = env.all(equation.inputs);
-    if (names_axis(equation, axis.name)) {
-      auto [result, result_batched] = collective_over_examples(equation, operands, which, axis, builder);
-      env.set(equation.outputs[0], result);
-      batched[static_cast<std::size_t>(equation.outputs[0])] = result_batched;
-      continue;
+    const MappedAxis& region = regions.of(equation);
+    const bool collective = names_axis(equation, axis.name);
+    const bool holds = !collective && holds_collective(equation, axis.name);
+    if ((collective || holds) && &region != &regions.outer()) {
+      fail<TraceError>(
+          "[{}] is between the examples of vmap's axis '{}', which are split over devices by its "
+          "spmd_axis_name (at {}); do it outside of shard_map, or over the mesh axis",
+          equation.primitive->name, axis.name, equation.site.to_string());
     }
     VmapValues results;
-    if (any || holds_collective(equation, axis.name)) {
-      results = batch(equation, operands, which, axis, builder);
+    if (collective) {
+      auto [result, batched] = collective_over_examples(equation, operands, which, region, builder);
+      results = {{result}, {batched}};
+    } else if (any || holds) {
+      results = batch(equation, operands, which, region, builder);
     } else {
       results.outputs = builder.emit(*equation.primitive, equation.params, operands);
       results.batched.resize(results.outputs.size());
     }
     for (std::size_t i = 0; i < results.outputs.size(); ++i) {
       env.set(equation.outputs[i], results.outputs[i]);
-      batched[static_cast<std::size_t>(equation.outputs[i])] = results.batched[i];
+      if (!results.batched[i]) continue;
+      const bool placement = is_placement(*equation.primitive);
+      regions.set(equation.outputs[i],
+                  placement ? &regions.behind(equation, region, results.outputs[i]) : &region);
     }
   }
   VmapValues values{env.all(program.outputs), {}};
-  for (Var var : program.outputs) values.batched.push_back(batched[static_cast<std::size_t>(var)]);
+  for (Var var : program.outputs) values.batched.push_back(regions.batched(var));
   return values;
 }
 
@@ -81,8 +143,7 @@ Program vmap(const Program& program, const std::vector<bool>& in_batched, const 
   std::vector<Value> inputs;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     Aval aval = program.aval(program.inputs[i]);
-    if (in_batched[i]) aval.shape = rules::prepended(axis.size, std::move(aval.shape));
-    inputs.push_back(builder.input(std::move(aval)));
+    inputs.push_back(builder.input(in_batched[i] ? stacked(std::move(aval), axis) : std::move(aval)));
   }
   VmapValues values = inline_vmap(builder, program, inputs, in_batched, axis);
   for (std::size_t i = 0; i < values.outputs.size(); ++i) {

@@ -154,7 +154,7 @@ VmapValues batching(const BatchCall& call) {
       condition_flags[at.body_consts + k] = body_flags[at.num_body_consts + k];
     Inner condition(p.condition->name);
     VmapValues go_on = inline_vmap(condition.builder(), *p.condition,
-                                   inputs_of(condition, *p.condition, condition_flags, call.size),
+                                   inputs_of(condition, *p.condition, condition_flags, call.axis),
                                    condition_flags, call.axis);
     const bool differs = go_on.batched[0];
     if (differs) {
@@ -172,13 +172,13 @@ VmapValues batching(const BatchCall& call) {
     if (differs) {
       for (std::size_t i = 0; i < at.body_consts; ++i) {
         const Aval& aval = input_aval(*p.condition, i);
-        conditions.push_back(body.input(condition_flags[i] ? stacked(aval, call.size) : aval));
+        conditions.push_back(body.input(condition_flags[i] ? stacked(aval, call.axis) : aval));
       }
     }
     const std::size_t num_body_consts = conditions.size() + at.num_body_consts;
-    const Values inputs = inputs_of(body, *p.body, body_flags, call.size);
+    const Values inputs = inputs_of(body, *p.body, body_flags, call.axis);
     VmapValues next = inline_vmap(body.builder(), *p.body, inputs, body_flags, call.axis);
-    if (widen(body_flags, at.num_body_consts, next, at.num_carry, call.size)) continue;
+    if (widen(body_flags, at.num_body_consts, next, at.num_carry, call.axis)) continue;
     if (differs) {
       conditions.insert(conditions.end(), inputs.begin() + static_cast<std::ptrdiff_t>(at.num_body_consts),
                         inputs.end());

@@ -103,16 +103,37 @@ ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, 
   return ShardingRule::replicated(inputs, outputs);
 }
 
-/// The mapped dimension is split over nothing.
-PlacementParams batched(const OpParams& params) {
-  PlacementParams placement = params.as<PlacementParams>();
-  placement.spec.insert(placement.spec.begin(), Axes());
-  return placement;
+/// In the order of the mapped axis.
+Axes axes_of_examples(const Primitive& self, const PlacementParams& placement, const MappedAxis& axis) {
+  Axes axes = axis.spmd_axes;
+  std::erase_if(axes, [&](const std::string& each) {
+    const bool is_split = std::ranges::binary_search(axis.varying, each);
+    const bool manual = std::ranges::find(placement.manual, each) != placement.manual.end();
+    if (&self == &to_global_p()) return !is_split || !manual;
+    return is_split || (!manual && &self != &sharding_constraint_p());
+  });
+  return axes;
 }
 
+/// The mapped dimension is split as vmap was told; else a constraint leaves it as it is, and shard_map splits
+/// it over no manual axis.
 std::function<std::vector<Value>(const BatchCall&)> batch_with(const Primitive& (*self)()) {
   return [self](const BatchCall& call) -> std::vector<Value> {
-    return {lax::apply1<Value>(self(), OpParams::of(batched(call.params)), {call.inputs[0]})};
+    PlacementParams placement = call.params.as<PlacementParams>();
+    const Axes split = axes_of_examples(self(), placement, call.axis), used = axes_of(placement);
+    for (const std::string& axis : split) {
+      if (!std::ranges::binary_search(used, axis)) continue;
+      fail<ShardingError>(
+          "[vmap] spmd_axis_name splits the examples over '{}', but the function under it splits an example "
+          "over '{}', too (at {}); name another axis",
+          axis, axis, CallSiteScope::current().to_string());
+    }
+    placement.spec.insert(placement.spec.begin(), split);
+    std::vector<std::int64_t> open = placement.unconstrained.value_or(std::vector<std::int64_t>());
+    for (std::int64_t& dimension : open) ++dimension;
+    if (&self() == &sharding_constraint_p() && split.empty()) open.insert(open.begin(), 0);
+    placement.unconstrained = open.empty() ? std::nullopt : std::optional(std::move(open));
+    return {lax::apply1<Value>(self(), OpParams::of(std::move(placement)), {call.inputs[0]})};
   };
 }
 
@@ -184,6 +205,16 @@ const Primitive& sharding_constraint_p() {
       .lower = lower_on_one_device,
   };
   return p;
+}
+
+bool PlacementParams::is_unconstrained(std::size_t dimension) const {
+  return unconstrained && std::ranges::binary_search(*unconstrained, static_cast<std::int64_t>(dimension));
+}
+
+std::vector<std::string> examples_axes(const Equation& placement, const MappedAxis& axis) {
+  Axes axes = axes_of_examples(*placement.primitive, placement.params.as<PlacementParams>(), axis);
+  std::ranges::sort(axes);
+  return axes;
 }
 
 bool is_placement(const Primitive& primitive) {

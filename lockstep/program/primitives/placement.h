@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "lockstep/program/primitives/apply.h"
 
 namespace lockstep {
@@ -22,7 +24,8 @@ const Primitive& sharding_constraint_p();
 /// A mesh, as axes with their sizes and the devices' ids in row-major order, and a spec: for each dimension
 /// the axes that split it, with or without empty entries at the end.
 struct PlacementParams {
-  static constexpr std::array<std::string_view, 5> kFields = {"spec", "axes", "sizes", "devices", "manual"};
+  static constexpr std::array<std::string_view, 6> kFields = {"spec",    "axes",   "sizes",
+                                                              "devices", "manual", "unconstrained"};
   std::vector<std::vector<std::string>> spec;
   std::vector<std::string> axes;
   std::vector<std::int64_t> sizes;
@@ -31,7 +34,17 @@ struct PlacementParams {
   /// The axes along which the function under shard_map sees single devices. Not looked at by
   /// sharding_constraint.
   std::vector<std::string> manual;
+
+  /// Of sharding_constraint: the dimensions of which it says nothing, rising. Their entries have no axes.
+  std::optional<std::vector<std::int64_t>> unconstrained = std::nullopt;
+
+  bool is_unconstrained(std::size_t dimension) const;
 };
+
+/// The axes over which the placement's batching splits the examples: those of the mapped axis that do not
+/// split them yet, of to_local those of them that are manual, and of to_global the same that to_local split.
+/// Sorted.
+std::vector<std::string> examples_axes(const Equation& placement, const MappedAxis& axis);
 
 /// Whether it is one of the three.
 bool is_placement(const Primitive& primitive);
