@@ -108,6 +108,36 @@ TEST(Jacobian, OfATreeOrByATree_IsATree) {
   expect_equal(by_forwards.b, by.b);
 }
 
+Array logistic_of(const Array& x) { return 1. / (1. + exp(-x)); }
+
+TEST(Hessian, OfLogaddexp_HasNoHoleWhereTheOperandsAreEqual) {
+  auto second = [](const Array& x) { return logistic_of(x) * logistic_of(-x); };
+  for (float apart : {-3.f, -1.f, -0.5f, 0.f, 0.5f, 1.f, 3.f}) {
+    SCOPED_TRACE(apart);
+    const Array x = array({1.f + apart, 1.f}), s = second(array({apart}));
+    const Array expected = concatenate({s, -s, -s, s});
+    expect_equal(reshape(hessian([](Array x) { return logaddexp(x[0], x[1]); })(x), {4}), expected);
+    expect_equal(reshape(hessian([](Array x) { return cumlogsumexp(x, 0)[1]; })(x), {4}), expected);
+    // The third derivative, s'(d) = s (1 - 2 logistic(d)), along the first operand.
+    auto along = [](Array x) { return hessian([](Array x) { return logaddexp(x[0], x[1]); })(x)[{0, 0}]; };
+    expect_equal(grad(along)(x)[0], (s * (1. - 2. * logistic_of(array({apart}))))[0]);
+  }
+}
+
+TEST(Grad, OfWhatAnInnerGradHandsThrough_IsItsOwn) {
+  auto aux = [](Array v) {
+    return value_and_grad([](Array y) {
+             Array l = sum(y * y);
+             return std::pair(l, 3. * l);
+           })(v)
+        .first.second;
+  };
+  const Array x = array({1.f, 2.f});
+  expect_equal(grad(aux)(x), 6. * x);
+  expect_equal(jit(grad(aux))(x), 6. * x);
+  expect_equal(jvp(aux, std::tuple(x), std::tuple(x)).second, sum(6. * x * x));
+}
+
 TEST(Hessian, IsTheMatrixOfSecondDerivatives) {
   Array a = waves({3, 3}), x = waves({3}, 2);
   auto f = [&](const Array& x) { return sum(x * matmul(a, x)) + sum(exp(x)); };

@@ -8,19 +8,6 @@
 #include "lockstep/transforms/vjp.h"
 
 namespace lockstep::internal {
-namespace {
-
-/// The program with all outputs but the first taken as constants.
-Program first_output_only(const Program& program) {
-  Builder builder(program.name);
-  std::vector<Value> inputs;
-  for (const Aval& aval : program.input_avals()) inputs.push_back(builder.input(aval));
-  std::vector<Value> outputs = transforms::inline_program(builder, program, inputs);
-  for (std::size_t i = 1; i < outputs.size(); ++i) outputs[i] = lax::stop_gradient(outputs[i]);
-  return builder.finish(outputs);
-}
-
-}  // namespace
 
 std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& program,
                                                                 const std::vector<Array>& inputs,
@@ -41,18 +28,17 @@ std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& p
         "floating dtype with astype, or do not differentiate with respect to it",
         to_string(inputs[i].aval()), site.to_string());
   }
-  Program vjp = transforms::vjp(first_output_only(program), wrt);
+  // What is handed through is an output as any, with a derivative of its own around this one.
+  const Program vjp = transforms::vjp(program, wrt, 1);
 
   Trace& trace = *Trace::current();
   std::vector<Value> values;
   for (const Array& array : inputs) values.push_back(trace.value_of(array));
-  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
-    const Aval& aval = program.aval(program.outputs[i]);
-    if (!is_inexact(aval.dtype)) continue;
-    OpParams params = OpParams::of(FullParams{Scalar::of(i == 0 ? 1.0 : 0.0), aval.dtype, aval.shape, false});
-    Value cotangent = trace.builder().emit(full_p(), std::move(params), {}).front();
-    values.push_back(aval.varying.empty() ? cotangent : lax::pvary(cotangent, aval.varying));
-  }
+  const Value one =
+      trace.builder()
+          .emit(full_p(), OpParams::of(FullParams{Scalar::of(1.0), loss.dtype, {}, loss.weak_type}), {})
+          .front();
+  values.push_back(loss.varying.empty() ? one : lax::pvary(one, loss.varying));
   std::vector<Value> results = transforms::inline_program(trace.builder(), vjp, values);
   std::vector<Array> outputs, grads;
   for (std::size_t i = 0; i < results.size(); ++i) {

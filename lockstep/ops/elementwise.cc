@@ -154,15 +154,8 @@ Array reciprocal(const Operand& x) {
 }
 
 Array logaddexp(const Operand& x, const Operand& y) {
-  return ops::elementwise("logaddexp", "", Meet::kInexact, {&x, &y}, [](Tracers t) {
-    Array difference = lax::sub(t[0], t[1]);
-    // Not abs, whose derivative at 0 is 1: there both have half.
-    Array size = lax::mul(difference, lax::sign(difference));
-    Array beyond = lax::log1p(lax::exp(lax::neg(size)));
-    Array sum = lax::add(lax::max(t[0], t[1]), beyond);
-    // Of two infinities of one sign the difference is no number.
-    return lax::select(lax::ne(difference, difference), lax::add(t[0], t[1]), sum);
-  });
+  return ops::elementwise("logaddexp", "", Meet::kInexact, {&x, &y},
+                          [](Tracers t) { return lax::logaddexp(t[0], t[1]); });
 }
 
 Array astype(const Operand& x, DType dtype) {

@@ -47,7 +47,7 @@ Program part(const Program& program, std::string name, std::vector<Var> inputs, 
 
 }  // namespace
 
-Linearized linearize(const Program& program, const std::vector<bool>& wrt) {
+Linearized linearize(const Program& program, const std::vector<bool>& wrt, std::size_t num_outputs) {
   Builder builder(program.name);
   std::vector<Value> inputs;
   for (const Aval& aval : program.input_avals()) inputs.push_back(builder.input(aval));
@@ -61,9 +61,9 @@ Linearized linearize(const Program& program, const std::vector<bool>& wrt) {
   }
   JvpValues values = inline_jvp(builder, program, inputs, tangents, true);
   std::vector<Value> outputs = values.outputs;
-  for (const auto& tangent : values.tangents) {
-    out.has_tangent.push_back(tangent.has_value());
-    if (tangent) outputs.push_back(*tangent);
+  for (std::size_t i = 0; i < values.tangents.size(); ++i) {
+    out.has_tangent.push_back(i < num_outputs && values.tangents[i].has_value());
+    if (out.has_tangent[i]) outputs.push_back(*values.tangents[i]);
   }
   out.program = eliminate_dead_code(builder.finish(outputs));
   check_not_mixed(out.program, reached(out.program, out.linear_inputs, Flow::kValues));

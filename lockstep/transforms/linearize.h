@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "lockstep/program/program.h"
@@ -16,8 +17,10 @@ struct Linearized {
   std::vector<bool> has_tangent;    ///< of each output of the program that is differentiated
 };
 
-/// Throws TraceError where an operation has no derivative, or none that can be taken backwards.
-Linearized linearize(const Program& program, const std::vector<bool>& wrt);
+/// The tangents of outputs from the num_outputs-th on are taken to be zero. Throws TraceError where an
+/// operation has no derivative, or none that can be taken backwards.
+Linearized linearize(const Program& program, const std::vector<bool>& wrt,
+                     std::size_t num_outputs = std::numeric_limits<std::size_t>::max());
 
 /// The same in two programs.
 struct SplitDerivative {

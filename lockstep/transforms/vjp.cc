@@ -9,9 +9,9 @@
 
 namespace lockstep::transforms {
 
-Program vjp(const Program& program, const std::vector<bool>& wrt) {
+Program vjp(const Program& program, const std::vector<bool>& wrt, std::size_t of_outputs) {
   check_differentiable("vjp", program, wrt);
-  const Linearized linearized = linearize(program, wrt);
+  const Linearized linearized = linearize(program, wrt, of_outputs);
   const Program& both = linearized.program;
   const std::size_t num_inputs = program.inputs.size(), num_outputs = program.outputs.size();
 
@@ -21,7 +21,7 @@ Program vjp(const Program& program, const std::vector<bool>& wrt) {
   std::vector<std::optional<Value>> seeds(num_outputs);
   for (std::size_t i = 0; i < num_outputs; ++i) {
     const Aval& aval = both.aval(both.outputs[i]);
-    if (is_inexact(aval.dtype)) seeds[i] = builder.input(aval);
+    if (i < of_outputs && is_inexact(aval.dtype)) seeds[i] = builder.input(aval);
   }
   Transposition transposition(builder, both, linearized.linear_inputs, inputs);
   Tangents cotangents(num_outputs);

@@ -4,6 +4,7 @@
 #include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/special.h"
 #include "lockstep/program/primitives/window.h"
 #include "lockstep/program/primitives/window_text.h"
 
@@ -105,10 +106,11 @@ Pair join_smallest(const Pair& a, const Pair& b) {
   return {lax::min(a.x, b.x), mixed(a, b, share(lax::lt(a.x, b.x), lax::eq(a.x, b.x), a.x.aval().dtype))};
 }
 Pair join_logsumexp(const Pair& a, const Pair& b) {
-  const Value equal = lax::eq(a.x, b.x);  // of infinities too, whose difference is no number
-  const Value difference = lax::select(equal, lax::full_like(a.x, 0), lax::sub(a.x, b.x));
-  const Value spread = lax::log1p(lax::exp(lax::neg(lax::abs(difference))));
-  return {lax::add(lax::max(a.x, b.x), spread), mixed(a, b, lax::logistic(difference))};
+  const Value difference = lax::sub(a.x, b.x);
+  const Value infinite = lax::select(lax::ne(difference, difference), lax::eq(a.x, b.x),
+                                     lax::ne(a.x, a.x));  // both are the same infinity
+  const Value part = lax::logistic(lax::select(infinite, lax::full_like(a.x, 0), difference));
+  return {lax::logaddexp(a.x, b.x), mixed(a, b, part)};
 }
 
 /// log(exp(a) + exp(b)), without overflow, and of infinities.

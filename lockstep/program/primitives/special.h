@@ -1,6 +1,7 @@
 #pragma once
 
 #include "lockstep/program/primitives/apply.h"
+#include "lockstep/program/primitives/elementwise.h"
 
 namespace lockstep {
 
@@ -54,6 +55,21 @@ V polygamma(std::int64_t order, const V& x) {
 template <Operand V>
 V atan2(const V& y, const V& x) {
   return apply1<V>(atan2_p(), {y, x});
+}
+
+/// log(exp(x) + exp(y)), without overflow, and of infinities, with its derivatives of any order.
+template <Operand V>
+V logaddexp(const V& x, const V& y) {
+  const V exact = sub(x, y), zero = full_like(x, 0);
+  const V infinite = ne(exact, exact);  // two infinities of one sign, or no numbers
+  const V difference = select(infinite, zero, exact);
+  // Where x and y are near, a form without corners: the other one's second derivative is lost at x = y.
+  const V near = lt(abs(difference), full_like(x, 1));
+  const V smooth = add(y, log1p(exp(select(near, difference, zero))));
+  const V apart = select(near, zero, difference);
+  const V beyond = log1p(exp(neg(mul(apart, sign(apart)))));
+  const V sum = select(near, smooth, add(max(x, y), beyond));
+  return select(infinite, add(x, y), sum);
 }
 
 }  // namespace lax
