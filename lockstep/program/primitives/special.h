@@ -2,6 +2,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
 
 namespace lockstep {
 
