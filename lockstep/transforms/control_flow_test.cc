@@ -217,6 +217,26 @@ TEST(CustomDerivatives, AreTheUsers) {
   }
 }
 
+TEST(Scan, WhoseCarryIsForgotten_HasTheGradientZeroInWhatItStartsWith) {
+  const Aval vector{DType::kF64, {3}};
+  const ProgramPtr rounds = nested({vector, vector},
+                                   [](std::span<const Value> v) {
+                                     return std::vector<Value>{lax::round(v[0]), v[1]};
+                                   }),
+                   takes = nested({vector, vector}, [](std::span<const Value> v) {
+                     return std::vector<Value>{v[1], lax::mul(v[0], v[1])};
+                   });
+  const HostArray start = random({3}, -2, 2), xs = random({2, 3}, -2, 2), ct = filled(1, {3}),
+                  ys_ct = filled(0, {2, 3});
+  for (const ProgramPtr& body : {rounds, takes}) {
+    const Program program = trace({vector, {DType::kF64, {2, 3}}}, [&](std::span<const Value> v) {
+      return emit_nested(v[0].builder(), scan_p(), OpParams::of(ScanParams{body, 0, 1, 2, false}), v);
+    });
+    EXPECT_THAT(evaluate(vjp(program, {true, false}), {start, xs, ct, ys_ct})[2].values,
+                ::testing::Each(0.0));
+  }
+}
+
 TEST(NestedPrimitives, RefuseACollectiveThatNotAllWouldDo) {
   AxisEnvScope axes(AxisEnv({{"i", 2}}));
   const Aval vector{DType::kF64, {3}, false, {"i"}};
