@@ -1,8 +1,6 @@
 #include "lockstep/transforms/flow.h"
 
 #include <algorithm>
-#include <set>
-#include <utility>
 
 namespace lockstep::transforms {
 namespace {
@@ -10,25 +8,6 @@ namespace {
 using Flags = std::vector<bool>;
 
 bool any(const Flags& flags) { return std::ranges::find(flags, true) != flags.end(); }
-
-/// A loop may run no time: what it starts with is then its result.
-void reach_around(const std::vector<NestedLink>& links, const Flags& operands, NestedFlow& flow) {
-  using Place = std::pair<int, std::size_t>;  // of a program, an input or output
-  std::set<Place> starts;                     // inputs that start from an operand that is reached
-  std::set<Place> ends;                       // outputs that go back to those
-  for (const NestedLink& link : links) {
-    if (link.from_program == NestedLink::kEquation && operands[link.from])
-      starts.emplace(link.to_program, link.to);
-  }
-  for (const NestedLink& link : links) {
-    const bool back = link.from_program != NestedLink::kEquation && link.to_program != NestedLink::kEquation;
-    if (back && starts.contains({link.to_program, link.to})) ends.emplace(link.from_program, link.from);
-  }
-  for (const NestedLink& link : links) {
-    if (link.to_program == NestedLink::kEquation && ends.contains({link.from_program, link.from}))
-      flow.results[link.to] = true;
-  }
-}
 
 }  // namespace
 
@@ -118,7 +97,6 @@ NestedFlow nested_flow(const Primitive& primitive, const OpParams& params, const
       }
     }
   }
-  reach_around(links, operands, out);
   return out;
 }
 
