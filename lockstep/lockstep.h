@@ -15,6 +15,7 @@
 #include "lockstep/data/csv.h"
 #include "lockstep/data/text.h"
 #include "lockstep/jit/checkpoint.h"
+#include "lockstep/jit/clear_caches.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/custom_derivative.h"
 #include "lockstep/jit/debug.h"

@@ -1,6 +1,7 @@
 #include "lockstep/array/array.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -11,29 +12,80 @@
 #include "lockstep/array/host.h"
 #include "lockstep/array/regions.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/kept.h"
 #include "lockstep/runtime/runtime.h"
 
 namespace lockstep {
 namespace internal {
 
-const ArrayType* intern(Aval aval, const Sharding& sharding, bool committed) {
-  static std::mutex mutex;
-  static auto& types = *new std::unordered_multimap<Fingerprint, std::unique_ptr<const ArrayType>>;
-  Fingerprint key = combine(sharding.fingerprint(), fingerprint(to_string(aval)));
-  std::lock_guard lock(mutex);
-  auto [begin, end] = types.equal_range(key);
-  for (auto it = begin; it != end; ++it) {
-    const ArrayType& type = *it->second;
-    if (type.committed == committed && type.aval == aval && type.sharding == sharding) return &type;
+namespace {
+
+/// The interned types of the process.
+class Types {
+ public:
+  static Types& get() {
+    static auto& types = *new Types;  // never destroyed: arrays may outlive main
+    return types;
   }
-  auto it =
-      types.emplace(key, std::make_unique<const ArrayType>(ArrayType{std::move(aval), sharding, committed}));
-  return it->second.get();
+
+  ArrayTypeRef intern(Aval aval, const Sharding& sharding, bool committed) {
+    const Fingerprint key = combine(sharding.fingerprint(), fingerprint(to_string(aval)));
+    std::lock_guard lock(mutex_);
+    auto [begin, end] = all_.equal_range(key);
+    for (auto it = begin; it != end; ++it) {
+      const ArrayType& type = *it->second;
+      if (type.committed != committed || !(type.aval == aval) || !(type.sharding == sharding)) continue;
+      type.unheld = false;
+      return &type;
+    }
+    if (all_.size() >= most_) {
+      forget_unheld(/*at_once=*/false);
+      most_ = std::max(max_kept(), 2 * all_.size());
+    }
+    return all_
+        .emplace(key, std::unique_ptr<const ArrayType>(new ArrayType{std::move(aval), sharding, committed}))
+        ->second.get();
+  }
+
+  void forget() {
+    std::lock_guard lock(mutex_);
+    forget_unheld(/*at_once=*/true);
+  }
+
+  std::size_t size() {
+    std::lock_guard lock(mutex_);
+    return all_.size();
+  }
+
+ private:
+  /// Who holds none gets one by intern() only, and so not now. If not at once, then those that were without
+  /// holders the last time too: a shape may still be read for a moment after its array is gone.
+  void forget_unheld(bool at_once) {
+    std::erase_if(all_, [&](const auto& each) {
+      const ArrayType& type = *each.second;
+      if (type.holders.load(std::memory_order_acquire) != 0) return type.unheld = false;
+      return at_once || std::exchange(type.unheld, true);
+    });
+  }
+
+  std::mutex mutex_;
+  std::unordered_multimap<Fingerprint, std::unique_ptr<const ArrayType>> all_;
+  std::size_t most_ = 0;  // at this many it looks for those that nobody holds
+};
+
+}  // namespace
+
+ArrayTypeRef intern(Aval aval, const Sharding& sharding, bool committed) {
+  return Types::get().intern(std::move(aval), sharding, committed);
 }
 
-Array make_array(const ArrayType* type, std::vector<pjrt::Buffer> shards) {
+void forget_types() { Types::get().forget(); }
+
+std::size_t num_kept_types() { return Types::get().size(); }
+
+Array make_array(ArrayTypeRef type, std::vector<pjrt::Buffer> shards) {
   auto data = std::make_shared<ArrayData>();
-  data->type = type;
+  data->type = std::move(type);
   data->shards = std::move(shards);
   return Array(std::move(data));
 }
@@ -70,22 +122,35 @@ const ArrayData& concrete(const Array& array, std::string_view use) {
   return data;
 }
 
+namespace {
+
+/// The type of an array that is not committed, on this process's first device. Those of scalars are found
+/// without being interned anew.
+ArrayTypeRef first_device_type(DType dtype, const Shape& shape, bool weak_type) {
+  static const Sharding& first =
+      *new Sharding(SingleDeviceSharding(runtime::Runtime::get().local_devices().front()));
+  if (!shape.empty()) return intern({dtype, shape, weak_type, {}}, first, false);
+  constexpr std::size_t kDTypes = static_cast<std::size_t>(DType::kC64) + 1;
+  static const auto& scalars = *[] {
+    auto* types = new std::array<ArrayTypeRef, 2 * kDTypes>;
+    for (std::size_t i = 0; i < types->size(); ++i)
+      (*types)[i] = intern({static_cast<DType>(i / 2), {}, i % 2 == 1, {}}, first, false);
+    return types;
+  }();
+  return scalars[2 * static_cast<std::size_t>(dtype) + (weak_type ? 1 : 0)];
+}
+
+}  // namespace
+
 Array array_from_host(const void* source, DType dtype, const Shape& shape, bool weak_type,
                       std::shared_ptr<const void> owner) {
   runtime::Runtime& runtime = runtime::Runtime::get();
-  Device device = runtime.local_devices().front();
-  static auto& shardings = *new std::map<int, Sharding>;
-  static std::mutex mutex;
-  const Sharding* sharding;
-  {
-    std::lock_guard lock(mutex);
-    sharding = &shardings.try_emplace(device.id(), SingleDeviceSharding(device)).first->second;
-  }
   std::vector<pjrt::Buffer> shards;
   const auto use = owner == nullptr ? pjrt::HostUse::kCopied : pjrt::HostUse::kZeroCopy;
-  shards.push_back(runtime.client().buffer_from_host(source, dtype, shape, runtime.pjrt_device(device), use,
-                                                     std::const_pointer_cast<void>(std::move(owner))));
-  return make_array(intern({dtype, shape, weak_type, {}}, *sharding, false), std::move(shards));
+  shards.push_back(runtime.client().buffer_from_host(source, dtype, shape,
+                                                     runtime.pjrt_device(runtime.local_devices().front()),
+                                                     use, std::const_pointer_cast<void>(std::move(owner))));
+  return make_array(first_device_type(dtype, shape, weak_type), std::move(shards));
 }
 
 }  // namespace internal

@@ -28,9 +28,10 @@ struct Computation::Impl {
   bool spans_processes = false;
   std::shared_ptr<pjrt::Executable> executable;
 
-  std::vector<const ArrayType*> inputs, outputs;
-  std::vector<std::optional<Sharding>>
-      moved;  ///< inputs that are not where the computation is: where they go
+  std::shared_ptr<const void> registered;  ///< its collectives, as long as it lives
+
+  std::vector<ArrayTypeRef> inputs, outputs;
+  std::vector<ArrayTypeRef> moved;  ///< of inputs that are not where the computation is: what they become
   bool moves = false;
   std::vector<bool> donated;
   bool donates = false;
@@ -43,13 +44,14 @@ struct Computation::Impl {
   std::vector<Local> locals;
 
   /// The positions, as the executable counts them, of donated arguments whose memory other arrays share.
-  std::vector<std::int64_t> not_to_donate(std::span<const Array* const> arguments,
-                                          std::span<const Array> replaced) const;
+  /// Throws Error where one of them is given twice.
+  std::vector<std::int64_t> not_to_donate(std::span<const Array* const> given,
+                                          std::span<const Array* const> arguments) const;
 
-  void launch_replicas(std::span<const Array* const> arguments, std::span<const Array> replaced,
-                       const pjrt::ExecuteOptions& options, std::span<pjrt::Buffer> results) const;
-  void launch(std::size_t local, std::span<const Array* const> arguments, std::span<const Array> replaced,
-              const pjrt::ExecuteOptions& options, std::span<pjrt::Buffer> results) const;
+  void launch_replicas(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
+                       std::span<pjrt::Buffer> results) const;
+  void launch(std::size_t local, std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
+              std::span<pjrt::Buffer> results) const;
 };
 
 Computation::Computation(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -163,11 +165,11 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
           CallSiteScope::current().to_string());
     }
     Sharding target = wanted ? *wanted : type.committed ? type.sharding : over_mesh(PartitionSpec());
+    check_divisible(type.aval, target.spec(), mesh, fmt::format("jit, argument array {}", i));
     if (!(target == type.sharding)) {
-      impl->moved[i] = target;
+      impl->moved[i] = intern(type.aval, target, true);
       impl->moves = true;
     }
-    check_divisible(type.aval, target.spec(), mesh, fmt::format("jit, argument array {}", i));
     partitioning.in_specs.push_back(target.spec());
   }
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
@@ -190,7 +192,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   impl->donated = options.donated;
   impl->donated.resize(arguments.size());
   std::string salt = "outputs";
-  for (const ArrayType* type : impl->outputs) salt += " " + type->sharding.spec().to_string();
+  for (const ArrayTypeRef& type : impl->outputs) salt += " " + type->sharding.spec().to_string();
   for (bool donated : impl->donated) salt += donated ? "d" : "-";
   return finish(std::move(impl), partitioned.program, mesh.axis_env(), mesh,
                 combine(mesh.fingerprint(), fingerprint(salt)), partitioned.reasons);
@@ -208,7 +210,7 @@ std::shared_ptr<const Computation> Computation::compile_per_device(
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Sharding there = NamedSharding(local, in_specs[i]);
     if (arguments[i]->sharding == there) continue;
-    impl->moved[i] = there;
+    impl->moved[i] = intern(arguments[i]->aval, there, true);
     impl->moves = true;
   }
   const std::vector<Aval> out_avals = program.output_avals();
@@ -271,7 +273,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
     collectives::ProgramCollectives plan{
         lowered.fingerprint, signature_text(per_device), {}, std::move(lowered.collectives)};
     for (Device device : mesh.devices()) plan.devices.push_back(device.id());
-    runtime.programs().register_program(plan);
+    impl->registered = runtime.programs().register_program(plan);
   }
   // A program for all devices at once cannot be compiled where none of them is.
   if (!impl->replicated || !impl->locals.empty())
@@ -280,10 +282,10 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
 }
 
-std::vector<std::int64_t> Computation::Impl::not_to_donate(std::span<const Array* const> arguments,
-                                                           std::span<const Array> replaced) const {
+std::vector<std::int64_t> Computation::Impl::not_to_donate(std::span<const Array* const> given,
+                                                           std::span<const Array* const> arguments) const {
   std::vector<std::pair<const ArrayData*, std::size_t>> all;
-  for (std::size_t i = 0; i < arguments.size(); ++i) all.emplace_back(arguments[i]->data().get(), i);
+  for (std::size_t i = 0; i < given.size(); ++i) all.emplace_back(given[i]->data().get(), i);
   std::ranges::sort(all);
   for (std::size_t k = 1; k < all.size(); ++k) {
     const auto [data, i] = all[k - 1];
@@ -296,24 +298,19 @@ std::vector<std::int64_t> Computation::Impl::not_to_donate(std::span<const Array
   std::vector<std::int64_t> positions;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!donated[i]) continue;
-    const Array& array = moved[i] ? replaced[i] : *arguments[i];
-    if (std::ranges::any_of(array.data()->shards, &pjrt::Buffer::is_shared))
+    if (std::ranges::any_of(arguments[i]->data()->shards, &pjrt::Buffer::is_shared))
       positions.push_back(static_cast<std::int64_t>(i) + (takes_position ? 1 : 0));
   }
   return positions;
 }
 
 void Computation::Impl::launch(std::size_t local, std::span<const Array* const> arguments,
-                               std::span<const Array> replaced, const pjrt::ExecuteOptions& options,
-                               std::span<pjrt::Buffer> results) const {
+                               const pjrt::ExecuteOptions& options, std::span<pjrt::Buffer> results) const {
   const Local& here = locals[local];
   thread_local std::vector<PJRT_Buffer*> buffers;
   buffers.clear();
   if (takes_position) buffers.push_back(here.position_buffer);
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const Array& array = moved[i] ? replaced[i] : *arguments[i];
-    buffers.push_back(array.data()->shards[local].get());
-  }
+  for (const Array* array : arguments) buffers.push_back(array->data()->shards[local].get());
   try {
     executable->execute(std::span<PJRT_Buffer* const>(buffers), *here.device, results, options);
   } catch (const PjrtError&) {
@@ -335,46 +332,57 @@ void Computation::Impl::launch(std::size_t local, std::span<const Array* const> 
 }
 
 void Computation::Impl::launch_replicas(std::span<const Array* const> arguments,
-                                        std::span<const Array> replaced, const pjrt::ExecuteOptions& options,
+                                        const pjrt::ExecuteOptions& options,
                                         std::span<pjrt::Buffer> results) const {
   std::vector<std::vector<PJRT_Buffer*>> lists(locals.size());
   for (std::size_t local = 0; local < locals.size(); ++local) {
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      const Array& array = moved[i] ? replaced[i] : *arguments[i];
-      lists[local].push_back(array.data()->shards[local].get());
-    }
+    for (const Array* array : arguments) lists[local].push_back(array->data()->shards[local].get());
   }
   executable->execute_replicas(lists, results, options);
 }
 
-std::vector<Array> Computation::run(std::span<const Array* const> arguments) const {
+std::vector<Array> Computation::placed(std::vector<Array> last) const {
+  const std::size_t first = impl_->inputs.size() - last.size();
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    if (const ArrayType* there = impl_->moved[first + i]) last[i] = device_put(last[i], there->sharding);
+  }
+  return last;
+}
+
+std::vector<Array> Computation::run(std::span<const Array* const> given) const {
   const Impl& impl = *impl_;
   runtime::Runtime& runtime = runtime::Runtime::get();
   runtime.check_healthy(impl.spans_processes);
-  for (const Array* array : arguments) concrete(*array, impl.name);
+  for (const Array* array : given) concrete(*array, impl.name);
 
+  std::span<const Array* const> arguments = given;
   std::vector<Array> replaced;
+  std::vector<const Array*> replacing;
   if (impl.moves) {
-    replaced.resize(arguments.size());
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      if (impl.moved[i]) replaced[i] = device_put(*arguments[i], *impl.moved[i]);
+    replaced.reserve(given.size());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const ArrayType* there = impl.moved[i];
+      if (there == nullptr || given[i]->data()->type == there) continue;
+      if (replacing.empty()) replacing.assign(given.begin(), given.end());
+      replacing[i] = &replaced.emplace_back(device_put(*given[i], there->sharding));
     }
+    if (!replacing.empty()) arguments = replacing;
   }
   const std::vector<std::int64_t> keep =
-      impl.donates ? impl.not_to_donate(arguments, replaced) : std::vector<std::int64_t>();
+      impl.donates ? impl.not_to_donate(given, arguments) : std::vector<std::int64_t>();
   const pjrt::ExecuteOptions options{.non_donatable = keep};
   const std::size_t num_outputs = impl.outputs.size(), num_locals = impl.locals.size();
   thread_local std::vector<pjrt::Buffer> results;
   results.resize(num_outputs * num_locals);
   auto part = [&](std::size_t local) { return std::span(results).subspan(local * num_outputs, num_outputs); };
   if (impl.replicated && num_locals > 0) {
-    impl.launch_replicas(arguments, replaced, options, results);
+    impl.launch_replicas(arguments, options, results);
   } else if (num_locals == 1) {
-    impl.launch(0, arguments, replaced, options, part(0));
+    impl.launch(0, arguments, options, part(0));
   } else if (num_locals > 1) {
     auto all = std::span(results);
     runtime.threads().run(num_locals, [&, all](std::size_t local) {
-      impl.launch(local, arguments, replaced, options, all.subspan(local * num_outputs, num_outputs));
+      impl.launch(local, arguments, options, all.subspan(local * num_outputs, num_outputs));
     });
   }
   std::vector<Array> outputs;
@@ -390,9 +398,9 @@ std::vector<Array> Computation::run(std::span<const Array* const> arguments) con
   if (impl.donates) {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (!impl.donated[i]) continue;
-      arguments[i]->data()->shards.clear();
-      arguments[i]->data()->host_copies.reset();
-      arguments[i]->data()->donated_at = CallSiteScope::current();
+      given[i]->data()->shards.clear();
+      given[i]->data()->host_copies.reset();
+      given[i]->data()->donated_at = CallSiteScope::current();
     }
   }
   return outputs;

@@ -78,6 +78,9 @@ class Computation {
   /// does.
   std::vector<Array> run(std::span<const Array* const> arguments) const;
 
+  /// The last inputs, where the computation needs them: what would be moved in each run is moved once.
+  std::vector<Array> placed(std::vector<Array> last) const;
+
   const ComputationText& text() const;
   Cost cost() const;
 

@@ -2,8 +2,11 @@
 
 // For the layers of the library: what an Array is made of. It shows the plugin's buffers.
 
+#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/array/array.h"
@@ -14,20 +17,62 @@
 namespace lockstep::internal {
 
 /// All that the compiler must know of an argument. Interned: two arrays have the same type exactly if the
-/// pointers are equal, so that the key of a cached call is a list of pointers.
+/// pointers are equal, so that the key of a cached call is a list of pointers. A pointer means this type as
+/// long as an ArrayTypeRef holds it.
 struct ArrayType {
   Aval aval;
   Sharding sharding;
 
   /// Whether a user put it where it is. What is not committed moves to where the others of a computation are.
   bool committed = false;
+
+  mutable std::atomic<std::size_t> holders = 0;  ///< ArrayTypeRefs that hold it
+  mutable bool unheld = false;  ///< whether intern() found it without any when it last looked
 };
 
-const ArrayType* intern(Aval aval, const Sharding& sharding, bool committed);
+/// Holds an interned type, or none. May be copied by several threads.
+class ArrayTypeRef {
+ public:
+  ArrayTypeRef() = default;
+
+  /// Of a type that is held elsewhere while this is made.
+  ArrayTypeRef(const ArrayType* type) : type_(type) {
+    if (type_ != nullptr) type_->holders.fetch_add(1, std::memory_order_relaxed);
+  }
+  ArrayTypeRef(const ArrayTypeRef& other) : ArrayTypeRef(other.type_) {}
+  ArrayTypeRef(ArrayTypeRef&& other) noexcept : type_(std::exchange(other.type_, nullptr)) {}
+  ArrayTypeRef& operator=(ArrayTypeRef other) noexcept {
+    std::swap(type_, other.type_);
+    return *this;
+  }
+  ~ArrayTypeRef() {
+    if (type_ != nullptr) type_->holders.fetch_sub(1, std::memory_order_release);
+  }
+
+  const ArrayType* get() const { return type_; }
+  operator const ArrayType*() const { return type_; }
+  const ArrayType& operator*() const { return *type_; }
+  const ArrayType* operator->() const { return type_; }
+
+ private:
+  const ArrayType* type_ = nullptr;
+};
+
+/// The type. One that nobody holds may be forgotten at a later call.
+ArrayTypeRef intern(Aval aval, const Sharding& sharding, bool committed);
+
+/// Forgets all types that nobody holds.
+void forget_types();
+
+/// Forgets all compiled operations of arrays outside of traces.
+void forget_operations();
+
+/// How many types are kept.
+std::size_t num_kept_types();
 
 struct ArrayData {
   // Of a concrete array:
-  const ArrayType* type = nullptr;
+  ArrayTypeRef type;
   std::vector<pjrt::Buffer> shards;  ///< on the sharding's local devices, in its order
   CallSite donated_at;               ///< where it was given to a computation for good
 
@@ -42,7 +87,7 @@ struct ArrayData {
 };
 
 /// A concrete array of these buffers.
-Array make_array(const ArrayType* type, std::vector<pjrt::Buffer> shards);
+Array make_array(ArrayTypeRef type, std::vector<pjrt::Buffer> shards);
 
 /// The data of a concrete array that may be read. Throws Error for no array, a tracer, and one that was
 /// deleted or donated, naming `use` ("[to_host]") and where it was donated.

@@ -97,8 +97,9 @@ Array broadcast_one_to_all(const Array& x, std::optional<bool> is_source, std::s
   Trace trace(fmt::format("broadcast_one_to_all {}", to_string(x.aval())));
   const Array sum = lax::reduce_sum(trace.input(rows.aval()), {0});
   const Array* argument = &rows;
+  const internal::ArrayType* type = rows.data()->type;
   auto computation = internal::Computation::compile(
-      trace.finish(std::span(&sum, 1)), std::span(&rows.data()->type, 1),
+      trace.finish(std::span(&sum, 1)), std::span(&type, 1),
       {.in_shardings = {}, .out_shardings = {NamedSharding(mesh, P())}, .donated = {}});
   bytes = bytes_of(computation->run(std::span(&argument, 1)).front());
   if (bytes.back() != 1) {

@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <deque>
-#include <mutex>
-#include <unordered_map>
+#include <memory>
 
 #include "lockstep/array/computation.h"
 #include "lockstep/array/data.h"
 #include "lockstep/array/trace.h"
+#include "lockstep/base/kept.h"
 #include "lockstep/base/operation_scope.h"
 
 namespace lockstep {
@@ -34,8 +33,11 @@ class Few {
   std::vector<T> many_;
 };
 
-/// An operation on operands of certain types, compiled.
-struct CompiledOperation {
+/// An operation on operands of certain types, compiled. The computation holds the types.
+struct CompiledOperation : Kept {
+  CompiledOperation(std::string name, std::string key, std::span<const ArrayType* const> types)
+      : name(std::move(name)), key(std::move(key)), types(types.begin(), types.end()) {}
+
   std::string name, key;
   std::vector<const ArrayType*> types;
   std::shared_ptr<const internal::Computation> computation;
@@ -53,43 +55,32 @@ std::size_t hash_of(std::string_view name, std::string_view key, std::span<const
   return hash;
 }
 
-/// The compiled operations of the process. None is ever dropped.
-class Operations {
- public:
-  const CompiledOperation* find(std::size_t hash, std::string_view name, std::string_view key,
-                                std::span<const ArrayType* const> types) {
-    std::lock_guard lock(mutex_);
-    auto [begin, end] = by_hash_.equal_range(hash);
-    for (auto it = begin; it != end; ++it)
-      if (it->second->is(name, key, types)) return it->second;
-    return nullptr;
+using Operations = KeptByUse<const CompiledOperation>;
+
+/// The compiled operations of the process.
+Operations& operations() {
+  static auto& all = *new Operations;
+  return all;
+}
+
+std::shared_ptr<const CompiledOperation> compile(
+    const std::string& name, const std::string& key, std::span<const Array> operands,
+    std::span<const ArrayType* const> types,
+    const std::function<std::vector<Array>(std::span<const Array>)>& compose) {
+  // Not by make_shared: what threads remember must not keep its memory.
+  std::shared_ptr<CompiledOperation> operation(new CompiledOperation(name, key, types));
+  Program program;
+  {
+    Trace trace(name);
+    std::vector<Array> tracers;
+    for (const Array& array : operands) tracers.push_back(trace.input(array.aval()));
+    program = trace.finish(compose(tracers));
+    operation->captures = trace.captures();
   }
-
-  const CompiledOperation* add(std::size_t hash, CompiledOperation operation) {
-    std::lock_guard lock(mutex_);
-    const CompiledOperation* kept = &all_.emplace_back(std::move(operation));
-    by_hash_.emplace(hash, kept);
-    return kept;
-  }
-
- private:
-  std::mutex mutex_;
-  std::deque<CompiledOperation> all_;
-  std::unordered_multimap<std::size_t, const CompiledOperation*> by_hash_;
-};
-
-CompiledOperation compile(const std::string& name, const std::string& key, std::span<const Array> operands,
-                          std::span<const ArrayType* const> types,
-                          const std::function<std::vector<Array>(std::span<const Array>)>& compose) {
-  CompiledOperation operation{name, key, {types.begin(), types.end()}, nullptr, {}};
-  Trace trace(name);
-  std::vector<Array> tracers;
-  for (const Array& array : operands) tracers.push_back(trace.input(array.aval()));
-  Program program = trace.finish(compose(tracers));
-  operation.captures = trace.captures();
-  std::vector<const ArrayType*> all = operation.types;
-  for (const Array& array : operation.captures) all.push_back(internal::concrete(array, name).type);
-  operation.computation = internal::Computation::compile(std::move(program), all, {});
+  std::vector<const ArrayType*> all = operation->types;
+  for (const Array& array : operation->captures) all.push_back(internal::concrete(array, name).type);
+  operation->computation = internal::Computation::compile(std::move(program), all, {});
+  operation->captures = operation->computation->placed(std::move(operation->captures));
   return operation;
 }
 
@@ -100,18 +91,22 @@ std::vector<Array> run_operation(const std::string& name, const std::string& key
                                  const std::function<std::vector<Array>(std::span<const Array>)>& compose) {
   OperationScope scope(name);
   if (Trace::current() != nullptr) return compose(operands);
-  static auto& operations = *new Operations;
   // What this thread did last, by hash: found again without a lock.
-  thread_local std::array<const CompiledOperation*, 256> recent{};
+  thread_local std::array<std::weak_ptr<const CompiledOperation>, 256> recent;
 
   Few<const ArrayType*> types(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) types[i] = internal::concrete(operands[i], name).type;
   const std::size_t hash = hash_of(name, key, types.span());
-  const CompiledOperation*& operation = recent[(hash >> 32) % recent.size()];
-  if (operation == nullptr || !operation->is(name, key, types.span())) {
-    const CompiledOperation* found = operations.find(hash, name, key, types.span());
-    if (found == nullptr) found = operations.add(hash, compile(name, key, operands, types.span(), compose));
-    operation = found;
+  auto is = [&](const CompiledOperation& operation) { return operation.is(name, key, types.span()); };
+  std::weak_ptr<const CompiledOperation>& last = recent[(hash >> 32) % recent.size()];
+  std::shared_ptr<const CompiledOperation> operation = last.lock();
+  if (operation != nullptr && operation->is_kept() && is(*operation)) {
+    operation->touch();
+  } else {
+    operation = operations().find(hash, is);
+    if (operation == nullptr)
+      operation = operations().add(hash, compile(name, key, operands, types.span(), compose), is);
+    last = operation;
   }
 
   const std::vector<Array>& captures = operation->captures;
@@ -120,5 +115,7 @@ std::vector<Array> run_operation(const std::string& name, const std::string& key
   for (std::size_t i = 0; i < captures.size(); ++i) arguments[operands.size() + i] = &captures[i];
   return operation->computation->run(arguments.span());
 }
+
+void internal::forget_operations() { operations().clear(); }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/fingerprint.h"
 #include "lockstep/base/half.h"
+#include "lockstep/base/kept.h"
 
 namespace lockstep {
 namespace {
@@ -76,6 +77,54 @@ TEST(MapEnvironment, AnEmptyValueIsAValue) {
   MapEnvironment environment(std::map<std::string, std::string>{{"A", ""}});
   EXPECT_EQ(environment.get("A"), "");
   EXPECT_EQ(environment.get("B"), std::nullopt);
+}
+
+struct Thing : Kept {
+  explicit Thing(int number) : number(number) {}
+  int number;
+};
+
+class KeptTest : public ::testing::Test {
+ protected:
+  KeptTest() { set_max_kept(3); }
+  ~KeptTest() override { set_max_kept(kDefaultMaxKept); }
+
+  /// The thing of this number, all of one hash.
+  std::shared_ptr<Thing> find(int number) {
+    return things_.find(7, [&](const Thing& thing) { return thing.number == number; });
+  }
+  std::shared_ptr<Thing> add(int number) {
+    return things_.add(7, std::make_shared<Thing>(number),
+                       [&](const Thing& thing) { return thing.number == number; });
+  }
+
+  KeptByUse<Thing> things_;
+};
+
+TEST_F(KeptTest, DropsWhatWasUsedLongestAgo) {
+  for (int number : {1, 2, 3}) add(number);
+  EXPECT_NE(find(1), nullptr);
+  add(4);
+  EXPECT_EQ(find(2), nullptr);
+  EXPECT_NE(find(1), nullptr);
+  add(5);
+  EXPECT_EQ(things_.size(), 3u);
+  EXPECT_NE(find(5), nullptr);
+  EXPECT_NE(find(1), nullptr) << "used after 4 was added";
+  EXPECT_EQ(find(3), nullptr);
+}
+
+TEST_F(KeptTest, WhatIsDroppedStaysWithWhoHoldsIt_AndASecondOfAKindIsNotKept) {
+  const auto first = add(1);
+  EXPECT_EQ(add(1), first);
+  EXPECT_EQ(things_.size(), 1u);
+  things_.erase(7, first.get());
+  EXPECT_EQ(find(1), nullptr);
+  add(1);
+  things_.clear();
+  EXPECT_EQ(things_.size(), 0u);
+  EXPECT_EQ(first->number, 1);
+  EXPECT_FALSE(first->is_kept());
 }
 
 }  // namespace

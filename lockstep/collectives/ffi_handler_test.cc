@@ -88,8 +88,9 @@ class FfiHandlerTest : public ::testing::Test {
 
 TEST_F(FfiHandlerTest, DoesTheCollectivesOfACompiledProgram) {
   ProgramRegistry registry(*world_);
-  registry.register_program(plan());
-  registry.register_program(plan());
+  auto registered = registry.register_program(plan());
+  const auto again = registry.register_program(plan());
+  registered.reset();
   for (int round = 0; round < 3; ++round) {
     for_each_local_device(*world_, [&](int device) {
       std::int32_t chain = -1;
@@ -102,7 +103,7 @@ TEST_F(FfiHandlerTest, DoesTheCollectivesOfACompiledProgram) {
 
 TEST_F(FfiHandlerTest, KeepsTheExceptionForWhoLaunched) {
   ProgramRegistry registry(*world_);
-  registry.register_program(plan());
+  const auto registered = registry.register_program(plan());
   world_->abort(std::make_exception_ptr(PeerFailure("process 3 of 4 is gone")));
   EXPECT_THAT(message_of<PjrtError>([&] { run(*program_, 1); }), HasSubstr("process 3 of 4 is gone"));
   EXPECT_EQ(registry.take_pending_error(kProgram, 0), nullptr);
@@ -110,6 +111,17 @@ TEST_F(FfiHandlerTest, KeepsTheExceptionForWhoLaunched) {
   ASSERT_NE(error, nullptr);
   EXPECT_THROW(std::rethrow_exception(error), PeerFailure);
   EXPECT_EQ(registry.take_pending_error(kProgram, 1), nullptr);
+}
+
+TEST_F(FfiHandlerTest, KnowsAProgramAsLongAsItIsHeld_AndThenAnew) {
+  ProgramRegistry registry(*world_);
+  auto registered = registry.register_program(plan());
+  registered.reset();
+  EXPECT_THAT(message_of<PjrtError>([&] { run(*program_, 0); }), HasSubstr("that was not registered"));
+  EXPECT_EQ(registry.take_pending_error(kProgram, 0), nullptr);
+  registered = registry.register_program(plan());
+  for_each_local_device(
+      *world_, [&](int device) { EXPECT_THAT(run(*program_, device), ElementsAre(3, 20, 40, 3, 20, 40)); });
 }
 
 TEST_F(FfiHandlerTest, RefusesWhatIsNotPlanned) {
@@ -122,7 +134,7 @@ TEST_F(FfiHandlerTest, RefusesWhatIsNotPlanned) {
   expect("fedcba9876543210 that was not registered");
   ProgramCollectives other = plan();
   other.collectives[0].dtype = int32;
-  registry.register_program(other);
+  const auto registered = registry.register_program(other);
   expect("its operand has 12 bytes of f32, but the plan says 12 bytes of i32");
 }
 
@@ -130,7 +142,7 @@ TEST_F(FfiHandlerTest, RefusesCountsPositionsAndIndicesThatAreNotPlanned) {
   ProgramRegistry registry(*world_);
   ProgramCollectives other = plan();
   other.collectives[0].count = 4;
-  registry.register_program(other);
+  const auto registered = registry.register_program(other);
   EXPECT_THAT(message_of<PjrtError>([&] { run(*program_, 0); }),
               HasSubstr("12 bytes of f32, but the plan says 16 bytes"));
   EXPECT_THAT(message_of<Error>([&] { registry.run(kProgram, 3, 0, {}, {}); }),
@@ -144,13 +156,13 @@ TEST(ProgramRegistry, RefusesGroupsThatDoNotFitTheMesh) {
   ProgramRegistry registry(*world);
   ProgramCollectives program = plan();
   program.collectives[0].groups = {{0, 1}, {1}};
-  EXPECT_THROW(registry.register_program(program), Error);
+  EXPECT_THROW((void)registry.register_program(program), Error);
   program.collectives[0].groups = {{0, 2}};
-  EXPECT_THROW(registry.register_program(program), Error);
+  EXPECT_THROW((void)registry.register_program(program), Error);
   program.collectives[0].groups = {{0, 1}};
   program.collectives[0].op = ReduceOp::kMin;
   program.collectives[0].dtype = complex64;
-  EXPECT_THROW(registry.register_program(program), DTypeError);
+  EXPECT_THROW((void)registry.register_program(program), DTypeError);
 }
 
 }  // namespace

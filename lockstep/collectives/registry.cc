@@ -70,22 +70,30 @@ class ProgramRegistry::Impl {
  public:
   explicit Impl(World& world) : world_(world) {}
 
-  void register_program(const ProgramCollectives& program) {
-    if (find(program.program) != nullptr) return;
-    auto entry = std::make_unique<Entry>();
+  std::shared_ptr<const void> register_program(const ProgramCollectives& program) {
+    if (auto registered = find(program.program)) return registered;
+    auto entry = std::make_shared<Entry>();
     entry->name = program.name;
     entry->errors.resize(program.devices.size());
     for (std::size_t index = 0; index < program.collectives.size(); ++index) {
       entry->steps.push_back(make_step(program, index));
     }
     std::unique_lock lock(mutex_);
-    entries_.try_emplace(program.program, std::move(entry));
+    std::weak_ptr<Entry>& place = entries_[program.program];
+    if (auto registered = place.lock()) return registered;
+    place = entry;
+    if (entries_.size() > most_) {
+      std::erase_if(entries_, [](const auto& each) { return each.second.expired(); });
+      most_ = 2 * entries_.size() + kFew;
+    }
+    return entry;
   }
 
-  Entry* find(Fingerprint program) {
+  /// Null where it is not registered, or is no more.
+  std::shared_ptr<Entry> find(Fingerprint program) {
     std::shared_lock lock(mutex_);
     auto it = entries_.find(program);
-    return it == entries_.end() ? nullptr : it->second.get();
+    return it == entries_.end() ? nullptr : it->second.lock();
   }
 
   void run(Entry& entry, std::int64_t index, std::int64_t position, const Operand& in, const Operand& out) {
@@ -117,9 +125,12 @@ class ProgramRegistry::Impl {
   }
 
  private:
+  static constexpr std::size_t kFew = 64;
+
   World& world_;
   std::shared_mutex mutex_;
-  std::unordered_map<Fingerprint, std::unique_ptr<Entry>> entries_;
+  std::unordered_map<Fingerprint, std::weak_ptr<Entry>> entries_;
+  std::size_t most_ = kFew;  ///< At more than this it looks for those that are no more.
 };
 
 ProgramRegistry::ProgramRegistry(World& world) : impl_(std::make_unique<Impl>(world)) {
@@ -132,13 +143,13 @@ ProgramRegistry::~ProgramRegistry() { current_registry = nullptr; }
 
 ProgramRegistry* ProgramRegistry::current() { return current_registry.load(std::memory_order_acquire); }
 
-void ProgramRegistry::register_program(const ProgramCollectives& program) {
-  impl_->register_program(program);
+std::shared_ptr<const void> ProgramRegistry::register_program(const ProgramCollectives& program) {
+  return impl_->register_program(program);
 }
 
 void ProgramRegistry::run(Fingerprint program, std::int64_t index, std::int64_t position, const Operand& in,
                           const Operand& out) {
-  Entry* entry = impl_->find(program);
+  const std::shared_ptr<Entry> entry = impl_->find(program);
   if (entry == nullptr) fail("collective {} of a program {:016x} that was not registered", index, program);
   if (position < 0 || position >= static_cast<std::int64_t>(entry->errors.size())) {
     fail("program {} has a mesh of {} devices, but was asked to run as position {}", entry->name,
@@ -154,7 +165,7 @@ void ProgramRegistry::run(Fingerprint program, std::int64_t index, std::int64_t 
 }
 
 std::exception_ptr ProgramRegistry::take_pending_error(Fingerprint program, int position) {
-  Entry* entry = impl_->find(program);
+  const std::shared_ptr<Entry> entry = impl_->find(program);
   if (entry == nullptr || position < 0 || position >= static_cast<int>(entry->errors.size())) return nullptr;
   std::lock_guard lock(entry->mutex);
   return std::exchange(entry->errors[position], nullptr);

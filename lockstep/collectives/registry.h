@@ -29,9 +29,10 @@ class ProgramRegistry {
   ProgramRegistry(const ProgramRegistry&) = delete;
   ProgramRegistry& operator=(const ProgramRegistry&) = delete;
 
-  /// Makes the program's collectives callable, to be done before its first launch. The same program again
-  /// changes nothing. Throws Error where the groups do not fit the devices, and DTypeError as make_call does.
-  void register_program(const ProgramCollectives& program);
+  /// Makes the program's collectives callable as long as what it gives back, or what it gave for the same
+  /// program before, lives; to be done before its first launch. Throws Error where the groups do not fit the
+  /// devices, and DTypeError as make_call does.
+  [[nodiscard]] std::shared_ptr<const void> register_program(const ProgramCollectives& program);
 
   /// Does the `index`-th collective of the program as the device at `position` of its mesh, and blocks until
   /// it is done. Throws Error where there is no such program, index or position, and where dtype or bytes of

@@ -17,7 +17,8 @@ std::vector<Array> emit_remat(TracedProgram program, const std::vector<Array>& a
 /// jax.checkpoint, also called remat. Nests in scans, other checkpoints and every transformation.
 template <class F>
 auto checkpoint(F&& function, std::source_location where = std::source_location::current()) {
-  return [function = std::decay_t<F>(function), site = CallSite::from(where)](const auto&... args) mutable {
+  return [ function = std::decay_t<F>(function), site = CallSite::from(where) ]<class... Args>(
+      const Args&... args) mutable requires internal::Takes<F, Args...> {
     auto body = [&function, site](const auto&... each) {
       internal::TracedProgram traced;
       auto result = internal::trace_function("checkpoint", function, traced, each...);
@@ -25,7 +26,9 @@ auto checkpoint(F&& function, std::source_location where = std::source_location:
       return internal::with_leaves(result,
                                    internal::emit_remat(std::move(traced), internal::all_leaves(each...)));
     };
-    return internal::run_traced("checkpoint", site, body, args...);
+    return internal::with_numbers_passed<std::decay_t<F>&>(
+        [&](const auto&... each) { return internal::run_traced("checkpoint", site, body, each...); },
+        args...);
   };
 }
 

@@ -133,13 +133,16 @@ auto custom_vjp_in_trace(F& function, Forward& forward, Backward& backward, cons
 ///                       [](std::tuple<Array> x, std::tuple<Array> t) { ... return std::pair(y, dy); });
 template <class F, class Rule>
 auto custom_jvp(F&& function, Rule&& rule, std::source_location where = std::source_location::current()) {
-  return [function = std::decay_t<F>(function), rule = std::decay_t<Rule>(rule),
-          site = CallSite::from(where)](const auto&... args) mutable {
+  return [
+    function = std::decay_t<F>(function), rule = std::decay_t<Rule>(rule), site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
     auto body = [&function, &rule, site](const auto&... each) {
       if (internal::DerivativeDepth::current() == 0) return internal::call_plain(function, each...);
       return internal::custom_jvp_in_trace(function, rule, site, each...);
     };
-    return internal::run_traced("custom_jvp", site, body, args...);
+    return internal::with_numbers_passed<std::decay_t<F>&>(
+        [&](const auto&... each) { return internal::run_traced("custom_jvp", site, body, each...); },
+        args...);
   };
 }
 
@@ -150,14 +153,17 @@ auto custom_jvp(F&& function, Rule&& rule, std::source_location where = std::sou
 template <class F, class Forward, class Backward>
 auto custom_vjp(F&& function, Forward&& forward, Backward&& backward,
                 std::source_location where = std::source_location::current()) {
-  return [function = std::decay_t<F>(function), forward = std::decay_t<Forward>(forward),
-          backward = std::decay_t<Backward>(backward),
-          site = CallSite::from(where)](const auto&... args) mutable {
+  return [
+    function = std::decay_t<F>(function), forward = std::decay_t<Forward>(forward),
+    backward = std::decay_t<Backward>(backward), site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
     auto body = [&function, &forward, &backward, site](const auto&... each) {
       if (internal::DerivativeDepth::current() == 0) return internal::call_plain(function, each...);
       return internal::custom_vjp_in_trace(function, forward, backward, site, each...);
     };
-    return internal::run_traced("custom_vjp", site, body, args...);
+    return internal::with_numbers_passed<std::decay_t<F>&>(
+        [&](const auto&... each) { return internal::run_traced("custom_vjp", site, body, each...); },
+        args...);
   };
 }
 

@@ -14,7 +14,8 @@
 
 /// Derivatives of functions of trees, forwards and backwards. Arrays of integers and bools among the
 /// arguments are not differentiated, except where said; their tangents and cotangents are zeros of their own
-/// dtype. Outside of a trace each call traces anew; put it into jit() to call it often.
+/// dtype. A number that is an argument is traced as jit does it, and its derivative is an Array. Outside of a
+/// trace each call traces anew; put it into jit() to call it often.
 namespace lockstep {
 
 /// function(primals...) and its derivative along the tangents: a pair. The tangents are trees like the
@@ -23,31 +24,40 @@ template <class F, class... Args>
 auto jvp(F&& function, const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents,
          std::source_location where = std::source_location::current()) {
   const CallSite site = CallSite::from(where);
-  auto body = [&function, site, where](const std::tuple<Args...>& primals,
-                                       const std::tuple<Args...>& tangents) {
+  auto body = [&function, site, where](const auto& primals, const auto& tangents) {
     return std::apply(
-        [&](const Args&... args) {
+        [&](const auto&... args) {
           auto [result, map] = internal::linearized<true>(function, "jvp", site, args...);
           auto tangent = map(tangents, where);
           return std::pair(std::move(result), std::move(tangent));
         },
         primals);
   };
-  return internal::in_trace(body, "jvp", site, primals, tangents);
+  constexpr internal::PassedTypes<std::remove_reference_t<F>&, Args...> types;
+  return internal::in_trace(body, "jvp", site, internal::all_passed(types, primals),
+                            internal::all_passed(types, tangents));
 }
 
 /// function(args...), and a function from a cotangent (a tree like the result) to the tuple of the arguments'
 /// cotangents. What the backward pass needs is computed once.
 template <class F, class... Args>
 auto vjp(F&& function, const Args&... args) {
-  return internal::linearized<false>(function, "vjp", CallSiteScope::current(), args...);
+  return internal::with_numbers_passed<std::remove_reference_t<F>&>(
+      [&](const auto&... each) {
+        return internal::linearized<false>(function, "vjp", CallSiteScope::current(), each...);
+      },
+      args...);
 }
 
 /// function(args...), and its derivative at args as a function from the tuple of the arguments' tangents to
 /// the result's tangent. What it needs is computed once.
 template <class F, class... Args>
 auto linearize(F&& function, const Args&... args) {
-  return internal::linearized<true>(function, "linearize", CallSiteScope::current(), args...);
+  return internal::with_numbers_passed<std::remove_reference_t<F>&>(
+      [&](const auto&... each) {
+        return internal::linearized<true>(function, "linearize", CallSiteScope::current(), each...);
+      },
+      args...);
 }
 
 /// A function that gives the Jacobian of `function`: for each array of the result and the array that is
@@ -57,8 +67,9 @@ auto linearize(F&& function, const Args&... args) {
 /// where the argument is not floating.
 template <std::size_t argnum = 0, class F>
 auto jacfwd(F&& function, std::source_location where = std::source_location::current()) {
-  return [function = std::decay_t<F>(std::forward<F>(function)),
-          site = CallSite::from(where)](const auto&... args) mutable {
+  return [
+    function = std::decay_t<F>(std::forward<F>(function)), site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
     auto body = [&function, site](const auto&... each) {
       using Argument = std::decay_t<std::tuple_element_t<argnum, std::tuple<decltype(each)...>>>;
       const Argument& x = std::get<argnum>(std::tie(each...));
@@ -93,14 +104,16 @@ auto jacfwd(F&& function, std::source_location where = std::source_location::cur
         return internal::with_leaves(x, each_leaf);
       }
     };
-    return internal::in_trace(body, "jacfwd", site, args...);
+    return internal::with_numbers_passed<std::decay_t<F>&>(
+        [&](const auto&... each) { return internal::in_trace(body, "jacfwd", site, each...); }, args...);
   };
 }
 
 template <std::size_t argnum = 0, class F>
 auto jacrev(F&& function, std::source_location where = std::source_location::current()) {
-  return [function = std::decay_t<F>(std::forward<F>(function)),
-          site = CallSite::from(where)](const auto&... args) mutable {
+  return [
+    function = std::decay_t<F>(std::forward<F>(function)), site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
     auto body = [&function, site](const auto&... each) {
       using Argument = std::decay_t<std::tuple_element_t<argnum, std::tuple<decltype(each)...>>>;
       const Argument& x = std::get<argnum>(std::tie(each...));
@@ -137,7 +150,8 @@ auto jacrev(F&& function, std::source_location where = std::source_location::cur
         return internal::with_leaves(result, each_leaf);
       }
     };
-    return internal::in_trace(body, "jacrev", site, args...);
+    return internal::with_numbers_passed<std::decay_t<F>&>(
+        [&](const auto&... each) { return internal::in_trace(body, "jacrev", site, each...); }, args...);
   };
 }
 

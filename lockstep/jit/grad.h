@@ -58,49 +58,57 @@ auto value_and_grad_in_trace(F& function, const CallSite& site, const Args&... a
   auto next_output = outputs.begin();
   tree::replace_leaves(result, next_output);
 
+  // The gradients come in the order of the arguments.
+  std::vector<std::vector<Array>> grads_of(sizeof...(Args));
   auto next_grad = grads.begin();
+  for (std::size_t i = 0; i < owners.owners.size(); ++i) {
+    if (wrt[i]) grads_of[static_cast<std::size_t>(owners.owners[i])].push_back(std::move(*next_grad++));
+  }
   const std::tuple<const Args&...> all(args...);
-  auto grad_of = [&](const auto& tree) {
-    auto copy = tree;
-    tree::replace_leaves(copy, next_grad);
+  auto grad_of = [&]<std::size_t i>(std::integral_constant<std::size_t, i>) {
+    auto copy = std::get<i>(all);
+    auto next = grads_of[i].begin();
+    tree::replace_leaves(copy, next);
     return copy;
   };
   if constexpr (sizeof...(argnums) == 1) {
-    return std::pair(std::move(result), grad_of(std::get<argnums...>(all)));
+    return std::pair(std::move(result), grad_of(std::integral_constant<std::size_t, argnums...>()));
   } else {
-    // In braces, so that the gradients are taken in order; `wrt` keeps the arguments' order, which argnums
-    // must too.
-    return std::pair(std::move(result), std::tuple<std::decay_t<decltype(std::get<argnums>(all))>...>{
-                                            grad_of(std::get<argnums>(all))...});
+    return std::pair(std::move(result),
+                     std::tuple(grad_of(std::integral_constant<std::size_t, argnums>())...));
   }
 }
 
 }  // namespace internal
 
 /// A function that gives the pair of `function`'s value and its gradient with respect to argument 0, or to
-/// the arguments `argnums`, in rising order, as a tuple: trees like those arguments. `function` gives a
+/// the arguments `argnums`, as a tuple in their order: trees like those arguments. `function` gives a
 /// floating scalar, or a pair or tuple whose first element is one; the rest is handed through and not
-/// differentiated. Outside of a trace each call traces anew; put it into jit() to call it often. Throws
-/// TraceError where the value is no floating scalar, or an argument to differentiate holds integers.
+/// differentiated. A number that is an argument is traced as jit does it, and its gradient is an Array.
+/// Outside of a trace each call traces anew; put it into jit() to call it often. Throws TraceError where the
+/// value is no floating scalar, or an argument to differentiate holds integers.
 template <std::size_t... argnums, class F>
 auto value_and_grad(F&& function, std::source_location where = std::source_location::current()) {
-  return [function = std::decay_t<F>(std::forward<F>(function)),
-          site = CallSite::from(where)](const auto&... args) mutable {
+  return [
+    function = std::decay_t<F>(std::forward<F>(function)), site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
     auto body = [&function, site](const auto&... each) {
       if constexpr (sizeof...(argnums) == 0)
         return internal::value_and_grad_in_trace<0>(function, site, each...);
       else
         return internal::value_and_grad_in_trace<argnums...>(function, site, each...);
     };
-    if (Trace::current() != nullptr) return body(args...);
-    return Jitted<decltype(body)>(body, {.name = "value_and_grad"}, site)(args...);
+    return internal::with_numbers_passed<std::decay_t<F>&>(
+        [&](const auto&... each) { return internal::in_trace(body, "value_and_grad", site, each...); },
+        args...);
   };
 }
 
 /// As value_and_grad, and gives the gradient only.
 template <std::size_t... argnums, class F>
 auto grad(F&& function, std::source_location where = std::source_location::current()) {
-  return [both = value_and_grad<argnums...>(std::forward<F>(function), where)](const auto&... args) mutable {
+  return [both = value_and_grad<argnums...>(std::forward<F>(function), where)]<class... Args>(
+      const Args&... args) mutable requires internal::Takes<F, Args...> {
     return both(args...).second;
   };
 }

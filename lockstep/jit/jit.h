@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstddef>
+#include <iterator>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -15,6 +17,8 @@
 #include "lockstep/array/trace.h"
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/error.h"
+#include "lockstep/jit/call_cache.h"
+#include "lockstep/jit/numbers.h"
 #include "lockstep/jit/signature.h"
 #include "lockstep/tree/tree.h"
 
@@ -34,35 +38,34 @@ struct JitOptions {
   /// function nothing is donated, as in JAX: what it computes has no memory of its own.
   std::vector<int> donate_argnums = {};
 
+  /// Arguments, without arrays, that are compiled in: a number among them is a constant, though the function
+  /// takes an Array there, and a new one compiles anew. Negative ones count from the last argument.
+  std::vector<int> static_argnums = {};
+
   /// For messages and texts. The place of the call of jit, if empty.
   std::string name = {};
 };
 
 namespace internal {
 
-/// One compiled form of a jitted function.
-struct JitEntry {
-  std::vector<std::uint64_t> signature;
-  std::shared_ptr<const Computation> computation;
-  std::vector<Array> captures;     ///< arrays from outside of the function: inputs that follow the arguments'
-  std::shared_ptr<void> exemplar;  ///< a result, with empty arrays
-};
-
-/// The compiled forms of one jitted function. May be used by several threads.
+/// The options of a jitted function, and its compiled forms. May be used by several threads.
 class JitCache {
  public:
   JitCache(JitOptions options, const CallSite& site);
 
   const JitOptions& options() const { return options_; }
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return calls_.name(); }
+  const CallSite& site() const { return calls_.site(); }
 
-  std::shared_ptr<const JitEntry> find(const std::vector<std::uint64_t>& signature) const;
+  /// Whether argument i of so many is among static_argnums.
+  bool is_static(std::size_t i, std::size_t num_arguments) const {
+    return !options_.static_argnums.empty() && names_static(i, num_arguments);
+  }
 
-  /// Compiles what was traced. `argument_of` and `result_of` say to which argument and element of the result
-  /// each leaf belongs.
-  std::shared_ptr<const JitEntry> add(const Signature& signature, Program program,
-                                      std::vector<Array> captures, const std::vector<int>& argument_of,
-                                      const std::vector<int>& result_of, std::shared_ptr<void> exemplar);
+  std::shared_ptr<const CallEntry> find(const Signature& signature) { return calls_.find(signature); }
+
+  /// Throws TraceError where static_argnums names an argument that is not there, or one with arrays.
+  void check_static(const Signature& signature) const;
 
   /// Throws ShardingError or TraceError where the options name more arguments or results than there are.
   void check_options(std::size_t num_arguments, std::size_t num_results) const;
@@ -72,18 +75,17 @@ class JitCache {
   Array argument_in_trace(const Array& array, int argument) const;
   Array result_in_trace(const Array& array, int result) const;
 
-  /// Runs it on the leaves, and the captures. Donated arrays remember `site`.
-  static std::vector<Array> run(const JitEntry& entry, const std::vector<const Array*>& leaves,
-                                const CallSite& site);
-  const CallSite& site() const { return site_; }
+  /// Compiles what was traced for the (described) signature. `result_of` says to which element of the result
+  /// each leaf of it belongs.
+  std::shared_ptr<const CallEntry> add(const Signature& signature, Program program,
+                                       std::vector<Array> captures, const std::vector<int>& result_of,
+                                       std::shared_ptr<void> exemplar);
 
  private:
-  JitOptions options_;
-  CallSite site_;
-  std::string name_;
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const JitEntry> last_;
-  std::vector<std::shared_ptr<const JitEntry>> entries_;
+  bool names_static(std::size_t i, std::size_t num_arguments) const;
+
+  const JitOptions options_;
+  CallCache calls_;
 };
 
 /// Numbers leaves by the argument, or element of the result, that they stand in.
@@ -99,6 +101,14 @@ struct LeafOwners {
   }
 };
 
+/// A copy of a tree whose arrays are new inputs of the trace.
+template <class T>
+T as_tracers(Trace& trace, const T& tree) {
+  T copy = tree;
+  tree::for_each_leaf(copy, [&](Array& array) { array = trace.input(array.aval()); });
+  return copy;
+}
+
 /// Calls `visit` with each array of a result and the element of its tuple that it stands in.
 template <class T, class Visit>
 void for_each_result_leaf(T& result, Visit&& visit) {
@@ -111,14 +121,6 @@ void for_each_result_leaf(T& result, Visit&& visit) {
     std::apply([&](auto&... each) { (leaves_of(each), ...); }, result);
   else
     leaves_of(result);
-}
-
-/// A copy of a tree whose arrays are new inputs of the trace.
-template <class T>
-T as_tracers(Trace& trace, const T& tree) {
-  T copy = tree;
-  tree::for_each_leaf(copy, [&](Array& array) { array = trace.input(array.aval()); });
-  return copy;
 }
 
 /// The elements of a tuple; else 1.
@@ -135,13 +137,72 @@ std::vector<int> result_owners(const T& result) {
   return owners;
 }
 
+/// One argument of a call, which the function gets as a P: a tree, or a number that it takes as a number.
+template <class P, class A>
+class CallArgument {
+ public:
+  CallArgument(const A& given, bool /*compiled_in*/) : given_(given) {}
+
+  void add_to(Signature& signature) const {
+    signature.argument<A>();
+    tree::visit(given_, signature);
+  }
+
+  /// What the function is traced with: first the inputs of all arguments, then the constants.
+  P tracer(Trace& trace) const { return as_tracers(trace, given_); }
+  void make_constant(P&) const {}
+
+  const P& value() const { return given_; }
+
+ private:
+  const A& given_;
+};
+
+/// A number that the function takes as an Array: an input, unless it is compiled in.
+template <Number A>
+class CallArgument<Array, A> {
+ public:
+  CallArgument(A given, bool compiled_in)
+      : given_(given), array_(compiled_in ? Array() : array_of_number(given)) {}
+
+  void add_to(Signature& signature) const {
+    if (array_.valid()) {
+      signature.argument<Array>();
+      signature.leaf(array_);
+    } else {
+      signature.argument<A>();
+      signature.structure(given_);
+    }
+  }
+  Array tracer(Trace& trace) const { return array_.valid() ? trace.input(array_.aval()) : Array(); }
+  void make_constant(Array& tracer) const {
+    if (!tracer.valid()) tracer = array_of_number(given_);
+  }
+
+  /// Of one that is not compiled in.
+  const Array& value() const { return array_; }
+
+ private:
+  A given_;
+  Array array_;
+};
+
+/// The entry's result with these arrays.
+template <class Result>
+Result result_with(const CallEntry& entry, std::vector<Array> arrays) {
+  Result result = *static_cast<const Result*>(entry.exemplar.get());
+  auto next = std::make_move_iterator(arrays.begin());
+  tree::replace_leaves(result, next);
+  return result;
+}
+
 }  // namespace internal
 
 /// A jitted function for one kind of arguments, ready to run.
 template <class Result>
 class Compiled {
  public:
-  Compiled(std::shared_ptr<const internal::JitEntry> entry, const CallSite& site)
+  Compiled(std::shared_ptr<const internal::CallEntry> entry, const CallSite& site)
       : entry_(std::move(entry)), site_(site) {}
 
   /// As the jitted function, but never compiles anew: throws TraceError for arguments of another kind than it
@@ -149,25 +210,36 @@ class Compiled {
   template <class... Args>
   Result operator()(const Args&... args) const {
     internal::Signature signature;
-    (tree::visit(args, signature), ...);
+    signature.result<Result>();
+    std::vector<Array> numbers;
+    numbers.reserve(sizeof...(args));
+    (add(signature, numbers, args), ...);
     if (signature.words() != entry_->signature) {
       throw TraceError(
           "[jit] the compiled function (of " + site_.to_string() +
           ") was lowered for arguments of other shapes, dtypes, shardings or structure; call the "
           "jitted function, or lower it for these");
     }
-    std::vector<Array> results = internal::JitCache::run(*entry_, signature.leaves(), site_);
-    Result result = *static_cast<const Result*>(entry_->exemplar.get());
-    auto next = std::make_move_iterator(results.begin());
-    tree::replace_leaves(result, next);
-    return result;
+    return internal::result_with<Result>(*entry_, entry_->run(signature.leaves(), site_));
   }
 
   /// What a call costs each device.
   internal::Cost cost() const { return entry_->computation->cost(); }
 
  private:
-  std::shared_ptr<const internal::JitEntry> entry_;
+  template <class A>
+  void add(internal::Signature& signature, std::vector<Array>& numbers, const A& argument) const {
+    if constexpr (Number<A>) {
+      if (entry_->takes_array(signature.num_arguments())) {
+        add(signature, numbers, numbers.emplace_back(internal::array_of_number(argument)));
+        return;
+      }
+    }
+    signature.argument<A>();
+    tree::visit(argument, signature);
+  }
+
+  std::shared_ptr<const internal::CallEntry> entry_;
   CallSite site_;
 };
 
@@ -175,7 +247,7 @@ class Compiled {
 template <class Result>
 class Lowered : public internal::ComputationText {
  public:
-  Lowered(std::shared_ptr<const internal::JitEntry> entry, const CallSite& site)
+  Lowered(std::shared_ptr<const internal::CallEntry> entry, const CallSite& site)
       : internal::ComputationText(entry->computation->text()), entry_(std::move(entry)), site_(site) {}
 
   /// What the compiler is given: StableHLO.
@@ -185,7 +257,7 @@ class Lowered : public internal::ComputationText {
   Compiled<Result> compile() const { return {entry_, site_}; }
 
  private:
-  std::shared_ptr<const internal::JitEntry> entry_;
+  std::shared_ptr<const internal::CallEntry> entry_;
   CallSite site_;
 };
 
@@ -200,54 +272,47 @@ class Jitted {
   /// Calls the function. The first call with new shapes, dtypes, shardings or tree structure traces and
   /// compiles it.
   template <class... Args>
+  requires internal::Takes<F, std::decay_t<Args>...>
   auto operator()(Args&&... args) const {
-    using Result = std::decay_t<std::invoke_result_t<F&, std::decay_t<Args>...>>;
-    static_assert(!std::is_void_v<Result>, "a jitted function returns its results");
-    if (Trace::current() != nullptr) return in_trace<Result>(std::decay_t<Args>(args)...);
-    internal::Signature& signature = scratch();
-    {
-      CallSiteScope here(cache_->site());
-      (tree::visit(args, signature), ...);
-    }
-    std::shared_ptr<const internal::JitEntry> entry = cache_->find(signature.words());
-    if (!entry) entry = trace<Result>(args...);
-    std::vector<Array> results = internal::JitCache::run(*entry, signature.leaves(), cache_->site());
-    Result result = *static_cast<const Result*>(entry->exemplar.get());
-    auto next = std::make_move_iterator(results.begin());
-    tree::replace_leaves(result, next);
-    return result;
+    return call(internal::PassedTypes<F&, std::decay_t<Args>...>(),
+                static_cast<const std::decay_t<Args>&>(args)...);
+  }
+
+  /// As the call, with numbers passed as they are: of a function around a user's, which has taken care.
+  template <class... Args>
+  auto call_as_given(const Args&... args) const {
+    return call(std::type_identity<std::tuple<Args...>>(), args...);
   }
 
   /// The function for these kinds of arguments, traced, partitioned and compiled; nothing is run. All
   /// processes whose devices take part must call it, as they would call the function.
   template <class... Args>
-  auto lower(const Args&... args) const {
-    using Result = std::decay_t<std::invoke_result_t<F&, std::decay_t<Args>...>>;
-    internal::Signature& signature = scratch();
-    (tree::visit(args, signature), ...);
-    std::shared_ptr<const internal::JitEntry> entry = cache_->find(signature.words());
-    if (!entry) entry = trace<Result>(args...);
-    return Lowered<Result>(std::move(entry), cache_->site());
-  }
+  requires internal::Takes<F, Args...>
+  auto lower(const Args&... args) const { return lower_with(internal::PassedTypes<F&, Args...>(), args...); }
 
  private:
-  static internal::Signature& scratch() {
-    thread_local internal::Signature signature;
-    signature.clear();
-    return signature;
+  template <class... P, class... Args>
+  auto call(std::type_identity<std::tuple<P...>>, const Args&... args) const {
+    using Result = std::decay_t<std::invoke_result_t<F&, P...>>;
+    static_assert(!std::is_void_v<Result>, "a jitted function returns its results");
+    if (Trace::current() != nullptr) return in_trace<Result>(P(internal::passed<P>(args))...);
+    const auto arguments = arguments_of<P...>(args...);
+    internal::SpareSignature signature;
+    const auto entry = entry_of<Result, P...>(*signature, arguments);
+    return internal::result_with<Result>(*entry, entry->run(signature->leaves(), cache_->site()));
   }
 
   /// A call within another traced function, whose operations become part of that.
-  template <class Result, class... Args>
-  Result in_trace(Args... args) const {
+  template <class Result, class... P>
+  Result in_trace(P... args) const {
     int argument = 0;
-    auto place = [&](auto& tree) {
+    [[maybe_unused]] auto place = [&](auto& tree) {
       tree::for_each_leaf(tree, [&](Array& array) { array = cache_->argument_in_trace(array, argument); });
       ++argument;
     };
     if (!cache_->options().in_shardings.empty()) (place(args), ...);
     Result result((*function_)(std::move(args)...));
-    cache_->check_options(sizeof...(Args), internal::num_results<Result>);
+    cache_->check_options(sizeof...(P), internal::num_results<Result>);
     if (!cache_->options().out_shardings.empty()) {
       internal::for_each_result_leaf(
           result, [&](Array& array, int element) { array = cache_->result_in_trace(array, element); });
@@ -255,35 +320,93 @@ class Jitted {
     return result;
   }
 
-  template <class Result, class... Args>
-  std::shared_ptr<const internal::JitEntry> trace(const Args&... args) const {
-    internal::Signature signature;  // of its own: the function may call other jitted functions
-    internal::LeafOwners owners;
-    ((tree::visit(args, signature), owners.add(args)), ...);
-    Trace trace(cache_->name());
-    std::tuple<std::decay_t<Args>...> tracers{internal::as_tracers<std::decay_t<Args>>(trace, args)...};
-    auto result = std::make_shared<Result>(
-        std::apply([&](auto&... each) { return (*function_)(std::move(each)...); }, tracers));
-    cache_->check_options(sizeof...(Args), internal::num_results<Result>);
-    Program program = trace.finish(tree::leaves(*result));
-    std::vector<int> result_of = internal::result_owners(*result);
+  template <class... P, class... Args>
+  auto lower_with(std::type_identity<std::tuple<P...>>, const Args&... args) const {
+    using Result = std::decay_t<std::invoke_result_t<F&, P...>>;
+    internal::SpareSignature signature;
+    return Lowered<Result>(entry_of<Result, P...>(*signature, arguments_of<P...>(args...)), cache_->site());
+  }
+
+  template <class... P, class... Args>
+  std::tuple<internal::CallArgument<P, Args>...> arguments_of(const Args&... args) const {
+    CallSiteScope here(cache_->site());
+    return [&]<std::size_t... i>(std::index_sequence<i...>) {
+      return std::tuple<internal::CallArgument<P, Args>...>(
+          internal::CallArgument<P, Args>(args, cache_->is_static(i, sizeof...(args)))...);
+    }
+    (std::index_sequence_for<Args...>());
+  }
+
+  /// The compiled form for these arguments, whose signature is written.
+  template <class Result, class... P, class... Args>
+  std::shared_ptr<const internal::CallEntry> entry_of(
+      internal::Signature& signature, const std::tuple<internal::CallArgument<P, Args>...>& arguments) const {
+    {
+      CallSiteScope here(cache_->site());
+      signature.result<Result>();
+      std::apply([&](const auto&... each) { (each.add_to(signature), ...); }, arguments);
+    }
+    auto entry = cache_->find(signature);
+    return entry != nullptr ? entry : trace<Result, P...>(arguments);
+  }
+
+  template <class Result, class... P, class... Args>
+  std::shared_ptr<const internal::CallEntry> trace(
+      const std::tuple<internal::CallArgument<P, Args>...>& arguments) const {
+    internal::Signature signature(/*described=*/true);
+    signature.result<Result>();
+    std::apply([&](const auto&... each) { (each.add_to(signature), ...); }, arguments);
+    cache_->check_static(signature);
+    std::shared_ptr<Result> result;
+    std::vector<Array> captures;
+    Program program;
+    {
+      Trace trace(cache_->name());
+      std::apply(
+          [&](const auto&... each) {
+            std::tuple<P...> tracers{each.tracer(trace)...};
+            std::apply([&](auto&... tracer) { (each.make_constant(tracer), ...); }, tracers);
+            result = std::make_shared<Result>(
+                std::apply([&](auto&... tracer) { return (*function_)(std::move(tracer)...); }, tracers));
+          },
+          arguments);
+      cache_->check_options(sizeof...(P), internal::num_results<Result>);
+      program = trace.finish(tree::leaves(*result));
+      captures = trace.captures();
+    }
+    const std::vector<int> result_of = internal::result_owners(*result);
     tree::for_each_leaf(*result, [](Array& array) { array = Array(); });
-    return cache_->add(signature, std::move(program), trace.captures(), owners.owners, result_of,
-                       std::move(result));
+    return cache_->add(signature, std::move(program), std::move(captures), result_of, std::move(result));
   }
 
   std::shared_ptr<F> function_;
   std::shared_ptr<internal::JitCache> cache_;
 };
 
+namespace internal {
+
+/// Calls `body(args...)` in the trace in force; where there is none, as a compiled program of its own.
+template <class Body, class... Args>
+auto in_trace(Body& body, std::string_view name, const CallSite& site, const Args&... args) {
+  if (Trace::current() != nullptr) return body(args...);
+  return Jitted<Body>(body, {.name = std::string(name)}, site).call_as_given(args...);
+}
+
+}  // namespace internal
+
 /// A function that traces `function` once for each kind of arguments (shapes, dtypes, shardings, tree
 /// structure), compiles it with XLA over all devices of the arguments' mesh, and runs the result. Arguments
-/// and results are trees (lockstep/tree/tree.h); numbers, enums and strings among the arguments are compiled
-/// in, and a new one compiles anew. Within another traced function its operations become part of that one,
-/// with the options' shardings as constraints. The processes whose devices take part must all make the call,
-/// in the same order as their other calls. Throws TraceError where the function needs a traced value,
-/// ShardingError where arguments are over different meshes or sizes are not divided, and what
-/// `Computation::run` throws.
+/// and results are trees (lockstep/tree/tree.h). A number that is an argument is traced, as in JAX, where the
+/// function takes an Array there (or an `auto`): a scalar of weak i32, weak f32 or bool, whose value makes no
+/// new program. Where the function takes a number only (`int n`), and in a tree (a struct's `int n`), a
+/// number is compiled in, as enums, strings and Static values are, and a new one compiles anew.
+///
+/// Within another traced function its operations become part of that one, with the options' shardings as
+/// constraints. The processes whose devices take part must all make the call, in the same order as their
+/// other calls. May be called by several threads, which may trace the
+/// function at the same time. Throws TraceError where the function needs a traced value, and for
+/// static_argnums that do not fit, ShardingError where arguments are over different meshes or sizes are not
+/// divided, and what `Computation::run` throws.
 template <class F>
 Jitted<std::decay_t<F>> jit(F&& function, JitOptions options = {},
                             std::source_location where = std::source_location::current()) {

@@ -64,13 +64,6 @@ struct TracedCall {
   }
 };
 
-/// Runs a body in the trace in force, or compiled where there is none.
-template <class Body, class... Args>
-auto in_trace(Body& body, std::string_view name, const CallSite& site, const Args&... args) {
-  if (Trace::current() != nullptr) return body(args...);
-  return Jitted<Body>(body, {.name = std::string(name)}, site)(args...);
-}
-
 /// A linear map between trees: From's leaves to To's.
 template <class From, class To>
 class LinearMap {
@@ -87,7 +80,7 @@ class LinearMap {
   To operator()(const From& given, std::source_location where = std::source_location::current()) const {
     check_tangents(*body_.linear, tree::leaves(given), operation_, what_, CallSite::from(where));
     if (Trace::current() != nullptr) return body_(needed_, given);
-    return jitted_(needed_, given);
+    return jitted_.call_as_given(needed_, given);
   }
 
  private:

@@ -60,8 +60,7 @@ Tree with_leaves(const Tree& tree, const std::vector<Array>& leaves) {
 /// Calls `body(args...)` in the current trace; outside of any as a program of its own.
 template <class Body, class... Args>
 auto run_traced(const char* name, const CallSite& site, Body body, const Args&... args) {
-  if (Trace::current() != nullptr) return body(args...);
-  return Jitted<Body>(body, {.name = name}, site)(args...);
+  return in_trace(body, name, site, args...);
 }
 
 /// The function traced for these arguments, with its result's leaves as outputs.

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 
+#include "lockstep/array/data.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::internal {
+namespace {
 
+/// The mesh of a pmap's devices, and that of this process's among them, with one axis. Throws ShardingError
+/// where this process has none.
 Mesh pmap_mesh(const PmapOptions& options, const CallSite& site) {
   CallSiteScope scope(site);
   if (options.devices.empty()) return make_mesh({{options.axis_name, device_count()}});
@@ -28,6 +32,7 @@ Mesh local_part(const Mesh& mesh, const CallSite& site) {
   return Mesh(std::move(local), {count}, mesh.axis_names());
 }
 
+/// The entry for argument or result i. Throws ShardingError unless there is one for each, or one for all.
 std::optional<int> mapped_axis(const std::vector<std::optional<int>>& axes, std::size_t i, std::size_t count,
                                std::string_view which, const CallSite& site) {
   if (axes.size() != 1 && axes.size() != count) {
@@ -38,11 +43,13 @@ std::optional<int> mapped_axis(const std::vector<std::optional<int>>& axes, std:
   return axes[axes.size() == 1 ? 0 : i];
 }
 
+/// What one device gets of an argument with this dimension mapped over `devices` local devices. Throws
+/// ShardingError where that is not of their number.
 Aval device_aval(const Aval& aval, std::optional<int> mapped, const std::string& axis, std::int64_t devices,
                  const CallSite& site) {
   Aval part = aval;
-  part.weak_type = false;
   if (!mapped) return part;
+  part.weak_type = false;
   if (*mapped < 0 || *mapped >= aval.rank() || aval.shape[static_cast<std::size_t>(*mapped)] != devices) {
     fail<ShardingError>(
         "[pmap] expected arrays with {} of {}, the number of local devices, got {} (at {}); map another "
@@ -55,6 +62,7 @@ Aval device_aval(const Aval& aval, std::optional<int> mapped, const std::string&
   return part;
 }
 
+/// How a value with this dimension mapped lies over the local devices.
 PartitionSpec mapped_spec(std::optional<int> mapped, const std::string& axis) {
   if (!mapped) return PartitionSpec();
   std::vector<std::vector<std::string>> entries(static_cast<std::size_t>(*mapped) + 1);
@@ -62,6 +70,7 @@ PartitionSpec mapped_spec(std::optional<int> mapped, const std::string& axis) {
   return PartitionSpec::from_entries(std::move(entries));
 }
 
+/// Takes away (adds) the mapped dimension, of size 1, that a device's part of an argument (a result) has.
 Array without_mapped(const Array& array, std::optional<int> mapped) {
   if (!mapped) return array;
   Shape shape = array.shape();
@@ -87,6 +96,81 @@ Array with_mapped(const Array& array, std::optional<int> mapped, const std::stri
   }
   shape.insert(shape.begin() + *mapped, 1);
   return lax::reshape(array, shape);
+}
+
+}  // namespace
+
+PmapCache::PmapCache(PmapOptions options, const CallSite& site)
+    : options_(std::move(options)), calls_("pmap", "pmap@" + site.to_string(), site) {}
+
+void PmapCache::check_outside_of_traces() const {
+  if (Trace::current() == nullptr) return;
+  fail<TraceError>("[pmap] called within a traced function (at {}): call it outside, or use jit over a mesh",
+                   site().to_string());
+}
+
+PmapTrace::PmapTrace(PmapCache& cache, std::size_t num_arguments)
+    : cache_(cache),
+      num_arguments_(num_arguments),
+      mesh_(pmap_mesh(cache.options(), cache.site())),
+      local_(local_part(mesh_, cache.site())) {
+  axes_.emplace(mesh_.axis_env());
+  trace_.emplace(cache.calls_.name());
+}
+
+std::optional<int> PmapTrace::in_axis(std::size_t argument, bool number) const {
+  const std::optional<int> mapped =
+      mapped_axis(cache_.options().in_axes, argument, num_arguments_, "in_axes", cache_.site());
+  return number ? std::nullopt : mapped;
+}
+
+Array PmapTrace::input(const Array& array, std::size_t argument, bool number) {
+  const std::optional<int> mapped = in_axis(argument, number);
+  const std::string& axis = cache_.options().axis_name;
+  in_specs_.push_back(mapped_spec(mapped, axis));
+  return trace_->input(device_aval(array.aval(), mapped, axis, local_.size(), cache_.site()));
+}
+
+Array PmapTrace::given(const Array& input, std::size_t argument, bool number) const {
+  return without_mapped(input, in_axis(argument, number));
+}
+
+std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature,
+                                                   const std::vector<Array>& results,
+                                                   const std::vector<int>& owners,
+                                                   std::shared_ptr<void> exemplar) {
+  const PmapOptions& options = cache_.options();
+  const CallSite& site = cache_.site();
+  const std::size_t count = owners.empty() ? 1 : static_cast<std::size_t>(owners.back()) + 1;
+  std::vector<PartitionSpec> out_specs;
+  std::vector<Array> outputs;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto mapped =
+        mapped_axis(options.out_axes, static_cast<std::size_t>(owners[i]), count, "out_axes", site);
+    out_specs.push_back(mapped_spec(mapped, options.axis_name));
+    outputs.push_back(with_mapped(results[i], mapped, options.axis_name, site));
+  }
+  Program program = trace_->finish(outputs);
+  std::vector<Array> captures = trace_->captures();
+  trace_.reset();
+  axes_.reset();
+
+  CallSiteScope scope(site);
+  std::vector<const ArrayType*> types;
+  for (const Array* array : signature.leaves()) types.push_back(concrete(*array, "[pmap] an argument").type);
+  for (const Array& array : captures) {
+    types.push_back(concrete(array, "[pmap] an array from outside").type);
+    in_specs_.push_back(PartitionSpec());
+    if (array.is_fully_addressable() || array.is_fully_replicated()) continue;
+    fail<ShardingError>(
+        "[pmap] the function (at {}) uses an array from outside, {}, that lies with other processes too; "
+        "make "
+        "it replicated first, with out_shardings or multihost::process_allgather",
+        site.to_string(), array.to_string());
+  }
+  auto computation =
+      Computation::compile_per_device(std::move(program), types, mesh_, local_, in_specs_, out_specs);
+  return cache_.calls_.add(signature, std::move(computation), std::move(captures), std::move(exemplar));
 }
 
 }  // namespace lockstep::internal

@@ -1,14 +1,20 @@
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <source_location>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "lockstep/jit/jit.h"
+#include "lockstep/program/axis_env.h"
 #include "lockstep/runtime/devices.h"
+#include "lockstep/sharding/mesh.h"
+#include "lockstep/sharding/partition_spec.h"
 
 namespace lockstep {
 
@@ -29,124 +35,131 @@ struct PmapOptions {
 
 namespace internal {
 
-/// The mesh of a pmap's devices, and that of this process's among them, with one axis. Throws ShardingError
-/// where this process has none.
-Mesh pmap_mesh(const PmapOptions& options, const CallSite& site);
-Mesh local_part(const Mesh& mesh, const CallSite& site);
+/// The options of a pmapped function, and its compiled forms. May be used by several threads.
+class PmapCache {
+ public:
+  PmapCache(PmapOptions options, const CallSite& site);
 
-/// The entry for argument or result i. Throws ShardingError unless there is one for each, or one for all.
-std::optional<int> mapped_axis(const std::vector<std::optional<int>>& axes, std::size_t i, std::size_t count,
-                               std::string_view which, const CallSite& site);
+  const PmapOptions& options() const { return options_; }
+  const CallSite& site() const { return calls_.site(); }
+  std::shared_ptr<const CallEntry> find(const Signature& signature) { return calls_.find(signature); }
 
-/// What one device gets of an argument with this dimension mapped over `devices` local devices. Throws
-/// ShardingError where that is not of their number.
-Aval device_aval(const Aval& aval, std::optional<int> mapped, const std::string& axis, std::int64_t devices,
-                 const CallSite& site);
+  /// Throws TraceError within a traced function.
+  void check_outside_of_traces() const;
 
-/// How a value with this dimension mapped lies over the local devices.
-PartitionSpec mapped_spec(std::optional<int> mapped, const std::string& axis);
+ private:
+  friend class PmapTrace;
+  const PmapOptions options_;
+  CallCache calls_;
+};
 
-/// Takes away (adds) the mapped dimension, of size 1, that a device's part of an argument (a result) has.
-Array without_mapped(const Array& array, std::optional<int> mapped);
-Array with_mapped(const Array& array, std::optional<int> mapped, const std::string& axis,
-                  const CallSite& site);
+/// One tracing of what a device does of a pmapped function: first the inputs, then, in the same order, what
+/// the function is given of them, then the results' arrays. Throws ShardingError where a mapped dimension has
+/// another size than there are local devices, where axes are not as many as arguments or results, and where a
+/// result without a mapped dimension differs between devices.
+class PmapTrace {
+ public:
+  PmapTrace(PmapCache& cache, std::size_t num_arguments);
+
+  /// For an array of an argument. A number is never mapped.
+  Array input(const Array& array, std::size_t argument, bool number);
+  Array given(const Array& input, std::size_t argument, bool number) const;
+
+  /// Compiles it. `owners` says to which element of the result each array belongs.
+  std::shared_ptr<const CallEntry> finish(const Signature& signature, const std::vector<Array>& results,
+                                          const std::vector<int>& owners, std::shared_ptr<void> exemplar);
+
+ private:
+  std::optional<int> in_axis(std::size_t argument, bool number) const;
+
+  PmapCache& cache_;
+  const std::size_t num_arguments_;
+  const Mesh mesh_, local_;
+  std::vector<PartitionSpec> in_specs_;
+  std::optional<AxisEnvScope> axes_;
+  std::optional<Trace> trace_;
+};
 
 }  // namespace internal
 
+/// A function for every device of every process at once. Made by pmap().
+template <class F>
+class Pmapped {
+ public:
+  Pmapped(F function, PmapOptions options, const CallSite& site)
+      : function_(std::make_shared<F>(std::move(function))),
+        cache_(std::make_shared<internal::PmapCache>(std::move(options), site)) {}
+
+  template <class... Args>
+  requires internal::Takes<F, Args...>
+  auto operator()(const Args&... args) const { return call(internal::PassedTypes<F&, Args...>(), args...); }
+
+ private:
+  template <class... P, class... Args>
+  auto call(std::type_identity<std::tuple<P...>>, const Args&... args) const {
+    using Result = std::decay_t<std::invoke_result_t<F&, P...>>;
+    cache_->check_outside_of_traces();
+    // In braces: in order.
+    const std::tuple<internal::CallArgument<P, Args>...> arguments{
+        internal::CallArgument<P, Args>(args, false)...};
+    internal::SpareSignature signature;
+    add_to(*signature, arguments, static_cast<Result*>(nullptr));
+    std::shared_ptr<const internal::CallEntry> entry = cache_->find(*signature);
+    if (!entry) entry = trace<Result, P...>(arguments);
+    return internal::result_with<Result>(*entry, entry->run(signature->leaves(), cache_->site()));
+  }
+
+  template <class Result, class... Argument>
+  static void add_to(internal::Signature& signature, const std::tuple<Argument...>& arguments, Result*) {
+    signature.result<Result>();
+    std::apply([&](const auto&... each) { (each.add_to(signature), ...); }, arguments);
+  }
+
+  template <class Result, class... P, class... Args>
+  std::shared_ptr<const internal::CallEntry> trace(
+      const std::tuple<internal::CallArgument<P, Args>...>& arguments) const {
+    internal::Signature signature(/*described=*/true);
+    add_to(signature, arguments, static_cast<Result*>(nullptr));
+    internal::PmapTrace trace(*cache_, sizeof...(P));
+    constexpr bool number[] = {!std::is_same_v<P, Args>..., false};
+    std::size_t i = 0;
+    auto input_of = [&]<class T>(T tree) {
+      tree::for_each_leaf(tree, [&](Array& array) { array = trace.input(array, i, number[i]); });
+      ++i;
+      return tree;
+    };
+    auto tracers = std::apply(
+        [&](const auto&... each) { return std::tuple<P...>{input_of(P(each.value()))...}; }, arguments);
+    i = 0;
+    auto give = [&](auto& tree) {
+      tree::for_each_leaf(tree, [&](Array& array) { array = trace.given(array, i, number[i]); });
+      ++i;
+    };
+    std::apply([&](auto&... each) { (give(each), ...); }, tracers);
+    auto result = std::make_shared<Result>(
+        std::apply([&](auto&... each) { return (*function_)(std::move(each)...); }, tracers));
+    const std::vector<Array> leaves = tree::leaves(*result);
+    const std::vector<int> owners = internal::result_owners(*result);
+    tree::for_each_leaf(*result, [](Array& array) { array = Array(); });
+    return trace.finish(signature, leaves, owners, std::move(result));
+  }
+
+  std::shared_ptr<F> function_;
+  std::shared_ptr<internal::PmapCache> cache_;
+};
+
 /// A function that runs `function` on every device of every process at once. Each array among the arguments
 /// has a dimension with an entry for each device of this process, the first unless in_axes says another;
-/// results are put together the same way. Collectives over axis_name go over all devices everywhere. All
-/// processes must make the call. Throws ShardingError where that dimension has another size, where a result
-/// without a mapped dimension differs between devices, and what jit throws.
+/// results are put together the same way. A number among the arguments every device gets, as jit traces it
+/// (lockstep/jit/jit.h), and arrays that the function takes from outside, whole. Collectives over axis_name
+/// go over all devices everywhere. All processes must make the call. May be called by several threads, which
+/// may trace the function at the same time. Throws ShardingError where that dimension has another size, where
+/// a result without a mapped dimension differs between devices, where an array from outside lies with other
+/// processes, and what jit throws.
 template <class F>
-auto pmap(F&& function, PmapOptions options = {},
-          std::source_location where = std::source_location::current()) {
-  using Function = std::decay_t<F>;
-  struct State {
-    Function function;
-    PmapOptions options;
-    CallSite site;
-    std::vector<std::shared_ptr<const internal::JitEntry>> entries;
-  };
-  auto state = std::make_shared<State>(
-      State{std::forward<F>(function), std::move(options), CallSite::from(where), {}});
-  return [state](const auto&... args) {
-    using Result = std::decay_t<std::invoke_result_t<Function&, std::decay_t<decltype(args)>...>>;
-    if (Trace::current() != nullptr) {
-      throw TraceError("[pmap] called within a traced function (at " + state->site.to_string() +
-                       "): call it outside, or use jit over a mesh");
-    }
-    internal::Signature signature;
-    (tree::visit(args, signature), ...);
-    std::shared_ptr<const internal::JitEntry> entry;
-    for (const auto& each : state->entries) {
-      if (each->signature == signature.words()) entry = each;
-    }
-    if (!entry) {
-      const PmapOptions& options = state->options;
-      const std::string& axis = options.axis_name;
-      const Mesh mesh = internal::pmap_mesh(options, state->site),
-                 local = internal::local_part(mesh, state->site);
-      std::vector<PartitionSpec> in_specs, out_specs;
-      AxisEnvScope axes(mesh.axis_env());
-      Trace trace("pmap@" + state->site.to_string());
-      auto in_axis = [&](std::size_t i) {
-        return internal::mapped_axis(options.in_axes, i, sizeof...(args), "in_axes", state->site);
-      };
-      std::size_t argument = 0;
-      auto tracers_of = [&](const auto& tree) {
-        auto copy = tree;
-        const std::optional<int> mapped = in_axis(argument++);
-        tree::for_each_leaf(copy, [&](Array& array) {
-          in_specs.push_back(internal::mapped_spec(mapped, axis));
-          array = trace.input(internal::device_aval(array.aval(), mapped, axis, local.size(), state->site));
-        });
-        return copy;
-      };
-      std::tuple<std::decay_t<decltype(args)>...> tracers{tracers_of(args)...};
-      // All inputs first, then what the function makes of them.
-      argument = 0;
-      auto unmap = [&](auto& tree) {
-        const std::optional<int> mapped = in_axis(argument++);
-        tree::for_each_leaf(tree, [&](Array& array) { array = internal::without_mapped(array, mapped); });
-      };
-      std::apply([&](auto&... each) { (unmap(each), ...); }, tracers);
-      auto result = std::make_shared<Result>(
-          std::apply([&](auto&... each) { return state->function(std::move(each)...); }, tracers));
-      const std::vector<int> owners = internal::result_owners(*result);
-      const std::size_t results = owners.empty() ? 1 : static_cast<std::size_t>(owners.back()) + 1;
-      std::vector<Array> outputs;
-      for (const Array& leaf : tree::leaves(*result)) {
-        const auto owner = static_cast<std::size_t>(owners[outputs.size()]);
-        const auto mapped = internal::mapped_axis(options.out_axes, owner, results, "out_axes", state->site);
-        out_specs.push_back(internal::mapped_spec(mapped, axis));
-        outputs.push_back(internal::with_mapped(leaf, mapped, axis, state->site));
-      }
-      Program program = trace.finish(outputs);
-      if (!trace.captures().empty()) {
-        throw TraceError("[pmap] the function (at " + state->site.to_string() +
-                         ") uses an array from outside; pass it as an argument, with an entry for each local "
-                         "device, or with "
-                         "in_axes none");
-      }
-      tree::for_each_leaf(*result, [](Array& array) { array = Array(); });
-      std::vector<const internal::ArrayType*> types;
-      for (const Array* array : signature.leaves())
-        types.push_back(internal::concrete(*array, "[pmap] an argument").type);
-      auto added = std::make_shared<internal::JitEntry>();
-      added->signature = signature.words();
-      added->computation = internal::Computation::compile_per_device(std::move(program), types, mesh, local,
-                                                                     in_specs, out_specs);
-      added->exemplar = std::move(result);
-      state->entries.push_back(added);
-      entry = added;
-    }
-    std::vector<Array> results = internal::JitCache::run(*entry, signature.leaves(), state->site);
-    Result result = *static_cast<const Result*>(entry->exemplar.get());
-    auto next = results.begin();
-    tree::replace_leaves(result, next);
-    return result;
-  };
+Pmapped<std::decay_t<F>> pmap(F&& function, PmapOptions options = {},
+                              std::source_location where = std::source_location::current()) {
+  return {std::forward<F>(function), std::move(options), CallSite::from(where)};
 }
 
 }  // namespace lockstep

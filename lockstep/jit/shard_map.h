@@ -118,10 +118,10 @@ auto shard_map(F&& function, ShardMapOptions options,
   auto body = [state](const auto&... args) {
     return internal::shard_map_in_trace(state->function, state->options, state->site, args...);
   };
-  return [body, jitted = Jitted<decltype(body)>(body, {.name = "shard_map"}, CallSite::from(where))](
-             const auto&... args) {
-    if (Trace::current() != nullptr) return body(args...);
-    return jitted(args...);
+  return [jitted = Jitted<decltype(body)>(body, {.name = "shard_map"}, CallSite::from(where))]<class... Args>(
+      const Args&... args) requires internal::Takes<F, Args...> {
+    return internal::with_numbers_passed<Function&>(
+        [&](const auto&... each) { return jitted.call_as_given(each...); }, args...);
   };
 }
 

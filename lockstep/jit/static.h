@@ -40,8 +40,9 @@ class StaticValues {
 }  // namespace internal
 
 /// A value of any type with ==, as an argument of a jitted function, or within one: JAX's static argument. It
-/// is compiled in; the function is traced anew for one that equals none of before. Made by static_. (Numbers,
-/// enums, strings and aggregates of them need none: they are static as they are.)
+/// is compiled in; the function is traced anew for one that equals none of before. Made by static_. (Enums,
+/// strings, numbers that the function takes as numbers, and aggregates of these need none: they are static as
+/// they are.)
 ///   auto step = jit([](Array x, Static<Config> config) { return config->scale * x; });
 ///   step(x, static_(config));
 template <std::equality_comparable T>

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <source_location>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -48,57 +50,69 @@ Aval example_aval(const Aval& aval, std::optional<int> axis, const CallSite& sit
 
 }  // namespace internal
 
-/// A function that does what `function` does for each example, where its arguments hold many. Throws
-/// ShapeError where the mapped dimensions differ in size, and ShardingError where a spec within names an axis
-/// of spmd_axis_name.
+namespace internal {
+
+/// `number` says of each argument whether it was given as a number, which is the same for all examples.
+template <class F, class... Args>
+auto vmap_in_trace(F& function, const VmapOptions& options, const std::vector<bool>& number,
+                   const CallSite& site, const Args&... args) {
+  using Result = std::decay_t<std::invoke_result_t<F&, Args...>>;
+  std::vector<Array> inputs;
+  std::vector<std::optional<int>> axes;
+  std::size_t argument = 0;
+  [[maybe_unused]] auto collect = [&](const auto& tree) {
+    const std::size_t i = argument++;
+    for (Array& leaf : tree::leaves(tree)) {
+      inputs.push_back(std::move(leaf));
+      axes.push_back(number[i] ? std::nullopt : i < options.in_axes.size() ? options.in_axes[i] : 0);
+    }
+  };
+  (collect(args), ...);
+
+  Program program;
+  Result result = [&] {
+    std::optional<AxisEnvScope> named;
+    if (!options.axis_name.empty()) {
+      const std::int64_t examples = count_examples(inputs, axes, site);
+      named.emplace(AxisEnv::current().with_mapped(options.axis_name, examples));
+    }
+    Trace trace("vmap");
+    std::size_t next = 0;
+    auto replace = [&](Array& array) { array = trace.input(example_aval(array.aval(), axes[next++], site)); };
+    std::tuple<Args...> tracers{args...};
+    std::apply([&](auto&... tree) { (tree::for_each_leaf(tree, replace), ...); }, tracers);
+    Result traced = std::apply([&](auto&... tree) { return function(std::move(tree)...); }, tracers);
+    program = trace.finish(tree::leaves(traced));
+    for (const Array& capture : trace.captures()) {
+      inputs.push_back(capture);
+      axes.push_back(std::nullopt);
+    }
+    return traced;
+  }();
+  std::vector<Array> outputs = map_program(program, inputs, axes, options, site);
+  auto out = outputs.begin();
+  tree::replace_leaves(result, out);
+  return result;
+}
+
+}  // namespace internal
+
+/// A function that does what `function` does for each example, where its arguments hold many. A number that
+/// is an argument is the same for all, and traced as jit does it. Throws ShapeError where the mapped
+/// dimensions differ in size, and ShardingError where a spec within names an axis of spmd_axis_name.
 template <class F>
 auto vmap(F&& function, VmapOptions options = {},
           std::source_location where = std::source_location::current()) {
-  return [function = std::decay_t<F>(std::forward<F>(function)), options = std::move(options),
-          site = CallSite::from(where)](const auto&... args) mutable {
-    auto body = [&function, options, site](const auto&... each) {
-      using Result = std::decay_t<std::invoke_result_t<std::decay_t<F>&, std::decay_t<decltype(each)>...>>;
-      std::vector<Array> inputs;
-      std::vector<std::optional<int>> axes;
-      int argument = 0;
-      auto collect = [&](const auto& tree) {
-        auto i = static_cast<std::size_t>(argument++);
-        for (Array& leaf : tree::leaves(tree)) {
-          inputs.push_back(std::move(leaf));
-          axes.push_back(i < options.in_axes.size() ? options.in_axes[i] : 0);
-        }
-      };
-      (collect(each), ...);
-
-      Program program;
-      Result result = [&] {
-        std::optional<AxisEnvScope> named;
-        if (!options.axis_name.empty()) {
-          const std::int64_t examples = internal::count_examples(inputs, axes, site);
-          named.emplace(AxisEnv::current().with_mapped(options.axis_name, examples));
-        }
-        Trace trace("vmap");
-        std::size_t next = 0;
-        auto replace = [&](Array& array) {
-          array = trace.input(internal::example_aval(array.aval(), axes[next++], site));
-        };
-        std::tuple<std::decay_t<decltype(each)>...> tracers{each...};
-        std::apply([&](auto&... tree) { (tree::for_each_leaf(tree, replace), ...); }, tracers);
-        Result traced = std::apply([&](auto&... tree) { return function(std::move(tree)...); }, tracers);
-        program = trace.finish(tree::leaves(traced));
-        for (const Array& capture : trace.captures()) {
-          inputs.push_back(capture);
-          axes.push_back(std::nullopt);
-        }
-        return traced;
-      }();
-      std::vector<Array> outputs = internal::map_program(program, inputs, axes, options, site);
-      auto out = outputs.begin();
-      tree::replace_leaves(result, out);
-      return result;
+  return [
+    function = std::decay_t<F>(std::forward<F>(function)), options = std::move(options),
+    site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
+    const std::vector<bool> number = {Number<Args>...};
+    auto body = [&](const auto&... each) {
+      return internal::vmap_in_trace(function, options, number, site, each...);
     };
-    if (Trace::current() != nullptr) return body(args...);
-    return Jitted<decltype(body)>(body, {.name = "vmap"}, site)(args...);
+    return internal::with_numbers_passed<std::decay_t<F>&>(
+        [&](const auto&... each) { return internal::in_trace(body, "vmap", site, each...); }, args...);
   };
 }
 

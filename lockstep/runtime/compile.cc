@@ -1,14 +1,20 @@
 #include "lockstep/runtime/compile.h"
 
+#include <algorithm>
 #include <chrono>
+#include <deque>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
+#include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
-#include "lockstep/base/fingerprint.h"
+#include "lockstep/base/kept.h"
 #include "lockstep/base/log.h"
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/compile_cache_key.h"
@@ -63,12 +69,45 @@ int first_of_host(const Mesh& mesh, const std::string& host) {
   return first;
 }
 
+/// What this process has put into the job's store for the other processes of its host: the last max_kept()
+/// programs stay there.
+class Given {
+ public:
+  static Given& get() {
+    static auto& given = *new Given;
+    return given;
+  }
+
+  /// To be called before the program at this key in the store is given.
+  void add(coordination::KeyValueStore& store, const std::string& key) {
+    std::optional<std::string> oldest;
+    {
+      std::lock_guard lock(mutex_);
+      if (std::ranges::find(keys_, key) != keys_.end()) return;
+      keys_.push_back(key);
+      if (keys_.size() > max_kept()) {
+        oldest = std::move(keys_.front());
+        keys_.pop_front();
+      }
+    }
+    if (oldest) store.erase(*oldest);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::string> keys_;
+};
+
 /// One program on its way to an executable: from the cache on disk, from another process of the host, or from
 /// the compiler.
 class Compilation {
  public:
   Compilation(const LoweredProgram& program, const Mesh& mesh, const std::string& name)
-      : program_(program), mesh_(mesh), name_(name), options_(options_for(program)) {
+      : program_(program),
+        mesh_(mesh),
+        name_(name),
+        options_(options_for(program)),
+        in_store_(fmt::format("lockstep/executable/{}/{}", machine(), digest(program.stablehlo))) {
     bool spans_processes = false;
     for (Device device : mesh.devices()) {
       if (program.native_collectives) options_.devices.push_back(runtime_.plugin_id(device));
@@ -91,14 +130,17 @@ class Compilation {
 
     std::shared_ptr<pjrt::Executable> executable = from_cache();
     if (executable != nullptr) {
-      if (gives) give(kInCache);
+      if (gives) {
+        begin_to_give();
+        runtime_.store()->set(in_store_ + kCode, kInCache, true);
+      }
       return executable;
     }
     if (!shared) return compile();
     if (!gives) return from_process(first);
-    runtime_.store()->set(key_in_store() + kBegun, "1", true);
+    begin_to_give();
     executable = compile();
-    runtime_.store()->set(key_in_store() + kCode, executable->serialize(), true);
+    runtime_.store()->set(in_store_ + kCode, executable->serialize(), true);
     return executable;
   }
 
@@ -108,13 +150,9 @@ class Compilation {
   /// In place of the code: it is in the cache. No code is empty.
   static constexpr const char* kInCache = "";
 
-  std::string key_in_store() const {
-    return fmt::format("lockstep/executable/{}/{:016x}", machine(), fingerprint(program_.stablehlo));
-  }
-
-  void give(const std::string& code) {
-    runtime_.store()->set(key_in_store() + kBegun, "1", true);
-    runtime_.store()->set(key_in_store() + kCode, code, true);
+  void begin_to_give() {
+    Given::get().add(*runtime_.store(), in_store_);
+    runtime_.store()->set(in_store_ + kBegun, "1", true);
   }
 
   std::shared_ptr<pjrt::Executable> from_cache() {
@@ -135,8 +173,8 @@ class Compilation {
   std::shared_ptr<pjrt::Executable> from_process(int first) {
     try {
       const Stopwatch time;
-      runtime_.store()->get(key_in_store() + kBegun, kToBegin);
-      const std::string code = runtime_.store()->get(key_in_store() + kCode, kToFinish);
+      runtime_.store()->get(in_store_ + kBegun, kToBegin);
+      const std::string code = finished_code();
       if (code != kInCache) {
         std::shared_ptr<pjrt::Executable> executable = client_.deserialize(code, options_);
         logging::debug("took {} of process {} in {:.3f} s", name_, first, time.seconds().count());
@@ -147,6 +185,18 @@ class Compilation {
       logging::debug("{}: compiling for itself", late.what());
     }
     return compile();
+  }
+
+  /// The code of a program that was begun. Throws TimeoutError where it does not come, or is taken back.
+  std::string finished_code() {
+    const Stopwatch time;
+    while (true) {
+      try {
+        return runtime_.store()->get(in_store_ + kCode, kToBegin);
+      } catch (const TimeoutError&) {
+        if (time.seconds() > kToFinish || !runtime_.store()->try_get(in_store_ + kBegun)) throw;
+      }
+    }
   }
 
   std::shared_ptr<pjrt::Executable> compile() {
@@ -170,23 +220,77 @@ class Compilation {
   pjrt::Client& client_ = runtime_.client();
   CompileCache& cache_ = runtime_.compile_cache();
   pjrt::CompileOptions options_;
-  std::string key_;  ///< empty: not for the cache
+  std::string key_;       ///< empty: not for the cache
+  std::string in_store_;  ///< the program's place in the job's store
+};
+
+/// The executables of the process, by their texts' digests.
+class Executables {
+ public:
+  static Executables& get() {
+    static auto& all = *new Executables;
+    return all;
+  }
+
+  /// The executable of this digest, made if it is not there, by one of the threads that ask for it.
+  std::shared_ptr<pjrt::Executable> find_or_make(
+      const std::string& digest, const std::function<std::shared_ptr<pjrt::Executable>()>& make) {
+    const std::size_t hash = std::hash<std::string>()(digest);
+    auto is = [&](const KeptExecutable& each) { return each.digest == digest; };
+    std::promise<std::shared_ptr<pjrt::Executable>> promise;
+    std::shared_future<std::shared_ptr<pjrt::Executable>> others;
+    {
+      std::lock_guard lock(mutex_);
+      if (auto found = kept_.find(hash, is)) return found->executable;
+      auto [place, mine] = being_made_.try_emplace(digest);
+      if (mine)
+        place->second = promise.get_future().share();
+      else
+        others = place->second;
+    }
+    if (others.valid()) return others.get();
+    try {
+      auto made = std::make_shared<KeptExecutable>();
+      made->digest = digest;
+      made->executable = make();
+      const auto executable = kept_.add(hash, std::move(made), is)->executable;
+      std::lock_guard lock(mutex_);
+      being_made_.erase(digest);
+      promise.set_value(executable);
+      return executable;
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      being_made_.erase(digest);
+      promise.set_exception(std::current_exception());
+      throw;
+    }
+  }
+
+  void clear() { kept_.clear(); }
+
+ private:
+  struct KeptExecutable : Kept {
+    std::string digest;
+    std::shared_ptr<pjrt::Executable> executable;
+  };
+
+  std::mutex mutex_;  ///< not held while one is made
+  std::map<std::string, std::shared_future<std::shared_ptr<pjrt::Executable>>> being_made_;
+  KeptByUse<const KeptExecutable> kept_;
 };
 
 }  // namespace
 
 std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const Mesh& mesh,
                                           const std::string& name) {
-  static std::mutex mutex;
-  static auto& kept = *new std::map<std::string, std::shared_ptr<pjrt::Executable>>;
-  std::lock_guard lock(mutex);
-  std::string key = program.stablehlo;
+  std::string text = program.stablehlo;
   if (program.native_collectives) {
-    for (Device device : mesh.devices()) key += fmt::format(" {}", device.id());
+    for (Device device : mesh.devices()) text += fmt::format(" {}", device.id());
   }
-  auto& executable = kept[key];
-  if (!executable) executable = Compilation(program, mesh, name).run();
-  return executable;
+  return Executables::get().find_or_make(digest(text),
+                                         [&] { return Compilation(program, mesh, name).run(); });
 }
+
+void forget_compiled() { Executables::get().clear(); }
 
 }  // namespace lockstep::runtime

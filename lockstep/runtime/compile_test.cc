@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <memory>
+#include <thread>
+#include <vector>
+
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
@@ -14,12 +19,14 @@
 namespace lockstep::runtime {
 namespace {
 
-LoweredProgram add_one() {
-  Builder builder("add_one");
+LoweredProgram add_number(double number) {
+  Builder builder("add_number");
   Value x = builder.input({float32, {4}});
-  Value y = lax::add(x, lax::full_like(x, 1));
+  Value y = lax::add(x, lax::full_like(x, number));
   return lower(builder.finish(std::span(&y, 1)), {});
 }
+
+LoweredProgram add_one() { return add_number(1); }
 
 /// What the program makes of 1, 2, 3, 4, on the first local device.
 std::vector<float> run(const pjrt::Executable& executable) {
@@ -46,6 +53,36 @@ TEST(Compile, TheFirstOfTheHostCompiles_AndTheOthersRunItsCode) {
   for (const auto& result : testing::run_processes({.count = 3, .child = "compiles", .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0);
   }
+}
+
+LOCKSTEP_CHILD(compiles_in_threads) {
+  initialize();
+  constexpr int kThreads = 4, kPrograms = 5;
+  const Mesh mesh = make_mesh({{"i", device_count()}});
+  std::array<std::array<std::shared_ptr<pjrt::Executable>, kPrograms>, kThreads> all;
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (int i = 0; i < kPrograms; ++i) {
+          const int number = (i + thread / 2) % kPrograms;
+          all[thread][number] = compile(add_number(number), mesh, "add_number");
+        }
+      });
+    }
+  }
+  for (int number = 0; number < kPrograms; ++number) {
+    for (const auto& each : all) EXPECT_EQ(each[number], all[0][number]) << "compiled once";
+    EXPECT_EQ(run(*all[0][number])[0], 1.f + number);
+  }
+  forget_compiled();
+  const auto again = compile(add_number(0), mesh, "add_number");
+  EXPECT_NE(again, all[0][0]);
+  EXPECT_EQ(run(*all[0][0]), run(*again)) << "who holds a program that is forgotten goes on with it";
+}
+
+TEST(Compile, ThreadsThatWantOneProgramShareIt) {
+  EXPECT_EQ(testing::run_processes({.child = "compiles_in_threads"})[0].exit_code, 0);
 }
 
 LOCKSTEP_CHILD(only_process_one_compiles) {

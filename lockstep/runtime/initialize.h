@@ -82,6 +82,12 @@ struct InitializeOptions {
   /// How many bytes may be kept, what was used longest ago going first; -1: any number.
   /// LOCKSTEP_COMPILATION_CACHE_MAX_SIZE, -1.
   std::optional<std::int64_t> compilation_cache_max_size;
+
+  /// How many compiled programs are kept in memory at most, of each of three kinds: calls of functions of jit
+  /// and pmap, operations outside of them, and the compiler's executables, which both share. Those go that
+  /// were used longest ago, and are compiled anew where they are needed again.
+  /// LOCKSTEP_MAX_COMPILED_PROGRAMS, 2000.
+  std::optional<std::int64_t> max_compiled_programs;
 };
 
 /// Makes this process part of its job: meets the other processes through the coordinator, opens the local

@@ -103,6 +103,7 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
     logging::set_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
   if (process_count() > 1 && settings_.place.cluster != "launcher")
     set_debug_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
+  set_max_kept(static_cast<std::size_t>(settings_.max_compiled_programs));
   collectives::tune_allocator();
   meet();
   open_devices();

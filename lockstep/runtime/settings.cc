@@ -218,6 +218,9 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
   settings.shutdown_timeout =
       timeout(options.shutdown_timeout, environment, "SHUTDOWN_TIMEOUT", settings.shutdown_timeout);
   settings.compile_cache = compile_cache_of(options, environment);
+  settings.max_compiled_programs =
+      number<std::int64_t>(options.max_compiled_programs, environment, "MAX_COMPILED_PROGRAMS",
+                           "max_compiled_programs", 1, settings.max_compiled_programs);
   std::string interface_address;
   settings.interface = text(options.interface, environment, "INTERFACE");
   if (!settings.interface.empty() && place.num_processes > 1)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/kept.h"
 #include "lockstep/cluster/place.h"
 #include "lockstep/cluster/system.h"
 #include "lockstep/runtime/compile_cache.h"
@@ -21,6 +22,7 @@ struct Settings {
   std::string interface;  ///< The network interface to reach other hosts by; empty: any.
 
   CompileCacheOptions compile_cache;
+  std::int64_t max_compiled_programs = kDefaultMaxKept;
 
   /// Where this process listens if it is the one to hold the coordinator; empty: it is not.
   std::string coordinator_bind_address;

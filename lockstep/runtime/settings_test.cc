@@ -89,6 +89,8 @@ TEST(Resolve, WrongNumbersAreNamed) {
                 resolve({}, environment({{"LOCKSTEP_NUM_CPU_DEVICES", "many"}}));
               }),
               HasSubstr("LOCKSTEP_NUM_CPU_DEVICES is 'many': expected a whole number of at least 1"));
+  EXPECT_THAT(error_of<InitializationError>([] { resolve({.max_compiled_programs = 0}, environment({})); }),
+              HasSubstr("max_compiled_programs is '0': expected a whole number of at least 1"));
   EXPECT_THAT(error_of<InitializationError>([] {
                 resolve({.coordinator_address = "a:1", .num_processes = 2, .process_id = 2}, environment({}));
               }),
@@ -127,7 +129,9 @@ TEST(Resolve, EveryOptionHasItsVariables_OursAndJaxs) {
                                                  {prefix + "COMPILATION_CACHE_DIR", "/kept"},
                                                  {prefix + "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.25"},
                                                  {prefix + "PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "77"},
-                                                 {prefix + "COMPILATION_CACHE_MAX_SIZE", "9000000000"}}));
+                                                 {prefix + "COMPILATION_CACHE_MAX_SIZE", "9000000000"},
+                                                 {prefix + "MAX_COMPILED_PROGRAMS", "12"}}));
+    EXPECT_EQ(settings.max_compiled_programs, 12);
     EXPECT_EQ(settings.place.coordinator_address, "[::1]:7");
     EXPECT_THAT(*settings.place.local_device_ids, ElementsAre(1, 0));
     EXPECT_EQ(settings.num_cpu_devices, 3);

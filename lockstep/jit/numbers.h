@@ -1,0 +1,127 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "lockstep/array/array.h"
+
+/// Numbers among the arguments of functions that are traced. As in JAX they are scalars whose dtype is weak;
+/// but where a C++ function takes a number only, it gets that.
+namespace lockstep::internal {
+
+/// The number as an Array, of the dtype that Array gives it, made as operations make it: in a trace a
+/// constant of its program. Throws DTypeError for a whole number that an i32 cannot hold.
+Array number_array(bool value);
+Array number_array(double value);
+Array number_array(std::int64_t value);
+Array number_array(std::uint64_t value);
+
+template <Number T>
+Array array_of_number(T value) {
+  if constexpr (std::same_as<T, bool>)
+    return number_array(value);
+  else if constexpr (std::is_floating_point_v<T>)
+    return number_array(static_cast<double>(value));
+  else if constexpr (std::is_unsigned_v<T>)
+    return number_array(static_cast<std::uint64_t>(value));
+  else
+    return number_array(static_cast<std::int64_t>(value));
+}
+
+/// The i-th of the subsets of n things, as bits: first the empty one, then those of one thing, of two, …
+constexpr std::uint32_t subset(std::uint32_t i, std::uint32_t n) {
+  for (std::uint32_t size = 0; size <= n; ++size) {
+    for (std::uint32_t bits = 0; bits < std::uint32_t{1} << n; ++bits)
+      if (std::popcount(bits) == static_cast<int>(size) && i-- == 0) return bits;
+  }
+  return 0;
+}
+
+/// What a function F is called with for arguments of these types: Arrays for numbers, for as many of them as
+/// it takes so.
+template <class F, class... Args>
+class Passing {
+  static constexpr std::uint32_t kNumbers = (0 + ... + std::uint32_t{Number<Args>});
+
+  /// The sets of numbers that may stay numbers, in the order in which they are tried. Of many numbers it is
+  /// all or none.
+  static constexpr bool kMany = kNumbers > 8;
+  static constexpr std::uint32_t kSets = kMany ? 2 : std::uint32_t{1} << kNumbers;
+  static constexpr std::uint32_t set(std::uint32_t i) {
+    return kMany ? (i == 0 ? 0 : ~std::uint32_t{0}) : subset(i, kNumbers);
+  }
+
+  /// Whether argument i is a number that `kept`, a set of numbers, has.
+  static constexpr bool keeps(std::uint32_t kept, std::size_t i) {
+    constexpr bool number[] = {Number<Args>..., false};
+    for (std::size_t k = 0; k < i; ++k)
+      if (number[k]) kept >>= 1;
+    return kept & 1;
+  }
+
+  template <std::uint32_t kept, std::size_t... i>
+  static auto with(std::index_sequence<i...>)
+      -> std::tuple<std::conditional_t<Number<Args> && !keeps(kept, i), Array, Args>...>;
+  template <std::uint32_t kept>
+  using With = decltype(with<kept>(std::index_sequence_for<Args...>()));
+
+  template <class... P>
+  static constexpr bool takes(std::type_identity<std::tuple<P...>>) {
+    return std::is_invocable_v<F, P...>;
+  }
+
+  /// The first set of kept numbers, from the i-th on, with which F can be called.
+  template <std::uint32_t i>
+  static constexpr auto first() {
+    using Types = std::type_identity<With<set(i)>>;
+    if constexpr (takes(Types()))
+      return Types();
+    else if constexpr (i + 1 < kSets)
+      return first<i + 1>();
+    else
+      return std::type_identity<void>();
+  }
+
+ public:
+  using Types = typename decltype(first<0>())::type;  ///< a std::tuple; void where F cannot be called
+};
+
+/// Whether a function of type F, kept as a value, can be called with arguments of these types.
+template <class F, class... Args>
+concept Takes = !std::is_void_v<typename Passing<std::decay_t<F>&, Args...>::Types>;
+
+template <class F, class... Args>
+using PassedTypes = std::type_identity<typename Passing<F, Args...>::Types>;
+
+/// The argument as a P: itself, or a number as an Array.
+template <class P, class A>
+decltype(auto) passed(const A& argument) {
+  if constexpr (std::is_same_v<P, A>)
+    return (argument);
+  else
+    return array_of_number(argument);
+}
+
+/// The same of each element of a tuple.
+template <class... P, class... A>
+std::tuple<P...> all_passed(std::type_identity<std::tuple<P...>>, const std::tuple<A...>& arguments) {
+  return std::apply(
+      [](const A&... each) -> std::tuple<P...> { return std::tuple<P...>(passed<P, A>(each)...); },
+      arguments);
+}
+
+/// body(arguments...), with those numbers as Arrays that F takes so.
+template <class F, class Body, class... Args>
+auto with_numbers_passed(Body&& body, const Args&... args) {
+  return [&]<class... P>(std::type_identity<std::tuple<P...>>) {
+    return body(passed<P>(args)...);
+  }(PassedTypes<F, Args...>());
+}
+
+}  // namespace lockstep::internal

@@ -1,0 +1,188 @@
+// Numbers among the arguments: traced, as in JAX.
+
+#include "lockstep/jit/numbers.h"
+
+#include <tuple>
+#include <utility>
+
+#include "lockstep/jit/checkpoint.h"
+#include "lockstep/jit/derivatives.h"
+#include "lockstep/jit/grad.h"
+#include "lockstep/jit/pmap.h"
+#include "lockstep/jit/test_devices.h"
+#include "lockstep/jit/vmap.h"
+
+namespace lockstep {
+namespace {
+
+using test::error_of;
+using test::expect_equal;
+using test::line_mesh;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Aval weak(DType dtype) { return {dtype, {}, true, {}}; }
+
+TEST(Numbers, AreTraced_WithJaxsDTypes) {
+  std::vector<Aval> avals;
+  auto see = jit([&](Array x) {
+    avals.push_back(x.aval());
+    return x;
+  });
+  EXPECT_EQ(see(0.1).aval(), weak(float32));
+  EXPECT_EQ(see(0.2f).aval(), weak(float32));
+  EXPECT_EQ(see(3).aval(), weak(int32));
+  EXPECT_EQ(see(4L).item<std::int32_t>(), 4);
+  EXPECT_EQ(see(std::size_t{5}).item<std::int32_t>(), 5);
+  EXPECT_EQ(see(true).aval(), (Aval{bool_, {}, false, {}}));
+  EXPECT_THAT(avals, ::testing::ElementsAre(weak(float32), weak(int32), Aval{bool_, {}, false, {}}));
+  EXPECT_THAT(error_of<DTypeError>([&] { see(std::int64_t{1} << 40); }), HasSubstr("1099511627776"));
+}
+
+TEST(Numbers, AScheduleOfLearningRates_IsOneTrace) {
+  int traces = 0;
+  auto step = jit([&](Array w, Array rate) {
+    ++traces;
+    return w - rate * w;
+  });
+  Array w = astype(ones({4}), bfloat16);
+  for (int i = 0; i < 5; ++i) w = step(w, 0.5 / (1 << i));
+  EXPECT_EQ(traces, 1);
+  EXPECT_EQ(w.dtype(), bfloat16) << "the number is weak";
+
+  auto generic = jit([&](auto x, auto k) { return x * k; });
+  expect_equal(generic(test::waves({3}), 2.0), 2 * test::waves({3}));
+  EXPECT_EQ(generic(2, 3).aval(), weak(int32));
+}
+
+TEST(Numbers, OverAMesh_GoToEveryDevice) {
+  int traces = 0;
+  auto times = jit([&](Array x, Array k) {
+    ++traces;
+    return x * k;
+  });
+  const Array x = device_put(test::waves({8}), NamedSharding(line_mesh(), P("x")));
+  expect_equal(times(x, 2.0), 2 * test::waves({8}));
+  expect_equal(times(x, 3.0), 3 * test::waves({8}));
+  EXPECT_EQ(traces, 1);
+}
+
+TEST(Numbers, ThatTheFunctionTakesAsNumbers_AreCompiledIn) {
+  int traces = 0;
+  auto power = jit([&](Array x, int n, Array scale) {
+    ++traces;
+    Array y = scale;
+    for (int i = 0; i < n; ++i) y = y * x;
+    return y;
+  });
+  EXPECT_EQ(power(2.0, 3, 10.0).item<float>(), 80);
+  EXPECT_EQ(power(3.0, 3, 1.0).item<float>(), 27);
+  EXPECT_EQ(traces, 1);
+  EXPECT_EQ(power(3.0, 2, 1.0).item<float>(), 9);
+  EXPECT_EQ(traces, 2);
+}
+
+TEST(Numbers, AmongStaticArgnums_AreConstants) {
+  int traces = 0;
+  auto function = [&](Array x, Array k) {
+    ++traces;
+    return x * k;
+  };
+  const Array x = astype(ones({2}), bfloat16);
+  for (int argument : {1, -1}) {
+    traces = 0;
+    auto times = jit(function, {.static_argnums = {argument}});
+    EXPECT_EQ(times(x, 2.0).dtype(), bfloat16);
+    times(x, 2.0);
+    EXPECT_EQ(traces, 1);
+    expect_equal(astype(times(x, 3.0), float32), 3 * ones({2}));
+    EXPECT_EQ(traces, 2);
+  }
+  EXPECT_THAT(error_of<TraceError>([&] { jit(function, {.static_argnums = {2}})(x, 2.0); }),
+              AllOf(HasSubstr("static_argnums has 2"), HasSubstr("with 2 arguments")));
+  EXPECT_THAT(error_of<TraceError>([&] { jit(function, {.static_argnums = {0}})(x, 2.0); }),
+              AllOf(HasSubstr("argument 0"), HasSubstr("holds arrays")));
+  auto named =
+      jit([](Array x, std::string how) { return how == "twice" ? 2 * x : x; }, {.static_argnums = {1}});
+  expect_equal(named(ones({2}), std::string("twice")), 2 * ones({2}));
+}
+
+TEST(Numbers, OfLoweredAndCompiledFunctions_AreTraced) {
+  auto times = jit([](Array x, Array k) { return x * k; });
+  auto compiled = times.lower(ones({2}), 2.0).compile();
+  expect_equal(compiled(ones({2}), 2.0), 2 * ones({2}));
+  expect_equal(compiled(ones({2}), 5.0), 5 * ones({2}));
+  EXPECT_THAT(error_of<TraceError>([&] { compiled(ones({2}), 5); }),
+              HasSubstr("lowered for arguments of other"));
+}
+
+TEST(Numbers, OfAFunctionWithinAnother_AreTracedThere) {
+  auto inner = jit([](Array x, Array k) { return x * k; });
+  auto outer = jit([&](Array x) { return inner(x, 2.5); });
+  EXPECT_EQ(outer(astype(ones({2}), bfloat16)).dtype(), bfloat16);
+  auto both = jit([&](Array x, int n, Array k) {
+    return grad([](Array x, int n, Array k) { return n * k * sum(x * x); })(x, n, k);
+  });
+  expect_equal(both(test::waves({3}), 2, 1.5), 6 * test::waves({3}));
+}
+
+TEST(Numbers, AreDifferentiated) {
+  auto cube = [](Array x) { return x * x * x; };
+  Array slope = grad(cube)(2.0);
+  EXPECT_EQ(slope.aval(), weak(float32));
+  EXPECT_EQ(slope.item<float>(), 12);
+  EXPECT_EQ(jit(grad(cube))(3.0).item<float>(), 27);
+  auto [value, both] = value_and_grad<1, 0>([](Array x, Array y) { return x * y; })(3.0, 2.0);
+  EXPECT_EQ(value.item<float>(), 6);
+  EXPECT_EQ(std::get<0>(both).item<float>(), 3);
+  EXPECT_EQ(std::get<1>(both).item<float>(), 2);
+  EXPECT_THAT(error_of<TraceError>([&] { grad([](Array x) { return x * 2.0; })(3); }),
+              HasSubstr("an integer cannot be differentiated"));
+
+  auto [primal, tangent] = jvp(cube, std::tuple(2.0), std::tuple(1.0));
+  EXPECT_EQ(primal.item<float>(), 8);
+  EXPECT_EQ(tangent.item<float>(), 12);
+  EXPECT_EQ(std::get<0>(vjp(cube, 2.0).second(1.0)).item<float>(), 12);
+  EXPECT_EQ(jacfwd(cube)(2.0).item<float>(), 12);
+  EXPECT_EQ(grad(checkpoint(cube))(2.0).item<float>(), 12);
+}
+
+TEST(Numbers, AreTheSameForAllExamplesOfVmap) {
+  expect_equal(vmap([](Array x, Array k) { return x * k; })(test::waves({3}), 2.0), 2 * test::waves({3}));
+  expect_equal(vmap([](Array x, int n) { return x * n; })(test::waves({3}), 2), 2 * test::waves({3}));
+}
+
+TEST(Grad, GivesTheGradientsInTheOrderOfArgnums) {
+  auto f = [](Array x, Array y, std::vector<Array> zs) {
+    return sum(x * y) + 7 * sum(zs[0]) + 8 * sum(zs[1]);
+  };
+  const Array x = test::waves({2}), y = test::waves({2}, 3);
+  const std::vector<Array> zs = {ones({3}), ones({4})};
+  auto [zs_grad, x_grad] = grad<2, 0>(f)(x, y, zs);
+  expect_equal(x_grad, y);
+  expect_equal(zs_grad[0], 7 * ones({3}));
+  expect_equal(zs_grad[1], 8 * ones({4}));
+  auto [first, second] = grad<0, 1>(f)(x, y, zs);
+  expect_equal(first, y);
+  expect_equal(second, x);
+}
+
+TEST(Pmap, TakesArraysFromOutside_AndNumbers) {
+  const Array w = test::waves({3}), split = device_put(test::waves({4}), NamedSharding(line_mesh(), P("x")));
+  const Array x = test::waves({4, 3}, 2);
+  auto add = pmap([&](Array x) {
+    Array total = 0.;
+    total = total + x + w + linspace(0, 1, 3) + sum(split);
+    return total;
+  });
+  for (int i = 0; i < 2; ++i) expect_equal(add(x), x + w + linspace(0, 1, 3) + sum(test::waves({4})));
+  auto closure = [&, k = 3.0](Array x) { return pmean(x * k, "i") + w; };
+  expect_equal(pmap(closure, {.out_axes = {std::nullopt}})(x), mean(x * 3.0, 0) + w);
+  const Array half = astype(x, bfloat16);
+  EXPECT_EQ(pmap([](Array x, Array k) { return x * k; }, {.in_axes = {0, std::nullopt}})(half, 2.0).dtype(),
+            bfloat16);
+  expect_equal(pmap([](Array x, int n) { return x * n; })(x, 2), 2 * x);
+}
+
+}  // namespace
+}  // namespace lockstep
