@@ -12,8 +12,8 @@ bool needs_padding(const Program& program);
 /// the next size that the axes divide, and stays so through operations whose sharding rule tells how: those
 /// that keep the dimension, and sums over it, for which the padding becomes zeros. Others, and the program's
 /// outputs, get the value without it, and so do values that go into a program that an equation holds or come
-/// out of it: a loop's carry is put together after each step. So each device computes its part, where otherwise all would compute the
-/// whole.
+/// out of it: a loop's carry is put together after each step. So each device computes its part, where
+/// otherwise all would compute the whole.
 Program with_padding(const Program& program, const AxisEnv& axes);
 
 }  // namespace lockstep::sharding
