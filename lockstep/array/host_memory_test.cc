@@ -132,8 +132,9 @@ Array doubled_in_place(const Array& x) {
   Trace trace("double");
   Array input = trace.input(x.aval());
   const Array sum = lax::add(input, input);
+  const internal::ArrayType* type = x.data()->type;
   auto computation =
-      internal::Computation::compile(trace.finish(std::span(&sum, 1)), std::span(&x.data()->type, 1),
+      internal::Computation::compile(trace.finish(std::span(&sum, 1)), std::span(&type, 1),
                                      {.in_shardings = {}, .out_shardings = {}, .donated = {true}});
   const Array* argument = &x;
   return computation->run(std::span(&argument, 1)).front();
