@@ -5,6 +5,7 @@
 #include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/special.h"
 
 namespace lockstep {
 namespace {
