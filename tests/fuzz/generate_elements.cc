@@ -207,7 +207,10 @@ bool Generator::along_axis(Scope& scope) {
     return is(v, o.dtypes) && (o.smooth || exact(v)) && rank(v) > 0 && !(not_of_none && empty(shape(v)));
   });
   if (!x) return false;
-  const Value v = is(*x, kF | kC) ? guard(scope, *x, o.needs, o.reach) : *x;
+  Value v = is(*x, kF | kC) ? guard(scope, *x, o.needs, o.reach) : *x;
+  // Of equal elements their derivatives take shares that depend on the order in which pairs are joined.
+  if ((o.name == "cummax" || o.name == "cummin") && is(v, kF))
+    v = op(scope, "stop_gradient", {v}, Type(type(v)), moved(v));
   const std::int64_t axis = random_.below(rank(v));
   const auto size = shape(v)[static_cast<std::size_t>(axis)];
   std::vector<std::int64_t> ints{axis};
