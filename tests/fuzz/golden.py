@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + (
     " --xla_force_host_platform_device_count=8 --xla_cpu_collective_call_terminate_timeout_seconds=20")
@@ -22,6 +23,7 @@ import numpy as np  # noqa: E402
 jax.config.update("jax_enable_x64", True)
 
 FIRST = 4
+PATIENCE = 90  # seconds for a program
 
 
 def kept(value):
@@ -78,9 +80,14 @@ class Worker:
                                             stderr=subprocess.DEVNULL, text=True)
         self.process.stdin.write(f"{seed}\n")
         self.process.stdin.flush()
-        for line in self.process.stdout:
-            if line.startswith("answer "):
-                return json.loads(line[len("answer "):])
+        limit = threading.Timer(PATIENCE, self.process.kill)
+        limit.start()
+        try:
+            for line in self.process.stdout:
+                if line.startswith("answer "):
+                    return json.loads(line[len("answer "):])
+        finally:
+            limit.cancel()
         self.process.wait()
         self.process = None
         return "JAX's process ended"
