@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/fuzz/run.h"
+
+namespace lockstep::fuzz {
+
+/// How many programs golden.json has: those of the first seeds.
+inline constexpr int kGoldenPrograms = 500;
+
+/// What differs between what the program gives and what JAX gave for it (golden.json), or nothing. A program
+/// that is another one than JAX was given says so.
+std::string compare_with_jax(const Program& program, const std::vector<Numbers>& outputs);
+
+/// The same with JAX run now, by this Python; for programs of no seed, to reduce one that differs.
+std::string compare_with_running_jax(const std::string& python, const Program& program,
+                                     const std::vector<Numbers>& outputs);
+
+/// Writes the programs as Python, for golden.py.
+void write_programs(const std::string& file);
+
+}  // namespace lockstep::fuzz
