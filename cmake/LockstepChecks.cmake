@@ -20,7 +20,7 @@ if(LOCKSTEP_BUILD_TESTS)
 
   # What the presets asan and tsan build and run; ./test selects their tests by these labels.
   add_custom_target(sanitized_tests)
-  foreach(layer coordination collectives runtime)
+  foreach(layer coordination collectives runtime threads)
     add_dependencies(sanitized_tests ${layer}_test)
   endforeach()
 endif()

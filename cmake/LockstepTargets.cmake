@@ -20,9 +20,13 @@ if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
 endif()
-# Tests run about as fast at -O1, and compile a third faster.
+# g++ collects its own garbage less often: a fifth of the time of a large file, for 1 GiB of memory.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(lockstep_options INTERFACE "$<BUILD_INTERFACE:SHELL:--param ggc-min-heapsize=1000000>")
+endif()
+# Tests spend their time in the libraries: they run about as fast at -O0, and compile a fifth faster than at -O1.
 add_library(lockstep_test_options INTERFACE)
-target_compile_options(lockstep_test_options INTERFACE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+target_compile_options(lockstep_test_options INTERFACE $<$<NOT:$<CONFIG:Debug>>:-O0>)
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|aarch64")
   message(WARNING "Lockstep is tested on x86_64 only.")
 endif()

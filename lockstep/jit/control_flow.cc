@@ -85,15 +85,31 @@ std::vector<Array> ScanXs::emit(TracedProgram body, const LoopCarry& carry) cons
   return emit_nested(scan_p(), std::move(params), joined(joined(captures, carry.initial()), xs_));
 }
 
-Array counter(std::int64_t value) { return lax::full(Array(), Scalar::of(value), DType::kI32, {}); }
+Array counter(std::int64_t first, std::int64_t last) {
+  const bool small = holds(DType::kI32, first) && holds(DType::kI32, last);
+  return lax::full(Array(), Scalar::of(first), small ? DType::kI32 : DType::kI64, {});
+}
 
-Array counter(const Operand& value) {
-  const Aval aval = value.aval();
-  if (!aval.shape.empty() || !is_integer(aval.dtype)) {
-    fail<TraceError>("[fori_loop] expected bounds that are integer scalars, got {} (at {})", to_string(aval),
-                     value.site().to_string());
+std::pair<Array, Array> loop_bounds(const Operand& lower, const Operand& upper) {
+  std::vector<ElementType> types;
+  for (const Operand* bound : {&lower, &upper}) {
+    const Aval aval = bound->aval();
+    if (!aval.shape.empty() || !is_integer(aval.dtype)) {
+      fail<TraceError>("[fori_loop] expected bounds that are integer scalars, got {} (at {})",
+                       to_string(aval), bound->site().to_string());
+    }
+    types.push_back({aval.dtype, aval.weak_type});
   }
-  return lax::convert_element_type(value.as_array(), DType::kI32);
+  const DType dtype = promote("fori_loop", types).dtype;
+  if (!is_integer(dtype)) {
+    fail<TraceError>(
+        "[fori_loop] no integer dtype holds both bounds, {} and {} (at {}); convert one, with astype",
+        to_string(lower.aval()), to_string(upper.aval()), lower.site().to_string());
+  }
+  auto bound = [&](const Operand& each) {
+    return lax::convert_element_type(each.as_array({dtype, false}), dtype);
+  };
+  return {bound(lower), bound(upper)};
 }
 
 Array branch_index(const char* operation, const Array& index, std::size_t branches, const CallSite& site) {

@@ -43,9 +43,13 @@ class ScanXs {
   bool reverse_;
 };
 
-/// An i32 scalar. Throws TraceError for an operand that is no integer scalar.
-Array counter(std::int64_t value);
-Array counter(const Operand& value);
+/// The counter of a loop from `first` to `last`, at its start: an i32 scalar, an i64 where i32 does not hold
+/// both.
+Array counter(std::int64_t first, std::int64_t last);
+
+/// Both bounds as scalars of the dtype that they promote to. Throws TraceError where one is no integer
+/// scalar, or no integer dtype holds both.
+std::pair<Array, Array> loop_bounds(const Operand& lower, const Operand& upper);
 
 /// The operand of cond_p that tells the branch: an i32 scalar, clamped. Throws TraceError unless `index` is a
 /// bool scalar (cond), an integer scalar (switch_).
@@ -206,8 +210,9 @@ Carry while_loop(Condition&& condition, Body&& body, const Carry& init,
   return internal::run_traced("while_loop", site, loop, init);
 }
 
-/// carry = body(i, carry) for i from lower to upper - 1, an i32 scalar. With bounds that are C++ numbers it
-/// is a scan and has derivatives both ways; with arrays, integer scalars, a while_loop. As those it throws.
+/// carry = body(i, carry) for i from lower to upper - 1. With bounds that are C++ numbers it is a scan and
+/// has derivatives both ways, and i is an i32 scalar, or i64 where i32 does not hold both bounds. With
+/// arrays, integer scalars, it is a while_loop, and i has the dtype that they promote to. As those it throws.
 template <std::integral Lower, std::integral Upper, class Body, class Carry>
 Carry fori_loop(Lower lower, Upper upper, Body&& body, const Carry& init,
                 std::source_location where = std::source_location::current()) {
@@ -217,7 +222,7 @@ Carry fori_loop(Lower lower, Upper upper, Body&& body, const Carry& init,
     return std::pair(std::pair<Array, Carry>(std::move(next), std::move(carry)), std::tuple<>());
   };
   const auto first = static_cast<std::int64_t>(lower), last = static_cast<std::int64_t>(upper);
-  return scan(std::move(step), std::pair<Array, Carry>(internal::counter(first), init), std::tuple<>(),
+  return scan(std::move(step), std::pair<Array, Carry>(internal::counter(first, last), init), std::tuple<>(),
               {.length = last > first ? last - first : 0}, where)
       .first.second;
 }
@@ -225,6 +230,8 @@ template <class Body, class Carry>
 Carry fori_loop(const Operand& lower, const Operand& upper, Body&& body, const Carry& init,
                 std::source_location where = std::source_location::current()) {
   using State = std::tuple<Array, Array, Carry>;
+  CallSiteScope scope(CallSite::from(where));
+  auto [first, end] = internal::loop_bounds(lower, upper);
   State last = while_loop([](const State& at) -> Array { return std::get<0>(at) < std::get<1>(at); },
                           [function = std::decay_t<Body>(body)](State at) mutable {
                             auto& [i, end, carry] = at;
@@ -232,7 +239,7 @@ Carry fori_loop(const Operand& lower, const Operand& upper, Body&& body, const C
                             Carry moved = function(i, std::move(carry));
                             return State(std::move(next), end, std::move(moved));
                           },
-                          State(internal::counter(lower), internal::counter(upper), init), where);
+                          State(std::move(first), std::move(end), init), where);
   return std::get<2>(std::move(last));
 }
 

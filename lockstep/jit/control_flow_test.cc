@@ -224,6 +224,21 @@ TEST(ForiLoop, WithNumbers_HasAGradient_WithArraysRunsAsOften) {
             0);
 }
 
+TEST(ForiLoop, BoundsBeyond32Bits_AreCountedIn64) {
+  const std::int64_t large = std::int64_t{1} << 33;
+  auto last = [](Array i, Array) { return i; };
+  const Array start = zeros({}, int64);
+  EXPECT_EQ(fori_loop(large, large + 3, last, start).item<std::int64_t>(), large + 2);
+  auto number = [](std::int64_t value) { return array(std::vector<std::int64_t>{value}, Shape{}); };
+  const Array lower = number(large), upper = number(large + 3);
+  EXPECT_EQ(fori_loop(lower, upper, last, start).item<std::int64_t>(), large + 2);
+  EXPECT_EQ(jit([&](Array n) { return fori_loop(large, n, last, start); })(upper).item<std::int64_t>(),
+            large + 2);
+  EXPECT_THAT(error_of<TraceError>([&] { fori_loop(lower, astype(upper, uint64), last, start); }),
+              AllOf(HasSubstr("[fori_loop] no integer dtype holds both bounds, i64[] and u64[]"),
+                    HasSubstr("_test.cc:")));
+}
+
 TEST(Cond, RunsOneBranch_AndDifferentiatesIt) {
   auto f = [](Array x) {
     return cond(

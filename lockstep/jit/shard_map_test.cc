@@ -1,6 +1,7 @@
 #include "lockstep/jit/shard_map.h"
 
 #include "lockstep/array/sharding_constraint.h"
+#include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/test_devices.h"
 #include "lockstep/jit/vmap.h"
@@ -197,6 +198,35 @@ TEST(ShardMap, SecondDerivative_IsThatOfTheWhole) {
   };
   Array x = waves({4});
   expect_equal(grad([&](Array x) { return sum(grad(cube)(x)); })(x), 6 * x);
+}
+
+TEST(ShardMap, GradientThroughALoopThatHoldsOne_IsThatOfTheWhole) {
+  const Array x = waves({8, 3}), w = waves({3}, 2), start = waves({3}, 3);
+  auto loss = [&](const auto& step) {
+    return [&](Array w, Array start) { return sum(square(fori_loop(0, 3, step(w), start))); };
+  };
+  auto split = loss([&](Array w) {
+    auto total =
+        shard_map([](Array x, Array w, Array c) { return psum(sum(sin(x * c) * w, {.axis = 0}), "x"); },
+                  {.mesh = line_mesh(), .in_specs = {P("x"), P(), P()}, .out_specs = {P()}});
+    return [=](Array, Array c) { return total(x, w, c); };
+  });
+  auto whole =
+      loss([&](Array w) { return [=](Array, Array c) { return sum(sin(x * c) * w, {.axis = 0}); }; });
+  auto compare = [&](auto&& of_split, auto&& of_whole) {
+    auto [by_w, by_start] = jit(of_split)(w, start);
+    auto [expected_by_w, expected_by_start] = of_whole(w, start);
+    expect_equal(by_w, expected_by_w);
+    expect_equal(by_start, expected_by_start);
+  };
+  compare(grad<0, 1>(split), grad<0, 1>(whole));
+  auto once_more = [](const auto& f) {
+    return grad<0, 1>([=](Array w, Array start) {
+      auto [by_w, by_start] = grad<0, 1>(f)(w, start);
+      return sum(by_w * by_w) + sum(by_start);
+    });
+  };
+  compare(once_more(split), once_more(whole));
 }
 
 TEST(ShardMap, UnderVmap_AddsADimension) {

@@ -1,7 +1,5 @@
 #include "lockstep/transforms/replay.h"
 
-#include <algorithm>
-
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
@@ -11,13 +9,15 @@
 namespace lockstep::transforms {
 
 Bindings::Bindings(const Program& program) : values_(program.variables.size()) {
-  auto found = std::ranges::find_if(
-      program.equations, [](const Equation& equation) { return is_placement(*equation.primitive); });
-  if (found == program.equations.end()) return;
-  const auto& placement = found->params.as<PlacementParams>();
+  const PlacementParams* placement = nullptr;
+  for_each_equation(program, [&](const Equation& equation) {
+    if (placement == nullptr && is_placement(*equation.primitive))
+      placement = &equation.params.as<PlacementParams>();
+  });
+  if (placement == nullptr) return;
   std::vector<std::pair<std::string, std::int64_t>> axes;
-  for (std::size_t i = 0; i < placement.axes.size(); ++i)
-    axes.emplace_back(placement.axes[i], placement.sizes[i]);
+  for (std::size_t i = 0; i < placement->axes.size(); ++i)
+    axes.emplace_back(placement->axes[i], placement->sizes[i]);
   axes_.emplace(with_mapped_axes(AxisEnv(std::move(axes))));
 }
 
