@@ -55,6 +55,9 @@ def run(command, **options):
         raise OSError(errno.ENOSPC, "no space left on the device")
     if any(sign in done.stderr for sign in ("NewConnectionError", "name resolution", "ConnectTimeout", "ProxyError")):
         raise FetchError("the package index cannot be reached (is there a network, or a proxy to set?)")
+    if "CERTIFICATE_VERIFY_FAILED" in done.stderr:
+        raise FetchError("the certificate of the package index, or of a proxy before it, is not trusted here "
+                         "(SSL_CERT_FILE and PIP_CERT name a file of those to trust)")
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines or [f"status {done.returncode}"]
     raise FetchError(errors[-1].removeprefix("ERROR: ")[:300])

@@ -12,9 +12,11 @@ source=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
 
 [[ -e $root/etc/debian_version ]] || debootstrap --variant=minbase "$release" "$root"
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
-if [[ -e ${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt} ]]; then
-  cp -L "${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt}" "$root/root/host-certificates.crt"
-  export PIP_CERT=/root/host-certificates.crt
+certificates=${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}
+if [[ -e $certificates ]]; then
+  cp -L "$certificates" "$root/root/host-certificates.crt"
+  export SSL_CERT_FILE=/root/host-certificates.crt
+  export PIP_CERT=$SSL_CERT_FILE REQUESTS_CA_BUNDLE=$SSL_CERT_FILE
 fi
 rm -rf "$root/root/lockstep"
 git clone -q "$source" "$root/root/lockstep"
