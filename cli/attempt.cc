@@ -67,12 +67,13 @@ const char* plural(int count, const char* one, const char* many) { return count 
 
 class Attempt::Impl : HostListener {
  public:
-  Impl(const JobOptions& options, JobIdentity job, Signals& signals, bool report)
+  Impl(const JobOptions& options, JobIdentity job, Signals& signals, const Descendants& descendants,
+       bool report)
       : options_(options),
         job_(std::move(job)),
         signals_(signals),
         report_(report),
-        hosts_(options, *this),
+        hosts_(options, descendants, *this),
         output_(options.num_processes,
                 hosts_.several() ? hosts_.host_of_process() : std::vector<std::string>(),
                 target_for(STDOUT_FILENO, [this] { hosts_.keep_alive(); }),
@@ -154,7 +155,7 @@ class Attempt::Impl : HostListener {
     std::optional<Steady::time_point> next = hosts_.next_work();
     auto consider = [&](Steady::time_point time) { next = next ? std::min(*next, time) : time; };
     if (failed_at_ && running_ > 0) consider(*failed_at_ + (terminated_ ? grace() : grace() / 2));
-    if (!failed_at_ && running_ > 0 && coordinated()) consider(asked_at_ + kAskCoordinator);
+    if (!cause_ && running_ > 0 && coordinated()) consider(asked_at_ + kAskCoordinator);
     if (!next) return milliseconds(-1);
     return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(*next - Steady::now()));
   }
@@ -211,14 +212,18 @@ class Attempt::Impl : HostListener {
   void handle(const Signal& signal) {
     switch (signal.number) {
       case SIGCHLD:
-        return;  // the hosts look at all their children anyway
+        return;     // the hosts look at all their children anyway
+      case SIGHUP:  // a terminal that is closed may send it twice, and a service manager behind TERM
+        if (stop_signal_ == 0) stop_signal_ = signal.number;
+        return pass_on(signal);
       case SIGINT:
       case SIGTERM:
-        if (stop_signal_ != 0) {
+        if (asked_to_end_) {
           for (int i = 0; i < options_.num_processes; ++i) end(i, SIGKILL);
           return;
         }
-        stop_signal_ = signal.number;
+        asked_to_end_ = true;
+        if (stop_signal_ == 0) stop_signal_ = signal.number;
         return pass_on(signal);
       case SIGTSTP:
         pass_on(signal);
@@ -280,23 +285,25 @@ class Attempt::Impl : HostListener {
 
   void failed(int i) {
     // It may only have followed one that the coordinator gave up.
-    if (!failed_at_) blame_whom_the_coordinator_blames();
+    if (!cause_) blame_whom_the_coordinator_blames();
     const std::string what = describe_end(i);
-    if (!failed_at_) blame(i, what);
+    if (!cause_) blame(i, what);
     server_.report_task_failure(i, what);
   }
 
   void blame(int i, const std::string& what) {
     cause_ = i;
     failure_ = what;
+    // After a stop signal the others take as long as they need.
+    if (stop_signal_ != 0) return;
     failed_at_ = Steady::now();
-    if (stop_signal_ == 0 && running_ > 0) output_.say(fmt::format("{}; telling the others", what));
+    if (running_ > 0) output_.say(fmt::format("{}; telling the others", what));
   }
 
   // Ended with status 0: fine, unless it was, or should have become, a member of the job that others wait
   // for.
   void left_in_peace(int i) {
-    if (!failed_at_) early_leavers_.push_back(i);
+    if (!cause_) early_leavers_.push_back(i);
   }
 
   // A job of one process has nobody to wait for.
@@ -304,7 +311,7 @@ class Attempt::Impl : HostListener {
 
   void ask_coordinator() {
     const Steady::time_point now = Steady::now();
-    if (failed_at_ || running_ == 0 || !coordinated() || now < asked_at_ + kAskCoordinator) return;
+    if (cause_ || running_ == 0 || !coordinated() || now < asked_at_ + kAskCoordinator) return;
     asked_at_ = now;
     blame_whom_the_coordinator_blames();
     look_for_early_leavers();
@@ -322,7 +329,7 @@ class Attempt::Impl : HostListener {
   }
 
   void look_for_early_leavers() {
-    if (early_leavers_.empty() || failed_at_) return;
+    if (early_leavers_.empty() || cause_) return;
     const std::vector<coordination::TaskInfo> tasks = server_.tasks();
     const bool others_came = std::any_of(tasks.begin(), tasks.end(), [&](const coordination::TaskInfo& task) {
       return task.incarnation != 0 && running(task.task);
@@ -332,8 +339,10 @@ class Attempt::Impl : HostListener {
       const std::string what = fmt::format("{} ended with status 0 without {}", name(i),
                                            tasks[i].incarnation == 0 ? "initialize()" : "shutdown()");
       server_.report_task_failure(i, what);
-      return blame(i, what);
+      if (stop_signal_ == 0) return blame(i, what);
     }
+    // Asked to end, they may end so; who waits for one of them has heard.
+    if (stop_signal_ != 0) early_leavers_.clear();
   }
 
   void end_the_others() {
@@ -395,17 +404,20 @@ class Attempt::Impl : HostListener {
   std::optional<std::string> given_up_;  // why nothing could be started
   int given_up_status_ = 0;
 
-  int stop_signal_ = 0;
+  int stop_signal_ = 0;        // the first that came
+  bool asked_to_end_ = false;  // by INT or TERM; the next one kills
   std::vector<int> early_leavers_;
   Steady::time_point asked_at_;
-  std::optional<int> cause_;
+  std::optional<int> cause_;  // the process to blame
   std::string failure_;
-  std::optional<Steady::time_point> failed_at_;
+  std::optional<Steady::time_point>
+      failed_at_;  // since when the others' grace runs; none after a stop signal
   bool terminated_ = false, killed_ = false;
 };
 
-Attempt::Attempt(const JobOptions& options, JobIdentity job, Signals& signals, bool report)
-    : impl_(std::make_unique<Impl>(options, std::move(job), signals, report)) {}
+Attempt::Attempt(const JobOptions& options, JobIdentity job, Signals& signals, const Descendants& descendants,
+                 bool report)
+    : impl_(std::make_unique<Impl>(options, std::move(job), signals, descendants, report)) {}
 
 Attempt::~Attempt() = default;
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/descendants.h"
 #include "cli/job.h"
 #include "cli/job_variables.h"
 #include "cli/signals.h"
@@ -19,7 +20,8 @@ struct AttemptResult {
 class Attempt {
  public:
   /// Opens the logs. `job` has no coordinator yet. `report`: say the end of a failure in full.
-  Attempt(const JobOptions& options, JobIdentity job, Signals& signals, bool report);
+  Attempt(const JobOptions& options, JobIdentity job, Signals& signals, const Descendants& descendants,
+          bool report);
   ~Attempt();
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;

@@ -57,6 +57,13 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
+// What the launcher's user had ignored stays so, as execve leaves it; SIGPIPE the launcher ignores itself.
+void reset(int number) {
+  struct sigaction now {};
+  const bool ignored = sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+  if (!ignored || number == SIGPIPE) signal(number, SIG_DFL);
+}
+
 // All that the new process does before it becomes the program. The launcher has threads, so only what is safe
 // in a signal handler may be called here.
 struct Becoming {
@@ -79,7 +86,7 @@ struct Becoming {
     dup2(out, 1);
     dup2(err, 2);
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-    for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
+    for (int number = 1; number < NSIG; ++number) reset(number);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -144,7 +144,8 @@ class Agent : HostListener {
 
   Signals signals_;
   MessagePipe pipe_{STDIN_FILENO, STDOUT_FILENO};
-  LocalHost host_{*this, false};
+  Descendants descendants_;
+  LocalHost host_{*this, descendants_, false};
   HostJobReader job_;
   Steady::time_point heard_ = Steady::now(), said_ = Steady::now();
   bool paused_ = false;

@@ -1,7 +1,6 @@
 #include "cli/job.h"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
 
 #include <csignal>
 
@@ -15,12 +14,11 @@ int run_job(const JobOptions& options) {
   // Before the threads of the coordinator, which must not get them.
   Signals signals;
   signal(SIGPIPE, SIG_IGN);
-  // What processes leave running comes to this one, to be ended.
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const Descendants descendants;
   JobIdentity job = new_job(options.num_processes);
   while (true) {
     const bool last = job.attempt >= options.max_restarts;
-    Attempt attempt(options, job, signals, last);
+    Attempt attempt(options, job, signals, descendants, last);
     const AttemptResult result = attempt.run();
     if (!result.failed || last) return result.status;
     ++job.attempt;

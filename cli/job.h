@@ -51,7 +51,8 @@ inline constexpr int kNotFound = 127;
 ///
 /// Their output goes to standard output and standard error line by line, with the process before each line.
 /// Where all run on this host, process 0 reads standard input. INT, TERM, HUP, USR1, USR2, TSTP and CONT are
-/// passed on to all; a second INT or TERM kills them. They are killed, too, when this process dies, and those
+/// passed on to all, but for those that were ignored. After INT, TERM or HUP all may take as long as they
+/// need; a second INT or TERM kills them. They are killed, too, when this process dies, and those
 /// of a host whose connection to this one ends. What they leave running is killed when all have ended.
 ///
 /// When a process fails (a status other than 0, a signal, its host lost), or ends while others count on it,

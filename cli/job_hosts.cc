@@ -21,8 +21,8 @@ bool is_wildcard(const std::string& host) { return host == "0.0.0.0" || host == 
 
 }  // namespace
 
-JobHosts::JobHosts(const JobOptions& options, HostListener& listener)
-    : options_(options), placements_(options.placements) {
+JobHosts::JobHosts(const JobOptions& options, const Descendants& descendants, HostListener& listener)
+    : options_(options), descendants_(descendants), placements_(options.placements) {
   const bool by_slurm = options.by == JobOptions::By::kSlurm;
   const bool all_here =
       !by_slurm && std::all_of(placements_.begin(), placements_.end(),
@@ -33,7 +33,7 @@ JobHosts::JobHosts(const JobOptions& options, HostListener& listener)
     host_index_.insert(host_index_.end(), placements_[i].count, static_cast<int>(i));
   }
   if (all_here) {
-    hosts_.push_back(std::make_unique<LocalHost>(listener, true));
+    hosts_.push_back(std::make_unique<LocalHost>(listener, descendants, true));
     return;
   }
   const std::string tool = options.remote_tool.empty() ? own_program() : options.remote_tool;
@@ -51,7 +51,7 @@ JobHosts::JobHosts(const JobOptions& options, HostListener& listener)
 JobHosts::~JobHosts() {
   for (RemoteHost* remote : remotes_) remote->hang_up();
   hosts_.clear();
-  kill_descendants();
+  descendants_.kill_all();
 }
 
 bool JobHosts::ready() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/descendants.h"
 #include "cli/job.h"
 #include "cli/process_host.h"
 
@@ -17,7 +18,7 @@ class RemoteHost;
 class JobHosts {
  public:
   /// Starts the agents where there are other hosts. Throws Error where what runs them is not found.
-  JobHosts(const JobOptions& options, HostListener& listener);
+  JobHosts(const JobOptions& options, const Descendants& descendants, HostListener& listener);
   ~JobHosts();
   JobHosts(const JobHosts&) = delete;
   JobHosts& operator=(const JobHosts&) = delete;
@@ -51,6 +52,7 @@ class JobHosts {
 
  private:
   const JobOptions& options_;
+  const Descendants& descendants_;
   std::vector<Placement> placements_;
   std::vector<std::string> host_names_;
   std::vector<int> host_index_;

@@ -148,50 +148,6 @@ TEST(Run, AProcessThatFinishesDoesNotDisturbTheOthers) {
   EXPECT_THAT(lines_of(result.log), UnorderedElementsAre("[1] done", "[2] done"));
 }
 
-constexpr const char* kSaysWhatSignalsItGets =
-    "for s in HUP USR1 USR2; do trap \"echo got $s\" $s; done; trap 'echo got INT; exit 5' INT; echo ready; "
-    "while :; do sleep 0.05; done";
-
-TEST(Run, SignalsArePassedOnToAll) {
-  Processes job(tool(Words{"run", "-n", "2"} + shell(kSaysWhatSignalsItGets)));
-  for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ready");
-  const std::vector<std::pair<int, std::string>> signals = {
-      {SIGHUP, "HUP"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}};
-  for (const auto& [signal, name] : signals) {
-    job.kill(0, signal);
-    for (const char* process : {"[0]", "[1]"})
-      job.wait_for_line(0, std::string(process) + " got " + name + "\n");
-  }
-  job.kill(0, SIGINT);
-  const ProcessResult result = job.wait(0);
-  EXPECT_EQ(result.exit_code, 5);
-  EXPECT_THAT(result.log,
-              AllOf(HasSubstr("[0] got INT\n"), HasSubstr("[1] got INT\n"),
-                    HasSubstr("lockstep: stopped by SIGINT\n"), Not(HasSubstr("the job failed"))));
-}
-
-TEST(Run, ASecondInterruptKills) {
-  Processes job(tool(Words{"run", "-n", "2"} +
-                     shell("trap 'echo ignored' INT; echo ready; while :; do sleep 0.05; done")));
-  for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ready");
-  job.kill(0, SIGINT);
-  for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ignored");
-  job.kill(0, SIGINT);
-  EXPECT_EQ(job.wait(0).exit_code, 128 + SIGINT);
-}
-
-TEST(Run, NoProcessOutlivesAKilledLauncher) {
-  Processes job(tool(Words{"run", "-n", "2"} + shell("echo pid $$; exec sleep 1000")));
-  job.wait_for_line(0, "[0] pid ");
-  job.wait_for_line(0, "[1] pid ");
-  const pid_t first = number_after(job.log(0), "[0] pid "), second = number_after(job.log(0), "[1] pid ");
-  ASSERT_TRUE(alive(first) && alive(second));
-  job.kill(0, SIGKILL);
-  EXPECT_EQ(job.wait(0).signal, SIGKILL);
-  expect_gone(first);
-  expect_gone(second);
-}
-
 TEST(Run, LogsGoToAFolderToo) {
   Processes job(tool(Words{"run", "-n", "2", "--log-dir", "logs"} + shell("echo $LOCKSTEP_PROCESS_ID")));
   EXPECT_EQ(job.wait(0).exit_code, 0);
