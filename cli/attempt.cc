@@ -2,15 +2,11 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
-#include <functional>
 #include <optional>
 #include <system_error>
 
@@ -28,38 +24,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kAskCoordinator(200);      // between two looks at what it knows of the processes
 constexpr milliseconds kUntilLauncherKnows(500);  // how a process died of which its peers saw only the end
-constexpr milliseconds kOneWait(500);  // for a reader of our output, before the agents are told that we live
-
-// `idle` is called now and then while the reader does not read.
-void write_all(int descriptor, std::string_view text, const std::function<void()>& idle) {
-  while (!text.empty()) {
-    pollfd writable{descriptor, POLLOUT, 0};
-    if (poll(&writable, 1, kOneWait.count()) == 0) {
-      idle();
-      continue;
-    }
-    // Not more than a pipe surely takes, for the descriptor may block.
-    const ssize_t written = write(descriptor, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
-    if (written > 0) {
-      text.remove_prefix(written);
-    } else if (errno != EINTR && errno != EAGAIN) {
-      return;
-    }
-  }
-}
-
-OutputTarget target_for(int descriptor, std::function<void()> idle) {
-  OutputTarget target;
-  target.write = [descriptor, idle = std::move(idle)](std::string_view text) {
-    write_all(descriptor, text, idle);
-  };
-  const char* no_color = std::getenv("NO_COLOR");
-  target.terminal = isatty(descriptor) == 1;
-  target.color = target.terminal && (no_color == nullptr || *no_color == '\0');
-  winsize size{};
-  if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) target.columns = size.ws_col;
-  return target;
-}
 
 const char* plural(int count, const char* one, const char* many) { return count == 1 ? one : many; }
 
@@ -67,17 +31,17 @@ const char* plural(int count, const char* one, const char* many) { return count 
 
 class Attempt::Impl : HostListener {
  public:
-  Impl(const JobOptions& options, JobIdentity job, Signals& signals, const Descendants& descendants,
-       bool report)
+  Impl(const JobOptions& options, JobIdentity job, Signals& signals, Console& console,
+       const Descendants& descendants, bool report)
       : options_(options),
         job_(std::move(job)),
         signals_(signals),
+        console_(console),
         report_(report),
         hosts_(options, descendants, *this),
         output_(options.num_processes,
-                hosts_.several() ? hosts_.host_of_process() : std::vector<std::string>(),
-                target_for(STDOUT_FILENO, [this] { hosts_.keep_alive(); }),
-                target_for(STDERR_FILENO, [this] { hosts_.keep_alive(); })),
+                hosts_.several() ? hosts_.host_of_process() : std::vector<std::string>(), console.out(),
+                console.err()),
         fates_(options.num_processes),
         cores_(options.num_processes) {
     if (options.log_folder) output_.keep_logs(*options.log_folder, job_.attempt);
@@ -143,11 +107,14 @@ class Attempt::Impl : HostListener {
 
   // Waits for something to happen, and takes it in.
   void turn() {
+    console_.work();
+    hosts_.hold_output(console_.full());
     std::vector<pollfd> polled = {{signals_.descriptor(), POLLIN, 0}};
+    console_.add_polled(polled);
     hosts_.add_polled(polled);
     poll(polled.data(), polled.size(), static_cast<int>(time_to_wait().count()));
     for (const Signal& signal : signals_.take()) handle(signal);
-    hosts_.work(std::span(polled).subspan(1));
+    hosts_.work(std::span(polled).subspan(1 + Console::kPolled));
   }
 
   // -1: until something happens.
@@ -366,17 +333,18 @@ class Attempt::Impl : HostListener {
 
   AttemptResult stopped_before_start() {
     output_.say(fmt::format("stopped by {}", signal_name(stop_signal_)));
-    return {.status = 128 + stop_signal_};
+    return {.status = 128 + stop_signal_, .stopped = true};
   }
 
   AttemptResult finish() {
-    if (!cause_) return {.status = 0};
+    if (!cause_) return {.status = 0, .stopped = stop_signal_ != 0};
     if (stop_signal_ != 0) {
       output_.say(fmt::format("stopped by {}", signal_name(stop_signal_)));
     } else if (report_) {
       output_.say(closing_report(failure_, *cause_, fates_));
     }
-    return {.status = status(), .failed = stop_signal_ == 0, .failure = failure_};
+    return {
+        .status = status(), .stopped = stop_signal_ != 0, .failed = stop_signal_ == 0, .failure = failure_};
   }
 
   // A cause that ended with status 0, or because the launcher made it, leaves it to the others to give a
@@ -392,6 +360,7 @@ class Attempt::Impl : HostListener {
   const JobOptions& options_;
   JobIdentity job_;
   Signals& signals_;
+  Console& console_;
   const bool report_;
   JobHosts hosts_;
   Output output_;
@@ -415,9 +384,9 @@ class Attempt::Impl : HostListener {
   bool terminated_ = false, killed_ = false;
 };
 
-Attempt::Attempt(const JobOptions& options, JobIdentity job, Signals& signals, const Descendants& descendants,
-                 bool report)
-    : impl_(std::make_unique<Impl>(options, std::move(job), signals, descendants, report)) {}
+Attempt::Attempt(const JobOptions& options, JobIdentity job, Signals& signals, Console& console,
+                 const Descendants& descendants, bool report)
+    : impl_(std::make_unique<Impl>(options, std::move(job), signals, console, descendants, report)) {}
 
 Attempt::~Attempt() = default;
 

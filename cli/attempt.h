@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/console.h"
 #include "cli/descendants.h"
 #include "cli/job.h"
 #include "cli/job_variables.h"
@@ -12,16 +13,17 @@ namespace lockstep::cli {
 
 struct AttemptResult {
   int status = 0;
-  bool failed = false;  ///< By itself, after its processes had started: starting it again may help.
-  std::string failure;  ///< Which process, and how.
+  bool stopped = false;  ///< By a signal to this process.
+  bool failed = false;   ///< By itself, after its processes had started: starting it again may help.
+  std::string failure;   ///< Which process, and how.
 };
 
 /// One start of a job, from the hosts and the coordinator to the end of the last process.
 class Attempt {
  public:
   /// Opens the logs. `job` has no coordinator yet. `report`: say the end of a failure in full.
-  Attempt(const JobOptions& options, JobIdentity job, Signals& signals, const Descendants& descendants,
-          bool report);
+  Attempt(const JobOptions& options, JobIdentity job, Signals& signals, Console& console,
+          const Descendants& descendants, bool report);
   ~Attempt();
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;

@@ -145,8 +145,8 @@ bool JobHosts::open() const {
   return std::any_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host->open(); });
 }
 
-void JobHosts::keep_alive() {
-  for (RemoteHost* remote : remotes_) remote->keep_alive();
+void JobHosts::hold_output(bool on) {
+  for (const auto& host : hosts_) host->hold_output(on);
 }
 
 void JobHosts::pause() {

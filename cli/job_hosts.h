@@ -44,8 +44,7 @@ class JobHosts {
   void signal(int process, int signal, bool from_terminal);
   bool open() const;
 
-  /// Tells the agents that the launcher is there, though it cannot `work`.
-  void keep_alive();
+  void hold_output(bool on);
 
   /// The launcher stops for a while.
   void pause();

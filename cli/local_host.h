@@ -24,10 +24,8 @@ class LocalHost : public ProcessHost {
   void work(std::span<const pollfd> polled) override;
   std::optional<Steady::time_point> next_work() const override;
   void signal(int process, int signal, bool from_terminal) override;
+  void hold_output(bool on) override { hold_output_ = on; }
   bool open() const override;
-
-  /// While on, no output is read, so that writers wait.
-  void hold_output(bool on) { hold_output_ = on; }
 
  private:
   struct Local {

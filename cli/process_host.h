@@ -75,6 +75,9 @@ class ProcessHost {
   /// foreground group already.
   virtual void signal(int process, int signal, bool from_terminal) = 0;
 
+  /// While on, the output of its processes is not read, so that they wait when they write.
+  virtual void hold_output(bool on) = 0;
+
   /// Whether something of it may still be heard, or has to be ended.
   virtual bool open() const = 0;
 };

@@ -106,6 +106,13 @@ void RemoteHost::signal(int process, int signal, bool) {
   pipe_->send({"signal", std::to_string(process), std::to_string(signal)});
 }
 
+void RemoteHost::hold_output(bool on) {
+  if (!started_ || on == held_) return;
+  held_ = on;
+  pipe_->send({"hold", on ? "1" : "0"});
+}
+
+// Tells the agent, about every second, that the launcher is there.
 void RemoteHost::keep_alive() {
   const Steady::time_point now = Steady::now();
   if (!ready_ || done_ || now < said_ + kSayStillHere) return;
