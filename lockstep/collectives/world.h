@@ -77,6 +77,10 @@ class World {
   /// counts.
   virtual void abort(std::exception_ptr cause) = 0;
 
+  /// Every collective of the other processes that waits, and every later one, throws DivergenceError with
+  /// this message.
+  virtual void tell_divergence(const std::string& message) = 0;
+
   /// Goes away in order: a process that waits for this one gets PeerFailure, which says that it has left. To
   /// be called when this process has launched all its collectives and they are done.
   virtual void leave() = 0;

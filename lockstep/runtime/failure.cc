@@ -69,6 +69,11 @@ bool Runtime::fail(std::exception_ptr cause) {
   return true;
 }
 
+void Runtime::diverged(const std::string& message) {
+  world_->tell_divergence(message);
+  fail(std::make_exception_ptr(DivergenceError(message)));
+}
+
 /// Does what the user chose, besides that calls throw.
 void apply(const PeerFailurePolicy& policy, const PeerFailure& failure) {
   if (const auto* callback = std::get_if<PeerFailureCallback>(&policy)) {

@@ -132,6 +132,9 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   }
   programs_ = std::make_unique<collectives::ProgramRegistry>(*world_);
   threads_ = std::make_unique<DeviceThreads>(local_devices_.size());
+  launches_ = std::make_unique<Launches>(local_devices_.size(),
+                                         fmt::format("process {} of {}", process_index(), process_count()),
+                                         [this](const std::string& message) { diverged(message); });
 }
 
 void Runtime::meet() {

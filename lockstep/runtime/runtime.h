@@ -18,6 +18,7 @@
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/device_threads.h"
 #include "lockstep/runtime/failure_watch.h"
+#include "lockstep/runtime/launches.h"
 #include "lockstep/runtime/settings.h"
 #include "lockstep/sharding/device.h"
 
@@ -62,6 +63,7 @@ class Runtime {
 
   collectives::ProgramRegistry& programs() { return *programs_; }
   DeviceThreads& threads() { return *threads_; }
+  Launches& launches() { return *launches_; }
 
   CompileCache& compile_cache() { return compile_cache_; }
 
@@ -77,6 +79,9 @@ class Runtime {
   /// Ends the job for this process: whatever waits in a collective, or comes to one later, throws the cause.
   /// Only the first cause counts: false for any other.
   bool fail(std::exception_ptr cause);
+
+  /// The processes do not do the same in the same order: ends the job so, here and on the others.
+  void diverged(const std::string& message);
 
   void shutdown();
   bool initialized() const { return initialized_ && !left_; }
@@ -121,6 +126,7 @@ class Runtime {
   std::unique_ptr<collectives::World> world_;
   std::unique_ptr<collectives::ProgramRegistry> programs_;
   std::unique_ptr<DeviceThreads> threads_;
+  std::unique_ptr<Launches> launches_;
 
   std::mutex positions_mutex_;
   std::map<std::pair<int, int>, pjrt::Buffer> positions_;
