@@ -159,7 +159,9 @@ class Attempt::Impl : HostListener {
     if (given_up_) return;
     const std::error_code code(error, std::generic_category());
     given_up_ = fmt::format("{}: {}", what, code.message());
-    given_up_status_ = code == std::errc::no_such_file_or_directory ? kNotFound : kNotExecutable;
+    given_up_status_ = code == std::errc::no_such_file_or_directory ? kNotFound
+                       : code == std::errc::too_many_files_open     ? kLauncherFailed
+                                                                    : kNotExecutable;
   }
   void unreachable(const std::string& host, const std::string& why) override {
     lost_host(host);
@@ -329,7 +331,7 @@ class Attempt::Impl : HostListener {
     if (!waited) return;
     const std::vector<std::string> missing = hosts_.missing();
     output_.say(fmt::format("waiting for hosts: {} of {} have answered after {} s; missing: {}",
-                            hosts_.count() - missing.size(), hosts_.count(), *waited,
+                            hosts_.agents() - missing.size(), hosts_.agents(), *waited,
                             fmt::join(missing, ", ")));
   }
 
