@@ -96,7 +96,7 @@ class Attempt::Impl : HostListener {
     settings.interface = options_.interface;
     settings.terminal = isatty(STDOUT_FILENO) == 1;
     std::map<std::string, std::string> common = options_.variables;
-    if (hosts_.several() || options_.by == JobOptions::By::kSlurm) common.merge(travelling_variables());
+    if (hosts_.remote()) common.merge(travelling_variables());
     running_ = options_.num_processes;
     hosts_.start([&](int process) {
       std::map<std::string, std::string> variables = process_variables(job_, settings, process);

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "cli/core_shares.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -70,7 +72,7 @@ struct Becoming {
   const char* program;
   char** arguments;
   char** environment;
-  const cpu_set_t* cores;
+  const CoreMask* cores;  // null: not bound
   pid_t parent;
   bool own_group;
   bool keep_stdin;
@@ -81,7 +83,10 @@ struct Becoming {
     if (own_group) setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
-    if (cores != nullptr) sched_setaffinity(0, sizeof(*cores), cores);
+    if (cores != nullptr) {
+      sched_setaffinity(0, cores->size() * sizeof(cores->front()),
+                        reinterpret_cast<const cpu_set_t*>(cores->data()));
+    }
     if (!keep_stdin) dup2(in >= 0 ? in : open("/dev/null", O_RDONLY), 0);
     dup2(out, 1);
     dup2(err, 2);
@@ -108,9 +113,7 @@ Child start_child(const ChildOptions& options) {
   for (int end : {out.write, err.write, pipe_in ? in->read : out.write})
     fcntl(end, F_SETFL, fcntl(end, F_GETFL) & ~O_NONBLOCK);
 
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  for (int core : options.cores) CPU_SET(core, &cores);
+  const CoreMask cores = to_mask(options.cores);
   const std::vector<char*> arguments = pointers(options.arguments);
   const std::vector<char*> environment = pointers(options.environment);
   const Becoming becoming{.program = options.program.c_str(),

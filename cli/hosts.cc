@@ -22,26 +22,31 @@ std::optional<int> positive(std::string_view text) {
   return number;
 }
 
+// As ssh and srun would read them: a word that begins with "-" is an option to them.
+bool is_host(const std::string& text) {
+  const std::string name = without_user(text);
+  return !name.empty() && !name.starts_with('-') && !text.starts_with('-');
+}
+
 // "host", "host:2", "[v6]", "[v6]:2"; nullopt for anything else.
 std::optional<HostSlots> parse_host(std::string_view text) {
-  std::string_view host = text, rest;
+  HostSlots result;
+  std::string_view rest;
   const std::size_t bracket = text.find('[');
   if (bracket != std::string_view::npos) {
     const std::size_t end = text.find(']', bracket);
     if (end == std::string_view::npos) return std::nullopt;
+    result.host = std::string(text.substr(0, bracket)).append(text.substr(bracket + 1, end - bracket - 1));
     rest = text.substr(end + 1);
-    HostSlots result{.host = std::string(text.substr(0, bracket)) +
-                             std::string(text.substr(bracket + 1, end - bracket - 1))};
-    if (rest.empty()) return result;
-    result.slots = rest.starts_with(':') ? positive(rest.substr(1)) : std::nullopt;
-    return result.slots && !result.host.empty() ? std::optional(result) : std::nullopt;
+  } else {
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    result.host = text.substr(0, colon);
+    rest = text.substr(colon);
   }
-  const std::size_t colon = text.find(':');
-  host = text.substr(0, colon);
-  if (host.empty() || host.starts_with('-')) return std::nullopt;
-  if (colon == std::string_view::npos) return HostSlots{.host = std::string(host)};
-  const std::optional<int> slots = positive(text.substr(colon + 1));
-  return slots ? std::optional(HostSlots{.host = std::string(host), .slots = slots}) : std::nullopt;
+  if (!is_host(result.host)) return std::nullopt;
+  if (rest.empty()) return result;
+  result.slots = rest.starts_with(':') ? positive(rest.substr(1)) : std::nullopt;
+  return result.slots ? std::optional(result) : std::nullopt;
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ TEST(Hosts, AreReadWithAndWithoutNumbers) {
 }
 
 TEST(Hosts, WhatIsNoHostIsNamed) {
-  for (const char* part : {"b:", "b:0", "b:x", "", ":2", "[::1", "[::1]2", "-b"}) {
+  for (const char* part : {"b:", "b:0", "b:x", "", ":2", "[::1", "[::1]2", "-b", "[]", "[]:2", "[-b]",
+                           "-o[b]", "user@", "user@:2", "user@-oProxyCommand=x", "user@[-b]"}) {
     EXPECT_THAT(error_of<Error>([&] { parse_hosts(std::string("a:2,") + part); }),
                 HasSubstr("'" + std::string(part) + "'"));
   }

@@ -65,7 +65,7 @@ std::string JobHosts::coordinator_bind_address() const {
     const bool brackets = given.starts_with('[');
     const bool has_port = brackets ? !given.ends_with(']') : std::count(given.begin(), given.end(), ':') == 1;
     const std::string address = has_port ? given : brackets ? given + ":0" : with_any_port(given);
-    if (several() && is_wildcard(coordination::parse_address(address).host)) {
+    if (remote() && is_wildcard(coordination::parse_address(address).host)) {
       fail("--coordinator-address {} is no address that other hosts could use: give one of this host's",
            given);
     }

@@ -29,6 +29,9 @@ class JobHosts {
   /// The name of each process's host.
   const std::vector<std::string>& host_of_process() const { return host_names_; }
   bool several() const { return placements_.size() > 1; }
+
+  /// Whether any process is on another host, or behind an agent as if it were.
+  bool remote() const { return !remotes_.empty(); }
   std::size_t count() const { return placements_.size(); }
 
   /// The address to bind the coordinator to, "host:port", that all hosts can reach; once they are `ready`.

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "cli/core_shares.h"
+#include "cli/cpu_quota.h"
 #include "cli/job_variables.h"
 
 namespace lockstep::cli {
@@ -37,6 +38,7 @@ LocalHost::~LocalHost() {
 void LocalHost::start(const HostJob& job) {
   const int count = static_cast<int>(job.processes.size());
   const std::vector<int> cores = usable_cores();
+  const std::optional<double> quota = cpu_quota();
   const auto shares = job.bind ? share_cores(cores, count) : std::vector<std::vector<int>>();
   const bool terminal_in = give_stdin_ && isatty(STDIN_FILENO) == 1;
   try {
@@ -47,8 +49,9 @@ void LocalHost::start(const HostJob& job) {
     for (int i = 0; i < count; ++i) {
       const HostJob::Process& process = job.processes[i];
       if (!shares.empty()) child.cores = shares[i];
-      const int threads = shares.empty() ? threads_per_process(static_cast<int>(cores.size()), count)
-                                         : static_cast<int>(shares[i].size());
+      const int even_share = threads_per_process(static_cast<int>(cores.size()), count, quota);
+      const bool limited = quota && *quota < static_cast<double>(cores.size());
+      const int threads = shares.empty() || limited ? even_share : static_cast<int>(shares[i].size());
       child.environment = merged_environment(on_host(process.variables, i, count, threads));
       const bool reads = give_stdin_ && process.number == 0;
       child.in = reads ? ChildOptions::In::kInherit : ChildOptions::In::kNull;

@@ -46,6 +46,9 @@ class RemoteHost : public ProcessHost {
   void read_messages();
   void read_remarks(bool all);
   void handle(const Message& message, const std::string& line);
+  void take_hello(const Message& message, const std::string& line);
+  bool take(const Message& message);
+  bool take_of_process(int process, const Message& message);
   void look_whether_it_ended();
   void lose(const std::string& why);
   std::string last_words() const;

@@ -29,7 +29,7 @@ NO_COLOR set). When a process fails, the others hear of it at once, those that d
 status is the first failure's: its own, or 128 + the signal that ended it. A program that is not there gives 127, one
 that cannot be executed 126, a wrong command line 2.
 
-On one host process 0 reads standard input. INT, TERM, HUP, USR1 and USR2 are passed on. After INT, TERM or HUP the
+Where all run here, process 0 reads standard input. INT, TERM, HUP, USR1 and USR2 are passed on. After INT, TERM or HUP the
 processes may take as long as they need to end; a second INT or TERM kills them.
 
 A host file has a line a host: HOST, HOST:N or HOST slots=N; # begins a comment. Processes go to the hosts in blocks,
