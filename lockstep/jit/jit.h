@@ -141,6 +141,7 @@ std::vector<int> result_owners(const T& result) {
 template <class P, class A>
 class CallArgument {
  public:
+  explicit CallArgument(const A& given) : given_(given) {}
   CallArgument(const A& given, const JitCache&, std::size_t /*index*/, std::size_t /*num_arguments*/)
       : given_(given) {}
 
@@ -163,6 +164,7 @@ class CallArgument {
 template <Number A>
 class CallArgument<Array, A> {
  public:
+  explicit CallArgument(A given) : given_(given), array_(array_of_number(given)) {}
   CallArgument(A given, const JitCache& cache, std::size_t index, std::size_t num_arguments) : given_(given) {
     if (cache.is_static(index, num_arguments)) return;
     CallSiteScope here(cache.site());
