@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "cli/core_shares.h"
@@ -23,6 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kAskCoordinator(200);      // between two looks at what it knows of the processes
+constexpr milliseconds kWordInterval(10000);      // between two words on who is waited for
 constexpr milliseconds kUntilLauncherKnows(500);  // how a process died of which its peers saw only the end
 
 const char* plural(int count, const char* one, const char* many) { return count == 1 ? one : many; }
@@ -32,25 +34,26 @@ const char* plural(int count, const char* one, const char* many) { return count 
 class Attempt::Impl : HostListener {
  public:
   Impl(const JobOptions& options, JobIdentity job, Signals& signals, Console& console,
-       const Descendants& descendants, bool report)
+       const Descendants& descendants, std::optional<Steady::time_point> deadline)
       : options_(options),
         job_(std::move(job)),
         signals_(signals),
         console_(console),
-        report_(report),
+        deadline_(deadline),
         hosts_(options, descendants, *this),
         output_(options.num_processes,
                 hosts_.several() ? hosts_.host_of_process() : std::vector<std::string>(), console.out(),
                 console.err()),
         fates_(options.num_processes),
-        cores_(options.num_processes) {
-    if (options.log_folder) output_.keep_logs(*options.log_folder, job_.attempt);
-  }
+        cores_(options.num_processes) {}
 
   AttemptResult run() {
-    while (!hosts_.ready() && !given_up_ && stop_signal_ == 0) turn();
+    while (!hosts_.ready() && !given_up_ && !told_to_end()) {
+      turn();
+      say_which_hosts_are_missing();
+    }
     if (given_up_) return give_up();
-    if (stop_signal_ != 0) return stopped_before_start();
+    if (told_to_end()) return ended_before_start();
     serve();
     start();
     while (!given_up_ && (running_ > 0 || hosts_.open())) {
@@ -66,8 +69,6 @@ class Attempt::Impl : HostListener {
     }
     return finish();
   }
-
-  void say(const std::string& line) { output_.say(line); }
 
  private:
   void serve() {
@@ -88,6 +89,7 @@ class Attempt::Impl : HostListener {
   }
 
   void start() {
+    if (options_.log_folder) output_.keep_logs(*options_.log_folder, job_.attempt);
     ProcessSettings settings;
     settings.devices_per_process = options_.devices_per_process;
     settings.heartbeat_timeout = options_.heartbeat_timeout;
@@ -98,6 +100,7 @@ class Attempt::Impl : HostListener {
     std::map<std::string, std::string> common = options_.variables;
     if (hosts_.remote()) common.merge(travelling_variables());
     running_ = options_.num_processes;
+    waiting_since_ = word_at_ = Steady::now();
     hosts_.start([&](int process) {
       std::map<std::string, std::string> variables = process_variables(job_, settings, process);
       variables.merge(std::map(common));
@@ -114,6 +117,7 @@ class Attempt::Impl : HostListener {
     hosts_.add_polled(polled);
     poll(polled.data(), polled.size(), static_cast<int>(time_to_wait().count()));
     for (const Signal& signal : signals_.take()) handle(signal);
+    if (deadline_ && Steady::now() >= *deadline_) time_out();
     hosts_.work(std::span(polled).subspan(1 + Console::kPolled));
   }
 
@@ -121,8 +125,10 @@ class Attempt::Impl : HostListener {
   milliseconds time_to_wait() const {
     std::optional<Steady::time_point> next = hosts_.next_work();
     auto consider = [&](Steady::time_point time) { next = next ? std::min(*next, time) : time; };
-    if (failed_at_ && running_ > 0) consider(*failed_at_ + (terminated_ ? grace() : grace() / 2));
+    if (failed_at_ && running_ > 0 && !killed_) consider(*failed_at_ + (terminated_ ? grace() : grace() / 2));
     if (!cause_ && running_ > 0 && coordinated()) consider(asked_at_ + kAskCoordinator);
+    if (!hosts_.ready()) consider(word_at_ + word_interval());
+    if (deadline_ && !told_to_end()) consider(*deadline_);
     if (!next) return milliseconds(-1);
     return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(*next - Steady::now()));
   }
@@ -145,6 +151,7 @@ class Attempt::Impl : HostListener {
   void ended(int process, const Outcome& outcome) override {
     if (fates_[process].outcome) return;
     fates_[process].outcome = outcome;
+    if (!outcome.lost.empty()) lost_host(hosts_.host_of_process()[process]);
     --running_;
     ended_.push_back(process);
   }
@@ -154,10 +161,17 @@ class Attempt::Impl : HostListener {
     given_up_ = fmt::format("{}: {}", what, code.message());
     given_up_status_ = code == std::errc::no_such_file_or_directory ? kNotFound : kNotExecutable;
   }
-  void unreachable(const std::string& why) override {
+  void unreachable(const std::string& host, const std::string& why) override {
+    lost_host(host);
     if (given_up_) return;
     given_up_ = why;
     given_up_status_ = kLauncherFailed;
+    unreachable_ = true;
+  }
+  void lost_host(const std::string& host) {
+    for (const Placement& placement : options_.placements) {
+      if (without_user(placement.host) == host) lost_hosts_.insert(placement.host);
+    }
   }
   void remark(const std::string& line) override { output_.say(line); }
 
@@ -200,6 +214,16 @@ class Attempt::Impl : HostListener {
       default:
         return pass_on(signal);
     }
+  }
+
+  bool told_to_end() const { return stop_signal_ != 0 || timed_out_; }
+
+  // SIGTERM at once, SIGKILL after the grace.
+  void time_out() {
+    if (timed_out_ || failed_at_) return;
+    timed_out_ = terminated_ = true;
+    failed_at_ = Steady::now();
+    for (int i = 0; i < options_.num_processes; ++i) end(i, SIGTERM);
   }
 
   void pass_on(const Signal& signal) {
@@ -261,8 +285,8 @@ class Attempt::Impl : HostListener {
   void blame(int i, const std::string& what) {
     cause_ = i;
     failure_ = what;
-    // After a stop signal the others take as long as they need.
-    if (stop_signal_ != 0) return;
+    // After a stop signal the others take as long as they need; after a time-out their grace runs.
+    if (told_to_end()) return;
     failed_at_ = Steady::now();
     if (running_ > 0) output_.say(fmt::format("{}; telling the others", what));
   }
@@ -282,6 +306,47 @@ class Attempt::Impl : HostListener {
     asked_at_ = now;
     blame_whom_the_coordinator_blames();
     look_for_early_leavers();
+    say_which_processes_are_missing();
+  }
+
+  // Waiting for others.
+
+  milliseconds word_interval() const {
+    const milliseconds timeout = std::chrono::seconds(options_.initialization_timeout.value_or(300));
+    return std::min(kWordInterval, timeout / 3);
+  }
+
+  // Whether it is time for a word, after so many seconds of waiting.
+  std::optional<long> time_for_a_word() {
+    const Steady::time_point now = Steady::now();
+    if (now < word_at_ + word_interval()) return std::nullopt;
+    word_at_ = now;
+    return std::chrono::duration_cast<std::chrono::seconds>(now - waiting_since_).count();
+  }
+
+  void say_which_hosts_are_missing() {
+    const auto waited = hosts_.ready() ? std::nullopt : time_for_a_word();
+    if (!waited) return;
+    const std::vector<std::string> missing = hosts_.missing();
+    output_.say(fmt::format("waiting for hosts: {} of {} have answered after {} s; missing: {}",
+                            hosts_.count() - missing.size(), hosts_.count(), *waited,
+                            fmt::join(missing, ", ")));
+  }
+
+  // A program that does not call initialize() is not waited for.
+  void say_which_processes_are_missing() {
+    const auto waited = all_came_ ? std::nullopt : time_for_a_word();
+    if (!waited) return;
+    std::vector<int> missing;
+    for (const coordination::TaskInfo& task : server_.tasks()) {
+      if (task.incarnation == 0) missing.push_back(task.task);
+    }
+    all_came_ = missing.empty();
+    const int came = options_.num_processes - static_cast<int>(missing.size());
+    if (all_came_ || came == 0) return;
+    output_.say(
+        fmt::format("waiting for processes: {} of {} have called initialize() after {} s; missing: {}", came,
+                    options_.num_processes, *waited, name_by_host(missing, hosts_.host_of_process())));
   }
 
   // A process that runs but is given up: stopped or stuck without a heartbeat, or its peers did not come in
@@ -306,10 +371,10 @@ class Attempt::Impl : HostListener {
       const std::string what = fmt::format("{} ended with status 0 without {}", name(i),
                                            tasks[i].incarnation == 0 ? "initialize()" : "shutdown()");
       server_.report_task_failure(i, what);
-      if (stop_signal_ == 0) return blame(i, what);
+      if (!told_to_end()) return blame(i, what);
     }
     // Asked to end, they may end so; who waits for one of them has heard.
-    if (stop_signal_ != 0) early_leavers_.clear();
+    if (told_to_end()) early_leavers_.clear();
   }
 
   void end_the_others() {
@@ -327,24 +392,40 @@ class Attempt::Impl : HostListener {
   // Ends.
 
   AttemptResult give_up() {
-    output_.say(*given_up_);
-    return {.status = given_up_status_};
+    if (!unreachable_) output_.say(*given_up_);
+    return {.end = unreachable_ ? AttemptResult::End::kUnreachable : AttemptResult::End::kFinal,
+            .status = given_up_status_,
+            .failure = *given_up_,
+            .report = *given_up_,
+            .lost_hosts = lost_hosts_};
   }
 
-  AttemptResult stopped_before_start() {
+  AttemptResult ended_before_start() {
+    if (timed_out_) {
+      output_.say(fmt::format("the job failed: {}, while it waited for hosts: {}", describe_timeout(options_),
+                              fmt::join(hosts_.missing(), ", ")));
+      return {.end = AttemptResult::End::kToldToEnd, .status = kTimedOut};
+    }
     output_.say(fmt::format("stopped by {}", signal_name(stop_signal_)));
-    return {.status = 128 + stop_signal_, .stopped = true};
+    return {.end = AttemptResult::End::kToldToEnd, .status = 128 + stop_signal_};
   }
 
   AttemptResult finish() {
-    if (!cause_) return {.status = 0, .stopped = stop_signal_ != 0};
+    using End = AttemptResult::End;
+    if (timed_out_) {
+      output_.say(closing_report(describe_timeout(options_), std::nullopt, fates_));
+      return {.end = End::kToldToEnd, .status = kTimedOut};
+    }
+    if (!cause_) return {.end = stop_signal_ != 0 ? End::kToldToEnd : End::kFinal};
     if (stop_signal_ != 0) {
       output_.say(fmt::format("stopped by {}", signal_name(stop_signal_)));
-    } else if (report_) {
-      output_.say(closing_report(failure_, *cause_, fates_));
+      return {.end = End::kToldToEnd, .status = status()};
     }
-    return {
-        .status = status(), .stopped = stop_signal_ != 0, .failed = stop_signal_ == 0, .failure = failure_};
+    return {.end = End::kFailed,
+            .status = status(),
+            .failure = failure_,
+            .report = closing_report(failure_, *cause_, fates_),
+            .lost_hosts = lost_hosts_};
   }
 
   // A cause that ended with status 0, or because the launcher made it, leaves it to the others to give a
@@ -361,7 +442,7 @@ class Attempt::Impl : HostListener {
   JobIdentity job_;
   Signals& signals_;
   Console& console_;
-  const bool report_;
+  const std::optional<Steady::time_point> deadline_;
   JobHosts hosts_;
   Output output_;
   coordination::CoordinationServer server_;
@@ -372,6 +453,10 @@ class Attempt::Impl : HostListener {
   int running_ = 0, started_ = 0;
   std::optional<std::string> given_up_;  // why nothing could be started
   int given_up_status_ = 0;
+  bool unreachable_ = false;  // for a host did not answer
+  std::set<std::string> lost_hosts_;
+  Steady::time_point waiting_since_ = Steady::now(), word_at_ = waiting_since_;  // for hosts, then processes
+  bool all_came_ = false;
 
   int stop_signal_ = 0;        // the first that came
   bool asked_to_end_ = false;  // by INT or TERM; the next one kills
@@ -381,17 +466,15 @@ class Attempt::Impl : HostListener {
   std::string failure_;
   std::optional<Steady::time_point>
       failed_at_;  // since when the others' grace runs; none after a stop signal
-  bool terminated_ = false, killed_ = false;
+  bool terminated_ = false, killed_ = false, timed_out_ = false;
 };
 
 Attempt::Attempt(const JobOptions& options, JobIdentity job, Signals& signals, Console& console,
-                 const Descendants& descendants, bool report)
-    : impl_(std::make_unique<Impl>(options, std::move(job), signals, console, descendants, report)) {}
+                 const Descendants& descendants, std::optional<Steady::time_point> deadline)
+    : impl_(std::make_unique<Impl>(options, std::move(job), signals, console, descendants, deadline)) {}
 
 Attempt::~Attempt() = default;
 
 AttemptResult Attempt::run() { return impl_->run(); }
-
-void Attempt::say(const std::string& line) { impl_->say(line); }
 
 }  // namespace lockstep::cli

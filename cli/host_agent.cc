@@ -140,7 +140,7 @@ class Agent : HostListener {
   void not_started(int error, const std::string& what) override {
     pipe_.send({"not-started", std::to_string(error), what});
   }
-  void unreachable(const std::string&) override {}
+  void unreachable(const std::string&, const std::string&) override {}
   void remark(const std::string&) override {}
 
   Signals signals_;

@@ -49,6 +49,25 @@ std::optional<HostSlots> parse_host(std::string_view text) {
   return result.slots ? std::optional(result) : std::nullopt;
 }
 
+bool have_numbers(const std::vector<HostSlots>& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(), [](const HostSlots& host) { return host.slots; });
+}
+
+// Each host with all its places; one for each time that it is named without a number.
+std::vector<HostSlots> each_once(const std::vector<HostSlots>& hosts) {
+  std::vector<HostSlots> merged;
+  for (const HostSlots& host : hosts) {
+    const auto known = std::find_if(merged.begin(), merged.end(),
+                                    [&](const HostSlots& one) { return one.host == host.host; });
+    if (known == merged.end()) {
+      merged.push_back({.host = host.host, .slots = host.slots.value_or(1)});
+    } else {
+      *known->slots += host.slots.value_or(1);
+    }
+  }
+  return merged;
+}
+
 }  // namespace
 
 std::vector<HostSlots> parse_hosts(std::string_view text) {
@@ -98,18 +117,8 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& 
 
 std::vector<Placement> place_processes(const std::vector<HostSlots>& hosts,
                                        std::optional<int> num_processes) {
-  const bool any_slots =
-      std::any_of(hosts.begin(), hosts.end(), [](const HostSlots& host) { return host.slots; });
-  std::vector<HostSlots> merged;
-  for (const HostSlots& host : hosts) {
-    const auto known = std::find_if(merged.begin(), merged.end(),
-                                    [&](const HostSlots& one) { return one.host == host.host; });
-    if (known == merged.end()) {
-      merged.push_back({.host = host.host, .slots = host.slots.value_or(1)});
-    } else {
-      *known->slots += host.slots.value_or(1);
-    }
-  }
+  const bool any_slots = have_numbers(hosts);
+  std::vector<HostSlots> merged = each_once(hosts);
   const int places = std::accumulate(merged.begin(), merged.end(), 0,
                                      [](int sum, const HostSlots& host) { return sum + *host.slots; });
   if (!any_slots && num_processes) {
@@ -132,6 +141,20 @@ std::vector<Placement> place_processes(const std::vector<HostSlots>& hosts,
     left -= count;
   }
   return placements;
+}
+
+std::optional<std::vector<Placement>> place_around(const std::vector<HostSlots>& hosts, int num_processes,
+                                                   const std::set<std::string>& lost) {
+  std::vector<HostSlots> left = each_once(hosts);
+  const int count = static_cast<int>(left.size()), even_share = (num_processes + count - 1) / count;
+  std::erase_if(left, [&](const HostSlots& host) { return lost.contains(host.host); });
+  int places = 0;
+  for (HostSlots& host : left) {
+    places += have_numbers(hosts) ? *host.slots : even_share;
+    if (!have_numbers(hosts)) host.slots.reset();
+  }
+  if (places < num_processes) return std::nullopt;
+  return place_processes(left, num_processes);
 }
 
 std::string without_user(const std::string& host) { return host.substr(host.find('@') + 1); }

@@ -59,6 +59,14 @@ bool JobHosts::ready() const {
                      [](const RemoteHost* remote) { return remote->ready(); });
 }
 
+std::vector<std::string> JobHosts::missing() const {
+  std::vector<std::string> names;
+  for (const RemoteHost* remote : remotes_) {
+    if (!remote->ready()) names.push_back(remote->name());
+  }
+  return names;
+}
+
 std::string JobHosts::coordinator_bind_address() const {
   if (options_.coordinator_address) {
     const std::string& given = *options_.coordinator_address;

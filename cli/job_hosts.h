@@ -26,6 +26,9 @@ class JobHosts {
   /// Whether the agents of all hosts have answered.
   bool ready() const;
 
+  /// The names of the hosts whose agents have not answered.
+  std::vector<std::string> missing() const;
+
   /// The name of each process's host.
   const std::vector<std::string>& host_of_process() const { return host_names_; }
   bool several() const { return placements_.size() > 1; }

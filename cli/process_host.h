@@ -48,7 +48,7 @@ class HostListener {
   virtual void not_started(int error, const std::string& what) = 0;
 
   /// The host was lost, or never found, before any of its processes started.
-  virtual void unreachable(const std::string& why) = 0;
+  virtual void unreachable(const std::string& host, const std::string& why) = 0;
 
   /// A line for the user about the host.
   virtual void remark(const std::string& line) = 0;

@@ -262,7 +262,7 @@ void RemoteHost::lose(const std::string& why) {
   const std::vector<int> processes = std::exchange(running_, {});
   const bool never_started = !started_;
   hang_up();
-  if (never_started) listener_.unreachable(fmt::format("cannot start on host {}: {}", name_, why));
+  if (never_started) listener_.unreachable(name_, fmt::format("cannot start on host {}: {}", name_, why));
   for (const int process : processes) listener_.ended(process, {.lost = why});
 }
 

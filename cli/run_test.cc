@@ -14,6 +14,7 @@
 
 #include "cli/core_shares.h"
 #include "cli/cpu_quota.h"
+#include "cli/job_variables.h"
 #include "cli/tool_test.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/client.h"
@@ -177,6 +178,7 @@ TEST(Run, AUsageErrorIsOneLine) {
       {{"run", "-n", "2", "--devices-per-process", "0", "--", "true"}, "--devices-per-process"},
       {{"run", "-n", "2", "--max-restarts", "-1", "--", "true"}, "--max-restarts"},
       {{"run", "-n", "2", "-x", "NO_SUCH_VARIABLE", "--", "true"}, "NO_SUCH_VARIABLE"},
+      {{"run", "-n", "2", "--max-restarts", "3/1y", "--", "true"}, "such as 10/1h"},
       {{"run", "--hosts", "a:x", "--", "true"}, "'a:x'"},
       {{"run", "--hosts", "a:1", "-n", "2", "--", "true"}, "2 processes do not fit"},
       {{"run", "--hosts", "a:1", "--hostfile", "f", "--", "true"}, "--hostfile"},
@@ -189,6 +191,20 @@ TEST(Run, AUsageErrorIsOneLine) {
     EXPECT_EQ(result.exit_code, 2) << expected;
     EXPECT_EQ(lines_of(result.log).size(), 1u) << result.log;
     EXPECT_THAT(result.log, AllOf(HasSubstr(expected), HasSubstr("--help")));
+  }
+}
+
+TEST(Tool, HelpNamesTheVariablesThatAProcessGets) {
+  const std::string help = lockstep({"run", "--help"}).log;
+  const ProcessSettings all{.devices_per_process = 1,
+                            .heartbeat_timeout = 1,
+                            .initialization_timeout = 1,
+                            .shutdown_timeout = 1,
+                            .interface = "lo",
+                            .terminal = true};
+  unsetenv("NPROC");
+  for (const auto& [name, value] : on_host(process_variables(new_job(2), all, 0), 0, 2, 1)) {
+    EXPECT_THAT(help, HasSubstr(name));
   }
 }
 
