@@ -54,6 +54,8 @@ struct Computation::Impl {
   /// On all local devices.
   void launch_all(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
                   std::span<pjrt::Buffer> results) const;
+  /// Ends the job where other devices wait in collectives for one that does not come to them.
+  void strand_others(const std::exception_ptr& cause) const;
   void launch_replicas(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
                        std::span<pjrt::Buffer> results) const;
   void launch(std::size_t local, std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
@@ -341,20 +343,23 @@ void Computation::Impl::launch(std::size_t local, std::span<const Array* const> 
     executable->execute(std::span<PJRT_Buffer* const>(buffers), *here.device, results, options);
   } catch (const PjrtError&) {
     if (auto failed = runtime::take_failed_check(fingerprint, here.position); failed.cause) {
-      // The other devices of this process would wait for this one in a collective.
-      if (has_collectives && locals.size() > 1 && !failed.everywhere)
-        runtime::Runtime::get().fail(failed.cause);
+      if (!failed.everywhere) strand_others(failed.cause);
       std::rethrow_exception(failed.cause);
     }
     if (has_collectives) {
       // XLA hands on the text of a failed collective only; the exception itself waits in the registry.
       auto cause = runtime::Runtime::get().programs().take_pending_error(fingerprint, here.position);
       if (cause) std::rethrow_exception(cause);
-      // This device will not come to its collectives: the others of this process must not wait for it.
-      if (locals.size() > 1) runtime::Runtime::get().fail(std::current_exception());
     }
+    strand_others(std::current_exception());
     throw;
   }
+}
+
+void Computation::Impl::strand_others(const std::exception_ptr& cause) const {
+  const bool alone = locals.size() == 1 && !meets_processes;
+  if (alone || launch_devices.empty()) return;
+  runtime::Runtime::get().launch_failed(cause, name, meets_processes);
 }
 
 void Computation::Impl::launch_replicas(std::span<const Array* const> arguments,
@@ -364,7 +369,12 @@ void Computation::Impl::launch_replicas(std::span<const Array* const> arguments,
   for (std::size_t local = 0; local < locals.size(); ++local) {
     for (const Array* array : arguments) lists[local].push_back(array->data()->shards[local].get());
   }
-  executable->execute_replicas(lists, results, options);
+  try {
+    executable->execute_replicas(lists, results, options);
+  } catch (const PjrtError&) {
+    strand_others(std::current_exception());
+    throw;
+  }
 }
 
 void Computation::Impl::launch_all(std::span<const Array* const> arguments,
@@ -376,7 +386,11 @@ void Computation::Impl::launch_all(std::span<const Array* const> arguments,
     launch(local, arguments, options, results.subspan(local * outputs.size(), outputs.size()));
   };
   if (locals.size() == 1) return launch_one(0);
-  runtime::Runtime::get().threads().run(local_devices, launch_one);
+  runtime::Runtime::get().threads().run(local_devices,
+                                        [&, site = CallSiteScope::current()](std::size_t local) {
+                                          const CallSiteScope scope(site);
+                                          launch_one(local);
+                                        });
 }
 
 std::vector<Array> Computation::placed(std::vector<Array> last) const {

@@ -15,6 +15,7 @@ using test::job;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::ProcessResult;
 using testing::run_processes;
 using testing::say;
@@ -43,26 +44,28 @@ void in_two_threads(const std::function<void(int)>& body) {
 LOCKSTEP_CHILD(launches_in_two_threads_at_once) {
   initialize();
   auto total = pmap([](Array x) { return psum(x, "i"); });
-  std::atomic<int> wrong = 0;
   in_two_threads([&](int thread) {
+    int wrong = 0, round = 0;
     try {
-      for (int round = 0; round < kRounds; ++round) wrong += !sums_right(total, devices(), 1000 * thread);
+      for (; round < 5000; ++round) wrong += !sums_right(total, devices(), 1000 * thread);
       say("nothing was thrown");
     } catch (const DivergenceError& error) {
       say(std::string("as expected: ") + error.what());
     }
+    say(std::to_string(wrong) + " of " + std::to_string(round) + " sums were of other threads");
   });
-  say("wrong sums: " + std::to_string(wrong));
   std::_Exit(0);
 }
 
-TEST(ThreadsOfAJob, ThatLaunchAtOnce_AreAnErrorOnAllProcessesThatNamesBothPlaces_AndNoSumIsWrong) {
+/// Before two launches meet on one process, the order may already have been another on each: nobody can tell
+/// that from a hand-over. But the job does not go on with it.
+TEST(ThreadsOfAJob, ThatLaunchAtOnce_AreAnErrorOnAllProcesses_ThatNamesBothPlaces) {
   for (int devices_each : {1, 2}) {
     for (const ProcessResult& result :
          run_processes(job("launches_in_two_threads_at_once", 2, devices_each))) {
       EXPECT_EQ(result.exit_code, 0);
       EXPECT_THAT(result.log,
-                  AllOf(HasSubstr("wrong sums: 0\n"),
+                  AllOf(Not(HasSubstr("nothing was thrown")),
                         ContainsRegex("on process [01] of 2 one thread launched .*"
                                       "\\(at threads_processes_test.cc:[0-9]+\\) while another was in .*"
                                       "\\(at threads_processes_test.cc:[0-9]+\\)")));

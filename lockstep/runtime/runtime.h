@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <deque>
 #include <exception>
@@ -7,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/call_site.h"
@@ -80,6 +83,10 @@ class Runtime {
   /// Only the first cause counts: false for any other.
   bool fail(std::exception_ptr cause);
 
+  /// A launch has failed by this cause before all its collectives were done: ends the job for this process,
+  /// whose other devices wait in them, and, where other processes do, for those.
+  void launch_failed(const std::exception_ptr& cause, std::string_view program, bool others_wait);
+
   /// The processes do not do the same in the same order: ends the job so, here and on the others.
   void diverged(const std::string& message);
 
@@ -101,11 +108,16 @@ class Runtime {
   void job_failed(const coordination::JobError& error);
   void peer_lost(int process, bool left, const std::string& doing);
   void end_with_error(const std::string& what);
+
+  /// Whether this is a child that the job's process has forked: it has none of its threads, and its
+  /// connections are the parent's.
+  bool is_forked() const;
   void say_banner() const;
 
   Settings settings_;
   CompileCache compile_cache_;
   const PeerFailurePolicy on_peer_failure_;
+  const pid_t pid_;
   CallSite first_use_;
   bool initialized_ = false;
   std::atomic<bool> left_ = false;
