@@ -21,8 +21,8 @@ bool is_wildcard(const std::string& host) { return host == "0.0.0.0" || host == 
 
 }  // namespace
 
-JobHosts::JobHosts(const JobOptions& options, HostListener& listener)
-    : options_(options), placements_(options.placements) {
+JobHosts::JobHosts(const JobOptions& options, const Descendants& descendants, HostListener& listener)
+    : options_(options), descendants_(descendants), placements_(options.placements) {
   const bool by_slurm = options.by == JobOptions::By::kSlurm;
   const bool all_here =
       !by_slurm && std::all_of(placements_.begin(), placements_.end(),
@@ -33,7 +33,7 @@ JobHosts::JobHosts(const JobOptions& options, HostListener& listener)
     host_index_.insert(host_index_.end(), placements_[i].count, static_cast<int>(i));
   }
   if (all_here) {
-    hosts_.push_back(std::make_unique<LocalHost>(listener, true));
+    hosts_.push_back(std::make_unique<LocalHost>(listener, descendants, true));
     return;
   }
   const std::string tool = options.remote_tool.empty() ? own_program() : options.remote_tool;
@@ -51,12 +51,20 @@ JobHosts::JobHosts(const JobOptions& options, HostListener& listener)
 JobHosts::~JobHosts() {
   for (RemoteHost* remote : remotes_) remote->hang_up();
   hosts_.clear();
-  kill_descendants();
+  descendants_.kill_all();
 }
 
 bool JobHosts::ready() const {
   return std::all_of(remotes_.begin(), remotes_.end(),
                      [](const RemoteHost* remote) { return remote->ready(); });
+}
+
+std::vector<std::string> JobHosts::missing() const {
+  std::vector<std::string> names;
+  for (const RemoteHost* remote : remotes_) {
+    if (!remote->ready()) names.push_back(remote->name());
+  }
+  return names;
 }
 
 std::string JobHosts::coordinator_bind_address() const {
@@ -65,7 +73,7 @@ std::string JobHosts::coordinator_bind_address() const {
     const bool brackets = given.starts_with('[');
     const bool has_port = brackets ? !given.ends_with(']') : std::count(given.begin(), given.end(), ':') == 1;
     const std::string address = has_port ? given : brackets ? given + ":0" : with_any_port(given);
-    if (several() && is_wildcard(coordination::parse_address(address).host)) {
+    if (remote() && is_wildcard(coordination::parse_address(address).host)) {
       fail("--coordinator-address {} is no address that other hosts could use: give one of this host's",
            given);
     }
@@ -145,8 +153,8 @@ bool JobHosts::open() const {
   return std::any_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host->open(); });
 }
 
-void JobHosts::keep_alive() {
-  for (RemoteHost* remote : remotes_) remote->keep_alive();
+void JobHosts::hold_output(bool on) {
+  for (const auto& host : hosts_) host->hold_output(on);
 }
 
 void JobHosts::pause() {

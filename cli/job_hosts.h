@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/descendants.h"
 #include "cli/job.h"
 #include "cli/process_host.h"
 
@@ -17,7 +18,7 @@ class RemoteHost;
 class JobHosts {
  public:
   /// Starts the agents where there are other hosts. Throws Error where what runs them is not found.
-  JobHosts(const JobOptions& options, HostListener& listener);
+  JobHosts(const JobOptions& options, const Descendants& descendants, HostListener& listener);
   ~JobHosts();
   JobHosts(const JobHosts&) = delete;
   JobHosts& operator=(const JobHosts&) = delete;
@@ -25,9 +26,15 @@ class JobHosts {
   /// Whether the agents of all hosts have answered.
   bool ready() const;
 
+  /// The names of the hosts whose agents have not answered.
+  std::vector<std::string> missing() const;
+
   /// The name of each process's host.
   const std::vector<std::string>& host_of_process() const { return host_names_; }
   bool several() const { return placements_.size() > 1; }
+
+  /// Whether any process is on another host, or behind an agent as if it were.
+  bool remote() const { return !remotes_.empty(); }
   std::size_t count() const { return placements_.size(); }
 
   /// The address to bind the coordinator to, "host:port", that all hosts can reach; once they are `ready`.
@@ -43,14 +50,14 @@ class JobHosts {
   void signal(int process, int signal, bool from_terminal);
   bool open() const;
 
-  /// Tells the agents that the launcher is there, though it cannot `work`.
-  void keep_alive();
+  void hold_output(bool on);
 
   /// The launcher stops for a while.
   void pause();
 
  private:
   const JobOptions& options_;
+  const Descendants& descendants_;
   std::vector<Placement> placements_;
   std::vector<std::string> host_names_;
   std::vector<int> host_index_;

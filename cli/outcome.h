@@ -39,8 +39,12 @@ std::string describe_process(int process, const std::string& host, const Fate& f
 /// SIGABRT counts as an exit, since it is how an exception that nobody catches ends a process.
 std::size_t likeliest_cause(const std::vector<Outcome>& ended);
 
-/// The launcher's last lines when `cause` has failed: which process and how, who followed by itself, who had
-/// to be ended. Without the last line's end.
-std::string closing_report(const std::string& failure, int cause, const std::vector<Fate>& fates);
+/// The launcher's last lines when `cause` has failed, or no process is the cause: which process and how, who
+/// followed by itself, who had to be ended. Without the last line's end.
+std::string closing_report(const std::string& failure, std::optional<int> cause,
+                           const std::vector<Fate>& fates);
+
+/// "processes 1, 3 on host a, process 4 on host b"; after some names a count of the rest.
+std::string name_by_host(const std::vector<int>& processes, const std::vector<std::string>& host_of_process);
 
 }  // namespace lockstep::cli

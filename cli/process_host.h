@@ -48,7 +48,7 @@ class HostListener {
   virtual void not_started(int error, const std::string& what) = 0;
 
   /// The host was lost, or never found, before any of its processes started.
-  virtual void unreachable(const std::string& why) = 0;
+  virtual void unreachable(const std::string& host, const std::string& why) = 0;
 
   /// A line for the user about the host.
   virtual void remark(const std::string& line) = 0;
@@ -74,6 +74,9 @@ class ProcessHost {
   /// Sends the signal to the process and its group. `from_terminal`: the kernel has sent it to the terminal's
   /// foreground group already.
   virtual void signal(int process, int signal, bool from_terminal) = 0;
+
+  /// While on, the output of its processes is not read, so that they wait when they write.
+  virtual void hold_output(bool on) = 0;
 
   /// Whether something of it may still be heard, or has to be ended.
   virtual bool open() const = 0;

@@ -14,6 +14,7 @@
 
 #include "cli/agent_protocol.h"
 #include "cli/job_variables.h"
+#include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 
 namespace lockstep::cli {
@@ -106,6 +107,13 @@ void RemoteHost::signal(int process, int signal, bool) {
   pipe_->send({"signal", std::to_string(process), std::to_string(signal)});
 }
 
+void RemoteHost::hold_output(bool on) {
+  if (!started_ || on == held_) return;
+  held_ = on;
+  pipe_->send({"hold", on ? "1" : "0"});
+}
+
+// Tells the agent, about every second, that the launcher is there.
 void RemoteHost::keep_alive() {
   const Steady::time_point now = Steady::now();
   if (!ready_ || done_ || now < said_ + kSayStillHere) return;
@@ -133,47 +141,71 @@ void RemoteHost::read_messages() {
 
 void RemoteHost::handle(const Message& message, const std::string& line) {
   if (lost_) return;
-  const std::string& kind = message.front();
-  if (!ready_) {
-    if (kind != kAgentHello || message.size() < 4) {
-      words_.push_back(line);  // what a login script may print
-      if (words_.size() > kWords) words_.pop_front();
-    } else if (message[1] != kAgentVersion) {
-      lose(fmt::format(
-          "its lockstep tool speaks version {} of the agents' protocol, this one {}: install the same",
-          message[1], kAgentVersion));
-    } else {
-      ready_ = true;
-      seen_from_ = message[3];
-      words_.clear();
-    }
-    return;
+  if (!ready_) return take_hello(message, line);
+  bool known = false;
+  try {
+    known = take(message);
+  } catch (const Error&) {  // a word that should be a number
   }
-  const int process =
-      message.size() > 1 && kind != "not-started" ? static_cast<int>(number_of(message[1])) : -1;
-  const bool of_this_host = std::find(all_.begin(), all_.end(), process) != all_.end();
-  if (kind == "started" && message.size() >= 3 && of_this_host) {
-    std::vector<int> cores;
-    for (std::size_t i = 3; i < message.size(); ++i) cores.push_back(static_cast<int>(number_of(message[i])));
-    listener_.started(process, static_cast<pid_t>(number_of(message[2])), cores);
-  } else if (kind == "not-started" && message.size() == 3) {
+  if (!known) listener_.remark(fmt::format("host {}: {}", name_, line));
+}
+
+void RemoteHost::take_hello(const Message& message, const std::string& line) {
+  if (message.front() != kAgentHello || message.size() < 4) {
+    words_.push_back(line);  // what a login script may print
+    if (words_.size() > kWords) words_.pop_front();
+  } else if (message[1] != kAgentVersion) {
+    lose(fmt::format(
+        "its lockstep tool speaks version {} of the agents' protocol, this one {}: install the same",
+        message[1], kAgentVersion));
+  } else {
+    ready_ = true;
+    seen_from_ = message[3];
+    words_.clear();
+  }
+}
+
+// False for what the agent does not say; throws Error where a number is none.
+bool RemoteHost::take(const Message& message) {
+  const std::string& kind = message.front();
+  if (kind == "still-here") return true;
+  if (kind == "done") {
+    done_ = true;
+    hang_up();
+    return true;
+  }
+  if (kind == "not-started" && message.size() == 3) {
     running_.clear();
     listener_.not_started(static_cast<int>(number_of(message[1])),
                           fmt::format("{} on host {}", message[2], name_));
-  } else if ((kind == "out" || kind == "err") && message.size() == 3 && of_this_host) {
-    listener_.output(process, kind == "out" ? Stream::kOut : Stream::kErr, message[2]);
-  } else if ((kind == "out-ended" || kind == "err-ended") && of_this_host) {
-    listener_.output_ended(process, kind == "out-ended" ? Stream::kOut : Stream::kErr);
-  } else if (kind == "ended" && message.size() == 4 && of_this_host) {
-    std::erase(running_, process);
-    listener_.ended(process, {.exit_code = static_cast<int>(number_of(message[2])),
-                              .signal = static_cast<int>(number_of(message[3]))});
-  } else if (kind == "done") {
-    done_ = true;
-    hang_up();
-  } else if (kind != "still-here") {
-    listener_.remark(fmt::format("host {}: {}", name_, line));
+    return true;
   }
+  const bool of_a_process = kind == "started" || kind == "out" || kind == "err" || kind == "out-ended" ||
+                            kind == "err-ended" || kind == "ended";
+  return of_a_process && message.size() >= 2 &&
+         take_of_process(static_cast<int>(number_of(message[1])), message);
+}
+
+bool RemoteHost::take_of_process(int process, const Message& message) {
+  if (std::find(all_.begin(), all_.end(), process) == all_.end()) return false;
+  const std::string& kind = message.front();
+  if (kind == "started" && message.size() >= 3) {
+    std::vector<int> cores;
+    for (std::size_t i = 3; i < message.size(); ++i) cores.push_back(static_cast<int>(number_of(message[i])));
+    listener_.started(process, static_cast<pid_t>(number_of(message[2])), cores);
+  } else if ((kind == "out" || kind == "err") && message.size() == 3) {
+    listener_.output(process, kind == "out" ? Stream::kOut : Stream::kErr, message[2]);
+  } else if (kind == "out-ended" || kind == "err-ended") {
+    listener_.output_ended(process, kind == "out-ended" ? Stream::kOut : Stream::kErr);
+  } else if (kind == "ended" && message.size() == 4) {
+    const Outcome outcome{.exit_code = static_cast<int>(number_of(message[2])),
+                          .signal = static_cast<int>(number_of(message[3]))};
+    std::erase(running_, process);
+    listener_.ended(process, outcome);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void RemoteHost::read_remarks(bool all) {
@@ -230,7 +262,7 @@ void RemoteHost::lose(const std::string& why) {
   const std::vector<int> processes = std::exchange(running_, {});
   const bool never_started = !started_;
   hang_up();
-  if (never_started) listener_.unreachable(fmt::format("cannot start on host {}: {}", name_, why));
+  if (never_started) listener_.unreachable(name_, fmt::format("cannot start on host {}: {}", name_, why));
   for (const int process : processes) listener_.ended(process, {.lost = why});
 }
 

@@ -32,10 +32,8 @@ class RemoteHost : public ProcessHost {
   void work(std::span<const pollfd> polled) override;
   std::optional<Steady::time_point> next_work() const override;
   void signal(int process, int signal, bool from_terminal) override;
+  void hold_output(bool on) override;
   bool open() const override { return !closed_; }
-
-  /// Tells the agent, about every second, that the launcher is there. `work` does it too.
-  void keep_alive();
 
   /// The launcher stops for a while: silence is no sign until it works again.
   void pause();
@@ -44,9 +42,13 @@ class RemoteHost : public ProcessHost {
   void hang_up();
 
  private:
+  void keep_alive();
   void read_messages();
   void read_remarks(bool all);
   void handle(const Message& message, const std::string& line);
+  void take_hello(const Message& message, const std::string& line);
+  bool take(const Message& message);
+  bool take_of_process(int process, const Message& message);
   void look_whether_it_ended();
   void lose(const std::string& why);
   std::string last_words() const;
@@ -60,7 +62,7 @@ class RemoteHost : public ProcessHost {
   std::string seen_from_;
   std::vector<int> all_, running_;
   std::chrono::milliseconds silence_{0};
-  bool ready_ = false, started_ = false, done_ = false, closed_ = false, lost_ = false;
+  bool ready_ = false, started_ = false, done_ = false, closed_ = false, lost_ = false, held_ = false;
   std::optional<Outcome> outcome_;  // of the command
   Steady::time_point opened_ = Steady::now(), heard_ = opened_, said_ = opened_;
   std::optional<Steady::time_point> ending_;
