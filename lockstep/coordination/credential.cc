@@ -1,12 +1,10 @@
 #include "lockstep/coordination/credential.h"
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include "job.pb.h"
 #include "lockstep/coordination/host.h"
+#include "lockstep/coordination/proof.h"
 
 namespace lockstep::coordination {
 namespace {
@@ -25,14 +23,6 @@ std::string signed_text(const pb::IdentityMessage& message) {
          field(message.host()) + field(std::to_string(message.pid())) + field(message.nonce());
 }
 
-std::string hmac(const std::string& secret, const std::string& text) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest, &size);
-  return std::string(reinterpret_cast<char*>(digest), size);
-}
-
 Status denied(std::string message) { return Status::of_service(Code::kPermissionDenied, std::move(message)); }
 
 }  // namespace
@@ -45,7 +35,7 @@ std::string make_credential(const Identity& identity, const Whereabouts& where) 
   message.set_pid(where.pid);
   std::uint64_t nonce = random_incarnation();
   message.set_nonce(std::string(reinterpret_cast<const char*>(&nonce), sizeof(nonce)));
-  if (!identity.secret.empty()) message.set_proof(hmac(identity.secret, signed_text(message)));
+  if (!identity.secret.empty()) message.set_proof(proof_of(identity.secret, signed_text(message)));
   return message.SerializeAsString();
 }
 
@@ -76,11 +66,7 @@ std::optional<Status> Gate::refusal(std::optional<std::string_view> credential, 
         where.to_string(), theirs, ours));
   }
   if (identity_.secret.empty()) return std::nullopt;
-  std::string right = hmac(identity_.secret, signed_text(message));
-  if (message.proof().size() == right.size() &&
-      CRYPTO_memcmp(message.proof().data(), right.data(), right.size()) == 0) {
-    return std::nullopt;
-  }
+  if (same_proof(message.proof(), proof_of(identity_.secret, signed_text(message)))) return std::nullopt;
   return denied(fmt::format(
       "the process{} of {} {} the coordinator, which serves {}; give all the same LOCKSTEP_JOB_SECRET",
       where.to_string(), theirs, message.proof().empty() ? "has no secret for" : "has another secret than",
