@@ -19,15 +19,16 @@
 #include "cli/outcome.h"
 #include "cli/output.h"
 #include "lockstep/base/environment.h"
+#include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/server.h"
 
 namespace lockstep::cli {
 namespace {
 
+using coordination::FailureKind;
 using std::chrono::milliseconds;
+namespace graces = coordination::graces;
 
-constexpr milliseconds kAskCoordinator(200);      // between two looks at what it knows of the processes
-constexpr milliseconds kUntilLauncherKnows(500);  // how a process died of which its peers saw only the end
 constexpr milliseconds kOneWait(500);  // for a reader of our output, before the agents are told that we live
 
 // `idle` is called now and then while the reader does not read.
@@ -111,7 +112,7 @@ class Attempt::Impl : HostListener {
     server.num_processes = options_.num_processes;
     server.identity = {.job_id = job_.job_id, .attempt = job_.attempt, .secret = job_.secret};
     server.tls = coordination::TlsFiles::from(Environment::process());
-    server.peer_report_grace = kUntilLauncherKnows;
+    server.peer_report_grace = graces::kForTheLauncher;
     auto set = [](milliseconds& timeout, const std::optional<int>& seconds) {
       if (seconds) timeout = std::chrono::seconds(*seconds);
     };
@@ -154,20 +155,22 @@ class Attempt::Impl : HostListener {
     std::optional<Steady::time_point> next = hosts_.next_work();
     auto consider = [&](Steady::time_point time) { next = next ? std::min(*next, time) : time; };
     if (failed_at_ && running_ > 0) consider(*failed_at_ + (terminated_ ? grace() : grace() / 2));
-    if (!failed_at_ && running_ > 0 && coordinated()) consider(asked_at_ + kAskCoordinator);
+    if (!failed_at_ && running_ > 0 && coordinated()) consider(asked_at_ + graces::kLauncherLooks);
     if (!next) return milliseconds(-1);
     return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(*next - Steady::now()));
   }
 
   milliseconds grace() const { return milliseconds(static_cast<long>(options_.grace * 1000)); }
   bool running(int i) const { return running_ > 0 && !fates_[i].outcome; }
-  std::string name(int i) const { return describe_process(i, hosts_.host_of_process()[i], fates_[i]); }
+  coordination::Whereabouts where(int i) const { return {hosts_.host_of_process()[i], fates_[i].pid}; }
+  std::string name(int i) const { return coordination::name_process(i, where(i)); }
 
   // What the hosts say.
 
   void started(int process, pid_t pid, const std::vector<int>& cores) override {
     fates_[process].pid = pid;
     cores_[process] = cores;
+    server_.set_whereabouts(process, where(process));
     if (++started_ == options_.num_processes && options_.verbose) describe_start();
   }
   void output(int process, Stream stream, std::string_view bytes) override {
@@ -248,55 +251,38 @@ class Attempt::Impl : HostListener {
   void judge_ended() {
     if (ended_.empty()) return;
     std::vector<int> ended = std::exchange(ended_, {});
-    std::swap(ended[0], ended[first_of(ended)]);
+    std::vector<Outcome> outcomes;
+    for (const int i : ended) outcomes.push_back(*fates_[i].outcome);
+    std::swap(ended[0], ended[likeliest_cause(outcomes)]);
     for (const int i : ended) {
       if (fates_[i].outcome->success()) {
-        left_in_peace(i);
+        if (!failed_at_) early_leavers_.push_back(i);
       } else {
         failed(i);
       }
     }
   }
 
-  // The index of the one that is to blame: whom the coordinator blames, or else the likeliest.
-  std::size_t first_of(const std::vector<int>& ended) const {
-    const std::vector<coordination::TaskInfo> tasks = server_.tasks();
-    std::vector<Outcome> outcomes;
-    for (std::size_t k = 0; k < ended.size(); ++k) {
-      const Outcome& outcome = *fates_[ended[k]].outcome;
-      if (!outcome.success() && tasks[ended[k]].state == coordination::TaskState::kError) return k;
-      outcomes.push_back(outcome);
-    }
-    return likeliest_cause(outcomes);
-  }
-
-  // What the process said of its end, where it did, and how it ended.
-  std::string describe_end(int i) const {
-    const std::string said = server_.tasks()[i].error;
-    if (!said.starts_with(fmt::format("process {} ", i)))
-      return fmt::format("{} {}", name(i), fates_[i].outcome->describe());
-    return fmt::format("{} ({})", said.substr(0, said.find('\n')), fates_[i].outcome->describe());
-  }
-
+  // The coordinator knows what came first: this end, or what others reported before it.
   void failed(int i) {
-    // It may only have followed one that the coordinator gave up.
-    if (!failed_at_) blame_whom_the_coordinator_blames();
-    const std::string what = describe_end(i);
-    if (!failed_at_) blame(i, what);
-    server_.report_task_failure(i, what);
+    look_for_early_leavers();
+    const Outcome& outcome = *fates_[i].outcome;
+    const bool by_itself = outcome.lost.empty() && (outcome.signal == 0 || outcome.signal == SIGABRT);
+    server_.report_task_failure(i, fmt::format("{} {}", name(i), outcome.describe()),
+                                by_itself ? FailureKind::kEndedWithError : FailureKind::kDied);
+    look_for_the_cause();
   }
 
-  void blame(int i, const std::string& what) {
-    cause_ = i;
-    failure_ = what;
+  void look_for_the_cause() {
+    if (failed_at_) return;
+    if (const auto first = server_.first_failure()) blame(*first);
+  }
+
+  void blame(const coordination::Failure& first) {
+    causes_ = first.processes;
+    failure_ = first.message.substr(0, first.message.find("\nconsequence: "));
     failed_at_ = Steady::now();
-    if (stop_signal_ == 0 && running_ > 0) output_.say(fmt::format("{}; telling the others", what));
-  }
-
-  // Ended with status 0: fine, unless it was, or should have become, a member of the job that others wait
-  // for.
-  void left_in_peace(int i) {
-    if (!failed_at_) early_leavers_.push_back(i);
+    if (stop_signal_ == 0 && running_ > 0) output_.say(fmt::format("{}; telling the others", failure_));
   }
 
   // A job of one process has nobody to wait for.
@@ -304,35 +290,29 @@ class Attempt::Impl : HostListener {
 
   void ask_coordinator() {
     const Steady::time_point now = Steady::now();
-    if (failed_at_ || running_ == 0 || !coordinated() || now < asked_at_ + kAskCoordinator) return;
+    if (failed_at_ || !coordinated() || now < asked_at_ + graces::kLauncherLooks) return;
     asked_at_ = now;
-    blame_whom_the_coordinator_blames();
     look_for_early_leavers();
+    look_for_the_cause();
   }
 
-  // A process that runs but is given up: stopped or stuck without a heartbeat, or its peers did not come in
-  // time.
-  void blame_whom_the_coordinator_blames() {
-    for (const coordination::TaskInfo& task : server_.tasks()) {
-      if (task.state != coordination::TaskState::kError || !running(task.task)) continue;
-      const bool names_it = task.error.starts_with("process ");
-      return blame(task.task,
-                   names_it ? task.error : fmt::format("{} was given up: {}", name(task.task), task.error));
-    }
-  }
-
+  // Ended with status 0: fine, unless it was, or should have become, a member of the job that others wait
+  // for.
   void look_for_early_leavers() {
     if (early_leavers_.empty() || failed_at_) return;
     const std::vector<coordination::TaskInfo> tasks = server_.tasks();
     const bool others_came = std::any_of(tasks.begin(), tasks.end(), [&](const coordination::TaskInfo& task) {
-      return task.incarnation != 0 && running(task.task);
+      const auto& outcome = fates_[task.task].outcome;
+      return task.incarnation != 0 && (!outcome || !outcome->success());
     });
+    if (!others_came) return;
     for (const int i : early_leavers_) {
-      if (!others_came || tasks[i].state == coordination::TaskState::kDisconnected) continue;
-      const std::string what = fmt::format("{} ended with status 0 without {}", name(i),
-                                           tasks[i].incarnation == 0 ? "initialize()" : "shutdown()");
-      server_.report_task_failure(i, what);
-      return blame(i, what);
+      if (tasks[i].state == coordination::TaskState::kDisconnected) continue;
+      server_.report_task_failure(i,
+                                  fmt::format("{} ended with status 0 without {}", name(i),
+                                              tasks[i].incarnation == 0 ? "initialize()" : "shutdown()"),
+                                  FailureKind::kLeftEarly);
+      return look_for_the_cause();
     }
   }
 
@@ -361,11 +341,13 @@ class Attempt::Impl : HostListener {
   }
 
   AttemptResult finish() {
-    if (!cause_) return {.status = 0};
+    server_.settle_reports();
+    look_for_the_cause();
+    if (causes_.empty()) return {.status = 0};
     if (stop_signal_ != 0) {
       output_.say(fmt::format("stopped by {}", signal_name(stop_signal_)));
     } else if (report_) {
-      output_.say(closing_report(failure_, *cause_, fates_));
+      output_.say(closing_report(failure_, causes_, fates_));
     }
     return {.status = status(), .failed = stop_signal_ == 0, .failure = failure_};
   }
@@ -374,7 +356,8 @@ class Attempt::Impl : HostListener {
   // status.
   int status() const {
     const auto speaks = [](const Fate& fate) { return !fate.outcome->success() && fate.sent_signal == 0; };
-    if (speaks(fates_[*cause_])) return fates_[*cause_].outcome->status();
+    for (const int i : causes_)
+      if (speaks(fates_[i])) return fates_[i].outcome->status();
     const auto speaker = std::find_if(fates_.begin(), fates_.end(), speaks);
     if (speaker != fates_.end()) return speaker->outcome->status();
     return stop_signal_ != 0 ? 128 + stop_signal_ : kLauncherFailed;
@@ -398,7 +381,7 @@ class Attempt::Impl : HostListener {
   int stop_signal_ = 0;
   std::vector<int> early_leavers_;
   Steady::time_point asked_at_;
-  std::optional<int> cause_;
+  std::vector<int> causes_;
   std::string failure_;
   std::optional<Steady::time_point> failed_at_;
   bool terminated_ = false, killed_ = false;
