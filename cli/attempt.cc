@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
-#include <functional>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "cli/core_shares.h"
@@ -29,38 +26,7 @@ using coordination::FailureKind;
 using std::chrono::milliseconds;
 namespace graces = coordination::graces;
 
-constexpr milliseconds kOneWait(500);  // for a reader of our output, before the agents are told that we live
-
-// `idle` is called now and then while the reader does not read.
-void write_all(int descriptor, std::string_view text, const std::function<void()>& idle) {
-  while (!text.empty()) {
-    pollfd writable{descriptor, POLLOUT, 0};
-    if (poll(&writable, 1, kOneWait.count()) == 0) {
-      idle();
-      continue;
-    }
-    // Not more than a pipe surely takes, for the descriptor may block.
-    const ssize_t written = write(descriptor, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
-    if (written > 0) {
-      text.remove_prefix(written);
-    } else if (errno != EINTR && errno != EAGAIN) {
-      return;
-    }
-  }
-}
-
-OutputTarget target_for(int descriptor, std::function<void()> idle) {
-  OutputTarget target;
-  target.write = [descriptor, idle = std::move(idle)](std::string_view text) {
-    write_all(descriptor, text, idle);
-  };
-  const char* no_color = std::getenv("NO_COLOR");
-  target.terminal = isatty(descriptor) == 1;
-  target.color = target.terminal && (no_color == nullptr || *no_color == '\0');
-  winsize size{};
-  if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) target.columns = size.ws_col;
-  return target;
-}
+constexpr milliseconds kWordInterval(10000);  // between two words on who is waited for
 
 const char* plural(int count, const char* one, const char* many) { return count == 1 ? one : many; }
 
@@ -68,25 +34,27 @@ const char* plural(int count, const char* one, const char* many) { return count 
 
 class Attempt::Impl : HostListener {
  public:
-  Impl(const JobOptions& options, JobIdentity job, Signals& signals, bool report)
+  Impl(const JobOptions& options, JobIdentity job, Signals& signals, Console& console,
+       const Descendants& descendants, std::optional<Steady::time_point> deadline)
       : options_(options),
         job_(std::move(job)),
         signals_(signals),
-        report_(report),
-        hosts_(options, *this),
+        console_(console),
+        deadline_(deadline),
+        hosts_(options, descendants, *this),
         output_(options.num_processes,
-                hosts_.several() ? hosts_.host_of_process() : std::vector<std::string>(),
-                target_for(STDOUT_FILENO, [this] { hosts_.keep_alive(); }),
-                target_for(STDERR_FILENO, [this] { hosts_.keep_alive(); })),
+                hosts_.several() ? hosts_.host_of_process() : std::vector<std::string>(), console.out(),
+                console.err()),
         fates_(options.num_processes),
-        cores_(options.num_processes) {
-    if (options.log_folder) output_.keep_logs(*options.log_folder, job_.attempt);
-  }
+        cores_(options.num_processes) {}
 
   AttemptResult run() {
-    while (!hosts_.ready() && !given_up_ && stop_signal_ == 0) turn();
+    while (!hosts_.ready() && !given_up_ && !told_to_end()) {
+      turn();
+      say_which_hosts_are_missing();
+    }
     if (given_up_) return give_up();
-    if (stop_signal_ != 0) return stopped_before_start();
+    if (told_to_end()) return ended_before_start();
     serve();
     start();
     while (!given_up_ && (running_ > 0 || hosts_.open())) {
@@ -102,8 +70,6 @@ class Attempt::Impl : HostListener {
     }
     return finish();
   }
-
-  void say(const std::string& line) { output_.say(line); }
 
  private:
   void serve() {
@@ -124,6 +90,7 @@ class Attempt::Impl : HostListener {
   }
 
   void start() {
+    if (options_.log_folder) output_.keep_logs(*options_.log_folder, job_.attempt);
     ProcessSettings settings;
     settings.devices_per_process = options_.devices_per_process;
     settings.heartbeat_timeout = options_.heartbeat_timeout;
@@ -132,8 +99,9 @@ class Attempt::Impl : HostListener {
     settings.interface = options_.interface;
     settings.terminal = isatty(STDOUT_FILENO) == 1;
     std::map<std::string, std::string> common = options_.variables;
-    if (hosts_.several() || options_.by == JobOptions::By::kSlurm) common.merge(travelling_variables());
+    if (hosts_.remote()) common.merge(travelling_variables());
     running_ = options_.num_processes;
+    waiting_since_ = word_at_ = Steady::now();
     hosts_.start([&](int process) {
       std::map<std::string, std::string> variables = process_variables(job_, settings, process);
       variables.merge(std::map(common));
@@ -143,19 +111,25 @@ class Attempt::Impl : HostListener {
 
   // Waits for something to happen, and takes it in.
   void turn() {
+    console_.work();
+    hosts_.hold_output(console_.full());
     std::vector<pollfd> polled = {{signals_.descriptor(), POLLIN, 0}};
+    console_.add_polled(polled);
     hosts_.add_polled(polled);
     poll(polled.data(), polled.size(), static_cast<int>(time_to_wait().count()));
     for (const Signal& signal : signals_.take()) handle(signal);
-    hosts_.work(std::span(polled).subspan(1));
+    if (deadline_ && Steady::now() >= *deadline_) time_out();
+    hosts_.work(std::span(polled).subspan(1 + Console::kPolled));
   }
 
   // -1: until something happens.
   milliseconds time_to_wait() const {
     std::optional<Steady::time_point> next = hosts_.next_work();
     auto consider = [&](Steady::time_point time) { next = next ? std::min(*next, time) : time; };
-    if (failed_at_ && running_ > 0) consider(*failed_at_ + (terminated_ ? grace() : grace() / 2));
-    if (!failed_at_ && running_ > 0 && coordinated()) consider(asked_at_ + graces::kLauncherLooks);
+    if (failed_at_ && running_ > 0 && !killed_) consider(*failed_at_ + (terminated_ ? grace() : grace() / 2));
+    if (!cause_is_known() && running_ > 0 && coordinated()) consider(asked_at_ + graces::kLauncherLooks);
+    if (!hosts_.ready()) consider(word_at_ + word_interval());
+    if (deadline_ && !told_to_end()) consider(*deadline_);
     if (!next) return milliseconds(-1);
     return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(*next - Steady::now()));
   }
@@ -180,6 +154,7 @@ class Attempt::Impl : HostListener {
   void ended(int process, const Outcome& outcome) override {
     if (fates_[process].outcome) return;
     fates_[process].outcome = outcome;
+    if (!outcome.lost.empty()) lost_host(hosts_.host_of_process()[process]);
     --running_;
     ended_.push_back(process);
   }
@@ -187,12 +162,21 @@ class Attempt::Impl : HostListener {
     if (given_up_) return;
     const std::error_code code(error, std::generic_category());
     given_up_ = fmt::format("{}: {}", what, code.message());
-    given_up_status_ = code == std::errc::no_such_file_or_directory ? kNotFound : kNotExecutable;
+    given_up_status_ = code == std::errc::no_such_file_or_directory ? kNotFound
+                       : code == std::errc::too_many_files_open     ? kLauncherFailed
+                                                                    : kNotExecutable;
   }
-  void unreachable(const std::string& why) override {
+  void unreachable(const std::string& host, const std::string& why) override {
+    lost_host(host);
     if (given_up_) return;
     given_up_ = why;
     given_up_status_ = kLauncherFailed;
+    unreachable_ = true;
+  }
+  void lost_host(const std::string& host) {
+    for (const Placement& placement : options_.placements) {
+      if (without_user(placement.host) == host) lost_hosts_.insert(placement.host);
+    }
   }
   void remark(const std::string& line) override { output_.say(line); }
 
@@ -214,14 +198,18 @@ class Attempt::Impl : HostListener {
   void handle(const Signal& signal) {
     switch (signal.number) {
       case SIGCHLD:
-        return;  // the hosts look at all their children anyway
+        return;     // the hosts look at all their children anyway
+      case SIGHUP:  // a terminal that is closed may send it twice, and a service manager behind TERM
+        if (stop_signal_ == 0) stop_signal_ = signal.number;
+        return pass_on(signal);
       case SIGINT:
       case SIGTERM:
-        if (stop_signal_ != 0) {
+        if (asked_to_end_) {
           for (int i = 0; i < options_.num_processes; ++i) end(i, SIGKILL);
           return;
         }
-        stop_signal_ = signal.number;
+        asked_to_end_ = true;
+        if (stop_signal_ == 0) stop_signal_ = signal.number;
         return pass_on(signal);
       case SIGTSTP:
         pass_on(signal);
@@ -231,6 +219,16 @@ class Attempt::Impl : HostListener {
       default:
         return pass_on(signal);
     }
+  }
+
+  bool told_to_end() const { return stop_signal_ != 0 || timed_out_; }
+
+  // SIGTERM at once, SIGKILL after the grace.
+  void time_out() {
+    if (timed_out_ || failed_at_) return;
+    timed_out_ = terminated_ = true;
+    failed_at_ = Steady::now();
+    for (int i = 0; i < options_.num_processes; ++i) end(i, SIGTERM);
   }
 
   void pass_on(const Signal& signal) {
@@ -256,7 +254,7 @@ class Attempt::Impl : HostListener {
     std::swap(ended[0], ended[likeliest_cause(outcomes)]);
     for (const int i : ended) {
       if (fates_[i].outcome->success()) {
-        if (!failed_at_) early_leavers_.push_back(i);
+        if (!cause_is_known()) early_leavers_.push_back(i);
       } else {
         failed(i);
       }
@@ -265,24 +263,33 @@ class Attempt::Impl : HostListener {
 
   // The coordinator knows what came first: this end, or what others reported before it.
   void failed(int i) {
-    look_for_early_leavers();
     const Outcome& outcome = *fates_[i].outcome;
     const bool by_itself = outcome.lost.empty() && (outcome.signal == 0 || outcome.signal == SIGABRT);
-    server_.report_task_failure(i, fmt::format("{} {}", name(i), outcome.describe()),
-                                by_itself ? FailureKind::kEndedWithError : FailureKind::kDied);
+    const coordination::Failure own{by_itself ? FailureKind::kEndedWithError : FailureKind::kDied,
+                                    {i},
+                                    fmt::format("{} {}", name(i), outcome.describe())};
+    look_for_early_leavers();
+    server_.report_task_failure(i, own.message, own.kind);
     look_for_the_cause();
+    if (told_to_end() && !cause_is_known()) blame(own);
   }
 
+  bool cause_is_known() const { return !failure_.empty(); }
+
+  // Asked to end, a process may do so with status 0, whoever waits for it.
   void look_for_the_cause() {
-    if (failed_at_) return;
-    if (const auto first = server_.first_failure()) blame(*first);
+    if (cause_is_known()) return;
+    const auto first = server_.first_failure();
+    if (first && !(told_to_end() && first->kind == FailureKind::kLeftEarly)) blame(*first);
   }
 
   void blame(const coordination::Failure& first) {
     causes_ = first.processes;
     failure_ = first.message.substr(0, first.message.find("\nconsequence: "));
+    // After a stop signal the others take as long as they need; after a time-out their grace runs.
+    if (told_to_end()) return;
     failed_at_ = Steady::now();
-    if (stop_signal_ == 0 && running_ > 0) output_.say(fmt::format("{}; telling the others", failure_));
+    if (running_ > 0) output_.say(fmt::format("{}; telling the others", failure_));
   }
 
   // A job of one process has nobody to wait for.
@@ -290,16 +297,58 @@ class Attempt::Impl : HostListener {
 
   void ask_coordinator() {
     const Steady::time_point now = Steady::now();
-    if (failed_at_ || !coordinated() || now < asked_at_ + graces::kLauncherLooks) return;
+    if (cause_is_known() || running_ == 0 || !coordinated() || now < asked_at_ + graces::kLauncherLooks)
+      return;
     asked_at_ = now;
     look_for_early_leavers();
     look_for_the_cause();
+    say_which_processes_are_missing();
+  }
+
+  // Waiting for others.
+
+  milliseconds word_interval() const {
+    const milliseconds timeout = std::chrono::seconds(options_.initialization_timeout.value_or(300));
+    return std::min(kWordInterval, timeout / 3);
+  }
+
+  // Whether it is time for a word, after so many seconds of waiting.
+  std::optional<long> time_for_a_word() {
+    const Steady::time_point now = Steady::now();
+    if (now < word_at_ + word_interval()) return std::nullopt;
+    word_at_ = now;
+    return std::chrono::duration_cast<std::chrono::seconds>(now - waiting_since_).count();
+  }
+
+  void say_which_hosts_are_missing() {
+    const auto waited = hosts_.ready() ? std::nullopt : time_for_a_word();
+    if (!waited) return;
+    const std::vector<std::string> missing = hosts_.missing();
+    output_.say(fmt::format("waiting for hosts: {} of {} have answered after {} s; missing: {}",
+                            hosts_.agents() - missing.size(), hosts_.agents(), *waited,
+                            fmt::join(missing, ", ")));
+  }
+
+  // A program that does not call initialize() is not waited for.
+  void say_which_processes_are_missing() {
+    const auto waited = all_came_ ? std::nullopt : time_for_a_word();
+    if (!waited) return;
+    std::vector<int> missing;
+    for (const coordination::TaskInfo& task : server_.tasks()) {
+      if (task.incarnation == 0) missing.push_back(task.task);
+    }
+    all_came_ = missing.empty();
+    const int came = options_.num_processes - static_cast<int>(missing.size());
+    if (all_came_ || came == 0) return;
+    output_.say(
+        fmt::format("waiting for processes: {} of {} have called initialize() after {} s; missing: {}", came,
+                    options_.num_processes, *waited, name_by_host(missing, hosts_.host_of_process())));
   }
 
   // Ended with status 0: fine, unless it was, or should have become, a member of the job that others wait
   // for.
   void look_for_early_leavers() {
-    if (early_leavers_.empty() || failed_at_) return;
+    if (early_leavers_.empty() || cause_is_known()) return;
     const std::vector<coordination::TaskInfo> tasks = server_.tasks();
     const bool others_came = std::any_of(tasks.begin(), tasks.end(), [&](const coordination::TaskInfo& task) {
       const auto& outcome = fates_[task.task].outcome;
@@ -312,8 +361,10 @@ class Attempt::Impl : HostListener {
                                   fmt::format("{} ended with status 0 without {}", name(i),
                                               tasks[i].incarnation == 0 ? "initialize()" : "shutdown()"),
                                   FailureKind::kLeftEarly);
-      return look_for_the_cause();
+      if (!told_to_end()) return look_for_the_cause();
     }
+    // Asked to end, they may end so; who waits for one of them has heard.
+    if (told_to_end()) early_leavers_.clear();
   }
 
   void end_the_others() {
@@ -331,25 +382,42 @@ class Attempt::Impl : HostListener {
   // Ends.
 
   AttemptResult give_up() {
-    output_.say(*given_up_);
-    return {.status = given_up_status_};
+    if (!unreachable_) output_.say(*given_up_);
+    return {.end = unreachable_ ? AttemptResult::End::kUnreachable : AttemptResult::End::kFinal,
+            .status = given_up_status_,
+            .failure = *given_up_,
+            .report = *given_up_,
+            .lost_hosts = lost_hosts_};
   }
 
-  AttemptResult stopped_before_start() {
+  AttemptResult ended_before_start() {
+    if (timed_out_) {
+      output_.say(fmt::format("the job failed: {}, while it waited for hosts: {}", describe_timeout(options_),
+                              fmt::join(hosts_.missing(), ", ")));
+      return {.end = AttemptResult::End::kToldToEnd, .status = kTimedOut};
+    }
     output_.say(fmt::format("stopped by {}", signal_name(stop_signal_)));
-    return {.status = 128 + stop_signal_};
+    return {.end = AttemptResult::End::kToldToEnd, .status = 128 + stop_signal_};
   }
 
   AttemptResult finish() {
     server_.settle_reports();
     look_for_the_cause();
-    if (causes_.empty()) return {.status = 0};
+    using End = AttemptResult::End;
+    if (timed_out_) {
+      output_.say(closing_report(describe_timeout(options_), {}, fates_));
+      return {.end = End::kToldToEnd, .status = kTimedOut};
+    }
+    if (!cause_is_known()) return {.end = stop_signal_ != 0 ? End::kToldToEnd : End::kFinal};
     if (stop_signal_ != 0) {
       output_.say(fmt::format("stopped by {}", signal_name(stop_signal_)));
-    } else if (report_) {
-      output_.say(closing_report(failure_, causes_, fates_));
+      return {.end = End::kToldToEnd, .status = status()};
     }
-    return {.status = status(), .failed = stop_signal_ == 0, .failure = failure_};
+    return {.end = End::kFailed,
+            .status = status(),
+            .failure = failure_,
+            .report = closing_report(failure_, causes_, fates_),
+            .lost_hosts = lost_hosts_};
   }
 
   // A cause that ended with status 0, or because the launcher made it, leaves it to the others to give a
@@ -366,7 +434,8 @@ class Attempt::Impl : HostListener {
   const JobOptions& options_;
   JobIdentity job_;
   Signals& signals_;
-  const bool report_;
+  Console& console_;
+  const std::optional<Steady::time_point> deadline_;
   JobHosts hosts_;
   Output output_;
   coordination::CoordinationServer server_;
@@ -377,23 +446,28 @@ class Attempt::Impl : HostListener {
   int running_ = 0, started_ = 0;
   std::optional<std::string> given_up_;  // why nothing could be started
   int given_up_status_ = 0;
+  bool unreachable_ = false;  // for a host did not answer
+  std::set<std::string> lost_hosts_;
+  Steady::time_point waiting_since_ = Steady::now(), word_at_ = waiting_since_;  // for hosts, then processes
+  bool all_came_ = false;
 
-  int stop_signal_ = 0;
+  int stop_signal_ = 0;        // the first that came
+  bool asked_to_end_ = false;  // by INT or TERM; the next one kills
   std::vector<int> early_leavers_;
   Steady::time_point asked_at_;
-  std::vector<int> causes_;
+  std::vector<int> causes_;  // the processes to blame
   std::string failure_;
-  std::optional<Steady::time_point> failed_at_;
-  bool terminated_ = false, killed_ = false;
+  std::optional<Steady::time_point>
+      failed_at_;  // since when the others' grace runs; none after a stop signal
+  bool terminated_ = false, killed_ = false, timed_out_ = false;
 };
 
-Attempt::Attempt(const JobOptions& options, JobIdentity job, Signals& signals, bool report)
-    : impl_(std::make_unique<Impl>(options, std::move(job), signals, report)) {}
+Attempt::Attempt(const JobOptions& options, JobIdentity job, Signals& signals, Console& console,
+                 const Descendants& descendants, std::optional<Steady::time_point> deadline)
+    : impl_(std::make_unique<Impl>(options, std::move(job), signals, console, descendants, deadline)) {}
 
 Attempt::~Attempt() = default;
 
 AttemptResult Attempt::run() { return impl_->run(); }
-
-void Attempt::say(const std::string& line) { impl_->say(line); }
 
 }  // namespace lockstep::cli

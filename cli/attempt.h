@@ -1,8 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 
+#include "cli/console.h"
+#include "cli/descendants.h"
 #include "cli/job.h"
 #include "cli/job_variables.h"
 #include "cli/signals.h"
@@ -10,25 +15,30 @@
 namespace lockstep::cli {
 
 struct AttemptResult {
+  enum class End {
+    kFinal,        ///< Well, or in a way that another start would not change. All is said.
+    kToldToEnd,    ///< By a signal to this process, or at the deadline. All is said.
+    kFailed,       ///< By itself, after its processes had started: starting it again may help.
+    kUnreachable,  ///< A host did not answer; nothing was started.
+  } end = End::kFinal;
   int status = 0;
-  bool failed = false;  ///< By itself, after its processes had started: starting it again may help.
-  std::string failure;  ///< Which process, and how.
+  std::string failure;               ///< Of kFailed, kUnreachable: which process or host, and how.
+  std::string report;                ///< The last lines for the user, where there is no other start.
+  std::set<std::string> lost_hosts;  ///< As the placements name them.
 };
 
 /// One start of a job, from the hosts and the coordinator to the end of the last process.
 class Attempt {
  public:
-  /// Opens the logs. `job` has no coordinator yet. `report`: say the end of a failure in full.
-  Attempt(const JobOptions& options, JobIdentity job, Signals& signals, bool report);
+  /// `job` has no coordinator yet. At the deadline the job is ended.
+  Attempt(const JobOptions& options, JobIdentity job, Signals& signals, Console& console,
+          const Descendants& descendants, std::optional<std::chrono::steady_clock::time_point> deadline);
   ~Attempt();
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
   /// Runs it, once. Throws Error as run_job.
   AttemptResult run();
-
-  /// A line of the launcher's own.
-  void say(const std::string& line);
 
  private:
   class Impl;

@@ -15,6 +15,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "cli/core_shares.h"
+#include "cli/descriptors.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -57,29 +60,41 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
+// What the launcher's user had ignored stays so, as execve leaves it; SIGPIPE the launcher ignores itself.
+void reset(int number) {
+  struct sigaction now {};
+  const bool ignored = sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+  if (!ignored || number == SIGPIPE) signal(number, SIG_DFL);
+}
+
 // All that the new process does before it becomes the program. The launcher has threads, so only what is safe
 // in a signal handler may be called here.
 struct Becoming {
   const char* program;
   char** arguments;
   char** environment;
-  const cpu_set_t* cores;
+  const CoreMask* cores;  // null: not bound
   pid_t parent;
   bool own_group;
   bool keep_stdin;
   int in;  // -1: /dev/null, where it is not kept
   int out, err, report;
+  rlimit descriptors;
 
   [[noreturn]] void run() const {
     if (own_group) setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
-    if (cores != nullptr) sched_setaffinity(0, sizeof(*cores), cores);
+    if (cores != nullptr) {
+      sched_setaffinity(0, cores->size() * sizeof(cores->front()),
+                        reinterpret_cast<const cpu_set_t*>(cores->data()));
+    }
     if (!keep_stdin) dup2(in >= 0 ? in : open("/dev/null", O_RDONLY), 0);
     dup2(out, 1);
     dup2(err, 2);
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-    for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
+    setrlimit(RLIMIT_NOFILE, &descriptors);
+    for (int number = 1; number < NSIG; ++number) reset(number);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -101,9 +116,7 @@ Child start_child(const ChildOptions& options) {
   for (int end : {out.write, err.write, pipe_in ? in->read : out.write})
     fcntl(end, F_SETFL, fcntl(end, F_GETFL) & ~O_NONBLOCK);
 
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  for (int core : options.cores) CPU_SET(core, &cores);
+  const CoreMask cores = to_mask(options.cores);
   const std::vector<char*> arguments = pointers(options.arguments);
   const std::vector<char*> environment = pointers(options.environment);
   const Becoming becoming{.program = options.program.c_str(),
@@ -116,7 +129,8 @@ Child start_child(const ChildOptions& options) {
                           .in = pipe_in ? in->read : -1,
                           .out = out.write,
                           .err = err.write,
-                          .report = report.write};
+                          .report = report.write,
+                          .descriptors = inherited_descriptor_limit()};
   // Not fork: its handlers, gRPC's among them, are not for a process that only executes another program.
   const pid_t pid = _Fork();
   if (pid < 0) fail_with(errno, "fork");

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 
 namespace lockstep::cli {
 namespace {
@@ -24,17 +25,45 @@ std::vector<int> cores_by_neighbourhood() {
   return cores;
 }
 
+constexpr std::size_t kWordBits = 8 * sizeof(unsigned long);
+
+// Those that this process may run on; empty where the kernel does not tell.
+CoreMask allowed_cores() {
+  // The kernel wants room for all the cores it could have.
+  for (CoreMask mask(16); mask.size() <= 1 << 16; mask.assign(2 * mask.size(), 0)) {
+    const std::size_t bytes = mask.size() * sizeof(unsigned long);
+    if (sched_getaffinity(0, bytes, reinterpret_cast<cpu_set_t*>(mask.data())) == 0) return mask;
+    if (errno != EINVAL) break;
+  }
+  return {};
+}
+
 }  // namespace
 
+CoreMask to_mask(const std::vector<int>& cores) {
+  CoreMask mask;
+  for (const int core : cores) {
+    const std::size_t word = static_cast<std::size_t>(core) / kWordBits;
+    if (mask.size() <= word) mask.resize(word + 1);
+    mask[word] |= 1UL << (static_cast<std::size_t>(core) % kWordBits);
+  }
+  return mask;
+}
+
+std::vector<int> from_mask(const CoreMask& mask) {
+  std::vector<int> cores;
+  for (std::size_t core = 0; core < mask.size() * kWordBits; ++core) {
+    if ((mask[core / kWordBits] >> (core % kWordBits) & 1) != 0) cores.push_back(static_cast<int>(core));
+  }
+  return cores;
+}
+
 std::vector<int> usable_cores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return {};
+  const std::vector<int> allowed = from_mask(allowed_cores());  // in rising order
   std::vector<int> cores = cores_by_neighbourhood();
-  std::erase_if(cores, [&](int core) { return core >= CPU_SETSIZE || !CPU_ISSET(core, &allowed); });
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &allowed) && std::find(cores.begin(), cores.end(), core) == cores.end())
-      cores.push_back(core);
+  std::erase_if(cores, [&](int core) { return !std::binary_search(allowed.begin(), allowed.end(), core); });
+  for (const int core : allowed) {
+    if (std::find(cores.begin(), cores.end(), core) == cores.end()) cores.push_back(core);
   }
   return cores;
 }
@@ -61,6 +90,9 @@ std::string name_cores(const std::vector<int>& cores) {
   return names;
 }
 
-int threads_per_process(int num_cores, int num_processes) { return std::max(1, num_cores / num_processes); }
+int threads_per_process(int num_cores, int num_processes, std::optional<double> quota) {
+  const int cores = quota && *quota < num_cores ? static_cast<int>(*quota) : num_cores;
+  return std::max(1, cores / num_processes);
+}
 
 }  // namespace lockstep::cli

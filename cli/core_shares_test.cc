@@ -29,6 +29,19 @@ TEST(ThreadsPerProcess, IsAtLeastOne) {
   EXPECT_EQ(threads_per_process(8, 1), 8);
 }
 
+TEST(ThreadsPerProcess, IsNoMoreThanTheQuotaGives) {
+  EXPECT_EQ(threads_per_process(64, 2, 8.0), 4);
+  EXPECT_EQ(threads_per_process(64, 2, 5.9), 2);
+  EXPECT_EQ(threads_per_process(64, 4, 0.5), 1);
+  EXPECT_EQ(threads_per_process(4, 2, 64.0), 2);
+}
+
+TEST(CoreMask, HoldsMoreCoresThanTheUsualSet) {
+  const std::vector<int> cores = {0, 63, 64, 1023, 1024, 4095};
+  EXPECT_EQ(from_mask(to_mask(cores)), cores);
+  EXPECT_THAT(from_mask({}), IsEmpty());
+}
+
 TEST(UsableCores, AreThoseOfThisProcess) {
   cpu_set_t allowed;
   ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);

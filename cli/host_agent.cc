@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "cli/agent_protocol.h"
+#include "cli/descriptors.h"
 #include "cli/local_host.h"
 #include "cli/message_pipe.h"
 #include "cli/signals.h"
@@ -64,7 +65,7 @@ class Agent : HostListener {
  private:
   void wait() {
     std::vector<pollfd> polled = {pipe_.polled_in(), pipe_.polled_out(), {signals_.descriptor(), POLLIN, 0}};
-    host_.hold_output(pipe_.pending() > kMostPending);
+    host_.hold_output(held_ || pipe_.pending() > kMostPending);
     host_.add_polled(polled);
     poll(polled.data(), polled.size(), wait_for_ms());
     pipe_.flush();
@@ -94,6 +95,7 @@ class Agent : HostListener {
     if (!message || job_.complete() || !job_.take(*message)) {
       if (!message) return;
       if (message->front() == "pause") paused_ = true;
+      if (message->front() == "hold" && message->size() == 2) held_ = (*message)[1] == "1";
       if (message->front() == "signal" && message->size() == 3) {
         host_.signal(static_cast<int>(number_of((*message)[1])), static_cast<int>(number_of((*message)[2])),
                      false);
@@ -139,21 +141,23 @@ class Agent : HostListener {
   void not_started(int error, const std::string& what) override {
     pipe_.send({"not-started", std::to_string(error), what});
   }
-  void unreachable(const std::string&) override {}
+  void unreachable(const std::string&, const std::string&) override {}
   void remark(const std::string&) override {}
 
   Signals signals_;
   MessagePipe pipe_{STDIN_FILENO, STDOUT_FILENO};
-  LocalHost host_{*this, false};
+  Descendants descendants_;
+  LocalHost host_{*this, descendants_, false};
   HostJobReader job_;
   Steady::time_point heard_ = Steady::now(), said_ = Steady::now();
-  bool paused_ = false;
+  bool paused_ = false, held_ = false;
 };
 
 }  // namespace
 
 int run_host_agent() {
   signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
   try {
     return Agent().run();
   } catch (const std::exception& error) {

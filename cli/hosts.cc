@@ -22,26 +22,50 @@ std::optional<int> positive(std::string_view text) {
   return number;
 }
 
+// As ssh and srun would read them: a word that begins with "-" is an option to them.
+bool is_host(const std::string& text) {
+  const std::string name = without_user(text);
+  return !name.empty() && !name.starts_with('-') && !text.starts_with('-');
+}
+
 // "host", "host:2", "[v6]", "[v6]:2"; nullopt for anything else.
 std::optional<HostSlots> parse_host(std::string_view text) {
-  std::string_view host = text, rest;
+  HostSlots result;
+  std::string_view rest;
   const std::size_t bracket = text.find('[');
   if (bracket != std::string_view::npos) {
     const std::size_t end = text.find(']', bracket);
     if (end == std::string_view::npos) return std::nullopt;
+    result.host = std::string(text.substr(0, bracket)).append(text.substr(bracket + 1, end - bracket - 1));
     rest = text.substr(end + 1);
-    HostSlots result{.host = std::string(text.substr(0, bracket)) +
-                             std::string(text.substr(bracket + 1, end - bracket - 1))};
-    if (rest.empty()) return result;
-    result.slots = rest.starts_with(':') ? positive(rest.substr(1)) : std::nullopt;
-    return result.slots && !result.host.empty() ? std::optional(result) : std::nullopt;
+  } else {
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    result.host = text.substr(0, colon);
+    rest = text.substr(colon);
   }
-  const std::size_t colon = text.find(':');
-  host = text.substr(0, colon);
-  if (host.empty() || host.starts_with('-')) return std::nullopt;
-  if (colon == std::string_view::npos) return HostSlots{.host = std::string(host)};
-  const std::optional<int> slots = positive(text.substr(colon + 1));
-  return slots ? std::optional(HostSlots{.host = std::string(host), .slots = slots}) : std::nullopt;
+  if (!is_host(result.host)) return std::nullopt;
+  if (rest.empty()) return result;
+  result.slots = rest.starts_with(':') ? positive(rest.substr(1)) : std::nullopt;
+  return result.slots ? std::optional(result) : std::nullopt;
+}
+
+bool have_numbers(const std::vector<HostSlots>& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(), [](const HostSlots& host) { return host.slots; });
+}
+
+// Each host with all its places; one for each time that it is named without a number.
+std::vector<HostSlots> each_once(const std::vector<HostSlots>& hosts) {
+  std::vector<HostSlots> merged;
+  for (const HostSlots& host : hosts) {
+    const auto known = std::find_if(merged.begin(), merged.end(),
+                                    [&](const HostSlots& one) { return one.host == host.host; });
+    if (known == merged.end()) {
+      merged.push_back({.host = host.host, .slots = host.slots.value_or(1)});
+    } else {
+      *known->slots += host.slots.value_or(1);
+    }
+  }
+  return merged;
 }
 
 }  // namespace
@@ -93,18 +117,8 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& 
 
 std::vector<Placement> place_processes(const std::vector<HostSlots>& hosts,
                                        std::optional<int> num_processes) {
-  const bool any_slots =
-      std::any_of(hosts.begin(), hosts.end(), [](const HostSlots& host) { return host.slots; });
-  std::vector<HostSlots> merged;
-  for (const HostSlots& host : hosts) {
-    const auto known = std::find_if(merged.begin(), merged.end(),
-                                    [&](const HostSlots& one) { return one.host == host.host; });
-    if (known == merged.end()) {
-      merged.push_back({.host = host.host, .slots = host.slots.value_or(1)});
-    } else {
-      *known->slots += host.slots.value_or(1);
-    }
-  }
+  const bool any_slots = have_numbers(hosts);
+  std::vector<HostSlots> merged = each_once(hosts);
   const int places = std::accumulate(merged.begin(), merged.end(), 0,
                                      [](int sum, const HostSlots& host) { return sum + *host.slots; });
   if (!any_slots && num_processes) {
@@ -127,6 +141,20 @@ std::vector<Placement> place_processes(const std::vector<HostSlots>& hosts,
     left -= count;
   }
   return placements;
+}
+
+std::optional<std::vector<Placement>> place_around(const std::vector<HostSlots>& hosts, int num_processes,
+                                                   const std::set<std::string>& lost) {
+  std::vector<HostSlots> left = each_once(hosts);
+  const int count = static_cast<int>(left.size()), even_share = (num_processes + count - 1) / count;
+  std::erase_if(left, [&](const HostSlots& host) { return lost.contains(host.host); });
+  int places = 0;
+  for (HostSlots& host : left) {
+    places += have_numbers(hosts) ? *host.slots : even_share;
+    if (!have_numbers(hosts)) host.slots.reset();
+  }
+  if (places < num_processes) return std::nullopt;
+  return place_processes(left, num_processes);
 }
 
 std::string without_user(const std::string& host) { return host.substr(host.find('@') + 1); }

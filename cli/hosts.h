@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,11 @@ struct Placement {
 /// Without `num_processes` every place is taken. A host given twice is one with the places of both. Hosts
 /// that take none are left out. Throws Error where there are fewer places than processes.
 std::vector<Placement> place_processes(const std::vector<HostSlots>& hosts, std::optional<int> num_processes);
+
+/// The same without the hosts that are lost: nullopt where the places of the others do not suffice. Where no
+/// host has a number, each has places for its even share.
+std::optional<std::vector<Placement>> place_around(const std::vector<HostSlots>& hosts, int num_processes,
+                                                   const std::set<std::string>& lost);
 
 /// "user@b" without its user.
 std::string without_user(const std::string& host);

@@ -24,6 +24,7 @@ namespace {
 using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
+using ::testing::Optional;
 
 TEST(Hosts, AreReadWithAndWithoutNumbers) {
   EXPECT_THAT(parse_hosts("a:2,b,user@c:16"),
@@ -33,7 +34,8 @@ TEST(Hosts, AreReadWithAndWithoutNumbers) {
 }
 
 TEST(Hosts, WhatIsNoHostIsNamed) {
-  for (const char* part : {"b:", "b:0", "b:x", "", ":2", "[::1", "[::1]2", "-b"}) {
+  for (const char* part : {"b:", "b:0", "b:x", "", ":2", "[::1", "[::1]2", "-b", "[]", "[]:2", "[-b]",
+                           "-o[b]", "user@", "user@:2", "user@-oProxyCommand=x", "user@[-b]"}) {
     EXPECT_THAT(error_of<Error>([&] { parse_hosts(std::string("a:2,") + part); }),
                 HasSubstr("'" + std::string(part) + "'"));
   }
@@ -80,6 +82,26 @@ TEST(PlaceProcesses, SpreadsEvenlyWhereNoNumberIsGiven) {
 TEST(PlaceProcesses, AHostGivenTwiceIsOneHost) {
   EXPECT_THAT(place_processes(parse_hosts("a:1,b:1,a:2"), {}),
               ElementsAre(Placement{"a", 0, 3}, Placement{"b", 3, 1}));
+}
+
+TEST(PlaceAround, TakesTheHostsThatHavePlacesLeft) {
+  const auto hosts = parse_hosts("a:2,b:2,c:2");
+  EXPECT_THAT(place_around(hosts, 4, {}), Optional(ElementsAre(Placement{"a", 0, 2}, Placement{"b", 2, 2})));
+  EXPECT_THAT(place_around(hosts, 4, {"b"}),
+              Optional(ElementsAre(Placement{"a", 0, 2}, Placement{"c", 2, 2})));
+  EXPECT_THAT(place_around(hosts, 3, {"a"}),
+              Optional(ElementsAre(Placement{"b", 0, 2}, Placement{"c", 2, 1})));
+  EXPECT_EQ(place_around(hosts, 4, {"a", "b"}), std::nullopt);
+  EXPECT_EQ(place_around(hosts, 1, {"a", "b", "c"}), std::nullopt);
+}
+
+TEST(PlaceAround, WithoutNumbersEachHostHasPlacesForItsShare) {
+  const auto hosts = parse_hosts("a,b,c");
+  EXPECT_THAT(place_around(hosts, 2, {"a"}),
+              Optional(ElementsAre(Placement{"b", 0, 1}, Placement{"c", 1, 1})));
+  EXPECT_THAT(place_around(hosts, 4, {"b"}),
+              Optional(ElementsAre(Placement{"a", 0, 2}, Placement{"c", 2, 2})));
+  EXPECT_EQ(place_around(hosts, 6, {"b"}), std::nullopt);
 }
 
 TEST(PlaceProcesses, TooManyProcessesAreRefused) {

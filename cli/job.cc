@@ -1,31 +1,209 @@
 #include "cli/job.h"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <set>
 
 #include "cli/attempt.h"
+#include "cli/console.h"
+#include "cli/descendants.h"
+#include "cli/descriptors.h"
 #include "cli/job_variables.h"
+#include "cli/process_host.h"
 #include "cli/signals.h"
+#include "lockstep/base/error.h"
 
 namespace lockstep::cli {
+namespace {
+
+// How long, once the job was told to end, the last lines wait for a reader who takes nothing.
+constexpr std::chrono::seconds kUntilReaderIsGivenUp(2);
+
+constexpr std::chrono::seconds kBetweenTriesForAHost(1);
+
+class Job {
+ public:
+  explicit Job(JobOptions options)
+      : options_(std::move(options)),
+        restarts_(options_.max_restarts, std::chrono::seconds(options_.restart_delay)),
+        identity_(new_job(options_.num_processes)) {
+    if (options_.timeout) deadline_ = Steady::now() + std::chrono::seconds(*options_.timeout);
+    if (!options_.hosts.empty()) place();
+  }
+
+  int run() {
+    while (true) {
+      const Steady::time_point started = Steady::now();
+      const AttemptResult result = run_attempt();
+      told_to_end_ = result.end == AttemptResult::End::kToldToEnd;
+      if (result.end == AttemptResult::End::kFinal || told_to_end_) return result.status;
+      bool again = false;
+      if (result.end == AttemptResult::End::kUnreachable) again = goes_around_or_waits(result);
+      if (!again) {
+        const bool was_there = result.end == AttemptResult::End::kFailed || identity_.attempt > 0;
+        if (!was_there || !restarts_.take(started, Steady::now())) return give_up(result);
+        start_again(result);
+      }
+      if (told_to_end_) return status_;
+    }
+  }
+
+  // The readers of the output may be slower than the job.
+  void write_the_rest() {
+    console_.work();
+    while (!console_.empty()) {
+      std::vector<pollfd> polled = {{signals_.descriptor(), POLLIN, 0}};
+      console_.add_polled(polled);
+      poll(polled.data(), polled.size(), told_to_end_ ? 100 : -1);
+      take_signals();
+      console_.work();
+      if (told_to_end_ && Steady::now() >= console_.stuck_since() + kUntilReaderIsGivenUp) return;
+    }
+  }
+
+ private:
+  void say(const std::string& line) { console_.err().write(fmt::format("lockstep: {}\n", line)); }
+
+  AttemptResult run_attempt() {
+    try {
+      return Attempt(options_, identity_, signals_, console_, descendants_, deadline_).run();
+    } catch (const Error& error) {
+      if (identity_.attempt == 0) throw;
+      // It worked before, so it may work again.
+      return {.end = AttemptResult::End::kUnreachable,
+              .status = kLauncherFailed,
+              .failure = error.what(),
+              .report = error.what()};
+    }
+  }
+
+  // Places the processes on hosts that are not known to be lost, where these suffice.
+  void place() {
+    const auto around = place_around(options_.hosts, options_.num_processes, lost_);
+    if (!around) lost_.clear();
+    options_.placements = around ? *around : place_processes(options_.hosts, options_.num_processes);
+  }
+
+  bool loses(const std::set<std::string>& hosts) {
+    lost_.insert(hosts.begin(), hosts.end());
+    if (options_.hosts.empty()) return false;
+    place();
+    return !hosts.empty() && !lost_.empty();
+  }
+
+  // A host did not answer before anything was started on it: whether to try once more without a restart, on
+  // other hosts or because it is to be waited for.
+  bool goes_around_or_waits(const AttemptResult& result) {
+    if (options_.wait_for_hosts == 0 && identity_.attempt == 0) return false;
+    if (loses(result.lost_hosts)) {
+      say(fmt::format("{}; {}", result.failure, name_placements()));
+      return true;
+    }
+    const Steady::time_point now = Steady::now();
+    if (!waiting_since_) {
+      if (options_.wait_for_hosts > 0)
+        say(fmt::format("{}; waiting for it, at most {} s", result.failure, options_.wait_for_hosts));
+      waiting_since_ = now;
+    }
+    if (now >= *waiting_since_ + std::chrono::seconds(options_.wait_for_hosts)) {
+      waiting_since_.reset();
+      return false;
+    }
+    pause(kBetweenTriesForAHost);
+    return true;
+  }
+
+  std::string name_placements() const {
+    std::string names;
+    for (const Placement& place : options_.placements) {
+      names += fmt::format("{}{}:{}", names.empty() ? "" : ",", without_user(place.host), place.count);
+    }
+    return "the processes go to " + names;
+  }
+
+  int give_up(const AttemptResult& result) {
+    std::string after;
+    if (identity_.attempt > 0) after = "\n  no restart is left: this was " + restarts_.describe();
+    say(result.report + after);
+    return result.status;
+  }
+
+  void start_again(const AttemptResult& result) {
+    ++identity_.attempt;
+    waiting_since_.reset();
+    const bool elsewhere = loses(result.lost_hosts);
+    const std::chrono::seconds wait = restarts_.wait();
+    say(fmt::format("{}; starting all again{}: {}{}", result.failure,
+                    wait.count() > 0 ? fmt::format(" in {} s", wait.count()) : "", restarts_.describe(),
+                    elsewhere ? "; " + name_placements() : ""));
+    pause(wait);
+  }
+
+  void take_signals() {
+    for (const Signal& signal : signals_.take()) {
+      if (signal.number == SIGTSTP) raise(SIGSTOP);
+      if (signal.number != SIGINT && signal.number != SIGTERM && signal.number != SIGHUP) continue;
+      told_to_end_ = true;
+      status_ = 128 + signal.number;
+      reason_ = fmt::format("stopped by {}", signal_name(signal.number));
+    }
+  }
+
+  // Between two starts. Ends early, with its reason said, where the job is to end.
+  void pause(std::chrono::milliseconds time) {
+    Steady::time_point until = Steady::now() + time;
+    if (deadline_) until = std::min(until, *deadline_);
+    while (!told_to_end_ && Steady::now() < until) {
+      std::vector<pollfd> polled = {{signals_.descriptor(), POLLIN, 0}};
+      console_.add_polled(polled);
+      poll(polled.data(), polled.size(),
+           static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(until - Steady::now()).count()));
+      take_signals();
+      console_.work();
+    }
+    if (!told_to_end_ && deadline_ && Steady::now() >= *deadline_) {
+      told_to_end_ = true;
+      status_ = kTimedOut;
+      reason_ = "the job failed: " + describe_timeout(options_);
+    }
+    if (told_to_end_) say(reason_);
+  }
+
+  JobOptions options_;
+  Restarts restarts_;
+  JobIdentity identity_;
+  // Before the threads of the coordinator, which must not get them.
+  Signals signals_;
+  const Descendants descendants_;
+  Console console_;
+  std::optional<Steady::time_point> deadline_;
+  std::set<std::string> lost_;                       // hosts, as the user named them
+  std::optional<Steady::time_point> waiting_since_;  // for a host, since the last restart
+  bool told_to_end_ = false;                         // by a signal or at the deadline
+  int status_ = 0;                                   // then
+  std::string reason_;
+};
+
+}  // namespace
+
+std::string describe_timeout(const JobOptions& options) {
+  return fmt::format("it took longer than --timeout {} s", *options.timeout);
+}
 
 int run_job(const JobOptions& options) {
-  // Before the threads of the coordinator, which must not get them.
-  Signals signals;
   signal(SIGPIPE, SIG_IGN);
-  // What processes leave running comes to this one, to be ended.
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  JobIdentity job = new_job(options.num_processes);
-  while (true) {
-    const bool last = job.attempt >= options.max_restarts;
-    Attempt attempt(options, job, signals, last);
-    const AttemptResult result = attempt.run();
-    if (!result.failed || last) return result.status;
-    ++job.attempt;
-    attempt.say(fmt::format("{}; starting all again: restart {} of {}", result.failure, job.attempt,
-                            options.max_restarts));
+  raise_descriptor_limit();
+  Job job(options);
+  try {
+    const int status = job.run();
+    job.write_the_rest();
+    return status;
+  } catch (...) {
+    job.write_the_rest();
+    throw;
   }
 }
 

@@ -1,83 +1,35 @@
 #include "cli/local_host.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
-#include <filesystem>
 #include <system_error>
-#include <thread>
 
 #include "cli/core_shares.h"
+#include "cli/cpu_quota.h"
+#include "cli/descriptors.h"
 #include "cli/job_variables.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kOutputAfterEnd(
-    200);                                         // for what grandchildren that hold the pipes still write
-constexpr std::chrono::seconds kUntilKilled(10);  // one that is stuck in the kernel stays
-constexpr int kReadsAfterEnd = 16;                // more than a pipe holds, though grandchildren may write on
-
-// The first bytes of a file of the kernel's; empty where it is gone.
-std::string read_start(const std::string& file) {
-  std::string text(512, '\0');
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  const ssize_t got = descriptor < 0 ? 0 : read(descriptor, text.data(), text.size());
-  if (descriptor >= 0) close(descriptor);
-  text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
-  return text;
-}
-
-// The processes whose parent is this one.
-std::vector<pid_t> children() {
-  std::vector<pid_t> found;
-  const pid_t self = getpid();
-  std::error_code ignored;
-  for (std::filesystem::directory_iterator entry("/proc", ignored), end; entry != end;
-       entry.increment(ignored)) {
-    const std::string name = entry->path().filename();
-    pid_t pid = 0;
-    const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error != std::errc() || rest != name.data() + name.size()) continue;
-    const std::string stat = read_start("/proc/" + name + "/stat");
-    const std::size_t name_end = stat.rfind(") ");  // the program's name may hold anything
-    pid_t parent = 0;
-    if (name_end == std::string::npos || name_end + 4 >= stat.size()) continue;
-    std::from_chars(stat.data() + name_end + 4, stat.data() + stat.size(), parent);
-    if (parent == self) found.push_back(pid);
-  }
-  return found;
-}
+    200);                           // for what grandchildren that hold the pipes still write
+constexpr int kReadsAfterEnd = 16;  // more than a pipe holds, though grandchildren may write on
 
 }  // namespace
 
-void kill_descendants() {
-  // The children of one killed become children of this process, so it goes on until there are none.
-  const Steady::time_point deadline = Steady::now() + kUntilKilled;
-  while (Steady::now() < deadline) {
-    const pid_t reaped = waitpid(-1, nullptr, WNOHANG);
-    if (reaped < 0 && errno == ECHILD) return;
-    if (reaped != 0) continue;
-    for (const pid_t pid : children()) kill(pid, SIGKILL);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-}
-
-LocalHost::LocalHost(HostListener& listener, bool give_stdin) : listener_(listener), give_stdin_(give_stdin) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-}
+LocalHost::LocalHost(HostListener& listener, const Descendants& descendants, bool give_stdin)
+    : listener_(listener), descendants_(descendants), give_stdin_(give_stdin) {}
 
 LocalHost::~LocalHost() {
   guard_.reset();
   if (finished_ || locals_.empty()) return;
-  kill_descendants();
+  descendants_.kill_all();
   for (const Local& local : locals_) {
     if (local.child.out >= 0) close(local.child.out);
     if (local.child.err >= 0) close(local.child.err);
@@ -85,32 +37,24 @@ LocalHost::~LocalHost() {
 }
 
 void LocalHost::start(const HostJob& job) {
-  const int count = static_cast<int>(job.processes.size());
+  if (!descriptors_suffice(job)) return;
   const std::vector<int> cores = usable_cores();
-  const auto shares = job.bind ? share_cores(cores, count) : std::vector<std::vector<int>>();
-  const bool terminal_in = give_stdin_ && isatty(STDIN_FILENO) == 1;
+  const std::optional<double> quota = cpu_quota();
+  const auto shares = job.bind ? share_cores(cores, job.on_host) : std::vector<std::vector<int>>();
+  const int even_share = threads_per_process(static_cast<int>(cores.size()), job.on_host, quota);
+  const bool limited = quota && *quota < static_cast<double>(cores.size());
   try {
     ChildOptions child;
     child.program = find_program(job.command.front());
     child.arguments = job.command;
     guard_.emplace();
-    for (int i = 0; i < count; ++i) {
-      const HostJob::Process& process = job.processes[i];
-      if (!shares.empty()) child.cores = shares[i];
-      const int threads = shares.empty() ? threads_per_process(static_cast<int>(cores.size()), count)
-                                         : static_cast<int>(shares[i].size());
-      child.environment = merged_environment(on_host(process.variables, i, count, threads));
-      const bool reads = give_stdin_ && process.number == 0;
-      child.in = reads ? ChildOptions::In::kInherit : ChildOptions::In::kNull;
-      // A process outside of the terminal's foreground group may not read from it.
-      child.own_group = !(reads && terminal_in);
-      locals_.push_back({.number = process.number,
-                         .child = start_child(child),
-                         .running = true,
-                         .guarded = child.own_group,
-                         .group_of_launcher = !child.own_group});
-      ++running_;
-      if (child.own_group) guard_->watch(locals_.back().child.pid);
+    int place = job.first_on_host;
+    for (const HostJob::Process& process : job.processes) {
+      if (!shares.empty()) child.cores = shares[place];
+      const int threads = shares.empty() || limited ? even_share : static_cast<int>(shares[place].size());
+      child.environment = merged_environment(on_host(process.variables, place, job.on_host, threads));
+      start(process.number, child);
+      ++place;
     }
   } catch (const std::system_error& error) {
     finish();
@@ -119,8 +63,33 @@ void LocalHost::start(const HostJob& job) {
   }
   for (std::size_t i = 0; i < locals_.size(); ++i) {
     listener_.started(locals_[i].number, locals_[i].child.pid,
-                      shares.empty() ? std::vector<int>() : shares[i]);
+                      shares.empty() ? std::vector<int>() : shares[job.first_on_host + i]);
   }
+}
+
+void LocalHost::start(int number, ChildOptions& child) {
+  const bool reads = give_stdin_ && number == 0;
+  child.in = reads ? ChildOptions::In::kInherit : ChildOptions::In::kNull;
+  // A process outside of the terminal's foreground group may not read from it.
+  child.own_group = !(reads && isatty(STDIN_FILENO) == 1);
+  locals_.push_back({.number = number,
+                     .child = start_child(child),
+                     .running = true,
+                     .guarded = child.own_group,
+                     .group_of_launcher = !child.own_group});
+  ++running_;
+  if (child.own_group) guard_->watch(locals_.back().child.pid);
+}
+
+bool LocalHost::descriptors_suffice(const HostJob& job) {
+  const long needed = static_cast<long>(job.processes.size()) * kDescriptorsOfAProcess + kOwnDescriptors;
+  if (needed <= most_descriptors()) return true;
+  listener_.not_started(
+      EMFILE,
+      fmt::format("cannot start {} processes: two descriptors for each and {} besides are {}, and the "
+                  "hard limit is {} (raise it: ulimit -Hn)",
+                  job.processes.size(), kOwnDescriptors, needed, most_descriptors()));
+  return false;
 }
 
 void LocalHost::add_polled(std::vector<pollfd>& polled) const {
@@ -211,7 +180,7 @@ void LocalHost::finish() {
   if (finished_ || locals_.empty()) return;
   finished_ = true;
   guard_.reset();
-  kill_descendants();
+  descendants_.kill_all();
   for (Local& local : locals_) {
     local.running = false;
     for (auto [descriptor, stream] :

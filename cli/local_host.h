@@ -3,18 +3,20 @@
 #include <optional>
 
 #include "cli/child_process.h"
+#include "cli/descendants.h"
 #include "cli/group_guard.h"
 #include "cli/process_host.h"
 
 namespace lockstep::cli {
 
 /// Processes of this host, as children. What they leave running is killed when all of them have ended, and,
-/// as far as it stands in their process groups, when this process ends, whatever ends it. This process
-/// becomes the parent of all its descendants' orphans, so let it have no other children that should stay.
+/// as far as it stands in their process groups, when this process ends, whatever ends it.
 class LocalHost : public ProcessHost {
  public:
+  static constexpr long kDescriptorsOfAProcess = 2;  ///< Held here: the pipes of its output.
+
   /// `give_stdin`: job process 0, if it is here, reads this process's standard input; /dev/null otherwise.
-  LocalHost(HostListener& listener, bool give_stdin);
+  LocalHost(HostListener& listener, const Descendants& descendants, bool give_stdin);
   ~LocalHost() override;
   LocalHost(const LocalHost&) = delete;
   LocalHost& operator=(const LocalHost&) = delete;
@@ -24,10 +26,8 @@ class LocalHost : public ProcessHost {
   void work(std::span<const pollfd> polled) override;
   std::optional<Steady::time_point> next_work() const override;
   void signal(int process, int signal, bool from_terminal) override;
+  void hold_output(bool on) override { hold_output_ = on; }
   bool open() const override;
-
-  /// While on, no output is read, so that writers wait.
-  void hold_output(bool on) { hold_output_ = on; }
 
  private:
   struct Local {
@@ -38,11 +38,14 @@ class LocalHost : public ProcessHost {
     bool group_of_launcher = false;  ///< It is in this process's group, to read from the terminal.
   };
 
+  void start(int number, ChildOptions& child);
+  bool descriptors_suffice(const HostJob& job);
   bool read_some(Local& local, Stream stream);
   void reap();
   void finish();
 
   HostListener& listener_;
+  const Descendants& descendants_;
   const bool give_stdin_;
   std::optional<GroupGuard> guard_;
   std::vector<Local> locals_;
@@ -51,8 +54,5 @@ class LocalHost : public ProcessHost {
   bool finished_ = false;
   std::optional<Steady::time_point> ended_at_;
 };
-
-/// Kills all descendants of this process, orphans included where it is their reaper, and reaps them.
-void kill_descendants();
 
 }  // namespace lockstep::cli

@@ -12,17 +12,21 @@ namespace {
 
 constexpr std::size_t kNamed = 8;
 
+// "process 3", "processes 0, 2 and 5 more".
+std::string name_some(const std::vector<int>& processes) {
+  std::string names = processes.size() == 1 ? "process" : "processes";
+  for (std::size_t i = 0; i < processes.size() && i < kNamed; ++i) {
+    names += fmt::format("{} {}", i == 0 ? "" : ",", processes[i]);
+  }
+  if (processes.size() > kNamed) names += fmt::format(" and {} more", processes.size() - kNamed);
+  return names;
+}
+
 // "processes 0, 2 died: exit status 1; process 1 died: signal 6 (SIGABRT)".
 std::string group(const std::map<std::string, std::vector<int>>& by_end) {
   std::string text;
   for (const auto& [end, processes] : by_end) {
-    std::string names;
-    for (std::size_t i = 0; i < processes.size() && i < kNamed; ++i) {
-      names += fmt::format("{}{}", i == 0 ? "" : ", ", processes[i]);
-    }
-    if (processes.size() > kNamed) names += fmt::format(" and {} more", processes.size() - kNamed);
-    text += fmt::format("{}{} {} {}", text.empty() ? "" : "; ",
-                        processes.size() == 1 ? "process" : "processes", names, end);
+    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", name_some(processes), end);
   }
   return text;
 }
@@ -48,6 +52,20 @@ std::size_t likeliest_cause(const std::vector<Outcome>& ended) {
     if (!ended[i].success()) return i;
   }
   return 0;
+}
+
+std::string name_by_host(const std::vector<int>& processes, const std::vector<std::string>& host_of_process) {
+  std::string text;
+  std::size_t hosts = 0, named = 0;
+  for (std::size_t i = 0; i < processes.size() && hosts < kNamed; ++hosts) {
+    std::vector<int> of_host;  // a host's processes have numbers in a row
+    const std::string& host = host_of_process[processes[i]];
+    while (i < processes.size() && host_of_process[processes[i]] == host) of_host.push_back(processes[i++]);
+    named += of_host.size();
+    text += fmt::format("{}{} on host {}", text.empty() ? "" : ", ", name_some(of_host), host);
+  }
+  if (named < processes.size()) text += fmt::format(" and {} more", processes.size() - named);
+  return text;
 }
 
 std::string closing_report(const std::string& failure, const std::vector<int>& causes,

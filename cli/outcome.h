@@ -36,9 +36,12 @@ struct Fate {
 /// SIGABRT counts as an exit, since it is how an exception that nobody catches ends a process.
 std::size_t likeliest_cause(const std::vector<Outcome>& ended);
 
-/// The launcher's last lines: the first failure and how those ended to whom it happened, who followed by
-/// itself, who had to be ended. Without the last line's end.
+/// The launcher's last lines: the first failure and how those ended to whom it happened (none: to no
+/// process), who followed by itself, who had to be ended. Without the last line's end.
 std::string closing_report(const std::string& failure, const std::vector<int>& causes,
                            const std::vector<Fate>& fates);
+
+/// "processes 1, 3 on host a, process 4 on host b"; after some names a count of the rest.
+std::string name_by_host(const std::vector<int>& processes, const std::vector<std::string>& host_of_process);
 
 }  // namespace lockstep::cli

@@ -3,11 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <utility>
-
-#include "lockstep/base/fail.h"
 
 namespace lockstep::cli {
 namespace {
@@ -41,14 +37,7 @@ Output::Output(int num_processes, std::vector<std::string> hosts, OutputTarget o
 }
 
 void Output::keep_logs(const std::filesystem::path& folder, int attempt) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  const std::string suffix = attempt == 0 ? "" : fmt::format(".attempt-{}", attempt);
-  for (std::size_t i = 0; i < splitters_[0].size(); ++i) {
-    const std::filesystem::path file = folder / fmt::format("process-{}{}.log", i, suffix);
-    logs_.emplace_back(file, std::ios::binary);
-    if (!logs_.back()) fail("cannot write {}: {}", file.string(), std::strerror(errno));
-  }
+  logs_.emplace(folder, static_cast<int>(splitters_[0].size()), attempt);
 }
 
 std::string Output::prefix(int process, const OutputTarget& target) const {
@@ -84,7 +73,9 @@ void Output::print(Stream stream, std::string_view text) {
 }
 
 void Output::feed(int process, Stream stream, std::string_view bytes) {
-  if (!logs_.empty()) logs_[process].write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
+  if (logs_) {
+    if (const auto trouble = logs_->write(process, bytes)) say(*trouble);
+  }
   std::string text;
   for (const std::string& line : splitters_[static_cast<int>(stream)][process].feed(bytes)) {
     text += prefix(process, targets_[static_cast<int>(stream)]) + line + "\n";

@@ -1,13 +1,14 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/line_splitter.h"
+#include "cli/log_files.h"
 
 namespace lockstep::cli {
 
@@ -15,24 +16,23 @@ enum class Stream { kOut = 0, kErr = 1 };
 
 /// Where the lines of all processes go together.
 struct OutputTarget {
-  std::function<void(std::string_view)> write;  ///< Writes all of it.
+  std::function<void(std::string_view)> write;  ///< Writes or queues all of it.
   bool terminal = false;
   bool color = false;
   int columns = 80;  ///< Of the terminal.
 };
 
-/// Brings the output of many processes together, line by line, each with its process
-/// before it, "[i] " or "[i@host] ". On a terminal a
-/// line of process 0 that overwrites itself, such as a progress bar, stays below the others and moves;
-/// elsewhere, and for the other processes, only its last state is printed.
+/// Brings the output of many processes together, line by line, each with its process before it, "[i] " or
+/// "[i@host] ". On a terminal a line of process 0 that overwrites itself, such as a progress bar, stays below
+/// the others and moves; elsewhere, and for the other processes, only its last state is printed.
 class Output {
  public:
   /// The host of each process, where they are to be named, or none. Two targets on the same terminal are
   /// expected to be one and the same terminal.
   Output(int num_processes, std::vector<std::string> hosts, OutputTarget out, OutputTarget err);
 
-  /// Copies each process's bytes as they come to FOLDER/process-I.log too, on a restart of the job to
-  /// FOLDER/process-I.attempt-A.log; the folder is made. Throws Error where the files cannot be written.
+  /// Copies each process's bytes as they come to files too, as LogFiles says. Throws Error where they cannot
+  /// be made; where they cannot be written later, that is said once.
   void keep_logs(const std::filesystem::path& folder, int attempt);
 
   /// What the process wrote.
@@ -52,7 +52,7 @@ class Output {
   OutputTarget targets_[2];
   const std::vector<std::string> hosts_;
   std::vector<LineSplitter> splitters_[2];
-  std::vector<std::ofstream> logs_;
+  std::optional<LogFiles> logs_;
   std::string shown_progress_;
 };
 

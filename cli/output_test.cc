@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "lockstep/base/error.h"
@@ -101,6 +102,54 @@ TEST_F(OutputTest, LogsOfARestartStandBesideTheOthers) {
   }
   EXPECT_EQ(testing::read_file(folder.path() / "process-0.log"), "0");
   EXPECT_EQ(testing::read_file(folder.path() / "process-0.attempt-2.log"), "2");
+}
+
+TEST_F(OutputTest, LogsOfAnEarlierRunAreKeptUnderTheNextNumber) {
+  testing::TemporaryFolder folder;
+  auto run = [&](const std::string& text, int processes, int attempt = 0) {
+    Output output(processes, {}, file(out_), file(err_));
+    output.keep_logs(folder.path(), attempt);
+    for (int i = 0; i < processes; ++i) output.feed(i, Stream::kOut, text);
+  };
+  auto log = [&](const std::string& name) { return testing::read_file(folder.path() / name); };
+  run("first", 1);
+  run("first again", 1, 1);
+  run("second", 2);
+  run("third", 2);
+  EXPECT_EQ(log("process-0.log.1"), "first");
+  EXPECT_EQ(log("process-0.attempt-1.log.1"), "first again");
+  EXPECT_EQ(log("process-0.log.2"), "second");
+  EXPECT_EQ(log("process-1.log.2"), "second");
+  EXPECT_EQ(log("process-0.log"), "third");
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "process-0.attempt-1.log"));
+}
+
+TEST_F(OutputTest, WhereThereIsNoSpaceForLogsItIsSaidOnceAndNothingElseIsLost) {
+  testing::TemporaryFolder folder;
+  std::filesystem::create_symlink("/dev/full", folder.path() / "process-0.log");
+  Output output(2, {}, file(out_), file(err_));
+  output.keep_logs(folder.path(), 0);
+  for (const char* text : {"one\n", "two\n"}) {
+    for (const int process : {0, 1}) output.feed(process, Stream::kOut, text);
+  }
+  EXPECT_EQ(out_, "[0] one\n[1] one\n[0] two\n[1] two\n");
+  EXPECT_EQ(testing::read_file(folder.path() / "process-1.log"), "one\ntwo\n");
+  EXPECT_EQ(err_, "lockstep: cannot write " + (folder.path() / "process-0.log").string() +
+                      ": No space left on device; from here on logs lack what could not be written\n");
+}
+
+TEST_F(OutputTest, LogsOfManyProcessesDoNotHoldManyDescriptors) {
+  testing::TemporaryFolder folder;
+  Output output(300, {}, file(out_), file(err_));
+  output.keep_logs(folder.path(), 0);
+  for (const char* text : {"one\n", "two\n"}) {
+    for (int i = 0; i < 300; ++i) output.feed(i, Stream::kOut, text);
+  }
+  for (const char* last : {"0", "150", "299"}) {
+    EXPECT_EQ(testing::read_file(folder.path() / ("process-" + std::string(last) + ".log")), "one\ntwo\n");
+  }
+  const auto descriptors = std::filesystem::directory_iterator("/proc/self/fd");
+  EXPECT_LT(std::distance(begin(descriptors), end(descriptors)), 200);
 }
 
 TEST_F(OutputTest, LogsHoldTheBytesAsTheyCame) {

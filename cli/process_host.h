@@ -31,6 +31,8 @@ struct HostJob {
     std::map<std::string, std::string> variables;  ///< Over the host's own environment.
   };
   std::vector<Process> processes;
+  int first_on_host = 0;  ///< How many processes of the same host stand before these; they share its cores.
+  int on_host = 0;        ///< How many it has in all.
 };
 
 /// Hears what becomes of the processes of a host, each named by its number in the job.
@@ -48,7 +50,7 @@ class HostListener {
   virtual void not_started(int error, const std::string& what) = 0;
 
   /// The host was lost, or never found, before any of its processes started.
-  virtual void unreachable(const std::string& why) = 0;
+  virtual void unreachable(const std::string& host, const std::string& why) = 0;
 
   /// A line for the user about the host.
   virtual void remark(const std::string& line) = 0;
@@ -74,6 +76,9 @@ class ProcessHost {
   /// Sends the signal to the process and its group. `from_terminal`: the kernel has sent it to the terminal's
   /// foreground group already.
   virtual void signal(int process, int signal, bool from_terminal) = 0;
+
+  /// While on, the output of its processes is not read, so that they wait when they write.
+  virtual void hold_output(bool on) = 0;
 
   /// Whether something of it may still be heard, or has to be ended.
   virtual bool open() const = 0;

@@ -52,6 +52,7 @@ std::vector<std::string> rsh_command(const std::vector<std::string>& rsh, const 
           "ServerAliveInterval=10", "-o", "ServerAliveCountMax=6"}) {
       command.emplace_back(word);
     }
+    command.emplace_back("--");
   }
   command.push_back(host);
   command.push_back("exec " + shell_quoted(tool) + " host-agent");

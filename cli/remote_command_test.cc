@@ -26,6 +26,8 @@ TEST(RshCommand, SshMayNotAskAndOthersGetNoOptions) {
   const auto ssh = rsh_command({"/usr/bin/ssh", "-p", "22"}, "b", "/bin/lock step");
   EXPECT_THAT(ssh,
               AllOf(Contains("BatchMode=yes"), Contains("b"), Contains("exec '/bin/lock step' host-agent")));
+  // Whatever a host is called, it is no option.
+  EXPECT_EQ(ssh[ssh.size() - 3], "--");
   EXPECT_THAT(rsh_command({"my-rsh"}, "b", "/bin/lockstep"),
               ElementsAre("my-rsh", "b", "exec '/bin/lockstep' host-agent"));
 }

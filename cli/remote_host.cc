@@ -14,6 +14,7 @@
 
 #include "cli/agent_protocol.h"
 #include "cli/job_variables.h"
+#include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 
 namespace lockstep::cli {
@@ -51,7 +52,7 @@ RemoteHost::~RemoteHost() {
   hang_up();
   pipe_.reset();  // closes both ends
   // Without an agent there is nothing that has to end well.
-  const Steady::time_point deadline = ready_ ? *ending_ + kUntilGone : *ending_;
+  const Steady::time_point deadline = answered_ ? *ending_ + kUntilGone : *ending_;
   while (!outcome_ && waitpid(child_.pid, nullptr, WNOHANG) == 0) {
     if (Steady::now() >= deadline) {
       kill(-child_.pid, SIGKILL);
@@ -64,8 +65,9 @@ RemoteHost::~RemoteHost() {
 }
 
 void RemoteHost::start(const HostJob& job) {
+  if (hung_up()) return;
   silence_ = job.silence;
-  started_ = true;
+  state_ = State::kStarted;
   for (const HostJob::Process& process : job.processes) running_.push_back(process.number);
   all_ = running_;
   for (const Message& message : to_messages(job)) pipe_->send(message);
@@ -78,26 +80,26 @@ void RemoteHost::add_polled(std::vector<pollfd>& polled) const {
 }
 
 void RemoteHost::work(std::span<const pollfd>) {
-  if (closed_) return;
+  if (state_ == State::kClosed) return;
   pipe_->flush();
   // What the command says of its end comes before the end.
   read_remarks(false);
   // Always, for the launcher may have been stopped since it polled.
   read_messages();
   look_whether_it_ended();
-  if (closed_ || lost_) return;
+  if (hung_up()) return;
   keep_alive();
   const Steady::time_point now = Steady::now();
-  if (!ready_ && now >= opened_ + kUntilHello) {
+  if (state_ == State::kConnecting && now >= opened_ + kUntilHello) {
     lose(fmt::format("no answer within {} s{}", kUntilHello.count(), last_words()));
-  } else if (started_ && !done_ && silence_.count() > 0 && now >= heard_ + silence_) {
+  } else if (state_ == State::kStarted && silence_.count() > 0 && now >= heard_ + silence_) {
     lose(fmt::format("host {} has not answered for {} s", name_, silence_.count() / 1000));
   }
 }
 
 std::optional<Steady::time_point> RemoteHost::next_work() const {
-  if (closed_) return std::nullopt;
-  const Steady::time_point next = ready_ ? said_ + kSayStillHere : opened_ + kUntilHello;
+  if (state_ == State::kClosed) return std::nullopt;
+  const Steady::time_point next = answered_ ? said_ + kSayStillHere : opened_ + kUntilHello;
   return ending_ ? std::min(next, Steady::now() + std::chrono::milliseconds(5)) : next;
 }
 
@@ -106,9 +108,16 @@ void RemoteHost::signal(int process, int signal, bool) {
   pipe_->send({"signal", std::to_string(process), std::to_string(signal)});
 }
 
+void RemoteHost::hold_output(bool on) {
+  if (state_ != State::kStarted || on == held_) return;
+  held_ = on;
+  pipe_->send({"hold", on ? "1" : "0"});
+}
+
+// Tells the agent, about every second, that the launcher is there.
 void RemoteHost::keep_alive() {
   const Steady::time_point now = Steady::now();
-  if (!ready_ || done_ || now < said_ + kSayStillHere) return;
+  if (!answered_ || now < said_ + kSayStillHere) return;
   said_ = now;
   // One that waits to be written says it, too.
   if (pipe_->pending() == 0) pipe_->send({"still-here"});
@@ -118,7 +127,7 @@ void RemoteHost::pause() { pipe_->send({"pause"}); }
 
 void RemoteHost::hang_up() {
   if (!ending_) ending_ = Steady::now();
-  lost_ = true;  // what it says from now on is of no interest
+  if (state_ != State::kClosed) state_ = State::kHungUp;
   running_.clear();
   pipe_->close_out();
 }
@@ -132,48 +141,72 @@ void RemoteHost::read_messages() {
 }
 
 void RemoteHost::handle(const Message& message, const std::string& line) {
-  if (lost_) return;
-  const std::string& kind = message.front();
-  if (!ready_) {
-    if (kind != kAgentHello || message.size() < 4) {
-      words_.push_back(line);  // what a login script may print
-      if (words_.size() > kWords) words_.pop_front();
-    } else if (message[1] != kAgentVersion) {
-      lose(fmt::format(
-          "its lockstep tool speaks version {} of the agents' protocol, this one {}: install the same",
-          message[1], kAgentVersion));
-    } else {
-      ready_ = true;
-      seen_from_ = message[3];
-      words_.clear();
-    }
-    return;
+  if (hung_up()) return;
+  if (state_ == State::kConnecting) return take_hello(message, line);
+  bool known = false;
+  try {
+    known = take(message);
+  } catch (const Error&) {  // a word that should be a number
   }
-  const int process =
-      message.size() > 1 && kind != "not-started" ? static_cast<int>(number_of(message[1])) : -1;
-  const bool of_this_host = std::find(all_.begin(), all_.end(), process) != all_.end();
-  if (kind == "started" && message.size() >= 3 && of_this_host) {
-    std::vector<int> cores;
-    for (std::size_t i = 3; i < message.size(); ++i) cores.push_back(static_cast<int>(number_of(message[i])));
-    listener_.started(process, static_cast<pid_t>(number_of(message[2])), cores);
-  } else if (kind == "not-started" && message.size() == 3) {
+  if (!known) listener_.remark(fmt::format("host {}: {}", name_, line));
+}
+
+void RemoteHost::take_hello(const Message& message, const std::string& line) {
+  if (message.front() != kAgentHello || message.size() < 4) {
+    words_.push_back(line);  // what a login script may print
+    if (words_.size() > kWords) words_.pop_front();
+  } else if (message[1] != kAgentVersion) {
+    lose(fmt::format(
+        "its lockstep tool speaks version {} of the agents' protocol, this one {}: install the same",
+        message[1], kAgentVersion));
+  } else {
+    state_ = State::kReady;
+    answered_ = true;
+    seen_from_ = message[3];
+    words_.clear();
+  }
+}
+
+// False for what the agent does not say; throws Error where a number is none.
+bool RemoteHost::take(const Message& message) {
+  const std::string& kind = message.front();
+  if (kind == "still-here") return true;
+  if (kind == "done") {
+    hang_up();
+    return true;
+  }
+  if (kind == "not-started" && message.size() == 3) {
     running_.clear();
     listener_.not_started(static_cast<int>(number_of(message[1])),
                           fmt::format("{} on host {}", message[2], name_));
-  } else if ((kind == "out" || kind == "err") && message.size() == 3 && of_this_host) {
-    listener_.output(process, kind == "out" ? Stream::kOut : Stream::kErr, message[2]);
-  } else if ((kind == "out-ended" || kind == "err-ended") && of_this_host) {
-    listener_.output_ended(process, kind == "out-ended" ? Stream::kOut : Stream::kErr);
-  } else if (kind == "ended" && message.size() == 4 && of_this_host) {
-    std::erase(running_, process);
-    listener_.ended(process, {.exit_code = static_cast<int>(number_of(message[2])),
-                              .signal = static_cast<int>(number_of(message[3]))});
-  } else if (kind == "done") {
-    done_ = true;
-    hang_up();
-  } else if (kind != "still-here") {
-    listener_.remark(fmt::format("host {}: {}", name_, line));
+    return true;
   }
+  const bool of_a_process = kind == "started" || kind == "out" || kind == "err" || kind == "out-ended" ||
+                            kind == "err-ended" || kind == "ended";
+  return of_a_process && message.size() >= 2 &&
+         take_of_process(static_cast<int>(number_of(message[1])), message);
+}
+
+bool RemoteHost::take_of_process(int process, const Message& message) {
+  if (std::find(all_.begin(), all_.end(), process) == all_.end()) return false;
+  const std::string& kind = message.front();
+  if (kind == "started" && message.size() >= 3) {
+    std::vector<int> cores;
+    for (std::size_t i = 3; i < message.size(); ++i) cores.push_back(static_cast<int>(number_of(message[i])));
+    listener_.started(process, static_cast<pid_t>(number_of(message[2])), cores);
+  } else if ((kind == "out" || kind == "err") && message.size() == 3) {
+    listener_.output(process, kind == "out" ? Stream::kOut : Stream::kErr, message[2]);
+  } else if (kind == "out-ended" || kind == "err-ended") {
+    listener_.output_ended(process, kind == "out-ended" ? Stream::kOut : Stream::kErr);
+  } else if (kind == "ended" && message.size() == 4) {
+    const Outcome outcome{.exit_code = static_cast<int>(number_of(message[2])),
+                          .signal = static_cast<int>(number_of(message[3]))};
+    std::erase(running_, process);
+    listener_.ended(process, outcome);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void RemoteHost::read_remarks(bool all) {
@@ -192,9 +225,9 @@ void RemoteHost::read_remarks(bool all) {
   if ((child_.err < 0 || all) && !errors_.empty() && !errors_.ends_with('\n')) errors_ += '\n';
   for (std::string& line : take_lines(errors_)) {
     while (line.ends_with('\r')) line.pop_back();
-    if (line.empty() || lost_) continue;
+    if (line.empty() || hung_up()) continue;
     // Before the agent answers they are of interest only when it never does.
-    if (ready_) listener_.remark(fmt::format("host {}: {}", name_, line));
+    if (answered_) listener_.remark(fmt::format("host {}: {}", name_, line));
     words_.push_back(std::move(line));
     if (words_.size() > kWords) words_.pop_front();
   }
@@ -213,13 +246,13 @@ void RemoteHost::look_whether_it_ended() {
   const bool waited = now >= *ending_ + kUntilGone;
   if (!(outcome_ && pipe_->in_ended()) && !waited) return;
   read_remarks(true);
-  if (!lost_ && !done_) {
+  if (!hung_up()) {
     const std::string how =
         outcome_ ? fmt::format("{} {}", program_, outcome_->describe()) : program_ + " hung up";
-    lose(ready_ ? fmt::format("the connection to host {} ended ({}{})", name_, how, last_words())
-                : how + last_words());
+    lose(answered_ ? fmt::format("the connection to host {} ended ({}{})", name_, how, last_words())
+                   : how + last_words());
   }
-  closed_ = true;
+  state_ = State::kClosed;
 }
 
 std::string RemoteHost::last_words() const {
@@ -228,9 +261,9 @@ std::string RemoteHost::last_words() const {
 
 void RemoteHost::lose(const std::string& why) {
   const std::vector<int> processes = std::exchange(running_, {});
-  const bool never_started = !started_;
+  const bool never_started = state_ != State::kStarted;
   hang_up();
-  if (never_started) listener_.unreachable(fmt::format("cannot start on host {}: {}", name_, why));
+  if (never_started) listener_.unreachable(name_, fmt::format("cannot start on host {}: {}", name_, why));
   for (const int process : processes) listener_.ended(process, {.lost = why});
 }
 

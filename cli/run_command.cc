@@ -29,7 +29,14 @@ NO_COLOR set). When a process fails, the others hear of it at once, those that d
 status is the first failure's: its own, or 128 + the signal that ended it. A program that is not there gives 127, one
 that cannot be executed 126, a wrong command line 2.
 
-On one host process 0 reads standard input. INT, TERM, HUP, USR1 and USR2 are passed on; a second INT or TERM kills.
+Where all run here, process 0 reads standard input. INT, TERM, HUP, USR1 and USR2 are passed on. After INT, TERM or HUP the
+processes may take as long as they need to end; a second INT or TERM kills them.
+
+Each process gets, for initialize() to read, LOCKSTEP_LAUNCHER=1, LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_PROCESS_ID,
+LOCKSTEP_NUM_PROCESSES, LOCKSTEP_JOB_ID, LOCKSTEP_JOB_SECRET, and LOCKSTEP_ATTEMPT, the number of restarts so far; where
+its host has several, LOCKSTEP_LOCAL_PROCESS_ID, its number there; as options say, LOCKSTEP_NUM_CPU_DEVICES,
+LOCKSTEP_HEARTBEAT_TIMEOUT, LOCKSTEP_INITIALIZATION_TIMEOUT, LOCKSTEP_SHUTDOWN_TIMEOUT, LOCKSTEP_INTERFACE; on a terminal
+LOCKSTEP_TERMINAL=1; and NPROC, its number of threads, unless that is set.
 
 A host file has a line a host: HOST, HOST:N or HOST slots=N; # begins a comment. Processes go to the hosts in blocks,
 in their order. Other hosts need this tool at the same path (or --remote-tool), and the program and the current
@@ -38,7 +45,7 @@ folder at theirs; LOCKSTEP_... and JAX_... go along, other variables with -x.)";
 struct Given {
   std::optional<int> num_processes;
   bool no_bind = false, slurm = false;
-  std::string hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface;
+  std::string hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface, max_restarts = "0";
   std::vector<std::string> variables;
 };
 
@@ -52,21 +59,24 @@ std::string read_hostfile(const std::string& name) {
 void settle(const Given& given, JobOptions& options) {
   if (given.slurm) {
     options.by = JobOptions::By::kSlurm;
-    options.placements = slurm_placement(Environment::process(), given.num_processes);
+    for (const Placement& place : slurm_placement(Environment::process(), given.num_processes))
+      options.hosts.push_back({.host = place.host, .slots = place.count});
     // What the allocation's tasks were asked for is not for the agents that srun starts.
     for (const char* name : {"SLURM_NTASKS_PER_NODE", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK"})
       unsetenv(name);
   } else if (!given.hosts.empty()) {
-    options.placements = place_processes(parse_hosts(given.hosts), given.num_processes);
+    options.hosts = parse_hosts(given.hosts);
   } else if (!given.hostfile.empty()) {
-    options.placements =
-        place_processes(parse_hostfile(read_hostfile(given.hostfile), given.hostfile), given.num_processes);
+    options.hosts = parse_hostfile(read_hostfile(given.hostfile), given.hostfile);
   } else if (!given.num_processes) {
     fail("-n is required, where neither --hosts, --hostfile nor --slurm says how many processes there are");
   }
   options.num_processes = given.num_processes.value_or(0);
-  if (!options.placements.empty())
+  if (!options.hosts.empty()) {
+    options.placements = place_processes(options.hosts, given.num_processes);
     options.num_processes = options.placements.back().first + options.placements.back().count;
+  }
+  options.max_restarts = parse_restart_limit(given.max_restarts);
   options.rsh = split_words(given.rsh);
   options.bind = !given.no_bind;
   if (!given.log_folder.empty()) options.log_folder = given.log_folder;
@@ -98,10 +108,21 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
       ->allow_extra_args(false);
   run->add_flag("--no-bind", given->no_bind,
                 "Do not bind processes to cores (nor is it done with fewer cores than processes)");
-  run->add_option("--max-restarts", options->max_restarts,
-                  "Start all again, so often, when a process has failed (default: 0)")
+  run->add_option(
+         "--max-restarts", given->max_restarts,
+         "Start all again when a process has failed or a host was lost: so often, or so often within "
+         "a time (s, m, h, d), such as 10/1h (default: 0)")
+      ->option_text("K[/TIME]");
+  run->add_option("--restart-delay", options->restart_delay,
+                  "The longest wait before a restart: the first comes at once, then it is 1 s, and twice as "
+                  "long after each start that fails within a minute (default: 60)")
       ->check(count(0, 1000000))
-      ->option_text("K");
+      ->option_text("SECONDS");
+  run->add_option("--timeout", options->timeout,
+                  "End the job, restarts included, after so long: SIGTERM, then SIGKILL after the grace; the "
+                  "exit status is 124")
+      ->check(count(1, 100000000))
+      ->option_text("SECONDS");
   run->add_option(
          "--grace", options->grace,
          "From the first failure: SIGTERM to the others after half of it, SIGKILL at its end (default: 2)")
@@ -142,6 +163,12 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
                   "Runs a command on another host, as ssh does: HOST COMMAND follow (default: ssh)")
       ->envname("LOCKSTEP_RSH")
       ->option_text("COMMAND (Env: LOCKSTEP_RSH)")
+      ->group(group);
+  run->add_option("--wait-for-hosts", options->wait_for_hosts,
+                  "Try so long to reach a host that does not answer, at the start and at each restart "
+                  "(default: 0)")
+      ->check(count(0, 1000000))
+      ->option_text("SECONDS")
       ->group(group);
   run->add_option("--remote-tool", options->remote_tool,
                   "This tool on other hosts (default: at the path that it has here)")

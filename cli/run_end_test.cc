@@ -85,7 +85,7 @@ TEST(RunAgain, TheProcessesOfTheNextAttemptMeetEachOther) {
 // As many starts and stops of coordinator and processes in one launcher; the children tell what it holds.
 TEST(RunAgain, ManyStartsLeaveNoDescriptorThreadOrProcess) {
   auto options = tool(
-      Words{"run", "-n", "2", "--no-bind", "--max-restarts", "200"} +
+      Words{"run", "-n", "2", "--no-bind", "--max-restarts", "200", "--restart-delay", "0"} +
       shell("if [ $LOCKSTEP_PROCESS_ID = 0 ]; then case $LOCKSTEP_ATTEMPT in 5|200) set -- /proc/$PPID/fd/*; "
             "fds=$#; echo at $LOCKSTEP_ATTEMPT: $fds $(ls /proc/$PPID/task | wc -l);; esac; fi; exit 3"));
   options.deadline = std::chrono::minutes(4);

@@ -82,6 +82,27 @@ TEST_F(RunHosts, FolderAndVariablesGoAlongButNoSecretOnACommandLine) {
   EXPECT_THAT(commands, Not(HasSubstr(result.log.substr(secret, 32))));
 }
 
+TEST_F(RunHosts, ExactlyOneOtherHostIsAnotherHost) {
+  const auto result =
+      lockstep(run("b:2", rsh("env -i PATH=$PATH sh -c \"$*\"")) + shell("echo $LOCKSTEP_MINE,$JAX_MINE"),
+               {{"LOCKSTEP_MINE", "mine"}, {"JAX_MINE", "jax"}});
+  EXPECT_THAT(lines_of(result.log), UnorderedElementsAre("[0] mine,jax", "[1] mine,jax"));
+  const auto wildcard = lockstep(
+      {"run", "--hosts", "b:2", "--rsh", rsh(), "--coordinator-address", "0.0.0.0", "--", "echo", "never"});
+  EXPECT_EQ(wildcard.exit_code, 1);
+  EXPECT_THAT(wildcard.log, HasSubstr("0.0.0.0 is no address that other hosts could use"));
+}
+
+TEST_F(RunHosts, WhatAnAgentDoesNotSayIsShownAndDoesNoHarm) {
+  const std::string noise = "printf 'a word\\there\\nstarted\\tx\\ty\\nout\\t7\\ttext\\n'";
+  const auto result = lockstep(run("a:1,b:1", rsh("sh -c \"$*\" | { IFS= read -r hello; echo \"$hello\"; " +
+                                                  noise + "; exec cat; }")) +
+                               shell("echo here"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("[1@b] here\n"), HasSubstr("lockstep: host b: a word\there\n"),
+                                HasSubstr("lockstep: host b: started\tx\ty\n")));
+}
+
 TEST_F(RunHosts, WhatALoginPrintsDoesNotDisturb) {
   const auto result = lockstep(run("a:1,b:1", rsh("echo Welcome; echo 'to you' >&2; exec sh -c \"$*\"")) +
                                shell("echo here"));
@@ -118,6 +139,15 @@ TEST_F(RunHosts, AHostWithoutTheToolOrTheProgramIsNamed) {
       ContainsRegex("^lockstep: cannot run '/no/such/program' on host [ab]: No such file or directory\n$"));
   EXPECT_THAT(lockstep(run("a:1,b:1", "/no/such/rsh") + shell("true")).log,
               HasSubstr("'/no/such/rsh' cannot be run"));
+}
+
+TEST_F(RunHosts, AHostWithTooFewDescriptorsSaysHowManyAreNeeded) {
+  const auto result =
+      lockstep(run("a:1,b:40", rsh("[ $host = a ] || ulimit -n 80; exec sh -c \"$*\"")) + shell("true"));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.log,
+              HasSubstr("cannot start 40 processes: two descriptors for each and 64 besides are 144, "
+                        "and the hard limit is 80 (raise it: ulimit -Hn) on host b"));
 }
 
 TEST_F(RunHosts, SignalsArePassedOn) {

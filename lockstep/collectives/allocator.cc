@@ -1,5 +1,6 @@
 #include "lockstep/collectives/allocator.h"
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -20,6 +21,16 @@ std::atomic<bool> huge_pages{false};
 
 constexpr std::size_t kLarge = 4 << 20;
 constexpr std::size_t kHugePage = 2 << 20;
+
+bool is_alignment(std::size_t n) { return n % sizeof(void*) == 0 && n != 0 && (n & (n - 1)) == 0; }
+
+/// That of the allocator whose `free` the program has: of one that was loaded before the C library (jemalloc,
+/// tcmalloc, a checker), or of the C library.
+auto next_posix_memalign() {
+  static const auto next =
+      reinterpret_cast<int (*)(void**, std::size_t, std::size_t)>(dlsym(RTLD_NEXT, "posix_memalign"));
+  return next;
+}
 
 void ask_for_huge_pages(void* block, std::size_t size) {
   const auto start = reinterpret_cast<std::uintptr_t>(block);
@@ -46,23 +57,15 @@ bool tune_allocator(const Environment& environment) {
 }  // namespace lockstep::collectives
 
 #ifdef LOCKSTEP_HAS_POSIX_MEMALIGN
-extern "C" {
-
-void* __libc_memalign(std::size_t alignment, std::size_t size);
-
-/// Takes the place of the C library's, for plugins that are opened later too.
-int posix_memalign(void** block, std::size_t alignment, std::size_t size) noexcept {
+/// Takes the place of the one that the program would have without it, for plugins that are opened later too.
+extern "C" int posix_memalign(void** block, std::size_t alignment, std::size_t size) noexcept {
   using namespace lockstep::collectives;
-  if (alignment % sizeof(void*) != 0 || alignment == 0 || (alignment & (alignment - 1)) != 0) return EINVAL;
   const bool huge = size >= kLarge && huge_pages.load(std::memory_order_relaxed);
   // A block that the C library maps by itself may as well begin where a huge page does.
   constexpr std::size_t kAlwaysMapped = 32 << 20;
-  void* memory =
-      __libc_memalign(huge && size > kAlwaysMapped && alignment < kHugePage ? kHugePage : alignment, size);
-  if (memory == nullptr) return ENOMEM;
-  if (huge) ask_for_huge_pages(memory, size);
-  *block = memory;
-  return 0;
-}
+  if (huge && size > kAlwaysMapped && is_alignment(alignment) && alignment < kHugePage) alignment = kHugePage;
+  const int error = next_posix_memalign()(block, alignment, size);
+  if (huge && error == 0) ask_for_huge_pages(*block, size);
+  return error;
 }
 #endif

@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "lockstep/collectives/peer_messages.h"
+
 namespace lockstep::collectives {
 namespace {
 
@@ -39,7 +41,7 @@ ControlChannel::News ControlChannel::listen() {
   do {
     while (mailbox_->progress()) {
     }
-    while (auto message = mailbox_->take(kTag)) news.messages.push_back(std::move(*message));
+    while (auto message = mailbox_->take(kTag, kMaxPacked)) news.messages.push_back(std::move(*message));
   } while (!mailbox_->arm());
   drop_sent();
   for (std::size_t i = 0; i < reported_.size(); ++i) {

@@ -25,7 +25,8 @@ Job::Job(const WorldOptions& options, std::function<void()> wake)
                   },
               .on_failure =
                   [this](const std::string& message) { end(std::make_exception_ptr(PeerFailure(message))); },
-              .waits = [this] { return waits_.list(); }}) {}
+              .waits = [this] { return waits_.list(); },
+              .on_error = [this](std::exception_ptr cause) { end(std::move(cause)); }}) {}
 
 void Job::end(std::exception_ptr cause) {
   {
@@ -58,11 +59,12 @@ void Job::tell_divergence(const std::vector<std::pair<int, std::uint64_t>>& sign
   peers_.tell_divergence(what);
 }
 
-void Job::check_peer(int process, const std::string& doing) {
+void Job::check_peer(int process, const std::string& doing, const std::function<bool()>& is_awaited) {
   const PeerState state = peers_.state(process);
   // After the look at the state: what the peer told before it left counts more than that it has left.
   check();
   if (state != PeerState::kDied && state != PeerState::kLeft) return;
+  if (is_awaited && !is_awaited()) return;
   if (options_.on_loss) options_.on_loss(process, state == PeerState::kLeft, doing);
   if (options_.on_loss || state == PeerState::kDied) {
     std::unique_lock lock(mutex_);

@@ -41,8 +41,9 @@ class Job {
   void tell_divergence(const std::vector<std::pair<int, std::uint64_t>>& signatures, const std::string& what);
 
   /// Throws PeerFailure if the process has died or left, and what `abort` is given meanwhile: that is waited
-  /// for, because whoever calls it may know how the process died.
-  void check_peer(int process, const std::string& doing);
+  /// for, because whoever calls it may know how the process died. But nothing where it has done its part
+  /// before: `is_awaited`, if it is given, is asked after the look at the process.
+  void check_peer(int process, const std::string& doing, const std::function<bool()>& is_awaited = {});
 
  private:
   void end(std::exception_ptr cause);

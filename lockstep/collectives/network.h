@@ -67,8 +67,9 @@ class Mailbox {
   /// Whether the transfer is over, well or not. Does not make anything move.
   virtual bool finished(Transfer& transfer) = 0;
 
-  /// The next message with this tag, whatever its length, that has come; nullopt where there is none.
-  virtual std::optional<std::string> take(std::uint64_t tag) = 0;
+  /// The next message with this tag that has come; nullopt where there is none. Longer ones than `most` bytes
+  /// are dropped: who sends them is not one of ours, and must not choose how much memory this process takes.
+  virtual std::optional<std::string> take(std::uint64_t tag, std::size_t most) = 0;
 
   /// Moves what can be moved; whether something did.
   virtual bool progress() = 0;
@@ -76,7 +77,8 @@ class Mailbox {
   /// Sleeps until something can be moved, `wake` is called, or the time is over; may return early.
   virtual void sleep(std::chrono::milliseconds limit) = 0;
 
-  /// Readable when something can be moved, if `arm` gave true after the last `progress`.
+  /// Readable when something can be moved, if `arm` gave true after the last `progress`. It gives false where
+  /// something can be moved already.
   virtual int descriptor() const = 0;
   virtual bool arm() = 0;
 

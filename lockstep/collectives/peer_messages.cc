@@ -82,51 +82,6 @@ FileDescriptor open_socket() {
   return fd;
 }
 
-void send_message(int socket, const Message& message, int fd) {
-  iovec parts[2] = {{const_cast<Header*>(&message.header), sizeof message.header},
-                    {const_cast<char*>(message.text.data()), std::min(message.text.size(), kMaxText)}};
-  msghdr header{};
-  header.msg_iov = parts;
-  header.msg_iovlen = 2;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  if (fd >= 0) {
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
-    cmsghdr* rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
-  }
-  // A peer that is gone is noticed by the listening thread.
-  while (sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EINTR) {
-  }
-}
-
-/// False where the connection has ended.
-bool receive_message(int socket, Message& message, FileDescriptor& fd) {
-  message.text.resize(kMaxText);
-  iovec parts[2] = {{&message.header, sizeof message.header}, {message.text.data(), message.text.size()}};
-  msghdr header{};
-  header.msg_iov = parts;
-  header.msg_iovlen = 2;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  ssize_t got;
-  while ((got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-  }
-  if (cmsghdr* rights = got > 0 ? CMSG_FIRSTHDR(&header) : nullptr;
-      rights && rights->cmsg_type == SCM_RIGHTS) {
-    int received;
-    std::memcpy(&received, CMSG_DATA(rights), sizeof received);
-    fd = FileDescriptor(received);
-  }
-  if (got < static_cast<ssize_t>(sizeof message.header)) return false;
-  message.text.resize(static_cast<std::size_t>(got) - sizeof message.header);
-  return true;
-}
-
 bool same_user(int socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;

@@ -53,14 +53,14 @@ std::string place();
 std::pair<sockaddr_un, socklen_t> socket_address(const std::string& name);
 FileDescriptor open_socket();
 
-/// Sends what fits now. A peer that is gone is noticed by who listens.
-void send_message(int socket, const Message& message, int fd);
-
-/// False where the connection has ended.
-bool receive_message(int socket, Message& message, FileDescriptor& fd);
-
 /// Whether who is at the other end is this process's user.
 bool same_user(int socket);
+
+/// The length of a token, as `random_hex` gives it.
+inline constexpr std::size_t kTokenBytes = 32;
+
+/// No message to another host is longer.
+inline constexpr std::size_t kMaxPacked = kTokenBytes + sizeof(Header) + kMaxText;
 
 /// A message as it goes to another host: the token of who is called stands before it.
 std::string pack(const std::string& token, const Message& message);

@@ -5,17 +5,20 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
 #include "lockstep/collectives/peers_impl.h"
 
 namespace lockstep::collectives {
 namespace {
 
 constexpr std::chrono::milliseconds kProbeAfter(500);
-constexpr std::chrono::milliseconds kLeaveLimit(500);  ///< For the last words to other hosts.
+constexpr std::chrono::milliseconds kLeaveLimit(500);  ///< For the last words.
+constexpr int kTryAgain = 20;  ///< Milliseconds, to what there was no room or descriptor for.
 
 }  // namespace
 
@@ -42,10 +45,11 @@ Peers::Impl::Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents ev
       listen(listening_.get(), SOMAXCONN) != 0) {
     fail("cannot listen on a unix socket: {}", std::strerror(errno));
   }
+  listens_alone_.emplace(listening_.get());
   wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   options_.store->set(store_key(options_.process_index), own_.encode(), /*allow_overwrite=*/true);
-  listener_ = std::thread([this] { listen_to_peers(); });
-  if (options_.process_index > 0) connector_ = std::thread([this] { connect_to_lower_peers(); });
+  listener_ = std::thread([this] { guard(&Impl::listen_to_peers); });
+  if (options_.process_index > 0) connector_ = std::thread([this] { guard(&Impl::connect_to_lower_peers); });
 }
 
 Peers::Impl::~Impl() {
@@ -85,30 +89,31 @@ void Peers::Impl::wait_connected(int process, const std::function<void()>& check
 void Peers::Impl::send(int process, const std::string& key, int fd) {
   Message message = own_message(MessageType::kSegment, key);
   std::lock_guard lock(mutex_);
-  if (peers_[process].socket >= 0) send_message(peers_[process].socket, message, fd);
+  send_to(peers_[process], message, fd);
 }
 
 FileDescriptor Peers::Impl::receive(int process, const std::string& key, const std::function<void()>& check) {
-  const auto start = steady_clock::now();
   std::unique_lock lock(mutex_);
   for (;;) {
     auto& received = peers_[process].received;
     if (auto it = received.find(key); it != received.end()) {
       FileDescriptor fd = std::move(it->second);
       received.erase(it);
+      lock.unlock();
+      if (!fd) throw_without_descriptor(process);
       return fd;
     }
     changed_.wait_for(lock, kPoll);
     if (received.contains(key)) continue;
     lock.unlock();
     check();
+    const PeerState state = this->state(process);
+    lock.lock();
+    // What it sent before it left has come before the news of that.
+    if (received.contains(key) || (state != PeerState::kDied && state != PeerState::kLeft)) continue;
+    lock.unlock();
     throw_if_lost(process,
                   fmt::format("process {} waited for it to set up a communicator", options_.process_index));
-    if (steady_clock::now() - start > options_.timeout) {
-      fail<TimeoutError>(
-          "process {} of {} waited {} ms for {} to do its first collective over the same devices",
-          options_.process_index, options_.process_count, options_.timeout.count(), describe(process));
-    }
     lock.lock();
   }
 }
@@ -149,7 +154,11 @@ cpu_set_t Peers::Impl::cpus(int process) const {
 
 void Peers::Impl::ask_for_waits() {
   std::lock_guard lock(mutex_);
-  send_to_all(own_message(MessageType::kAsk, ""));
+  const Message question = own_message(MessageType::kAsk, "");
+  for (Peer& peer : peers_) {
+    const bool connected = peer.connection != nullptr || peer.endpoint >= 0;
+    if (connected && !std::exchange(peer.asked, true)) send_to(peer, question);
+  }
 }
 
 std::vector<Wait> Peers::Impl::heard_waits(steady_clock::time_point since) const {
@@ -180,6 +189,11 @@ void Peers::Impl::leave() {
     // Whoever waits for this process hears first why it leaves.
     if (!divergence_.empty()) send_to_all(own_message(MessageType::kDivergence, divergence_));
     send_to_all(own_message(MessageType::kBye, ""));
+    wake_listener();
+  }
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kLeaveLimit, [this] { return !keeps_messages(); });
   }
   if (control_ != nullptr) control_->flush(kLeaveLimit);
 }
@@ -212,12 +226,30 @@ Message Peers::Impl::own_message(MessageType type, const std::string& text) cons
   return {{type, options_.process_index, getpid(), own_cpus_}, text};
 }
 
+void Peers::Impl::send_to(Peer& peer, const Message& message, int fd) {
+  if (peer.connection != nullptr) peer.connection->send(message, fd);
+  if (peer.endpoint >= 0) control_->send(peer.endpoint, pack(peer.token, message));
+  // The listening thread moves what could not be sent at once.
+  if (peer.endpoint >= 0 || (peer.connection != nullptr && peer.connection->has_kept())) wake_listener();
+}
+
 void Peers::Impl::send_to_all(const Message& message) {
-  for (const Peer& peer : peers_) {
-    if (peer.socket >= 0) send_message(peer.socket, message, -1);
-    if (peer.endpoint >= 0) control_->send(peer.endpoint, pack(peer.token, message));
+  for (Peer& peer : peers_) send_to(peer, message);
+}
+
+bool Peers::Impl::keeps_messages() const {
+  return std::ranges::any_of(
+      peers_, [](const Peer& peer) { return peer.connection != nullptr && peer.connection->has_kept(); });
+}
+
+void Peers::Impl::guard(void (Impl::*body)()) noexcept {
+  try {
+    (this->*body)();
+  } catch (const std::exception& error) {
+    events_.on_error(std::make_exception_ptr(
+        Error(fmt::format("process {} of {} can no longer talk to the other processes: {}",
+                          options_.process_index, options_.process_count, error.what()))));
   }
-  if (control_ != nullptr) wake_listener();  // It moves what could not be sent at once.
 }
 
 void Peers::Impl::wake_listener() {
@@ -228,18 +260,23 @@ void Peers::Impl::wake_listener() {
 void Peers::Impl::listen_to_peers() {
   block_signals();
   std::vector<pollfd> polled;
-  while (!stop_) {
+  for (bool keeps = false; !stop_;) {
     {
+      const bool kept = keeps;
       std::lock_guard lock(mutex_);
-      for (Connection& connection : fresh_) connections_.push_back(std::move(connection));
+      for (auto& connection : fresh_) connections_.push_back(std::move(connection));
       fresh_.clear();
+      for (auto& connection : connections_) connection->send_kept();
+      keeps = std::ranges::any_of(connections_, [](auto& connection) { return connection->has_kept(); });
+      if (kept && !keeps) changed_.notify_all();
     }
     hear_from_other_hosts();
-    polled.assign({{listening_.get(), POLLIN, 0},
+    const bool accepts = steady_clock::now() >= accept_again_;
+    polled.assign({{accepts ? listening_.get() : -1, POLLIN, 0},
                    {wake_.get(), POLLIN, 0},
                    {control_ != nullptr ? control_->descriptor() : -1, POLLIN, 0}});
-    for (const Connection& connection : connections_) polled.push_back({connection.fd.get(), POLLIN, 0});
-    if (poll(polled.data(), polled.size(), -1) < 0) continue;
+    for (const auto& connection : connections_) polled.push_back({connection->descriptor(), POLLIN, 0});
+    if (poll(polled.data(), polled.size(), keeps || !accepts ? kTryAgain : -1) < 0) continue;
     if (polled[1].revents != 0) {
       std::uint64_t ignored;
       if (read(wake_.get(), &ignored, sizeof ignored) < 0) continue;
@@ -247,17 +284,30 @@ void Peers::Impl::listen_to_peers() {
     for (std::size_t i = connections_.size(); i-- > 0;) {
       if (polled[i + 3].revents != 0 && !hear(connections_[i])) connections_.erase(connections_.begin() + i);
     }
-    if (polled[0].revents != 0) {
-      FileDescriptor fd(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (fd && same_user(fd.get())) connections_.push_back({std::move(fd), -1});
-    }
+    if (polled[0].revents != 0) accept_one();
   }
+}
+
+void Peers::Impl::accept_one() {
+  FileDescriptor fd(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (fd) {
+    if (same_user(fd.get())) connections_.push_back(std::make_shared<Connection>(std::move(fd), -1));
+    return;
+  }
+  // It stays readable while this process cannot have another descriptor, or the kernel no memory.
+  if (errno == EINTR || errno == ECONNABORTED) return;
+  if (accept_again_ == steady_clock::time_point()) {
+    logging::warning("collectives: a process that connects to this one has to wait: {}",
+                     std::strerror(errno));
+  }
+  accept_again_ = steady_clock::now() + kPoll;
 }
 
 void Peers::Impl::heed(int process, const Message& message) {
   switch (message.header.type) {
     case MessageType::kWaits: {
       std::lock_guard lock(mutex_);
+      peers_[process].asked = false;
       peers_[process].waits = decode(message.text);
       peers_[process].waits_heard = steady_clock::now();
       break;
@@ -301,6 +351,14 @@ void Peers::Impl::throw_late(int process, steady_clock::duration waited) const {
       "process {} of {} waited {:.1f} s for {} to take part in a collective, but it has not come",
       options_.process_index, options_.process_count, std::chrono::duration<double>(waited).count(),
       describe(process));
+}
+
+void Peers::Impl::throw_without_descriptor(int process) const {
+  fail(
+      "process {} of {} cannot take the memory that {} shares with it: it has as many open files as it may "
+      "have "
+      "(ulimit -n); give it more, or close some",
+      options_.process_index, options_.process_count, describe(process));
 }
 
 void Peers::Impl::throw_unreachable(int process) const {

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,6 +27,8 @@ struct PeerEvents {
   std::function<void(const std::string& message)>
       on_failure;                            ///< A peer has ended because another process has failed.
   std::function<std::vector<Wait>()> waits;  ///< A peer asks how this process waits.
+  /// A thread of Peers has ended by this exception: peers are not heard any more, or not connected.
+  std::function<void(std::exception_ptr)> on_error;
 };
 
 /// The other processes of the job. Those of this host have one connection each over an abstract unix socket,
@@ -53,7 +56,8 @@ class Peers {
   /// Hands a descriptor to a connected process of this host, under a key.
   void send(int process, const std::string& key, int fd);
 
-  /// Blocks until the process has sent a descriptor under the key. Throws as `wait_connected`.
+  /// Blocks until the process has sent a descriptor under the key, however long it takes. Throws PeerFailure,
+  /// and Error where this process cannot have another descriptor.
   FileDescriptor receive(int process, const std::string& key, const std::function<void()>& check);
 
   PeerState state(int process) const;
@@ -68,7 +72,8 @@ class Peers {
   /// The CPUs that a connected process, or this one, may run on.
   cpu_set_t cpus(int process) const;
 
-  /// Asks all connected peers how they wait, and gives what has been answered since.
+  /// Asks all connected peers how they wait that have answered the last question, and gives what has been
+  /// answered since.
   void ask_for_waits();
   std::vector<Wait> heard_waits(std::chrono::steady_clock::time_point since) const;
 
@@ -78,8 +83,8 @@ class Peers {
   /// Tells all connected peers that this process ends because another one has failed; once.
   void tell_failure(const std::string& message);
 
-  /// Tells all peers that this process leaves in order. Where some are on other hosts, it may take half a
-  /// second.
+  /// Tells all peers that this process leaves in order. Where some are on other hosts, or have no room for
+  /// it, it may take half a second.
   void leave();
 
  private:

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/collectives/connection.h"
 #include "lockstep/collectives/control_channel.h"
 #include "lockstep/collectives/peer_messages.h"
 #include "lockstep/collectives/peers.h"
@@ -45,35 +46,38 @@ class Peers::Impl {
   struct Peer {
     std::atomic<PeerState> state = PeerState::kUnknown;
     std::atomic<int> pid = 0;
-    int socket = -1;    // One of connections_.
-    int endpoint = -1;  // Of control_, where it is on another host.
-    std::string token;  // What messages to that must begin with.
+    std::shared_ptr<Connection> connection;  // One of connections_; null where it is on another host.
+    int endpoint = -1;                       // Of control_, where it is on another host.
+    std::string token;                       // What messages to that must begin with.
     std::optional<Address> address;
     std::string trouble;  // Why it is unreachable.
     cpu_set_t cpus{};
     std::string host = "unknown";
-    std::map<std::string, FileDescriptor> received;
+    std::map<std::string, FileDescriptor> received;  // Null where this process could not have it.
+    bool asked = false;                              // How it waits, and it has not answered.
     std::vector<Wait> waits;
     steady_clock::time_point waits_heard{};
-  };
-
-  struct Connection {
-    FileDescriptor fd;
-    int process;  // -1 until it has said who it is.
   };
 
   // peers.cc
   static void block_signals();
   std::string store_key(int process) const;
   Message own_message(MessageType type, const std::string& text) const;
-  /// Under the mutex. A peer that stands still and whose queue is full is passed over.
+  /// Calls the body of a thread; what it throws ends the job for this process.
+  void guard(void (Impl::*body)()) noexcept;
+  /// Under the mutex. What a peer that stands still has no room for is sent when it has.
+  void send_to(Peer& peer, const Message& message, int fd = -1);
   void send_to_all(const Message& message);
+  /// Under the mutex. Whether something waits until there is room for it.
+  bool keeps_messages() const;
   void wake_listener();
   void listen_to_peers();
+  void accept_one();
   /// What is heard alike from this host and others.
   void heed(int process, const Message& message);
   void lose(int process, PeerState how);
   [[noreturn]] void throw_late(int process, steady_clock::duration waited) const;
+  [[noreturn]] void throw_without_descriptor(int process) const;
   /// Under the mutex.
   [[noreturn]] void throw_unreachable(int process) const;
 
@@ -81,9 +85,9 @@ class Peers::Impl {
   void connect_to_lower_peers();
   void connect_to(int process, const Address& target);
   /// Handles one message; false where the connection is to be dropped.
-  bool hear(Connection& connection);
-  void greet(const Connection& connection, const Header& header);
-  void lose(const Connection& connection);
+  bool hear(const std::shared_ptr<Connection>& connection);
+  void greet(const std::shared_ptr<Connection>& connection, const Header& header);
+  void lose(const std::shared_ptr<Connection>& connection);
 
   // peers_other_hosts.cc
   /// Begins to connect to a process on another host. It does the same, or answers.
@@ -100,15 +104,17 @@ class Peers::Impl {
   cpu_set_t own_cpus_;
   Address own_;
   FileDescriptor listening_, wake_;
-  std::vector<Connection> connections_;  // Of the listening thread alone.
+  std::optional<NotForChildren> listens_alone_;
+  std::vector<std::shared_ptr<Connection>> connections_;  // Of the listening thread alone.
+  steady_clock::time_point accept_again_{};               // Likewise: not before, for want of descriptors.
   std::atomic<bool> stop_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Peer> peers_;
-  std::vector<Connection> fresh_;            // To be taken over by the listening thread.
-  std::map<int, int> endpoint_process_;      // Of control_.
-  std::unique_ptr<ControlChannel> control_;  // Null in a job on one host.
+  std::vector<std::shared_ptr<Connection>> fresh_;  // To be taken over by the listening thread.
+  std::map<int, int> endpoint_process_;             // Of control_.
+  std::unique_ptr<ControlChannel> control_;         // Null in a job on one host.
   bool left_ = false, failure_told_ = false;
   std::string divergence_;  // What was told or heard; empty where the processes do not diverge.
 

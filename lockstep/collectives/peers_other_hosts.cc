@@ -82,7 +82,9 @@ void Peers::Impl::hear_from_other_hosts() {
     bool never_connected;
     {
       std::lock_guard lock(mutex_);
-      process = endpoint_process_.at(endpoint);
+      const auto it = endpoint_process_.find(endpoint);
+      if (it == endpoint_process_.end()) continue;  // It could not even be made.
+      process = it->second;
       Peer& peer = peers_[process];
       peer.endpoint = -1;
       peer.trouble = why;

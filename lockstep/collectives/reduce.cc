@@ -139,10 +139,13 @@ struct BFloat16 {
 struct Float16 {
   using Stored = std::uint16_t;
   using Value = float;
+  /// Without a subnormal float in between, which would be zero where the processor flushes them, as XLA lets
+  /// it.
   static Value load(Stored x) {
-    const std::uint32_t magnitude = (std::uint32_t{x} & 0x7fff) << 13;
-    std::uint32_t bits = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
-    if (magnitude >= 0x0f800000) bits = magnitude | 0x7f800000;
+    const std::uint32_t magnitude = std::uint32_t{x} & 0x7fff;
+    std::uint32_t bits = (magnitude << 13) + 0x38000000;
+    if (magnitude < 0x400) bits = std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-24f);
+    if (magnitude >= 0x7c00) bits = magnitude << 13 | 0x7f800000;
     return std::bit_cast<float>(bits | (std::uint32_t{x} & 0x8000) << 16);
   }
   static Stored store(Value value) {

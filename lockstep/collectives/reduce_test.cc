@@ -1,6 +1,9 @@
 #include "lockstep/collectives/reduce.h"
 
 #include <gtest/gtest.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 #include <algorithm>
 #include <bit>
@@ -149,6 +152,45 @@ TEST(Reduce, HalfPrecisionIsRoundedToTheNearest) {
   EXPECT_EQ(add_16(DType::kBF16, 0x7f7f, 0x7f7f), 0x7f80);
   EXPECT_EQ(add_16(DType::kBF16, 0x7f80, 0xff80) & 0x7fc0, 0x7fc0);
 }
+
+#ifdef __SSE__
+/// The processor takes subnormal floats for zero and gives none, as XLA lets it while a program runs.
+class FlushingSubnormals {
+ public:
+  FlushingSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
+  ~FlushingSubnormals() { _mm_setcsr(before_); }
+
+ private:
+  const unsigned before_;
+};
+
+TEST(Reduce, HalfPrecisionKeepsSubnormals_WhereTheProcessorFlushesFloats) {
+  std::vector<std::uint16_t> numbers, doubles;
+  for (std::uint32_t x = 0; x < 0x10000; ++x) {
+    const auto half = static_cast<std::uint16_t>(x);
+    if ((half & 0x7c00) >= 0x7800) continue;  // Its double is not finite.
+    numbers.push_back(half);
+    doubles.push_back(static_cast<std::uint16_t>((half & 0x7c00) == 0 ? (half & 0x8000) | (half & 0x3ff) << 1
+                                                                      : half + 0x400));
+  }
+  const std::vector<std::uint16_t> zeros(numbers.size());
+  std::vector<std::uint16_t> sum(numbers.size()), twice(numbers.size()), largest(numbers.size());
+  {
+    const FlushingSubnormals flushing;
+    const void* with_zero[] = {numbers.data(), zeros.data()};
+    const void* with_itself[] = {numbers.data(), numbers.data()};
+    reduce(ReduceOp::kSum, DType::kF16, with_zero, 2, sum.size(), sum.data(), nullptr, false);
+    reduce(ReduceOp::kSum, DType::kF16, with_itself, 2, sum.size(), twice.data(), nullptr, false);
+    reduce(ReduceOp::kMax, DType::kF16, with_itself, 2, sum.size(), largest.data(), nullptr, false);
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] == 0x8000) continue;  // -0 + 0 is 0.
+    ASSERT_EQ(sum[i], numbers[i]) << from_half(numbers[i]);
+    ASSERT_EQ(twice[i], doubles[i]) << from_half(numbers[i]);
+    ASSERT_EQ(largest[i], numbers[i]) << from_half(numbers[i]);
+  }
+}
+#endif
 
 TEST(Reduce, HalfPrecisionIsRoundedOnceForAllSources) {
   // 2048 + 1 + 1 in half precision is 2048 if rounded after each step, and 2050 in the end.

@@ -27,22 +27,22 @@ std::size_t segment_bytes(int members) { return kHeaderBytes + members * (kWords
 
 }  // namespace
 
-Segment Segment::create(int members, bool central) {
+std::pair<Segment, FileDescriptor> Segment::create(int members, bool central) {
   FileDescriptor fd(memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(segment_bytes(members))) != 0 ||
       fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     fail("cannot make {} bytes of memory to share between processes: {}", segment_bytes(members),
          std::strerror(errno));
   }
-  Segment segment(std::move(fd), members);
+  Segment segment(fd, members);
   SegmentHeader& header = segment.header();
   header.magic = kMagic;
   header.members = static_cast<std::uint32_t>(members);
   header.central = central ? 1 : 0;
-  return segment;
+  return {std::move(segment), std::move(fd)};
 }
 
-Segment Segment::open(FileDescriptor fd, int members) {
+Segment Segment::open(const FileDescriptor& fd, int members) {
   struct stat status {};
   if (fstat(fd.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) != segment_bytes(members)) {
     fail(
@@ -51,7 +51,7 @@ Segment Segment::open(FileDescriptor fd, int members) {
         "are all processes built from the same version?",
         members, status.st_size, segment_bytes(members));
   }
-  Segment segment(std::move(fd), members);
+  Segment segment(fd, members);
   const SegmentHeader& header = segment.header();
   if (header.magic != kMagic || header.members != static_cast<std::uint32_t>(members)) {
     fail("the shared memory that a peer handed over is of another version of Lockstep");
@@ -59,18 +59,14 @@ Segment Segment::open(FileDescriptor fd, int members) {
   return segment;
 }
 
-Segment::Segment(FileDescriptor fd, int members)
-    : fd_(std::move(fd)), members_(members), bytes_(segment_bytes(members)) {
-  void* base = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+Segment::Segment(const FileDescriptor& fd, int members) : members_(members), bytes_(segment_bytes(members)) {
+  void* base = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) fail("cannot map {} bytes of shared memory: {}", bytes_, std::strerror(errno));
   base_ = static_cast<std::byte*>(base);
 }
 
 Segment::Segment(Segment&& other) noexcept
-    : fd_(std::move(other.fd_)),
-      members_(other.members_),
-      bytes_(other.bytes_),
-      base_(std::exchange(other.base_, nullptr)) {}
+    : members_(other.members_), bytes_(other.bytes_), base_(std::exchange(other.base_, nullptr)) {}
 
 Segment::~Segment() {
   if (base_ != nullptr) munmap(base_, bytes_);

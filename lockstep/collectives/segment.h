@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "lockstep/collectives/file_descriptor.h"
 
@@ -53,17 +54,16 @@ struct SegmentHeader {
 /// gone when the last process that maps it is.
 class Segment {
  public:
-  /// New memory for `members`, to be handed to other processes by `fd()`. Throws Error where there is none.
-  static Segment create(int members, bool central);
+  /// New memory for `members`, to be handed to other processes by its descriptor, which is not needed longer.
+  /// Throws Error where there is none.
+  static std::pair<Segment, FileDescriptor> create(int members, bool central);
 
   /// Maps the memory that another process created. Throws Error where it is not a segment of so many members.
-  static Segment open(FileDescriptor fd, int members);
+  static Segment open(const FileDescriptor& fd, int members);
 
   Segment(Segment&& other) noexcept;
   Segment& operator=(Segment&&) = delete;
   ~Segment();
-
-  int fd() const { return fd_.get(); }
 
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(base_); }
   MemberWords& words(int rank) const;
@@ -72,9 +72,8 @@ class Segment {
   std::byte* reduced(int rank, unsigned slot) const;
 
  private:
-  Segment(FileDescriptor fd, int members);
+  Segment(const FileDescriptor& fd, int members);
 
-  FileDescriptor fd_;
   int members_;
   std::size_t bytes_ = 0;
   std::byte* base_ = nullptr;

@@ -230,7 +230,9 @@ void SharedCommunicator::wait_long(const Call& call, int rank, Sleep sleep_once,
     std::vector<int> awaited;
     for (int other = 0; other < size(); ++other) {
       if (other == rank || !missing(other)) continue;
-      check_member(call, rank, other);
+      job_.check_peer(members_[other].process,
+                      fmt::format("process {} waited for it in {}", members_[rank].process, call.text),
+                      [&] { return missing(other); });
       awaited.push_back(members_[other].device);
     }
     wait.look(awaited);
@@ -243,12 +245,6 @@ void SharedCommunicator::sleep(std::atomic<std::uint32_t>& word, std::uint32_t t
   const std::uint32_t value = word.load(std::memory_order_seq_cst);
   if (!reached(value, target)) futex_wait(word, value, kSleep);
   sleepers.fetch_sub(1, std::memory_order_seq_cst);
-}
-
-void SharedCommunicator::check_member(const Call& call, int rank, int other) {
-  job_.check();
-  job_.check_peer(members_[other].process,
-                  fmt::format("process {} waited for it in {}", members_[rank].process, call.text));
 }
 
 std::string SharedCommunicator::member_text(int rank) const {

@@ -70,7 +70,6 @@ class SharedCommunicator : public Communicator {
   template <class Sleep, class Done, class Missing>
   void wait_long(const Call& call, int rank, Sleep sleep_once, Done done, Missing missing);
   void sleep(std::atomic<std::uint32_t>& word, std::uint32_t target, std::atomic<std::uint32_t>& sleepers);
-  void check_member(const Call& call, int rank, int other);
   [[noreturn]] void diverged(const Call& call, int rank);
   std::string member_text(int rank) const;
   void note_cpu(int rank);

@@ -31,8 +31,13 @@ inline constexpr const char* kHostsVariable = "TEST_HOSTS";
 /// The World of a job of one process.
 std::unique_ptr<World> local_world(int devices);
 
-/// In a child of a test: this process's World, found through a folder that the children share. `before` is
-/// called first.
+/// In a child of a test: the folder that the children share.
+std::filesystem::path shared_folder();
+
+/// In a child of a test: of this process's World, found through `store`.
+WorldOptions child_options(coordination::KeyValueStore& store, int devices_per_process = 1, int hosts = 1);
+
+/// In a child of a test: this process's World, found through the shared folder. `before` is called first.
 class ChildWorld {
  public:
   explicit ChildWorld(int devices_per_process = 1, const std::function<void(int process)>& before = {},

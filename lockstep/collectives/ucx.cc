@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -228,16 +229,17 @@ class UcxMailbox : public Mailbox {
     return true;
   }
 
-  std::optional<std::string> take(std::uint64_t tag) override {
+  std::optional<std::string> take(std::uint64_t tag, std::size_t most) override {
     ucp_tag_recv_info_t info{};
     while (ucp_tag_message_h message = ucx_.ucp_tag_probe_nb(worker_, tag, kWholeTag, 1, &info)) {
       Incoming& incoming = incoming_.emplace_back();
-      incoming.text.resize(info.length);
+      // What is longer than its memory ends in an error, and is dropped below.
+      incoming.text.resize(std::min(info.length, most));
       ucp_request_param_t params{};
       params.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
       incoming.transfer.receives = true;
       start(incoming.transfer,
-            ucx_.ucp_tag_msg_recv_nbx(worker_, incoming.text.data(), info.length, message, &params));
+            ucx_.ucp_tag_msg_recv_nbx(worker_, incoming.text.data(), incoming.text.size(), message, &params));
     }
     while (!incoming_.empty() && finished(incoming_.front().transfer)) {
       Incoming first = std::move(incoming_.front());
@@ -251,7 +253,8 @@ class UcxMailbox : public Mailbox {
 
   int descriptor() const override { return descriptor_; }
 
-  bool arm() override { return ucx_.ucp_worker_arm(worker_) == UCS_OK; }
+  // Where it fails otherwise there is nothing to move either: who asks again and again would spin for ever.
+  bool arm() override { return ucx_.ucp_worker_arm(worker_) != UCS_ERR_BUSY; }
 
   void sleep(std::chrono::milliseconds limit) override {
     if (!arm()) return;

@@ -40,6 +40,8 @@ class WorldImpl : public World {
 
   void abort(std::exception_ptr cause) override { job_.abort(std::move(cause)); }
 
+  void tell_divergence(const std::string& message) override { job_.peers().tell_divergence(message); }
+
   void leave() override { job_.peers().leave(); }
 
   const WorldOptions& options() const override { return job_.options(); }
@@ -140,11 +142,11 @@ class WorldImpl : public World {
                              static_cast<int>(members.size()));
       }
       const bool central = static_cast<int>(members.size()) > count_cpus(processes);
-      Segment segment = Segment::create(static_cast<int>(members.size()), central);
+      auto [segment, fd] = Segment::create(static_cast<int>(members.size()), central);
       for (int process : processes) {
-        if (process != self) job_.peers().send(process, key, segment.fd());
+        if (process != self) job_.peers().send(process, key, fd.get());
       }
-      return segment;
+      return std::move(segment);
     } catch (const PeerFailure&) {
       job_.check_peer(lost, fmt::format("process {} set up a communicator with it", self));
       throw;

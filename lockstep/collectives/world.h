@@ -38,7 +38,8 @@ struct WorldOptions {
   coordination::KeyValueStore* store = nullptr;
   std::string job_id;  ///< Keeps apart the jobs that share a store.
 
-  /// How long a communicator waits for a process of its clique to turn up.
+  /// How long a communicator waits for a process of its clique to be connected. For the process's first
+  /// collective with it no time is set: it may have much to do before.
   std::chrono::milliseconds timeout = std::chrono::seconds(300);
 
   /// Called when a process is seen to have died, and when one that has left in order is waited for; `doing`
@@ -74,13 +75,17 @@ class World {
   /// the World. The first call for a clique sets it up and blocks until the processes of its other devices
   /// have come. Throws Error where a device does not exist, stands twice, or belongs to a process that is not
   /// on the host it is said to be on, PeerFailure where a process of the clique has died or left,
-  /// TimeoutError where one does not come, DivergenceError where the others wait for this process elsewhere,
-  /// and what `abort` gave. `doing` is for messages: what it is needed for.
+  /// TimeoutError where one is not connected in time, DivergenceError where the others wait for this process
+  /// elsewhere, and what `abort` gave. `doing` is for messages: what it is needed for.
   virtual Communicator& communicator(const std::vector<int>& devices, const std::string& doing = {}) = 0;
 
   /// Every collective of this process that waits, and every later one, throws `cause`. Only the first call
   /// counts.
   virtual void abort(std::exception_ptr cause) = 0;
+
+  /// Every collective of the other processes that waits, and every later one, throws DivergenceError with
+  /// this message.
+  virtual void tell_divergence(const std::string& message) = 0;
 
   /// Goes away in order: a process that waits for this one gets PeerFailure, which says that it has left. To
   /// be called when this process has launched all its collectives and they are done.

@@ -24,18 +24,24 @@ std::unique_ptr<World> local_world(int devices) {
   return World::create({.device_process = Layout{1, devices}.device_process()});
 }
 
-ChildWorld::ChildWorld(int devices_per_process, const std::function<void(int)>& before, int hosts)
-    : store_(std::filesystem::current_path().parent_path()) {
-  if (before) before(testing::child_index());
+std::filesystem::path shared_folder() { return std::filesystem::current_path().parent_path(); }
+
+WorldOptions child_options(coordination::KeyValueStore& store, int devices_per_process, int hosts) {
   if (const char* given = std::getenv(kHostsVariable)) hosts = std::atoi(given);
   const Layout layout{testing::child_count(), devices_per_process, hosts};
-  world_ = World::create({.process_index = testing::child_index(),
-                          .process_count = testing::child_count(),
-                          .device_process = layout.device_process(),
-                          .process_host = layout.process_host(),
-                          .interface = hosts > 1 ? "lo" : "",
-                          .store = &store_,
-                          .job_id = "test"});
+  return {.process_index = testing::child_index(),
+          .process_count = testing::child_count(),
+          .device_process = layout.device_process(),
+          .process_host = layout.process_host(),
+          .interface = hosts > 1 ? "lo" : "",
+          .store = &store,
+          .job_id = "test"};
+}
+
+ChildWorld::ChildWorld(int devices_per_process, const std::function<void(int)>& before, int hosts)
+    : store_(shared_folder()) {
+  if (before) before(testing::child_index());
+  world_ = World::create(child_options(store_, devices_per_process, hosts));
 }
 
 void for_each_local_device(World& world, const std::function<void(int)>& body) {

@@ -141,7 +141,9 @@ std::vector<int> result_owners(const T& result) {
 template <class P, class A>
 class CallArgument {
  public:
-  CallArgument(const A& given, bool /*compiled_in*/) : given_(given) {}
+  explicit CallArgument(const A& given) : given_(given) {}
+  CallArgument(const A& given, const JitCache&, std::size_t /*index*/, std::size_t /*num_arguments*/)
+      : given_(given) {}
 
   void add_to(Signature& signature) const {
     signature.argument<A>();
@@ -162,8 +164,12 @@ class CallArgument {
 template <Number A>
 class CallArgument<Array, A> {
  public:
-  CallArgument(A given, bool compiled_in)
-      : given_(given), array_(compiled_in ? Array() : array_of_number(given)) {}
+  explicit CallArgument(A given) : given_(given), array_(array_of_number(given)) {}
+  CallArgument(A given, const JitCache& cache, std::size_t index, std::size_t num_arguments) : given_(given) {
+    if (cache.is_static(index, num_arguments)) return;
+    CallSiteScope here(cache.site());
+    array_ = array_of_number(given);
+  }
 
   void add_to(Signature& signature) const {
     if (array_.valid()) {
@@ -186,6 +192,14 @@ class CallArgument<Array, A> {
   A given_;
   Array array_;
 };
+
+/// A value that is shared without its type: one kind of shared pointer for all types, for compile time's
+/// sake.
+template <class T>
+std::shared_ptr<void> share_without_type(T value) {
+  void (*free)(void*) = [](void* shared) { delete static_cast<T*>(shared); };
+  return {static_cast<void*>(new T(std::move(value))), free};
+}
 
 /// The entry's result with these arrays.
 template <class Result>
@@ -266,7 +280,7 @@ template <class F>
 class Jitted {
  public:
   Jitted(F function, JitOptions options, const CallSite& site)
-      : function_(std::make_shared<F>(std::move(function))),
+      : function_(internal::share_without_type(std::move(function))),
         cache_(std::make_shared<internal::JitCache>(std::move(options), site)) {}
 
   /// Calls the function. The first call with new shapes, dtypes, shardings or tree structure traces and
@@ -291,15 +305,27 @@ class Jitted {
   auto lower(const Args&... args) const { return lower_with(internal::PassedTypes<F&, Args...>(), args...); }
 
  private:
+  F& function() const { return *static_cast<F*>(function_.get()); }
+
   template <class... P, class... Args>
   auto call(std::type_identity<std::tuple<P...>>, const Args&... args) const {
     using Result = std::decay_t<std::invoke_result_t<F&, P...>>;
     static_assert(!std::is_void_v<Result>, "a jitted function returns its results");
     if (Trace::current() != nullptr) return in_trace<Result>(P(internal::passed<P>(args))...);
-    const auto arguments = arguments_of<P...>(args...);
+    return run<Result, P...>(std::index_sequence_for<P...>(), args...);
+  }
+
+  template <class Result, class... P, std::size_t... i, class... Args>
+  Result run(std::index_sequence<i...> all, const Args&... args) const {
     internal::SpareSignature signature;
-    const auto entry = entry_of<Result, P...>(*signature, arguments);
-    return internal::result_with<Result>(*entry, entry->run(signature->leaves(), cache_->site()));
+    return run_with<Result>(all, *signature,
+                            internal::CallArgument<P, Args>(args, *cache_, i, sizeof...(P))...);
+  }
+  template <class Result, std::size_t... i, class... P, class... Args>
+  Result run_with(std::index_sequence<i...> all, internal::Signature& signature,
+                  const internal::CallArgument<P, Args>&... arguments) const {
+    const auto entry = entry_of<Result>(all, signature, arguments...);
+    return internal::result_with<Result>(*entry, entry->run(signature.leaves(), cache_->site()));
   }
 
   /// A call within another traced function, whose operations become part of that.
@@ -311,7 +337,7 @@ class Jitted {
       ++argument;
     };
     if (!cache_->options().in_shardings.empty()) (place(args), ...);
-    Result result((*function_)(std::move(args)...));
+    Result result(function()(std::move(args)...));
     cache_->check_options(sizeof...(P), internal::num_results<Result>);
     if (!cache_->options().out_shardings.empty()) {
       internal::for_each_result_leaf(
@@ -323,63 +349,56 @@ class Jitted {
   template <class... P, class... Args>
   auto lower_with(std::type_identity<std::tuple<P...>>, const Args&... args) const {
     using Result = std::decay_t<std::invoke_result_t<F&, P...>>;
-    internal::SpareSignature signature;
-    return Lowered<Result>(entry_of<Result, P...>(*signature, arguments_of<P...>(args...)), cache_->site());
+    return Lowered<Result>(lowered<Result, P...>(std::index_sequence_for<P...>(), args...), cache_->site());
   }
-
-  template <class... P, class... Args>
-  std::tuple<internal::CallArgument<P, Args>...> arguments_of(const Args&... args) const {
-    CallSiteScope here(cache_->site());
-    return [&]<std::size_t... i>(std::index_sequence<i...>) {
-      return std::tuple<internal::CallArgument<P, Args>...>(
-          internal::CallArgument<P, Args>(args, cache_->is_static(i, sizeof...(args)))...);
-    }
-    (std::index_sequence_for<Args...>());
+  template <class Result, class... P, std::size_t... i, class... Args>
+  std::shared_ptr<const internal::CallEntry> lowered(std::index_sequence<i...> all,
+                                                     const Args&... args) const {
+    internal::SpareSignature signature;
+    return entry_of<Result>(all, *signature,
+                            internal::CallArgument<P, Args>(args, *cache_, i, sizeof...(P))...);
   }
 
   /// The compiled form for these arguments, whose signature is written.
-  template <class Result, class... P, class... Args>
+  template <class Result, std::size_t... i, class... P, class... Args>
   std::shared_ptr<const internal::CallEntry> entry_of(
-      internal::Signature& signature, const std::tuple<internal::CallArgument<P, Args>...>& arguments) const {
+      std::index_sequence<i...> all, internal::Signature& signature,
+      const internal::CallArgument<P, Args>&... arguments) const {
     {
       CallSiteScope here(cache_->site());
       signature.result<Result>();
-      std::apply([&](const auto&... each) { (each.add_to(signature), ...); }, arguments);
+      (arguments.add_to(signature), ...);
     }
     auto entry = cache_->find(signature);
-    return entry != nullptr ? entry : trace<Result, P...>(arguments);
+    return entry != nullptr ? entry : trace<Result>(all, arguments...);
   }
 
-  template <class Result, class... P, class... Args>
+  template <class Result, std::size_t... i, class... P, class... Args>
   std::shared_ptr<const internal::CallEntry> trace(
-      const std::tuple<internal::CallArgument<P, Args>...>& arguments) const {
+      std::index_sequence<i...>, const internal::CallArgument<P, Args>&... arguments) const {
     internal::Signature signature(/*described=*/true);
     signature.result<Result>();
-    std::apply([&](const auto&... each) { (each.add_to(signature), ...); }, arguments);
+    (arguments.add_to(signature), ...);
     cache_->check_static(signature);
-    std::shared_ptr<Result> result;
+    std::shared_ptr<void> exemplar;
     std::vector<Array> captures;
     Program program;
     {
       Trace trace(cache_->name());
-      std::apply(
-          [&](const auto&... each) {
-            std::tuple<P...> tracers{each.tracer(trace)...};
-            std::apply([&](auto&... tracer) { (each.make_constant(tracer), ...); }, tracers);
-            result = std::make_shared<Result>(
-                std::apply([&](auto&... tracer) { return (*function_)(std::move(tracer)...); }, tracers));
-          },
-          arguments);
+      [[maybe_unused]] std::tuple<P...> tracers{arguments.tracer(trace)...};
+      (arguments.make_constant(std::get<i>(tracers)), ...);
+      exemplar = internal::share_without_type<Result>(function()(std::move(std::get<i>(tracers))...));
       cache_->check_options(sizeof...(P), internal::num_results<Result>);
-      program = trace.finish(tree::leaves(*result));
+      program = trace.finish(tree::leaves(*static_cast<const Result*>(exemplar.get())));
       captures = trace.captures();
     }
-    const std::vector<int> result_of = internal::result_owners(*result);
-    tree::for_each_leaf(*result, [](Array& array) { array = Array(); });
-    return cache_->add(signature, std::move(program), std::move(captures), result_of, std::move(result));
+    Result& result = *static_cast<Result*>(exemplar.get());
+    const std::vector<int> result_of = internal::result_owners(result);
+    tree::for_each_leaf(result, [](Array& array) { array = Array(); });
+    return cache_->add(signature, std::move(program), std::move(captures), result_of, std::move(exemplar));
   }
 
-  std::shared_ptr<F> function_;
+  std::shared_ptr<void> function_;
   std::shared_ptr<internal::JitCache> cache_;
 };
 

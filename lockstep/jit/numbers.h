@@ -92,6 +92,13 @@ class Passing {
   using Types = typename decltype(first<0>())::type;  ///< a std::tuple; void where F cannot be called
 };
 
+/// Without numbers, which most calls are, there is nothing to choose: cheap to compile.
+template <class F, class... Args>
+requires(!Number<Args> && ...) class Passing<F, Args...> {
+ public:
+  using Types = std::conditional_t<std::is_invocable_v<F, Args...>, std::tuple<Args...>, void>;
+};
+
 /// Whether a function of type F, kept as a value, can be called with arguments of these types.
 template <class F, class... Args>
 concept Takes = !std::is_void_v<typename Passing<std::decay_t<F>&, Args...>::Types>;
@@ -119,9 +126,12 @@ std::tuple<P...> all_passed(std::type_identity<std::tuple<P...>>, const std::tup
 /// body(arguments...), with those numbers as Arrays that F takes so.
 template <class F, class Body, class... Args>
 auto with_numbers_passed(Body&& body, const Args&... args) {
-  return [&]<class... P>(std::type_identity<std::tuple<P...>>) {
-    return body(passed<P>(args)...);
-  }(PassedTypes<F, Args...>());
+  if constexpr ((!Number<Args> && ...))
+    return body(args...);
+  else
+    return [&]<class... P>(std::type_identity<std::tuple<P...>>) {
+      return body(passed<P>(args)...);
+    }(PassedTypes<F, Args...>());
 }
 
 }  // namespace lockstep::internal

@@ -87,7 +87,7 @@ template <class F>
 class Pmapped {
  public:
   Pmapped(F function, PmapOptions options, const CallSite& site)
-      : function_(std::make_shared<F>(std::move(function))),
+      : function_(internal::share_without_type(std::move(function))),
         cache_(std::make_shared<internal::PmapCache>(std::move(options), site)) {}
 
   template <class... Args>
@@ -99,52 +99,45 @@ class Pmapped {
   auto call(std::type_identity<std::tuple<P...>>, const Args&... args) const {
     using Result = std::decay_t<std::invoke_result_t<F&, P...>>;
     cache_->check_outside_of_traces();
-    // In braces: in order.
-    const std::tuple<internal::CallArgument<P, Args>...> arguments{
-        internal::CallArgument<P, Args>(args, false)...};
+    return run<Result>(std::index_sequence_for<P...>(), internal::CallArgument<P, Args>(args)...);
+  }
+
+  template <class Result, std::size_t... i, class... P, class... Args>
+  Result run(std::index_sequence<i...> all, const internal::CallArgument<P, Args>&... arguments) const {
     internal::SpareSignature signature;
-    add_to(*signature, arguments, static_cast<Result*>(nullptr));
+    signature->template result<Result>();
+    (arguments.add_to(*signature), ...);
     std::shared_ptr<const internal::CallEntry> entry = cache_->find(*signature);
-    if (!entry) entry = trace<Result, P...>(arguments);
+    if (!entry) entry = trace<Result>(all, arguments...);
     return internal::result_with<Result>(*entry, entry->run(signature->leaves(), cache_->site()));
   }
 
-  template <class Result, class... Argument>
-  static void add_to(internal::Signature& signature, const std::tuple<Argument...>& arguments, Result*) {
-    signature.result<Result>();
-    std::apply([&](const auto&... each) { (each.add_to(signature), ...); }, arguments);
-  }
-
-  template <class Result, class... P, class... Args>
+  template <class Result, std::size_t... i, class... P, class... Args>
   std::shared_ptr<const internal::CallEntry> trace(
-      const std::tuple<internal::CallArgument<P, Args>...>& arguments) const {
+      std::index_sequence<i...>, const internal::CallArgument<P, Args>&... arguments) const {
     internal::Signature signature(/*described=*/true);
-    add_to(signature, arguments, static_cast<Result*>(nullptr));
+    signature.result<Result>();
+    (arguments.add_to(signature), ...);
     internal::PmapTrace trace(*cache_, sizeof...(P));
-    constexpr bool number[] = {!std::is_same_v<P, Args>..., false};
-    std::size_t i = 0;
-    auto input_of = [&]<class T>(T tree) {
-      tree::for_each_leaf(tree, [&](Array& array) { array = trace.input(array, i, number[i]); });
-      ++i;
+    auto input_of = [&](auto tree, std::size_t argument, bool number) {
+      tree::for_each_leaf(tree, [&](Array& array) { array = trace.input(array, argument, number); });
       return tree;
     };
-    auto tracers = std::apply(
-        [&](const auto&... each) { return std::tuple<P...>{input_of(P(each.value()))...}; }, arguments);
-    i = 0;
-    auto give = [&](auto& tree) {
-      tree::for_each_leaf(tree, [&](Array& array) { array = trace.given(array, i, number[i]); });
-      ++i;
+    std::tuple<P...> tracers{input_of(P(arguments.value()), i, !std::is_same_v<P, Args>)...};
+    auto give = [&](auto& tree, std::size_t argument, bool number) {
+      tree::for_each_leaf(tree, [&](Array& array) { array = trace.given(array, argument, number); });
     };
-    std::apply([&](auto&... each) { (give(each), ...); }, tracers);
-    auto result = std::make_shared<Result>(
-        std::apply([&](auto&... each) { return (*function_)(std::move(each)...); }, tracers));
-    const std::vector<Array> leaves = tree::leaves(*result);
-    const std::vector<int> owners = internal::result_owners(*result);
-    tree::for_each_leaf(*result, [](Array& array) { array = Array(); });
-    return trace.finish(signature, leaves, owners, std::move(result));
+    (give(std::get<i>(tracers), i, !std::is_same_v<P, Args>), ...);
+    std::shared_ptr<void> exemplar = internal::share_without_type<Result>(
+        (*static_cast<F*>(function_.get()))(std::move(std::get<i>(tracers))...));
+    Result& result = *static_cast<Result*>(exemplar.get());
+    const std::vector<Array> leaves = tree::leaves(result);
+    const std::vector<int> owners = internal::result_owners(result);
+    tree::for_each_leaf(result, [](Array& array) { array = Array(); });
+    return trace.finish(signature, leaves, owners, std::move(exemplar));
   }
 
-  std::shared_ptr<F> function_;
+  std::shared_ptr<void> function_;
   std::shared_ptr<internal::PmapCache> cache_;
 };
 

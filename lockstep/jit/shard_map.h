@@ -80,10 +80,11 @@ auto shard_map_in_trace(F& function, const ShardMapOptions& options, const CallS
     CallSiteScope scope(site);
     return std::tuple<std::decay_t<Args>...>{local(args)...};
   }();
-  Result result = [&] {
+  Result result = [&]<std::size_t... i>(std::index_sequence<i...>) {
     AxisEnvScope axes(call.axes());
-    return Result(std::apply([&](auto&... each) { return function(std::move(each)...); }, parts));
-  }();
+    return Result(function(std::move(std::get<i>(parts))...));
+  }
+  (std::index_sequence_for<Args...>());
   CallSiteScope scope(site);
   const std::vector<int> owners = result_owners(result);
   const std::size_t count = owners.empty() ? 1 : static_cast<std::size_t>(owners.back()) + 1;

@@ -1,99 +1,99 @@
 #include "lockstep/runtime/device_threads.h"
 
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <utility>
-#include <vector>
 
 namespace lockstep::runtime {
 
-/// Does one piece of work at a time on a thread of its own.
+/// Does one piece of work after the other on a thread of its own.
 class DeviceThreads::Worker {
  public:
-  Worker() : thread_([this] { loop(); }) {}
+  struct Task {
+    const std::function<void(std::size_t)>* work;
+    std::size_t index;
+    bool done = false;
+    std::exception_ptr error;
+  };
+
   ~Worker() {
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
     }
     changed_.notify_all();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
 
-  void start(std::function<void()> work) {
+  /// The task must stay until it has been waited for.
+  void start(Task& task) {
     {
       std::lock_guard lock(mutex_);
-      work_ = std::move(work);
-      busy_ = true;
+      if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+      tasks_.push_back(&task);
     }
     changed_.notify_all();
   }
 
-  std::exception_ptr wait() {
+  void wait(const Task& task) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !busy_; });
-    return std::exchange(error_, nullptr);
+    changed_.wait(lock, [&] { return task.done; });
   }
 
  private:
   void loop() {
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return busy_ || stop_; });
+      changed_.wait(lock, [this] { return !tasks_.empty() || stop_; });
       if (stop_) return;
-      auto work = std::move(work_);
+      Task& task = *tasks_.front();
+      tasks_.pop_front();
       lock.unlock();
-      std::exception_ptr error;
       try {
-        work();
+        (*task.work)(task.index);
       } catch (...) {
-        error = std::current_exception();
+        task.error = std::current_exception();
       }
       lock.lock();
-      error_ = error;
-      busy_ = false;
+      task.done = true;
       changed_.notify_all();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::function<void()> work_;
-  std::exception_ptr error_;
-  bool busy_ = false, stop_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::deque<Task*> tasks_;
+  bool stop_ = false;
+  std::thread thread_;
 };
 
-struct DeviceThreads::State {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Worker>> workers;
-};
-
-DeviceThreads::DeviceThreads(std::size_t num_devices) : state_(std::make_unique<State>()) {
-  for (std::size_t i = 1; i < num_devices; ++i) state_->workers.push_back(std::make_unique<Worker>());
+DeviceThreads::DeviceThreads(std::size_t num_devices) {
+  for (std::size_t i = 0; i < num_devices; ++i) workers_.push_back(std::make_unique<Worker>());
 }
 
 DeviceThreads::~DeviceThreads() = default;
 
-void DeviceThreads::run(std::size_t num_devices, const std::function<void(std::size_t)>& work) {
-  if (num_devices == 1) return work(0);
-  std::lock_guard lock(state_->mutex);
-  for (std::size_t i = 1; i < num_devices; ++i) {
-    state_->workers[i - 1]->start([&work, i] { work(i); });
+void DeviceThreads::run(std::span<const int> devices, const std::function<void(std::size_t)>& work) {
+  if (devices.size() == 1) return work(0);
+  const auto worker = [&](std::size_t i) -> Worker& {
+    return *workers_[static_cast<std::size_t>(devices[i])];
+  };
+  std::vector<Worker::Task> tasks(devices.size());
+  for (std::size_t i = 1; i < devices.size(); ++i) {
+    tasks[i].work = &work;
+    tasks[i].index = i;
+    worker(i).start(tasks[i]);
   }
-  std::exception_ptr first;
   try {
     work(0);
   } catch (...) {
-    first = std::current_exception();
+    tasks[0].error = std::current_exception();
   }
-  for (std::size_t i = 1; i < num_devices; ++i) {
-    std::exception_ptr error = state_->workers[i - 1]->wait();
-    if (!first) first = error;
-  }
-  if (first) std::rethrow_exception(first);
+  for (std::size_t i = 1; i < devices.size(); ++i) worker(i).wait(tasks[i]);
+  for (const Worker::Task& task : tasks)
+    if (task.error) std::rethrow_exception(task.error);
 }
 
 }  // namespace lockstep::runtime

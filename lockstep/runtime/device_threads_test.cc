@@ -7,20 +7,23 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace lockstep::runtime {
 namespace {
 
+const std::vector<int> kTwo = {0, 1}, kThree = {2, 0, 1}, kFour = {0, 1, 2, 3};
+
 TEST(DeviceThreads, AllDevicesRunAtTheSameTime) {
   DeviceThreads threads(4);
   std::barrier meet(4);  // would hang if one waited for another to end
-  for (int round = 0; round < 100; ++round) threads.run(4, [&](std::size_t) { meet.arrive_and_wait(); });
+  for (int round = 0; round < 100; ++round) threads.run(kFour, [&](std::size_t) { meet.arrive_and_wait(); });
 }
 
 TEST(DeviceThreads, TheFirstDeviceIsTheCallers) {
   DeviceThreads threads(3);
   std::thread::id first;
-  threads.run(3, [&](std::size_t device) {
+  threads.run(kThree, [&](std::size_t device) {
     if (device == 0) first = std::this_thread::get_id();
   });
   EXPECT_EQ(first, std::this_thread::get_id());
@@ -30,7 +33,7 @@ TEST(DeviceThreads, TheLowestDevicesExceptionIsThrown_AfterAllAreDone) {
   DeviceThreads threads(4);
   std::atomic<int> done = 0;
   try {
-    threads.run(4, [&](std::size_t device) {
+    threads.run(kFour, [&](std::size_t device) {
       ++done;
       if (device >= 2) throw std::runtime_error(std::to_string(device));
     });
@@ -39,8 +42,16 @@ TEST(DeviceThreads, TheLowestDevicesExceptionIsThrown_AfterAllAreDone) {
     EXPECT_STREQ(error.what(), "2");
   }
   EXPECT_EQ(done, 4);
-  threads.run(2, [&](std::size_t) { ++done; });
+  threads.run(kTwo, [&](std::size_t) { ++done; });
   EXPECT_EQ(done, 6);
+}
+
+TEST(DeviceThreads, CallsForOtherDevicesRunSideBySide) {
+  DeviceThreads threads(4);
+  std::barrier meet(4);  // would hang if one call waited for the other
+  const std::vector<int> others = {3, 2};
+  std::jthread other([&] { threads.run(others, [&](std::size_t) { meet.arrive_and_wait(); }); });
+  threads.run(kTwo, [&](std::size_t) { meet.arrive_and_wait(); });
 }
 
 }  // namespace

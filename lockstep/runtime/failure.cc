@@ -1,5 +1,7 @@
 // How a Runtime ends: in order, because another process failed, or because this one did.
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <future>
 #include <memory>
@@ -62,6 +64,19 @@ bool Runtime::fail(std::exception_ptr cause) {
   failed_.store(true, std::memory_order_release);
   if (world_) world_->abort(cause);
   return true;
+}
+
+void Runtime::launch_failed(const std::exception_ptr& cause, std::string_view program, bool others_wait) {
+  const bool first = fail(cause);
+  if (!first || !others_wait || !coordination_) return;
+  coordination_->report_own_error(fmt::format("its launch of {} failed (at {}): {}", program,
+                                              CallSiteScope::current().to_string(),
+                                              first_line(message_of(cause))));
+}
+
+void Runtime::diverged(const std::string& message) {
+  world_->tell_divergence(message);
+  fail(std::make_exception_ptr(DivergenceError(message)));
 }
 
 /// Does what the user chose, besides that calls throw.
@@ -129,6 +144,14 @@ void Runtime::diverged(const std::vector<int>& minority, const std::string& what
 
 void Runtime::check_healthy(bool spans_processes) {
   if (failed_.load(std::memory_order_acquire)) [[unlikely]] {
+    if (is_forked()) {
+      lockstep::fail<Error>(
+          "a computation in a process that was forked after initialize() from process {} of {}: it has none "
+          "of "
+          "that one's threads and connections; compute before the fork or in the parent, or start another "
+          "program instead",
+          process_index(), process_count());
+    }
     std::lock_guard lock(failure_mutex_);
     try {
       std::rethrow_exception(failure_);
@@ -145,7 +168,10 @@ void Runtime::check_healthy(bool spans_processes) {
   }
 }
 
+bool Runtime::is_forked() const { return getpid() != pid_; }
+
 void Runtime::shutdown() {
+  if (is_forked()) return;
   if (left_.exchange(true)) return;
   if (!coordination_) return;
   stop_preemption_watch();
@@ -164,6 +190,7 @@ void Runtime::end_with_error(const std::string& what) {
 }
 
 void Runtime::at_terminate() noexcept {
+  if (is_forked()) return;
   if (left_.exchange(true)) return;
   const bool by_a_peer = is_peer_failure(std::current_exception());
   // What was not caught may have been thrown under a lock that telling needs: another thread tells, or does
@@ -182,6 +209,7 @@ void Runtime::at_terminate() noexcept {
 }
 
 void Runtime::at_exit(int status) {
+  if (is_forked()) return;
   if (status != 0) {
     // Another thread may still be at work: the process ends around it, without waiting for anybody.
     if (!left_.exchange(true)) end_with_error(fmt::format("exit status {}", status));

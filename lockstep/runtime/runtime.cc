@@ -1,5 +1,6 @@
 #include "lockstep/runtime/runtime.h"
 
+#include <pthread.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -88,13 +89,16 @@ void Runtime::create(const Settings& settings, PeerFailurePolicy on_peer_failure
   runtime->say_banner();
   the_runtime.store(runtime.release(), std::memory_order_release);
   on_exit([](int status, void*) { the_runtime.load()->at_exit(status); }, nullptr);
+  // It is none of the job's processes: what it would wait for does not come.
+  pthread_atfork(nullptr, nullptr, [] { the_runtime.load()->failed_ = true; });
   if (settings.place.num_processes > 1) terminate_before = std::set_terminate(on_terminate);
 }
 
 Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
     : settings_(settings),
       compile_cache_(settings_.compile_cache),
-      on_peer_failure_(std::move(on_peer_failure)) {
+      on_peer_failure_(std::move(on_peer_failure)),
+      pid_(getpid()) {
   // The launcher reads standard output through a pipe: whole lines go out as they are written all the same.
   if (settings_.place.cluster == "launcher") setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   if (process_count() > 1)
@@ -133,6 +137,9 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   }
   programs_ = std::make_unique<collectives::ProgramRegistry>(*world_);
   threads_ = std::make_unique<DeviceThreads>(local_devices_.size());
+  launches_ = std::make_unique<Launches>(local_devices_.size(),
+                                         fmt::format("process {} of {}", process_index(), process_count()),
+                                         [this](const std::string& message) { diverged(message); });
 }
 
 void Runtime::meet() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <deque>
 #include <exception>
@@ -7,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/call_site.h"
@@ -18,6 +21,7 @@
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/device_threads.h"
 #include "lockstep/runtime/failure_watch.h"
+#include "lockstep/runtime/launches.h"
 #include "lockstep/runtime/settings.h"
 #include "lockstep/sharding/device.h"
 
@@ -62,6 +66,7 @@ class Runtime {
 
   collectives::ProgramRegistry& programs() { return *programs_; }
   DeviceThreads& threads() { return *threads_; }
+  Launches& launches() { return *launches_; }
 
   CompileCache& compile_cache() { return compile_cache_; }
 
@@ -85,6 +90,13 @@ class Runtime {
   /// Only the first cause counts: false for any other.
   bool fail(std::exception_ptr cause);
 
+  /// A launch has failed by this cause before all its collectives were done: ends the job for this process,
+  /// whose other devices wait in them, and, where other processes do, for those.
+  void launch_failed(const std::exception_ptr& cause, std::string_view program, bool others_wait);
+
+  /// The processes do not do the same in the same order: ends the job so, here and on the others.
+  void diverged(const std::string& message);
+
   void shutdown();
   bool initialized() const { return initialized_ && !left_; }
 
@@ -103,11 +115,16 @@ class Runtime {
   void job_failed(const coordination::JobError& error);
   void peer_lost(int process, bool left, const std::string& doing);
   void end_with_error(const std::string& what);
+
+  /// Whether this is a child that the job's process has forked: it has none of its threads, and its
+  /// connections are the parent's.
+  bool is_forked() const;
   void say_banner() const;
 
   Settings settings_;
   CompileCache compile_cache_;
   const PeerFailurePolicy on_peer_failure_;
+  const pid_t pid_;
   CallSite first_use_;
   bool initialized_ = false;
   std::atomic<bool> left_ = false;
@@ -128,6 +145,7 @@ class Runtime {
   std::unique_ptr<collectives::World> world_;
   std::unique_ptr<collectives::ProgramRegistry> programs_;
   std::unique_ptr<DeviceThreads> threads_;
+  std::unique_ptr<Launches> launches_;
 
   std::mutex positions_mutex_;
   std::map<std::pair<int, int>, pjrt::Buffer> positions_;

@@ -33,15 +33,14 @@ using testing::run_processes;
 
 constexpr int kSeeds = 300, kBatch = 25;
 
-/// Seeds whose findings are open: they are said, and fail nothing. 301: JAX 0.10.2 itself is wrong (a psum
-/// over 8 CPU devices). 262: the generator's dtype of bitwise_count. 116, 174, 360: they differ from JAX; the
-/// cause is not found.
-constexpr std::uint64_t kOpen[] = {116, 174, 262, 301, 360};
+/// Seeds whose programs JAX 0.10.2 gets wrong; Lockstep's answers are right by hand. 116: XLA updates an
+/// array in place within a scan before it has read the part that it copies (x.at[1:5].set(x[0:4])). 174: the
+/// same with a captured constant, over devices. 301: a psum over 8 CPU devices.
+constexpr std::uint64_t kJaxIsWrong[] = {116, 174, 301};
 
-bool is_open(std::uint64_t seed) {
-  if (std::ranges::find(kOpen, seed) == std::end(kOpen)) return false;
-  std::printf("[fuzz] seed %lu is left out: its finding is open\n", static_cast<unsigned long>(seed));
-  return true;
+std::string compare_with_kept_jax(const Program& program, const std::vector<Numbers>& outputs) {
+  if (std::ranges::find(kJaxIsWrong, program.seed) != std::end(kJaxIsWrong)) return "";
+  return compare_with_jax(program, outputs);
 }
 
 class EightDevices : public ::testing::Environment {
@@ -92,7 +91,7 @@ std::string report(const Program& program, const std::string& failure, std::chro
 std::string failure_of(const Program& program, std::vector<Numbers>* outputs) {
   now_at(program.seed);
   std::string failure = examine(program, {}, outputs);
-  if (failure.empty() && program.seed < kGoldenPrograms) failure = compare_with_jax(program, *outputs);
+  if (failure.empty() && program.seed < kGoldenPrograms) failure = compare_with_kept_jax(program, *outputs);
   return failure;
 }
 
@@ -125,7 +124,6 @@ TEST_P(Fuzz, ProgramsAgree) {
   const auto first = static_cast<std::uint64_t>(GetParam() * kBatch);
   int reduced = 0;
   for (std::uint64_t seed = first; seed < first + kBatch; ++seed) {
-    if (is_open(seed)) continue;
     const Program program = generate(seed);
     std::vector<Numbers> outputs;
     const std::string failure = failure_of(program, &outputs);
@@ -138,12 +136,11 @@ INSTANTIATE_TEST_SUITE_P(Batch, Fuzz, ::testing::Range(0, kSeeds / kBatch));
 TEST(FuzzJax, FurtherProgramsAgreeWithJax) {
   if (const char* file = std::getenv("LOCKSTEP_FUZZ_JAX")) return write_programs(file);
   for (std::uint64_t seed = kSeeds; seed < kGoldenPrograms; ++seed) {
-    if (is_open(seed)) continue;
     const Program program = generate(seed);
     now_at(seed);
     std::vector<Numbers> outputs;
     std::string failure = examine(program, {.many = false, .eager = false}, &outputs);
-    if (failure.empty()) failure = compare_with_jax(program, outputs);
+    if (failure.empty()) failure = compare_with_kept_jax(program, outputs);
     EXPECT_EQ(failure, "") << "seed " << seed;
   }
 }

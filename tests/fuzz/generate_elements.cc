@@ -40,6 +40,8 @@ DType result_dtype(const Operation& op, DType dtype) {
       return sum_dtype(dtype);
     case Gives::kPlace:
       return DType::kI32;
+    case Gives::kByte:
+      return DType::kU8;
   }
   return dtype;
 }

@@ -1,6 +1,6 @@
 """Writes golden.json: what JAX 0.10.2 gives for the programs of the first seeds.
 
-    LOCKSTEP_FUZZ_JAX=programs.json build/release/tests/fuzz/fuzz_test --gtest_filter=Fuzz.GivesWhatJaxGives
+    LOCKSTEP_FUZZ_JAX=programs.json build/release/tests/fuzz/fuzz_test --gtest_filter=FuzzJax.*
     python3 tests/fuzz/golden.py programs.json tests/fuzz/golden.json
 
 The first line writes the programs, the second runs them under JAX with 8 CPU devices and keeps of each result its

@@ -106,7 +106,7 @@ const Operation kOperations[] = {
     UNARY(isnan, "jnp.isnan", kF, kToBool, smooth, whole, any_, 0, 0, 1),
     UNARY(signbit, "jnp.signbit", kF, kToBool, kinked, whole, any_, 0, 0, 1),
     UNARY(bitwise_not, "jnp.bitwise_not", kInts | kB, kSame, kinked, whole, any_, 0, 1, 1),
-    UNARY(bitwise_count, "jnp.bitwise_count", kU, kSame, kinked, whole, any_, 0, 0, 64),
+    UNARY(bitwise_count, "jnp.bitwise_count", kU, Gives::kByte, kinked, whole, any_, 0, 0, 64),
     UNARY(real, "jnp.real", kC, Gives::kReal, smooth, keep, any_, 0, 1, 0),
     UNARY(imag, "jnp.imag", kC, Gives::kReal, smooth, keep, any_, 0, 1, 0),
     UNARY(conj, "jnp.conj", kC, kSame, smooth, keep, any_, 0, 1, 0),

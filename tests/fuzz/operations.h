@@ -27,7 +27,7 @@ enum class Family : std::uint8_t {
 enum : unsigned { kB = 1, kI = 2, kU = 4, kF = 8, kC = 16 };
 
 /// Of what dtype the result is.
-enum class Gives : std::uint8_t { kSame, kBool, kReal, kSum, kPlace };
+enum class Gives : std::uint8_t { kSame, kBool, kReal, kSum, kPlace, kByte };
 
 /// What an operand of kUnary (and both of kBinary) must be. Where a value is not so, the generator puts other
 /// operations before it.

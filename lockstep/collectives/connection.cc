@@ -1,0 +1,73 @@
+#include "lockstep/collectives/connection.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lockstep/base/fail.h"
+
+namespace lockstep::collectives {
+
+void Connection::send(const Message& message, int fd) {
+  if (!has_kept() && try_to_send(message, fd)) return;
+  Kept& kept = kept_.emplace_back(Kept{message, {}});
+  if (fd < 0) return;
+  kept.fd = FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (kept.fd) return;
+  const int error = errno;
+  kept_.pop_back();
+  fail("cannot hand memory to another process: {}", std::strerror(error));
+}
+
+void Connection::send_kept() {
+  while (has_kept() && try_to_send(kept_.front().message, kept_.front().fd.get())) kept_.pop_front();
+}
+
+bool Connection::try_to_send(const Message& message, int fd) {
+  iovec parts[2] = {{const_cast<Header*>(&message.header), sizeof message.header},
+                    {const_cast<char*>(message.text.data()), std::min(message.text.size(), kMaxText)}};
+  msghdr header{};
+  header.msg_iov = parts;
+  header.msg_iovlen = 2;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (fd >= 0) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+  }
+  ssize_t sent;
+  while ((sent = sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {
+  }
+  return sent >= 0 || (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM && errno != ETOOMANYREFS);
+}
+
+Connection::Heard Connection::hear(Message& message, FileDescriptor& fd) {
+  message.text.resize(kMaxText);
+  iovec parts[2] = {{&message.header, sizeof message.header}, {message.text.data(), message.text.size()}};
+  msghdr header{};
+  header.msg_iov = parts;
+  header.msg_iovlen = 2;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t got;
+  while ((got = recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  }
+  if (cmsghdr* rights = got > 0 ? CMSG_FIRSTHDR(&header) : nullptr;
+      rights && rights->cmsg_type == SCM_RIGHTS) {
+    int received;
+    std::memcpy(&received, CMSG_DATA(rights), sizeof received);
+    fd = FileDescriptor(received);
+  }
+  if (got < static_cast<ssize_t>(sizeof message.header)) return Heard::kEnd;
+  message.text.resize(static_cast<std::size_t>(got) - sizeof message.header);
+  return (header.msg_flags & MSG_CTRUNC) != 0 && !fd ? Heard::kMessageWithoutItsDescriptor : Heard::kMessage;
+}
+
+}  // namespace lockstep::collectives

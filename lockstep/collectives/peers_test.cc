@@ -1,0 +1,187 @@
+// How processes find each other, and what they say to each other, where something is short: descriptors,
+// time, room in a queue.
+
+#include "lockstep/collectives/peers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/job.h"
+#include "lockstep/collectives/test_descriptors.h"
+#include "lockstep/collectives/test_world.h"
+#include "lockstep/testing/processes.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+void sum(Communicator& communicator, int rank) {
+  float value = 1;
+  communicator.run(sum_call(1, communicator.size()), rank, &value, &value);
+  EXPECT_EQ(value, static_cast<float>(communicator.size()));
+}
+
+/// The children's processes, in step.
+void meet(const std::string& place) {
+  const auto file = [&](int process) { return shared_folder() / (place + std::to_string(process)); };
+  std::ofstream(file(testing::child_index())) << "here";
+  for (int process = 0; process < testing::child_count(); ++process) {
+    while (!exists(file(process))) std::this_thread::sleep_for(milliseconds(5));
+  }
+}
+
+TEST(World, HoldsNoDescriptorForACommunicator) {
+  auto world = local_world(4);
+  const auto count = [] {
+    const std::filesystem::directory_iterator open("/proc/self/fd");
+    return std::distance(begin(open), end(open));
+  };
+  const auto before = count();
+  world->communicator({0, 1});
+  world->communicator({0, 1, 2});
+  world->communicator({0, 1, 2, 3});
+  EXPECT_EQ(count(), before);
+}
+
+LOCKSTEP_CHILD(comes_late_to_its_first_sums) {
+  FolderStore store(shared_folder());
+  WorldOptions options = child_options(store);
+  options.timeout = milliseconds(800);
+  const int process = options.process_index;
+  auto world = World::create(options);
+  // The process of a group's first device makes its memory.
+  if (process == 0) std::this_thread::sleep_for(milliseconds(1200));
+  sum(world->communicator({0, 1}), process);
+  if (process == 0) std::this_thread::sleep_for(milliseconds(1200));
+  sum(world->communicator({1, 0}), 1 - process);
+}
+
+TEST(FirstMeetingOfAGroup, HasTimeForWhoPreparesForLong) {
+  for (const auto& result : testing::run_processes({.count = 2, .child = "comes_late_to_its_first_sums"})) {
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+  }
+}
+
+LOCKSTEP_CHILD(cannot_take_the_memory_of_a_group) {
+  ChildWorld world(2);
+  const int process = world.process();
+  sum(world->communicator({0, 2}), process);
+  if (process == 1) {
+    const NoMoreDescriptors none;
+    testing::say("said: " + message_of<Error>([&] { world->communicator({1, 3}); }));
+  } else {
+    world->communicator({1, 3});
+  }
+  meet("afterwards");
+}
+
+TEST(ProcessWithoutDescriptors, SaysThatItCannotTakeMemory) {
+  const auto results = testing::run_processes({.count = 2, .child = "cannot_take_the_memory_of_a_group"});
+  EXPECT_THAT(results[1].log,
+              AllOf(HasSubstr("said: process 1 of 2 cannot take the memory that process 0 of 2 "),
+                    HasSubstr("as many open files as it may have (ulimit -n)")));
+}
+
+/// A store after whose first answer this process can have no more descriptors.
+class LastWords : public FolderStore {
+ public:
+  using FolderStore::FolderStore;
+  std::string get(const std::string& key, milliseconds timeout) override {
+    std::string value = FolderStore::get(key, timeout);
+    none_.emplace();
+    return value;
+  }
+
+ private:
+  std::optional<NoMoreDescriptors> none_;
+};
+
+LOCKSTEP_CHILD(cannot_open_a_socket_to_its_peer) {
+  LastWords store(shared_folder());
+  auto world = World::create(child_options(store));
+  if (world->options().process_index == 1)
+    testing::say("said: " + message_of<Error>([&] { world->communicator({0, 1}); }));
+}
+
+TEST(ProcessWithoutDescriptors, SaysThatItCannotConnect) {
+  const auto results = testing::run_processes({.count = 2, .child = "cannot_open_a_socket_to_its_peer"});
+  EXPECT_THAT(results[1].log,
+              AllOf(HasSubstr("said: process 1 of 2 can no longer talk to the other processes: "),
+                    HasSubstr("Too many open files")));
+}
+
+milliseconds cpu_time() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto time = [](const timeval& t) { return milliseconds(t.tv_sec * 1000 + t.tv_usec / 1000); };
+  return time(usage.ru_utime) + time(usage.ru_stime);
+}
+
+LOCKSTEP_CHILD(is_connected_to_when_it_has_no_descriptors) {
+  if (testing::child_index() == 0) {
+    ChildWorld world;
+    {
+      const NoMoreDescriptors none;
+      mkdir((shared_folder() / "short").c_str(), 0700);
+      const auto before = cpu_time();
+      std::this_thread::sleep_for(milliseconds(1000));
+      EXPECT_LT(cpu_time() - before, milliseconds(400));
+    }
+    sum(world->communicator({0, 1}), 0);
+  } else {
+    while (!exists(shared_folder() / "short")) std::this_thread::sleep_for(milliseconds(5));
+    ChildWorld world;
+    sum(world->communicator({0, 1}), 1);
+  }
+}
+
+TEST(ProcessWithoutDescriptors, WaitsForThemWithoutSpinning_AndIsConnectedThen) {
+  for (const auto& result :
+       testing::run_processes({.count = 2, .child = "is_connected_to_when_it_has_no_descriptors"})) {
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+  }
+}
+
+/// What is in Job::check_peer in this way is a matter of a few instructions in a real job.
+LOCKSTEP_CHILD(sees_a_peer_leave_that_has_done_its_part) {
+  FolderStore store(shared_folder());
+  WorldOptions options = child_options(store);
+  if (options.process_index == 1) {
+    auto world = World::create(options);
+    sum(world->communicator({1}), 0);
+    meet("both are there");
+    return;  // Leaves.
+  }
+  int reported = 0;
+  options.on_loss = [&](int, bool, const std::string& doing) { reported += !doing.empty(); };
+  Job job(options, [] {});
+  job.peers().wait_connected(1, [] {});
+  meet("both are there");
+  while (job.peers().state(1) == PeerState::kConnected) std::this_thread::sleep_for(milliseconds(5));
+  job.check_peer(1, "process 0 waited for it in psum", [] { return false; });
+  EXPECT_EQ(reported, 0);
+  EXPECT_THAT(message_of<PeerFailure>(
+                  [&] { job.check_peer(1, "process 0 waited for it in psum", [] { return true; }); }),
+              HasSubstr("has left the job while process 0 waited for it in psum"));
+  EXPECT_EQ(reported, 1);
+}
+
+TEST(ProcessThatLeaves, IsNotMissedByWhoHasItsPart) {
+  const auto results =
+      testing::run_processes({.count = 2, .child = "sees_a_peer_leave_that_has_done_its_part"});
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].log;
+}
+
+}  // namespace
+}  // namespace lockstep::collectives
