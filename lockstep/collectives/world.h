@@ -37,6 +37,12 @@ struct WorldOptions {
   /// process.
   coordination::KeyValueStore* store = nullptr;
   std::string job_id;  ///< Keeps apart the jobs that share a store.
+  std::string
+      job_secret;  ///< What processes of different hosts prove to each other that they know; may be empty.
+
+  /// Whether collectives between hosts are made by this World; where the platform has its own, UCX is not
+  /// needed.
+  bool carries_data = true;
 
   /// How long a communicator waits for a process of its clique to be connected. For the process's first
   /// collective with it no time is set: it may have much to do before.
@@ -47,6 +53,11 @@ struct WorldOptions {
   /// nothing waiting, for one that is gone of which it is not known whether it had left in order. By any
   /// thread, perhaps several times for one process. Must not block. It may lead to `abort`.
   std::function<void(int process, bool left, const std::string& doing)> on_loss;
+
+  /// Called by whoever finds that the processes diverge, with those that are not of the majority (all, where
+  /// there is none), before anybody else is told and before it throws. By any thread, in each process that
+  /// finds it. May block for a short while.
+  std::function<void(const std::vector<int>& minority, const std::string& what)> on_divergence;
 
   /// A waiter that sees its peer dead waits this long for `abort`, which may know how the peer died; where
   /// there is `on_loss`, it waits so for that of a peer that has left too.
