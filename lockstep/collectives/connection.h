@@ -1,8 +1,9 @@
 #pragma once
 
-// A connection between Peers of one host; only for them.
+// The connections between Peers; only for them.
 
-#include <deque>
+#include <memory>
+#include <string>
 
 #include "lockstep/collectives/file_descriptor.h"
 #include "lockstep/collectives/forked_child.h"
@@ -10,48 +11,59 @@
 
 namespace lockstep::collectives {
 
-/// One end of a unix socket over which messages come whole and in order, each with a descriptor or none. One
-/// thread hears; the rest is to be called under one mutex. Nothing blocks.
+/// One end of a connection over which messages come whole and in order. To be used by one thread at a time.
+/// Nothing blocks.
 class Connection {
  public:
-  /// `process` is -1 where the other has not said who it is.
-  Connection(FileDescriptor socket, int process)
-      : process(process), socket_(std::move(socket)), alone_(socket_.get()) {}
+  virtual ~Connection() = default;
 
+  /// Readable when there is something to hear.
   int descriptor() const { return socket_.get(); }
 
-  /// Sends the message, or keeps it, and a duplicate of the descriptor, until there is room for it. To one
-  /// that is gone nothing is sent: who hears will notice. Throws Error where the descriptor cannot be
-  /// duplicated.
-  void send(const Message& message, int fd = -1);
+  /// Sends the message, with a descriptor or none, or keeps it (and a duplicate of the descriptor) until
+  /// there is room for it. To one that is gone nothing is sent: who hears will notice. Throws Error where the
+  /// descriptor cannot be handed over.
+  virtual void send(const Message& message, int fd = -1) = 0;
 
   /// Sends what was kept, as far as there is room.
-  void send_kept();
-  bool has_kept() const { return !kept_.empty(); }
+  virtual void send_kept() = 0;
+  virtual bool has_kept() const = 0;
 
   enum class Heard {
     kMessage,
     kMessageWithoutItsDescriptor,  ///< this process could not have another one
+    kNothing,                      ///< for now
     kEnd
   };
 
-  /// The next message, which must have come.
-  Heard hear(Message& message, FileDescriptor& fd);
+  /// The next message.
+  virtual Heard hear(Message& message, FileDescriptor& fd) = 0;
 
-  int process;
+  int process;          ///< Who is at the other end; -1 while that is not known.
+  const bool accepted;  ///< And not made by this process.
+
+ protected:
+  Connection(FileDescriptor socket, int process, bool accepted)
+      : process(process), accepted(accepted), socket_(std::move(socket)), alone_(socket_.get()) {}
 
  private:
-  struct Kept {
-    Message message;
-    FileDescriptor fd;
-  };
-
-  /// False where there is no room.
-  bool try_to_send(const Message& message, int fd);
-
-  FileDescriptor socket_;
-  NotForChildren alone_;
-  std::deque<Kept> kept_;
+  const FileDescriptor socket_;
+  const NotForChildren alone_;
 };
+
+/// Over a unix socket, within a host. `process` is -1 where this process has accepted it.
+std::shared_ptr<Connection> unix_connection(FileDescriptor socket, int process);
+
+/// What two processes on different hosts know of each other before they speak.
+struct Acquaintance {
+  std::string key;  ///< Known to the job's processes only, and another one for each that accepts.
+  int self = 0;
+  int process = -1;  ///< Who is called; -1 where this process is.
+};
+
+/// Over a TCP socket, between hosts. Before anything else both sides prove by an HMAC over a number that the
+/// other has just drawn that they know the key; the connection ends where one does not, or says that a
+/// message is longer than any is.
+std::shared_ptr<Connection> tcp_connection(FileDescriptor socket, Acquaintance acquaintance);
 
 }  // namespace lockstep::collectives

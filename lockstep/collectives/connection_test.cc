@@ -5,7 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <functional>
+
 #include "lockstep/collectives/test_descriptors.h"
+#include "lockstep/coordination/proof.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -14,10 +18,10 @@ struct Pair {
   Pair() {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) ADD_FAILURE() << "no socket pair";
-    here = std::make_unique<Connection>(FileDescriptor(ends[0]), 1);
-    there = std::make_unique<Connection>(FileDescriptor(ends[1]), 0);
+    here = unix_connection(FileDescriptor(ends[0]), 1);
+    there = unix_connection(FileDescriptor(ends[1]), 0);
   }
-  std::unique_ptr<Connection> here, there;
+  std::shared_ptr<Connection> here, there;
 };
 
 Message numbered(int i, MessageType type = MessageType::kAsk) {
@@ -70,14 +74,136 @@ TEST(Connection, EndsWithItsProcess_ThoughAForkedChildLives) {
   pair.here.reset();
   Message message;
   FileDescriptor fd;
-  const int there = pair.there->descriptor();
-  timeval limit{10, 0};
-  setsockopt(there, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  errno = 0;
   EXPECT_EQ(pair.there->hear(message, fd), Connection::Heard::kEnd);
-  EXPECT_NE(errno, EAGAIN) << "it has not ended in 10 s";
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
+}
+
+using Heard = Connection::Heard;
+
+std::pair<FileDescriptor, FileDescriptor> stream() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) ADD_FAILURE() << "no socket pair";
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+/// Process 3 has called process 5.
+struct TcpPair {
+  explicit TcpPair(const std::string& callers_key = "key", int called = 5) {
+    auto [a, b] = stream();
+    caller = tcp_connection(std::move(a), {callers_key, 3, called});
+    called_one = tcp_connection(std::move(b), {"key", 5, -1});
+  }
+
+  /// Both hear by turns until one of them has heard something else than nothing.
+  std::pair<Heard, Heard> hear() {
+    for (int round = 0; round < 10; ++round) {
+      Message message;
+      FileDescriptor none;
+      const Heard there = called_one->hear(message, none), here = caller->hear(message, none);
+      if (here != Heard::kNothing || there != Heard::kNothing) return {here, there};
+    }
+    return {Heard::kNothing, Heard::kNothing};
+  }
+
+  std::shared_ptr<Connection> caller, called_one;
+};
+
+TEST(TcpConnection, CarriesMessagesWhole_OnceBothHaveProvedThemselves) {
+  TcpPair pair;
+  constexpr int kMessages = 50;
+  const auto text = [](int i) {
+    return std::string(i % 2 == 0 ? 0 : kMaxText - i, static_cast<char>('a' + i % 26));
+  };
+  for (int i = 0; i < kMessages; ++i) pair.caller->send({{MessageType::kAsk, i, 0, {}}, text(i)});
+  Message message;
+  FileDescriptor none;
+  int heard = 0;
+  for (int round = 0; round < 10'000 && heard < kMessages; ++round) {
+    EXPECT_EQ(pair.caller->hear(message, none), Heard::kNothing);
+    pair.caller->send_kept();
+    if (pair.called_one->hear(message, none) != Heard::kMessage) continue;
+    ASSERT_EQ(message.header.from, heard);
+    ASSERT_TRUE(message.text == text(heard));
+    ++heard;
+  }
+  EXPECT_EQ(heard, kMessages);
+  EXPECT_FALSE(pair.caller->has_kept());
+  EXPECT_EQ(pair.called_one->process, 3);
+  pair.called_one->send(numbered(7));
+  ASSERT_EQ(pair.caller->hear(message, none), Heard::kMessage);
+  EXPECT_EQ(message.header.from, 7);
+  pair.caller.reset();
+  EXPECT_EQ(pair.called_one->hear(message, none), Heard::kEnd);
+}
+
+TEST(TcpConnection, EndsWhereTheOtherSideDoesNotKnowTheKey_OrCallsAnother) {
+  EXPECT_EQ(TcpPair("another key").hear().second, Heard::kEnd);
+  EXPECT_EQ(TcpPair("").hear().second, Heard::kEnd);
+  EXPECT_EQ(TcpPair("key", 4).hear().second, Heard::kEnd);
+  // A stranger who listens where a process of the job did: it answers with its own number for a proof.
+  auto [here, stranger] = stream();
+  const auto caller = tcp_connection(std::move(here), {"key", 3, 5});
+  Message message;
+  FileDescriptor none;
+  for (const char* frame : {"number", "no proof"}) {
+    const std::uint32_t length = static_cast<std::uint32_t>(std::strlen(frame));
+    ASSERT_EQ(write(stranger.get(), &length, sizeof length), 4);
+    ASSERT_EQ(write(stranger.get(), frame, length), length);
+  }
+  EXPECT_EQ(caller->hear(message, none), Heard::kEnd);
+}
+
+std::string frame_of(const std::string& bytes) {
+  const auto length = static_cast<std::uint32_t>(bytes.size());
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + bytes;
+}
+
+/// What process 5 hears of a stranger who sends what `answer` makes of the number that it has drawn.
+Heard heard_of_a_stranger(const std::function<std::string(const std::string& number)>& answer) {
+  auto [there, stranger] = stream();
+  const auto called = tcp_connection(std::move(there), {"key", 5, -1});
+  char number[4 + 32];
+  EXPECT_EQ(read(stranger.get(), number, sizeof number), static_cast<ssize_t>(sizeof number));
+  const std::string bytes = answer(std::string(number + 4, 32));
+  EXPECT_EQ(write(stranger.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  Message message;
+  FileDescriptor none;
+  return called->hear(message, none);
+}
+
+/// As the caller greets.
+std::string greeting(const std::string& key, const std::string& number) {
+  const std::string own(32, '1');
+  const std::string proof =
+      coordination::proof_of(key, "lockstep peers 1; connects 3 5 " + own + " " + number);
+  return frame_of("3 5 " + own + " " + to_hex(proof));
+}
+
+TEST(TcpConnection, LetsNobodyChooseHowMuchMemoryItTakes) {
+  const auto length = [](std::uint32_t n) {
+    return std::string(reinterpret_cast<const char*>(&n), sizeof n);
+  };
+  EXPECT_EQ(heard_of_a_stranger([&](auto) { return length(0xffff'ffff); }), Heard::kEnd);
+  EXPECT_EQ(heard_of_a_stranger([&](auto) { return length(300); }), Heard::kEnd);
+  EXPECT_EQ(heard_of_a_stranger([&](auto) { return length(3); }), Heard::kNothing);
+  const auto proved = [&](const std::string& then) {
+    return heard_of_a_stranger([&](const std::string& number) { return greeting("key", number) + then; });
+  };
+  EXPECT_EQ(proved(""), Heard::kNothing);
+  EXPECT_EQ(proved(length(sizeof(Header) + kMaxText)), Heard::kNothing);
+  EXPECT_EQ(proved(length(sizeof(Header) + kMaxText + 1)), Heard::kEnd);
+  EXPECT_EQ(proved(frame_of("shorter than a header")), Heard::kEnd);
+  EXPECT_EQ(proved(frame_of(std::string(sizeof(Header), '\0'))), Heard::kMessage);
+}
+
+TEST(TcpConnection, IsNotFooledByAGreetingThatWasHeardBefore) {
+  std::string recorded;
+  EXPECT_EQ(
+      heard_of_a_stranger([&](const std::string& number) { return recorded = greeting("key", number); }),
+      Heard::kNothing);
+  EXPECT_EQ(heard_of_a_stranger([&](auto) { return recorded; }), Heard::kEnd);
+  EXPECT_EQ(heard_of_a_stranger([&](auto number) { return greeting("another key", number); }), Heard::kEnd);
 }
 
 }  // namespace

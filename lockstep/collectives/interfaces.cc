@@ -1,13 +1,16 @@
 #include "lockstep/collectives/interfaces.h"
 
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cstring>
 #include <memory>
+#include <sstream>
 
+#include "lockstep/base/fail.h"
 #include "lockstep/collectives/file_descriptor.h"
 
 namespace lockstep::collectives {
@@ -59,6 +62,68 @@ std::string interface_towards(const std::string& address) {
     }
   }
   return "";
+}
+
+std::optional<SocketAddress> SocketAddress::parse(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  std::string host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), text.substr(colon + 1).c_str(), &hints, &found) != 0) return std::nullopt;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  SocketAddress address;
+  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
+  address.size = found->ai_addrlen;
+  return address;
+}
+
+std::string SocketAddress::to_string() const {
+  char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
+  getnameinfo(get(), size, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+  return family() == AF_INET6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+namespace {
+
+/// Of this interface, IPv4 before IPv6; of any but the loopback where it is empty.
+std::optional<SocketAddress> address_of(const std::string& interface) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return std::nullopt;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  for (int family : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+      if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family) continue;
+      const auto* v6 = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr);
+      // It means something on this host only.
+      if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) continue;
+      if (interface.empty() ? (each->ifa_flags & IFF_LOOPBACK) != 0 : interface != each->ifa_name) continue;
+      SocketAddress address;
+      address.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+      std::memcpy(&address.storage, each->ifa_addr, address.size);
+      return address;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+SocketAddress own_address(const std::string& interfaces, const std::string& towards) {
+  std::istringstream names(interfaces);
+  for (std::string name; std::getline(names, name, ',');) {
+    if (auto address = address_of(name)) return *address;
+  }
+  if (!interfaces.empty()) {
+    fail("none of the network interfaces {} has an address on this host; see LOCKSTEP_INTERFACE", interfaces);
+  }
+  const std::string name = interface_towards(towards);
+  if (auto address = name.empty() ? std::nullopt : address_of(name)) return *address;
+  if (auto address = address_of("")) return *address;
+  fail("this host has no network interface with an address, by which other hosts could reach it");
 }
 
 }  // namespace lockstep::collectives

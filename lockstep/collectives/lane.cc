@@ -25,7 +25,7 @@ void signal(const FileDescriptor& event) {
 }  // namespace
 
 Lanes::Lanes(const WorldOptions& options) {
-  if (!spans_hosts(options)) return;
+  if (!spans_hosts(options) || !options.carries_data) return;
   network_ = Network::open(options.interface, options.coordinator_address);
   logging::debug("collectives: other hosts are reached by {}", network_->description());
   for (std::size_t device = 0; device < options.device_process.size(); ++device) {

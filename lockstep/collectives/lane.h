@@ -30,7 +30,8 @@ struct Lane {
   bool used = false;  ///< Since the thread looked last.
 };
 
-/// The lanes of all local devices of a job that is on several hosts; none in a job on one.
+/// The lanes of all local devices of a job that is on several hosts; none in a job on one, or whose data the
+/// World does not carry.
 class Lanes {
  public:
   /// Throws as Network::open.
@@ -38,9 +39,6 @@ class Lanes {
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
-
-  /// Null where the job is on one host.
-  const std::shared_ptr<Network>& network() const { return network_; }
 
   Lane& of(int device) const { return *lanes_.at(device); }
 

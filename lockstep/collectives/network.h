@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace lockstep::collectives {
@@ -66,10 +65,6 @@ class Mailbox {
 
   /// Whether the transfer is over, well or not. Does not make anything move.
   virtual bool finished(Transfer& transfer) = 0;
-
-  /// The next message with this tag that has come; nullopt where there is none. Longer ones than `most` bytes
-  /// are dropped: who sends them is not one of ours, and must not choose how much memory this process takes.
-  virtual std::optional<std::string> take(std::uint64_t tag, std::size_t most) = 0;
 
   /// Moves what can be moved; whether something did.
   virtual bool progress() = 0;

@@ -88,20 +88,6 @@ bool same_user(int socket) {
   return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 && credentials.uid == getuid();
 }
 
-std::string pack(const std::string& token, const Message& message) {
-  std::string bytes = token;
-  bytes.append(reinterpret_cast<const char*>(&message.header), sizeof message.header);
-  return bytes + message.text.substr(0, kMaxText);
-}
-
-bool unpack(const std::string& token, const std::string& bytes, Message& message) {
-  if (bytes.size() < token.size() + sizeof message.header || bytes.compare(0, token.size(), token) != 0)
-    return false;
-  std::memcpy(&message.header, bytes.data() + token.size(), sizeof message.header);
-  message.text = bytes.substr(token.size() + sizeof message.header);
-  return true;
-}
-
 std::string host_identity() { return place() + ":" + host_name(); }
 
 }  // namespace lockstep::collectives

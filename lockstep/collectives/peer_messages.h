@@ -28,13 +28,13 @@ struct Header {
 
 struct Message {
   Header header;
-  std::string text;  ///< Within a host: the token of who is called in a hello; the key of a segment.
+  std::string text;  ///< As docs/shared-memory.md tells it of each type.
 };
 
 /// Where a process can be reached, as it stands in the store.
 struct Address {
   std::string name, token, host, place;
-  std::string control = "-";         ///< Of its ControlChannel; "-" where the job is on one host.
+  std::string control = "-";         ///< For processes of other hosts; "-" where the job is on one.
   std::map<int, std::string> lanes;  ///< Of each of its devices, the Lane's mailbox; empty likewise.
 
   std::string encode() const;
@@ -55,17 +55,5 @@ FileDescriptor open_socket();
 
 /// Whether who is at the other end is this process's user.
 bool same_user(int socket);
-
-/// The length of a token, as `random_hex` gives it.
-inline constexpr std::size_t kTokenBytes = 32;
-
-/// No message to another host is longer.
-inline constexpr std::size_t kMaxPacked = kTokenBytes + sizeof(Header) + kMaxText;
-
-/// A message as it goes to another host: the token of who is called stands before it.
-std::string pack(const std::string& token, const Message& message);
-
-/// False where it is no message, or not for who has this token.
-bool unpack(const std::string& token, const std::string& bytes, Message& message);
 
 }  // namespace lockstep::collectives

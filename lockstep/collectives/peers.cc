@@ -34,11 +34,8 @@ Peers::Impl::Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents ev
   sched_getaffinity(0, sizeof own_cpus_, &own_cpus_);
   if (options_.process_count == 1) return;
   own_ = {"lockstep-" + random_hex(), random_hex(), host_name(), place()};
-  if (lanes.network() != nullptr) {
-    control_ = std::make_unique<ControlChannel>(lanes.network());
-    own_.control = to_hex(control_->address());
-    own_.lanes = lanes.addresses();
-  }
+  own_.lanes = lanes.addresses();
+  listen_to_other_hosts();
   listening_ = open_socket();
   auto [address, size] = socket_address(own_.name);
   if (bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
@@ -156,8 +153,7 @@ void Peers::Impl::ask_for_waits() {
   std::lock_guard lock(mutex_);
   const Message question = own_message(MessageType::kAsk, "");
   for (Peer& peer : peers_) {
-    const bool connected = peer.connection != nullptr || peer.endpoint >= 0;
-    if (connected && !std::exchange(peer.asked, true)) send_to(peer, question);
+    if (peer.connection != nullptr && !std::exchange(peer.asked, true)) send_to(peer, question);
   }
 }
 
@@ -191,11 +187,8 @@ void Peers::Impl::leave() {
     send_to_all(own_message(MessageType::kBye, ""));
     wake_listener();
   }
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kLeaveLimit, [this] { return !keeps_messages(); });
-  }
-  if (control_ != nullptr) control_->flush(kLeaveLimit);
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kLeaveLimit, [this] { return !keeps_messages(); });
 }
 
 std::string Peers::Impl::lane(int process, int device) const {
@@ -227,10 +220,9 @@ Message Peers::Impl::own_message(MessageType type, const std::string& text) cons
 }
 
 void Peers::Impl::send_to(Peer& peer, const Message& message, int fd) {
-  if (peer.connection != nullptr) peer.connection->send(message, fd);
-  if (peer.endpoint >= 0) control_->send(peer.endpoint, pack(peer.token, message));
-  // The listening thread moves what could not be sent at once.
-  if (peer.endpoint >= 0 || (peer.connection != nullptr && peer.connection->has_kept())) wake_listener();
+  if (peer.connection == nullptr) return;
+  peer.connection->send(message, fd);
+  if (peer.connection->has_kept()) wake_listener();  // It sends what could not be sent at once.
 }
 
 void Peers::Impl::send_to_all(const Message& message) {
@@ -270,11 +262,10 @@ void Peers::Impl::listen_to_peers() {
       keeps = std::ranges::any_of(connections_, [](auto& connection) { return connection->has_kept(); });
       if (kept && !keeps) changed_.notify_all();
     }
-    hear_from_other_hosts();
     const bool accepts = steady_clock::now() >= accept_again_;
     polled.assign({{accepts ? listening_.get() : -1, POLLIN, 0},
                    {wake_.get(), POLLIN, 0},
-                   {control_ != nullptr ? control_->descriptor() : -1, POLLIN, 0}});
+                   {accepts ? other_hosts_.get() : -1, POLLIN, 0}});
     for (const auto& connection : connections_) polled.push_back({connection->descriptor(), POLLIN, 0});
     if (poll(polled.data(), polled.size(), keeps || !accepts ? kTryAgain : -1) < 0) continue;
     if (polled[1].revents != 0) {
@@ -284,27 +275,101 @@ void Peers::Impl::listen_to_peers() {
     for (std::size_t i = connections_.size(); i-- > 0;) {
       if (polled[i + 3].revents != 0 && !hear(connections_[i])) connections_.erase(connections_.begin() + i);
     }
-    if (polled[0].revents != 0) accept_one();
+    if (polled[0].revents != 0) {
+      FileDescriptor fd = accept_at(listening_);
+      if (fd && same_user(fd.get())) connections_.push_back(unix_connection(std::move(fd), -1));
+    }
+    if (polled[2].revents != 0) accept_from_other_hosts();
   }
 }
 
-void Peers::Impl::accept_one() {
-  FileDescriptor fd(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (fd) {
-    if (same_user(fd.get())) connections_.push_back(std::make_shared<Connection>(std::move(fd), -1));
-    return;
-  }
+FileDescriptor Peers::Impl::accept_at(const FileDescriptor& listening) {
+  FileDescriptor fd(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (fd || errno == EINTR || errno == ECONNABORTED || errno == EAGAIN) return fd;
   // It stays readable while this process cannot have another descriptor, or the kernel no memory.
-  if (errno == EINTR || errno == ECONNABORTED) return;
   if (accept_again_ == steady_clock::time_point()) {
     logging::warning("collectives: a process that connects to this one has to wait: {}",
                      std::strerror(errno));
   }
   accept_again_ = steady_clock::now() + kPoll;
+  return {};
 }
 
-void Peers::Impl::heed(int process, const Message& message) {
+bool Peers::Impl::hear(const std::shared_ptr<Connection>& connection) {
+  while (true) {
+    Message message;
+    FileDescriptor fd;
+    Connection::Heard heard;
+    {
+      std::lock_guard lock(mutex_);
+      heard = connection->hear(message, fd);
+    }
+    if (heard == Connection::Heard::kNothing) return true;
+    if (heard == Connection::Heard::kEnd) {
+      lose(connection);
+      return false;
+    }
+    if (!is_from_a_peer(*connection, message)) return false;
+    heed(connection, message, std::move(fd));
+    changed_.notify_all();
+  }
+}
+
+bool Peers::Impl::is_from_a_peer(Connection& connection, const Message& message) const {
+  const int from = message.header.from;
+  if (from < 0 || from >= options_.process_count || from == options_.process_index) return false;
+  if (connection.process >= 0) return connection.process == from;
+  if (message.header.type != MessageType::kHello || own_.token != message.text) return false;
+  connection.process = from;
+  return true;
+}
+
+void Peers::Impl::greet(const std::shared_ptr<Connection>& connection, const Message& hello) {
+  std::lock_guard lock(mutex_);
+  Peer& peer = peers_[connection->process];
+  peer.pid = hello.header.pid;
+  peer.cpus = hello.header.cpus;
+  if (is_remote(options_, connection->process)) peer.host = hello.text;
+  if (connection->accepted) connection->send(own_message(MessageType::kHello, own_.host));
+  if (peer.connection == nullptr) {
+    peer.connection = connection;
+    peer.asked = false;
+    if (left_) send_to(peer, own_message(MessageType::kBye, ""));
+  }
+  if (peer.state == PeerState::kUnknown || peer.state == PeerState::kUnreachable) {
+    peer.state = PeerState::kConnected;
+  }
+}
+
+void Peers::Impl::lose(const std::shared_ptr<Connection>& connection) {
+  if (connection->process < 0 || connection->process >= options_.process_count) return;
+  {
+    std::lock_guard lock(mutex_);
+    Peer& peer = peers_[connection->process];
+    if (peer.connection == connection) peer.connection = nullptr;
+    peer.asked = false;
+  }
+  lose(connection->process, PeerState::kDied);
+}
+
+void Peers::Impl::heed(const std::shared_ptr<Connection>& connection, const Message& message,
+                       FileDescriptor fd) {
+  const int process = connection->process;
   switch (message.header.type) {
+    case MessageType::kHello:
+      greet(connection, message);
+      break;
+    case MessageType::kSegment: {
+      std::lock_guard lock(mutex_);
+      peers_[process].received[message.text] = std::move(fd);
+      break;
+    }
+    case MessageType::kAsk: {
+      const Message answer = own_message(MessageType::kWaits, encode(events_.waits()));
+      std::lock_guard lock(mutex_);
+      connection->send(answer);
+      break;
+    }
     case MessageType::kWaits: {
       std::lock_guard lock(mutex_);
       peers_[process].asked = false;
@@ -325,8 +390,6 @@ void Peers::Impl::heed(int process, const Message& message) {
       break;
     case MessageType::kBye:
       lose(process, PeerState::kLeft);
-      break;
-    default:
       break;
   }
 }

@@ -33,8 +33,8 @@ struct PeerEvents {
 
 /// The other processes of the job. Those of this host have one connection each over an abstract unix socket,
 /// made in the background. Sockets of this kind belong to a network namespace, so a connection is the proof
-/// that both can share memory. Those of other hosts are connected by a ControlChannel when they are first
-/// waited for, by either. One thread listens to them all. All methods may be called from any thread.
+/// that both can share memory. Those of other hosts are connected over TCP when they are first waited for, by
+/// either. One thread listens to them all. All methods may be called from any thread.
 class Peers {
  public:
   /// `lanes` is not used after the constructor.

@@ -1,7 +1,7 @@
 #pragma once
 
-// The inside of Peers: what all peers have in common is in peers.cc, the sockets within a host are in
-// peers_same_host.cc, the network between hosts is in peers_other_hosts.cc.
+// The inside of Peers: what all peers have in common is in peers.cc, how those of one host are connected is
+// in peers_same_host.cc, and those of other hosts in peers_other_hosts.cc.
 
 #include <atomic>
 #include <condition_variable>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lockstep/collectives/connection.h"
-#include "lockstep/collectives/control_channel.h"
+#include "lockstep/collectives/interfaces.h"
 #include "lockstep/collectives/peer_messages.h"
 #include "lockstep/collectives/peers.h"
 
@@ -46,11 +46,9 @@ class Peers::Impl {
   struct Peer {
     std::atomic<PeerState> state = PeerState::kUnknown;
     std::atomic<int> pid = 0;
-    std::shared_ptr<Connection> connection;  // One of connections_; null where it is on another host.
-    int endpoint = -1;                       // Of control_, where it is on another host.
-    std::string token;                       // What messages to that must begin with.
-    std::optional<Address> address;
-    std::string trouble;  // Why it is unreachable.
+    std::shared_ptr<Connection> connection;  // One of connections_.
+    std::optional<Address> address;          // Where it is on another host.
+    std::string trouble;                     // Why it is unreachable.
     cpu_set_t cpus{};
     std::string host = "unknown";
     std::map<std::string, FileDescriptor> received;  // Null where this process could not have it.
@@ -72,9 +70,14 @@ class Peers::Impl {
   bool keeps_messages() const;
   void wake_listener();
   void listen_to_peers();
-  void accept_one();
-  /// What is heard alike from this host and others.
-  void heed(int process, const Message& message);
+  /// Null where there is nobody, or this process cannot have another descriptor now.
+  FileDescriptor accept_at(const FileDescriptor& listening);
+  /// Handles what has come; false where the connection is to be dropped.
+  bool hear(const std::shared_ptr<Connection>& connection);
+  bool is_from_a_peer(Connection& connection, const Message& message) const;
+  void heed(const std::shared_ptr<Connection>& connection, const Message& message, FileDescriptor fd);
+  void greet(const std::shared_ptr<Connection>& connection, const Message& hello);
+  void lose(const std::shared_ptr<Connection>& connection);
   void lose(int process, PeerState how);
   [[noreturn]] void throw_late(int process, steady_clock::duration waited) const;
   [[noreturn]] void throw_without_descriptor(int process) const;
@@ -84,27 +87,23 @@ class Peers::Impl {
   // peers_same_host.cc
   void connect_to_lower_peers();
   void connect_to(int process, const Address& target);
-  /// Handles one message; false where the connection is to be dropped.
-  bool hear(const std::shared_ptr<Connection>& connection);
-  void greet(const std::shared_ptr<Connection>& connection, const Header& header);
-  void lose(const std::shared_ptr<Connection>& connection);
 
   // peers_other_hosts.cc
-  /// Begins to connect to a process on another host. It does the same, or answers.
+  void listen_to_other_hosts();
+  void accept_from_other_hosts();
+  /// Connects to a process on another host, unless it is connected.
   void connect_to_other_host(int process, steady_clock::time_point start, const std::function<void()>& check);
-  /// Under the mutex. -1 where it cannot be reached.
-  int connect_control(int process, const std::string& address);
-  /// Under the mutex.
-  void say_hello(const Peer& peer, const char* wish);
-  void hear_from_other_hosts();
-  void greet_other_host(int process, const Message& message);
+  /// Null where it cannot be reached, and why.
+  FileDescriptor connect_by_tcp(const SocketAddress& address, steady_clock::time_point start,
+                                const std::function<void()>& check, std::string& trouble) const;
 
   const WorldOptions options_;
   const PeerEvents events_;
   cpu_set_t own_cpus_;
   Address own_;
   FileDescriptor listening_, wake_;
-  std::optional<NotForChildren> listens_alone_;
+  FileDescriptor other_hosts_;  // Listens to them; null in a job on one host.
+  std::optional<NotForChildren> listens_alone_, listens_to_hosts_alone_;
   std::vector<std::shared_ptr<Connection>> connections_;  // Of the listening thread alone.
   steady_clock::time_point accept_again_{};               // Likewise: not before, for want of descriptors.
   std::atomic<bool> stop_ = false;
@@ -113,8 +112,6 @@ class Peers::Impl {
   std::condition_variable changed_;
   std::vector<Peer> peers_;
   std::vector<std::shared_ptr<Connection>> fresh_;  // To be taken over by the listening thread.
-  std::map<int, int> endpoint_process_;             // Of control_.
-  std::unique_ptr<ControlChannel> control_;         // Null in a job on one host.
   bool left_ = false, failure_told_ = false;
   std::string divergence_;  // What was told or heard; empty where the processes do not diverge.
 

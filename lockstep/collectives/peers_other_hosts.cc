@@ -1,17 +1,57 @@
-#include <sstream>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <cstring>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/collectives/interfaces.h"
+#include "lockstep/collectives/lane.h"
 #include "lockstep/collectives/peers_impl.h"
 
 namespace lockstep::collectives {
+namespace {
+
+FileDescriptor tcp_socket(const SocketAddress& address) {
+  FileDescriptor fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) fail("cannot open a TCP socket: {}", std::strerror(errno));
+  const int on = 1;
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return fd;
+}
+
+}  // namespace
+
+void Peers::Impl::listen_to_other_hosts() {
+  if (!spans_hosts(options_)) return;
+  SocketAddress address = own_address(options_.interface, options_.coordinator_address);
+  other_hosts_ = tcp_socket(address);
+  socklen_t size = address.size;
+  if (bind(other_hosts_.get(), address.get(), size) != 0 || listen(other_hosts_.get(), SOMAXCONN) != 0 ||
+      getsockname(other_hosts_.get(), address.get(), &size) != 0) {
+    fail("cannot listen for processes of other hosts at {}: {}", address.to_string(), std::strerror(errno));
+  }
+  own_.control = address.to_string();
+  listens_to_hosts_alone_.emplace(other_hosts_.get());
+}
+
+void Peers::Impl::accept_from_other_hosts() {
+  FileDescriptor fd = accept_at(other_hosts_);
+  if (!fd) return;
+  const int on = 1;
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  connections_.push_back(
+      tcp_connection(std::move(fd), {options_.job_secret + own_.token, options_.process_index, -1}));
+}
 
 void Peers::Impl::connect_to_other_host(int process, steady_clock::time_point start,
                                         const std::function<void()>& check) {
-  std::optional<std::string> text;
   {
     std::lock_guard lock(mutex_);
     if (peers_[process].address) return;
   }
+  std::optional<std::string> text;
   while (!text) {
     check();
     try {
@@ -22,96 +62,54 @@ void Peers::Impl::connect_to_other_host(int process, steady_clock::time_point st
     }
   }
   const Address target = Address::decode(*text);
-  if (control_ == nullptr || target.control == "-") {
+  const std::optional<SocketAddress> address = SocketAddress::parse(target.control);
+  if (!other_hosts_ || !address) {
     fail(
         "process {} of {} (host {}) and process {} of {} (host {}) do not agree on whether the job is on "
-        "several "
-        "hosts: are all processes built from the same version of Lockstep?",
+        "several hosts: are all processes built from the same version of Lockstep?",
         options_.process_index, options_.process_count, own_.host, process, options_.process_count,
         target.host);
   }
-  std::lock_guard lock(mutex_);
-  Peer& peer = peers_[process];
-  peer.address = target;
-  peer.host = target.host;
-  peer.token = target.token;
-  if (peer.endpoint < 0) peer.endpoint = connect_control(process, from_hex(target.control));
-  say_hello(peer, "ask");
-}
-
-int Peers::Impl::connect_control(int process, const std::string& address) {
-  try {
-    const int endpoint = control_->connect(address);
-    endpoint_process_[endpoint] = process;
-    return endpoint;
-  } catch (const Error& error) {
+  {
+    std::lock_guard lock(mutex_);
     Peer& peer = peers_[process];
-    peer.trouble = error.what();
-    if (peer.state == PeerState::kUnknown) peer.state = PeerState::kUnreachable;
-    return -1;
+    if (std::exchange(peer.address, target)) return;  // Another thread has begun.
+    peer.host = target.host;
+    if (peer.state == PeerState::kConnected) return;  // It has called first.
   }
-}
-
-void Peers::Impl::say_hello(const Peer& peer, const char* wish) {
-  if (peer.endpoint < 0) return;
-  const std::string text = fmt::format("{} {} {} {}", wish, own_.token, own_.host, own_.control);
-  control_->send(peer.endpoint, pack(peer.token, own_message(MessageType::kHello, text)));
-  wake_listener();
-}
-
-void Peers::Impl::hear_from_other_hosts() {
-  if (control_ == nullptr) return;
-  ControlChannel::News news = control_->listen();
-  for (const std::string& bytes : news.messages) {
-    Message message;
-    if (!unpack(own_.token, bytes, message)) continue;  // A stranger, or of another attempt.
-    const int from = message.header.from;
-    if (from < 0 || from >= options_.process_count || !is_remote(options_, from)) continue;
-    if (message.header.type == MessageType::kHello) {
-      greet_other_host(from, message);
-    } else if (message.header.type == MessageType::kAsk) {
-      const Message answer = own_message(MessageType::kWaits, encode(events_.waits()));
-      std::lock_guard lock(mutex_);
-      if (peers_[from].endpoint >= 0) control_->send(peers_[from].endpoint, pack(peers_[from].token, answer));
-    } else {
-      heed(from, message);
-    }
-  }
-  for (auto [endpoint, why] : news.broken) {
-    int process;
-    bool never_connected;
-    {
-      std::lock_guard lock(mutex_);
-      const auto it = endpoint_process_.find(endpoint);
-      if (it == endpoint_process_.end()) continue;  // It could not even be made.
-      process = it->second;
-      Peer& peer = peers_[process];
-      peer.endpoint = -1;
-      peer.trouble = why;
-      never_connected = peer.state == PeerState::kUnknown;
-      if (never_connected) peer.state = PeerState::kUnreachable;
-    }
-    if (!never_connected) lose(process, PeerState::kDied);
-  }
-  if (!news.messages.empty() || !news.broken.empty()) changed_.notify_all();
-  if (!news.messages.empty()) wake_listener();  // What was answered is still to be moved.
-}
-
-void Peers::Impl::greet_other_host(int process, const Message& message) {
-  std::string wish, token, host, control;
-  std::istringstream(message.text) >> wish >> token >> host >> control;
+  std::string trouble;
+  FileDescriptor fd = connect_by_tcp(*address, start, check, trouble);
   std::lock_guard lock(mutex_);
   Peer& peer = peers_[process];
-  peer.pid = message.header.pid;
-  peer.host = host;
-  peer.token = token;
-  if (peer.state == PeerState::kUnknown || peer.state == PeerState::kUnreachable) {
-    peer.state = PeerState::kConnected;
+  if (fd) {
+    fresh_.push_back(
+        tcp_connection(std::move(fd), {options_.job_secret + target.token, options_.process_index, process}));
+    fresh_.back()->send(own_message(MessageType::kHello, own_.host));
+    wake_listener();
+  } else if (peer.state == PeerState::kUnknown) {
+    peer.trouble = trouble;
+    peer.state = PeerState::kUnreachable;
   }
-  if (peer.endpoint < 0) peer.endpoint = connect_control(process, from_hex(control));
-  if (wish == "ask") say_hello(peer, "answer");
-  if (left_ && peer.endpoint >= 0)
-    control_->send(peer.endpoint, pack(peer.token, own_message(MessageType::kBye, "")));
+}
+
+FileDescriptor Peers::Impl::connect_by_tcp(const SocketAddress& address, steady_clock::time_point start,
+                                           const std::function<void()>& check, std::string& trouble) const {
+  FileDescriptor fd = tcp_socket(address);
+  int error = connect(fd.get(), address.get(), address.size) == 0 ? 0 : errno;
+  while (error == EINPROGRESS || error == EINTR) {
+    pollfd polled{fd.get(), POLLOUT, 0};
+    const int ready = poll(&polled, 1, static_cast<int>(kPoll.count()));
+    if (ready > 0) {
+      socklen_t size = sizeof error;
+      if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+      break;
+    }
+    check();
+    if (steady_clock::now() - start > options_.timeout) error = ETIMEDOUT;
+  }
+  if (error == 0) return fd;
+  trouble = fmt::format("{}: {}", address.to_string(), std::strerror(error));
+  return {};
 }
 
 }  // namespace lockstep::collectives

@@ -42,77 +42,13 @@ void Peers::Impl::connect_to(int process, const Address& target) {
       gone = target.place == own_.place && result != 0;
       if (peer.state == PeerState::kUnknown) peer.state = gone ? PeerState::kDied : PeerState::kUnreachable;
     } else {
-      fresh_.push_back(std::make_shared<Connection>(std::move(fd), process));
+      fresh_.push_back(unix_connection(std::move(fd), process));
       fresh_.back()->send(own_message(MessageType::kHello, target.token));
     }
   }
   changed_.notify_all();
   wake_listener();
   if (gone) events_.on_loss(process, PeerState::kUnknown);
-}
-
-bool Peers::Impl::hear(const std::shared_ptr<Connection>& connection) {
-  Message message;
-  FileDescriptor fd;
-  if (connection->hear(message, fd) == Connection::Heard::kEnd) {
-    lose(connection);
-    return false;
-  }
-  int& process = connection->process;
-  if (process < 0) {
-    const bool known = message.header.type == MessageType::kHello && message.header.from >= 0 &&
-                       message.header.from < options_.process_count &&
-                       message.header.from != options_.process_index && own_.token == message.text;
-    if (!known) return false;
-    process = message.header.from;
-    connection->send(own_message(MessageType::kHello, ""));
-  }
-  switch (message.header.type) {
-    case MessageType::kHello:
-      greet(connection, message.header);
-      break;
-    case MessageType::kSegment: {
-      std::lock_guard lock(mutex_);
-      peers_[process].received[message.text] = std::move(fd);
-      break;
-    }
-    case MessageType::kAsk: {
-      const Message answer = own_message(MessageType::kWaits, encode(events_.waits()));
-      std::lock_guard lock(mutex_);
-      connection->send(answer);
-      break;
-    }
-    default:
-      heed(process, message);
-  }
-  changed_.notify_all();
-  return true;
-}
-
-void Peers::Impl::greet(const std::shared_ptr<Connection>& connection, const Header& header) {
-  std::lock_guard lock(mutex_);
-  Peer& peer = peers_[connection->process];
-  peer.pid = header.pid;
-  peer.cpus = header.cpus;
-  if (peer.connection == nullptr) {
-    peer.connection = connection;
-    peer.asked = false;
-    if (left_) send_to(peer, own_message(MessageType::kBye, ""));
-  }
-  if (peer.state == PeerState::kUnknown || peer.state == PeerState::kUnreachable) {
-    peer.state = PeerState::kConnected;
-  }
-}
-
-void Peers::Impl::lose(const std::shared_ptr<Connection>& connection) {
-  if (connection->process < 0) return;
-  {
-    std::lock_guard lock(mutex_);
-    Peer& peer = peers_[connection->process];
-    if (peer.connection == connection) peer.connection = nullptr;
-    peer.asked = false;
-  }
-  lose(connection->process, PeerState::kDied);
 }
 
 }  // namespace lockstep::collectives

@@ -4,7 +4,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -229,26 +228,6 @@ class UcxMailbox : public Mailbox {
     return true;
   }
 
-  std::optional<std::string> take(std::uint64_t tag, std::size_t most) override {
-    ucp_tag_recv_info_t info{};
-    while (ucp_tag_message_h message = ucx_.ucp_tag_probe_nb(worker_, tag, kWholeTag, 1, &info)) {
-      Incoming& incoming = incoming_.emplace_back();
-      // What is longer than its memory ends in an error, and is dropped below.
-      incoming.text.resize(std::min(info.length, most));
-      ucp_request_param_t params{};
-      params.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-      incoming.transfer.receives = true;
-      start(incoming.transfer,
-            ucx_.ucp_tag_msg_recv_nbx(worker_, incoming.text.data(), incoming.text.size(), message, &params));
-    }
-    while (!incoming_.empty() && finished(incoming_.front().transfer)) {
-      Incoming first = std::move(incoming_.front());
-      incoming_.pop_front();
-      if (first.transfer.error == nullptr) return std::move(first.text);
-    }
-    return std::nullopt;
-  }
-
   bool progress() override { return ucx_.ucp_worker_progress(worker_) != 0; }
 
   int descriptor() const override { return descriptor_; }
@@ -270,11 +249,6 @@ class UcxMailbox : public Mailbox {
   }
 
  private:
-  struct Incoming {
-    std::string text;
-    Transfer transfer;
-  };
-
   bool refuse(int endpoint, Transfer& transfer) const {
     transfer.error = broken(endpoint);
     return transfer.error != nullptr;
@@ -304,7 +278,6 @@ class UcxMailbox : public Mailbox {
   int descriptor_ = -1;
   std::string address_;
   std::deque<Endpoint> endpoints_;  // They stay where they are.
-  std::deque<Incoming> incoming_;
 };
 
 }  // namespace

@@ -14,8 +14,8 @@ struct UcxLibrary {
   X(ucp_init_version) X(ucp_cleanup) X(ucp_worker_create) X(ucp_worker_destroy)              \
   X(ucp_worker_get_address) X(ucp_worker_release_address) X(ucp_worker_get_efd)              \
   X(ucp_worker_arm) X(ucp_worker_progress) X(ucp_ep_create) X(ucp_ep_close_nbx)              \
-  X(ucp_ep_flush_nbx) X(ucp_tag_send_nbx) X(ucp_tag_recv_nbx) X(ucp_tag_probe_nb)            \
-  X(ucp_tag_msg_recv_nbx) X(ucp_tag_recv_request_test) X(ucp_request_check_status)           \
+  X(ucp_ep_flush_nbx) X(ucp_tag_send_nbx) X(ucp_tag_recv_nbx)                               \
+  X(ucp_tag_recv_request_test) X(ucp_request_check_status)           \
   X(ucp_request_cancel) X(ucp_request_free) X(ucs_status_string)
 // clang-format on
 #define LOCKSTEP_UCX_MEMBER(name) decltype(&::name) name = nullptr;

@@ -59,6 +59,7 @@ void Wire::begin(const Call& call, const void* data, std::size_t bytes) {
   lock_ = std::unique_lock(lane_.mutex);
   lane_.state = Lane::kDriven;
   flights_.clear();
+  forgotten_ = 0;
   if (!is_leader()) return;
 
   std::vector<int> leaders;
@@ -156,8 +157,24 @@ void Wire::greet(unsigned round) {
 }
 
 Wire::Ticket Wire::start(int rank, Transfer transfer) {
+  forget_done();
   flights_.push_back({transfer, rank});
-  return flights_.size() - 1;
+  return forgotten_ + flights_.size() - 1;
+}
+
+Wire::Flight* Wire::flight(Ticket ticket) {
+  return ticket < forgotten_ ? nullptr : &flights_[ticket - forgotten_];
+}
+
+/// A large operation has thousands.
+void Wire::forget_done() {
+  while (!flights_.empty()) {
+    Flight& first = flights_.front();
+    // What has failed is told to who waits for it.
+    if (!first.done && (!lane_.mailbox->finished(first.transfer) || first.transfer.error != nullptr)) return;
+    flights_.pop_front();
+    ++forgotten_;
+  }
 }
 
 Wire::Ticket Wire::send(int rank, int stage, const void* data, std::size_t bytes) {
@@ -177,8 +194,12 @@ bool Wire::done(Flight& flight) {
 }
 
 void Wire::wait(Ticket ticket) {
-  const int rank = flights_[ticket].rank;
-  wait_until(rank, [&] { return done(flights_[ticket]); });
+  const Flight* awaited = flight(ticket);
+  if (awaited == nullptr) return;
+  wait_until(awaited->rank, [&] {
+    Flight* now = flight(ticket);
+    return now == nullptr || done(*now);
+  });
 }
 
 void Wire::wait(const std::vector<Ticket>& tickets) {
@@ -235,8 +256,9 @@ void Wire::wait_until(int rank, Done done) {
 void Wire::look_at_leaders() {
   if (!is_leader()) return;
   for (int host = 0; host < layout_.host_count(); ++host) {
-    if (heard_[host] || !done(flights_[hearing_[host]])) continue;
-    if (flights_[hearing_[host]].transfer.error != nullptr) continue;
+    if (heard_[host]) continue;
+    Flight* hearing = flight(hearing_[host]);
+    if (hearing != nullptr && (!done(*hearing) || hearing->transfer.error != nullptr)) continue;
     heard_[host] = true;
     Header header;
     std::memcpy(&header, told_[host].data(), sizeof header);
@@ -268,7 +290,10 @@ void Wire::end() {
       if (host != host_) wait_for_leader(host);
     }
   }
-  for (std::size_t ticket = 0; ticket < flights_.size(); ++ticket) wait(ticket);
+  while (!flights_.empty()) {
+    wait(forgotten_);
+    forget_done();
+  }
   job_.lanes().leave(lane_, lock_, /*busy=*/false);
 }
 
@@ -309,18 +334,19 @@ void Wire::diverged() {
   // All tell of the same two: the first leader, and the first that differs from it.
   const auto give_up = steady_clock::now() + kTextTimeout;
   Mailbox& mailbox = *lane_.mailbox;
-  const auto finish = [&](Flight& flight) {
-    while (!flight.done && !mailbox.finished(flight.transfer)) {
+  const auto finish = [&](Flight* flight) {
+    if (flight == nullptr) return true;
+    while (!flight->done && !mailbox.finished(flight->transfer)) {
       if (steady_clock::now() > give_up) return false;
       job_.check();
       if (!mailbox.progress()) mailbox.sleep(std::chrono::milliseconds(5));
     }
-    flight.done = true;
-    return flight.transfer.error == nullptr;
+    flight->done = true;
+    return flight->transfer.error == nullptr;
   };
   const std::string& own_text = call().text;
   std::vector<std::uint64_t> signatures(layout_.host_count(), call().signature);
-  texts_.assign(layout_.host_count(), std::string(kTextBytes, ' '));
+  texts_.assign(layout_.host_count(), std::string(kTextBytes, '\0'));
   std::vector<Ticket> hearing;
   for (int host = 0; host < layout_.host_count(); ++host) {
     hearing.push_back(0);
@@ -332,20 +358,19 @@ void Wire::diverged() {
                                std::min(own_text.size(), kTextBytes)));
   }
   for (int host = 0; host < layout_.host_count(); ++host) {
-    if (host == host_ || !finish(flights_[hearing_[host]])) continue;
+    if (host == host_ || !finish(flight(hearing_[host]))) continue;
     std::memcpy(&signatures[host], told_[host].data(), sizeof signatures[host]);
   }
   int second = 1;
   while (second + 1 < layout_.host_count() && signatures[second] == signatures[0]) ++second;
   const auto text_of = [&](int host) {
     if (host == host_) return own_text;
-    Flight& flight = flights_[hearing[host]];
-    if (!finish(flight)) return std::string("another operation, which it did not tell");
-    return texts_[host].substr(0, flight.transfer.bytes);
+    if (!finish(flight(hearing[host]))) return std::string("another operation, which it did not tell");
+    return texts_[host].substr(0, texts_[host].find('\0'));
   };
   const std::string first_text = text_of(0), second_text = text_of(second);
   for (Flight& flight : flights_) {
-    if (!flight.transfer.receives) finish(flight);
+    if (!flight.transfer.receives) finish(&flight);
   }
   const int of = job_.options().process_count;
   const std::string message = fmt::format(

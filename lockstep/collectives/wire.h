@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -85,6 +86,9 @@ class Wire {
   std::uint64_t tag(int from, int to, unsigned kind, unsigned step) const;
   int endpoint(int rank) const { return lane_.endpoints.at(members_[rank].device); }
   Ticket start(int rank, Transfer transfer);
+  /// Null where it is done, and was forgotten.
+  Flight* flight(Ticket ticket);
+  void forget_done();
   void greet(unsigned round);
   bool done(Flight& flight);
   template <class Done>
@@ -109,7 +113,8 @@ class Wire {
 
   const Call* call_ = nullptr;
   std::uint64_t operation_ = 0;
-  std::vector<Flight> flights_;
+  std::deque<Flight> flights_;          // Of this operation, but for the first that are done.
+  Ticket forgotten_ = 0;                // So many.
   std::vector<std::uint64_t> secrets_;  // Of each rank that it is connected to, and its own: for tags.
   std::vector<Greeting> greetings_;
   std::vector<std::vector<std::byte>> told_;  // By each other leader: a header and its data.

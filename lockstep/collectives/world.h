@@ -37,6 +37,12 @@ struct WorldOptions {
   /// process.
   coordination::KeyValueStore* store = nullptr;
   std::string job_id;  ///< Keeps apart the jobs that share a store.
+  std::string
+      job_secret;  ///< What processes of different hosts prove to each other that they know; may be empty.
+
+  /// Whether collectives between hosts are made by this World; where the platform has its own, UCX is not
+  /// needed.
+  bool carries_data = true;
 
   /// How long a communicator waits for a process of its clique to be connected. For the process's first
   /// collective with it no time is set: it may have much to do before.

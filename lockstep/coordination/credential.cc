@@ -1,12 +1,10 @@
 #include "lockstep/coordination/credential.h"
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include "job.pb.h"
 #include "lockstep/coordination/host.h"
+#include "lockstep/coordination/proof.h"
 
 namespace lockstep::coordination {
 namespace {
@@ -35,27 +33,18 @@ std::string signed_text(const pb::IdentityMessage& message, const SignedRequest&
   return text;
 }
 
-std::string hmac(std::string_view secret, std::string_view text) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest, &size);
-  return std::string(reinterpret_cast<char*>(digest), size);
-}
-
 Status denied(std::string message) { return Status::of_service(Code::kPermissionDenied, std::move(message)); }
 
 }  // namespace
 
 std::string authentication_code(const std::string& secret, std::string_view purpose, std::string_view bytes) {
   // A key for each purpose: a code for one is none for another.
-  return hmac(hmac(secret, purpose), bytes);
+  return proof_of(proof_of(secret, purpose), bytes);
 }
 
 bool is_authentic(const std::string& code, const std::string& secret, std::string_view purpose,
                   std::string_view bytes) {
-  const std::string right = authentication_code(secret, purpose, bytes);
-  return code.size() == right.size() && CRYPTO_memcmp(code.data(), right.data(), right.size()) == 0;
+  return same_proof(code, authentication_code(secret, purpose, bytes));
 }
 
 std::string random_nonce() {

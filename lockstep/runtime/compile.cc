@@ -18,6 +18,7 @@
 #include "lockstep/base/kept.h"
 #include "lockstep/base/log.h"
 #include "lockstep/coordination/credential.h"
+#include "lockstep/coordination/proof.h"
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/runtime/runtime.h"
@@ -214,7 +215,7 @@ class Compilation {
   void check(std::string& code, int giver) const {
     const std::string claimed = code.substr(0, kCodeBytes);
     code.erase(0, claimed.size());
-    if (claimed == authentication_of(code)) return;
+    if (coordination::same_proof(claimed, authentication_of(code))) return;
     fail<ForeignCode>(
         "the machine code of {} in the job's store is not what process {} put there: somebody "
         "without the job's secret can write to it",

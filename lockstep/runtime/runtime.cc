@@ -124,11 +124,13 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
        .coordinator_address = settings_.place.coordinator_address,
        .store = store(),
        .job_id = settings_.place.job_id,
+       .job_secret = settings_.place.job_secret,
+       .carries_data = !native_collectives(),
        .timeout = settings_.initialization_timeout,
        .on_loss = [this](int process, bool left,
                          const std::string& doing) { peer_lost(process, left, doing); },
        .on_divergence = [this](const std::vector<int>& minority,
-                               const std::string& what) { diverged(minority, what); },
+                               const std::string& what) { report_divergence(minority, what); },
        .abort_grace = coordination::graces::kInCollectives});
   {
     std::lock_guard lock(failure_mutex_);

@@ -1,31 +1,52 @@
-#include "lockstep/collectives/connection.h"
-
 #include <fcntl.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/collectives/connection.h"
 
 namespace lockstep::collectives {
+namespace {
 
-void Connection::send(const Message& message, int fd) {
-  if (!has_kept() && try_to_send(message, fd)) return;
-  Kept& kept = kept_.emplace_back(Kept{message, {}});
-  if (fd < 0) return;
-  kept.fd = FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (kept.fd) return;
-  const int error = errno;
-  kept_.pop_back();
-  fail("cannot hand memory to another process: {}", std::strerror(error));
-}
+class UnixConnection : public Connection {
+ public:
+  UnixConnection(FileDescriptor socket, int process) : Connection(std::move(socket), process, process < 0) {}
 
-void Connection::send_kept() {
-  while (has_kept() && try_to_send(kept_.front().message, kept_.front().fd.get())) kept_.pop_front();
-}
+  void send(const Message& message, int fd) override {
+    if (!has_kept() && try_to_send(message, fd)) return;
+    Kept& kept = kept_.emplace_back(Kept{message, {}});
+    if (fd < 0) return;
+    kept.fd = FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (kept.fd) return;
+    const int error = errno;
+    kept_.pop_back();
+    fail("cannot hand memory to another process: {}", std::strerror(error));
+  }
 
-bool Connection::try_to_send(const Message& message, int fd) {
+  void send_kept() override {
+    while (has_kept() && try_to_send(kept_.front().message, kept_.front().fd.get())) kept_.pop_front();
+  }
+
+  bool has_kept() const override { return !kept_.empty(); }
+
+  Heard hear(Message& message, FileDescriptor& fd) override;
+
+ private:
+  struct Kept {
+    Message message;
+    FileDescriptor fd;
+  };
+
+  /// False where there is no room.
+  bool try_to_send(const Message& message, int fd);
+
+  std::deque<Kept> kept_;
+};
+
+bool UnixConnection::try_to_send(const Message& message, int fd) {
   iovec parts[2] = {{const_cast<Header*>(&message.header), sizeof message.header},
                     {const_cast<char*>(message.text.data()), std::min(message.text.size(), kMaxText)}};
   msghdr header{};
@@ -42,12 +63,12 @@ bool Connection::try_to_send(const Message& message, int fd) {
     std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
   }
   ssize_t sent;
-  while ((sent = sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {
+  while ((sent = sendmsg(descriptor(), &header, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {
   }
   return sent >= 0 || (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM && errno != ETOOMANYREFS);
 }
 
-Connection::Heard Connection::hear(Message& message, FileDescriptor& fd) {
+Connection::Heard UnixConnection::hear(Message& message, FileDescriptor& fd) {
   message.text.resize(kMaxText);
   iovec parts[2] = {{&message.header, sizeof message.header}, {message.text.data(), message.text.size()}};
   msghdr header{};
@@ -57,8 +78,9 @@ Connection::Heard Connection::hear(Message& message, FileDescriptor& fd) {
   header.msg_control = control;
   header.msg_controllen = sizeof control;
   ssize_t got;
-  while ((got = recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  while ((got = recvmsg(descriptor(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) < 0 && errno == EINTR) {
   }
+  if (got < 0 && errno == EAGAIN) return Heard::kNothing;
   if (cmsghdr* rights = got > 0 ? CMSG_FIRSTHDR(&header) : nullptr;
       rights && rights->cmsg_type == SCM_RIGHTS) {
     int received;
@@ -68,6 +90,12 @@ Connection::Heard Connection::hear(Message& message, FileDescriptor& fd) {
   if (got < static_cast<ssize_t>(sizeof message.header)) return Heard::kEnd;
   message.text.resize(static_cast<std::size_t>(got) - sizeof message.header);
   return (header.msg_flags & MSG_CTRUNC) != 0 && !fd ? Heard::kMessageWithoutItsDescriptor : Heard::kMessage;
+}
+
+}  // namespace
+
+std::shared_ptr<Connection> unix_connection(FileDescriptor socket, int process) {
+  return std::make_shared<UnixConnection>(std::move(socket), process);
 }
 
 }  // namespace lockstep::collectives

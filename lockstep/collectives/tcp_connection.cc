@@ -1,0 +1,150 @@
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/collectives/connection.h"
+#include "lockstep/coordination/proof.h"
+
+namespace lockstep::collectives {
+namespace {
+
+/// No frame is longer before both sides have proved who they are, and none after.
+constexpr std::size_t kMaxGreeting = 256, kMaxFrame = sizeof(Header) + kMaxText;
+
+using Length = std::uint32_t;
+
+/// A stream of frames: a length, and so many bytes.
+///   who accepts   a number that it has drawn
+///   who connects  who it is, who is called, a number that it has drawn, its proof
+///   who accepts   its proof
+/// and then messages both ways: a header and a text.
+class TcpConnection : public Connection {
+ public:
+  TcpConnection(FileDescriptor socket, Acquaintance acquaintance)
+      : Connection(std::move(socket), acquaintance.process, acquaintance.process < 0),
+        acquaintance_(std::move(acquaintance)),
+        nonce_(random_hex()) {
+    if (accepted) write_frame(nonce_);
+  }
+
+  void send(const Message& message, int) override {
+    std::string frame(reinterpret_cast<const char*>(&message.header), sizeof message.header);
+    frame.append(message.text, 0, kMaxText);
+    if (proved_) return write_frame(frame);
+    early_.push_back(std::move(frame));
+  }
+
+  void send_kept() override {
+    while (!out_.empty()) {
+      const ssize_t sent = ::send(descriptor(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent < 0 && errno == EINTR) continue;
+      const bool later = sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM);
+      if (later) return;
+      out_.erase(0, sent < 0 ? out_.size() : static_cast<std::size_t>(sent));
+    }
+  }
+
+  bool has_kept() const override { return !out_.empty(); }
+
+  Heard hear(Message& message, FileDescriptor&) override {
+    while (true) {
+      std::optional<std::string> frame;
+      if (!next_frame(frame)) return Heard::kEnd;
+      if (!frame) {
+        const Heard more = read_more();
+        if (more != Heard::kMessage) return more;
+      } else if (!proved_) {
+        if (!shake_hands(*frame)) return Heard::kEnd;
+      } else {
+        if (frame->size() < sizeof message.header) return Heard::kEnd;
+        std::memcpy(&message.header, frame->data(), sizeof message.header);
+        message.text = frame->substr(sizeof message.header);
+        return Heard::kMessage;
+      }
+    }
+  }
+
+ private:
+  void write_frame(const std::string& frame) {
+    const auto length = static_cast<Length>(frame.size());
+    out_.append(reinterpret_cast<const char*>(&length), sizeof length);
+    out_ += frame;
+    send_kept();
+  }
+
+  /// False where the other side says that it is too long.
+  bool next_frame(std::optional<std::string>& frame) {
+    Length length;
+    if (in_.size() < sizeof length) return true;
+    std::memcpy(&length, in_.data(), sizeof length);
+    if (length > (proved_ ? kMaxFrame : kMaxGreeting)) return false;
+    if (in_.size() < sizeof length + length) return true;
+    frame = in_.substr(sizeof length, length);
+    in_.erase(0, sizeof length + length);
+    return true;
+  }
+
+  Heard read_more() {
+    char bytes[16 << 10];
+    ssize_t got;
+    while ((got = recv(descriptor(), bytes, sizeof bytes, MSG_DONTWAIT)) < 0 && errno == EINTR) {
+    }
+    if (got < 0 && errno == EAGAIN) return Heard::kNothing;
+    if (got <= 0) return Heard::kEnd;
+    in_.append(bytes, static_cast<std::size_t>(got));
+    return Heard::kMessage;
+  }
+
+  /// What proves to the other side, which has drawn `drawn`, that `from` knows the key.
+  std::string proof(bool accepts, int from, int to, const std::string& own, const std::string& drawn) const {
+    return to_hex(coordination::proof_of(
+        acquaintance_.key, fmt::format("lockstep peers 1; {} {} {} {} {}", accepts ? "accepts" : "connects",
+                                       from, to, own, drawn)));
+  }
+
+  /// The next step of the greeting; false where the other side is not who it must be.
+  bool shake_hands(const std::string& frame) {
+    if (accepted) {
+      int from = -1, to = -1;
+      std::string drawn, proved;
+      std::istringstream(frame) >> from >> to >> drawn >> proved;
+      if (from < 0 || to != acquaintance_.self) return false;
+      if (!coordination::same_proof(proved, proof(false, from, to, drawn, nonce_))) return false;
+      process = from;
+      write_frame(proof(true, to, from, nonce_, drawn));
+    } else if (drawn_.empty()) {
+      drawn_ = frame;
+      const int from = acquaintance_.self, to = process;
+      write_frame(fmt::format("{} {} {} {}", from, to, nonce_, proof(false, from, to, nonce_, drawn_)));
+      return !frame.empty();
+    } else if (!coordination::same_proof(frame, proof(true, process, acquaintance_.self, drawn_, nonce_))) {
+      return false;
+    }
+    proved_ = true;
+    for (const std::string& message : early_) write_frame(message);
+    early_.clear();
+    return true;
+  }
+
+  const Acquaintance acquaintance_;
+  const std::string nonce_;         ///< Drawn here.
+  std::string drawn_;               ///< There.
+  bool proved_ = false;             ///< Both know the key.
+  std::vector<std::string> early_;  ///< To be sent when that is known.
+  std::string in_, out_;
+};
+
+}  // namespace
+
+std::shared_ptr<Connection> tcp_connection(FileDescriptor socket, Acquaintance acquaintance) {
+  return std::make_shared<TcpConnection>(std::move(socket), std::move(acquaintance));
+}
+
+}  // namespace lockstep::collectives
