@@ -217,6 +217,20 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+TEST(FirstCause, OfARestartThatDoesNotBegin_IsWhatMadeItNecessary) {
+  Processes job({.program = "/bin/sh",
+                 .arguments = {"-c",
+                               "printf '#!/bin/sh\\nsleep 0.3; rm -f program; [ $LOCKSTEP_PROCESS_ID = 1 ] "
+                               "&& kill -9 $$; exec sleep 1000' > program; chmod +x program; " LOCKSTEP_TOOL
+                               " run -n 2 --max-restarts 2 -- ./program"}});
+  const ProcessResult result = job.wait(0);
+  EXPECT_EQ(result.exit_code, 127);
+  EXPECT_THAT(verdicts(result.log).first, HasSubstr(") died: signal 9 (SIGKILL)")) << result.log;
+  EXPECT_THAT(lines_of(result.log).back(),
+              ::testing::MatchesRegex("lockstep: the job failed: process 1 .* died: signal 9 \\(SIGKILL\\); "
+                                      "restart 1 did not begin"));
+}
+
 LOCKSTEP_CHILD(retries_a_barrier) {
   auto client = join();
   if (client->process_id() == 1) client->key_value_store().get("it was late", kLong);

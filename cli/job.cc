@@ -39,6 +39,7 @@ class Job {
       const Steady::time_point started = Steady::now();
       const AttemptResult result = run_attempt();
       told_to_end_ = result.end == AttemptResult::End::kToldToEnd;
+      if (result.end == AttemptResult::End::kFinal && result.status != 0) say_what_came_before();
       if (result.end == AttemptResult::End::kFinal || told_to_end_) return result.status;
       bool again = false;
       if (result.end == AttemptResult::End::kUnreachable) again = goes_around_or_waits(result);
@@ -128,11 +129,19 @@ class Job {
     std::string after;
     if (identity_.attempt > 0) after = "\n  no restart is left: this was " + restarts_.describe();
     say(result.report + after);
+    if (result.end == AttemptResult::End::kUnreachable) say_what_came_before();
     return result.status;
+  }
+
+  // The last line of a restart that did not begin: why there was one.
+  void say_what_came_before() {
+    if (first_failure_.empty()) return;
+    say(fmt::format("the job failed: {}; restart {} did not begin", first_failure_, identity_.attempt));
   }
 
   void start_again(const AttemptResult& result) {
     ++identity_.attempt;
+    if (first_failure_.empty()) first_failure_ = result.failure;
     waiting_since_.reset();
     const bool elsewhere = loses(result.lost_hosts);
     const std::chrono::seconds wait = restarts_.wait();
@@ -182,6 +191,7 @@ class Job {
   std::optional<Steady::time_point> deadline_;
   std::set<std::string> lost_;                       // hosts, as the user named them
   std::optional<Steady::time_point> waiting_since_;  // for a host, since the last restart
+  std::string first_failure_;                        // of the start before the restarts
   bool told_to_end_ = false;                         // by a signal or at the deadline
   int status_ = 0;                                   // then
   std::string reason_;

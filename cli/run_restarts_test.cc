@@ -87,8 +87,8 @@ TEST_F(RunRestarts, AHostThatStaysAwayEndsTheJobWhenNoRestartIsLeft) {
   const auto result = lockstep(run("a:1,b:1", "[ $host$call != b2 ] || exit 255", {"--max-restarts", "1"}) +
                                loses_its_host_once());
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.log, ::testing::EndsWith("lockstep: cannot start on host b: rsh died: exit status 255\n"
-                                              "  no restart is left: this was restart 1 of 1\n"));
+  EXPECT_THAT(result.log, HasSubstr("lockstep: cannot start on host b: rsh died: exit status 255\n"
+                                    "  no restart is left: this was restart 1 of 1\n"));
 }
 
 TEST_F(RunRestarts, TheNumberOfRestartsMayBeForATime) {

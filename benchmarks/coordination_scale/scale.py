@@ -63,6 +63,7 @@ def measure(command, load, clients, connections):
 
 
 def main():
+    os.environ["LOCKSTEP_JOB_SECRET"] = "of the benchmark"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", required=True)
     parser.add_argument("--load", required=True)

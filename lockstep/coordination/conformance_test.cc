@@ -12,7 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/address.h"
-#include "lockstep/coordination/in_memory.h"
+#include "lockstep/coordination/in_memory_test.h"
 #include "lockstep/coordination/remote_service.h"
 #include "lockstep/coordination/server.h"
 #include "lockstep/coordination/service.h"

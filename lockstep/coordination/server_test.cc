@@ -1,5 +1,6 @@
 #include "lockstep/coordination/server.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <future>
 #include <map>
 #include <string>
@@ -280,6 +282,30 @@ TEST_F(WireTest, AbandonedGets_DoNotDisturb) {
 }
 
 // Serving.
+
+/// 0 once the other side has closed the connection; -1 where it has not for long.
+int wait_for_end(int socket) {
+  timeval patience{.tv_sec = 30, .tv_usec = 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  char bytes[256];
+  ssize_t got = 0;
+  while ((got = ::recv(socket, bytes, sizeof(bytes), 0)) > 0) {
+  }
+  return got == 0 || errno == ECONNRESET ? 0 : -1;
+}
+
+TEST(Server, AConnectionThatSaysNothing_IsClosed) {
+  CoordinationServer server;
+  server.start({.silent_connection_timeout = milliseconds(300)});
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(server.port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(wait_for_end(socket), 0);
+  ::close(socket);
+}
 
 TEST(Server, PortInUse_SaysSo) {
   BoundSocket taken;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "lockstep/base/error.h"
+#include "lockstep/runtime/hold_coordinator.h"
 #include "lockstep/testing/errors.h"
 
 namespace lockstep::runtime {
@@ -241,6 +242,22 @@ TEST(Resolve, AddressesThatAreNone_AreAnError) {
                         environment({}));
               }),
               HasSubstr("nowhere"));
+}
+
+TEST(CoordinatorBindAddress, WithoutASecret_IsTheInterfaceOfTheJobsAddress) {
+  Settings settings;
+  settings.coordinator_bind_address = "[::]:7";
+  coordination::ClientOptions client;
+  client.address = "192.0.2.1:7";
+  EXPECT_EQ(coordinator_bind_address(settings, client), "192.0.2.1:7");
+  client.identity.secret = "hush";
+  EXPECT_EQ(coordinator_bind_address(settings, client), "[::]:7");
+  client.identity.secret.clear();
+  client.address = "127.0.0.1:7";  // What a host's own name may lead to on itself.
+  EXPECT_EQ(coordinator_bind_address(settings, client), "[::]:7");
+  settings.bind_address_given = true;
+  client.address = "192.0.2.1:7";
+  EXPECT_EQ(coordinator_bind_address(settings, client), "[::]:7");
 }
 
 TEST(ChosenDevices, AreAll_OrThoseNamed_OrOneGpuForEachProcess) {
