@@ -5,9 +5,11 @@
 namespace lockstep::cli {
 
 std::vector<Message> to_messages(const HostJob& job) {
-  std::vector<Message> messages = {{"folder", job.folder},
-                                   {"bind", job.bind ? "1" : "0"},
-                                   {"silence", std::to_string(job.silence.count())}};
+  std::vector<Message> messages = {
+      {"folder", job.folder},
+      {"bind", job.bind ? "1" : "0"},
+      {"silence", std::to_string(job.silence.count())},
+      {"places", std::to_string(job.first_on_host), std::to_string(job.on_host)}};
   Message command = {"command"};
   command.insert(command.end(), job.command.begin(), job.command.end());
   messages.push_back(std::move(command));
@@ -22,13 +24,17 @@ std::vector<Message> to_messages(const HostJob& job) {
 
 bool HostJobReader::take(const Message& message) {
   const std::string& kind = message.front();
-  const bool known = kind == "folder" || kind == "bind" || kind == "silence" || kind == "command" ||
-                     kind == "process" || kind == "start";
+  const bool known = kind == "folder" || kind == "bind" || kind == "silence" || kind == "places" ||
+                     kind == "command" || kind == "process" || kind == "start";
   if (!known) return false;
   if (kind != "start" && message.size() < 2) fail("the launcher sent '{}' without a value", kind);
   if (kind == "folder") job_.folder = message[1];
   if (kind == "bind") job_.bind = message[1] == "1";
   if (kind == "silence") job_.silence = std::chrono::milliseconds(number_of(message[1]));
+  if (kind == "places" && message.size() == 3) {
+    job_.first_on_host = static_cast<int>(number_of(message[1]));
+    job_.on_host = static_cast<int>(number_of(message[2]));
+  }
   if (kind == "command") job_.command.assign(message.begin() + 1, message.end());
   if (kind == "process") {
     HostJob::Process process{.number = static_cast<int>(number_of(message[1]))};
@@ -43,6 +49,9 @@ bool HostJobReader::take(const Message& message) {
   if (kind == "start") {
     if (job_.command.empty() || job_.processes.empty())
       fail("the launcher sent a job without a program or processes");
+    if (job_.on_host < job_.first_on_host + static_cast<int>(job_.processes.size()))
+      fail("the launcher sent {} processes for places {} to {} of the host", job_.processes.size(),
+           job_.first_on_host, job_.on_host);
     complete_ = true;
   }
   return true;

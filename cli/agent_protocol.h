@@ -16,7 +16,8 @@ namespace lockstep::cli {
 //                                out I BYTES                 err I BYTES
 //                                out-ended I                 err-ended I
 //                                ended I CODE SIGNAL         still-here        done
-// The launcher says              folder F, command WORD..., bind 0|1, silence MS, process I NAME=VALUE...,
+// The launcher says              folder F, command WORD..., bind 0|1, silence MS, places FIRST ON_HOST,
+//                                process I NAME=VALUE...,
 // start then                           signal I NUMBER             still-here        pause
 //                                      hold 0|1 (1: read no output until 0 comes)
 

@@ -16,16 +16,17 @@
 #include "cli/outcome.h"
 #include "cli/output.h"
 #include "lockstep/base/environment.h"
+#include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/server.h"
 
 namespace lockstep::cli {
 namespace {
 
+using coordination::FailureKind;
 using std::chrono::milliseconds;
+namespace graces = coordination::graces;
 
-constexpr milliseconds kAskCoordinator(200);      // between two looks at what it knows of the processes
-constexpr milliseconds kWordInterval(10000);      // between two words on who is waited for
-constexpr milliseconds kUntilLauncherKnows(500);  // how a process died of which its peers saw only the end
+constexpr milliseconds kWordInterval(10000);  // between two words on who is waited for
 
 const char* plural(int count, const char* one, const char* many) { return count == 1 ? one : many; }
 
@@ -77,7 +78,7 @@ class Attempt::Impl : HostListener {
     server.num_processes = options_.num_processes;
     server.identity = {.job_id = job_.job_id, .attempt = job_.attempt, .secret = job_.secret};
     server.tls = coordination::TlsFiles::from(Environment::process());
-    server.peer_report_grace = kUntilLauncherKnows;
+    server.peer_report_grace = graces::kForTheLauncher;
     auto set = [](milliseconds& timeout, const std::optional<int>& seconds) {
       if (seconds) timeout = std::chrono::seconds(*seconds);
     };
@@ -126,7 +127,7 @@ class Attempt::Impl : HostListener {
     std::optional<Steady::time_point> next = hosts_.next_work();
     auto consider = [&](Steady::time_point time) { next = next ? std::min(*next, time) : time; };
     if (failed_at_ && running_ > 0 && !killed_) consider(*failed_at_ + (terminated_ ? grace() : grace() / 2));
-    if (!cause_ && running_ > 0 && coordinated()) consider(asked_at_ + kAskCoordinator);
+    if (!cause_is_known() && running_ > 0 && coordinated()) consider(asked_at_ + graces::kLauncherLooks);
     if (!hosts_.ready()) consider(word_at_ + word_interval());
     if (deadline_ && !told_to_end()) consider(*deadline_);
     if (!next) return milliseconds(-1);
@@ -135,13 +136,15 @@ class Attempt::Impl : HostListener {
 
   milliseconds grace() const { return milliseconds(static_cast<long>(options_.grace * 1000)); }
   bool running(int i) const { return running_ > 0 && !fates_[i].outcome; }
-  std::string name(int i) const { return describe_process(i, hosts_.host_of_process()[i], fates_[i]); }
+  coordination::Whereabouts where(int i) const { return {hosts_.host_of_process()[i], fates_[i].pid}; }
+  std::string name(int i) const { return coordination::name_process(i, where(i)); }
 
   // What the hosts say.
 
   void started(int process, pid_t pid, const std::vector<int>& cores) override {
     fates_[process].pid = pid;
     cores_[process] = cores;
+    server_.set_whereabouts(process, where(process));
     if (++started_ == options_.num_processes && options_.verbose) describe_start();
   }
   void output(int process, Stream stream, std::string_view bytes) override {
@@ -159,7 +162,9 @@ class Attempt::Impl : HostListener {
     if (given_up_) return;
     const std::error_code code(error, std::generic_category());
     given_up_ = fmt::format("{}: {}", what, code.message());
-    given_up_status_ = code == std::errc::no_such_file_or_directory ? kNotFound : kNotExecutable;
+    given_up_status_ = code == std::errc::no_such_file_or_directory ? kNotFound
+                       : code == std::errc::too_many_files_open     ? kLauncherFailed
+                                                                    : kNotExecutable;
   }
   void unreachable(const std::string& host, const std::string& why) override {
     lost_host(host);
@@ -244,57 +249,47 @@ class Attempt::Impl : HostListener {
   void judge_ended() {
     if (ended_.empty()) return;
     std::vector<int> ended = std::exchange(ended_, {});
-    std::swap(ended[0], ended[first_of(ended)]);
+    std::vector<Outcome> outcomes;
+    for (const int i : ended) outcomes.push_back(*fates_[i].outcome);
+    std::swap(ended[0], ended[likeliest_cause(outcomes)]);
     for (const int i : ended) {
       if (fates_[i].outcome->success()) {
-        left_in_peace(i);
+        if (!cause_is_known()) early_leavers_.push_back(i);
       } else {
         failed(i);
       }
     }
   }
 
-  // The index of the one that is to blame: whom the coordinator blames, or else the likeliest.
-  std::size_t first_of(const std::vector<int>& ended) const {
-    const std::vector<coordination::TaskInfo> tasks = server_.tasks();
-    std::vector<Outcome> outcomes;
-    for (std::size_t k = 0; k < ended.size(); ++k) {
-      const Outcome& outcome = *fates_[ended[k]].outcome;
-      if (!outcome.success() && tasks[ended[k]].state == coordination::TaskState::kError) return k;
-      outcomes.push_back(outcome);
-    }
-    return likeliest_cause(outcomes);
-  }
-
-  // What the process said of its end, where it did, and how it ended.
-  std::string describe_end(int i) const {
-    const std::string said = server_.tasks()[i].error;
-    if (!said.starts_with(fmt::format("process {} ", i)))
-      return fmt::format("{} {}", name(i), fates_[i].outcome->describe());
-    return fmt::format("{} ({})", said.substr(0, said.find('\n')), fates_[i].outcome->describe());
-  }
-
+  // The coordinator knows what came first: this end, or what others reported before it.
   void failed(int i) {
-    // It may only have followed one that the coordinator gave up.
-    if (!cause_) blame_whom_the_coordinator_blames();
-    const std::string what = describe_end(i);
-    if (!cause_) blame(i, what);
-    server_.report_task_failure(i, what);
+    const Outcome& outcome = *fates_[i].outcome;
+    const bool by_itself = outcome.lost.empty() && (outcome.signal == 0 || outcome.signal == SIGABRT);
+    const coordination::Failure own{by_itself ? FailureKind::kEndedWithError : FailureKind::kDied,
+                                    {i},
+                                    fmt::format("{} {}", name(i), outcome.describe())};
+    look_for_early_leavers();
+    server_.report_task_failure(i, own.message, own.kind);
+    look_for_the_cause();
+    if (told_to_end() && !cause_is_known()) blame(own);
   }
 
-  void blame(int i, const std::string& what) {
-    cause_ = i;
-    failure_ = what;
+  bool cause_is_known() const { return !failure_.empty(); }
+
+  // Asked to end, a process may do so with status 0, whoever waits for it.
+  void look_for_the_cause() {
+    if (cause_is_known()) return;
+    const auto first = server_.first_failure();
+    if (first && !(told_to_end() && first->kind == FailureKind::kLeftEarly)) blame(*first);
+  }
+
+  void blame(const coordination::Failure& first) {
+    causes_ = first.processes;
+    failure_ = first.message.substr(0, first.message.find("\nconsequence: "));
     // After a stop signal the others take as long as they need; after a time-out their grace runs.
     if (told_to_end()) return;
     failed_at_ = Steady::now();
-    if (running_ > 0) output_.say(fmt::format("{}; telling the others", what));
-  }
-
-  // Ended with status 0: fine, unless it was, or should have become, a member of the job that others wait
-  // for.
-  void left_in_peace(int i) {
-    if (!cause_) early_leavers_.push_back(i);
+    if (running_ > 0) output_.say(fmt::format("{}; telling the others", failure_));
   }
 
   // A job of one process has nobody to wait for.
@@ -302,10 +297,11 @@ class Attempt::Impl : HostListener {
 
   void ask_coordinator() {
     const Steady::time_point now = Steady::now();
-    if (cause_ || running_ == 0 || !coordinated() || now < asked_at_ + kAskCoordinator) return;
+    if (cause_is_known() || running_ == 0 || !coordinated() || now < asked_at_ + graces::kLauncherLooks)
+      return;
     asked_at_ = now;
-    blame_whom_the_coordinator_blames();
     look_for_early_leavers();
+    look_for_the_cause();
     say_which_processes_are_missing();
   }
 
@@ -329,7 +325,7 @@ class Attempt::Impl : HostListener {
     if (!waited) return;
     const std::vector<std::string> missing = hosts_.missing();
     output_.say(fmt::format("waiting for hosts: {} of {} have answered after {} s; missing: {}",
-                            hosts_.count() - missing.size(), hosts_.count(), *waited,
+                            hosts_.agents() - missing.size(), hosts_.agents(), *waited,
                             fmt::join(missing, ", ")));
   }
 
@@ -349,29 +345,23 @@ class Attempt::Impl : HostListener {
                     options_.num_processes, *waited, name_by_host(missing, hosts_.host_of_process())));
   }
 
-  // A process that runs but is given up: stopped or stuck without a heartbeat, or its peers did not come in
-  // time.
-  void blame_whom_the_coordinator_blames() {
-    for (const coordination::TaskInfo& task : server_.tasks()) {
-      if (task.state != coordination::TaskState::kError || !running(task.task)) continue;
-      const bool names_it = task.error.starts_with("process ");
-      return blame(task.task,
-                   names_it ? task.error : fmt::format("{} was given up: {}", name(task.task), task.error));
-    }
-  }
-
+  // Ended with status 0: fine, unless it was, or should have become, a member of the job that others wait
+  // for.
   void look_for_early_leavers() {
-    if (early_leavers_.empty() || cause_) return;
+    if (early_leavers_.empty() || cause_is_known()) return;
     const std::vector<coordination::TaskInfo> tasks = server_.tasks();
     const bool others_came = std::any_of(tasks.begin(), tasks.end(), [&](const coordination::TaskInfo& task) {
-      return task.incarnation != 0 && running(task.task);
+      const auto& outcome = fates_[task.task].outcome;
+      return task.incarnation != 0 && (!outcome || !outcome->success());
     });
+    if (!others_came) return;
     for (const int i : early_leavers_) {
-      if (!others_came || tasks[i].state == coordination::TaskState::kDisconnected) continue;
-      const std::string what = fmt::format("{} ended with status 0 without {}", name(i),
-                                           tasks[i].incarnation == 0 ? "initialize()" : "shutdown()");
-      server_.report_task_failure(i, what);
-      if (!told_to_end()) return blame(i, what);
+      if (tasks[i].state == coordination::TaskState::kDisconnected) continue;
+      server_.report_task_failure(i,
+                                  fmt::format("{} ended with status 0 without {}", name(i),
+                                              tasks[i].incarnation == 0 ? "initialize()" : "shutdown()"),
+                                  FailureKind::kLeftEarly);
+      if (!told_to_end()) return look_for_the_cause();
     }
     // Asked to end, they may end so; who waits for one of them has heard.
     if (told_to_end()) early_leavers_.clear();
@@ -411,12 +401,14 @@ class Attempt::Impl : HostListener {
   }
 
   AttemptResult finish() {
+    server_.settle_reports();
+    look_for_the_cause();
     using End = AttemptResult::End;
     if (timed_out_) {
-      output_.say(closing_report(describe_timeout(options_), std::nullopt, fates_));
+      output_.say(closing_report(describe_timeout(options_), {}, fates_));
       return {.end = End::kToldToEnd, .status = kTimedOut};
     }
-    if (!cause_) return {.end = stop_signal_ != 0 ? End::kToldToEnd : End::kFinal};
+    if (!cause_is_known()) return {.end = stop_signal_ != 0 ? End::kToldToEnd : End::kFinal};
     if (stop_signal_ != 0) {
       output_.say(fmt::format("stopped by {}", signal_name(stop_signal_)));
       return {.end = End::kToldToEnd, .status = status()};
@@ -424,7 +416,7 @@ class Attempt::Impl : HostListener {
     return {.end = End::kFailed,
             .status = status(),
             .failure = failure_,
-            .report = closing_report(failure_, *cause_, fates_),
+            .report = closing_report(failure_, causes_, fates_),
             .lost_hosts = lost_hosts_};
   }
 
@@ -432,7 +424,8 @@ class Attempt::Impl : HostListener {
   // status.
   int status() const {
     const auto speaks = [](const Fate& fate) { return !fate.outcome->success() && fate.sent_signal == 0; };
-    if (speaks(fates_[*cause_])) return fates_[*cause_].outcome->status();
+    for (const int i : causes_)
+      if (speaks(fates_[i])) return fates_[i].outcome->status();
     const auto speaker = std::find_if(fates_.begin(), fates_.end(), speaks);
     if (speaker != fates_.end()) return speaker->outcome->status();
     return stop_signal_ != 0 ? 128 + stop_signal_ : kLauncherFailed;
@@ -462,7 +455,7 @@ class Attempt::Impl : HostListener {
   bool asked_to_end_ = false;  // by INT or TERM; the next one kills
   std::vector<int> early_leavers_;
   Steady::time_point asked_at_;
-  std::optional<int> cause_;  // the process to blame
+  std::vector<int> causes_;  // the processes to blame
   std::string failure_;
   std::optional<Steady::time_point>
       failed_at_;  // since when the others' grace runs; none after a stop signal

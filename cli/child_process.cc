@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "cli/core_shares.h"
+#include "cli/descriptors.h"
 
 namespace lockstep::cli {
 namespace {
@@ -78,6 +79,7 @@ struct Becoming {
   bool keep_stdin;
   int in;  // -1: /dev/null, where it is not kept
   int out, err, report;
+  rlimit descriptors;
 
   [[noreturn]] void run() const {
     if (own_group) setpgid(0, 0);
@@ -91,6 +93,7 @@ struct Becoming {
     dup2(out, 1);
     dup2(err, 2);
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    setrlimit(RLIMIT_NOFILE, &descriptors);
     for (int number = 1; number < NSIG; ++number) reset(number);
     sigset_t none;
     sigemptyset(&none);
@@ -126,7 +129,8 @@ Child start_child(const ChildOptions& options) {
                           .in = pipe_in ? in->read : -1,
                           .out = out.write,
                           .err = err.write,
-                          .report = report.write};
+                          .report = report.write,
+                          .descriptors = inherited_descriptor_limit()};
   // Not fork: its handlers, gRPC's among them, are not for a process that only executes another program.
   const pid_t pid = _Fork();
   if (pid < 0) fail_with(errno, "fork");

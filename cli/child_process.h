@@ -27,8 +27,9 @@ struct Child {
   int err = -1;
 };
 
-/// Starts the process. It is killed when the calling thread ends, even by a signal. Throws std::system_error
-/// with the errno of what failed, ENOENT and EACCES among them.
+/// Starts the process, with the limit of descriptors that this one was started with. It is killed when the
+/// calling thread ends, even by a signal. Throws std::system_error with the errno of what failed, ENOENT and
+/// EACCES among them.
 Child start_child(const ChildOptions& options);
 
 /// The file that a shell would execute for this name: itself where it has a slash, else the first in PATH.

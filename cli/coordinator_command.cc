@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/coordination/server.h"
@@ -31,10 +32,10 @@ class StopSignals {
   }
   ~StopSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-  /// 0 where none has come.
-  int come() const {
-    const timespec at_once{};
-    return std::max(sigtimedwait(&signals_, nullptr, &at_once), 0);
+  /// 0 where none comes within a tenth of a second.
+  int wait() const {
+    const timespec a_while{.tv_sec = 0, .tv_nsec = 100'000'000};
+    return std::max(sigtimedwait(&signals_, nullptr, &a_while), 0);
   }
 
  private:
@@ -42,11 +43,44 @@ class StopSignals {
 };
 
 std::string say_ended(const coordination::CoordinationServer& server, int num_processes, int signal) {
-  if (auto failure = server.first_failure()) return *failure;
+  if (auto failure = server.first_failure()) return failure->message;
   int left = 0;
   for (const auto& task : server.tasks()) left += task.state == TaskState::kDisconnected ? 1 : 0;
   return fmt::format("stopped by {} before all had left: {} of {} processes have left", strsignal(signal),
                      left, num_processes);
+}
+
+/// Serves one start of the job after the other until a signal comes. The status is 0 where none is going on.
+int serve_starts(coordination::CoordinationServer& server, const StopSignals& signals, int num_processes) {
+  for (std::uint64_t told_of = 0;;) {
+    const int signal = signals.wait();
+    const auto failure = server.first_failure();
+    std::uint64_t start =
+        0;  // Another number in each, for the processes of each are others; 0: none has come.
+    for (const auto& task : server.tasks()) start ^= task.incarnation;
+    const bool is_over = failure || server.all_left() || start == 0;
+    if (is_over && start != 0 && std::exchange(told_of, start) != start) {
+      std::printf("lockstep coordinator: %s; waits for the next start\n",
+                  failure ? failure->message.c_str() : "all processes have left");
+      std::fflush(stdout);
+    }
+    if (signal == 0) continue;
+    if (!is_over) {
+      std::fprintf(stderr, "lockstep coordinator: %s\n", say_ended(server, num_processes, signal).c_str());
+    }
+    return is_over ? 0 : 1;
+  }
+}
+
+/// Until all have left or a signal comes.
+int serve_once(coordination::CoordinationServer& server, const StopSignals& signals, int num_processes) {
+  int signal = 0;
+  while (!server.all_left() && signal == 0) signal = signals.wait();
+  const bool clean = server.all_left() && !server.first_failure();
+  if (!clean) {
+    std::fprintf(stderr, "lockstep coordinator: %s\n", say_ended(server, num_processes, signal).c_str());
+  }
+  return clean ? 0 : 1;
 }
 
 int serve(const coordination::ServerOptions& options) {
@@ -60,15 +94,10 @@ int serve(const coordination::ServerOptions& options) {
   std::printf("lockstep coordinator: serves %s of %d process%s at %s\n", job.c_str(), options.num_processes,
               options.num_processes == 1 ? "" : "es", server.address().c_str());
   std::fflush(stdout);
-  int signal = 0;
-  while (!server.wait_until_all_left(std::chrono::milliseconds(100)) && signal == 0) signal = signals.come();
-  const bool clean = server.all_left() && !server.first_failure();
-  if (!clean) {
-    std::fprintf(stderr, "lockstep coordinator: %s\n",
-                 say_ended(server, options.num_processes, signal).c_str());
-  }
+  const int status = options.keep ? serve_starts(server, signals, options.num_processes)
+                                  : serve_once(server, signals, options.num_processes);
   server.stop();
-  return clean ? 0 : 1;
+  return status;
 }
 
 }  // namespace
@@ -83,8 +112,9 @@ void add_coordinator_command(CLI::App& tool, int* status) {
   command->footer(
       "lockstep coordinator --num-processes N --bind HOST:PORT [OPTIONS]\n\n"
       "Says in one line where it serves, then serves until all processes have left or INT, TERM or HUP "
-      "comes. The\n"
-      "exit status is 0 where all left cleanly; otherwise the first cause is printed and the status is 1.\n"
+      "comes; with\n"
+      "--keep only until the signal. The exit status is 0 where all left cleanly; otherwise the first cause "
+      "is printed and the status is 1.\n"
       "The job's secret is read from LOCKSTEP_JOB_SECRET, and the files for TLS from "
       "LOCKSTEP_TLS_CERTIFICATE,\n"
       "LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_AUTHORITY.");
@@ -110,6 +140,9 @@ void add_coordinator_command(CLI::App& tool, int* status) {
           "How long processes wait for each other at the end; 0: not at all (default: 300)");
   command->add_flag("--recoverable", given->server.recoverable,
                     "A process may die and come again while the others go on");
+  command->add_flag("--keep", given->server.keep,
+                    "Stay for later starts of the job: a process that comes after all have left, or after a "
+                    "failure, begins the next one");
   command->add_flag(
       "--allow-jax", given->server.allow_jax,
       "Let processes in that cannot prove their identity, as those of JAX, though there is a secret");

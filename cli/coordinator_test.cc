@@ -1,15 +1,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "cli/tool_test.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/client.h"
 #include "lockstep/testing/processes.h"
@@ -26,7 +29,6 @@ using ::testing::HasSubstr;
 using testing::Processes;
 using testing::ProcessesOptions;
 using testing::ProcessResult;
-using Words = std::vector<std::string>;
 
 constexpr std::chrono::seconds kLong(60);
 
@@ -44,6 +46,7 @@ class Coordinator {
     std::size_t at = log.find("127.0.0.1:");
     return log.substr(at, log.find('\n', at) - at);
   }
+  void wait_for(const std::string& text) { process_.wait_for_line(0, text); }
   void signal(int number) { process_.kill(0, number); }
   ProcessResult wait() { return process_.wait(0); }
 
@@ -137,6 +140,51 @@ TEST(CoordinatorCommand, ProcessOfAnotherAttempt_IsRefused_TheJobsOwnIsNot) {
   auto clients = connect(address, 1, job);
   clients[0]->shutdown();
   EXPECT_EQ(coordinator.wait().exit_code, 0);
+}
+
+TEST(CoordinatorCommand, Keep_StaysForLaterStarts_AndEndsByASignal) {
+  Coordinator coordinator({"--num-processes", "2", "--keep"});
+  const std::string address = coordinator.address();
+  for (int start = 0; start < 3; ++start) {
+    auto clients = connect(address, 2);
+    clients[0]->key_value_store().set("once", "in each start");
+    if (start == 1) {
+      clients[0]->report_own_error("bad input");
+      EXPECT_THROW(clients[1]->barrier("b", kLong), PeerFailure);
+      coordinator.wait_for("bad input; waits for the next start\n");
+      continue;
+    }
+    std::thread other([&] { clients[1]->shutdown(); });
+    clients[0]->shutdown();
+    other.join();
+    if (start == 0) coordinator.wait_for("all processes have left; waits for the next start\n");
+  }
+  coordinator.signal(SIGTERM);
+  const auto result = coordinator.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
+LOCKSTEP_CHILD(waits_to_be_let_go) {
+  auto client = join();
+  client->barrier("all", kLong);
+  testing::say("joined");
+  while (access("go", F_OK) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  client->barrier("still all", kLong);
+  client->shutdown();
+}
+
+TEST(RunJob, StoppedForLongerThanTheHeartbeatTimeout_GoesOn) {
+  Processes job(tool(Words{"run", "-n", "2", "--heartbeat-timeout", "2", "--"} +
+                     testing::command_of_child("waits_to_be_let_go")));
+  for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " joined");
+  job.kill(0, SIGTSTP);  // As Ctrl-Z does; then fg.
+  std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+  job.kill(0, SIGCONT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::ofstream(job.folder(0) / "go");
+  const ProcessResult result = job.wait(0);
+  EXPECT_EQ(result.exit_code, 0) << result.log;
+  EXPECT_EQ(result.log.find("lockstep:"), std::string::npos);
 }
 
 TEST(CoordinatorCommand, PortInUseAndWrongUse_AreOneLine) {

@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "cli/agent_protocol.h"
+#include "cli/descriptors.h"
 #include "cli/local_host.h"
 #include "cli/message_pipe.h"
 #include "cli/signals.h"
@@ -156,6 +157,7 @@ class Agent : HostListener {
 
 int run_host_agent() {
   signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
   try {
     return Agent().run();
   } catch (const std::exception& error) {

@@ -10,6 +10,7 @@
 #include "cli/attempt.h"
 #include "cli/console.h"
 #include "cli/descendants.h"
+#include "cli/descriptors.h"
 #include "cli/job_variables.h"
 #include "cli/process_host.h"
 #include "cli/signals.h"
@@ -194,6 +195,7 @@ std::string describe_timeout(const JobOptions& options) {
 
 int run_job(const JobOptions& options) {
   signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
   Job job(options);
   try {
     const int status = job.run();

@@ -1,8 +1,11 @@
 #include "cli/job_hosts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/descriptors.h"
 #include "cli/local_host.h"
 #include "cli/remote_command.h"
 #include "cli/remote_host.h"
@@ -13,6 +16,13 @@
 namespace lockstep::cli {
 namespace {
 
+constexpr long kMostOfAnAgent = 256;
+
+// Of the launcher itself: each takes the descriptors of a child, and one to talk to the coordinator.
+long most_children() {
+  return (most_descriptors() - kOwnDescriptors) / (LocalHost::kDescriptorsOfAProcess + 1);
+}
+
 std::string with_any_port(const std::string& host) {
   return coordination::HostPort{.host = host, .port = 0}.to_string();
 }
@@ -22,30 +32,53 @@ bool is_wildcard(const std::string& host) { return host == "0.0.0.0" || host == 
 }  // namespace
 
 JobHosts::JobHosts(const JobOptions& options, const Descendants& descendants, HostListener& listener)
-    : options_(options), descendants_(descendants), placements_(options.placements) {
+    : options_(options), descendants_(descendants), listener_(listener), placements_(options.placements) {
   const bool by_slurm = options.by == JobOptions::By::kSlurm;
-  const bool all_here =
-      !by_slurm && std::all_of(placements_.begin(), placements_.end(),
-                               [](const Placement& placement) { return is_this_host(placement.host); });
-  if (all_here) placements_ = {{.host = host_name(), .first = 0, .count = options.num_processes}};
-  for (std::size_t i = 0; i < placements_.size(); ++i) {
-    host_names_.insert(host_names_.end(), placements_[i].count, without_user(placements_[i].host));
-    host_index_.insert(host_index_.end(), placements_[i].count, static_cast<int>(i));
+  remote_ = by_slurm || std::any_of(placements_.begin(), placements_.end(),
+                                    [](const Placement& placement) { return !is_this_host(placement.host); });
+  if (!remote_) placements_ = {{.host = host_name(), .first = 0, .count = options.num_processes}};
+  for (const Placement& placement : placements_) {
+    host_names_.insert(host_names_.end(), placement.count, without_user(placement.host));
   }
-  if (all_here) {
-    hosts_.push_back(std::make_unique<LocalHost>(listener, descendants, true));
+  if (!remote_ && options.num_processes <= most_children()) {
+    add({.place = placements_[0], .on_host = placements_[0].count},
+        std::make_unique<LocalHost>(listener, descendants, true));
     return;
   }
   const std::string tool = options.remote_tool.empty() ? own_program() : options.remote_tool;
-  for (const Placement& placement : placements_) {
-    std::vector<std::string> command = by_slurm ? srun_command(placement.host, tool)
-                                       : is_this_host(placement.host)
+  for (const Part& part : parts_of(placements_)) {
+    const std::string& host = part.place.host;
+    std::vector<std::string> command = by_slurm ? srun_command(host, tool)
+                                       : !remote_ || is_this_host(host)
                                            ? std::vector<std::string>{own_program(), "host-agent"}
-                                           : rsh_command(options.rsh, placement.host, tool);
-    auto host = std::make_unique<RemoteHost>(listener, without_user(placement.host), command);
-    remotes_.push_back(host.get());
-    hosts_.push_back(std::move(host));
+                                           : rsh_command(options.rsh, host, tool);
+    auto remote = std::make_unique<RemoteHost>(listener, without_user(host), command);
+    remotes_.push_back(remote.get());
+    add(part, std::move(remote));
   }
+}
+
+void JobHosts::add(const Part& part, std::unique_ptr<ProcessHost> host) {
+  host_index_.insert(host_index_.end(), part.place.count, static_cast<int>(hosts_.size()));
+  parts_.push_back(part);
+  hosts_.push_back(std::move(host));
+}
+
+// What this host is too many for is shared out to several agents; another host has one.
+std::vector<JobHosts::Part> JobHosts::parts_of(const std::vector<Placement>& placements) const {
+  const long most = std::clamp<long>(
+      (most_descriptors() - kOwnDescriptors) / LocalHost::kDescriptorsOfAProcess, 1, kMostOfAnAgent);
+  std::vector<Part> parts;
+  for (const Placement& placement : placements) {
+    const int step = remote_ ? placement.count : static_cast<int>(most);
+    for (int done = 0; done < placement.count; done += step) {
+      const Placement place{.host = placement.host,
+                            .first = placement.first + done,
+                            .count = std::min(step, placement.count - done)};
+      parts.push_back({.place = place, .first_on_host = done, .on_host = placement.count});
+    }
+  }
+  return parts;
 }
 
 JobHosts::~JobHosts() {
@@ -73,25 +106,25 @@ std::string JobHosts::coordinator_bind_address() const {
     const bool brackets = given.starts_with('[');
     const bool has_port = brackets ? !given.ends_with(']') : std::count(given.begin(), given.end(), ':') == 1;
     const std::string address = has_port ? given : brackets ? given + ":0" : with_any_port(given);
-    if (remote() && is_wildcard(coordination::parse_address(address).host)) {
+    if (remote_ && is_wildcard(coordination::parse_address(address).host)) {
       fail("--coordinator-address {} is no address that other hosts could use: give one of this host's",
            given);
     }
     return address;
   }
   if (options_.interface) return with_any_port(address_of_interface(*options_.interface));
-  if (remotes_.empty()) return with_any_port("127.0.0.1");
+  if (!remote_) return with_any_port("127.0.0.1");
   std::string loopback;
   std::string unresolved;
   for (std::size_t i = 0; i < remotes_.size(); ++i) {
-    const std::string host = without_user(placements_[i].host);
+    const std::string host = without_user(parts_[i].place.host);
     if (is_this_host(host)) continue;
     // What the host itself saw is surest, unless the way there leads over another host.
     std::string address = remotes_[i]->seen_from();
     if (address.empty() || !is_own_address(address)) address = address_towards(host);
     if (address.empty()) {
       unresolved = host;
-    } else if (is_loopback(address)) {
+    } else if (coordination::is_loopback({.host = address, .port = 0})) {
       loopback = address;
     } else {
       return with_any_port(address);
@@ -111,13 +144,25 @@ void JobHosts::start(const std::function<std::map<std::string, std::string>(int 
   job.silence = std::chrono::seconds(options_.heartbeat_timeout.value_or(100));
   if (!remotes_.empty()) job.folder = std::filesystem::current_path();
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    const Placement& place = parts_[i].place;
+    job.first_on_host = parts_[i].first_on_host;
+    job.on_host = parts_[i].on_host;
     job.processes.clear();
-    for (int process = placements_[i].first; process < placements_[i].first + placements_[i].count;
-         ++process) {
+    for (int process = place.first; process < place.first + place.count; ++process) {
       job.processes.push_back({.number = process, .variables = variables(process)});
     }
     hosts_[i]->start(job);
   }
+  warn_where_not_all_can_join();
+}
+
+void JobHosts::warn_where_not_all_can_join() {
+  const long needed = options_.num_processes + kOwnDescriptors;
+  if (needed <= most_descriptors()) return;
+  listener_.remark(fmt::format(
+      "the coordinator needs a descriptor for each process that calls initialize(), {} with its own, "
+      "and the hard limit is {}: the last would wait in vain (raise it: ulimit -Hn)",
+      needed, most_descriptors()));
 }
 
 void JobHosts::add_polled(std::vector<pollfd>& polled) {

@@ -17,7 +17,8 @@ class RemoteHost;
 /// The hosts of a job. As ProcessHost, for all of them together.
 class JobHosts {
  public:
-  /// Starts the agents where there are other hosts. Throws Error where what runs them is not found.
+  /// Starts the agents where there are other hosts, or more processes than this process has descriptors for.
+  /// Throws Error where what runs them is not found.
   JobHosts(const JobOptions& options, const Descendants& descendants, HostListener& listener);
   ~JobHosts();
   JobHosts(const JobHosts&) = delete;
@@ -33,9 +34,12 @@ class JobHosts {
   const std::vector<std::string>& host_of_process() const { return host_names_; }
   bool several() const { return placements_.size() > 1; }
 
-  /// Whether any process is on another host, or behind an agent as if it were.
-  bool remote() const { return !remotes_.empty(); }
+  /// Whether any process is on another host.
+  bool remote() const { return remote_; }
   std::size_t count() const { return placements_.size(); }
+
+  /// How many agents start processes; 0 where this process does it itself.
+  std::size_t agents() const { return remotes_.size(); }
 
   /// The address to bind the coordinator to, "host:port", that all hosts can reach; once they are `ready`.
   /// Throws Error, saying which option helps, where it cannot be found out.
@@ -56,13 +60,25 @@ class JobHosts {
   void pause();
 
  private:
+  /// Processes of a host that one agent starts, or this process.
+  struct Part {
+    Placement place;
+    int first_on_host = 0, on_host = 0;  ///< As in HostJob.
+  };
+  std::vector<Part> parts_of(const std::vector<Placement>& placements) const;
+  void add(const Part& part, std::unique_ptr<ProcessHost> host);
+  void warn_where_not_all_can_join();
+
   const JobOptions& options_;
   const Descendants& descendants_;
+  HostListener& listener_;
+  bool remote_ = false;
   std::vector<Placement> placements_;
   std::vector<std::string> host_names_;
   std::vector<int> host_index_;
-  std::vector<std::unique_ptr<ProcessHost>> hosts_;
-  std::vector<RemoteHost*> remotes_;  // of hosts_; none where all is on this host
+  std::vector<Part> parts_;
+  std::vector<std::unique_ptr<ProcessHost>> hosts_;  // one for each part
+  std::vector<RemoteHost*> remotes_;                 // of hosts_; none where all is on this host
   std::vector<std::size_t> polled_counts_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "cli/core_shares.h"
 #include "cli/cpu_quota.h"
+#include "cli/descriptors.h"
 #include "cli/job_variables.h"
 
 namespace lockstep::cli {
@@ -36,34 +37,24 @@ LocalHost::~LocalHost() {
 }
 
 void LocalHost::start(const HostJob& job) {
-  const int count = static_cast<int>(job.processes.size());
+  if (!descriptors_suffice(job)) return;
   const std::vector<int> cores = usable_cores();
   const std::optional<double> quota = cpu_quota();
-  const auto shares = job.bind ? share_cores(cores, count) : std::vector<std::vector<int>>();
-  const bool terminal_in = give_stdin_ && isatty(STDIN_FILENO) == 1;
+  const auto shares = job.bind ? share_cores(cores, job.on_host) : std::vector<std::vector<int>>();
+  const int even_share = threads_per_process(static_cast<int>(cores.size()), job.on_host, quota);
+  const bool limited = quota && *quota < static_cast<double>(cores.size());
   try {
     ChildOptions child;
     child.program = find_program(job.command.front());
     child.arguments = job.command;
     guard_.emplace();
-    for (int i = 0; i < count; ++i) {
-      const HostJob::Process& process = job.processes[i];
-      if (!shares.empty()) child.cores = shares[i];
-      const int even_share = threads_per_process(static_cast<int>(cores.size()), count, quota);
-      const bool limited = quota && *quota < static_cast<double>(cores.size());
-      const int threads = shares.empty() || limited ? even_share : static_cast<int>(shares[i].size());
-      child.environment = merged_environment(on_host(process.variables, i, count, threads));
-      const bool reads = give_stdin_ && process.number == 0;
-      child.in = reads ? ChildOptions::In::kInherit : ChildOptions::In::kNull;
-      // A process outside of the terminal's foreground group may not read from it.
-      child.own_group = !(reads && terminal_in);
-      locals_.push_back({.number = process.number,
-                         .child = start_child(child),
-                         .running = true,
-                         .guarded = child.own_group,
-                         .group_of_launcher = !child.own_group});
-      ++running_;
-      if (child.own_group) guard_->watch(locals_.back().child.pid);
+    int place = job.first_on_host;
+    for (const HostJob::Process& process : job.processes) {
+      if (!shares.empty()) child.cores = shares[place];
+      const int threads = shares.empty() || limited ? even_share : static_cast<int>(shares[place].size());
+      child.environment = merged_environment(on_host(process.variables, place, job.on_host, threads));
+      start(process.number, child);
+      ++place;
     }
   } catch (const std::system_error& error) {
     finish();
@@ -72,8 +63,33 @@ void LocalHost::start(const HostJob& job) {
   }
   for (std::size_t i = 0; i < locals_.size(); ++i) {
     listener_.started(locals_[i].number, locals_[i].child.pid,
-                      shares.empty() ? std::vector<int>() : shares[i]);
+                      shares.empty() ? std::vector<int>() : shares[job.first_on_host + i]);
   }
+}
+
+void LocalHost::start(int number, ChildOptions& child) {
+  const bool reads = give_stdin_ && number == 0;
+  child.in = reads ? ChildOptions::In::kInherit : ChildOptions::In::kNull;
+  // A process outside of the terminal's foreground group may not read from it.
+  child.own_group = !(reads && isatty(STDIN_FILENO) == 1);
+  locals_.push_back({.number = number,
+                     .child = start_child(child),
+                     .running = true,
+                     .guarded = child.own_group,
+                     .group_of_launcher = !child.own_group});
+  ++running_;
+  if (child.own_group) guard_->watch(locals_.back().child.pid);
+}
+
+bool LocalHost::descriptors_suffice(const HostJob& job) {
+  const long needed = static_cast<long>(job.processes.size()) * kDescriptorsOfAProcess + kOwnDescriptors;
+  if (needed <= most_descriptors()) return true;
+  listener_.not_started(
+      EMFILE,
+      fmt::format("cannot start {} processes: two descriptors for each and {} besides are {}, and the "
+                  "hard limit is {} (raise it: ulimit -Hn)",
+                  job.processes.size(), kOwnDescriptors, needed, most_descriptors()));
+  return false;
 }
 
 void LocalHost::add_polled(std::vector<pollfd>& polled) const {

@@ -13,6 +13,8 @@ namespace lockstep::cli {
 /// as far as it stands in their process groups, when this process ends, whatever ends it.
 class LocalHost : public ProcessHost {
  public:
+  static constexpr long kDescriptorsOfAProcess = 2;  ///< Held here: the pipes of its output.
+
   /// `give_stdin`: job process 0, if it is here, reads this process's standard input; /dev/null otherwise.
   LocalHost(HostListener& listener, const Descendants& descendants, bool give_stdin);
   ~LocalHost() override;
@@ -36,6 +38,8 @@ class LocalHost : public ProcessHost {
     bool group_of_launcher = false;  ///< It is in this process's group, to read from the terminal.
   };
 
+  void start(int number, ChildOptions& child);
+  bool descriptors_suffice(const HostJob& job);
   bool read_some(Local& local, Stream stream);
   void reap();
   void finish();

@@ -41,6 +41,8 @@ TEST(Messages, ANumberIsOneAsAWhole) {
 TEST(AgentProtocol, AJobComesBack) {
   HostJob job{.command = {"./program", "a b", "tab\there"}, .folder = "/a folder", .bind = false};
   job.silence = std::chrono::seconds(7);
+  job.first_on_host = 2;
+  job.on_host = 4;
   job.processes = {{.number = 2, .variables = {{"A", "1"}, {"B", "x=\ny"}}}, {.number = 3, .variables = {}}};
   HostJobReader reader;
   for (const Message& message : to_messages(job)) {
@@ -52,6 +54,8 @@ TEST(AgentProtocol, AJobComesBack) {
   EXPECT_EQ(reader.job().folder, job.folder);
   EXPECT_EQ(reader.job().bind, false);
   EXPECT_EQ(reader.job().silence, job.silence);
+  EXPECT_EQ(reader.job().first_on_host, 2);
+  EXPECT_EQ(reader.job().on_host, 4);
   ASSERT_EQ(reader.job().processes.size(), 2u);
   EXPECT_EQ(reader.job().processes[0].variables, job.processes[0].variables);
   EXPECT_EQ(reader.job().processes[1].number, 3);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <map>
@@ -43,10 +44,6 @@ std::string Outcome::describe() const {
   return fmt::format("died: signal {} ({})", signal, signal_name(signal));
 }
 
-std::string describe_process(int process, const std::string& host, const Fate& fate) {
-  return fmt::format("process {} (host {}, pid {})", process, host, fate.pid);
-}
-
 std::size_t likeliest_cause(const std::vector<Outcome>& ended) {
   for (std::size_t i = 0; i < ended.size(); ++i) {
     if (!ended[i].lost.empty() || (ended[i].signal != 0 && ended[i].signal != SIGABRT)) return i;
@@ -71,24 +68,31 @@ std::string name_by_host(const std::vector<int>& processes, const std::vector<st
   return text;
 }
 
-std::string closing_report(const std::string& failure, std::optional<int> cause,
+std::string closing_report(const std::string& failure, const std::vector<int>& causes,
                            const std::vector<Fate>& fates) {
-  std::map<std::string, std::vector<int>> followed, ended, finished;
+  std::map<std::string, std::vector<int>> own, followed, ended, finished;
+  bool killed = false;
   for (int i = 0; i < static_cast<int>(fates.size()); ++i) {
-    if (i == cause || !fates[i].outcome) continue;
+    if (!fates[i].outcome) continue;
     const Outcome& outcome = *fates[i].outcome;
-    if (outcome.success()) {
-      finished["finished"].push_back(i);
-    } else if (fates[i].sent_signal != 0 && outcome.signal == fates[i].sent_signal) {
+    const bool cause = std::ranges::find(causes, i) != causes.end();
+    if (fates[i].sent_signal != 0 && outcome.signal == fates[i].sent_signal) {
       ended[fmt::format("by {}", signal_name(outcome.signal))].push_back(i);
+    } else if (cause) {
+      own[outcome.success() ? "ended with status 0" : outcome.describe()].push_back(i);
+      killed = killed || outcome.signal == SIGKILL;
+    } else if (outcome.success()) {
+      finished["finished"].push_back(i);
     } else {
       followed[outcome.describe()].push_back(i);
     }
   }
   std::string report = fmt::format("the job failed: {}", failure);
-  if (cause && fates[*cause].outcome->signal == SIGKILL && fates[*cause].sent_signal == 0) {
-    report += "; the kernel sends this too when memory is short (see dmesg)";
-  }
+  // Most often the failure is just that.
+  if (own.size() == 1 && failure.find(own.begin()->first) == failure.npos)
+    report += fmt::format(" ({})", own.begin()->first);
+  if (own.size() > 1) report += fmt::format(" ({})", group(own));
+  if (killed) report += "; the kernel sends this too when memory is short (see dmesg)";
   if (!followed.empty()) report += fmt::format("\n  as a consequence: {}", group(followed));
   if (!ended.empty()) report += fmt::format("\n  ended by the launcher: {}", group(ended));
   if (!finished.empty()) report += fmt::format("\n  without an error: {}", group(finished));

@@ -31,17 +31,14 @@ struct Fate {
   int sent_signal = 0;             ///< The last signal by which the launcher ended it; 0 where it sent none.
 };
 
-/// "process 3 (host b, pid 4711)".
-std::string describe_process(int process, const std::string& host, const Fate& fate);
-
 /// Of processes found to have ended at the same moment: the index into `ended` of the one that is likeliest
 /// to be the cause. Signals and lost hosts come first, for the others only notice; then the order given.
 /// SIGABRT counts as an exit, since it is how an exception that nobody catches ends a process.
 std::size_t likeliest_cause(const std::vector<Outcome>& ended);
 
-/// The launcher's last lines when `cause` has failed, or no process is the cause: which process and how, who
-/// followed by itself, who had to be ended. Without the last line's end.
-std::string closing_report(const std::string& failure, std::optional<int> cause,
+/// The launcher's last lines: the first failure and how those ended to whom it happened (none: to no
+/// process), who followed by itself, who had to be ended. Without the last line's end.
+std::string closing_report(const std::string& failure, const std::vector<int>& causes,
                            const std::vector<Fate>& fates);
 
 /// "processes 1, 3 on host a, process 4 on host b"; after some names a count of the rest.

@@ -32,7 +32,7 @@ TEST(ClosingReport, TellsTheCauseItsFollowersAndWhoHadToBeEnded) {
   fates[0].outcome->exit_code = fates[2].outcome->exit_code = 1;
   fates[3].outcome->signal = SIGABRT;
   fates[4].outcome->signal = fates[4].sent_signal = SIGTERM;
-  EXPECT_EQ(closing_report(describe_process(1, "b", fates[1]) + " " + fates[1].outcome->describe(), 1, fates),
+  EXPECT_EQ(closing_report("process 1 (host b, pid 101) died: signal 9 (SIGKILL)", {1}, fates),
             "the job failed: process 1 (host b, pid 101) died: signal 9 (SIGKILL); the kernel sends this too "
             "when memory is short (see dmesg)\n"
             "  as a consequence: processes 0, 2 died: exit status 1; process 3 died: signal 6 (SIGABRT)\n"
@@ -42,10 +42,10 @@ TEST(ClosingReport, TellsTheCauseItsFollowersAndWhoHadToBeEnded) {
 
 TEST(ClosingReport, CountsWhereThereAreTooManyToName) {
   std::vector<Fate> fates(12, Fate{.pid = 1, .outcome = Outcome{.exit_code = 1}});
-  EXPECT_EQ(
-      closing_report("it broke", 0, fates),
-      "the job failed: it broke\n  as a consequence: processes 1, 2, 3, 4, 5, 6, 7, 8 and 3 more died: exit "
-      "status 1");
+  EXPECT_EQ(closing_report("it broke: died: exit status 1", {0}, fates),
+            "the job failed: it broke: died: exit status 1\n  as a consequence: processes 1, 2, 3, 4, 5, 6, "
+            "7, 8 and 3 more died: exit "
+            "status 1");
 }
 
 }  // namespace

@@ -31,6 +31,8 @@ struct HostJob {
     std::map<std::string, std::string> variables;  ///< Over the host's own environment.
   };
   std::vector<Process> processes;
+  int first_on_host = 0;  ///< How many processes of the same host stand before these; they share its cores.
+  int on_host = 0;        ///< How many it has in all.
 };
 
 /// Hears what becomes of the processes of a host, each named by its number in the job.

@@ -52,7 +52,7 @@ RemoteHost::~RemoteHost() {
   hang_up();
   pipe_.reset();  // closes both ends
   // Without an agent there is nothing that has to end well.
-  const Steady::time_point deadline = ready_ ? *ending_ + kUntilGone : *ending_;
+  const Steady::time_point deadline = answered_ ? *ending_ + kUntilGone : *ending_;
   while (!outcome_ && waitpid(child_.pid, nullptr, WNOHANG) == 0) {
     if (Steady::now() >= deadline) {
       kill(-child_.pid, SIGKILL);
@@ -65,8 +65,9 @@ RemoteHost::~RemoteHost() {
 }
 
 void RemoteHost::start(const HostJob& job) {
+  if (hung_up()) return;
   silence_ = job.silence;
-  started_ = true;
+  state_ = State::kStarted;
   for (const HostJob::Process& process : job.processes) running_.push_back(process.number);
   all_ = running_;
   for (const Message& message : to_messages(job)) pipe_->send(message);
@@ -79,26 +80,26 @@ void RemoteHost::add_polled(std::vector<pollfd>& polled) const {
 }
 
 void RemoteHost::work(std::span<const pollfd>) {
-  if (closed_) return;
+  if (state_ == State::kClosed) return;
   pipe_->flush();
   // What the command says of its end comes before the end.
   read_remarks(false);
   // Always, for the launcher may have been stopped since it polled.
   read_messages();
   look_whether_it_ended();
-  if (closed_ || lost_) return;
+  if (hung_up()) return;
   keep_alive();
   const Steady::time_point now = Steady::now();
-  if (!ready_ && now >= opened_ + kUntilHello) {
+  if (state_ == State::kConnecting && now >= opened_ + kUntilHello) {
     lose(fmt::format("no answer within {} s{}", kUntilHello.count(), last_words()));
-  } else if (started_ && !done_ && silence_.count() > 0 && now >= heard_ + silence_) {
+  } else if (state_ == State::kStarted && silence_.count() > 0 && now >= heard_ + silence_) {
     lose(fmt::format("host {} has not answered for {} s", name_, silence_.count() / 1000));
   }
 }
 
 std::optional<Steady::time_point> RemoteHost::next_work() const {
-  if (closed_) return std::nullopt;
-  const Steady::time_point next = ready_ ? said_ + kSayStillHere : opened_ + kUntilHello;
+  if (state_ == State::kClosed) return std::nullopt;
+  const Steady::time_point next = answered_ ? said_ + kSayStillHere : opened_ + kUntilHello;
   return ending_ ? std::min(next, Steady::now() + std::chrono::milliseconds(5)) : next;
 }
 
@@ -108,7 +109,7 @@ void RemoteHost::signal(int process, int signal, bool) {
 }
 
 void RemoteHost::hold_output(bool on) {
-  if (!started_ || on == held_) return;
+  if (state_ != State::kStarted || on == held_) return;
   held_ = on;
   pipe_->send({"hold", on ? "1" : "0"});
 }
@@ -116,7 +117,7 @@ void RemoteHost::hold_output(bool on) {
 // Tells the agent, about every second, that the launcher is there.
 void RemoteHost::keep_alive() {
   const Steady::time_point now = Steady::now();
-  if (!ready_ || done_ || now < said_ + kSayStillHere) return;
+  if (!answered_ || now < said_ + kSayStillHere) return;
   said_ = now;
   // One that waits to be written says it, too.
   if (pipe_->pending() == 0) pipe_->send({"still-here"});
@@ -126,7 +127,7 @@ void RemoteHost::pause() { pipe_->send({"pause"}); }
 
 void RemoteHost::hang_up() {
   if (!ending_) ending_ = Steady::now();
-  lost_ = true;  // what it says from now on is of no interest
+  if (state_ != State::kClosed) state_ = State::kHungUp;
   running_.clear();
   pipe_->close_out();
 }
@@ -140,8 +141,8 @@ void RemoteHost::read_messages() {
 }
 
 void RemoteHost::handle(const Message& message, const std::string& line) {
-  if (lost_) return;
-  if (!ready_) return take_hello(message, line);
+  if (hung_up()) return;
+  if (state_ == State::kConnecting) return take_hello(message, line);
   bool known = false;
   try {
     known = take(message);
@@ -159,7 +160,8 @@ void RemoteHost::take_hello(const Message& message, const std::string& line) {
         "its lockstep tool speaks version {} of the agents' protocol, this one {}: install the same",
         message[1], kAgentVersion));
   } else {
-    ready_ = true;
+    state_ = State::kReady;
+    answered_ = true;
     seen_from_ = message[3];
     words_.clear();
   }
@@ -170,7 +172,6 @@ bool RemoteHost::take(const Message& message) {
   const std::string& kind = message.front();
   if (kind == "still-here") return true;
   if (kind == "done") {
-    done_ = true;
     hang_up();
     return true;
   }
@@ -224,9 +225,9 @@ void RemoteHost::read_remarks(bool all) {
   if ((child_.err < 0 || all) && !errors_.empty() && !errors_.ends_with('\n')) errors_ += '\n';
   for (std::string& line : take_lines(errors_)) {
     while (line.ends_with('\r')) line.pop_back();
-    if (line.empty() || lost_) continue;
+    if (line.empty() || hung_up()) continue;
     // Before the agent answers they are of interest only when it never does.
-    if (ready_) listener_.remark(fmt::format("host {}: {}", name_, line));
+    if (answered_) listener_.remark(fmt::format("host {}: {}", name_, line));
     words_.push_back(std::move(line));
     if (words_.size() > kWords) words_.pop_front();
   }
@@ -245,13 +246,13 @@ void RemoteHost::look_whether_it_ended() {
   const bool waited = now >= *ending_ + kUntilGone;
   if (!(outcome_ && pipe_->in_ended()) && !waited) return;
   read_remarks(true);
-  if (!lost_ && !done_) {
+  if (!hung_up()) {
     const std::string how =
         outcome_ ? fmt::format("{} {}", program_, outcome_->describe()) : program_ + " hung up";
-    lose(ready_ ? fmt::format("the connection to host {} ended ({}{})", name_, how, last_words())
-                : how + last_words());
+    lose(answered_ ? fmt::format("the connection to host {} ended ({}{})", name_, how, last_words())
+                   : how + last_words());
   }
-  closed_ = true;
+  state_ = State::kClosed;
 }
 
 std::string RemoteHost::last_words() const {
@@ -260,7 +261,7 @@ std::string RemoteHost::last_words() const {
 
 void RemoteHost::lose(const std::string& why) {
   const std::vector<int> processes = std::exchange(running_, {});
-  const bool never_started = !started_;
+  const bool never_started = state_ != State::kStarted;
   hang_up();
   if (never_started) listener_.unreachable(name_, fmt::format("cannot start on host {}: {}", name_, why));
   for (const int process : processes) listener_.ended(process, {.lost = why});

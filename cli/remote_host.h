@@ -22,7 +22,7 @@ class RemoteHost : public ProcessHost {
   const std::string& name() const { return name_; }
 
   /// The agent has answered.
-  bool ready() const { return ready_; }
+  bool ready() const { return answered_; }
 
   /// By which address the agent's host was reached from here; empty where it does not know.
   const std::string& seen_from() const { return seen_from_; }
@@ -33,7 +33,7 @@ class RemoteHost : public ProcessHost {
   std::optional<Steady::time_point> next_work() const override;
   void signal(int process, int signal, bool from_terminal) override;
   void hold_output(bool on) override;
-  bool open() const override { return !closed_; }
+  bool open() const override { return state_ != State::kClosed; }
 
   /// The launcher stops for a while: silence is no sign until it works again.
   void pause();
@@ -52,6 +52,7 @@ class RemoteHost : public ProcessHost {
   void look_whether_it_ended();
   void lose(const std::string& why);
   std::string last_words() const;
+  bool hung_up() const { return state_ == State::kHungUp || state_ == State::kClosed; }
 
   HostListener& listener_;
   const std::string name_, program_;
@@ -62,7 +63,15 @@ class RemoteHost : public ProcessHost {
   std::string seen_from_;
   std::vector<int> all_, running_;
   std::chrono::milliseconds silence_{0};
-  bool ready_ = false, started_ = false, done_ = false, closed_ = false, lost_ = false, held_ = false;
+  enum class State {
+    kConnecting,  ///< The agent has not answered.
+    kReady,       ///< It has, and waits for what to start.
+    kStarted,
+    kHungUp,  ///< All is done, or the host is lost, or not wanted any more: what it says is of no interest.
+    kClosed,  ///< The command has ended, or is not waited for any longer.
+  } state_ = State::kConnecting;
+  bool answered_ = false;           // at any time
+  bool held_ = false;               // its output
   std::optional<Outcome> outcome_;  // of the command
   Steady::time_point opened_ = Steady::now(), heard_ = opened_, said_ = opened_;
   std::optional<Steady::time_point> ending_;

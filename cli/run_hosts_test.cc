@@ -141,6 +141,15 @@ TEST_F(RunHosts, AHostWithoutTheToolOrTheProgramIsNamed) {
               HasSubstr("'/no/such/rsh' cannot be run"));
 }
 
+TEST_F(RunHosts, AHostWithTooFewDescriptorsSaysHowManyAreNeeded) {
+  const auto result =
+      lockstep(run("a:1,b:40", rsh("[ $host = a ] || ulimit -n 80; exec sh -c \"$*\"")) + shell("true"));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.log,
+              HasSubstr("cannot start 40 processes: two descriptors for each and 64 besides are 144, "
+                        "and the hard limit is 80 (raise it: ulimit -Hn) on host b"));
+}
+
 TEST_F(RunHosts, SignalsArePassedOn) {
   Processes job(
       tool(run("a:1,b:1", rsh()) + shell("trap 'echo got USR1' USR1; trap 'echo got TERM; exit 5' TERM; "

@@ -151,6 +151,45 @@ TEST(Run, AProcessThatFinishesDoesNotDisturbTheOthers) {
   EXPECT_THAT(lines_of(result.log), UnorderedElementsAre("[1] done", "[2] done"));
 }
 
+// `ulimit` with these words, and then the launcher.
+ProcessResult with_limit(const std::string& limit, const std::string& words) {
+  return testing::run_processes(
+      {.program = "/bin/bash",
+       .arguments = {"-c", "ulimit " + limit + "; exec " LOCKSTEP_TOOL " run " + words}})[0];
+}
+
+TEST(RunDescriptors, TheSoftLimitIsForTheProcessesNotForTheLauncher) {
+  const auto result = with_limit("-Sn 64", "-n 50 -- sh -c 'ulimit -Sn'");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(lines_of(result.log),
+              AllOf(::testing::SizeIs(50), ::testing::Each(::testing::EndsWith("] 64"))));
+}
+
+TEST(RunDescriptors, MoreProcessesThanTheHardLimitAllowsAreStartedByAgents) {
+  const auto result = with_limit("-n 128", "-n 100 -- sh -c 'echo $LOCKSTEP_LOCAL_PROCESS_ID $(ulimit -n)'");
+  EXPECT_EQ(result.exit_code, 0);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_THAT(result.log, HasSubstr("[" + std::to_string(i) + "] " + std::to_string(i) + " 128\n"));
+  }
+  EXPECT_THAT(result.log,
+              HasSubstr("lockstep: the coordinator needs a descriptor for each process that calls "
+                        "initialize(), 164 with its own, and the hard limit is 128"));
+}
+
+LOCKSTEP_CHILD(joins_and_leaves) {
+  auto client = join();
+  client->barrier("all", std::chrono::minutes(10));
+  client->shutdown();
+}
+
+TEST(RunDescriptors, ProcessesOfSeveralAgentsOfOneHostMeet) {
+  std::string words = "-n 24 --";
+  for (const std::string& word : testing::command_of_child("joins_and_leaves")) words += " " + word;
+  const auto result = with_limit("-n 96", words);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.log, "");
+}
+
 TEST(Run, LogsGoToAFolderToo) {
   Processes job(tool(Words{"run", "-n", "2", "--log-dir", "logs"} + shell("echo $LOCKSTEP_PROCESS_ID")));
   EXPECT_EQ(job.wait(0).exit_code, 0);

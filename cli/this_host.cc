@@ -1,5 +1,6 @@
 #include "cli/this_host.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
 #include <limits.h>
@@ -14,6 +15,7 @@
 #include <set>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/coordination/address.h"
 
 namespace lockstep::cli {
 namespace {
@@ -26,6 +28,12 @@ std::string numeric(const sockaddr* address) {
   char text[NI_MAXHOST] = {};
   const socklen_t size = v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
   return getnameinfo(address, size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
+}
+
+bool is_numeric(const std::string& address) {
+  in6_addr bytes{};
+  return inet_pton(AF_INET, address.c_str(), &bytes) == 1 ||
+         inet_pton(AF_INET6, address.c_str(), &bytes) == 1;
 }
 
 void for_each_address(const std::function<void(const std::string& interface, const sockaddr&)>& visit) {
@@ -52,12 +60,10 @@ std::string own_program() {
   return path;
 }
 
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
-
 bool is_this_host(const std::string& name) {
   const std::string own = host_name();
-  return name == "localhost" || is_loopback(name) || name == own || name == short_name(own) ||
-         is_own_address(name);
+  return name == "localhost" || name == own || name == short_name(own) || is_own_address(name) ||
+         (is_numeric(name) && coordination::is_loopback({.host = name, .port = 0}));
 }
 
 bool is_own_address(const std::string& address) {

@@ -17,9 +17,6 @@ bool is_this_host(const std::string& name);
 /// Whether the numeric address is one of this host's.
 bool is_own_address(const std::string& address);
 
-/// Whether the numeric address is reached by this host only.
-bool is_loopback(const std::string& address);
-
 /// The address of the network interface; IPv4 where it has one. Throws Error, naming the interfaces that have
 /// addresses, where there is none.
 std::string address_of_interface(const std::string& name);

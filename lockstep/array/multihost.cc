@@ -12,6 +12,7 @@
 #include "lockstep/array/host.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/fingerprint.h"
+#include "lockstep/collectives/minority.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/runtime/runtime.h"
 
@@ -141,10 +142,15 @@ void assert_equal(const Array& x, const std::string& message, std::source_locati
   for (const auto& [value, processes] : groups)
     parts.push_back(fmt::format("[{}]", fmt::join(processes, ", ")));
   std::ranges::sort(parts);
-  fail<DivergenceError>(
+  const std::string what = fmt::format(
       "[assert_equal] {}{} is not the same everywhere: the processes {} have different values (at {})",
       message.empty() ? "" : message + ": ", to_string(x.aval()), fmt::join(parts, " and "),
       site.to_string());
+  std::vector<std::pair<int, std::uint64_t>> by_process;
+  for (std::size_t process = 0; process < all.size(); ++process)
+    by_process.emplace_back(static_cast<int>(process), all[process]);
+  runtime::Runtime::get().diverged(collectives::minority(by_process), what);
+  throw DivergenceError(what);
 }
 
 }  // namespace lockstep::multihost

@@ -176,7 +176,7 @@ Heard heard_of_a_stranger(const std::function<std::string(const std::string& num
 std::string greeting(const std::string& key, const std::string& number) {
   const std::string own(32, '1');
   const std::string proof =
-      coordination::proof_of(key, "lockstep peers 1; connects 3 5 " + own + " " + number);
+      coordination::authentication_code(key, "lockstep peers 1", "connects 3 5 " + own + " " + number);
   return frame_of("3 5 " + own + " " + to_hex(proof));
 }
 

@@ -1,6 +1,7 @@
 #include "lockstep/collectives/job.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/minority.h"
 
 namespace lockstep::collectives {
 
@@ -50,6 +51,12 @@ void Job::abort(std::exception_ptr cause) {
     // Of this process alone, or told already.
   }
   end(std::move(cause));
+}
+
+void Job::tell_divergence(const std::vector<std::pair<int, std::uint64_t>>& signatures,
+                          const std::string& what) {
+  if (options_.on_divergence) options_.on_divergence(minority(signatures), what);
+  peers_.tell_divergence(what);
 }
 
 void Job::check_peer(int process, const std::string& doing, const std::function<bool()>& is_awaited) {

@@ -6,6 +6,8 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lockstep/collectives/lane.h"
 #include "lockstep/collectives/peers.h"
@@ -34,6 +36,9 @@ class Job {
   void check() const {
     if (aborted_.load(std::memory_order_acquire)) std::rethrow_exception(cause_);
   }
+
+  /// Tells all that the processes diverge: `signatures` are what each of some did, by process.
+  void tell_divergence(const std::vector<std::pair<int, std::uint64_t>>& signatures, const std::string& what);
 
   /// Throws PeerFailure if the process has died or left, and what `abort` is given meanwhile: that is waited
   /// for, because whoever calls it may know how the process died. But nothing where it has done its part

@@ -279,7 +279,10 @@ void SharedCommunicator::diverged(const Call& call, int rank) {
       "the same order",
       member_text(0), first_text, member_text(second), second_text,
       first_text == second_text ? " of a program that differs elsewhere" : "");
-  job_.peers().tell_divergence(message);
+  std::vector<std::pair<int, std::uint64_t>> signatures;
+  for (int member = 0; member < size(); ++member)
+    signatures.emplace_back(members_[member].process, signature(member));
+  job_.tell_divergence(signatures, message);
   throw DivergenceError(message);
 }
 

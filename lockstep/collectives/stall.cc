@@ -149,7 +149,11 @@ void LongWait::look(const std::vector<int>& missing) {
     std::vector<Wait> ring = find_ring(waits, wait_.device);
     if (!ring.empty() && have_looked(ring, ring_)) {
       const std::string message = describe_ring(ring);
-      job_.peers().tell_divergence(message);
+      std::vector<std::pair<int, std::uint64_t>> in_ring;
+      // Each does something else than the next.
+      for (std::size_t i = 0; i < ring.size(); ++i)
+        in_ring.emplace_back(job_.options().device_process[ring[i].device], i);
+      job_.tell_divergence(in_ring, message);
       throw DivergenceError(message);
     }
     ring_ = std::move(ring);

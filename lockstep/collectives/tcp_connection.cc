@@ -104,9 +104,9 @@ class TcpConnection : public Connection {
 
   /// What proves to the other side, which has drawn `drawn`, that `from` knows the key.
   std::string proof(bool accepts, int from, int to, const std::string& own, const std::string& drawn) const {
-    return to_hex(coordination::proof_of(
-        acquaintance_.key, fmt::format("lockstep peers 1; {} {} {} {} {}", accepts ? "accepts" : "connects",
-                                       from, to, own, drawn)));
+    return to_hex(coordination::authentication_code(
+        acquaintance_.key, "lockstep peers 1",
+        fmt::format("{} {} {} {} {}", accepts ? "accepts" : "connects", from, to, own, drawn)));
   }
 
   /// The next step of the greeting; false where the other side is not who it must be.
@@ -116,7 +116,7 @@ class TcpConnection : public Connection {
       std::string drawn, proved;
       std::istringstream(frame) >> from >> to >> drawn >> proved;
       if (from < 0 || to != acquaintance_.self) return false;
-      if (!coordination::same_proof(proved, proof(false, from, to, drawn, nonce_))) return false;
+      if (!coordination::same_code(proved, proof(false, from, to, drawn, nonce_))) return false;
       process = from;
       write_frame(proof(true, to, from, nonce_, drawn));
     } else if (drawn_.empty()) {
@@ -124,7 +124,7 @@ class TcpConnection : public Connection {
       const int from = acquaintance_.self, to = process;
       write_frame(fmt::format("{} {} {} {}", from, to, nonce_, proof(false, from, to, nonce_, drawn_)));
       return !frame.empty();
-    } else if (!coordination::same_proof(frame, proof(true, process, acquaintance_.self, drawn_, nonce_))) {
+    } else if (!coordination::same_code(frame, proof(true, process, acquaintance_.self, drawn_, nonce_))) {
       return false;
     }
     proved_ = true;

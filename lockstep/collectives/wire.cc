@@ -379,7 +379,11 @@ void Wire::diverged() {
       describe_member(members_, layout_.leader(0), of), first_text,
       describe_member(members_, layout_.leader(second), of), second_text,
       first_text == second_text ? " of a program that differs elsewhere" : "");
-  job_.peers().tell_divergence(message);
+  // Those of one host agree, or would have found out before.
+  std::vector<std::pair<int, std::uint64_t>> by_process;
+  for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank)
+    by_process.emplace_back(members_[rank].process, signatures[layout_.host_of[rank]]);
+  job_.tell_divergence(by_process, message);
   job_.abort(std::make_exception_ptr(DivergenceError(message)));
   throw DivergenceError(message);
 }

@@ -54,6 +54,11 @@ struct WorldOptions {
   /// thread, perhaps several times for one process. Must not block. It may lead to `abort`.
   std::function<void(int process, bool left, const std::string& doing)> on_loss;
 
+  /// Called by whoever finds that the processes diverge, with those that are not of the majority (all, where
+  /// there is none), before anybody else is told and before it throws. By any thread, in each process that
+  /// finds it. May block for a short while.
+  std::function<void(const std::vector<int>& minority, const std::string& what)> on_divergence;
+
   /// A waiter that sees its peer dead waits this long for `abort`, which may know how the peer died; where
   /// there is `on_loss`, it waits so for that of a peer that has left too.
   std::chrono::milliseconds abort_grace = std::chrono::milliseconds(300);

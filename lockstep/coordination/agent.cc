@@ -11,6 +11,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/host.h"
 #include "lockstep/coordination/pending.h"
 #include "lockstep/coordination/roll.h"
@@ -25,11 +26,8 @@ double seconds(milliseconds duration) { return std::chrono::duration<double>(dur
 
 constexpr milliseconds kLongest = std::chrono::hours(24 * 365);
 
-/// How long a call that fails because the job has failed waits for the word on that.
-constexpr milliseconds kForTheCause(500), kForTheLossToBeSeen(1500);
-
-/// How long leaving waits for what it owes the coordinator, or it the job.
-constexpr milliseconds kForReports(500), kForGoodBye(2000);
+/// How long the coordinator has to let a process go that leaves a job that has failed.
+constexpr milliseconds kForGoodBye(2000);
 
 class Agent : public CoordinationClient, private KeyValueStore {
  public:
@@ -51,9 +49,10 @@ class Agent : public CoordinationClient, private KeyValueStore {
 
   void connect() override;
   void barrier(const std::string& id, milliseconds timeout, const std::vector<int>& processes) override;
+  void when_set(const std::string& key, std::function<void(std::optional<std::string>)> done) override;
   KeyValueStore& key_value_store() override { return *this; }
   void shutdown() override;
-  void report_failure(int process, const std::string& how, FailureKind kind) override;
+  void report_failure(const FailureReport& report) override;
   void finish_reports() override;
   void report_own_error(const std::string& what) override;
   void fail(const JobError& cause) override;
@@ -97,6 +96,7 @@ class Agent : public CoordinationClient, private KeyValueStore {
   /// call.
   void cancel_if_failed(CallId id);
 
+  void report_missing();
   CallId start_registering(const std::shared_ptr<Pending<std::uint64_t>>& pending);
   std::string coordinator_lost(const std::string& how, const std::string& detail) const;
   void begin_background();
@@ -137,7 +137,7 @@ void Agent::throw_if_failed(const std::string& what, const Status& status) {
   bool unreachable = !status.service_error && status.code == Code::kUnavailable;
   if (!of_a_process && !unreachable) return;
   std::unique_lock lock(mutex_);
-  if (wake_.wait_for(lock, unreachable ? kForTheLossToBeSeen : kForTheCause,
+  if (wake_.wait_for(lock, unreachable ? graces::kForTheLoss : graces::kForTheCause,
                      [this] { return error_.has_value(); })) {
     throw_peer_failure(what, error_->message);
   }
@@ -272,6 +272,7 @@ void Agent::connect() {
       continue;
     }
     std::string roll = why.empty() && !answer ? ask_roll(*service_) : "";
+    if (why.empty() && !answer) report_missing();
     service_->cancel(id);
     std::string waited = fmt::format("after {} s ", seconds(options_.initialization_timeout));
     if (!why.empty()) fail_to_join(waited + why);
@@ -334,7 +335,7 @@ void Agent::fail(const JobError& cause) {
   for (CallId id : open) service_->cancel(id);
 }
 
-void Agent::report_failure(int process, const std::string& how, FailureKind kind) {
+void Agent::report_failure(const FailureReport& report) {
   CallId id = next_call_id();
   {
     std::lock_guard lock(mutex_);
@@ -342,20 +343,35 @@ void Agent::report_failure(int process, const std::string& how, FailureKind kind
     background_calls_.insert(id);
     reports_.insert(id);
   }
-  service_->report_failure(id, service_incarnation(), process, how, kind,
+  service_->report_failure(id, service_incarnation(), report,
                            [this, id](const Status&) { background_call_over(id); });
 }
 
 void Agent::finish_reports() {
   std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, kForReports, [this] { return reports_.empty(); });
+  wake_.wait_for(lock, graces::kForReports, [this] { return reports_.empty(); });
+}
+
+void Agent::report_missing() {
+  const auto described = ask<Description>(*service_, graces::kForReports, [&](CallId id, auto done) {
+    service_->describe(id, false, std::move(done));
+  });
+  if (!described || !described->status.ok()) return;
+  const std::string how =
+      fmt::format("{} waited {} s for it", self(), seconds(options_.initialization_timeout));
+  ask<Nothing>(*service_, graces::kForReports, [&](CallId id, auto done) {
+    service_->report_failure(id, described->value.service_incarnation, {FailureKind::kMissing, {}, how},
+                             std::move(done));
+  });
 }
 
 void Agent::report_own_error(const std::string& what) {
   std::uint64_t service = service_incarnation();
   if (service == 0) return;
-  ask<Nothing>(*service_, kForGoodBye, [&](CallId id, auto done) {
-    service_->report_failure(id, service, options_.process_id, what, FailureKind::kEndedWithError,
+  finish_reports();
+  ask<Nothing>(*service_, graces::kForReports, [&](CallId id, auto done) {
+    service_->report_failure(id, service,
+                             {FailureKind::kEndedWithError, {{options_.process_id, incarnation_}}, what},
                              std::move(done));
   });
 }
@@ -390,7 +406,7 @@ void Agent::background_call_over(CallId id) {
 void Agent::begin_background() {
   last_answered_heartbeat_ = SteadyClock::now();
   CallId ask_who = begin_background_call();
-  service_->describe(ask_who, [this, ask_who](const Status& status, const Description& described) {
+  service_->describe(ask_who, false, [this, ask_who](const Status& status, const Description& described) {
     if (status.ok()) {
       std::lock_guard lock(mutex_);
       coordinator_ = described;
@@ -550,6 +566,29 @@ std::string Agent::get(const std::string& key, milliseconds timeout) {
   }
   if (!answer->status.ok()) fail_call(what, answer->status);
   return *answer->value;
+}
+
+void Agent::when_set(const std::string& key, std::function<void(std::optional<std::string>)> done) {
+  const CallId id = next_call_id();
+  {
+    std::unique_lock lock(mutex_);
+    if (error_ || stopping_) {
+      lock.unlock();
+      return done(std::nullopt);
+    }
+    background_calls_.insert(id);
+    ended_by_error_.insert(id);
+  }
+  service_->get(id, service_incarnation(), key,
+                [this, id, done = std::move(done)](const Status& status, const Value& value) {
+                  done(status.ok() ? std::optional(*value) : std::nullopt);
+                  {
+                    std::lock_guard lock(mutex_);
+                    ended_by_error_.erase(id);
+                  }
+                  background_call_over(id);
+                });
+  cancel_if_failed(id);
 }
 
 std::optional<std::string> Agent::try_get(const std::string& key) {

@@ -10,15 +10,16 @@ namespace {
 
 constexpr std::int64_t kLongestTimeoutMs = std::int64_t{365} * 24 * 3600 * 1000;
 
-std::set<int> all_tasks(int num_tasks) {
-  std::set<int> tasks;
-  for (int i = 0; i < num_tasks; ++i) tasks.insert(tasks.end(), i);
-  return tasks;
+std::string name_set(const std::vector<int>& tasks, int num_tasks) {
+  if (tasks.empty()) return fmt::format("all {} processes", num_tasks);
+  return name_processes(tasks, num_tasks);
 }
 
-std::string name_set(const std::set<int>& tasks, int num_tasks) {
-  if (static_cast<int>(tasks.size()) == num_tasks) return fmt::format("all {} processes", num_tasks);
-  return name_processes({tasks.begin(), tasks.end()}, num_tasks);
+/// The tasks of a request in order; empty: all.
+std::vector<int> set_of(const std::vector<int>& tasks, int num_tasks) {
+  std::vector<int> set = tasks;
+  std::ranges::sort(set);
+  return static_cast<int>(set.size()) == num_tasks ? std::vector<int>() : set;
 }
 
 }  // namespace
@@ -31,35 +32,53 @@ Status BarrierTable::error(Code code, const std::string& id, std::int64_t counte
   return status;
 }
 
-std::string BarrierTable::missing(const Barrier& barrier) const {
+bool BarrierTable::takes_part(const Barrier& barrier, int task) const {
+  if (barrier.of_all) return task >= 0 && task < num_tasks_;
+  return barrier.tasks && std::ranges::binary_search(*barrier.tasks, task);
+}
+
+std::size_t BarrierTable::members(const Barrier& barrier) const {
+  return barrier.of_all ? static_cast<std::size_t>(num_tasks_) : barrier.tasks->size();
+}
+
+std::vector<int> BarrierTable::missing(const Barrier& barrier) const {
   std::vector<int> absent;
-  for (int task : *barrier.tasks) {
-    if (!barrier.arrived.contains(task)) absent.push_back(task);
+  for (int task = 0; task < num_tasks_; ++task) {
+    if (takes_part(barrier, task) && !barrier.arrived.contains(task)) absent.push_back(task);
   }
-  return fmt::format("{} of {} processes came; missing: {}", barrier.tasks->size() - absent.size(),
-                     barrier.tasks->size(), name_processes(absent, num_tasks_));
+  return absent;
+}
+
+void BarrierTable::tell_failed(const std::string& id, const Barrier& barrier, FailureKind kind,
+                               const std::vector<int>& because_of, const std::string& why) const {
+  std::vector<int> members = barrier.of_all ? std::vector<int>() : *barrier.tasks;
+  listener_.failed(
+      {id, kind, because_of, std::move(members), fmt::format("barrier '{}' failed: {}", id, why)});
 }
 
 std::string BarrierTable::why_invalid(const BarrierCall& request, const Barrier& barrier) const {
-  // The common case, without a set for each caller.
-  const bool of_all = !barrier.tasks || static_cast<int>(barrier.tasks->size()) == num_tasks_;
-  if (request.tasks.empty() && of_all && request.source >= 0 && request.source < num_tasks_) return "";
-  std::set<int> tasks(request.tasks.begin(), request.tasks.end());
-  if (tasks.size() != request.tasks.size()) {
+  std::vector<int> tasks = request.tasks;
+  std::ranges::sort(tasks);
+  if (std::ranges::adjacent_find(tasks) != tasks.end()) {
     return fmt::format("process {} named a process twice", request.source);
   }
-  if (!tasks.empty() && (*tasks.begin() < 0 || *tasks.rbegin() >= num_tasks_)) {
+  if (!tasks.empty() && (tasks.front() < 0 || tasks.back() >= num_tasks_)) {
     return fmt::format("process {} named process {}, but the job has processes 0 to {}", request.source,
-                       *tasks.begin() < 0 ? *tasks.begin() : *tasks.rbegin(), num_tasks_ - 1);
+                       tasks.front() < 0 ? tasks.front() : tasks.back(), num_tasks_ - 1);
   }
-  if (tasks.empty()) tasks = all_tasks(num_tasks_);
-  if (!tasks.contains(request.source)) {
+  const bool of_all = tasks.empty() || static_cast<int>(tasks.size()) == num_tasks_;
+  if (of_all) tasks.clear();
+  const bool among = of_all ? request.source >= 0 && request.source < num_tasks_
+                            : std::ranges::binary_search(tasks, request.source);
+  if (!among) {
     return fmt::format("process {} called it, but it is a barrier of {}", request.source,
                        name_set(tasks, num_tasks_));
   }
-  if (barrier.tasks && *barrier.tasks != tasks) {
+  const bool fixed = barrier.of_all || barrier.tasks;
+  if (fixed && (barrier.of_all != of_all || (!of_all && *barrier.tasks != tasks))) {
     return fmt::format("process {} called it for {}, but the first caller called it for {}", request.source,
-                       name_set(tasks, num_tasks_), name_set(*barrier.tasks, num_tasks_));
+                       name_set(tasks, num_tasks_),
+                       name_set(barrier.tasks.value_or(std::vector<int>()), num_tasks_));
   }
   return "";
 }
@@ -76,6 +95,15 @@ void BarrierTable::finish(const std::string& id, Barrier& barrier, Status result
     });
   }
   barrier.arrived.clear();
+  barrier.in_over = over_.insert(over_.end(), id);
+}
+
+void BarrierTable::keep_few() {
+  // A task that was restarted counts by what its earlier life called.
+  if (over_.size() <= kMostKept || !lives_.empty()) return;
+  barriers_.erase(over_.front());
+  over_.pop_front();
+  has_forgotten_ = true;
 }
 
 void BarrierTable::fail(const std::string& id, Barrier& barrier, Code code, const std::string& why,
@@ -111,7 +139,7 @@ void BarrierTable::call(CallId call, const BarrierCall& request, Clock::TimePoin
                         const std::function<std::optional<std::string>(int)>& why_failed,
                         DoneWith<std::int64_t> done, Answers& answers) {
   auto found = barriers_.find(request.id);
-  if (found == barriers_.end() && request.counter != 0) {
+  if (found == barriers_.end() && request.counter != 0 && !has_forgotten_) {
     // -1 as the service's count makes the caller's next one 0, the first instance; nothing is kept of the
     // call.
     Status status =
@@ -129,7 +157,7 @@ void BarrierTable::call(CallId call, const BarrierCall& request, Clock::TimePoin
   const std::int64_t counter = is_new ? request.counter : instance_meant(request, barrier);
   if (!is_new && !barrier.going_on && counter == barrier.counter) {
     Status status = barrier.result;
-    if (status.ok() && !barrier.tasks->contains(request.source)) {
+    if (status.ok() && !takes_part(barrier, request.source)) {
       status = error(Code::kInvalidArgument, request.id, barrier.counter, why_invalid(request, barrier));
     }
     answers.push_back([done = std::move(done), status, reached = barrier.counter] { done(status, reached); });
@@ -146,6 +174,8 @@ void BarrierTable::call(CallId call, const BarrierCall& request, Clock::TimePoin
   }
 
   if (starts) {
+    if (barrier.in_over) over_.erase(*std::exchange(barrier.in_over, std::nullopt));
+    keep_few();
     barrier.counter = counter;
     barrier.going_on = true;
     barrier.timeout_ms = std::clamp<std::int64_t>(request.timeout_ms, 0, kLongestTimeoutMs);
@@ -157,19 +187,23 @@ void BarrierTable::call(CallId call, const BarrierCall& request, Clock::TimePoin
     fail(request.id, barrier, Code::kInvalidArgument, why, answers);
     return;
   }
-  if (!barrier.tasks) {
-    barrier.tasks = request.tasks.empty() ? all_tasks(num_tasks_)
-                                          : std::set<int>(request.tasks.begin(), request.tasks.end());
+  if (!barrier.tasks && !barrier.of_all) {
+    std::vector<int> tasks = set_of(request.tasks, num_tasks_);
+    barrier.of_all = tasks.empty();
+    if (!barrier.of_all) barrier.tasks = std::move(tasks);
   }
   if (starts) {
-    for (int task : *barrier.tasks) {
+    for (int task = 0; task < num_tasks_; ++task) {
+      if (!takes_part(barrier, task)) continue;
       if (auto why = why_failed(task)) {
         fail(request.id, barrier, Code::kInternal, *why, answers, task);
         return;
       }
     }
   }
-  if (barrier.arrived.size() == barrier.tasks->size()) finish(request.id, barrier, Status{}, answers);
+  if (barrier.arrived.size() < members(barrier)) return;
+  finish(request.id, barrier, Status{}, answers);
+  listener_.passed(request.id);
 }
 
 Status BarrierTable::cancel_barrier(const std::string& id, std::int64_t counter, Answers& answers) {
@@ -189,10 +223,12 @@ Status BarrierTable::cancel_barrier(const std::string& id, std::int64_t counter,
   return {};
 }
 
-void BarrierTable::task_gone(int task, const std::string& why, Answers& answers) {
+void BarrierTable::task_gone(int task, const std::string& why, bool has_left, Answers& answers) {
   for (const std::string& id : std::set<std::string>(going_on_)) {
     Barrier& barrier = barriers_[id];
-    if (barrier.tasks->contains(task)) fail(id, barrier, Code::kInternal, why, answers, task);
+    if (!takes_part(barrier, task)) continue;
+    if (has_left) tell_failed(id, barrier, FailureKind::kLeftEarly, {task}, why);
+    fail(id, barrier, Code::kInternal, why, answers, task);
   }
 }
 
@@ -214,8 +250,20 @@ void BarrierTable::tick(Clock::TimePoint now, Answers& answers) {
   for (const std::string& id : std::set<std::string>(going_on_)) {
     Barrier& barrier = barriers_[id];
     if (now < barrier.deadline) continue;
-    fail(id, barrier, Code::kDeadlineExceeded,
-         fmt::format("after {} ms {}", barrier.timeout_ms, missing(barrier)), answers);
+    const std::vector<int> absent = missing(barrier);
+    const std::string why =
+        fmt::format("after {} ms {} of {} processes came; missing: {}", barrier.timeout_ms,
+                    members(barrier) - absent.size(), members(barrier), name_processes(absent, num_tasks_));
+    tell_failed(id, barrier, FailureKind::kMissing, absent, why);
+    fail(id, barrier, Code::kDeadlineExceeded, why, answers);
+  }
+}
+
+void BarrierTable::stood_still(Clock::TimePoint now, Clock::Duration how_long) {
+  for (const std::string& id : going_on_) {
+    Barrier& barrier = barriers_[id];
+    barrier.deadline =
+        std::min(barrier.deadline + how_long, now + std::chrono::milliseconds(barrier.timeout_ms));
   }
 }
 

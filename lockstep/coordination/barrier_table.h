@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,10 +17,27 @@ namespace lockstep::coordination {
 
 /// All barriers of the service. A barrier has an id and instances, counted from 0; the first caller of an id
 /// whose call makes sense fixes who takes part, in all instances, and the first caller of an instance its
-/// deadline. The outcome of the last instance is kept and repeated to who comes late. Not thread-safe.
+/// deadline. The outcome of the last instance is kept and repeated to who comes late; of those that are over,
+/// the last kMostKept are. One that was forgotten begins anew with the count that its first caller has.
+/// Not thread-safe.
 class BarrierTable {
  public:
-  explicit BarrierTable(int num_tasks) : num_tasks_(num_tasks) {}
+  static constexpr std::size_t kMostKept = 4096;
+
+  /// An instance that failed because of some of its tasks.
+  struct Failed {
+    std::string id;
+    FailureKind kind = FailureKind::kMissing;  ///< Or kLeftEarly.
+    std::vector<int> because_of;
+    std::vector<int> members;  ///< Empty: all.
+    std::string why;
+  };
+  struct Listener {
+    std::function<void(const Failed&)> failed;
+    std::function<void(const std::string& id)> passed;
+  };
+
+  BarrierTable(int num_tasks, Listener listener) : num_tasks_(num_tasks), listener_(std::move(listener)) {}
 
   /// `why_failed` gives the reason why a task cannot take part, or nullopt where it can.
   void call(CallId call, const BarrierCall& request, Clock::TimePoint now,
@@ -28,8 +46,8 @@ class BarrierTable {
 
   Status cancel_barrier(const std::string& id, std::int64_t counter, Answers& answers);
 
-  /// Fails every barrier that is going on and that the task takes part in.
-  void task_gone(int task, const std::string& why, Answers& answers);
+  /// Fails every barrier that is going on and that the task, which has left or failed, takes part in.
+  void task_gone(int task, const std::string& why, bool has_left, Answers& answers);
 
   /// In recoverable mode the task only leaves the barriers that are going on: its calls are answered with
   /// CANCELLED and it has not arrived.
@@ -41,6 +59,12 @@ class BarrierTable {
 
   /// Fails what is past its deadline.
   void tick(Clock::TimePoint now, Answers& answers);
+
+  /// As StateMachine.
+  void stood_still(Clock::TimePoint now, Clock::Duration how_long);
+
+  /// How many barriers are remembered.
+  std::size_t size() const { return barriers_.size(); }
 
   /// The caller has gone: it is answered with `status`, but counts as arrived.
   void cancel(CallId call, const Status& status, Answers& answers);
@@ -54,7 +78,8 @@ class BarrierTable {
     DoneWith<std::int64_t> done;  ///< Empty once the caller has gone.
   };
   struct Barrier {
-    std::optional<std::set<int>> tasks;
+    bool of_all = false;
+    std::optional<std::vector<int>> tasks;  ///< Sorted; none before a call has made sense, nor of_all.
     std::int64_t counter = 0;
     bool going_on = false;
     Status result;  ///< Of the last instance, once it is over.
@@ -62,6 +87,7 @@ class BarrierTable {
     std::int64_t timeout_ms = 0;
     std::map<int, Arrival> arrived;
     std::map<int, int> called_in_life;  ///< By task, for those that were restarted.
+    std::optional<std::list<std::string>::iterator> in_over;
   };
 
   Status error(Code code, const std::string& id, std::int64_t counter, const std::string& why,
@@ -73,11 +99,20 @@ class BarrierTable {
   void arrive(CallId call, const BarrierCall& request, Barrier& barrier, DoneWith<std::int64_t> done,
               Answers& answers);
   std::string why_invalid(const BarrierCall& request, const Barrier& barrier) const;
-  std::string missing(const Barrier& barrier) const;
+  std::vector<int> missing(const Barrier& barrier) const;
+  void tell_failed(const std::string& id, const Barrier& barrier, FailureKind kind,
+                   const std::vector<int>& because_of, const std::string& why) const;
 
-  const int num_tasks_;
+  bool takes_part(const Barrier& barrier, int task) const;
+  std::size_t members(const Barrier& barrier) const;
+  void keep_few();
+
+  int num_tasks_;
+  Listener listener_;
   std::unordered_map<std::string, Barrier> barriers_;
   std::set<std::string> going_on_;
+  std::list<std::string> over_;  ///< The longest over first.
+  bool has_forgotten_ = false;
   std::map<int, int> lives_;  ///< How often a task was restarted, by task.
   std::unordered_map<CallId, std::pair<std::string, int>>
       waiting_;  ///< Barrier id and task of each open call.

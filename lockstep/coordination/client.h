@@ -64,19 +64,25 @@ class CoordinationClient {
   virtual void barrier(const std::string& id, std::chrono::milliseconds timeout,
                        const std::vector<int>& processes = {}) = 0;
 
+  /// Calls `done` once: with the value when somebody has set the key, or with nothing when the job has failed
+  /// or this process leaves. By any thread, perhaps before it returns; `done` must not block. Between
+  /// `connect` and `shutdown`.
+  virtual void when_set(const std::string& key, std::function<void(std::optional<std::string>)> done) = 0;
+
   /// The job's store; lives as long as the client. Only to be used between `connect` and `shutdown`.
   virtual KeyValueStore& key_value_store() = 0;
 
   /// The error that ended the job, if there was one.
   virtual std::optional<JobError> error() const = 0;
 
-  /// Tells the coordinator that another process died, and `how` ("its connections closed"), which makes it
-  /// the job's first cause for all, "process 3 (host b, pid 4711) died: its connections closed", unless there
-  /// is one already or the process has left. Returns at once and never throws; the word of the coordinator
-  /// comes by `on_error`. Nothing happens before `connect`, or where the coordinator is JAX's own.
-  virtual void report_failure(int process, const std::string& how, FailureKind kind = FailureKind::kDied) = 0;
+  /// Tells the coordinator what happened to other processes, which makes it the job's first cause for all,
+  /// "process 3 (host b, pid 4711) died: its connections closed", unless there is one already or the process
+  /// has left. A divergence is only noted: it is the cause of what fails after it. Returns at once and never
+  /// throws; the word of the coordinator comes by `on_error`. Nothing happens before `connect`, or where the
+  /// coordinator is JAX's own.
+  virtual void report_failure(const FailureReport& report) = 0;
 
-  /// Blocks until the coordinator has what was reported, for half a second at most.
+  /// Blocks until the coordinator has what was reported; for 2 s at most, where it hangs.
   virtual void finish_reports() = 0;
 
   /// The same of this process, which ends with an error: "process 2 (host b, pid 4712) ended with an error:

@@ -355,7 +355,7 @@ TYPED_TEST(ClientConformance, ReportedDeath_EndsAllThatWaits_NamingTheFirstCause
 TYPED_TEST(ClientConformance, PeerSeenDying_IsTheFirstCauseForAll) {
   this->start(3);
   const std::string self = Whereabouts::own().to_string();
-  this->clients_[0]->report_failure(2, "its connections closed");
+  this->clients_[0]->report_failure({FailureKind::kDied, {{2}}, "its connections closed"});
   for (int process : {0, 1}) {
     JobError error = this->heard_[process].wait();
     EXPECT_EQ(error.message, "process 2" + self + " died: its connections closed");
@@ -368,7 +368,7 @@ TYPED_TEST(ClientConformance, PeerSeenDying_IsTheFirstCauseForAll) {
 
 TYPED_TEST(ClientConformance, EarlyLeaver_IsTheFirstCauseForAll_AndForItself) {
   this->start(2);
-  this->clients_[0]->report_failure(1, "process 0 of 2 waited for it", FailureKind::kLeftEarly);
+  this->clients_[0]->report_failure({FailureKind::kLeftEarly, {{1}}, "process 0 of 2 waited for it"});
   for (int process : {0, 1}) {
     EXPECT_EQ(this->heard_[process].wait().message, "process 1" + Whereabouts::own().to_string() +
                                                         " left the job early: process 0 of 2 waited for it");
@@ -386,14 +386,14 @@ TYPED_TEST(ClientConformance, OwnError_IsToldToTheOthers) {
 TYPED_TEST(ClientConformance, ReportsOfNobody_AreHarmless) {
   this->serve(2);
   auto early = this->make(0);
-  early->report_failure(1, "too early");
+  early->report_failure({FailureKind::kDied, {{1}}, "too early"});
   early->report_own_error("too early");
   early.reset();
   this->start(2);
-  this->clients_[0]->report_failure(17, "out of range");
-  this->clients_[0]->report_failure(-1, "out of range");
+  this->clients_[0]->report_failure({FailureKind::kDied, {{17}}, "out of range"});
+  this->clients_[0]->report_failure({FailureKind::kDied, {{-1}}, "out of range"});
   this->each([](int, CoordinationClient& client) { client.shutdown(); });
-  this->clients_[0]->report_failure(1, "too late");
+  this->clients_[0]->report_failure({FailureKind::kDied, {{1}}, "too late"});
   EXPECT_TRUE(this->job_->coordinator().all_left());
 }
 

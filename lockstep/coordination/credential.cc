@@ -16,30 +16,47 @@ std::string name_job(const std::string& job_id, int attempt) {
                         : fmt::format("job '{}', attempt {}", job_id, attempt);
 }
 
-/// Every field by its length and its bytes, so that two identities never give the same text.
-std::string signed_text(const pb::IdentityMessage& message) {
-  auto field = [](const std::string& text) { return fmt::format("{}:{};", text.size(), text); };
-  return "lockstep coordination 1;" + field(message.job_id()) + field(std::to_string(message.attempt())) +
-         field(message.host()) + field(std::to_string(message.pid())) + field(message.nonce());
+constexpr std::string_view kCall = "lockstep call 2", kProof = "lockstep coordinator 2";
+
+/// Every field by its length and its bytes, so that two calls never give the same text.
+std::string signed_text(const pb::IdentityMessage& message, const SignedRequest& request) {
+  std::string text;
+  text.reserve(256 + request.bytes.size());
+  auto add = [&text](std::string_view field) { text.append(fmt::format("{}:", field.size())).append(field); };
+  add(message.job_id());
+  add(std::to_string(message.attempt()));
+  add(message.host());
+  add(std::to_string(message.pid()));
+  add(message.nonce());
+  add(request.type);
+  add(request.bytes);
+  return text;
 }
 
 Status denied(std::string message) { return Status::of_service(Code::kPermissionDenied, std::move(message)); }
 
 }  // namespace
 
-std::string make_credential(const Identity& identity, const Whereabouts& where) {
+std::string coordinators_proof(const std::string& secret, const std::string& nonce) {
+  return authentication_code(secret, kProof, nonce);
+}
+
+std::string make_credential(const Identity& identity, const Whereabouts& where,
+                            const SignedRequest& request) {
   pb::IdentityMessage message;
   message.set_job_id(identity.job_id);
   message.set_attempt(identity.attempt);
   message.set_host(where.host);
   message.set_pid(where.pid);
-  std::uint64_t nonce = random_incarnation();
-  message.set_nonce(std::string(reinterpret_cast<const char*>(&nonce), sizeof(nonce)));
-  if (!identity.secret.empty()) message.set_proof(proof_of(identity.secret, signed_text(message)));
+  if (!identity.secret.empty()) {
+    message.set_nonce(random_nonce());
+    message.set_proof(authentication_code(identity.secret, kCall, signed_text(message, request)));
+  }
   return message.SerializeAsString();
 }
 
-std::optional<Status> Gate::refusal(std::optional<std::string_view> credential, Whereabouts& where) const {
+std::optional<Status> Gate::refusal(std::optional<std::string_view> credential,
+                                    const std::function<SignedRequest()>& request, Caller& caller) const {
   std::string ours = name_job(identity_.job_id, identity_.attempt);
   if (!credential) {
     if (allow_jax_ || identity_.secret.empty()) return std::nullopt;
@@ -55,22 +72,25 @@ std::optional<Status> Gate::refusal(std::optional<std::string_view> credential, 
     return denied(
         fmt::format("the coordinator serves {}, and cannot read what the caller says it belongs to", ours));
   }
-  where = {message.host(), message.pid()};
+  caller = {{message.host(), message.pid()}, message.attempt()};
+  const std::string where = caller.where.to_string();
   std::string theirs = name_job(message.job_id(), message.attempt());
-  bool same_job = identity_.job_id.empty() || message.job_id().empty() ||
-                  (identity_.job_id == message.job_id() && identity_.attempt == message.attempt());
+  const bool same_attempt =
+      identity_.attempt == message.attempt() || (later_attempts_ && identity_.attempt < message.attempt());
+  const bool same_job = identity_.job_id.empty() || message.job_id().empty() ||
+                        (identity_.job_id == message.job_id() && same_attempt);
   if (!same_job) {
     return denied(fmt::format(
         "the process{} belongs to {}, but the coordinator serves {}: the process is left over from another "
         "start, or its coordinator's address is wrong; end it, or correct the address",
-        where.to_string(), theirs, ours));
+        where, theirs, ours));
   }
   if (identity_.secret.empty()) return std::nullopt;
-  if (same_proof(message.proof(), proof_of(identity_.secret, signed_text(message)))) return std::nullopt;
+  const std::string right = authentication_code(identity_.secret, kCall, signed_text(message, request()));
+  if (same_code(message.proof(), right)) return std::nullopt;
   return denied(fmt::format(
-      "the process{} of {} {} the coordinator, which serves {}; give all the same LOCKSTEP_JOB_SECRET",
-      where.to_string(), theirs, message.proof().empty() ? "has no secret for" : "has another secret than",
-      ours));
+      "the process{} of {} {} the coordinator, which serves {}; give all the same LOCKSTEP_JOB_SECRET", where,
+      theirs, message.proof().empty() ? "has no secret for" : "has another secret than", ours));
 }
 
 }  // namespace lockstep::coordination

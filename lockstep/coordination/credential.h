@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,22 +13,43 @@ namespace lockstep::coordination {
 /// The name of the metadata that carries a process's identity.
 inline constexpr char kIdentityMetadata[] = "lockstep-identity-bin";
 
-/// What a process sends with every call to say, and prove, which job it belongs to.
-std::string make_credential(const Identity& identity, const Whereabouts& where);
+/// A request as it is signed: the name of its type, and its bytes. With them the credential of one call is of
+/// no use for another call, task or value.
+struct SignedRequest {
+  std::string_view type;
+  std::string bytes;
+};
+
+/// What a process sends with a call to say, and prove, which job it belongs to.
+std::string make_credential(const Identity& identity, const Whereabouts& where, const SignedRequest& request);
+
+/// What a coordinator that has the secret says to a nonce.
+std::string coordinators_proof(const std::string& secret, const std::string& nonce);
 
 /// Decides which processes a coordinator lets in. Thread-safe.
 class Gate {
  public:
-  /// With `allow_jax`, or without a secret, processes that say nothing of themselves come in.
-  Gate(Identity identity, bool allow_jax) : identity_(std::move(identity)), allow_jax_(allow_jax) {}
+  /// With `allow_jax`, or without a secret, processes that say nothing of themselves come in; with
+  /// `later_attempts`, those of later starts of the job too.
+  Gate(Identity identity, bool allow_jax, bool later_attempts = false)
+      : identity_(std::move(identity)), allow_jax_(allow_jax), later_attempts_(later_attempts) {}
 
-  /// Nullopt where the caller may come in, and then `where` is set as far as the caller says; otherwise
-  /// PERMISSION_DENIED with both sides' job and attempt. `credential` is nullopt where none came.
-  std::optional<Status> refusal(std::optional<std::string_view> credential, Whereabouts& where) const;
+  struct Caller {
+    Whereabouts where;
+    int attempt = 0;
+  };
+
+  /// Nullopt where the caller may come in, and then `caller` is set as far as it says; otherwise
+  /// PERMISSION_DENIED with both sides' job and attempt. `credential` is nullopt where none came; `request`
+  /// is asked for where there is a secret.
+  std::optional<Status> refusal(std::optional<std::string_view> credential,
+                                const std::function<SignedRequest()>& request, Caller& caller) const;
+
+  const Identity& identity() const { return identity_; }
 
  private:
   const Identity identity_;
-  const bool allow_jax_;
+  const bool allow_jax_, later_attempts_;
 };
 
 }  // namespace lockstep::coordination

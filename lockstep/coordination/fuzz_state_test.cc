@@ -156,7 +156,7 @@ class RandomJob {
                                          done_with<std::vector<AliveTask>>(id));
       case 16:
         if (!choices_.one_in(6)) break;
-        machine_->report_failure(id, service(), task(), "how", FailureKind::kDied, done(id));
+        machine_->report_failure(id, service(), random_report(), done(id));
         return must_be_answered(id);
       default:
         break;
@@ -251,6 +251,12 @@ class RandomJob {
     }
   }
 
+  FailureReport random_report() {
+    FailureReport report{static_cast<FailureKind>(choices_.number(0, 5)), {}, "how"};
+    for (const int subject : tasks()) report.subjects.push_back({subject, choices_.one_in(4) ? 100u : 0u});
+    return report;
+  }
+
   Choices choices_;
   ManualClock clock_;
   ServerOptions options_;
@@ -260,7 +266,7 @@ class RandomJob {
   std::int64_t version_ = -1;
   std::map<std::string, std::string> model_;
   std::set<std::pair<std::string, std::int64_t>> passed_, late_;
-  std::optional<std::string> first_failure_;
+  std::optional<Failure> first_failure_;
 };
 
 TEST(Fuzz, StateMachine_RandomCalls_KeepItsPromises) {
@@ -278,14 +284,19 @@ TEST(Fuzz, Decoders_AnyBytes_AreReadOrRefused) {
   Choices choices(1);
   route_grpc_log();
   const Gate gate({"job", 1, "secret"}, false);
-  const std::string good = make_credential({"job", 1, "secret"}, {"host", 4711});
+  const std::string good = make_credential({"job", 1, "secret"}, {"host", 4711}, {"Request", "bytes"});
   std::uint64_t tries = 0;
   for (; Steady::now() < deadline && !HasFailure(); ++tries) {
     const std::string bytes = choices.one_in(2) ? choices.bytes(200) : choices.damaged(good);
-    Whereabouts where;
+    Gate::Caller caller;
     // What it does not know in a message it passes over; what is said must be what was proved.
-    if (!gate.refusal(bytes, where)) {
-      EXPECT_EQ(where.to_string(), " (host host, pid 4711)");
+    if (!gate.refusal(
+            bytes,
+            [] {
+              return SignedRequest{"Request", "bytes"};
+            },
+            caller)) {
+      EXPECT_EQ(caller.where.to_string(), " (host host, pid 4711)");
     }
 
     Status status =

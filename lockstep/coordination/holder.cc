@@ -18,16 +18,17 @@ bool serves_already(const ClientOptions& options) {
   auto answer = ask<WatchedTasks>(
       *service, kForAnswer, [&](CallId id, auto done) { service->watch_tasks(id, 0, -1, std::move(done)); });
   if (!answer) return false;
-  if (answer->status.service_error && answer->status.code == Code::kPermissionDenied) {
+  const auto throw_if_denied = [&](const Status& status) {
+    if (!status.service_error || status.code != Code::kPermissionDenied) return;
     fail<InitializationError>("[process {} of {}] cannot join the job at the coordinator {}: {}",
-                              options.process_id, options.num_processes, options.address,
-                              answer->status.message);
-  }
-  return answer->status.right_service_incarnation.has_value();
-}
-
-bool must_hold_coordinator(const ClientOptions& options) {
-  return is_of_this_host(parse_address(options.address)) && !serves_already(options);
+                              options.process_id, options.num_processes, options.address, status.message);
+  };
+  throw_if_denied(answer->status);
+  if (!answer->status.right_service_incarnation) return false;
+  const auto proof =
+      ask<Nothing>(*service, kForAnswer, [&](CallId id, auto done) { service->prove(id, std::move(done)); });
+  if (proof) throw_if_denied(proof->status);
+  return proof && proof->status.ok();
 }
 
 }  // namespace lockstep::coordination

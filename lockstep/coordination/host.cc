@@ -2,6 +2,8 @@
 
 #include <random>
 
+#include "lockstep/coordination/graces.h"
+
 namespace lockstep::coordination {
 
 std::uint64_t random_incarnation() {
@@ -12,10 +14,17 @@ std::uint64_t random_incarnation() {
 }
 
 Host::Host(const ServerOptions& options)
-    : machine_(options, options.clock ? *options.clock : Clock::steady(), random_incarnation()),
+    : moves_by_itself_(options.clock == nullptr),
+      machine_(options, options.clock ? *options.clock : Clock::steady(), random_incarnation()),
       ticker_([this] {
         std::unique_lock lock(mutex_);
-        while (!stop_.wait_for(lock, std::chrono::milliseconds(100), [this] { return stopping_; })) {
+        auto looked = Clock::steady().now();
+        while (!stop_.wait_for(lock, graces::kTick, [this] { return stopping_; })) {
+          const auto now = Clock::steady().now();
+          if (moves_by_itself_ && now - looked > graces::kStoodStill) {
+            machine_.stood_still(now - looked);
+          }
+          looked = now;
           machine_.tick();
         }
       }) {}

@@ -34,6 +34,8 @@ struct Whereabouts {
   std::string host;
   std::int64_t pid = 0;
 
+  bool known() const { return !host.empty() || pid != 0; }
+
   /// Of this process.
   static Whereabouts own();
 

@@ -3,20 +3,26 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <grpcpp/grpcpp.h>
+
+#include "coordination.grpc.pb.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/address.h"
 #include "lockstep/coordination/client.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/holder.h"
 #include "lockstep/coordination/server.h"
+#include "lockstep/coordination/wire.h"
 
 // Who is let in, and who holds the coordinator.
 
@@ -76,7 +82,8 @@ class Serving {
 TEST(Identity, TheJobsOwnProcess_ComesIn) {
   EXPECT_EQ(Serving(kJob).why_refused(kJob), "");
   EXPECT_EQ(Serving({}).why_refused({}), "");
-  EXPECT_EQ(Serving({}).why_refused(kJob), "") << "a coordinator that asks for nothing";
+  EXPECT_EQ(Serving({}).why_refused({kJob.job_id, kJob.attempt, ""}), "")
+      << "a coordinator that asks for nothing";
   EXPECT_EQ(Serving({"", 0, "s"}).why_refused({"job-a", 3, "s"}), "") << "a coordinator without a job id";
 }
 
@@ -106,34 +113,119 @@ TEST(Identity, StaleOrForeignProcess_IsRefusedInUnderASecond_WithBothIds) {
   }
 }
 
+SignedRequest request(const std::string& bytes = "bytes") { return {"Request", bytes}; }
+
+std::optional<Status> refusal_of(const Gate& gate, std::optional<std::string_view> credential) {
+  Gate::Caller caller;
+  return gate.refusal(
+      credential, [] { return request(); }, caller);
+}
+
 TEST(Identity, AllowJax_LetsThoseInWhoSayNothing_ButNoForeigners) {
   const Gate strict(kJob, false), open(kJob, true);
-  Whereabouts where;
-  auto refusal = strict.refusal(std::nullopt, where);
+  auto refusal = refusal_of(strict, std::nullopt);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->code, Code::kPermissionDenied);
   EXPECT_THAT(refusal->message, AllOf(HasSubstr("serves job 'job-b', attempt 1"), HasSubstr("--allow-jax")));
-  EXPECT_FALSE(open.refusal(std::nullopt, where));
-  EXPECT_TRUE(open.refusal(make_credential({"job-a", 1, kJob.secret}, {"h", 1}), where));
-  EXPECT_TRUE(open.refusal(make_credential({"job-b", 1, ""}, {"h", 1}), where));
+  EXPECT_FALSE(refusal_of(open, std::nullopt));
+  EXPECT_TRUE(refusal_of(open, make_credential({"job-a", 1, kJob.secret}, {"h", 1}, request())));
+  EXPECT_TRUE(refusal_of(open, make_credential({"job-b", 1, ""}, {"h", 1}, request())));
 }
 
 TEST(Identity, Credential_NeverHoldsTheSecret_AndProvesAllItSays) {
-  std::string good = make_credential(kJob, {"host", 4711});
+  std::string good = make_credential(kJob, {"host", 4711}, request());
   EXPECT_THAT(good, Not(HasSubstr(kJob.secret)));
-  EXPECT_NE(good, make_credential(kJob, {"host", 4711})) << "two never look alike";
+  EXPECT_NE(good, make_credential(kJob, {"host", 4711}, request())) << "two never look alike";
   const Gate gate(kJob, false);
-  Whereabouts where;
-  EXPECT_FALSE(gate.refusal(good, where));
-  EXPECT_EQ(where.to_string(), " (host host, pid 4711)");
+  Gate::Caller caller;
+  EXPECT_FALSE(gate.refusal(
+      good, [] { return request(); }, caller));
+  EXPECT_EQ(caller.where.to_string(), " (host host, pid 4711)");
   for (std::size_t i = 0; i < good.size(); ++i) {
     std::string changed = good;
     changed[i] ^= 1;
-    EXPECT_TRUE(gate.refusal(changed, where)) << "byte " << i;
+    EXPECT_TRUE(refusal_of(gate, changed)) << "byte " << i;
   }
   for (std::size_t size = 0; size < good.size(); ++size) {
-    EXPECT_TRUE(gate.refusal(good.substr(0, size), where)) << size << " bytes";
+    EXPECT_TRUE(refusal_of(gate, good.substr(0, size))) << size << " bytes";
   }
+}
+
+TEST(Identity, Credential_IsForOneRequestOnly) {
+  const std::string good = make_credential(kJob, {"host", 4711}, request("process 3 writes 'a'"));
+  const Gate gate(kJob, false);
+  Gate::Caller caller;
+  EXPECT_FALSE(gate.refusal(
+      good, [] { return request("process 3 writes 'a'"); }, caller));
+  EXPECT_TRUE(gate.refusal(
+      good, [] { return request("process 2 writes 'a'"); }, caller));
+  EXPECT_TRUE(gate.refusal(
+      good,
+      [] {
+        return SignedRequest{"Another", "process 3 writes 'a'"};
+      },
+      caller));
+}
+
+TEST(Identity, LaterAttempts_ComeInWhereTheCoordinatorStaysForThem) {
+  const Gate once(kJob, false), stays(kJob, false, true);
+  const auto of_attempt = [](int attempt) {
+    return make_credential({kJob.job_id, attempt, kJob.secret}, {"h", 1}, request());
+  };
+  EXPECT_TRUE(refusal_of(once, of_attempt(kJob.attempt + 1)));
+  EXPECT_FALSE(refusal_of(stays, of_attempt(kJob.attempt + 1)));
+  EXPECT_TRUE(refusal_of(stays, of_attempt(kJob.attempt - 1)));
+}
+
+/// Somebody who has bound the coordinator's port before it, and lets everybody in.
+class Imposter final : public xla::coordination::CoordinationService::Service {
+ public:
+  Imposter() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  int registered() const { return registered_; }
+
+  grpc::Status RegisterTask(grpc::ServerContext*, const xla::coordination::RegisterTaskRequest*,
+                            xla::coordination::RegisterTaskResponse* response) override {
+    ++registered_;
+    response->set_service_incarnation(1);
+    return grpc::Status::OK;
+  }
+  grpc::Status WatchTasks(grpc::ServerContext*, const xla::coordination::WatchTasksRequest*,
+                          xla::coordination::WatchTasksResponse*) override {
+    Status status = Status::of_service(Code::kInternal, "another coordinator");
+    status.right_service_incarnation = 1;
+    return to_grpc(status);
+  }
+
+ private:
+  int port_ = 0;
+  std::atomic<int> registered_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST(Identity, WhoeverServesWithoutTheSecret_IsNotJoined) {
+  Imposter imposter;
+  for (const bool holds : {false, true}) {
+    try {
+      const ClientOptions options = client_options(imposter.address(), kJob);
+      if (holds) {
+        serves_already(options);
+      } else {
+        make_grpc_client(options)->connect();
+      }
+      ADD_FAILURE() << "it was taken for the job's coordinator";
+    } catch (const InitializationError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("cannot prove to have the job's secret"));
+    }
+  }
+  EXPECT_EQ(imposter.registered(), 0);
+  Serving open({kJob.job_id, kJob.attempt, ""});
+  EXPECT_THROW(make_grpc_client(client_options(open.address(), kJob))->connect(), InitializationError);
 }
 
 TEST(Identity, ServerOpenToAll_SaysSoOnce) {
@@ -147,26 +239,24 @@ TEST(Identity, ServerOpenToAll_SaysSoOnce) {
 
 // Who holds the coordinator.
 
-TEST(Holder, NobodyServes_Process0Must) {
+TEST(Holder, NobodyServes) {
   std::string address;
   {
     Serving gone(kJob);
     address = gone.address();
   }
   EXPECT_FALSE(serves_already(client_options(address, kJob)));
-  EXPECT_TRUE(must_hold_coordinator(client_options(address, kJob)));
 }
 
-TEST(Holder, TheJobsCoordinatorServes_Process0Joins) {
+TEST(Holder, TheJobsCoordinatorServes) {
   Serving job(kJob);
   EXPECT_TRUE(serves_already(client_options(job.address(), kJob)));
-  EXPECT_FALSE(must_hold_coordinator(client_options(job.address(), kJob)));
 }
 
 TEST(Holder, AnotherJobsCoordinatorServes_IsAnErrorThatNamesBoth) {
   Serving job(kJob);
   try {
-    must_hold_coordinator(client_options(job.address(), {"job-b", 2, kJob.secret}));
+    serves_already(client_options(job.address(), {"job-b", 2, kJob.secret}));
     FAIL();
   } catch (const InitializationError& error) {
     EXPECT_THAT(error.what(),
@@ -174,11 +264,10 @@ TEST(Holder, AnotherJobsCoordinatorServes_IsAnErrorThatNamesBoth) {
   }
 }
 
-TEST(Holder, AddressOfAnotherHost_Process0Joins) {
+TEST(Holder, AddressOfAnotherHost_IsTold) {
   EXPECT_FALSE(is_of_this_host({"192.0.2.1", 1}));  // Of documentation's own network; nobody has it.
   EXPECT_FALSE(is_of_this_host({"no-such-host.invalid", 1}));
   EXPECT_TRUE(is_of_this_host({"127.0.0.1", 1}));
-  EXPECT_FALSE(must_hold_coordinator(client_options("192.0.2.1:9", kJob)));
 }
 
 TEST(Holder, Loopback_IsTold) {

@@ -23,8 +23,8 @@ std::unique_ptr<CoordinationClient> InMemoryCoordinator::make_client(ClientOptio
   return make_agent(std::move(options), std::move(service), [] { return std::string(); });
 }
 
-void InMemoryCoordinator::report_task_failure(int task, const std::string& message) {
-  impl_->host.machine().report_task_failure(task, message);
+void InMemoryCoordinator::report_task_failure(int task, const std::string& message, FailureKind kind) {
+  impl_->host.machine().report_task_failure({kind, {task}, message});
 }
 std::vector<TaskInfo> InMemoryCoordinator::tasks() const { return impl_->host.machine().tasks(); }
 bool InMemoryCoordinator::all_left() const { return impl_->host.machine().all_left(); }

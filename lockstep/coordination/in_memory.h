@@ -25,7 +25,8 @@ class InMemoryCoordinator {
   /// A client to be used as one process, by its own thread. `options.address` is ignored.
   std::unique_ptr<CoordinationClient> make_client(ClientOptions options);
 
-  void report_task_failure(int task, const std::string& message);  ///< As CoordinationServer.
+  void report_task_failure(int task, const std::string& message,
+                           FailureKind kind = FailureKind::kDied);  ///< As CoordinationServer.
   std::vector<TaskInfo> tasks() const;
   bool all_left() const;
   bool wait_until_all_left(std::chrono::milliseconds timeout) const;

@@ -4,9 +4,12 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-namespace lockstep::coordination {
+#include "lockstep/coordination/host.h"
 
-std::string proof_of(std::string_view secret, std::string_view text) {
+namespace lockstep::coordination {
+namespace {
+
+std::string hmac(std::string_view secret, std::string_view text) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
@@ -14,8 +17,20 @@ std::string proof_of(std::string_view secret, std::string_view text) {
   return std::string(reinterpret_cast<char*>(digest), size);
 }
 
-bool same_proof(std::string_view a, std::string_view b) {
+}  // namespace
+
+std::string authentication_code(std::string_view secret, std::string_view purpose, std::string_view bytes) {
+  // A key for each purpose: a code for one is none for another.
+  return hmac(hmac(secret, purpose), bytes);
+}
+
+bool same_code(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+std::string random_nonce() {
+  const std::uint64_t numbers[] = {random_incarnation(), random_incarnation()};
+  return std::string(reinterpret_cast<const char*>(numbers), sizeof(numbers));
 }
 
 }  // namespace lockstep::coordination

@@ -5,10 +5,14 @@
 
 namespace lockstep::coordination {
 
-/// An HMAC (SHA-256) of the text: who shows it has the secret, which does not travel.
-std::string proof_of(std::string_view secret, std::string_view text);
+/// What only who has the secret can make of the bytes, for one purpose: an HMAC (SHA-256), 32 bytes. The
+/// secret itself does not travel.
+std::string authentication_code(std::string_view secret, std::string_view purpose, std::string_view bytes);
 
-/// Whether they are equal, in a time that does not tell where they differ.
-bool same_proof(std::string_view a, std::string_view b);
+/// Whether two codes are equal, in a time that does not tell where they differ.
+bool same_code(std::string_view a, std::string_view b);
+
+/// A number that nobody guesses, in 16 bytes.
+std::string random_nonce();
 
 }  // namespace lockstep::coordination

@@ -36,7 +36,7 @@ TEST_F(StateMachineTest, Recoverable_NobodyPolls_TheOthersAreNotInError) {
 
 TEST_F(StateMachineTest, Recoverable_FailedTask_RegistersAgainAtOnce) {
   start_recoverable(2);
-  machine_->report_task_failure(1, "signal 9");
+  fails(1, "signal 9");
   EXPECT_EQ(state(1), TaskState::kError);
   EXPECT_EQ(join(1, 55).code(), Code::kOk);
   EXPECT_EQ(state(1), TaskState::kConnected);
@@ -62,7 +62,7 @@ TEST_F(StateMachineTest, Recoverable_Barrier_WaitsForTheNextLife) {
   barrier(0);
   barrier(1);
   auto dying = barrier(1, 1);
-  machine_->report_task_failure(1, "signal 9");
+  fails(1, "signal 9");
   EXPECT_EQ(dying.code(), Code::kCancelled);
   auto waiting = barrier(0, 1);
   EXPECT_TRUE(waiting.open()) << "a member in error does not end it";
@@ -84,7 +84,7 @@ TEST_F(StateMachineTest, Recoverable_Barrier_WaitsForTheNextLife) {
 TEST_F(StateMachineTest, Recoverable_Barrier_StillHasItsDeadline) {
   start_recoverable(2);
   auto waiting = barrier(0);
-  machine_->report_task_failure(1, "signal 9");
+  fails(1, "signal 9");
   pass(seconds(5));
   expect_barrier_error(waiting, Code::kDeadlineExceeded, 0);
   EXPECT_THAT(waiting.message(), HasSubstr("missing: process 1 of 2"));
@@ -108,7 +108,7 @@ TEST_F(StateMachineTest, Recoverable_DeathBeforeAllCame_LeavesTimeForAnotherLife
   options.recoverable = true;
   machine_ = std::make_unique<StateMachine>(options, clock_, kService);
   auto first = join(0);
-  machine_->report_task_failure(1, "signal 9");
+  fails(1, "signal 9");
   EXPECT_TRUE(first.open());
   join(1);
   EXPECT_EQ(first.code(), Code::kOk);
@@ -126,7 +126,7 @@ TEST_F(StateMachineTest, Report_OfAPeer_WaitsForABetterOne) {
   EXPECT_EQ(report(2, "its connections closed").code(), Code::kOk);
   pass(milliseconds(400));
   EXPECT_TRUE(told.open());
-  machine_->report_task_failure(2, "process 2 (host b, pid 4711) died: signal 9");
+  fails(2, "process 2 (host b, pid 4711) died: signal 9");
   EXPECT_EQ(told.message(), "process 2 (host b, pid 4711) died: signal 9");
   pass(seconds(1));
   EXPECT_EQ(poll(1).message(), told.message());

@@ -1,5 +1,6 @@
 #include "lockstep/coordination/remote_service.h"
 
+#include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
 #include <condition_variable>
@@ -10,6 +11,7 @@
 #include "coordination.grpc.pb.h"
 #include "job.grpc.pb.h"
 #include "lockstep/coordination/credential.h"
+#include "lockstep/coordination/proof.h"
 #include "lockstep/coordination/wire.h"
 
 namespace lockstep::coordination {
@@ -31,48 +33,68 @@ std::shared_ptr<grpc::Channel> connect(const HostPort& address, const TlsFiles& 
   return grpc::CreateCustomChannel(address.to_string(), channel_credentials(tls), arguments);
 }
 
-class RemoteService : public Service {
+class GrpcRemoteService : public RemoteService {
  public:
-  RemoteService(const HostPort& address, const Identity& identity, const TlsFiles& tls)
-      : credential_(make_credential(identity, Whereabouts::own())),
+  GrpcRemoteService(const HostPort& address, const Identity& identity, const TlsFiles& tls)
+      : address_(address),
+        identity_(identity),
         channel_(connect(address, tls)),
         stub_(pb::CoordinationService::NewStub(channel_)),
         job_stub_(Job::NewStub(channel_)),
         async_(*stub_->async()) {}
 
-  ~RemoteService() override {
+  ~GrpcRemoteService() override {
     std::unique_lock lock(mutex_);
-    for (auto& [id, call] : open_) call->context.TryCancel();
+    for (auto& [id, call] : open_) call->cancel();
     all_answered_.wait(lock, [this] { return open_.empty(); });
   }
 
+  void prove(CallId id, Done done) override {
+    if (identity_.secret.empty()) return done({});
+    auto call = open<ProveRequest, ProveResponse>(id);
+    ask_for_proof(call->context, call->request, call->response,
+                  [=, this](const Status& status) { close(id, [&] { done(status); }); });
+  }
+
   void register_task(CallId id, const Registrant& who, DoneWith<std::uint64_t> done) override {
-    auto call = open<pb::RegisterTaskRequest, pb::RegisterTaskResponse>(id);
+    RegisterCall* call = keep(id, std::make_unique<RegisterCall>());
     call->context.set_wait_for_ready(true);
+    call->proof_context.set_wait_for_ready(true);
     call->request.set_source_task_id(who.task);
     call->request.set_incarnation(who.incarnation);
-    async_.RegisterTask(&call->context, &call->request, &call->response,
-                        [=, this](const grpc::Status& status) {
-                          close(id, [&] { done(from_grpc(status), call->response.service_incarnation()); });
-                        });
+    auto join = [=, this] {
+      sign_call(*call);
+      async_.RegisterTask(&call->context, &call->request, &call->response,
+                          [=, this](const grpc::Status& status) {
+                            close(id, [&] { done(from_grpc(status), call->response.service_incarnation()); });
+                          });
+    };
+    if (identity_.secret.empty()) return join();
+    ask_for_proof(call->proof_context, call->proof_request, call->proof, [=, this](const Status& status) {
+      if (status.ok()) return join();
+      close(id, [&] { done(status, 0); });
+    });
   }
 
   void heartbeat(CallId id, std::uint64_t service, int task, std::uint64_t incarnation, Done done) override {
     auto call = open<pb::HeartbeatRequest, pb::HeartbeatResponse>(id, service);
     call->request.set_source_task_id(task);
     call->request.set_incarnation(incarnation);
+    sign_call(*call);
     async_.Heartbeat(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
   void poll_for_error(CallId id, std::uint64_t service, int task, Done done) override {
     auto call = open<pb::PollForErrorRequest, pb::PollForErrorResponse>(id, service);
     call->request.set_source_task_id(task);
+    sign_call(*call);
     async_.PollForError(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
   void shutdown_task(CallId id, std::uint64_t service, int task, Done done) override {
     auto call = open<pb::ShutdownTaskRequest, pb::ShutdownTaskResponse>(id, service);
     call->request.set_source_task_id(task);
+    sign_call(*call);
     async_.ShutdownTask(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
@@ -80,6 +102,7 @@ class RemoteService : public Service {
                    DoneWith<WatchedTasks> done) override {
     auto call = open<pb::WatchTasksRequest, pb::WatchTasksResponse>(id, service);
     call->request.set_version_number(version);
+    sign_call(*call);
     async_.WatchTasks(&call->context, &call->request, &call->response, [=, this](const grpc::Status& status) {
       WatchedTasks watched;
       watched.version = call->response.version_number();
@@ -97,12 +120,14 @@ class RemoteService : public Service {
     call->request.mutable_kv()->set_key(key);
     call->request.mutable_kv()->set_value(value);
     call->request.set_allow_overwrite(allow_overwrite);
+    sign_call(*call);
     async_.InsertKeyValue(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
   void get(CallId id, std::uint64_t service, const std::string& key, DoneWith<Value> done) override {
     auto call = open<pb::GetKeyValueRequest, pb::GetKeyValueResponse>(id, service);
     call->request.set_key(key);
+    sign_call(*call);
     async_.GetKeyValue(&call->context, &call->request, &call->response,
                        answer_value(id, std::move(done), call));
   }
@@ -110,6 +135,7 @@ class RemoteService : public Service {
   void try_get(CallId id, std::uint64_t service, const std::string& key, DoneWith<Value> done) override {
     auto call = open<pb::TryGetKeyValueRequest, pb::TryGetKeyValueResponse>(id, service);
     call->request.set_key(key);
+    sign_call(*call);
     async_.TryGetKeyValue(&call->context, &call->request, &call->response,
                           answer_value(id, std::move(done), call));
   }
@@ -119,6 +145,7 @@ class RemoteService : public Service {
     auto call = open<pb::IncrementKeyValueRequest, pb::IncrementKeyValueResponse>(id, service);
     call->request.set_key(key);
     call->request.set_increment(by);
+    sign_call(*call);
     async_.IncrementKeyValue(&call->context, &call->request, &call->response,
                              [=, this](const grpc::Status& status) {
                                close(id, [&] { done(from_grpc(status), call->response.kv().value()); });
@@ -129,6 +156,7 @@ class RemoteService : public Service {
                      DoneWith<KeyValues> done) override {
     auto call = open<pb::GetKeyValueDirRequest, pb::GetKeyValueDirResponse>(id, service);
     call->request.set_directory_key(key);
+    sign_call(*call);
     async_.GetKeyValueDir(&call->context, &call->request, &call->response,
                           [=, this](const grpc::Status& status) {
                             KeyValues found;
@@ -142,6 +170,7 @@ class RemoteService : public Service {
     auto call = open<pb::DeleteKeyValueRequest, pb::DeleteKeyValueResponse>(id, service);
     call->request.set_key(key);
     call->request.set_is_directory(true);
+    sign_call(*call);
     async_.DeleteKeyValue(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
@@ -153,6 +182,7 @@ class RemoteService : public Service {
     call->request.set_barrier_timeout_in_ms(barrier.timeout_ms);
     call->request.mutable_task_ids()->Add(barrier.tasks.begin(), barrier.tasks.end());
     call->request.set_source_task_id(barrier.source);
+    sign_call(*call);
     async_.Barrier(&call->context, &call->request, &call->response, [=, this](const grpc::Status& status) {
       close(id, [&] { done(from_grpc(status), call->response.counter()); });
     });
@@ -163,6 +193,7 @@ class RemoteService : public Service {
     auto call = open<pb::CancelBarrierRequest, pb::CancelBarrierResponse>(id, service);
     call->request.set_barrier_id(barrier);
     call->request.set_counter(counter);
+    sign_call(*call);
     async_.CancelBarrier(&call->context, &call->request, &call->response, answer(id, std::move(done)));
   }
 
@@ -171,6 +202,7 @@ class RemoteService : public Service {
     auto call = open<pb::GetAliveTasksRequest, pb::GetAliveTasksResponse>(id, service);
     call->request.set_requesting_task_id(source);
     call->request.mutable_task_ids()->Add(tasks.begin(), tasks.end());
+    sign_call(*call);
     async_.GetAliveTasks(
         &call->context, &call->request, &call->response, [=, this](const grpc::Status& status) {
           std::vector<AliveTask> alive;
@@ -182,23 +214,31 @@ class RemoteService : public Service {
         });
   }
 
-  void report_failure(CallId id, std::uint64_t service, int task, const std::string& how, FailureKind kind,
-                      Done done) override {
+  void report_failure(CallId id, std::uint64_t service, const FailureReport& report, Done done) override {
     auto call = open<ReportFailureRequest, ReportFailureResponse>(id);
     call->request.set_service_incarnation(service);
-    call->request.set_task_id(task);
-    call->request.set_how(how);
-    call->request.set_own_error(kind == FailureKind::kEndedWithError);
-    call->request.set_left_early(kind == FailureKind::kLeftEarly);
+    FailureReportMessage& message = *call->request.mutable_report();
+    message.set_kind(static_cast<FailureReportMessage::Kind>(report.kind));
+    message.set_how(report.how);
+    for (const Subject& subject : report.subjects) {
+      FailureReportMessage::Subject& added = *message.add_subjects();
+      added.set_task_id(subject.task);
+      added.set_incarnation(subject.incarnation);
+    }
+    sign_call(*call);
     job_stub_->async()->ReportFailure(&call->context, &call->request, &call->response,
                                       answer(id, std::move(done)));
   }
 
-  void describe(CallId id, DoneWith<Description> done) override {
+  void describe(CallId id, bool with_roll, DoneWith<Description> done) override {
     auto call = open<DescribeRequest, DescribeResponse>(id);
+    call->request.set_with_roll(with_roll);
+    sign_call(*call);
     job_stub_->async()->Describe(
         &call->context, &call->request, &call->response, [=, this](const grpc::Status& status) {
-          Description described{call->response.roll(), {call->response.host(), call->response.pid()}, {}};
+          Description described{.roll = call->response.roll(),
+                                .where = {call->response.host(), call->response.pid()},
+                                .service_incarnation = call->response.service_incarnation()};
           if (call->response.has_held_by()) described.task = call->response.held_by();
           close(id, [&] { done(from_grpc(status), std::move(described)); });
         });
@@ -206,13 +246,14 @@ class RemoteService : public Service {
 
   void cancel(CallId id) override {
     std::lock_guard lock(mutex_);
-    if (auto found = open_.find(id); found != open_.end()) found->second->context.TryCancel();
+    if (auto found = open_.find(id); found != open_.end()) found->second->cancel();
   }
 
  private:
   struct Open {
     grpc::ClientContext context;
     virtual ~Open() = default;
+    virtual void cancel() { context.TryCancel(); }
   };
   template <class Request, class Response>
   struct OpenCall : Open {
@@ -220,17 +261,61 @@ class RemoteService : public Service {
     Response response;
   };
 
+  /// Two calls after each other, of which both are cancelled.
+  struct RegisterCall : OpenCall<pb::RegisterTaskRequest, pb::RegisterTaskResponse> {
+    grpc::ClientContext proof_context;
+    ProveRequest proof_request;
+    ProveResponse proof;
+    void cancel() override {
+      this->proof_context.TryCancel();
+      this->context.TryCancel();
+    }
+  };
+
   /// The call lives until its close(). Callbacks hold it by a plain pointer: a context holds the channel, and
   /// a channel that ends on a thread of gRPC, as the last thing that a callback lets go, waits for that very
   /// thread.
-  template <class Request, class Response>
-  OpenCall<Request, Response>* open(CallId id) {
-    auto call = std::make_unique<OpenCall<Request, Response>>();
-    call->context.AddMetadata(kIdentityMetadata, credential_);
-    OpenCall<Request, Response>* kept = call.get();
+  template <class Call>
+  Call* keep(CallId id, std::unique_ptr<Call> call) {
+    Call* kept = call.get();
     std::lock_guard lock(mutex_);
     open_[id] = std::move(call);
     return kept;
+  }
+
+  template <class Request, class Response>
+  OpenCall<Request, Response>* open(CallId id) {
+    return keep(id, std::make_unique<OpenCall<Request, Response>>());
+  }
+
+  /// To be called once the request is whole.
+  template <class Call>
+  void sign_call(Call& call) {
+    sign_call(call.context, call.request);
+  }
+  template <class Request>
+  void sign_call(grpc::ClientContext& context, const Request& request) {
+    const SignedRequest whole = identity_.secret.empty() ? SignedRequest() : sign(request);
+    context.AddMetadata(kIdentityMetadata, make_credential(identity_, where_, whole));
+  }
+
+  void ask_for_proof(grpc::ClientContext& context, ProveRequest& request, ProveResponse& response,
+                     Done done) {
+    request.set_nonce(random_nonce());
+    sign_call(context, request);
+    job_stub_->async()->Prove(
+        &context, &request, &response, [=, this, &request, &response](const grpc::Status& status) {
+          const bool another = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
+          if (!status.ok() && !another) return done(from_grpc(status));
+          const std::string proof = coordinators_proof(identity_.secret, request.nonce());
+          if (!another && response.proof() == proof) return done({});
+          done(Status::of_service(
+              Code::kPermissionDenied,
+              fmt::format(
+                  "who serves at {} cannot prove to have the job's secret: it is another program's or "
+                  "user's, or JAX's own coordinator, for which LOCKSTEP_JOB_SECRET must not be set",
+                  address_.to_string())));
+        });
   }
 
   template <class Request, class Response>
@@ -263,7 +348,9 @@ class RemoteService : public Service {
     };
   }
 
-  const std::string credential_;
+  const HostPort address_;
+  const Identity identity_;
+  const Whereabouts where_ = Whereabouts::own();
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<pb::CoordinationService::Stub> stub_;
   const std::unique_ptr<Job::Stub> job_stub_;
@@ -275,9 +362,9 @@ class RemoteService : public Service {
 
 }  // namespace
 
-std::unique_ptr<Service> make_remote_service(const HostPort& address, const Identity& identity,
-                                             const TlsFiles& tls) {
-  return std::make_unique<RemoteService>(address, identity, tls);
+std::unique_ptr<RemoteService> make_remote_service(const HostPort& address, const Identity& identity,
+                                                   const TlsFiles& tls) {
+  return std::make_unique<GrpcRemoteService>(address, identity, tls);
 }
 
 }  // namespace lockstep::coordination

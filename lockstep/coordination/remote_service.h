@@ -8,10 +8,18 @@
 namespace lockstep::coordination {
 
 /// The coordination service behind the network, over a connection of its own. Every call carries the
-/// identity. Throws InitializationError where a file of `tls` cannot be read. Registering waits until
-/// somebody listens at the address; other calls fail with UNAVAILABLE, without payload, while nobody does.
-/// The destructor cancels what is open and blocks until all is answered.
-std::unique_ptr<Service> make_remote_service(const HostPort& address, const Identity& identity = {},
-                                             const TlsFiles& tls = {});
+/// identity. Registering waits until somebody listens at the address; other calls fail with UNAVAILABLE,
+/// without payload, while nobody does. Where the identity has a secret, who serves has to prove before the
+/// registration that it has it too: PERMISSION_DENIED where it cannot, as JAX's own service. The destructor
+/// cancels what is open and blocks until all is answered.
+class RemoteService : public Service {
+ public:
+  /// Whether who serves has the secret: OK also where the identity has none, so that nothing is asked.
+  virtual void prove(CallId call, Done done) = 0;
+};
+
+/// Throws InitializationError where a file of `tls` cannot be read.
+std::unique_ptr<RemoteService> make_remote_service(const HostPort& address, const Identity& identity = {},
+                                                   const TlsFiles& tls = {});
 
 }  // namespace lockstep::coordination

@@ -59,7 +59,7 @@ std::string roll_of(const std::vector<TaskInfo>& tasks) {
 
 std::string ask_roll(Service& service) {
   auto answer = ask<Description>(service, kPatience,
-                                 [&](CallId id, auto done) { service.describe(id, std::move(done)); });
+                                 [&](CallId id, auto done) { service.describe(id, true, std::move(done)); });
   if (answer && answer->status.ok()) return answer->value.roll;
   return watch_roll(service);
 }

@@ -16,7 +16,7 @@ class StateMachine::Section {
 
   ~Section() {
     if (machine_.version_ != version_) {
-      machine_.answer_alive_queries(answers);
+      machine_.answer_alive_rounds(answers);
       machine_.answer_watchers(answers);
     }
     lock_.unlock();

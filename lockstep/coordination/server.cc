@@ -26,27 +26,35 @@ namespace pb = xla::coordination;
 using Context = grpc::CallbackServerContext;
 using Reactor = grpc::ServerUnaryReactor;
 
-/// Far above what a value needs; what is larger is refused before it is held.
-constexpr int kLargestMessage = 512 << 20;
+/// What reaches the port is held before it is known who sends it. Far above what a value needs: a larger
+/// message is refused, and when all together are more, they wait.
+constexpr int kLargestMessage = 256 << 20;
+constexpr std::size_t kLargestSum = std::size_t{2} << 30;
+
+/// Of one connection at once: a client has a handful for itself, and JAX's leave a get open for each of the
+/// others.
+constexpr int streams_of(int num_processes) { return 1024 + 16 * num_processes; }
 
 /// One call being served. It is answered exactly once, by the state machine, or by the gate where that lets
 /// the caller not in; where the caller goes away first, the state machine is told, and answers at once.
 class Call : public Reactor {
  public:
-  Call(const Gate& gate, const Context& context, Service& service) : service_(service), id_(next_call_id()) {
+  Call(const Gate& gate, const Context& context, Service& service,
+       const std::function<SignedRequest()>& request)
+      : service_(service), id_(next_call_id()) {
     const auto& metadata = context.client_metadata();
     std::optional<std::string_view> credential;
     if (auto found = metadata.find(kIdentityMetadata); found != metadata.end()) {
       credential = std::string_view(found->second.data(), found->second.size());
     }
-    if (auto status = gate.refusal(credential, where_)) {
+    if (auto status = gate.refusal(credential, request, caller_)) {
       refused_ = true;
       finish(*status);
     }
   }
   CallId id() const { return id_; }
   bool refused() const { return refused_; }
-  const Whereabouts& where() const { return where_; }  ///< As the caller says.
+  const Gate::Caller& caller() const { return caller_; }  ///< As it says.
   void finish(const Status& status) { Finish(to_grpc(status)); }
 
  private:
@@ -55,9 +63,28 @@ class Call : public Reactor {
 
   Service& service_;
   const CallId id_;
-  Whereabouts where_;
+  Gate::Caller caller_;
   bool refused_ = false;
 };
+
+template <class Request>
+Call* begin(const Gate& gate, const Context& context, Service& service, const Request& request) {
+  return new Call(gate, context, service, [&] { return sign(request); });
+}
+
+/// The same for a request that is not read yet.
+template <class Request>
+Call* begin_raw(const Gate& gate, const Context& context, Service& service, const grpc::ByteBuffer& request) {
+  return new Call(gate, context, service, [&] {
+    std::string bytes;
+    std::vector<grpc::Slice> slices;
+    if (request.Dump(&slices).ok()) {
+      for (const grpc::Slice& slice : slices)
+        bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    }
+    return SignedRequest{Request::descriptor()->full_name(), std::move(bytes)};
+  });
+}
 
 Done finishing(Call* call) {
   return [call](const Status& status) { call->finish(status); };
@@ -100,19 +127,20 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* RegisterTask(Context* context, const pb::RegisterTaskRequest* request,
                         pb::RegisterTaskResponse* response) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
-    service_.register_task(call->id(), {request->source_task_id(), request->incarnation(), call->where()},
-                           [=](const Status& status, std::uint64_t service) {
-                             response->set_service_incarnation(service);
-                             call->finish(status);
-                           });
+    const Registrant who{request->source_task_id(), request->incarnation(), call->caller().where,
+                         call->caller().attempt};
+    service_.register_task(call->id(), who, [=](const Status& status, std::uint64_t service) {
+      response->set_service_incarnation(service);
+      call->finish(status);
+    });
     return call;
   }
 
   Reactor* Heartbeat(Context* context, const pb::HeartbeatRequest* request,
                      pb::HeartbeatResponse* response) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
     std::uint64_t service = service_of(*request);
     service_.heartbeat(call->id(), service, request->source_task_id(), request->incarnation(),
@@ -125,7 +153,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* PollForError(Context* context, const pb::PollForErrorRequest* request,
                         pb::PollForErrorResponse*) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
     service_.poll_for_error(call->id(), service_of(*request), request->source_task_id(), finishing(call));
     return call;
@@ -133,7 +161,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* ShutdownTask(Context* context, const pb::ShutdownTaskRequest* request,
                         pb::ShutdownTaskResponse*) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
     service_.shutdown_task(call->id(), service_of(*request), request->source_task_id(), finishing(call));
     return call;
@@ -141,7 +169,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* WatchTasks(Context* context, const pb::WatchTasksRequest* request,
                       pb::WatchTasksResponse* response) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
     service_.watch_tasks(call->id(), service_of(*request), request->version_number(),
                          [=](const Status& status, const WatchedTasks& watched) {
@@ -154,7 +182,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* InsertKeyValue(Context* context, const pb::InsertKeyValueRequest* request,
                           pb::InsertKeyValueResponse*) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
     service_.insert(call->id(), service_of(*request), request->kv().key(), request->kv().value(),
                     request->allow_overwrite(), finishing(call));
@@ -163,7 +191,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* GetKeyValue(Context* context, const grpc::ByteBuffer* request,
                        grpc::ByteBuffer* response) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin_raw<pb::GetKeyValueRequest>(gate_, *context, service_, *request);
     pb::GetKeyValueRequest asked;
     if (call->refused() || !read(*request, asked, *call)) return call;
     service_.get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
@@ -172,7 +200,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* TryGetKeyValue(Context* context, const grpc::ByteBuffer* request,
                           grpc::ByteBuffer* response) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin_raw<pb::TryGetKeyValueRequest>(gate_, *context, service_, *request);
     pb::TryGetKeyValueRequest asked;
     if (call->refused() || !read(*request, asked, *call)) return call;
     service_.try_get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
@@ -181,7 +209,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* IncrementKeyValue(Context* context, const pb::IncrementKeyValueRequest* request,
                              pb::IncrementKeyValueResponse* response) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
     service_.increment(call->id(), service_of(*request), request->key(), request->increment(),
                        answer_value(call, request->key(), response));
@@ -190,7 +218,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* GetKeyValueDir(Context* context, const pb::GetKeyValueDirRequest* request,
                           pb::GetKeyValueDirResponse* response) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
     service_.get_directory(call->id(), service_of(*request), request->directory_key(),
                            [=](const Status& status, const KeyValues& found) {
@@ -206,7 +234,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* DeleteKeyValue(Context* context, const pb::DeleteKeyValueRequest* request,
                           pb::DeleteKeyValueResponse*) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
     service_.erase(call->id(), service_of(*request), request->key(), finishing(call));
     return call;
@@ -214,7 +242,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* Barrier(Context* context, const pb::BarrierRequest* request,
                    pb::BarrierResponse* response) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
     BarrierCall barrier{request->barrier_id(),
                         request->counter(),
@@ -231,7 +259,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* CancelBarrier(Context* context, const pb::CancelBarrierRequest* request,
                          pb::CancelBarrierResponse*) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
     service_.cancel_barrier(call->id(), service_of(*request), request->barrier_id(), request->counter(),
                             finishing(call));
@@ -240,7 +268,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* GetAliveTasks(Context* context, const pb::GetAliveTasksRequest* request,
                          pb::GetAliveTasksResponse* response) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
     service_.get_alive_tasks(call->id(), service_of(*request), request->requesting_task_id(),
                              {request->task_ids().begin(), request->task_ids().end()},
@@ -307,26 +335,43 @@ class JobService final : public Job::CallbackService {
 
   Reactor* ReportFailure(Context* context, const ReportFailureRequest* request,
                          ReportFailureResponse*) override {
-    auto* call = new Call(gate_, *context, service_);
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
-    const FailureKind kind = request->own_error()    ? FailureKind::kEndedWithError
-                             : request->left_early() ? FailureKind::kLeftEarly
-                                                     : FailureKind::kDied;
-    service_.report_failure(call->id(), request->service_incarnation(), request->task_id(), request->how(),
-                            kind, finishing(call));
+    const FailureReportMessage& message = request->report();
+    FailureReport report{static_cast<FailureKind>(message.kind()), {}, message.how()};
+    for (const auto& subject : message.subjects())
+      report.subjects.push_back({subject.task_id(), subject.incarnation()});
+    service_.report_failure(call->id(), request->service_incarnation(), report, finishing(call));
     return call;
   }
 
-  Reactor* Describe(Context* context, const DescribeRequest*, DescribeResponse* response) override {
-    auto* call = new Call(gate_, *context, service_);
+  Reactor* Prove(Context* context, const ProveRequest* request, ProveResponse* response) override {
+    auto* call = begin(gate_, *context, service_, *request);
     if (call->refused()) return call;
-    service_.describe(call->id(), [=](const Status& status, const Description& described) {
-      response->set_roll(described.roll);
-      response->set_host(described.where.host);
-      response->set_pid(described.where.pid);
-      if (described.task) response->set_held_by(*described.task);
-      call->finish(status);
-    });
+    const std::string& secret = gate_.identity().secret;
+    if (secret.empty()) {
+      call->finish(Status::of_service(Code::kPermissionDenied,
+                                      "the process has a secret of its job, but the coordinator has none; "
+                                      "give both the same LOCKSTEP_JOB_SECRET"));
+      return call;
+    }
+    response->set_proof(coordinators_proof(secret, request->nonce()));
+    call->finish({});
+    return call;
+  }
+
+  Reactor* Describe(Context* context, const DescribeRequest* request, DescribeResponse* response) override {
+    auto* call = begin(gate_, *context, service_, *request);
+    if (call->refused()) return call;
+    service_.describe(call->id(), request->with_roll(),
+                      [=](const Status& status, const Description& described) {
+                        response->set_roll(described.roll);
+                        response->set_service_incarnation(described.service_incarnation);
+                        response->set_host(described.where.host);
+                        response->set_pid(described.where.pid);
+                        if (described.task) response->set_held_by(*described.task);
+                        call->finish(status);
+                      });
     return call;
   }
 
@@ -341,7 +386,7 @@ class CoordinationServer::Impl {
  public:
   explicit Impl(const ServerOptions& options)
       : address_(parse_address(options.bind_address)),
-        gate_(options.identity, options.allow_jax),
+        gate_(options.identity, options.allow_jax, options.keep),
         host_(options) {
     if (options.allow_jax && options.tls.given()) {
       fail<InitializationError>(
@@ -354,6 +399,11 @@ class CoordinationServer::Impl {
     builder.SetMaxSendMessageSize(-1);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, streams_of(options.num_processes));
+    const auto silence = static_cast<int>(options.silent_connection_timeout.count());
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, silence);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, silence);
+    builder.SetResourceQuota(grpc::ResourceQuota("coordinator").Resize(kLargestSum));
     int port = 0;
     builder.AddListeningPort(address_.to_string(), server_credentials(options.tls), &port);
     builder.RegisterService(&service_);
@@ -410,8 +460,16 @@ void CoordinationServer::start(const ServerOptions& options) {
 int CoordinationServer::port() const { return impl_ ? impl_->address().port : 0; }
 std::string CoordinationServer::address() const { return impl_ ? impl_->address().to_string() : ""; }
 
-void CoordinationServer::report_task_failure(int task, const std::string& message) {
-  if (impl_) impl_->machine().report_task_failure(task, message);
+void CoordinationServer::report_task_failure(int task, const std::string& message, FailureKind kind) {
+  if (impl_) impl_->machine().report_task_failure({kind, {task}, message});
+}
+
+void CoordinationServer::settle_reports() {
+  if (impl_) impl_->machine().settle_reports();
+}
+
+void CoordinationServer::set_whereabouts(int task, const Whereabouts& where) {
+  if (impl_) impl_->machine().set_whereabouts(task, where);
 }
 
 std::vector<TaskInfo> CoordinationServer::tasks() const {
@@ -420,7 +478,7 @@ std::vector<TaskInfo> CoordinationServer::tasks() const {
 
 bool CoordinationServer::all_left() const { return !impl_ || impl_->machine().all_left(); }
 
-std::optional<std::string> CoordinationServer::first_failure() const {
+std::optional<Failure> CoordinationServer::first_failure() const {
   return impl_ ? impl_->machine().first_failure() : std::nullopt;
 }
 

@@ -37,6 +37,13 @@ struct ServerOptions {
   /// A process may die and come again while the others go on: its failure is not told to them.
   bool recoverable = false;
 
+  /// Stays for later starts of the job: a process that registers once all have left, or once the job has
+  /// failed, or with a later attempt, begins a new one, in which nothing of the one before is left.
+  bool keep = false;
+
+  /// A connection on which nothing happens for so long is closed.
+  std::chrono::milliseconds silent_connection_timeout = std::chrono::seconds(20);
+
   const Clock* clock = nullptr;  ///< Decides all time-outs; the machine's clock where null.
 };
 
@@ -63,10 +70,17 @@ class CoordinationServer {
   /// [::1], good for clients on this host only. Empty before `start`.
   std::string address() const;
 
-  /// The launcher saw the process die, as `message` says in full ("process 3 (host b, pid 4711) died: signal
-  /// 9"). All others hear of it at once. Nothing happens if the process had left cleanly or had failed
-  /// already.
-  void report_task_failure(int task, const std::string& message);
+  /// The launcher saw the process end, as `message` says in full ("process 3 (host b, pid 4711) died: signal
+  /// 9"). It becomes the first failure unless something came before it, which may take until
+  /// `peer_report_grace` is over, and all others hear of the first. One that had left cleanly is the first
+  /// failure too where there is none, but nobody is told.
+  void report_task_failure(int task, const std::string& message, FailureKind kind = FailureKind::kDied);
+
+  /// No better word on what was reported will come: it counts now.
+  void settle_reports();
+
+  /// Where a process runs that the launcher has started; what the process says itself when it comes wins.
+  void set_whereabouts(int task, const Whereabouts& where);
 
   /// All processes, by id; empty before `start`.
   std::vector<TaskInfo> tasks() const;
@@ -75,8 +89,8 @@ class CoordinationServer {
   /// `start`.
   bool all_left() const;
 
-  /// The first failure of the job, as it was told; nullopt where there was none.
-  std::optional<std::string> first_failure() const;
+  /// What happened first of all that made the job fail; nullopt where nothing did.
+  std::optional<Failure> first_failure() const;
 
   /// Blocks until `all_left`; false when it is not so within the timeout.
   bool wait_until_all_left(std::chrono::milliseconds timeout) const;

@@ -31,13 +31,15 @@ struct Registrant {
   int task = 0;
   std::uint64_t incarnation = 0;  ///< Drawn by the process.
   Whereabouts where = {};
+  int attempt = 0;
 };
 
 /// Of the coordinator, for messages.
 struct Description {
-  std::string roll;         ///< Who has come and who is missing.
-  Whereabouts where;        ///< Of the process that serves.
-  std::optional<int> task;  ///< The task that serves, where one does.
+  std::string roll;                       ///< Who has come and who is missing, where it was asked for.
+  Whereabouts where = {};                 ///< Of the process that serves.
+  std::optional<int> task = {};           ///< The task that serves, where one does.
+  std::uint64_t service_incarnation = 0;  ///< For who has not registered.
 };
 
 struct BarrierCall {
@@ -119,13 +121,13 @@ class Service {
   virtual void get_alive_tasks(CallId call, std::uint64_t service, int source, const std::vector<int>& tasks,
                                DoneWith<std::vector<AliveTask>> done) = 0;
 
-  /// What a task has done, and `how`: the job's first cause, unless there is one.
-  virtual void report_failure(CallId call, std::uint64_t service, int task, const std::string& how,
-                              FailureKind kind, Done done) = 0;
+  /// What has happened to tasks: the job's first cause, unless there is one. A divergence, and that tasks are
+  /// missing, does not end the job by itself, but is the cause where the job ends in consequence.
+  virtual void report_failure(CallId call, std::uint64_t service, const FailureReport& report, Done done) = 0;
 
-  /// Answered at once, to those who have not registered too. A service of JAX's answers UNIMPLEMENTED, here
-  /// and to `report_failure`.
-  virtual void describe(CallId call, DoneWith<Description> done) = 0;
+  /// Answered at once, to those who have not registered too; `with_roll` costs as much as the job is large. A
+  /// service of JAX's answers UNIMPLEMENTED, here and to `report_failure`.
+  virtual void describe(CallId call, bool with_roll, DoneWith<Description> done) = 0;
 
   /// The caller has gone: the call, if not answered yet, is answered with CANCELLED, soon or before this
   /// returns.

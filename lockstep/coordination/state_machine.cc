@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "lockstep/base/fail.h"
@@ -11,8 +12,6 @@
 
 namespace lockstep::coordination {
 namespace {
-
-const char kRegisterBarrier[] = "[Init]Wait_for_all_tasks_to_register";
 
 double seconds(Clock::Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -26,9 +25,11 @@ StateMachine::StateMachine(const ServerOptions& options, const Clock& clock, std
       shutdown_timeout_(options.shutdown_timeout),
       peer_report_grace_(options.peer_report_grace),
       recoverable_(options.recoverable),
+      keep_(options.keep),
+      attempt_(options.identity.attempt),
       held_by_(options.held_by),
       tasks_(static_cast<std::size_t>(std::max(options.num_processes, 0))),
-      barriers_(options.num_processes) {
+      barriers_(options.num_processes, barrier_listener()) {
   if (options.num_processes < 1) {
     fail<InitializationError>("a coordinator needs a job of at least 1 process, got {}",
                               options.num_processes);
@@ -40,7 +41,18 @@ StateMachine::StateMachine(const ServerOptions& options, const Clock& clock, std
         "got {} s, {} s and {} s",
         seconds(register_timeout_), seconds(heartbeat_timeout_), seconds(shutdown_timeout_));
   }
+  if (keep_ && recoverable_) {
+    fail<InitializationError>(
+        "a coordinator stays for later starts of its job, or lets single processes come again, not both: "
+        "give "
+        "either keep or recoverable");
+  }
   in_state_[static_cast<std::size_t>(TaskState::kUninitialized)] = num_tasks();
+}
+
+BarrierTable::Listener StateMachine::barrier_listener() {
+  return {.failed = [this](const BarrierTable::Failed& failed) { barrier_failed(failed); },
+          .passed = [this](const std::string& id) { notes_.barrier_passed(id); }};
 }
 
 Status StateMachine::unknown(int task) const {
@@ -96,6 +108,10 @@ void StateMachine::disconnect(int task, Answers& answers) {
   leave_barriers(task, fmt::format("{} has left the job", name(task)), answers);
 }
 
+void StateMachine::remember(const Failure& failure) {
+  if (!first_failure_) first_failure_ = failure;
+}
+
 void StateMachine::end_poll(int task, const Status& status, Answers& answers) {
   if (!tasks_[task].polling.done) return;
   answers.push_back([done = take(tasks_[task].polling), status] { done(status); });
@@ -105,22 +121,23 @@ void StateMachine::leave_barriers(int task, const std::string& why, Answers& ans
   if (recoverable_) {
     barriers_.withdraw(task, why, answers);
   } else {
-    barriers_.task_gone(task, why, answers);
+    barriers_.task_gone(task, why, tasks_[task].state == TaskState::kDisconnected, answers);
   }
 }
 
 void StateMachine::put_in_error(int task, const Status& error, Answers& answers) {
   set_state(task, TaskState::kError);
   tasks_[task].error = error;
-  if (!first_failure_) first_failure_ = error.message;
   std::string why = fmt::format("{} has failed: {}", name(task), error.message);
   leave_barriers(task, why, answers);
   if (recoverable_) end_poll(task, error, answers);
-  if (shutdown_deadline_) fail_shutdown(why, task, answers);
+  if (!shutdown_deadline_) return;
+  fail_shutdown(
+      Status::of_service(Code::kInternal, fmt::format("shutting down together failed: {}", why), task),
+      answers);
 }
 
 void StateMachine::fail_job(const Status& error, Answers& answers) {
-  if (!first_failure_) first_failure_ = error.message;
   if (job_error_ || recoverable_) return;
   job_error_ = error;
   if (!polled_) {
@@ -144,11 +161,9 @@ void StateMachine::fail_registration(Status error, Answers& answers) {
   }
 }
 
-void StateMachine::fail_shutdown(const std::string& why, std::optional<int> source, Answers& answers) {
+void StateMachine::fail_shutdown(const Status& error, Answers& answers) {
   shutdown_deadline_.reset();
   shutdown_over_ = true;
-  Status error =
-      Status::of_service(Code::kInternal, fmt::format("shutting down together failed: {}", why), source);
   fail_job(error, answers);
   for (int i = 0; i < num_tasks(); ++i) {
     if (tasks_[i].leaving.done) answers.push_back([done = take(tasks_[i].leaving), error] { done(error); });
@@ -165,33 +180,34 @@ void StateMachine::answer_watchers(Answers& answers) {
   watchers_.clear();
 }
 
-void StateMachine::answer_alive_queries(Answers& answers) {
-  std::vector<AliveQuery> still_open;
-  std::set<std::set<int>> complete, checked;
-  for (const AliveQuery& query : alive_queries_) {
-    if (!checked.insert(query.tasks).second) continue;
-    bool all_asked = std::all_of(query.tasks.begin(), query.tasks.end(), [&](int task) {
-      if (!known(task) || tasks_[task].state != TaskState::kConnected) return true;
-      return std::any_of(alive_queries_.begin(), alive_queries_.end(), [&](const AliveQuery& other) {
-        return other.source == task && other.tasks == query.tasks;
-      });
-    });
-    if (all_asked) complete.insert(query.tasks);
-  }
-  for (AliveQuery& query : alive_queries_) {
-    if (!complete.contains(query.tasks)) {
-      still_open.push_back(std::move(query));
-      continue;
-    }
-    std::vector<AliveTask> alive;
-    for (int task : query.tasks) {
-      if (known(task) && tasks_[task].state == TaskState::kConnected) {
-        alive.push_back({task, tasks_[task].incarnation});
-      }
-    }
-    answers.push_back([done = std::move(query.done), alive] { done({}, alive); });
-  }
-  alive_queries_ = std::move(still_open);
+// Later starts of the job.
+
+bool StateMachine::begins_anew(const Registrant& who) const {
+  if (!keep_ || in_state_[static_cast<std::size_t>(TaskState::kUninitialized)] == num_tasks()) return false;
+  if (who.attempt > attempt_) return true;
+  return (all_left_locked() || job_error_) && tasks_[who.task].incarnation != who.incarnation;
+}
+
+void StateMachine::begin_anew(int attempt, Answers& answers) {
+  end_all_calls(Status::of_service(Code::kAborted, "the job was started again"), Code::kAborted, answers);
+  std::vector<Task> fresh(tasks_.size());
+  for (std::size_t i = 0; i < fresh.size(); ++i)
+    fresh[i].where = fresh[i].launched_at = tasks_[i].launched_at;
+  tasks_ = std::move(fresh);
+  incarnation_ = std::mt19937_64(incarnation_)();
+  attempt_ = attempt;
+  in_state_ = {};
+  in_state_[static_cast<std::size_t>(TaskState::kUninitialized)] = num_tasks();
+  ++version_;
+  wanting_to_leave_ = 0;
+  polled_ = shutdown_over_ = false;
+  job_error_.reset();
+  first_failure_.reset();
+  register_deadline_.reset();
+  shutdown_deadline_.reset();
+  notes_ = {};
+  values_ = {};
+  barriers_ = BarrierTable(num_tasks(), barrier_listener());
 }
 
 // Membership.
@@ -204,6 +220,7 @@ void StateMachine::replaced(int task, Answers& answers) {
           "same process id; start the whole job again, each process with an id of its own",
           name(task)),
       task);
+  remember({FailureKind::kEndedWithError, {task}, error.message});
   fail_job(error, answers);
   if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
 }
@@ -214,11 +231,21 @@ void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<st
   Section section(*this);
   if (stopped_) return section.answer(done, *refusal(incarnation_), std::uint64_t{0});
   if (!known(task)) return section.answer(done, unknown(task), std::uint64_t{0});
+  if (keep_ && who.attempt < attempt_) {
+    return section.answer(
+        done,
+        Status::of_service(
+            Code::kPermissionDenied,
+            fmt::format("{} belongs to attempt {} of the job, but attempt {} has begun; end it", name(task),
+                        who.attempt, attempt_)),
+        std::uint64_t{0});
+  }
+  if (begins_anew(who)) begin_anew(who.attempt, section.answers);
   Task& self = tasks_[task];
   auto come_again = [&] {
     if (recoverable_ && self.incarnation != incarnation) barriers_.task_restarted(task);
     self.incarnation = incarnation;
-    self.where = who.where;
+    self.where = who.where.known() ? who.where : self.launched_at;
     if (std::exchange(self.wants_to_leave, false)) --wanting_to_leave_;
     open(self.registering, task, call, std::move(done));
     connect(task, section.answers);
@@ -259,11 +286,12 @@ void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<st
     section.answer(take(self.registering), status, std::uint64_t{0});
   }
   self.incarnation = incarnation;
-  self.where = who.where;
+  self.where = who.where.known() ? who.where : self.launched_at;
   open(self.registering, task, call, std::move(done));
   if (!register_deadline_) register_deadline_ = clock_.now() + register_timeout_;
   if (registering_ < num_tasks()) return;
   register_deadline_.reset();
+  notes_.barrier_passed(kRegisterBarrier);
   for (int i = 0; i < num_tasks(); ++i) connect(i, section.answers);
 }
 
@@ -350,7 +378,10 @@ void StateMachine::shutdown_task(CallId call, std::uint64_t service, int task, D
     shutdown_deadline_ = clock_.now() + shutdown_timeout_;
     if (auto failed = of_state(TaskState::kError); !failed.empty()) {
       const std::string& why = tasks_[failed.front()].error.message;
-      return fail_shutdown(fmt::format("{} has failed: {}", name(failed.front()), why), failed.front(),
+      return fail_shutdown(Status::of_service(Code::kInternal,
+                                              fmt::format("shutting down together failed: {} has failed: {}",
+                                                          name(failed.front()), why),
+                                              failed.front()),
                            section.answers);
     }
   }
@@ -368,86 +399,69 @@ void StateMachine::tick() {
   if (stopped_) return;
   Clock::TimePoint now = clock_.now();
   barriers_.tick(now, section.answers);
-  auto due = std::partition(reports_.begin(), reports_.end(),
-                            [&](const Report& report) { return now < report.due; });
-  const std::vector<Report> reports(due, reports_.end());
-  reports_.erase(due, reports_.end());
-  for (const Report& report : reports) task_failed(report.task, report.message, section.answers);
+  count_due_reports(section.answers);
+  look_for_silent_tasks(section.answers);
+  if (register_deadline_ && now >= *register_deadline_) registration_is_late(section.answers);
+  if (shutdown_deadline_ && now >= *shutdown_deadline_) shutdown_is_late(section.answers);
+}
 
+void StateMachine::stood_still(Clock::Duration how_long) {
+  Section section(*this);
+  const Clock::TimePoint now = clock_.now();
+  for (Task& task : tasks_) {
+    task.last_heard = std::min(task.last_heard + how_long, now);
+    task.disconnected_at = std::min(task.disconnected_at + how_long, now);
+  }
+  if (register_deadline_) *register_deadline_ += how_long;
+  if (shutdown_deadline_) *shutdown_deadline_ += how_long;
+  barriers_.stood_still(now, how_long);
+}
+
+void StateMachine::look_for_silent_tasks(Answers& answers) {
+  const Clock::TimePoint now = clock_.now();
   std::vector<int> silent;
   for (int i = 0; i < num_tasks(); ++i) {
     if (tasks_[i].state == TaskState::kConnected && now - tasks_[i].last_heard > heartbeat_timeout_) {
       silent.push_back(i);
     }
   }
-  if (!silent.empty()) {
-    std::string what = fmt::format("{} died: no heartbeat for {} s", name_with_place(silent.front()),
-                                   seconds(heartbeat_timeout_));
-    if (silent.size() > 1) {
-      const std::vector<int> others(silent.begin() + 1, silent.end());
-      what += fmt::format("\nthe same is true of {}", name_processes(others, num_tasks()));
-    }
-    Status error = Status::of_service(Code::kUnavailable, what, silent.front());
-    fail_job(error, section.answers);
-    for (int task : silent) {
-      if (tasks_[task].state != TaskState::kError) put_in_error(task, error, section.answers);
-    }
+  if (silent.empty()) return;
+  Failure first = failure(FailureKind::kDied, {silent.front()},
+                          fmt::format("no heartbeat for {} s", seconds(heartbeat_timeout_)));
+  if (silent.size() > 1) {
+    const std::vector<int> others(silent.begin() + 1, silent.end());
+    first.message += fmt::format("\nthe same is true of {}", name_processes(others, num_tasks()));
+    first.processes = silent;
   }
-
-  if (register_deadline_ && now >= *register_deadline_) {
-    fail_registration(
-        Status::of_service(
-            Code::kDeadlineExceeded,
-            fmt::format("after {} s {}. See whether the missing ones were started with this coordinator's "
-                        "address, or give them more time",
-                        seconds(register_timeout_), roll_of(infos()))),
-        section.answers);
-  }
-  if (shutdown_deadline_ && now >= *shutdown_deadline_) {
-    std::vector<int> missing;
-    for (int i = 0; i < num_tasks(); ++i) {
-      if (!tasks_[i].wants_to_leave) missing.push_back(i);
-    }
-    fail_shutdown(fmt::format("after {} s these have not called shutdown: {}", seconds(shutdown_timeout_),
-                              name_processes(missing, num_tasks())),
-                  std::nullopt, section.answers);
-  }
-}
-
-void StateMachine::task_failed(int task, const std::string& message, Answers& answers) {
-  TaskState state = tasks_[task].state;
-  if (state == TaskState::kError || state == TaskState::kDisconnected) return;
-  Status error = Status::of_service(Code::kUnavailable, message, task);
-  if (state == TaskState::kUninitialized) {
-    if (recoverable_) return;  // Another life of it may still come in time.
-    return fail_registration(error, answers);
-  }
+  first = notes_.cause_of(first);
+  remember(first);
+  Status error = Status::of_service(Code::kUnavailable, first.message, silent.front());
   fail_job(error, answers);
-  if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
-}
-
-void StateMachine::report_task_failure(int task, const std::string& message) {
-  Section section(*this);
-  if (!stopped_ && known(task)) task_failed(task, message, section.answers);
-}
-
-void StateMachine::report_failure(CallId, std::uint64_t service, int task, const std::string& how,
-                                  FailureKind kind, Done done) {
-  Section section(*this);
-  if (auto status = refusal(service)) return section.answer(done, *status);
-  if (!known(task)) return section.answer(done, unknown(task));
-  section.answer(done, Status{});
-  std::string message = coordination::describe_failure(name_with_place(task), kind, how);
-  if (kind != FailureKind::kDied || peer_report_grace_.count() == 0) {
-    return task_failed(task, message, section.answers);
+  for (int task : silent) {
+    if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
   }
-  reports_.push_back({task, std::move(message), clock_.now() + peer_report_grace_});
 }
 
-void StateMachine::describe(CallId, DoneWith<Description> done) {
-  Section section(*this);
-  if (stopped_) return section.answer(done, *refusal(incarnation_), Description{});
-  section.answer(done, Status{}, Description{roll_of(infos()), where_, held_by_});
+void StateMachine::registration_is_late(Answers& answers) {
+  const Failure late = failure(
+      FailureKind::kMissing, not_come(),
+      fmt::format("after {} s {}. See whether the missing ones were started with this coordinator's address, "
+                  "or give them more time",
+                  seconds(register_timeout_), roll_of(infos())));
+  remember(late);
+  fail_registration(Status::of_service(Code::kDeadlineExceeded, late.message), answers);
+}
+
+void StateMachine::shutdown_is_late(Answers& answers) {
+  std::vector<int> missing;
+  for (int i = 0; i < num_tasks(); ++i) {
+    if (!tasks_[i].wants_to_leave) missing.push_back(i);
+  }
+  const Failure late = failure(FailureKind::kMissing, missing,
+                               fmt::format("after {} s these have not called shutdown: {}",
+                                           seconds(shutdown_timeout_), name_processes(missing, num_tasks())));
+  remember(late);
+  fail_shutdown(Status::of_service(Code::kInternal, late.message), answers);
 }
 
 }  // namespace lockstep::coordination

@@ -15,6 +15,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/coordination/answers.h"
 #include "lockstep/coordination/barrier_table.h"
+#include "lockstep/coordination/failure_notes.h"
 #include "lockstep/coordination/key_value_table.h"
 #include "lockstep/coordination/server.h"
 #include "lockstep/coordination/service.h"
@@ -56,9 +57,8 @@ class StateMachine : public Service {
   void get_alive_tasks(CallId call, std::uint64_t service, int source, const std::vector<int>& tasks,
                        DoneWith<std::vector<AliveTask>> done) override;
 
-  void report_failure(CallId call, std::uint64_t service, int task, const std::string& how, FailureKind kind,
-                      Done done) override;
-  void describe(CallId call, DoneWith<Description> done) override;
+  void report_failure(CallId call, std::uint64_t service, const FailureReport& report, Done done) override;
+  void describe(CallId call, bool with_roll, DoneWith<Description> done) override;
 
   /// A registrant that is cancelled has not arrived; a caller of a barrier or of shutdown still has.
   void cancel(CallId call) override;
@@ -66,17 +66,25 @@ class StateMachine : public Service {
   /// Does all that is due by now: silent tasks, and the deadlines of barriers, registration and shutdown.
   void tick();
 
-  void report_task_failure(int task, const std::string& message);  ///< As CoordinationServer.
+  /// The coordinator itself stood still until now (it was stopped, or its machine was): what was waited for
+  /// then could not be heard, so that all has so much longer.
+  void stood_still(Clock::Duration how_long);
+
+  void report_task_failure(const Failure& failure);  ///< As CoordinationServer, and so are the next ones.
+  void settle_reports();
+  void set_whereabouts(int task, const Whereabouts& where);
   std::vector<TaskInfo> tasks() const;
   bool all_left() const;
-  std::optional<std::string> first_failure() const;
+  std::optional<Failure> first_failure() const;
   bool wait_until_all_left(std::chrono::milliseconds timeout) const;  ///< Of the machine's time.
-  std::uint64_t incarnation() const { return incarnation_; }
+  std::uint64_t incarnation() const;
 
   /// Answers all that waits, and from now on every call, with UNAVAILABLE (ABORTED for a barrier).
   void stop();
 
  private:
+  static constexpr char kRegisterBarrier[] = "[Init]Wait_for_all_tasks_to_register";
+
   template <class Callback>
   struct Call {
     CallId id = 0;
@@ -85,24 +93,21 @@ class StateMachine : public Service {
   struct Task {
     TaskState state = TaskState::kUninitialized;
     std::uint64_t incarnation = 0;
-    Whereabouts where;
+    Whereabouts where, launched_at;  ///< As it says itself; as the launcher does.
     Clock::TimePoint last_heard, disconnected_at;
     Status error;
     Call<DoneWith<std::uint64_t>> registering;
     Call<Done> polling, leaving;
     bool wants_to_leave = false;
   };
-  /// That a task died, as another one saw it; told once its time has come.
-  struct Report {
-    int task = 0;
-    std::string message;
-    Clock::TimePoint due;
-  };
-  struct AliveQuery {
-    CallId id = 0;
-    int source = 0;
-    std::set<int> tasks;
-    DoneWith<std::vector<AliveTask>> done;
+  /// Who has asked which tasks of one set are alive.
+  struct AliveRound {
+    struct Query {
+      int source = 0;
+      DoneWith<std::vector<AliveTask>> done;
+    };
+    std::map<int, int> asked;  ///< How often each task has: its open calls.
+    std::map<CallId, Query> calls;
   };
   class Section;
 
@@ -123,11 +128,16 @@ class StateMachine : public Service {
   }
 
   std::optional<Status> refusal(std::uint64_t service) const;
+  bool begins_anew(const Registrant& who) const;
+  void begin_anew(int attempt, Answers& answers);
+  void end_all_calls(const Status& status, Code of_barriers, Answers& answers);
+  BarrierTable::Listener barrier_listener();
   bool known(int task) const { return task >= 0 && task < num_tasks(); }
   Status unknown(int task) const;
   int num_tasks() const { return static_cast<int>(tasks_.size()); }
   std::string name(int task) const { return name_processes({task}, num_tasks()); }
-  std::string name_with_place(int task) const { return name_process(task, tasks_[task].where); }
+  std::string name_with_place(const std::vector<int>& tasks) const;
+  Failure failure(FailureKind kind, const std::vector<int>& tasks, const std::string& how) const;
   bool all_left_locked() const;
   std::vector<TaskInfo> infos() const;
   std::vector<int> of_state(TaskState state) const;
@@ -136,20 +146,29 @@ class StateMachine : public Service {
   void connect(int task, Answers& answers);
   void disconnect(int task, Answers& answers);
   void put_in_error(int task, const Status& error, Answers& answers);
+  void remember(const Failure& failure);
   void fail_job(const Status& error, Answers& answers);
   void fail_registration(Status error, Answers& answers);
-  void fail_shutdown(const std::string& why, std::optional<int> source, Answers& answers);
-  void task_failed(int task, const std::string& message, Answers& answers);
+  void fail_shutdown(const Status& error, Answers& answers);
+  void task_failed(const Failure& failure, Answers& answers);
+  void count_due_reports(Answers& answers);
+  void barrier_failed(const BarrierTable::Failed& failed);
+  void look_for_silent_tasks(Answers& answers);
+  void registration_is_late(Answers& answers);
+  void shutdown_is_late(Answers& answers);
+  std::vector<int> not_come() const;
   void replaced(int task, Answers& answers);
   void leave_barriers(int task, const std::string& why, Answers& answers);
   void end_poll(int task, const Status& status, Answers& answers);
   void answer_watchers(Answers& answers);
-  void answer_alive_queries(Answers& answers);
+  bool all_alive_have_asked(const std::vector<int>& tasks, const AliveRound& round) const;
+  void answer_alive_rounds(Answers& answers);
 
   const Clock& clock_;
-  const std::uint64_t incarnation_;
+  std::uint64_t incarnation_;  ///< Of the start of the job that goes on.
   const Clock::Duration register_timeout_, heartbeat_timeout_, shutdown_timeout_, peer_report_grace_;
-  const bool recoverable_;
+  const bool recoverable_, keep_;
+  int attempt_;
   const std::optional<int> held_by_;
   const Whereabouts where_ = Whereabouts::own();
 
@@ -164,13 +183,13 @@ class StateMachine : public Service {
   bool polled_ = false;  ///< Whether any task has ever polled for errors.
   bool shutdown_over_ = false;
   std::optional<Status> job_error_;
-  std::optional<std::string> first_failure_;
+  std::optional<Failure> first_failure_;
+  FailureNotes notes_;
   std::optional<Clock::TimePoint> register_deadline_, shutdown_deadline_;
   KeyValueTable values_;
   BarrierTable barriers_;
   std::map<CallId, DoneWith<WatchedTasks>> watchers_;
-  std::vector<AliveQuery> alive_queries_;
-  std::vector<Report> reports_;
+  std::map<std::vector<int>, AliveRound> alive_rounds_;  ///< By the set, sorted.
 };
 
 }  // namespace lockstep::coordination

@@ -80,19 +80,53 @@ void StateMachine::cancel_barrier(CallId, std::uint64_t service, const std::stri
   section.answer(done, barriers_.cancel_barrier(id, counter, section.answers));
 }
 
+bool StateMachine::all_alive_have_asked(const std::vector<int>& tasks, const AliveRound& round) const {
+  const int not_alive = num_tasks() - in_state_[static_cast<std::size_t>(TaskState::kConnected)];
+  // The common case, without a look at each.
+  if (round.asked.size() + static_cast<std::size_t>(not_alive) < tasks.size() && !tasks.empty() &&
+      known(tasks.front()) && known(tasks.back())) {
+    return false;
+  }
+  return std::all_of(tasks.begin(), tasks.end(), [&](int task) {
+    return !known(task) || tasks_[task].state != TaskState::kConnected || round.asked.contains(task);
+  });
+}
+
+void StateMachine::answer_alive_rounds(Answers& answers) {
+  for (auto round = alive_rounds_.begin(); round != alive_rounds_.end();) {
+    auto& [tasks, asked] = *round;
+    if (!all_alive_have_asked(tasks, asked)) {
+      ++round;
+      continue;
+    }
+    auto alive = std::make_shared<std::vector<AliveTask>>();
+    for (int task : tasks) {
+      if (known(task) && tasks_[task].state == TaskState::kConnected)
+        alive->push_back({task, tasks_[task].incarnation});
+    }
+    for (auto& [call, query] : asked.calls)
+      answers.push_back([done = std::move(query.done), alive] { done({}, *alive); });
+    round = alive_rounds_.erase(round);
+  }
+}
+
 void StateMachine::get_alive_tasks(CallId call, std::uint64_t service, int source,
                                    const std::vector<int>& tasks, DoneWith<std::vector<AliveTask>> done) {
   Section section(*this);
   if (auto status = refusal(service)) return section.answer(done, *status, std::vector<AliveTask>{});
-  std::set<int> asked(tasks.begin(), tasks.end());
-  if (!asked.contains(source)) {
+  std::vector<int> set = tasks;
+  std::ranges::sort(set);
+  set.erase(std::ranges::unique(set).begin(), set.end());
+  if (!std::ranges::binary_search(set, source)) {
     Status status = Status::bare(
         Code::kInvalidArgument,
         fmt::format("process {} asked which of a set of processes are alive, but is not in the set", source));
     return section.answer(done, status, std::vector<AliveTask>{});
   }
-  alive_queries_.push_back({call, source, std::move(asked), std::move(done)});
-  answer_alive_queries(section.answers);
+  AliveRound& round = alive_rounds_[set];
+  ++round.asked[source];
+  round.calls.emplace(call, AliveRound::Query{source, std::move(done)});
+  if (all_alive_have_asked(set, round)) answer_alive_rounds(section.answers);
 }
 
 void StateMachine::cancel(CallId call) {
@@ -104,18 +138,22 @@ void StateMachine::cancel(CallId call) {
     section.answer(std::move(watcher->second), status, WatchedTasks{});
     watchers_.erase(watcher);
   }
-  auto query = std::find_if(alive_queries_.begin(), alive_queries_.end(),
-                            [&](const AliveQuery& each) { return each.id == call; });
-  if (query != alive_queries_.end()) {
-    section.answer(std::move(query->done), status, std::vector<AliveTask>{});
-    alive_queries_.erase(query);
+  for (auto& [tasks, round] : alive_rounds_) {
+    auto found = round.calls.find(call);
+    if (found == round.calls.end()) continue;
+    auto& [source, done_of_query] = found->second;
+    section.answer(std::move(done_of_query), status, std::vector<AliveTask>{});
+    if (--round.asked[source] == 0) round.asked.erase(source);
+    round.calls.erase(found);
+    break;
   }
+  std::erase_if(alive_rounds_, [](const auto& round) { return round.second.calls.empty(); });
   if (auto found = task_of_call_.find(call); found != task_of_call_.end()) {
     Task& task = tasks_[found->second];
     if (task.registering.id == call && task.registering.done) {
       section.answer(take(task.registering), status, std::uint64_t{0});
       task.incarnation = 0;
-      task.where = {};
+      task.where = task.launched_at;
     }
     for (Call<Done>* open : {&task.polling, &task.leaving}) {
       if (open->id == call && open->done) section.answer(take(*open), status);
@@ -157,7 +195,7 @@ bool StateMachine::all_left() const {
   return all_left_locked();
 }
 
-std::optional<std::string> StateMachine::first_failure() const {
+std::optional<Failure> StateMachine::first_failure() const {
   std::lock_guard lock(mutex_);
   return first_failure_;
 }
@@ -167,26 +205,42 @@ bool StateMachine::wait_until_all_left(std::chrono::milliseconds timeout) const 
   return all_left_now_.wait_for(lock, timeout, [this] { return all_left_locked(); });
 }
 
+std::uint64_t StateMachine::incarnation() const {
+  std::lock_guard lock(mutex_);
+  return incarnation_;
+}
+
+void StateMachine::end_all_calls(const Status& status, Code of_barriers, Answers& answers) {
+  auto answer = [&answers, &status](auto& done, auto... value) {
+    answers.push_back(
+        [done = std::move(done), status = status, ... value = std::move(value)] { done(status, value...); });
+  };
+  barriers_.fail_all(of_barriers, status.message, answers);
+  values_.cancel_all(status, answers);
+  for (auto& [call, done] : watchers_) answer(done, WatchedTasks{});
+  watchers_.clear();
+  for (auto& [tasks, round] : alive_rounds_) {
+    for (auto& [call, query] : round.calls) answer(query.done, std::vector<AliveTask>{});
+  }
+  alive_rounds_.clear();
+  for (Task& task : tasks_) {
+    if (task.registering.done) {
+      auto done = take(task.registering);
+      answer(done, std::uint64_t{0});
+    }
+    for (Call<Done>* open : {&task.polling, &task.leaving}) {
+      if (!open->done) continue;
+      auto done = take(*open);
+      answer(done);
+    }
+  }
+}
+
 void StateMachine::stop() {
   Section section(*this);
   if (stopped_) return;
-  Status status = *(stopped_ = true, refusal(incarnation_));
-  barriers_.fail_all(Code::kAborted, status.message, section.answers);
-  values_.cancel_all(status, section.answers);
-  for (auto& [call, done] : watchers_) section.answer(std::move(done), status, WatchedTasks{});
-  watchers_.clear();
-  for (AliveQuery& query : alive_queries_) {
-    section.answer(std::move(query.done), status, std::vector<AliveTask>{});
-  }
-  alive_queries_.clear();
-  for (Task& task : tasks_) {
-    if (task.registering.done) {
-      section.answer(take(task.registering), status, std::uint64_t{0});
-    }
-    for (Call<Done>* open : {&task.polling, &task.leaving}) {
-      if (open->done) section.answer(take(*open), status);
-    }
-  }
+  stopped_ = true;
+  end_all_calls(*refusal(incarnation_), Code::kAborted, section.answers);
 }
 
 }  // namespace lockstep::coordination

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <numeric>
 
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/state_machine_test.h"
@@ -38,7 +39,7 @@ TEST_F(StateMachineTest, Get_WaitsForTheKey_AndSurvivesFailures) {
   auto first = get("k"), abandoned = get("k"), other = get("other");
   machine_->cancel(abandoned.id);
   EXPECT_EQ(abandoned.code(), Code::kCancelled);
-  machine_->report_task_failure(1, "died");
+  fails(1, "died");
   EXPECT_TRUE(first.open());
   insert("k/", "v");
   EXPECT_EQ(first.code(), Code::kOk);
@@ -195,7 +196,7 @@ TEST_F(StateMachineTest, Barrier_MemberFailsOrLeaves_FailsItNamingTheMember) {
   start(3, seconds(0));
   poll(0);
   auto a = barrier(0);
-  machine_->report_task_failure(2, "signal 9");
+  fails(2, "signal 9");
   expect_barrier_error(a, Code::kInternal, 0);
   EXPECT_EQ(a.status().service_error->source_task, 2);
   EXPECT_THAT(a.message(), HasSubstr("process 2 of 3 has failed: signal 9"));
@@ -223,6 +224,27 @@ TEST_F(StateMachineTest, CancelBarrier_UnknownId_LeavesNoTrace) {
   EXPECT_EQ(barrier(0).code(), Code::kOk);
 }
 
+/// As a program calls them that names each after its step.
+TEST(BarrierTable, ForgetsTheLongestOver_AndLetsThemBeginAgain) {
+  BarrierTable table(2, {[](const BarrierTable::Failed&) {}, [](const std::string&) {}});
+  std::vector<Status> answers;
+  auto call = [&](const std::string& id, std::int64_t counter, int source) {
+    Answers due;
+    table.call(
+        next_call_id(), {id, counter, 1000, {}, source}, Clock::TimePoint(), [](int) { return std::nullopt; },
+        [&](const Status& status, std::int64_t) { answers.push_back(status); }, due);
+    for (auto& answer : due) answer();
+  };
+  for (int step = 0; step < 20000; ++step) {
+    for (int source : {0, 1}) call("step " + std::to_string(step), 0, source);
+  }
+  EXPECT_LE(table.size(), BarrierTable::kMostKept + 1);
+  for (int source : {0, 1}) call("step 0", 1, source);
+  for (int source : {0, 1}) call("step 19999", 1, source);
+  EXPECT_EQ(answers.size(), 40004u);
+  for (const Status& status : answers) EXPECT_TRUE(status.ok()) << status.message;
+}
+
 // Watching.
 
 TEST_F(StateMachineTest, Watch_AnswersAtOnceOrAtTheNextChange) {
@@ -237,7 +259,7 @@ TEST_F(StateMachineTest, Watch_AnswersAtOnceOrAtTheNextChange) {
   EXPECT_EQ(next.value().tasks[1].state, TaskState::kConnected);
   EXPECT_EQ(next.value().tasks[1].incarnation, 101u);
   EXPECT_GT(next.value().version, first.value().version);
-  machine_->report_task_failure(0, "signal 9");
+  fails(0, "signal 9");
   auto third = watch(next.value().version);
   EXPECT_EQ(third.value().tasks[0].error, "signal 9");
   EXPECT_EQ(third.value().tasks[0].error_code, 14);
@@ -256,7 +278,7 @@ TEST_F(StateMachineTest, Alive_WaitsForTheLivingOfTheSet) {
   EXPECT_TRUE(a.open());
   auto b2 = alive(1, {2, 1, 0, 0});
   EXPECT_TRUE(a.open());
-  machine_->report_task_failure(2, "signal 9");
+  fails(2, "signal 9");
   EXPECT_EQ(a.code(), Code::kOk);
   ASSERT_EQ(a.value().size(), 2u);
   EXPECT_EQ(a.value()[1].task, 1);
@@ -265,6 +287,30 @@ TEST_F(StateMachineTest, Alive_WaitsForTheLivingOfTheSet) {
   EXPECT_TRUE(b.open()) << "another set";
   EXPECT_TRUE(other_set.open());
   EXPECT_EQ(alive(3, {0}).code(), Code::kInvalidArgument);
+}
+
+TEST_F(StateMachineTest, Alive_WhoHasCancelled_HasNotAsked) {
+  start(2);
+  auto gone = alive(0, {0, 1});
+  machine_->cancel(gone.id);
+  EXPECT_EQ(gone.code(), Code::kCancelled);
+  auto other = alive(1, {0, 1});
+  EXPECT_TRUE(other.open());
+  EXPECT_EQ(alive(0, {0, 1}).value().size(), 2u);
+  EXPECT_EQ(other.code(), Code::kOk);
+}
+
+/// The record of each call was a set of its own, and each call looked at all.
+TEST_F(StateMachineTest, Alive_ARoundOfManyTasks_CostsNoMoreThanTheirSets) {
+  constexpr int kTasks = 1500;
+  start(kTasks, seconds(30));
+  std::vector<int> all(kTasks);
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<Reply<std::vector<AliveTask>>> replies;
+  const auto began = std::chrono::steady_clock::now();
+  for (int task = 0; task < kTasks; ++task) replies.push_back(alive(task, all));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(5)) << "0.1 s where nothing else runs";
+  for (const auto& reply : replies) EXPECT_EQ(reply.value().size(), static_cast<std::size_t>(kTasks));
 }
 
 }  // namespace

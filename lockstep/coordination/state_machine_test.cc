@@ -12,6 +12,35 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+// The coordinator's own pauses.
+
+TEST_F(StateMachineTest, TheCoordinatorStoodStill_NobodyIsTakenForDeadOrLate) {
+  start(2);
+  auto meeting = barrier(0, 0, {}, 5000);
+  auto leaving = leave(0);
+  clock_.advance(milliseconds(50));  // A heartbeat between the last tick and the stop.
+  heartbeat(1);
+  clock_.advance(seconds(3600));
+  machine_->stood_still(seconds(3600));
+  machine_->tick();
+  EXPECT_EQ(state(1), TaskState::kConnected);
+  EXPECT_TRUE(meeting.open() && leaving.open());
+  EXPECT_FALSE(machine_->first_failure());
+  pass(seconds(5));
+  EXPECT_EQ(meeting.code(), Code::kDeadlineExceeded) << "it has as long as it had";
+  pass(seconds(6));
+  EXPECT_THAT(machine_->first_failure()->message, HasSubstr("no heartbeat for 10 s"));
+}
+
+TEST_F(StateMachineTest, TheCoordinatorStoodStill_ThoseWhoRegisterHaveTheirTime) {
+  make(2);
+  auto waiting = join(0);
+  clock_.advance(seconds(100));
+  machine_->stood_still(seconds(100));
+  machine_->tick();
+  EXPECT_TRUE(waiting.open());
+}
+
 // Registering.
 
 TEST_F(StateMachineTest, Register_LastArrivalReleasesAll) {
@@ -117,7 +146,7 @@ TEST_F(StateMachineTest, Register_AfterCleanLeave_IsOkAtOnce) {
 TEST_F(StateMachineTest, Register_ProcessReportedDeadBefore_FailsTheOthersAtOnce) {
   make(3);
   auto waiting = join(0);
-  machine_->report_task_failure(1, "process 1 (host b, pid 4711) died: signal 9");
+  fails(1, "process 1 (host b, pid 4711) died: signal 9");
   EXPECT_EQ(waiting.code(), Code::kUnavailable);
   EXPECT_TRUE(waiting.status().service_error);
   EXPECT_THAT(waiting.message(), HasSubstr("process 1 (host b, pid 4711) died: signal 9"));
@@ -209,19 +238,19 @@ TEST_F(StateMachineTest, OtherCallsAreNoSignOfLife) {
 TEST_F(StateMachineTest, ReportedDeath_ReachesAllPollersWithItsMessage) {
   start(4);
   auto a = poll(0), b = poll(1);
-  machine_->report_task_failure(3, "process 3 (host b, pid 4711) died: signal 9");
+  fails(3, "process 3 (host b, pid 4711) died: signal 9");
   EXPECT_EQ(a.code(), Code::kUnavailable);
   EXPECT_EQ(b.message(), "process 3 (host b, pid 4711) died: signal 9");
   EXPECT_EQ(b.status().service_error->source_task, 3);
-  machine_->report_task_failure(2, "process 2 died later");
+  fails(2, "process 2 died later");
   EXPECT_EQ(poll(0).message(), "process 3 (host b, pid 4711) died: signal 9");
 }
 
 TEST_F(StateMachineTest, ReportedDeath_OfWhoHasLeft_IsNoFailure) {
   start(1);
   leave(0);
-  machine_->report_task_failure(0, "exit status 1");
-  machine_->report_task_failure(99, "no such process");
+  fails(0, "exit status 1");
+  fails(99, "no such process");
   EXPECT_EQ(state(0), TaskState::kDisconnected);
 }
 
@@ -277,7 +306,7 @@ TEST_F(StateMachineTest, Shutdown_MemberDies_FailsWithTheFirstCause) {
   start(3);
   auto polling = poll(0);
   auto a = leave(0);
-  machine_->report_task_failure(2, "process 2 of 3 died: signal 9");
+  fails(2, "process 2 of 3 died: signal 9");
   EXPECT_EQ(a.code(), Code::kInternal);
   EXPECT_EQ(a.status().service_error->source_task, 2);
   EXPECT_THAT(a.message(), HasSubstr("signal 9"));
@@ -290,7 +319,7 @@ TEST_F(StateMachineTest, Shutdown_MemberDies_FailsWithTheFirstCause) {
 TEST_F(StateMachineTest, Shutdown_AfterADeath_FailsAtOnce) {
   start(2);
   poll(0);
-  machine_->report_task_failure(1, "signal 9");
+  fails(1, "signal 9");
   auto a = leave(0);
   EXPECT_EQ(a.code(), Code::kInternal);
   EXPECT_THAT(a.message(), HasSubstr("signal 9"));

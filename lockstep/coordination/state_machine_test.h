@@ -124,13 +124,23 @@ class StateMachineTest : public testing::Test {
   }
   Plain report(int task, const std::string& how, bool own_error = false) {
     Plain reply;
-    machine_->report_failure(reply.id, kService, task, how,
-                             own_error ? FailureKind::kEndedWithError : FailureKind::kDied, plain(reply));
+    machine_->report_failure(reply.id, kService,
+                             {own_error ? FailureKind::kEndedWithError : FailureKind::kDied, {{task}}, how},
+                             plain(reply));
     return reply;
+  }
+  Plain report(const FailureReport& what) {
+    Plain reply;
+    machine_->report_failure(reply.id, kService, what, plain(reply));
+    return reply;
+  }
+  /// As the launcher says it.
+  void fails(int task, const std::string& message, FailureKind kind = FailureKind::kDied) {
+    machine_->report_task_failure({kind, {task}, message});
   }
   Reply<Description> describe() {
     Reply<Description> reply;
-    machine_->describe(reply.id, reply.done());
+    machine_->describe(reply.id, true, reply.done());
     return reply;
   }
   Plain insert(const std::string& key, const std::string& value, bool overwrite = false) {

@@ -24,14 +24,36 @@ const char* to_string(TaskState state) {
 }
 
 std::string describe_failure(const std::string& name, FailureKind kind, const std::string& how) {
-  const char* verb = kind == FailureKind::kDied             ? "died"
-                     : kind == FailureKind::kEndedWithError ? "ended with an error"
-                                                            : "left the job early";
-  return fmt::format("{} {}: {}", name, verb, how);
+  const auto verb = [kind] {
+    switch (kind) {
+      case FailureKind::kDied:
+        return "died";
+      case FailureKind::kEndedWithError:
+        return "ended with an error";
+      case FailureKind::kLeftEarly:
+        return "left the job early";
+      case FailureKind::kDiverged:
+        return "diverged";
+      case FailureKind::kMissing:
+        return "did not come in time";
+    }
+    return "failed";
+  };
+  return fmt::format("{} {}: {}", name, verb(), how);
 }
 
 std::string name_process(int task, const Whereabouts& where) {
   return fmt::format("process {}{}", task, where.to_string());
+}
+
+std::string name_processes(const std::vector<int>& tasks, const std::function<Whereabouts(int)>& where) {
+  if (tasks.size() == 1) return name_process(tasks.front(), where(tasks.front()));
+  const std::size_t named = std::min(tasks.size(), kMostNamed);
+  std::string text = "processes";
+  for (std::size_t i = 0; i < named; ++i)
+    text += fmt::format("{} {}{}", i == 0 ? "" : ",", tasks[i], where(tasks[i]).to_string());
+  if (named < tasks.size()) text += fmt::format(" and {} more", tasks.size() - named);
+  return text;
 }
 
 std::string name_processes(const std::vector<int>& tasks, int num_tasks) {

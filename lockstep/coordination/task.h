@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,18 +29,45 @@ struct TaskInfo {
   Whereabouts where;              ///< As it said when it registered.
 };
 
-/// What a process reports of another one, or of itself.
+/// What has happened to processes of the job that may end it. The numbers are those of job.proto.
 enum class FailureKind {
-  kDied,            ///< "process 3 (host b, pid 4711) died: its connections closed"
-  kEndedWithError,  ///< Of itself: "process 3 (host b, pid 4711) ended with an error: bad input"
-  kLeftEarly,       ///< "process 3 (host b, pid 4711) left the job early: process 0 of 4 waited for it"
+  kDied = 0,            ///< "process 3 (host b, pid 4711) died: its connections closed"
+  kEndedWithError = 1,  ///< "process 3 (host b, pid 4711) ended with an error: bad input"
+  kLeftEarly = 2,       ///< "process 3 (host b, pid 4711) left the job early: process 0 of 4 waited for it"
+  kDiverged = 3,        ///< "process 3 (host b, pid 4711) diverged: process 0 of 4 is in psum ..."
+  kMissing = 4,         ///< "process 3 (host b, pid 4711) did not come in time: after 300 s ..."
 };
 
-/// The text of such a report, with `name` as `name_process` gives it.
+/// The text of such a failure, with `name` as `name_process` gives it.
 std::string describe_failure(const std::string& name, FailureKind kind, const std::string& how);
+
+/// Of whom a report speaks.
+struct Subject {
+  int task = 0;
+  std::uint64_t incarnation = 0;  ///< The life of the process that is meant; 0: whichever it is.
+};
+
+/// What a process tells the coordinator of others, or of itself.
+struct FailureReport {
+  FailureKind kind = FailureKind::kDied;
+  std::vector<Subject> subjects;
+  std::string how;  ///< "its connections closed"
+};
+
+/// A failure as all are told it.
+struct Failure {
+  FailureKind kind = FailureKind::kDied;
+  std::vector<int> processes;  ///< To whom it happened; with a divergence, the minority.
+  std::string message;         ///< `describe_failure`; perhaps more lines below.
+
+  friend bool operator==(const Failure& a, const Failure& b) = default;
+};
 
 /// "process 3 (host b, pid 4711)", "process 3" where nothing more is known.
 std::string name_process(int task, const Whereabouts& where);
+
+/// The same of several: "processes 0 (host a, pid 17), 3 (host b, pid 4711)"; after the first eight a count.
+std::string name_processes(const std::vector<int>& tasks, const std::function<Whereabouts(int)>& where);
 
 /// "process 3 of 4", or "processes 0, 2, 3 of 8"; after the first eight a count of the rest.
 std::string name_processes(const std::vector<int>& tasks, int num_tasks);

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/status.h"
 
@@ -22,6 +23,12 @@ Status from_grpc(const grpc::Status& status);
 /// missing or cannot be read.
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls);
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls);
+
+/// A request as its sender signs it and its receiver checks it.
+template <class Request>
+SignedRequest sign(const Request& request) {
+  return {Request::descriptor()->full_name(), request.SerializeAsString()};
+}
 
 /// To be called before gRPC is used: its and protobuf's own log lines, which anybody who reaches the port can
 /// cause, go to our log, at the level debug.

@@ -229,6 +229,20 @@ TEST(ShardMap, GradientThroughALoopThatHoldsOne_IsThatOfTheWhole) {
   compare(once_more(split), once_more(whole));
 }
 
+TEST(ShardMap, SecondDerivativeByWhatItCaptures_IsThatOfTheWhole) {
+  const Array data = waves({8}), x = waves({3}, 2), direction = waves({3}, 3);
+  auto split = [&](Array x) {
+    auto scaled = [&](Array part) { return part * sum(exp(psum(pvary(x, "x"), "x") * 0.125)); };
+    return sum(shard_map(scaled, {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}})(data));
+  };
+  const double devices = 4;
+  auto whole = [&](Array x) { return sum(data) * sum(exp(x * devices * 0.125)); };
+  auto along = [&](const auto& f) {
+    return jit([&](Array x) { return jvp(grad(f), std::tuple(x), std::tuple(direction)).second; })(x);
+  };
+  expect_equal(along(split), along(whole));
+}
+
 TEST(ShardMap, UnderVmap_AddsADimension) {
   auto total = shard_map([](Array x) { return psum(sum(x), "x"); },
                          {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P()}});

@@ -87,6 +87,12 @@ bool AxisEnv::is_mapped(const std::string& axis) const {
   return std::ranges::find(mapped_, axis) != mapped_.end();
 }
 
+AxisEnv AxisEnv::without_mapped() const {
+  AxisEnv env(axes_);
+  std::erase_if(env.axes_, [this](const auto& entry) { return is_mapped(entry.first); });
+  return env;
+}
+
 const AxisEnv& AxisEnv::current() { return current_env; }
 
 AxisEnvScope::AxisEnvScope(AxisEnv env) : saved_(std::move(current_env)) { current_env = std::move(env); }

@@ -39,6 +39,9 @@ class AxisEnv {
   AxisEnv with_mapped(const std::string& axis, std::int64_t size) const;
   bool is_mapped(const std::string& axis) const;
 
+  /// The axes of devices only. An axis that a mapped one hides is not among them.
+  AxisEnv without_mapped() const;
+
   /// The environment that shard_map and pmap (and vmap with an axis name) set up around the function they
   /// trace, on this thread; empty outside.
   static const AxisEnv& current();

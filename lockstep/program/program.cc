@@ -119,8 +119,15 @@ std::vector<Value> Builder::emit(const Primitive& primitive, OpParams params, st
     equation.outputs.push_back(var);
     outputs.emplace_back(this, var);
   }
+  if (program_.axes.axes().empty()) note_axes(equation);
   program_.equations.push_back(std::move(equation));
   return outputs;
+}
+
+void Builder::note_axes(const Equation& equation) {
+  program_.axes = AxisEnv::current().without_mapped();
+  for (const NestedProgram& nested : programs_of(equation))
+    if (program_.axes.axes().empty()) program_.axes = nested.program->axes;
 }
 
 Program Builder::finish(std::span<const Value> outputs) {

@@ -9,6 +9,7 @@
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/fingerprint.h"
 #include "lockstep/program/aval.h"
+#include "lockstep/program/axis_env.h"
 #include "lockstep/program/op_params.h"
 
 namespace lockstep {
@@ -35,6 +36,10 @@ struct Program {
   std::vector<Var> inputs;
   std::vector<Var> outputs;
   std::vector<Equation> equations;
+
+  /// The axes of devices that its collectives may name, and those of the programs that it holds: of the
+  /// shard_map or pmap that they stand in. None where they stand in none.
+  AxisEnv axes;
 
   const Aval& aval(Var var) const { return variables[static_cast<std::size_t>(var)]; }
   std::vector<Aval> input_avals() const;
@@ -84,6 +89,8 @@ class Builder {
   Program finish(std::span<const Value> outputs);
 
  private:
+  void note_axes(const Equation& equation);
+
   Program program_;
 };
 

@@ -10,12 +10,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/kept.h"
 #include "lockstep/base/log.h"
+#include "lockstep/coordination/proof.h"
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/runtime/runtime.h"
@@ -125,7 +127,9 @@ class Compilation {
     for (Device device : mesh_.devices()) {
       shared = shared || (device.host() == host && device.process_index() != runtime_.process_index());
     }
-    shared = shared && first >= 0 && runtime_.store() != nullptr && !program_.native_collectives;
+    // Machine code is run as it comes: without a secret nobody can tell whose it is.
+    shared = shared && first >= 0 && runtime_.store() != nullptr && !program_.native_collectives &&
+             !runtime_.job_secret().empty();
     const bool gives = shared && first == runtime_.process_index();
 
     std::shared_ptr<pjrt::Executable> executable = from_cache();
@@ -140,18 +144,25 @@ class Compilation {
     if (!gives) return from_process(first);
     begin_to_give();
     executable = compile();
-    runtime_.store()->set(in_store_ + kCode, executable->serialize(), true);
+    const std::string code = executable->serialize();
+    runtime_.store()->set(in_store_ + kCode, authentication_of(code) + code, true);
     return executable;
   }
 
  private:
-  static constexpr const char *kBegun = "/begun", *kCode = "/code";
+  static constexpr const char *kBegun = "/begun", *kCode = "/code", *kTakers = "/takers";
+
+  /// In place of "1": all have taken the code, which is gone.
+  static constexpr const char* kTaken = "taken";
+
+  static constexpr std::size_t kCodeBytes = 32;  ///< Of what comes before the machine code.
 
   /// In place of the code: it is in the cache. No code is empty.
   static constexpr const char* kInCache = "";
 
   void begin_to_give() {
     Given::get().add(*runtime_.store(), in_store_);
+    runtime_.store()->erase(in_store_ + kTakers);
     runtime_.store()->set(in_store_ + kBegun, "1", true);
   }
 
@@ -173,9 +184,11 @@ class Compilation {
   std::shared_ptr<pjrt::Executable> from_process(int first) {
     try {
       const Stopwatch time;
-      runtime_.store()->get(in_store_ + kBegun, kToBegin);
-      const std::string code = finished_code();
+      if (runtime_.store()->get(in_store_ + kBegun, kToBegin) == kTaken) return compile();
+      std::string code = finished_code();
       if (code != kInCache) {
+        check(code, first);
+        note_taken();
         std::shared_ptr<pjrt::Executable> executable = client_.deserialize(code, options_);
         logging::debug("took {} of process {} in {:.3f} s", name_, first, time.seconds().count());
         return executable;
@@ -183,8 +196,42 @@ class Compilation {
       if (auto executable = from_cache()) return executable;
     } catch (const TimeoutError& late) {
       logging::debug("{}: compiling for itself", late.what());
+    } catch (const ForeignCode& foreign) {
+      logging::warning("{}; this process compiles it itself", foreign.what());
     }
     return compile();
+  }
+
+  struct ForeignCode : Error {
+    using Error::Error;
+  };
+
+  std::string authentication_of(const std::string& code) const {
+    return coordination::authentication_code(runtime_.job_secret(), "machine code of " + in_store_, code);
+  }
+
+  /// Leaves the machine code alone. Throws ForeignCode where it is not of a process of the job.
+  void check(std::string& code, int giver) const {
+    const std::string claimed = code.substr(0, kCodeBytes);
+    code.erase(0, claimed.size());
+    if (coordination::same_code(claimed, authentication_of(code))) return;
+    fail<ForeignCode>(
+        "the machine code of {} in the job's store is not what process {} put there: somebody "
+        "without the job's secret can write to it",
+        name_, giver);
+  }
+
+  /// The last of the host that takes the code removes it: the coordinator keeps no code that nobody awaits.
+  void note_taken() {
+    std::set<int> takers;
+    const std::string& host = runtime_.local_devices().front().host();
+    for (Device device : mesh_.devices())
+      if (device.host() == host) takers.insert(device.process_index());
+    coordination::KeyValueStore& store = *runtime_.store();
+    if (store.increment(in_store_ + kTakers, 1) < static_cast<std::int64_t>(takers.size()) - 1) return;
+    store.set(in_store_ + kBegun, kTaken, true);
+    store.erase(in_store_ + kCode);
+    store.erase(in_store_ + kTakers);
   }
 
   /// The code of a program that was begun. Throws TimeoutError where it does not come, or is taken back.

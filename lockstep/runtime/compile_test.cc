@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
+#include <fstream>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "lockstep/base/digest.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
@@ -53,6 +56,47 @@ TEST(Compile, TheFirstOfTheHostCompiles_AndTheOthersRunItsCode) {
   for (const auto& result : testing::run_processes({.count = 3, .child = "compiles", .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0);
   }
+}
+
+LOCKSTEP_CHILD(compiles_and_looks_at_the_store) {
+  initialize();
+  Mesh mesh = make_mesh({{"i", device_count()}});
+  compile(add_one(), mesh, "add_one");
+  Runtime& runtime = Runtime::get();
+  runtime.coordination()->barrier("all have it", std::chrono::seconds(60));
+  for (const auto& [key, value] : runtime.store()->get_directory("lockstep/executable"))
+    EXPECT_LT(value.size(), 100u) << key;
+}
+
+TEST(Compile, TheCodeLeavesTheStore_WhenAllHaveIt) {
+  for (const auto& result : testing::run_processes(
+           {.count = 3, .child = "compiles_and_looks_at_the_store", .coordinator = true})) {
+    EXPECT_EQ(result.exit_code, 0);
+  }
+}
+
+LOCKSTEP_CHILD(is_given_forged_code) {
+  initialize();
+  Mesh mesh = make_mesh({{"i", device_count()}});
+  Runtime& runtime = Runtime::get();
+  if (process_index() == 0) {
+    std::string boot;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+    const std::string place = "lockstep/executable/" + boot + "/" + digest(add_one().stablehlo);
+    runtime.store()->set(place + "/code", std::string(5000, 'x'));
+    runtime.store()->set(place + "/begun", "1");
+  }
+  runtime.coordination()->barrier("it is there", std::chrono::seconds(60));
+  if (process_index() == 1) {
+    EXPECT_EQ(run(*compile(add_one(), mesh, "add_one")), (std::vector<float>{2, 3, 4, 5}));
+  }
+}
+
+TEST(Compile, CodeThatIsNotOfTheJob_IsNotRun) {
+  const auto results =
+      testing::run_processes({.count = 2, .child = "is_given_forged_code", .coordinator = true});
+  EXPECT_EQ(results[1].exit_code, 0);
+  EXPECT_THAT(results[1].log, ::testing::HasSubstr("somebody without the job's secret can write to it"));
 }
 
 LOCKSTEP_CHILD(compiles_in_threads) {

@@ -11,20 +11,15 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/coordination/graces.h"
 #include "lockstep/runtime/preemption.h"
 #include "lockstep/runtime/runtime.h"
 
 namespace lockstep::runtime {
 namespace {
 
-/// How long a process that holds the coordinator gives it to tell the others why the job ends.
-constexpr std::chrono::milliseconds kLastWords(300);
-
-/// How long it waits, once the job has failed, for the others to be gone.
-constexpr std::chrono::milliseconds kOthersGone(2000);
-
-/// How long a process that ends by an exception has to tell the others.
-constexpr std::chrono::milliseconds kTelling(3000);
+namespace graces = coordination::graces;
+using coordination::FailureKind;
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -127,15 +122,24 @@ void Runtime::job_failed(const coordination::JobError& error) {
 void Runtime::peer_lost(int process, bool left, const std::string& doing) {
   if (left && doing.empty()) {
     // Only the coordinator knows whether it had left in order.
-    return coordination_->report_failure(process, "its connections closed");
+    return coordination_->report_failure({FailureKind::kDied, {{process}}, "its connections closed"});
   }
-  const auto kind = left ? coordination::FailureKind::kLeftEarly : coordination::FailureKind::kDied;
+  const auto kind = left ? FailureKind::kLeftEarly : FailureKind::kDied;
   const std::string how = left ? doing : "its connections closed";
   const std::string name =
       coordination::name_process(process, whereabouts_[static_cast<std::size_t>(process)]);
   if (watch_->saw({coordination::describe_failure(name, kind, how), process})) {
-    coordination_->report_failure(process, how, kind);
+    coordination_->report_failure({kind, {{process}}, how});
   }
+}
+
+void Runtime::diverged(const std::vector<int>& minority, const std::string& what) {
+  if (!coordination_) return;
+  coordination::FailureReport report{FailureKind::kDiverged, {}, what};
+  for (const int process : minority) report.subjects.push_back({process});
+  coordination_->report_failure(report);
+  // The error may end this process, and by it the others: the coordinator is to know why.
+  coordination_->finish_reports();
 }
 
 void Runtime::check_healthy(bool spans_processes) {
@@ -174,7 +178,7 @@ void Runtime::shutdown() {
   world_->leave();
   coordination_->shutdown();
   if (server_) {
-    server_->wait_until_all_left(failed_ ? kOthersGone : settings_.shutdown_timeout);
+    server_->wait_until_all_left(failed_ ? graces::kUntilTheOthersAreGone : settings_.shutdown_timeout);
     server_->stop();
   }
 }
@@ -182,7 +186,7 @@ void Runtime::shutdown() {
 void Runtime::end_with_error(const std::string& what) {
   if (!coordination_) return;
   if (!failed_) coordination_->report_own_error(what);
-  if (server_) std::this_thread::sleep_for(kLastWords);
+  if (server_) std::this_thread::sleep_for(graces::kLastWords);
 }
 
 void Runtime::at_terminate() noexcept {
@@ -197,11 +201,11 @@ void Runtime::at_terminate() noexcept {
       end_with_error(what);
     } else {
       if (coordination_) coordination_->finish_reports();
-      if (server_) std::this_thread::sleep_for(kLastWords);
+      if (server_) std::this_thread::sleep_for(graces::kLastWords);
     }
     told->set_value();
   }).detach();
-  told->get_future().wait_for(kTelling);
+  told->get_future().wait_for(graces::kTelling);
 }
 
 void Runtime::at_exit(int status) {
@@ -221,7 +225,7 @@ void Runtime::at_exit(int status) {
     if (failed_) say(PeerFailure(message_of(failure_)));
   } catch (const std::exception& error) {
     say(error);
-    if (server_) std::this_thread::sleep_for(kLastWords);
+    if (server_) std::this_thread::sleep_for(graces::kLastWords);
   }
   if (failed_) return;
   threads_.reset();

@@ -6,6 +6,20 @@
 #include "lockstep/coordination/holder.h"
 
 namespace lockstep::runtime {
+namespace {
+
+/// Where to listen: where nobody said it and there is no secret to keep others out, only on the interface
+/// that the job's coordinator address names; its name may lead others there and this host to its loopback.
+std::string bind_address(const Settings& settings, const coordination::ClientOptions& client) {
+  const coordination::HostPort all = coordination::parse_address(settings.coordinator_bind_address);
+  const coordination::HostPort job = coordination::parse_address(client.address);
+  const bool open = client.identity.secret.empty() && !client.tls.given();
+  if (settings.bind_address_given || all.host != "::" || !open || coordination::is_loopback(job))
+    return settings.coordinator_bind_address;
+  return coordination::HostPort{job.host, all.port}.to_string();
+}
+
+}  // namespace
 
 std::unique_ptr<coordination::CoordinationServer> hold_coordinator(
     const Settings& settings, const coordination::ClientOptions& client) {
@@ -24,7 +38,7 @@ std::unique_ptr<coordination::CoordinationServer> hold_coordinator(
   }
   auto server = std::make_unique<coordination::CoordinationServer>();
   try {
-    server->start({.bind_address = settings.coordinator_bind_address,
+    server->start({.bind_address = bind_address(settings, client),
                    .num_processes = client.num_processes,
                    .identity = client.identity,
                    .tls = client.tls,

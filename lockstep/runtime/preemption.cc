@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
@@ -22,13 +23,10 @@ namespace {
 
 using coordination::KeyValueStore;
 
-constexpr std::chrono::hours kForever(24 * 365);
 constexpr std::chrono::seconds kForAgreement(300);
-constexpr const char* kLeaving = "leaving";
+constexpr const char* kNotice = "lockstep/preemption/notice";
 constexpr const char* kStop = "lockstep/preemption/stop";
 
-/// Each process waits for a key of its own, so that it can end the wait itself.
-std::string notice_key(int process) { return fmt::format("lockstep/preemption/notice/{}", process); }
 std::string step_key(int process) { return fmt::format("lockstep/preemption/step/{}", process); }
 
 std::atomic<bool> signalled = false;
@@ -64,71 +62,77 @@ class Preemption {
 
   bool point(std::int64_t step) {
     runtime::Runtime& runtime = runtime::Runtime::get();
-    KeyValueStore* store = runtime.process_count() > 1 ? runtime.store() : nullptr;
+    const bool alone = runtime.process_count() == 1;
     std::unique_lock lock(mutex_);
-    if (store != nullptr && !listener_.joinable() && !stopped_) {
-      listener_ = std::thread([this, store, self = runtime.process_index(), n = runtime.process_count()] {
-        listen(*store, self, n);
-      });
+    if (!alone && !std::exchange(listening_, true)) {
+      lock.unlock();
+      runtime.coordination()->when_set(kNotice, [this](const auto& notice) { heard(notice.has_value()); });
+      lock.lock();
     }
-    if (signalled.load(std::memory_order_relaxed) && !told_) {
-      told_ = true;
-      if (store == nullptr) {
+    if (signalled.load(std::memory_order_relaxed) && !std::exchange(told_, true)) {
+      if (alone) {
         stop_at_ = step;
       } else {
         lock.unlock();
-        const std::string from = std::to_string(runtime.process_index());
         logging::info("told to stop by a signal: asking the others at which step, at step {}", step);
-        for (int process = 0; process < runtime.process_count(); ++process) {
-          store->set(notice_key(process), from, /*allow_overwrite=*/true);
-        }
+        runtime.store()->set(kNotice, std::to_string(runtime.process_index()), /*allow_overwrite=*/true);
         lock.lock();
-        changed_.wait(lock, [this] { return agreeing_ || stop_at_ || error_ || stopped_; });
+        changed_.wait(lock, [this] { return agreeing_ || stop_at_ || error_ || over_; });
       }
     }
     changed_.wait(lock, [this] { return !agreeing_; });
     if (stop_at_) return step >= *stop_at_;
     if (error_) std::rethrow_exception(error_);
+    if (over_) throw_if_failed(runtime);
     last_step_ = step;
     return false;
   }
 
   void stop() {
     std::unique_lock lock(mutex_);
-    stopped_ = true;
-    if (!listener_.joinable()) return;
+    over_ = true;
+    changed_.notify_all();
+    if (!agreement_.joinable()) return;
     lock.unlock();
-    runtime::Runtime& runtime = *runtime::Runtime::existing();
-    try {
-      runtime.store()->set(notice_key(runtime.process_index()), kLeaving, /*allow_overwrite=*/true);
-    } catch (const std::exception&) {
-      // The coordinator is gone, which ends the listener's wait too.
-    }
-    listener_.join();
+    agreement_.join();
   }
 
  private:
-  void listen(KeyValueStore& store, int self, int count) {
+  static void throw_if_failed(runtime::Runtime& runtime) {
+    const auto error = runtime.coordination()->error();
+    if (!error) return;
+    fail<PeerFailure>("{}\nconsequence: preemption_point ended in process {} of {}", error->message,
+                      runtime.process_index(), runtime.process_count());
+  }
+
+  /// A process was told to stop; or else the job has failed, or this process leaves.
+  void heard(bool notice) {
+    std::lock_guard lock(mutex_);
+    if (over_) return;
+    if (notice) {
+      agreeing_ = true;  // From here on this process comes to no further step.
+      agreement_ = std::thread([this, last = last_step_] { find_agreement(last); });
+    } else {
+      over_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  void find_agreement(std::int64_t last) {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    runtime::Runtime& runtime = *runtime::Runtime::existing();
+    std::optional<std::int64_t> stop_at;
+    std::exception_ptr error;
     try {
-      if (store.get(notice_key(self), kForever) == kLeaving) return;
-      std::int64_t last;
-      {
-        std::lock_guard lock(mutex_);
-        agreeing_ = true;  // From here on this process comes to no further step.
-        last = last_step_;
-        changed_.notify_all();
-      }
-      std::int64_t stop_at = agree(store, self, count, last);
-      std::lock_guard lock(mutex_);
-      stop_at_ = stop_at;
+      stop_at = agree(*runtime.store(), runtime.process_index(), runtime.process_count(), last);
     } catch (...) {
-      std::lock_guard lock(mutex_);
-      error_ = std::current_exception();
+      error = std::current_exception();
     }
     std::lock_guard lock(mutex_);
+    stop_at_ = stop_at;
+    error_ = error;
     agreeing_ = false;
     changed_.notify_all();
   }
@@ -149,11 +153,12 @@ class Preemption {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool watching_ = false, told_ = false, agreeing_ = false, stopped_ = false;
+  bool watching_ = false, listening_ = false, told_ = false, agreeing_ = false;
+  bool over_ = false;  // The job has failed, or this process leaves.
   std::int64_t last_step_ = std::numeric_limits<std::int64_t>::min();  // The last at which not to stop.
   std::optional<std::int64_t> stop_at_;
   std::exception_ptr error_;
-  std::thread listener_;
+  std::thread agreement_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
+#include "lockstep/runtime/runtime.h"
 #include "lockstep/testing/errors.h"
 #include "lockstep/testing/processes.h"
 #include "lockstep/testing/random.h"
@@ -36,6 +37,8 @@ LOCKSTEP_CHILD(steps_until_preempted) {
     if (preemption_point(step)) {
       say("stops at " + std::to_string(step));
       EXPECT_TRUE(preemption_point(step + 1));
+      // One key that all wait for, not one that each sets for each.
+      EXPECT_TRUE(runtime::Runtime::existing()->store()->get_directory("lockstep/preemption/notice").empty());
       return;
     }
     if (step == 3) say("stepping");

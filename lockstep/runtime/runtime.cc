@@ -14,6 +14,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/collectives/ffi_handler.h"
+#include "lockstep/coordination/graces.h"
 #include "lockstep/program/primitives/debug.h"
 #include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/hold_coordinator.h"
@@ -31,9 +32,6 @@ std::string host_name() {
 }
 
 constexpr const char* kTopologyKey = "lockstep/topology";
-
-/// How long the coordinator's word on a failure is waited for, before what this process saw counts.
-constexpr std::chrono::milliseconds kGrace(800);
 
 std::terminate_handler terminate_before = nullptr;
 
@@ -115,7 +113,8 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   std::vector<int> device_process;
   for (Device device : devices_) device_process.push_back(device.process_index());
   watch_ = std::make_unique<FailureWatch>(
-      kGrace, [this](const coordination::JobError& error) { coordination_->fail(error); });
+      coordination::graces::kForTheCoordinator,
+      [this](const coordination::JobError& error) { coordination_->fail(error); });
   auto world = collectives::World::create(
       {.process_index = process_index(),
        .process_count = process_count(),
@@ -130,7 +129,9 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
        .timeout = settings_.initialization_timeout,
        .on_loss = [this](int process, bool left,
                          const std::string& doing) { peer_lost(process, left, doing); },
-       .abort_grace = 2 * kGrace});
+       .on_divergence = [this](const std::vector<int>& minority,
+                               const std::string& what) { diverged(minority, what); },
+       .abort_grace = coordination::graces::kInCollectives});
   {
     std::lock_guard lock(failure_mutex_);
     world_ = std::move(world);

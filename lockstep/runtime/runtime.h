@@ -70,6 +70,9 @@ class Runtime {
 
   CompileCache& compile_cache() { return compile_cache_; }
 
+  /// Known to the processes of the job only; empty where nobody gave one.
+  const std::string& job_secret() const { return settings_.place.job_secret; }
+
   /// Throws PeerFailure, with the first cause, once the job has failed, and Error after shutdown where the
   /// computation spans processes. What is thrown for the first cause is the same on all processes in its
   /// first line; lines below it, "consequence: ...", say what it ended here.
@@ -78,6 +81,10 @@ class Runtime {
   /// The job's store, or nullptr in a job of one process.
   coordination::KeyValueStore* store() { return coordination_ ? &coordination_->key_value_store() : nullptr; }
   coordination::CoordinationClient* coordination() { return coordination_.get(); }
+
+  /// The processes were found to do different things; the `minority` are those that differ. To be called
+  /// before the DivergenceError is thrown: tells the coordinator, and blocks until it knows.
+  void diverged(const std::vector<int>& minority, const std::string& what);
 
   /// Ends the job for this process: whatever waits in a collective, or comes to one later, throws the cause.
   /// Only the first cause counts: false for any other.

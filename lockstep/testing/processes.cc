@@ -21,6 +21,9 @@ namespace lockstep::testing {
 
 using Steady = std::chrono::steady_clock;
 
+/// As `lockstep run` gives each job one.
+constexpr const char* kSecret = "of the tests";
+
 class Processes::Impl {
  public:
   explicit Impl(ProcessesOptions options)
@@ -30,6 +33,7 @@ class Processes::Impl {
       server_ = std::make_unique<coordination::CoordinationServer>();
       coordination::ServerOptions server_options;
       server_options.num_processes = options_.count;
+      server_options.identity.secret = kSecret;
       server_->start(server_options);
     }
     try {
@@ -153,6 +157,7 @@ class Processes::Impl {
       spawn.variables["LOCKSTEP_COORDINATOR_ADDRESS"] = server_->address();
       spawn.variables["LOCKSTEP_NUM_PROCESSES"] = std::to_string(options_.count);
       spawn.variables["LOCKSTEP_PROCESS_ID"] = std::to_string(index);
+      spawn.variables["LOCKSTEP_JOB_SECRET"] = kSecret;
     }
     for (const auto& [name, value] : options_.env) spawn.variables[name] = value;
     if (options_.env_of) {

@@ -39,7 +39,8 @@ struct ProcessesOptions {
   std::function<Variables(int)> env_of;
 
   /// Starts a coordinator in the test's process and gives each process what `lockstep run` gives:
-  /// LOCKSTEP_LAUNCHER, LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES and LOCKSTEP_PROCESS_ID.
+  /// LOCKSTEP_LAUNCHER, LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES, LOCKSTEP_PROCESS_ID and
+  /// LOCKSTEP_JOB_SECRET.
   bool coordinator = false;
 
   /// For all processes together, from their start. At its end those still there are killed, and the test

@@ -39,6 +39,7 @@ Program eliminate_dead_code(Program program) {
 
   Program out;
   out.name = std::move(program.name);
+  out.axes = std::move(program.axes);
   std::vector<Var> renamed(program.variables.size(), -1);
   auto define = [&](Var& var) {
     Var fresh = static_cast<Var>(out.variables.size());

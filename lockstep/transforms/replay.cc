@@ -3,22 +3,12 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
-#include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::transforms {
 
 Bindings::Bindings(const Program& program) : values_(program.variables.size()) {
-  const PlacementParams* placement = nullptr;
-  for_each_equation(program, [&](const Equation& equation) {
-    if (placement == nullptr && is_placement(*equation.primitive))
-      placement = &equation.params.as<PlacementParams>();
-  });
-  if (placement == nullptr) return;
-  std::vector<std::pair<std::string, std::int64_t>> axes;
-  for (std::size_t i = 0; i < placement->axes.size(); ++i)
-    axes.emplace_back(placement->axes[i], placement->sizes[i]);
-  axes_.emplace(with_mapped_axes(AxisEnv(std::move(axes))));
+  if (!program.axes.axes().empty()) axes_.emplace(with_mapped_axes(program.axes));
 }
 
 Bindings::Bindings(std::string_view transform, const Program& program, std::span<const Value> inputs)

@@ -12,9 +12,8 @@
 /// What the transforms share.
 namespace lockstep::transforms {
 
-/// The values that a program's variables have in the program that it is written into. While it lives the mesh
-/// axes of the program's shard_map are in force, where it or a program that it holds has one: the cotangents
-/// of a loop's operands are added up over devices behind the loop.
+/// The values that a program's variables have in the program that it is written into. While it lives the
+/// program's axes are in force.
 class Bindings {
  public:
   /// None yet.

@@ -78,7 +78,9 @@ void use(CoordinationClient& client, int num_processes, int process) {
   }
   client.barrier("all have heard", kLong);
   client.barrier("late", kLong);
-  client.report_failure(num_processes - 1, "JAX's service has no ear for this");
+  client.report_failure({lockstep::coordination::FailureKind::kDied,
+                         {{num_processes - 1}},
+                         "JAX's service has no ear for this"});
   client.barrier("nobody failed", kLong);
   expect(!client.error(), "no error");
 }
@@ -90,12 +92,15 @@ int main(int, char** arguments) {
   options.address = arguments[1];
   options.num_processes = std::atoi(arguments[2]);
   options.process_id = std::atoi(arguments[3]);
-  options.identity = {"a job", 0, "a secret that JAX does not ask for"};
+  options.identity = {"a job", 0, ""};
   options.on_error = [](const JobError& error) {
     std::printf("the job failed: %s\n", error.message.c_str());
   };
   try {
     expect(serves_already(options), "JAX's service is seen as one");
+    ClientOptions with_secret = options;
+    with_secret.identity.secret = "that JAX's service cannot prove to have";
+    error_of<lockstep::InitializationError>([&] { serves_already(with_secret); });
     auto client = make_grpc_client(options);
     client->connect();
     use(*client, options.num_processes, options.process_id);

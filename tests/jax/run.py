@@ -62,6 +62,24 @@ def jax_joins_lockstep(python, count, tool):
         coordinator.wait()
 
 
+def jax_comes_again(python, count, tool):
+    """Two starts of JAX's processes at one coordinator that stays for them."""
+    env = {**os.environ, "LOCKSTEP_JOB_ID": "of JAX"}
+    coordinator = subprocess.Popen([tool, "coordinator", "--allow-jax", "--keep", "--num-processes", str(count)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    try:
+        address = first_line(coordinator).split()[-1]
+        good = all(run_all([[python, HERE / "jax_process.py", address, count, i] for i in range(count)])
+                   for _ in range(2))
+        coordinator.terminate()
+        rest, _ = coordinator.communicate(timeout=10)
+        print(f"-- coordinator: status {coordinator.returncode}\n{rest}", end="")
+        return good and coordinator.returncode == 0
+    finally:
+        coordinator.kill()
+        coordinator.wait()
+
+
 def lockstep_joins_jax(python, count, program):
     service = subprocess.Popen([python, HERE / "jax_service.py", str(count)], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
@@ -82,7 +100,8 @@ def main():
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"skipped: JAX cannot be installed here: {error}")
         return SKIPPED
-    scenarios = {"jax_joins_lockstep": jax_joins_lockstep, "lockstep_joins_jax": lockstep_joins_jax}
+    scenarios = {"jax_joins_lockstep": jax_joins_lockstep, "jax_comes_again": jax_comes_again,
+                 "lockstep_joins_jax": lockstep_joins_jax}
     return 0 if scenarios[scenario](python, count, program) else 1
 
 

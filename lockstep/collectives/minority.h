@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace lockstep::collectives {
+
+/// Of what each of some processes did (a process may stand several times): the processes, sorted, that did
+/// not do what more than half of all did; all of them where there is no such majority.
+std::vector<int> minority(const std::vector<std::pair<int, std::uint64_t>>& what_each_did);
+
+}  // namespace lockstep::collectives

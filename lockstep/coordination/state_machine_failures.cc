@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "lockstep/coordination/roll.h"
+#include "lockstep/coordination/section.h"
+#include "lockstep/coordination/state_machine.h"
+
+// What the launcher and the processes report, and which of it came first.
+
+namespace lockstep::coordination {
+
+std::string StateMachine::name_with_place(const std::vector<int>& tasks) const {
+  return name_processes(tasks, [this](int task) { return tasks_[task].where; });
+}
+
+Failure StateMachine::failure(FailureKind kind, const std::vector<int>& tasks, const std::string& how) const {
+  return {kind, tasks, describe_failure(name_with_place(tasks), kind, how)};
+}
+
+std::vector<int> StateMachine::not_come() const {
+  std::vector<int> absent;
+  for (int i = 0; i < num_tasks(); ++i) {
+    if (tasks_[i].state == TaskState::kUninitialized && tasks_[i].incarnation == 0) absent.push_back(i);
+  }
+  return absent;
+}
+
+void StateMachine::barrier_failed(const BarrierTable::Failed& failed) {
+  notes_.note_barrier(failed.id, failed.members, failure(failed.kind, failed.because_of, failed.why));
+}
+
+void StateMachine::task_failed(const Failure& failure, Answers& answers) {
+  const int task = failure.processes.front();
+  const TaskState state = tasks_[task].state;
+  if (state == TaskState::kError || state == TaskState::kDisconnected) return;
+  if (state == TaskState::kUninitialized && recoverable_)
+    return;  // Another life of it may still come in time.
+  const Failure cause = notes_.cause_of(failure);
+  remember(cause);
+  const Status error = Status::of_service(Code::kUnavailable, cause.message, cause.processes.front());
+  if (state == TaskState::kUninitialized) return fail_registration(error, answers);
+  fail_job(error, answers);
+  if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
+}
+
+void StateMachine::count_due_reports(Answers& answers) {
+  for (const Failure& failure : notes_.take_due(clock_.now())) task_failed(failure, answers);
+}
+
+void StateMachine::report_task_failure(const Failure& failure) {
+  Section section(*this);
+  const int task = failure.processes.front();
+  if (stopped_ || !known(task)) return;
+  if (tasks_[task].state == TaskState::kDisconnected) return remember(notes_.cause_of(failure));
+  notes_.await(failure, clock_.now());
+  count_due_reports(section.answers);
+}
+
+void StateMachine::settle_reports() {
+  Section section(*this);
+  notes_.settle();
+  if (!stopped_) count_due_reports(section.answers);
+}
+
+void StateMachine::set_whereabouts(int task, const Whereabouts& where) {
+  std::lock_guard lock(mutex_);
+  if (!known(task)) return;
+  tasks_[task].launched_at = where;
+  if (tasks_[task].incarnation == 0) tasks_[task].where = where;
+}
+
+void StateMachine::report_failure(CallId, std::uint64_t service, const FailureReport& report, Done done) {
+  Section section(*this);
+  if (auto status = refusal(service)) return section.answer(done, *status);
+  std::vector<int> tasks;
+  for (const Subject& subject : report.subjects) {
+    if (!known(subject.task)) return section.answer(done, unknown(subject.task));
+    const std::uint64_t current = tasks_[subject.task].incarnation;
+    // Of an earlier life of the process: the one of today is well.
+    if (subject.incarnation != 0 && subject.incarnation != current) return section.answer(done, Status{});
+    tasks.push_back(subject.task);
+  }
+  if (tasks.empty() && report.kind == FailureKind::kMissing) tasks = not_come();
+  section.answer(done, Status{});
+  if (tasks.empty()) return;
+  const Failure failure = this->failure(report.kind, tasks, report.how);
+  switch (report.kind) {
+    case FailureKind::kDiverged:
+      return notes_.note_divergence(failure);
+    case FailureKind::kMissing:
+      return notes_.note_barrier(kRegisterBarrier, {}, failure);
+    default:
+      const bool may_know_better = report.kind == FailureKind::kDied;
+      notes_.await(failure, clock_.now() + (may_know_better ? peer_report_grace_ : Clock::Duration(0)));
+      count_due_reports(section.answers);
+  }
+}
+
+void StateMachine::describe(CallId, bool with_roll, DoneWith<Description> done) {
+  Section section(*this);
+  if (stopped_) return section.answer(done, *refusal(incarnation_), Description{});
+  section.answer(done, Status{},
+                 Description{with_roll ? roll_of(infos()) : std::string(), where_, held_by_, incarnation_});
+}
+
+}  // namespace lockstep::coordination
