@@ -129,7 +129,7 @@ class Attempt::Impl : HostListener {
     if (failed_at_ && running_ > 0 && !killed_) consider(*failed_at_ + (terminated_ ? grace() : grace() / 2));
     if (!cause_is_known() && running_ > 0 && coordinated()) consider(asked_at_ + graces::kLauncherLooks);
     if (!hosts_.ready()) consider(word_at_ + word_interval());
-    if (deadline_ && !told_to_end()) consider(*deadline_);
+    if (deadline_ && !timed_out_ && !failed_at_) consider(*deadline_);
     if (!next) return milliseconds(-1);
     return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(*next - Steady::now()));
   }

@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "cli/signals.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/coordination/server.h"
 
@@ -21,13 +22,15 @@ namespace {
 
 using coordination::TaskState;
 
-/// INT, TERM and HUP, which end the coordinator in order.
+/// INT, TERM and HUP, which end the coordinator in order, but for those that were ignored, as under nohup.
 class StopSignals {
  public:
   /// To be made before other threads are, so that these do not get the signals.
   StopSignals() {
     sigemptyset(&signals_);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      if (!is_ignored(signal)) sigaddset(&signals_, signal);
+    }
     pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   }
   ~StopSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

@@ -9,8 +9,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <system_error>
+#include <thread>
 
 namespace lockstep::cli {
 namespace {
@@ -18,7 +24,8 @@ namespace {
 constexpr std::size_t kMostGroups = 65536;
 
 // Only what is safe in a signal handler may be called here, for the process may have had threads.
-[[noreturn]] void guard(int pipe) {
+// `at_the_end`: the arguments of this program to become then, or null.
+[[noreturn]] void guard(int pipe, char* const* at_the_end) {
   static std::array<pid_t, kMostGroups> groups;
   setpgid(0, 0);
   prctl(PR_SET_NAME, "lockstep-guard");
@@ -42,19 +49,42 @@ constexpr std::size_t kMostGroups = 65536;
     }
   }
   for (std::size_t i = 0; i < count; ++i) kill(-groups[i], SIGKILL);
+  if (at_the_end != nullptr) execv("/proc/self/exe", at_the_end);
   _exit(0);
+}
+
+bool in_group(const std::filesystem::path& process, pid_t group) {
+  std::ifstream file(process / "stat");
+  std::string stat;
+  std::getline(file, stat);
+  const std::size_t name_end = stat.rfind(") ");  // the program's name may hold anything
+  if (name_end == std::string::npos) return false;
+  std::istringstream words(stat.substr(name_end + 2));
+  std::string state;
+  pid_t parent = 0, own_group = 0;
+  return words >> state >> parent >> own_group && own_group == group && state != "Z";
+}
+
+bool has_variable(const std::filesystem::path& process, const std::string& variable) {
+  std::ifstream file(process / "environ");
+  for (std::string one; std::getline(file, one, '\0');) {
+    if (one == variable) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
-GroupGuard::GroupGuard() {
+GroupGuard::GroupGuard(const std::string& job_here) {
+  std::string words[] = {"lockstep", "end-group", std::to_string(getpgrp()), job_here};
+  char* const arguments[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
   guard_ = _Fork();
   const int error = errno;
   if (guard_ == 0) {
     close(ends[1]);
-    guard(ends[0]);
+    guard(ends[0], job_here.empty() ? nullptr : arguments);
   }
   close(ends[0]);
   pipe_ = ends[1];
@@ -72,6 +102,24 @@ GroupGuard::~GroupGuard() {
 
 void GroupGuard::tell(pid_t group) {
   [[maybe_unused]] const ssize_t written = write(pipe_, &group, sizeof(group));
+}
+
+int end_group_members(pid_t group, const std::string& job_id) {
+  // One killed may have started another meanwhile; one that is stuck in the kernel stays.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  for (bool found = true; found && std::chrono::steady_clock::now() < deadline;) {
+    found = false;
+    std::error_code ignored;
+    for (std::filesystem::directory_iterator entry("/proc", ignored), end; entry != end;
+         entry.increment(ignored)) {
+      const pid_t pid = std::atoi(entry->path().filename().c_str());
+      if (pid <= 0 || !in_group(entry->path(), group)) continue;
+      if (!has_variable(entry->path(), "LOCKSTEP_JOB_ID=" + job_id)) continue;
+      found |= kill(pid, SIGKILL) == 0;
+    }
+    if (found) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return 0;
 }
 
 }  // namespace lockstep::cli

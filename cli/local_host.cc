@@ -47,7 +47,7 @@ void LocalHost::start(const HostJob& job) {
     ChildOptions child;
     child.program = find_program(job.command.front());
     child.arguments = job.command;
-    guard_.emplace();
+    guard_.emplace(job_in_own_group(job));
     int place = job.first_on_host;
     for (const HostJob::Process& process : job.processes) {
       if (!shares.empty()) child.cores = shares[place];
@@ -67,11 +67,20 @@ void LocalHost::start(const HostJob& job) {
   }
 }
 
+bool LocalHost::reads_terminal() const { return give_stdin_ && isatty(STDIN_FILENO) == 1; }
+
+// The id of the job, where one of its processes is to be in this process's group.
+std::string LocalHost::job_in_own_group(const HostJob& job) const {
+  if (!reads_terminal() || job.processes.front().number != 0) return "";
+  const auto id = job.processes.front().variables.find("LOCKSTEP_JOB_ID");
+  return id == job.processes.front().variables.end() ? "" : id->second;
+}
+
 void LocalHost::start(int number, ChildOptions& child) {
   const bool reads = give_stdin_ && number == 0;
   child.in = reads ? ChildOptions::In::kInherit : ChildOptions::In::kNull;
   // A process outside of the terminal's foreground group may not read from it.
-  child.own_group = !(reads && isatty(STDIN_FILENO) == 1);
+  child.own_group = !(reads && reads_terminal());
   locals_.push_back({.number = number,
                      .child = start_child(child),
                      .running = true,

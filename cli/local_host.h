@@ -39,6 +39,8 @@ class LocalHost : public ProcessHost {
   };
 
   void start(int number, ChildOptions& child);
+  bool reads_terminal() const;
+  std::string job_in_own_group(const HostJob& job) const;
   bool descriptors_suffice(const HostJob& job);
   bool read_some(Local& local, Stream stream);
   void reap();

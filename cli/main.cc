@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/coordinator_command.h"
+#include "cli/group_guard.h"
 #include "cli/host_agent.h"
 #include "cli/job.h"
 #include "cli/run_command.h"
@@ -44,8 +45,14 @@ int main(int argc, char** argv) {
   tool.require_subcommand(1);
   lockstep::cli::add_run_command(tool, command, &status);
   lockstep::cli::add_coordinator_command(tool, &status);
-  // What the launcher runs on other hosts: nothing for users.
+  // What the launcher runs on other hosts, and at its end: nothing for users.
   tool.add_subcommand("host-agent")->group("")->callback([&] { status = lockstep::cli::run_host_agent(); });
+  pid_t group = 0;
+  std::string job;
+  CLI::App* end_group = tool.add_subcommand("end-group")->group("");
+  end_group->add_option("group", group)->required();
+  end_group->add_option("job", job)->required();
+  end_group->callback([&] { status = lockstep::cli::end_group_members(group, job); });
   try {
     tool.parse(arguments);
   } catch (const CLI::Success& asked_for_text) {

@@ -120,6 +120,16 @@ TEST_F(RunRestarts, ATimeoutEndsTheJobAndSaysSo) {
   for (const char* what : {"[0] pid ", "[1] pid "}) expect_gone(number_after(result.log, what));
 }
 
+TEST_F(RunRestarts, ATimeoutEndsWhoTakesTooLongAfterAStopSignal) {
+  Processes job(tool(Words{"run", "-n", "1", "--timeout", "1", "--grace", "0.1"} +
+                     shell("trap 'echo got TERM' TERM; echo ready; while :; do sleep 0.02; done")));
+  job.wait_for_line(0, "ready");
+  job.kill(0, SIGTERM);
+  const ProcessResult result = job.wait(0);
+  EXPECT_EQ(result.exit_code, 124);
+  EXPECT_THAT(result.log, HasSubstr("the job failed: it took longer than --timeout 1 s\n"));
+}
+
 TEST_F(RunRestarts, ATimeoutEndsTheWaitForHostsAndForARestart) {
   const auto hosts =
       lockstep(run("a:1,b:1", "[ $host = a ] || exec sleep 1000", {"--timeout", "1"}) + shell("true"));

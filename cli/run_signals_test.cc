@@ -154,10 +154,35 @@ TEST(RunSignals, UnderNohupAHangupDoesNothing) {
   EXPECT_THAT(result.log, AllOf(HasSubstr("[0] survived\n"), HasSubstr("[1] survived\n")));
 }
 
+TEST(RunSignals, UnderNohupAHangupDoesNothingToACoordinator) {
+  Processes coordinator(ignoring("HUP", {"coordinator", "-n", "1"}));
+  coordinator.wait_for_line(0, " at 127.0.0.1:");
+  coordinator.kill(0, SIGHUP);
+  coordinator.kill(0, SIGTERM);
+  EXPECT_THAT(coordinator.wait(0).log, HasSubstr("stopped by Terminated before all had left"));
+}
+
 TEST(RunSignals, AParentThatIgnoresItsChildrensEndsDoesNotHangTheLauncher) {
   const auto result = testing::run_processes(ignoring("CHLD", Words{"run", "-n", "2"} + shell("exit 3")))[0];
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_FALSE(result.timed_out);
+}
+
+// On a terminal process 0 is in the launcher's process group, for it reads from there.
+TEST(RunSignals, NothingOfProcessZeroOnATerminalOutlivesAKilledLauncher) {
+  Processes job(
+      {.program = "/usr/bin/script",
+       .arguments = {
+           "-qec",
+           "trap '' HUP; " LOCKSTEP_TOOL
+           " run -n 1 -- sh -c 'trap \"\" HUP; sleep 1000 & echo helper $!; echo launcher $PPID; wait'; true",
+           "/dev/null"}});
+  job.wait_for_line(0, "launcher ");
+  job.wait_for_line(0, "\n");
+  const pid_t helper = number_after(job.log(0), "helper ");
+  ASSERT_TRUE(alive(helper));
+  kill(number_after(job.log(0), "launcher "), SIGKILL);
+  expect_gone(helper);
 }
 
 TEST(RunSignals, ChildrenThatWereThereBeforeLiveOn) {

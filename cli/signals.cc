@@ -10,14 +10,10 @@
 
 namespace lockstep::cli {
 
-namespace {
-
-bool ignored(int number) {
+bool is_ignored(int signal) {
   struct sigaction now {};
-  return sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
-
-}  // namespace
 
 Signals::Signals() {
   // Where it is ignored, as a parent may leave it, the kernel tells of no child's end.
@@ -26,7 +22,7 @@ Signals::Signals() {
   sigemptyset(&set);
   for (int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
     // A blocked signal would come though it is ignored.
-    if (!ignored(number)) sigaddset(&set, number);
+    if (!is_ignored(number)) sigaddset(&set, number);
   }
   const int error = pthread_sigmask(SIG_BLOCK, &set, nullptr);
   if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_sigmask");

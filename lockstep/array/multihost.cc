@@ -149,7 +149,7 @@ void assert_equal(const Array& x, const std::string& message, std::source_locati
   std::vector<std::pair<int, std::uint64_t>> by_process;
   for (std::size_t process = 0; process < all.size(); ++process)
     by_process.emplace_back(static_cast<int>(process), all[process]);
-  runtime::Runtime::get().diverged(collectives::minority(by_process), what);
+  runtime::Runtime::get().report_divergence(collectives::minority(by_process), what);
   throw DivergenceError(what);
 }
 

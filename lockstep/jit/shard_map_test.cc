@@ -2,6 +2,7 @@
 
 #include "lockstep/array/sharding_constraint.h"
 #include "lockstep/jit/control_flow.h"
+#include "lockstep/jit/derivatives.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/test_devices.h"
 #include "lockstep/jit/vmap.h"

@@ -75,6 +75,7 @@ void Runtime::launch_failed(const std::exception_ptr& cause, std::string_view pr
 }
 
 void Runtime::diverged(const std::string& message) {
+  report_divergence({process_index()}, message);
   world_->tell_divergence(message);
   fail(std::make_exception_ptr(DivergenceError(message)));
 }
@@ -133,7 +134,7 @@ void Runtime::peer_lost(int process, bool left, const std::string& doing) {
   }
 }
 
-void Runtime::diverged(const std::vector<int>& minority, const std::string& what) {
+void Runtime::report_divergence(const std::vector<int>& minority, const std::string& what) {
   if (!coordination_) return;
   coordination::FailureReport report{FailureKind::kDiverged, {}, what};
   for (const int process : minority) report.subjects.push_back({process});

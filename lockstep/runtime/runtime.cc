@@ -130,7 +130,7 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
        .on_loss = [this](int process, bool left,
                          const std::string& doing) { peer_lost(process, left, doing); },
        .on_divergence = [this](const std::vector<int>& minority,
-                               const std::string& what) { diverged(minority, what); },
+                               const std::string& what) { report_divergence(minority, what); },
        .abort_grace = coordination::graces::kInCollectives});
   {
     std::lock_guard lock(failure_mutex_);

@@ -84,7 +84,7 @@ class Runtime {
 
   /// The processes were found to do different things; the `minority` are those that differ. To be called
   /// before the DivergenceError is thrown: tells the coordinator, and blocks until it knows.
-  void diverged(const std::vector<int>& minority, const std::string& what);
+  void report_divergence(const std::vector<int>& minority, const std::string& what);
 
   /// Ends the job for this process: whatever waits in a collective, or comes to one later, throws the cause.
   /// Only the first cause counts: false for any other.
