@@ -1,6 +1,7 @@
 #include "lockstep/collectives/connection.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,6 +75,8 @@ TEST(Connection, EndsWithItsProcess_ThoughAForkedChildLives) {
   pair.here.reset();
   Message message;
   FileDescriptor fd;
+  pollfd ended{pair.there->descriptor(), POLLIN, 0};
+  EXPECT_EQ(poll(&ended, 1, 10'000), 1);
   EXPECT_EQ(pair.there->hear(message, fd), Connection::Heard::kEnd);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);

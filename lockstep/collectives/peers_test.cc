@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -163,7 +164,7 @@ LOCKSTEP_CHILD(sees_a_peer_leave_that_has_done_its_part) {
     meet("both are there");
     return;  // Leaves.
   }
-  int reported = 0;
+  std::atomic<int> reported = 0;
   options.on_loss = [&](int, bool, const std::string& doing) { reported += !doing.empty(); };
   Job job(options, [] {});
   job.peers().wait_connected(1, [] {});

@@ -139,14 +139,24 @@ struct BFloat16 {
 struct Float16 {
   using Stored = std::uint16_t;
   using Value = float;
-  /// Without a subnormal float in between, which would be zero where the processor flushes them, as XLA lets
-  /// it.
+  /// By integers: no float in between is subnormal, which would be zero where such are flushed, as XLA lets
+  /// the processor do.
   static Value load(Stored x) {
-    const std::uint32_t magnitude = std::uint32_t{x} & 0x7fff;
-    std::uint32_t bits = (magnitude << 13) + 0x38000000;
-    if (magnitude < 0x400) bits = std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-24f);
-    if (magnitude >= 0x7c00) bits = magnitude << 13 | 0x7f800000;
-    return std::bit_cast<float>(bits | (std::uint32_t{x} & 0x8000) << 16);
+    const std::int32_t magnitude = x & 0x7fff;
+    std::int32_t bits = (magnitude << 13) + (magnitude < 0x7c00 ? 0x38000000 : 0x70000000);
+    if (magnitude < 0x400) bits = std::bit_cast<std::int32_t>(static_cast<float>(magnitude) * 0x1p-24f);
+    return std::bit_cast<float>(bits | (x & 0x8000) << 16);
+  }
+  /// The same, by the processor's own conversion where it has one.
+  static void load(const Stored* from, std::size_t count, Value* to) {
+    const hn::ScalableTag<float> d;
+    const hn::Rebind<hwy::float16_t, decltype(d)> halves;
+    const std::size_t lanes = hn::Lanes(d);
+    const auto* source = reinterpret_cast<const hwy::float16_t*>(from);
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes)
+      hn::StoreU(hn::PromoteTo(d, hn::LoadU(halves, source + i)), d, to + i);
+    for (; i < count; ++i) to[i] = load(from[i]);
   }
   static Stored store(Value value) {
     std::uint32_t x = std::bit_cast<std::uint32_t>(value);
@@ -164,6 +174,12 @@ struct Float16 {
   }
 };
 
+/// Whether there is a faster way to load many.
+template <class Format>
+concept LoadsMany = requires(const typename Format::Stored* from, typename Format::Value* to) {
+  Format::load(from, 1, to);
+};
+
 template <class Op, class Format>
 void plain(const void* const* sources, int n, std::size_t count, void* out, void* copy) {
   using Stored = typename Format::Stored;
@@ -173,10 +189,20 @@ void plain(const void* const* sources, int n, std::size_t count, void* out, void
   for (std::size_t i = 0; i < count; i += kBlock) {
     const std::size_t m = count - i < kBlock ? count - i : kBlock;
     auto source = static_cast<const Stored*>(sources[0]) + i;
-    for (std::size_t k = 0; k < m; ++k) values[k] = Format::load(source[k]);
+    if constexpr (LoadsMany<Format>) {
+      Format::load(source, m, values);
+    } else {
+      for (std::size_t k = 0; k < m; ++k) values[k] = Format::load(source[k]);
+    }
     for (int j = 1; j < n; ++j) {
       source = static_cast<const Stored*>(sources[j]) + i;
-      for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], Format::load(source[k]));
+      if constexpr (LoadsMany<Format>) {
+        Value next[kBlock];
+        Format::load(source, m, next);
+        for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], next[k]);
+      } else {
+        for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], Format::load(source[k]));
+      }
     }
     auto target = static_cast<Stored*>(out) + i;
     for (std::size_t k = 0; k < m; ++k) target[k] = Format::store(values[k]);
