@@ -25,6 +25,7 @@
 #include "coordination.grpc.pb.h"
 #include "job.grpc.pb.h"
 #include "lockstep/coordination/credential.h"
+#include "lockstep/coordination/proof.h"
 
 namespace {
 
