@@ -15,7 +15,7 @@
 #include "cli/local_host.h"
 #include "cli/message_pipe.h"
 #include "cli/signals.h"
-#include "cli/this_host.h"
+#include "lockstep/base/host_name.h"
 
 namespace lockstep::cli {
 namespace {

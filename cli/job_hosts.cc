@@ -11,6 +11,7 @@
 #include "cli/remote_host.h"
 #include "cli/this_host.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/coordination/address.h"
 
 namespace lockstep::cli {

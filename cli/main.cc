@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/ckpt_command.h"
 #include "cli/coordinator_command.h"
 #include "cli/group_guard.h"
 #include "cli/host_agent.h"
@@ -45,6 +46,7 @@ int main(int argc, char** argv) {
   tool.require_subcommand(1);
   lockstep::cli::add_run_command(tool, command, &status);
   lockstep::cli::add_coordinator_command(tool, &status);
+  lockstep::cli::add_ckpt_command(tool, &status);
   // What the launcher runs on other hosts, and at its end: nothing for users.
   tool.add_subcommand("host-agent")->group("")->callback([&] { status = lockstep::cli::run_host_agent(); });
   pid_t group = 0;

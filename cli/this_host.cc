@@ -15,6 +15,7 @@
 #include <set>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/coordination/address.h"
 
 namespace lockstep::cli {
@@ -48,11 +49,6 @@ void for_each_address(const std::function<void(const std::string& interface, con
 std::string short_name(const std::string& name) { return name.substr(0, name.find('.')); }
 
 }  // namespace
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "unknown";
-}
 
 std::string own_program() {
   char path[PATH_MAX] = {};

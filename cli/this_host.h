@@ -4,9 +4,6 @@
 
 namespace lockstep::cli {
 
-/// The name of this host, "unknown" where the kernel does not tell it.
-std::string host_name();
-
 /// The file of this program.
 std::string own_program();
 

@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 namespace ls = lockstep;
 using ls::Array, ls::P;
@@ -66,7 +67,7 @@ struct Rows {
 /// Trains on 1,438 of the digits and says how many of the other 359 are then classified right.
 template <class Optimizer>
 void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs, int batch_size,
-           bool print_losses) {
+           bool print_losses, const std::string& checkpoint_dir, int checkpoint_every) {
   const std::vector<std::int64_t> order = ls::data::shuffled(digits.rows, /*seed=*/0);
   const std::span training = std::span(order).first(1438), test = std::span(order).subspan(1438);
 
@@ -93,11 +94,25 @@ void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs
                             std::to_string(ls::process_count()) + " processes: choose a multiple");
   const std::size_t mine = batch_size / ls::process_count(), batches = training.size() / batch_size;
   const bool speaker = ls::process_index() == 0;
+
+  // A step's batch follows from its number, so a run that goes on needs to know nothing else.
+  std::optional<ls::checkpoint::Checkpointer> checkpoints;
+  std::int64_t first = 0;
+  if (!checkpoint_dir.empty()) {
+    checkpoints.emplace(checkpoint_dir,
+                        ls::checkpoint::CheckpointerOptions{.keep = {.last = 2}, .every = checkpoint_every});
+    if (auto found = checkpoints->restore_latest(std::pair(mlp, state))) {
+      first = found->first;
+      std::tie(mlp, state) = found->second;
+    }
+  }
   ls::ProgressBar progress("training", epochs * batches, speaker && !print_losses);
   for (int epoch = 0; epoch < epochs; ++epoch) {
     std::vector<std::int64_t> shuffled = ls::data::shuffled(training.size(), /*seed=*/epoch + 1);
     for (std::int64_t& row : shuffled) row = training[row];
     for (std::size_t i = 0; i < batches; ++i) {
+      const std::int64_t step_number = epoch * batches + i + 1;
+      if (step_number <= first) continue;
       Rows rows(digits, std::span(shuffled).subspan(i * batch_size + ls::process_index() * mine, mine));
       const std::int64_t local = rows.size(), global = batch_size;
       Batch batch{ls::make_array_from_process_local_data(by_rows, rows.images, {local, 64}, {{global, 64}}),
@@ -105,9 +120,19 @@ void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs
       Array value;
       std::tie(mlp, state, value) = step(mlp, state, batch);
       if (print_losses && speaker) std::printf("loss %.9g\n", value.item<float>());
-      progress.update(epoch * batches + i + 1, "loss " + std::to_string(value.item<float>()));
+      progress.update(step_number, "loss " + std::to_string(value.item<float>()));
+      if (!checkpoints) continue;
+      const bool stop = ls::preemption_point(step_number);
+      if (stop || checkpoints->due(step_number)) checkpoints->save(step_number, std::pair(mlp, state));
+      if (stop) {
+        checkpoints->wait();
+        if (speaker) std::printf("told to stop: step %ld is saved\n", static_cast<long>(step_number));
+        return;
+      }
     }
   }
+
+  if (checkpoints) checkpoints->wait();
 
   Rows held_out(digits, test);
   auto accuracy = ls::jit([](const Mlp& mlp, Array images, Array labels) {
@@ -120,7 +145,8 @@ void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs
 int main(int argc, char** argv) {
   CLI::App app{"Trains a classifier of handwritten digits on all devices of all processes."};
   std::string data = LOCKSTEP_DATA_DIR "/digits.csv.gz", optimizer = "adam";
-  int epochs = 40, batch_size = 128;
+  std::string checkpoint_dir;
+  int epochs = 40, batch_size = 128, checkpoint_every = 100;
   bool print_losses = false;
   app.add_option("--data", data, "digits.csv.gz, as scripts/setup fetches it")->capture_default_str();
   app.add_option("--epochs", epochs, "times through the training set")->capture_default_str();
@@ -129,6 +155,10 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"adam", "sgd"}))
       ->capture_default_str();
   app.add_flag("--print-losses", print_losses, "print the loss of each step");
+  app.add_option("--checkpoint-dir", checkpoint_dir,
+                 "save here, and go on from the newest step there; a folder or s3://bucket/prefix");
+  app.add_option("--checkpoint-every", checkpoint_every, "steps from one save to the next")
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
   try {
@@ -137,9 +167,10 @@ int main(int argc, char** argv) {
     if (digits.rows != 1797 || digits.columns != 65)
       throw ls::DataError(data + " is not the digits: run scripts/setup");
     if (optimizer == "adam")
-      train(ls::optim::adam(2e-3), digits, epochs, batch_size, print_losses);
+      train(ls::optim::adam(2e-3), digits, epochs, batch_size, print_losses, checkpoint_dir,
+            checkpoint_every);
     else
-      train(ls::optim::sgd(0.1), digits, epochs, batch_size, print_losses);
+      train(ls::optim::sgd(0.1), digits, epochs, batch_size, print_losses, checkpoint_dir, checkpoint_every);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "train_digits: %s\n", error.what());
     return 1;

@@ -8,6 +8,9 @@
 //   [0] LOCKSTEP, n.  Amn angicand the the Ponteriguictat, that of that is commen itnert
 //   [0] awith the res it of a pechoused of thited sumons and the ploy as that the
 //
+// With --checkpoint-dir it saves now and then, and a run that was ended goes on where it was:
+// `lockstep run -n 2 --max-restarts 3 -- ... --checkpoint-dir run` trains on whatever dies.
+//
 // The devices are a mesh of `data` and `tensor`. Each has its part of a batch's rows, and, with --tensor N,
 // one of N parts of every layer; jit writes the collectives. transformer.h has the model.
 
@@ -19,6 +22,7 @@
 #include <chrono>
 #include <cstdio>
 #include <numbers>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -34,6 +38,8 @@ struct Options {
   std::int64_t tensor = 1, batch = 8, accumulate = 1, steps = 1500, sample = 400;
   double rate = 3e-3, temperature = 0.7;
   bool print_losses = false;
+  std::string checkpoint_dir;
+  std::int64_t checkpoint_every = 100;
 };
 
 /// Rows of `places` bytes of the text. Each process reads those that its devices hold; which rows they are
@@ -147,21 +153,45 @@ void train(const Options& options) {
       },
       {.donate_argnums = {0, 1}, .name = "step"});
 
+  // Which rows a step trains on follows from its number, so a run that goes on needs to know nothing else.
+  std::optional<ls::checkpoint::Checkpointer> checkpoints;
+  std::int64_t first = 0;
+  if (!options.checkpoint_dir.empty()) {
+    checkpoints.emplace(options.checkpoint_dir, ls::checkpoint::CheckpointerOptions{
+                                                    .keep = {.last = 2}, .every = options.checkpoint_every});
+    if (auto found = checkpoints->restore_latest(std::pair(model, state))) {
+      first = found->first;
+      std::tie(model, state) = found->second;
+    }
+  }
+
   const bool speaker = ls::process_index() == 0;
   const Rows rows(training, config.context + 1, mesh);
   ls::ProgressBar progress("training", options.steps, speaker && !options.print_losses);
   const auto start = std::chrono::steady_clock::now();
-  for (std::int64_t i = 0; i < options.steps; ++i) {
+  for (std::int64_t i = first; i < options.steps; ++i) {
     Array value, batch = rows.random(options.accumulate, options.batch / options.accumulate,
                                      static_cast<std::uint64_t>(i));
     std::tie(model, state, value) = step(model, state, batch);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const double tokens = static_cast<double>((i + 1) * options.batch * config.context);
+    const double tokens = static_cast<double>((i + 1 - first) * options.batch * config.context);
     char note[80];
     std::snprintf(note, sizeof note, "loss %.3f  %.0f tokens/s", value.item<float>(), tokens / seconds);
     progress.update(i + 1, note);
-    if (options.print_losses && speaker) std::printf("loss %.9g\n", value.item<float>());
+    if (options.print_losses && speaker) {
+      std::printf("loss %.9g step %lld\n", value.item<float>(), static_cast<long long>(i + 1));
+      std::fflush(stdout);
+    }
+    if (!checkpoints) continue;
+    const bool stop = ls::preemption_point(i + 1);
+    if (stop || checkpoints->due(i + 1)) checkpoints->save(i + 1, std::pair(model, state));
+    if (stop) {
+      checkpoints->wait();
+      if (speaker) std::printf("told to stop: step %lld is saved\n", static_cast<long long>(i + 1));
+      return;
+    }
   }
+  if (checkpoints) checkpoints->wait();
 
   const Rows unseen(std::string_view(text).substr(training.size()), config.context + 1, mesh);
   std::int64_t count = static_cast<std::int64_t>(held_out) / (config.context + 1);
@@ -197,6 +227,9 @@ int main(int argc, char** argv) {
   app.add_option("--sample", options.sample, "bytes to write at the end");
   app.add_option("--temperature", options.temperature, "of what is written: lower is more likely text");
   app.add_flag("--print-losses", options.print_losses, "print the loss of each step");
+  app.add_option("--checkpoint-dir", options.checkpoint_dir,
+                 "save here, and go on from the newest step there; a folder or s3://bucket/prefix");
+  app.add_option("--checkpoint-every", options.checkpoint_every, "steps from one save to the next");
   CLI11_PARSE(app, argc, argv);
   try {
     ls::initialize();

@@ -109,7 +109,7 @@ inline Array apply(const Layer& layer, Array x) {
 inline Array logits(const Config& c, const Model& model, const Array& tokens) {
   const std::int64_t places = tokens.shape()[1];
   Array x = ls::nn::embedding(model.embedding, tokens) + ls::slice(model.position, {0, 0}, {places, c.width});
-  for (const Layer& layer : model.layers) x = c.remat ? ls::checkpoint(apply)(layer, x) : apply(layer, x);
+  for (const Layer& layer : model.layers) x = c.remat ? ls::remat(apply)(layer, x) : apply(layer, x);
   return ls::matmul(normalize(model.norm, x), ls::transpose(model.embedding));
 }
 

@@ -26,10 +26,13 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 def jax_python(folder):
-    """The interpreter of a virtual environment in `folder` with the pinned JAX, made where it is not there yet."""
+    """The interpreter of a virtual environment in `folder` with the pinned JAX, made where it is not there yet. A link
+    is replaced, and what it led to spared."""
     python, stamp = folder / "bin" / "python", folder / "pinned"
-    if not (stamp.exists() and stamp.read_text().split() == PINNED):
+    if folder.is_symlink() or not (stamp.exists() and stamp.read_text().split() == PINNED):
         print(f"making {folder} with {' '.join(PINNED)}", file=sys.stderr)
+        if folder.is_symlink():
+            folder.unlink()
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
         subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PINNED],
                        check=True)

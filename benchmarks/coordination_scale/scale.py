@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """The time that many clients need with a coordinator, and its memory: Lockstep's against JAX's own, in turn.
 
 scale.py --tool build/release/lockstep --load build/release/benchmarks/coordination_load [--sizes 64,512,4096]

@@ -61,6 +61,12 @@ class TimeoutError : public Error {
   using Error::Error;
 };
 
+/// A file or an object of a store cannot be read or written. The message names it and the cause.
+class StorageError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A checkpoint cannot be written or read.
 class CheckpointError : public Error {
  public:

@@ -9,10 +9,14 @@ namespace lockstep {
 /// A line that shows how far a long piece of work has come. On a terminal it is drawn again and again in
 /// place; elsewhere a new line is written at each tenth of the way. To be used by one thread.
 ///   train  [############--------]  60%  660/1100  loss 0.0312  2.1 s
+///   index  [############--------]  60%  1.2/2.0 GiB  585.1 MiB/s    2.1 s, 1.4 s left
 class ProgressBar {
  public:
+  /// What is counted. Of bytes the rate and the time that is left are shown too.
+  enum class Unit { kCount, kBytes };
+
   /// `shown` is false where another process shows it: then nothing is written.
-  ProgressBar(std::string label, std::int64_t total, bool shown = true);
+  ProgressBar(std::string label, std::int64_t total, bool shown = true, Unit unit = Unit::kCount);
 
   /// Ends the line.
   ~ProgressBar();
@@ -28,6 +32,7 @@ class ProgressBar {
   std::string label_;
   std::int64_t total_, done_ = 0, tenths_written_ = 0;
   bool shown_, terminal_, open_ = false;
+  Unit unit_;
   std::chrono::steady_clock::time_point start_, last_write_;
 };
 

@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/segment.h"
 #include "lockstep/collectives/stall.h"
 #include "lockstep/collectives/test_world.h"
 #include "lockstep/testing/processes.h"
@@ -186,6 +189,45 @@ LOCKSTEP_CHILD(sums_until_an_error) {
   testing::say("said: " + message_of<PeerFailure>([&] {
                  for (;;) run(communicator, world.process(), call);
                }));
+}
+
+/// The memory that this process shares with the others of its one communicator, as segment.h lays it out.
+std::byte* shared_memory() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:lockstep") != line.npos)
+      return reinterpret_cast<std::byte*>(std::stoull(line.substr(0, line.find('-')), nullptr, 16));
+  }
+  throw Error("no shared memory is mapped");
+}
+
+LOCKSTEP_CHILD(dies_between_its_word_and_the_count) {
+  ChildWorld world;
+  Communicator& communicator = world->communicator(all_devices(*world));
+  const Call call = sum_call(10, communicator.size());
+  for (int i = 0; i < 10; ++i) run(communicator, world.process(), call);
+  if (world.process() == 3) {
+    constexpr std::size_t kPage = 4096, kWords = (sizeof(MemberWords) + kPage - 1) / kPage * kPage;
+    auto& words = *reinterpret_cast<MemberWords*>(shared_memory() + kPage + 3 * kWords);
+    const std::uint32_t number =
+        std::max(words.posts[0].operation.load(), words.posts[1].operation.load()) + 1;
+    ASSERT_EQ(number, 11u);
+    words.posts[number % 2].signature = call.signature;
+    words.posts[number % 2].operation = number;
+    ::kill(::getpid(), SIGKILL);
+  }
+  testing::say("said: " + message_of<PeerFailure>([&] {
+                 for (;;) run(communicator, world.process(), call);
+               }));
+}
+
+TEST(KilledProcess, BetweenItsWordAndTheCountOfAll_IsNamedToo) {
+  testing::Processes processes(
+      {.count = 4, .child = "dies_between_its_word_and_the_count", .deadline = std::chrono::seconds(20)});
+  for (int i = 0; i < 3; ++i) {
+    processes.wait_for_line(i, "said: ");
+    EXPECT_THAT(processes.log(i), HasSubstr("said: process 3 of 4 (pid "));
+  }
 }
 
 void expect_that_the_survivors_name_the_killed(int count, int elements) {

@@ -6,7 +6,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <sstream>
 
@@ -89,30 +93,69 @@ std::string SocketAddress::to_string() const {
 
 namespace {
 
-/// Of this interface, IPv4 before IPv6; of any but the loopback where it is empty.
-std::optional<SocketAddress> address_of(const std::string& interface) {
+/// For the addresses of this host that mean something elsewhere, and those of the loopback, until one is
+/// taken: IPv4 before IPv6.
+void for_each_address(const std::function<bool(const ifaddrs& entry)>& take) {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return std::nullopt;
+  if (getifaddrs(&list) != 0) return;
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
   for (int family : {AF_INET, AF_INET6}) {
     for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
       if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family) continue;
       const auto* v6 = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr);
-      // It means something on this host only.
       if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) continue;
-      if (interface.empty() ? (each->ifa_flags & IFF_LOOPBACK) != 0 : interface != each->ifa_name) continue;
-      SocketAddress address;
-      address.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-      std::memcpy(&address.storage, each->ifa_addr, address.size);
-      return address;
+      if (take(*each)) return;
     }
   }
-  return std::nullopt;
+}
+
+std::optional<SocketAddress> address_of(const std::string& interface) {
+  std::optional<SocketAddress> found;
+  for_each_address([&](const ifaddrs& entry) {
+    if (interface != entry.ifa_name) return false;
+    SocketAddress& address = found.emplace();
+    address.size = entry.ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    std::memcpy(&address.storage, entry.ifa_addr, address.size);
+    return true;
+  });
+  return found;
 }
 
 }  // namespace
 
-SocketAddress own_address(const std::string& interfaces, const std::string& towards) {
+std::string choose_interface(const InterfacesSeen& seen) {
+  const auto is_usable = [&](const std::string& name) {
+    return std::ranges::find(seen.with_addresses, name) != seen.with_addresses.end();
+  };
+  for (const std::string& name : {seen.towards_coordinator, seen.default_route})
+    if (is_usable(name)) return name;
+  if (seen.with_addresses.size() == 1) return seen.with_addresses.front();
+  if (seen.with_addresses.empty())
+    fail("this host has no network interface with an address, by which other hosts could reach it");
+  fail(
+      "this job is on several hosts, but nothing says by which network interface the others are reached: the "
+      "coordinator's address leads to this host itself, there is no default route, and there are {}. Name "
+      "one in "
+      "LOCKSTEP_INTERFACE",
+      fmt::join(seen.with_addresses, ", "));
+}
+
+std::string interface_to_others(const std::string& coordinator) {
+  InterfacesSeen seen;
+  seen.towards_coordinator = interface_towards(coordinator);
+  // Addresses of nobody, which no route but the default one is for.
+  seen.default_route = interface_towards("203.0.113.1:9");
+  if (seen.default_route.empty()) seen.default_route = interface_towards("[2001:db8::1]:9");
+  for_each_address([&](const ifaddrs& entry) {
+    const bool known = std::ranges::find(seen.with_addresses, entry.ifa_name) != seen.with_addresses.end();
+    const bool up = (entry.ifa_flags & IFF_UP) != 0 && (entry.ifa_flags & IFF_LOOPBACK) == 0;
+    if (up && !known) seen.with_addresses.push_back(entry.ifa_name);
+    return false;
+  });
+  return choose_interface(seen);
+}
+
+SocketAddress own_address(const std::string& interfaces, const std::string& coordinator) {
   std::istringstream names(interfaces);
   for (std::string name; std::getline(names, name, ',');) {
     if (auto address = address_of(name)) return *address;
@@ -120,10 +163,9 @@ SocketAddress own_address(const std::string& interfaces, const std::string& towa
   if (!interfaces.empty()) {
     fail("none of the network interfaces {} has an address on this host; see LOCKSTEP_INTERFACE", interfaces);
   }
-  const std::string name = interface_towards(towards);
-  if (auto address = name.empty() ? std::nullopt : address_of(name)) return *address;
-  if (auto address = address_of("")) return *address;
-  fail("this host has no network interface with an address, by which other hosts could reach it");
+  const std::string name = interface_to_others(coordinator);
+  if (auto address = address_of(name)) return *address;
+  fail("the network interface {} has lost its address", name);
 }
 
 }  // namespace lockstep::collectives

@@ -8,7 +8,7 @@ namespace lockstep::collectives {
 Job::Job(const WorldOptions& options, std::function<void()> wake)
     : options_(options),
       wake_(std::move(wake)),
-      lanes_(options_),
+      lanes_(options_, [this](std::exception_ptr cause) { end(std::move(cause)); }),
       peers_(options_, lanes_,
              {.on_loss =
                   [this](int process, PeerState how) {

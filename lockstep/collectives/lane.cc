@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 
 namespace lockstep::collectives {
@@ -24,7 +26,14 @@ void signal(const FileDescriptor& event) {
 
 }  // namespace
 
-Lanes::Lanes(const WorldOptions& options) {
+Lanes::Lanes(const WorldOptions& options, std::map<int, std::unique_ptr<Lane>> lanes, OnError on_error)
+    : who_(fmt::format("process {} of {}", options.process_index, options.process_count)),
+      on_error_(std::move(on_error)),
+      lanes_(std::move(lanes)) {
+  if (!lanes_.empty()) start();
+}
+
+Lanes::Lanes(const WorldOptions& options, OnError on_error) : Lanes(options, {}, std::move(on_error)) {
   if (!spans_hosts(options) || !options.carries_data) return;
   network_ = Network::open(options.interface, options.coordinator_address);
   logging::debug("collectives: other hosts are reached by {}", network_->description());
@@ -34,8 +43,19 @@ Lanes::Lanes(const WorldOptions& options) {
     lane->mailbox = Mailbox::open(network_);
     lanes_[static_cast<int>(device)] = std::move(lane);
   }
+  start();
+}
+
+void Lanes::start() {
   changed_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  thread_ = std::thread([this] { see_to_lanes(); });
+  thread_ = std::thread([this] {
+    try {
+      see_to_lanes();
+    } catch (const std::exception& error) {
+      on_error_(std::make_exception_ptr(Error(fmt::format(
+          "{} can no longer exchange data with the processes of other hosts: {}", who_, error.what()))));
+    }
+  });
 }
 
 Lanes::~Lanes() {

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,8 +36,15 @@ struct Lane {
 /// World does not carry.
 class Lanes {
  public:
+  /// The thread of Lanes has ended by this exception: the lanes move no more between operations. Must not
+  /// block.
+  using OnError = std::function<void(std::exception_ptr)>;
+
   /// Throws as Network::open.
-  explicit Lanes(const WorldOptions& options);
+  Lanes(const WorldOptions& options, OnError on_error);
+
+  /// With these lanes, by device.
+  Lanes(const WorldOptions& options, std::map<int, std::unique_ptr<Lane>> lanes, OnError on_error);
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
@@ -52,9 +61,12 @@ class Lanes {
   void wake();
 
  private:
+  void start();
   void see_to_lanes();
   bool see_to(Lane& lane, bool all, std::vector<pollfd>& polled);
 
+  const std::string who_;  // "process 1 of 4"
+  const OnError on_error_;
   std::shared_ptr<Network> network_;
   std::map<int, std::unique_ptr<Lane>> lanes_;
   FileDescriptor changed_;  // An eventfd: the thread must look.

@@ -13,9 +13,8 @@ namespace lockstep::collectives {
 class Network {
  public:
   /// `interface` is the network interface to use; where it is empty, the user's UCX_NET_DEVICES decides, then
-  /// the interface from which `towards` ("host:port", may be empty) is reached, then UCX. Throws Error where
-  /// UCX is not installed or has no way to another host.
-  static std::shared_ptr<Network> open(const std::string& interface, const std::string& towards);
+  /// interface_to_others(coordinator). Throws Error where UCX is not installed or has no way to another host.
+  static std::shared_ptr<Network> open(const std::string& interface, const std::string& coordinator);
 
   virtual ~Network() = default;
 

@@ -12,12 +12,18 @@
 #include <sstream>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/collectives/world.h"
 
 namespace lockstep::collectives {
+namespace {
+
+constexpr char kTls[] = "tls:";  ///< Before the address for processes of other hosts.
+
+}  // namespace
 
 std::string Address::encode() const {
-  std::string text = fmt::format("{} {} {} {} {}", name, token, host, place, control);
+  std::string text = fmt::format("{} {} {} {} {}{}", name, token, host, place, tls ? kTls : "", control);
   for (const auto& [device, address] : lanes) text += fmt::format(" {} {}", device, to_hex(address));
   return text;
 }
@@ -26,6 +32,8 @@ Address Address::decode(const std::string& text) {
   Address address;
   std::istringstream in(text);
   in >> address.name >> address.token >> address.host >> address.place >> address.control;
+  address.tls = address.control.starts_with(kTls);
+  if (address.tls) address.control.erase(0, std::strlen(kTls));
   std::string lane;
   for (int device; in >> device >> lane;) address.lanes[device] = from_hex(lane);
   return address;
@@ -51,12 +59,6 @@ std::string random_hex() {
   std::string text;
   for (unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
   return text;
-}
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return *name != 0 ? name : "unknown";
 }
 
 /// The kernel that runs now, and the network namespace: what must be the same for a connection.

@@ -12,12 +12,11 @@
 #include <utility>
 
 #include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/collectives/limits.h"
 
 namespace lockstep::collectives {
 
 enum class MessageType : std::uint32_t { kHello, kSegment, kAsk, kWaits, kDivergence, kBye, kFailure };
-
-inline constexpr std::size_t kMaxText = 32 << 10;
 
 struct Header {
   MessageType type;
@@ -35,6 +34,7 @@ struct Message {
 struct Address {
   std::string name, token, host, place;
   std::string control = "-";         ///< For processes of other hosts; "-" where the job is on one.
+  bool tls = false;                  ///< Whether it speaks TLS there.
   std::map<int, std::string> lanes;  ///< Of each of its devices, the Lane's mailbox; empty likewise.
 
   std::string encode() const;
@@ -44,8 +44,6 @@ struct Address {
 std::string random_hex();
 std::string to_hex(const std::string& bytes);
 std::string from_hex(const std::string& text);
-
-std::string host_name();
 
 /// The kernel that runs now, and the network namespace: what must be the same for a connection.
 std::string place();

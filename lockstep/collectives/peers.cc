@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/peers_impl.h"
 
@@ -64,8 +65,10 @@ void Peers::Impl::wait_connected(int process, const std::function<void()>& check
   std::unique_lock lock(mutex_);
   while (peers_[process].state == PeerState::kUnknown) {
     changed_.wait_for(lock, kPoll);
+    const bool again = std::exchange(peers_[process].call_again, false);
     lock.unlock();
     check();
+    if (again) call_again(process, start, check);
     const auto waited = steady_clock::now() - start;
     // The higher process connects; where it does not, find out whether it could.
     if (!probed && waited > kProbeAfter && process > options_.process_index &&
@@ -262,12 +265,19 @@ void Peers::Impl::listen_to_peers() {
       keeps = std::ranges::any_of(connections_, [](auto& connection) { return connection->has_kept(); });
       if (kept && !keeps) changed_.notify_all();
     }
-    const bool accepts = steady_clock::now() >= accept_again_;
+    const Strangers strangers = look_at_strangers();
+    const auto now = steady_clock::now();
+    const bool accepts = now >= accept_again_;
     polled.assign({{accepts ? listening_.get() : -1, POLLIN, 0},
                    {wake_.get(), POLLIN, 0},
-                   {accepts ? other_hosts_.get() : -1, POLLIN, 0}});
+                   {accepts && strangers.have_room(now) ? other_hosts_.get() : -1, POLLIN, 0}});
     for (const auto& connection : connections_) polled.push_back({connection->descriptor(), POLLIN, 0});
-    if (poll(polled.data(), polled.size(), keeps || !accepts ? kTryAgain : -1) < 0) continue;
+    int patience = keeps || !accepts ? kTryAgain : -1;
+    if (patience < 0 && strangers.count > 0) {
+      const auto until = std::chrono::ceil<std::chrono::milliseconds>(strangers.next_look(now) - now);
+      patience = std::max(0, static_cast<int>(until.count()));
+    }
+    if (poll(polled.data(), polled.size(), patience) < 0) continue;
     if (polled[1].revents != 0) {
       std::uint64_t ignored;
       if (read(wake_.get(), &ignored, sizeof ignored) < 0) continue;
@@ -286,10 +296,12 @@ void Peers::Impl::listen_to_peers() {
 FileDescriptor Peers::Impl::accept_at(const FileDescriptor& listening) {
   FileDescriptor fd(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (fd || errno == EINTR || errno == ECONNABORTED || errno == EAGAIN) return fd;
+  const int error = errno;
+  if ((error == EMFILE || error == ENFILE) && give_up_a_stranger()) return {};
   // It stays readable while this process cannot have another descriptor, or the kernel no memory.
-  if (accept_again_ == steady_clock::time_point()) {
+  if (!std::exchange(said_short_, true)) {
     logging::warning("collectives: a process that connects to this one has to wait: {}",
-                     std::strerror(errno));
+                     std::strerror(error));
   }
   accept_again_ = steady_clock::now() + kPoll;
   return {};
@@ -342,6 +354,7 @@ void Peers::Impl::greet(const std::shared_ptr<Connection>& connection, const Mes
 }
 
 void Peers::Impl::lose(const std::shared_ptr<Connection>& connection) {
+  if (!connection->is_proved()) return lose_unproved(*connection);
   if (connection->process < 0 || connection->process >= options_.process_count) return;
   {
     std::lock_guard lock(mutex_);
@@ -426,6 +439,15 @@ void Peers::Impl::throw_without_descriptor(int process) const {
 
 void Peers::Impl::throw_unreachable(int process) const {
   const Peer& peer = peers_[process];
+  if (peer.distrusted) {
+    fail(
+        "process {} of {} (host {}) and process {} of {} (host {}) do not come together: {}. The processes "
+        "of "
+        "a job need the same secret, and, where they have certificates, those of one authority that have not "
+        "expired (LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY, LOCKSTEP_TLS_AUTHORITY)",
+        options_.process_index, options_.process_count, own_.host, process, options_.process_count, peer.host,
+        peer.trouble);
+  }
   if (is_remote(options_, process)) {
     fail<PeerFailure>(
         "process {} of {} (host {}) cannot be reached over the network from process {} of {} (host {}): "

@@ -14,6 +14,7 @@
 
 #include "lockstep/collectives/connection.h"
 #include "lockstep/collectives/interfaces.h"
+#include "lockstep/collectives/limits.h"
 #include "lockstep/collectives/peer_messages.h"
 #include "lockstep/collectives/peers.h"
 
@@ -49,6 +50,8 @@ class Peers::Impl {
     std::shared_ptr<Connection> connection;  // One of connections_.
     std::optional<Address> address;          // Where it is on another host.
     std::string trouble;                     // Why it is unreachable.
+    bool distrusted = false;  // It is there, but one of both does not take the other for its own.
+    bool call_again = false;  // The call was ended before both had proved themselves.
     cpu_set_t cpus{};
     std::string host = "unknown";
     std::map<std::string, FileDescriptor> received;  // Null where this process could not have it.
@@ -70,7 +73,8 @@ class Peers::Impl {
   bool keeps_messages() const;
   void wake_listener();
   void listen_to_peers();
-  /// Null where there is nobody, or this process cannot have another descriptor now.
+  /// Null where there is nobody, or this process cannot have another descriptor now, not even in place of a
+  /// stranger's.
   FileDescriptor accept_at(const FileDescriptor& listening);
   /// Handles what has come; false where the connection is to be dropped.
   bool hear(const std::shared_ptr<Connection>& connection);
@@ -78,6 +82,8 @@ class Peers::Impl {
   void heed(const std::shared_ptr<Connection>& connection, const Message& message, FileDescriptor fd);
   void greet(const std::shared_ptr<Connection>& connection, const Message& hello);
   void lose(const std::shared_ptr<Connection>& connection);
+  /// A call that ends before both have proved themselves says nothing of the process's life.
+  void lose_unproved(const Connection& connection);
   void lose(int process, PeerState how);
   [[noreturn]] void throw_late(int process, steady_clock::duration waited) const;
   [[noreturn]] void throw_without_descriptor(int process) const;
@@ -91,8 +97,27 @@ class Peers::Impl {
   // peers_other_hosts.cc
   void listen_to_other_hosts();
   void accept_from_other_hosts();
+  /// Those who have connected over TCP and not proved themselves.
+  struct Strangers {
+    std::size_t count = 0;
+    steady_clock::time_point first_came{};
+    /// Whether another one may come now.
+    bool have_room(steady_clock::time_point now) const;
+    /// When there will be something to do for them; only where there are some.
+    steady_clock::time_point next_look(steady_clock::time_point now) const;
+  };
+  /// Ends the late ones, and gives the others.
+  Strangers look_at_strangers();
+  void end_first_stranger();
+  /// For want of descriptors: the first one, once he has had his time. False where there is none.
+  bool give_up_a_stranger();
   /// Connects to a process on another host, unless it is connected.
   void connect_to_other_host(int process, steady_clock::time_point start, const std::function<void()>& check);
+  void call(int process, const Address& target, steady_clock::time_point start,
+            const std::function<void()>& check);
+  /// Where the last call was ended early: once more, or not any more.
+  void call_again(int process, steady_clock::time_point start, const std::function<void()>& check);
+  [[noreturn]] void throw_without_common_tls(int process, const Address& target) const;
   /// Null where it cannot be reached, and why.
   FileDescriptor connect_by_tcp(const SocketAddress& address, steady_clock::time_point start,
                                 const std::function<void()>& check, std::string& trouble) const;
@@ -102,10 +127,12 @@ class Peers::Impl {
   cpu_set_t own_cpus_;
   Address own_;
   FileDescriptor listening_, wake_;
-  FileDescriptor other_hosts_;  // Listens to them; null in a job on one host.
+  FileDescriptor other_hosts_;                    // Listens to them; null in a job on one host.
+  std::shared_ptr<const coordination::Tls> tls_;  // Null: plain text.
   std::optional<NotForChildren> listens_alone_, listens_to_hosts_alone_;
   std::vector<std::shared_ptr<Connection>> connections_;  // Of the listening thread alone.
   steady_clock::time_point accept_again_{};               // Likewise: not before, for want of descriptors.
+  bool said_short_ = false;                               // Likewise.
   std::atomic<bool> stop_ = false;
 
   mutable std::mutex mutex_;

@@ -2,10 +2,13 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
 #include "lockstep/collectives/interfaces.h"
 #include "lockstep/collectives/lane.h"
 #include "lockstep/collectives/peers_impl.h"
@@ -32,17 +35,63 @@ void Peers::Impl::listen_to_other_hosts() {
       getsockname(other_hosts_.get(), address.get(), &size) != 0) {
     fail("cannot listen for processes of other hosts at {}: {}", address.to_string(), std::strerror(errno));
   }
+  if (options_.tls.given()) tls_ = coordination::Tls::load(options_.tls);
   own_.control = address.to_string();
+  own_.tls = tls_ != nullptr;
   listens_to_hosts_alone_.emplace(other_hosts_.get());
 }
 
+bool Peers::Impl::Strangers::have_room(steady_clock::time_point now) const {
+  return count < kMostStrangers || now - first_came >= kLeastTimeToProve;
+}
+
+Peers::Impl::steady_clock::time_point Peers::Impl::Strangers::next_look(steady_clock::time_point now) const {
+  return first_came + (have_room(now) ? kMostTimeToProve : kLeastTimeToProve);
+}
+
+Peers::Impl::Strangers Peers::Impl::look_at_strangers() {
+  Strangers strangers;
+  const auto now = steady_clock::now();
+  std::erase_if(connections_, [&](const auto& connection) {
+    if (connection->is_proved()) return false;
+    // A call of this process has as much time as the one who is called needs.
+    if (!connection->accepted) return false;
+    if (now - connection->begun >= kMostTimeToProve) return true;
+    if (strangers.count++ == 0) strangers.first_came = connection->begun;
+    return false;
+  });
+  return strangers;
+}
+
+void Peers::Impl::end_first_stranger() {
+  connections_.erase(std::ranges::find_if(
+      connections_, [](const auto& connection) { return connection->accepted && !connection->is_proved(); }));
+}
+
+bool Peers::Impl::give_up_a_stranger() {
+  const Strangers strangers = look_at_strangers();
+  if (strangers.count == 0) return false;
+  const auto may_go = strangers.first_came + kLeastTimeToProve;
+  if (may_go <= steady_clock::now()) {
+    end_first_stranger();
+  } else {
+    accept_again_ = may_go;
+  }
+  return true;
+}
+
 void Peers::Impl::accept_from_other_hosts() {
-  FileDescriptor fd = accept_at(other_hosts_);
-  if (!fd) return;
-  const int on = 1;
-  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  connections_.push_back(
-      tcp_connection(std::move(fd), {options_.job_secret + own_.token, options_.process_index, -1}));
+  for (int i = 0; i < kAcceptedAtOnce; ++i) {
+    const Strangers strangers = look_at_strangers();
+    if (!strangers.have_room(steady_clock::now())) return;
+    FileDescriptor fd = accept_at(other_hosts_);
+    if (!fd) return;
+    if (strangers.count >= kMostStrangers) end_first_stranger();
+    const int on = 1;
+    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    connections_.push_back(
+        tcp_connection(std::move(fd), {options_.job_secret + own_.token, options_.process_index, -1, tls_}));
+  }
 }
 
 void Peers::Impl::connect_to_other_host(int process, steady_clock::time_point start,
@@ -70,6 +119,7 @@ void Peers::Impl::connect_to_other_host(int process, steady_clock::time_point st
         options_.process_index, options_.process_count, own_.host, process, options_.process_count,
         target.host);
   }
+  if (target.tls != own_.tls) throw_without_common_tls(process, target);
   {
     std::lock_guard lock(mutex_);
     Peer& peer = peers_[process];
@@ -77,13 +127,66 @@ void Peers::Impl::connect_to_other_host(int process, steady_clock::time_point st
     peer.host = target.host;
     if (peer.state == PeerState::kConnected) return;  // It has called first.
   }
+  call(process, target, start, check);
+}
+
+void Peers::Impl::throw_without_common_tls(int process, const Address& target) const {
+  const auto has = [](bool tls) { return tls ? "has certificates for TLS" : "has none"; };
+  fail(
+      "process {} of {} (host {}) {}, but process {} of {} (host {}) {}: set LOCKSTEP_TLS_CERTIFICATE, "
+      "LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_AUTHORITY for all processes of the job, or for none",
+      options_.process_index, options_.process_count, own_.host, has(own_.tls), process,
+      options_.process_count, target.host, has(target.tls));
+}
+
+void Peers::Impl::lose_unproved(const Connection& connection) {
+  const std::string trouble = connection.trouble();
+  if (connection.accepted) {
+    if (!trouble.empty()) logging::debug("collectives: somebody who has connected was refused: {}", trouble);
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    Peer& peer = peers_[connection.process];
+    if (peer.state != PeerState::kUnknown) return;
+    if (trouble.empty()) {
+      peer.call_again = true;
+    } else {
+      peer.trouble = trouble;
+      peer.distrusted = true;
+      peer.state = PeerState::kUnreachable;
+    }
+  }
+  changed_.notify_all();
+}
+
+void Peers::Impl::call_again(int process, steady_clock::time_point start,
+                             const std::function<void()>& check) {
+  std::optional<Address> target;
+  {
+    std::lock_guard lock(mutex_);
+    Peer& peer = peers_[process];
+    if (peer.state != PeerState::kUnknown) return;
+    if (steady_clock::now() - start > kCallsAgain) {
+      peer.trouble = "it ends every call before a word";
+      peer.state = PeerState::kUnreachable;
+      return;
+    }
+    target = peer.address;
+  }
+  std::this_thread::sleep_for(kPoll);
+  call(process, *target, start, check);
+}
+
+void Peers::Impl::call(int process, const Address& target, steady_clock::time_point start,
+                       const std::function<void()>& check) {
   std::string trouble;
-  FileDescriptor fd = connect_by_tcp(*address, start, check, trouble);
+  FileDescriptor fd = connect_by_tcp(*SocketAddress::parse(target.control), start, check, trouble);
   std::lock_guard lock(mutex_);
   Peer& peer = peers_[process];
   if (fd) {
-    fresh_.push_back(
-        tcp_connection(std::move(fd), {options_.job_secret + target.token, options_.process_index, process}));
+    fresh_.push_back(tcp_connection(
+        std::move(fd), {options_.job_secret + target.token, options_.process_index, process, tls_}));
     fresh_.back()->send(own_message(MessageType::kHello, own_.host));
     wake_listener();
   } else if (peer.state == PeerState::kUnknown) {

@@ -212,8 +212,16 @@ void SharedCommunicator::wait_central(const Call& call, int rank, Arrivals& arri
     return true;
   };
   if (spin(spin_, done, worthwhile)) return;
+  // One that dies between its word and the count has done its part, though the count never says so.
+  auto all_there = [&] {
+    if (done()) return true;
+    for (int other = 0; other < size(); ++other) {
+      if (missing(other)) return false;
+    }
+    return true;
+  };
   wait_long(
-      call, rank, [&] { sleep(arrivals.count, target, arrivals.sleepers); }, done, missing);
+      call, rank, [&] { sleep(arrivals.count, target, arrivals.sleepers); }, all_there, missing);
 }
 
 template <class Sleep, class Done, class Missing>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <optional>
 #include <sstream>
@@ -15,8 +14,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// No frame is longer before both sides have proved who they are, and none after.
-constexpr std::size_t kMaxGreeting = 256, kMaxFrame = sizeof(Header) + kMaxText;
+constexpr std::size_t kMaxFrame = sizeof(Header) + kMaxText;
 
 using Length = std::uint32_t;
 
@@ -24,14 +22,19 @@ using Length = std::uint32_t;
 ///   who accepts   a number that it has drawn
 ///   who connects  who it is, who is called, a number that it has drawn, its proof
 ///   who accepts   its proof
-/// and then messages both ways: a header and a text.
+/// and then messages both ways: a header and a text. With TLS all of it goes through that.
 class TcpConnection : public Connection {
  public:
   TcpConnection(FileDescriptor socket, Acquaintance acquaintance)
       : Connection(std::move(socket), acquaintance.process, acquaintance.process < 0),
         acquaintance_(std::move(acquaintance)),
         nonce_(random_hex()) {
-    if (accepted) write_frame(nonce_);
+    if (!acquaintance_.tls) {
+      if (accepted) write_frame(nonce_);
+      return;
+    }
+    tls_ = accepted ? acquaintance_.tls->accept() : acquaintance_.tls->connect();
+    send_what_tls_has();
   }
 
   void send(const Message& message, int) override {
@@ -52,6 +55,8 @@ class TcpConnection : public Connection {
   }
 
   bool has_kept() const override { return !out_.empty(); }
+  bool is_proved() const override { return proved_; }
+  std::string trouble() const override { return trouble_; }
 
   Heard hear(Message& message, FileDescriptor&) override {
     while (true) {
@@ -74,8 +79,18 @@ class TcpConnection : public Connection {
  private:
   void write_frame(const std::string& frame) {
     const auto length = static_cast<Length>(frame.size());
-    out_.append(reinterpret_cast<const char*>(&length), sizeof length);
-    out_ += frame;
+    std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
+    bytes += frame;
+    if (tls_) {
+      tls_->write(bytes);
+      return send_what_tls_has();
+    }
+    out_ += bytes;
+    send_kept();
+  }
+
+  void send_what_tls_has() {
+    out_ += tls_->to_send();
     send_kept();
   }
 
@@ -91,22 +106,39 @@ class TcpConnection : public Connection {
     return true;
   }
 
+  /// Gives kMessage where some bytes have come, which may be less than a message.
   Heard read_more() {
+    if (tls_ && tls_->is_over()) return Heard::kEnd;
     char bytes[16 << 10];
     ssize_t got;
     while ((got = recv(descriptor(), bytes, sizeof bytes, MSG_DONTWAIT)) < 0 && errno == EINTR) {
     }
     if (got < 0 && errno == EAGAIN) return Heard::kNothing;
     if (got <= 0) return Heard::kEnd;
-    in_.append(bytes, static_cast<std::size_t>(got));
+    const std::string_view some(bytes, static_cast<std::size_t>(got));
+    if (tls_) {
+      decipher(some);
+    } else {
+      in_ += some;
+    }
     return Heard::kMessage;
+  }
+
+  void decipher(std::string_view some) {
+    const bool was_open = tls_->is_open();
+    tls_->receive(some);
+    in_ += tls_->read();
+    send_what_tls_has();
+    if (!proved_) trouble_ = tls_->trouble();
+    if (!was_open && tls_->is_open() && accepted) write_frame(nonce_);
   }
 
   /// What proves to the other side, which has drawn `drawn`, that `from` knows the key.
   std::string proof(bool accepts, int from, int to, const std::string& own, const std::string& drawn) const {
     return to_hex(coordination::authentication_code(
         acquaintance_.key, "lockstep peers 1",
-        fmt::format("{} {} {} {} {}", accepts ? "accepts" : "connects", from, to, own, drawn)));
+        fmt::format("{} {} {} {} {}{}", accepts ? "accepts" : "connects", from, to, own, drawn,
+                    tls_ ? " " + to_hex(tls_->binding()) : "")));
   }
 
   /// The next step of the greeting; false where the other side is not who it must be.
@@ -125,6 +157,7 @@ class TcpConnection : public Connection {
       write_frame(fmt::format("{} {} {} {}", from, to, nonce_, proof(false, from, to, nonce_, drawn_)));
       return !frame.empty();
     } else if (!coordination::same_code(frame, proof(true, process, acquaintance_.self, drawn_, nonce_))) {
+      trouble_ = "whoever answers at its address does not know this job's secret";
       return false;
     }
     proved_ = true;
@@ -134,11 +167,13 @@ class TcpConnection : public Connection {
   }
 
   const Acquaintance acquaintance_;
-  const std::string nonce_;         ///< Drawn here.
-  std::string drawn_;               ///< There.
-  bool proved_ = false;             ///< Both know the key.
-  std::vector<std::string> early_;  ///< To be sent when that is known.
-  std::string in_, out_;
+  const std::string nonce_;                        ///< Drawn here.
+  std::string drawn_;                              ///< There.
+  bool proved_ = false;                            ///< Both know the key.
+  std::vector<std::string> early_;                 ///< To be sent when that is known.
+  std::unique_ptr<coordination::TlsSession> tls_;  ///< Null: plain text.
+  std::string in_, out_;                           ///< In plain text; as it goes over the socket.
+  std::string trouble_;
 };
 
 }  // namespace

@@ -52,7 +52,7 @@ class UcxNetwork : public Network {
                                    : rdma.empty()              ? "tcp"
                                                                : "ib,tcp";
     std::string devices = interface;
-    if (devices.empty() && users_devices == nullptr) devices = interface_towards(towards);
+    if (devices.empty() && users_devices == nullptr) devices = interface_to_others(towards);
     // A given interface is for TCP. RDMA stays as it is.
     if (!devices.empty()) {
       for (const std::string& device : rdma) devices += "," + device;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/key_value_store.h"
 
 namespace lockstep::collectives {
@@ -28,8 +29,8 @@ struct WorldOptions {
   /// of different ones talk through UCX. Empty: all are on this host.
   std::vector<std::string> process_host;
 
-  /// The network interface to reach other hosts by; where it is empty, the one by which `coordinator_address`
-  /// ("host:port", may be empty) is reached.
+  /// The network interface to reach other hosts by; where it is empty, interface_to_others of
+  /// `coordinator_address` ("host:port", may be empty).
   std::string interface;
   std::string coordinator_address;
 
@@ -39,6 +40,7 @@ struct WorldOptions {
   std::string job_id;  ///< Keeps apart the jobs that share a store.
   std::string
       job_secret;  ///< What processes of different hosts prove to each other that they know; may be empty.
+  coordination::TlsFiles tls;  ///< Where they are given, processes of different hosts speak TLS.
 
   /// Whether collectives between hosts are made by this World; where the platform has its own, UCX is not
   /// needed.
@@ -71,7 +73,7 @@ class World {
  public:
   /// Makes this process reachable and returns; connections are made in the background. Throws Error where the
   /// options contradict each other, no socket can be opened, or the job is on several hosts and UCX is not to
-  /// be had.
+  /// be had or no interface leads to others; InitializationError as coordination::Tls::load.
   static std::unique_ptr<World> create(WorldOptions options);
 
   /// Leaves. No collective may be in progress.

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "lockstep/base/fail.h"
 
@@ -30,6 +31,7 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
   int fd() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -47,8 +49,7 @@ Resolved resolve(const HostPort& address, int flags, std::string& why) {
 }
 
 /// 0 where somebody listens, otherwise the errno of the connect.
-int try_connect(const addrinfo& info, std::chrono::milliseconds timeout) {
-  Socket socket(info);
+int try_connect(Socket& socket, const addrinfo& info, std::chrono::milliseconds timeout) {
   if (socket.fd() < 0) return errno;
   if (::connect(socket.fd(), info.ai_addr, info.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -105,7 +106,8 @@ std::string why_unreachable(const HostPort& address, std::chrono::milliseconds t
   int last_error = 0;
   bool refused = false;
   for (const addrinfo* info = resolved.get(); info != nullptr; info = info->ai_next) {
-    last_error = try_connect(*info, timeout);
+    Socket socket(*info);
+    last_error = try_connect(socket, *info, timeout);
     if (last_error == 0) return "";
     refused = refused || last_error == ECONNREFUSED;
   }
@@ -117,6 +119,16 @@ std::string why_unreachable(const HostPort& address, std::chrono::milliseconds t
   return fmt::format(
       "there is no answer from {} ({}); check that the host is up, and that no firewall drops the connection",
       address.to_string(), std::strerror(last_error));
+}
+
+int connect_to(const HostPort& address, std::chrono::milliseconds timeout) {
+  std::string why;
+  const Resolved resolved = resolve(address, 0, why);
+  for (const addrinfo* info = resolved.get(); info != nullptr; info = info->ai_next) {
+    Socket socket(*info);
+    if (try_connect(socket, *info, timeout) == 0) return socket.release();
+  }
+  return -1;
 }
 
 std::string why_not_bindable(const HostPort& address) {

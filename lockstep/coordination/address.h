@@ -20,6 +20,9 @@ HostPort parse_address(const std::string& text);
 /// and what to do.
 std::string why_unreachable(const HostPort& address, std::chrono::milliseconds timeout);
 
+/// A connected socket, which does not block; -1 where nobody answers within the timeout.
+int connect_to(const HostPort& address, std::chrono::milliseconds timeout);
+
 /// Tries to bind and gives the reason why it does not work, "" where it does.
 std::string why_not_bindable(const HostPort& address);
 

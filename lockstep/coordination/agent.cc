@@ -31,10 +31,12 @@ constexpr milliseconds kForGoodBye(2000);
 
 class Agent : public CoordinationClient, private KeyValueStore {
  public:
-  Agent(ClientOptions options, std::shared_ptr<Service> service, std::function<std::string()> why_unreachable)
+  Agent(ClientOptions options, std::shared_ptr<Service> service, std::function<std::string()> why_unreachable,
+        std::function<std::string()> why_never)
       : options_(std::move(options)),
         service_(std::move(service)),
-        why_unreachable_(std::move(why_unreachable)) {
+        why_unreachable_(std::move(why_unreachable)),
+        why_never_(std::move(why_never)) {
     if (options_.process_id < 0 || options_.num_processes < 1) {
       lockstep::fail<InitializationError>(
           "a job needs at least 1 process, and ids from 0 up, got process {} of {}", options_.process_id,
@@ -58,6 +60,7 @@ class Agent : public CoordinationClient, private KeyValueStore {
   void fail(const JobError& cause) override;
   int process_id() const override { return options_.process_id; }
   int num_processes() const override { return options_.num_processes; }
+  std::uint64_t incarnation() const override { return incarnation_; }
 
   std::optional<JobError> error() const override {
     std::lock_guard lock(mutex_);
@@ -108,7 +111,7 @@ class Agent : public CoordinationClient, private KeyValueStore {
 
   ClientOptions options_;
   const std::shared_ptr<Service> service_;
-  const std::function<std::string()> why_unreachable_;
+  const std::function<std::string()> why_unreachable_, why_never_;
   const std::uint64_t incarnation_ = random_incarnation();
 
   mutable std::mutex mutex_;
@@ -149,6 +152,13 @@ void Agent::fail_call(const std::string& what, const Status& status) {
     lockstep::fail<Error>(
         "[{}] {} failed: the coordinator at {} cannot be reached ({}); see whether it still runs", self(),
         what, options_.address, status.message);
+  }
+  if (!status.service_error && status.code == Code::kResourceExhausted) {
+    lockstep::fail<Error>(
+        "[{}] {} failed: it is more than the coordinator at {} takes in one message ({}); put large data "
+        "into a "
+        "file that all can read, or into several keys",
+        self(), what, options_.address, status.message);
   }
   lockstep::fail<Error>("[{}] {} failed: {} ({})", self(), what, status.message, to_string(status.code));
 }
@@ -215,7 +225,8 @@ CallId Agent::start_registering(const std::shared_ptr<Pending<std::uint64_t>>& p
 }
 
 void Agent::connect() {
-  constexpr milliseconds kBetweenLogLines(10000), kBetweenTries(200), kForTheServersAnswer(2000);
+  constexpr milliseconds kBetweenLogLines(10000), kBetweenTries(200), kForTheServersAnswer(2000),
+      kBetweenLooks(1000);
   auto began = SteadyClock::now();
   auto deadline = began + options_.initialization_timeout;
   bool given_more_time = false;
@@ -227,10 +238,18 @@ void Agent::connect() {
 
   auto pending = std::make_shared<Pending<std::uint64_t>>();
   CallId id = start_registering(pending);
-  auto next_log_line = began + kBetweenLogLines;
+  auto next_log_line = began + kBetweenLogLines, next_look = began + kBetweenLooks;
   while (true) {
-    auto answer = pending->wait_until(std::min(deadline, next_log_line));
+    auto answer = pending->wait_until(std::min({deadline, next_log_line, next_look}));
     auto now = SteadyClock::now();
+    if (now >= next_look) {
+      next_look = now + kBetweenLooks;
+      if (const std::string never = why_never_ && !answer ? why_never_() : ""; !never.empty()) {
+        service_->cancel(id);
+        fail_to_join(never);
+      }
+      if (!answer && now < std::min(deadline, next_log_line)) continue;
+    }
     if (answer) {
       const Status& status = answer->status;
       std::unique_lock lock(mutex_);
@@ -283,6 +302,7 @@ void Agent::connect() {
 }
 
 void Agent::shutdown() {
+  const bool was_known = error().has_value();
   // What this process has seen is told before it leaves, for its leaving would make good what it saw.
   finish_reports();
   bool job_has_failed;
@@ -303,6 +323,8 @@ void Agent::shutdown() {
     throw;
   }
   end_background();
+  // An error that came while this call waited to be told is this call's.
+  if (job_has_failed && !was_known) throw_peer_failure("shutdown", error()->message);
   if (job_has_failed || (answer && answer->status.ok())) return;
   if (!answer) {
     lockstep::fail<TimeoutError>("[{}] shutdown got no answer from the coordinator at {} within {} s", self(),
@@ -635,8 +657,10 @@ void Agent::erase(const std::string& key) {
 }  // namespace
 
 std::unique_ptr<CoordinationClient> make_agent(ClientOptions options, std::shared_ptr<Service> service,
-                                               std::function<std::string()> why_unreachable) {
-  return std::make_unique<Agent>(std::move(options), std::move(service), std::move(why_unreachable));
+                                               std::function<std::string()> why_unreachable,
+                                               std::function<std::string()> why_never) {
+  return std::make_unique<Agent>(std::move(options), std::move(service), std::move(why_unreachable),
+                                 std::move(why_never));
 }
 
 }  // namespace lockstep::coordination

@@ -5,14 +5,20 @@
 #include "lockstep/coordination/address.h"
 #include "lockstep/coordination/agent.h"
 #include "lockstep/coordination/remote_service.h"
+#include "lockstep/coordination/tls_probe.h"
 
 namespace lockstep::coordination {
 
 std::unique_ptr<CoordinationClient> make_grpc_client(ClientOptions options) {
   HostPort address = parse_address(options.address);
-  std::shared_ptr<Service> service = make_remote_service(address, options.identity, options.tls);
-  return make_agent(std::move(options), std::move(service),
-                    [address] { return why_unreachable(address, std::chrono::milliseconds(1000)); });
+  std::shared_ptr<RemoteService> service = make_remote_service(address, options.identity, options.tls);
+  const TlsFiles tls = options.tls;
+  const auto why_never = [service, address, tls] {
+    return service->is_connected() ? "" : why_no_common_tls(address, tls, std::chrono::milliseconds(1000));
+  };
+  return make_agent(
+      std::move(options), service,
+      [address] { return why_unreachable(address, std::chrono::milliseconds(1000)); }, why_never);
 }
 
 }  // namespace lockstep::coordination

@@ -102,6 +102,10 @@ class CoordinationClient {
 
   virtual int process_id() const = 0;
   virtual int num_processes() const = 0;
+
+  /// A number that this life of the process has drawn. Who is to report of it names it (Subject), so that
+  /// what he saw harms no later life.
+  virtual std::uint64_t incarnation() const = 0;
 };
 
 /// A client of a coordinator that speaks JAX's protocol over gRPC: CoordinationServer, or JAX's own service.

@@ -366,6 +366,17 @@ TYPED_TEST(ClientConformance, PeerSeenDying_IsTheFirstCauseForAll) {
               testing::StartsWith("process 2" + self + " died: its connections closed\n"));
 }
 
+TYPED_TEST(ClientConformance, ReportOfAnEarlierLife_IsNothing_AndOfThisOneCounts) {
+  this->start(3);
+  const std::uint64_t life = this->clients_[2]->incarnation();
+  EXPECT_NE(life, this->clients_[1]->incarnation());
+  this->clients_[0]->report_failure({FailureKind::kDied, {{2, life + 1}}, "of a life before"});
+  this->clients_[0]->finish_reports();
+  EXPECT_EQ(this->job_->coordinator().tasks()[2].state, TaskState::kConnected);
+  this->clients_[0]->report_failure({FailureKind::kDied, {{2, life}}, "its connections closed"});
+  EXPECT_THAT(this->heard_[1].wait().message, HasSubstr("died: its connections closed"));
+}
+
 TYPED_TEST(ClientConformance, EarlyLeaver_IsTheFirstCauseForAll_AndForItself) {
   this->start(2);
   this->clients_[0]->report_failure({FailureKind::kLeftEarly, {{1}}, "process 0 of 2 waited for it"});

@@ -60,6 +60,12 @@ void FailureNotes::await(const Failure& failure, Clock::TimePoint due) {
   }
 }
 
+void FailureNotes::forget(int process) {
+  std::erase_if(awaited_, [process](const Awaited& each) {
+    return std::ranges::find(each.failure.processes, process) != each.failure.processes.end();
+  });
+}
+
 std::vector<Failure> FailureNotes::take_due(Clock::TimePoint now) {
   std::vector<Failure> due;
   auto next = awaited_.begin();

@@ -29,6 +29,9 @@ class FailureNotes {
   /// same process may know better, and then replaces the text.
   void await(const Failure& failure, Clock::TimePoint due);
 
+  /// The process has come again: what is awaited of it was said of its earlier life.
+  void forget(int process);
+
   /// The reports that count now, in order.
   std::vector<Failure> take_due(Clock::TimePoint now);
 

@@ -4,6 +4,7 @@
 #include "lockstep/coordination/address.h"
 #include "lockstep/coordination/pending.h"
 #include "lockstep/coordination/remote_service.h"
+#include "lockstep/coordination/tls_probe.h"
 
 namespace lockstep::coordination {
 namespace {
@@ -17,7 +18,12 @@ bool serves_already(const ClientOptions& options) {
   // Every coordinator tells a caller with a wrong incarnation, such as none, the right one.
   auto answer = ask<WatchedTasks>(
       *service, kForAnswer, [&](CallId id, auto done) { service->watch_tasks(id, 0, -1, std::move(done)); });
-  if (!answer) return false;
+  if (!answer || (!answer->status.service_error && answer->status.code == Code::kUnavailable)) {
+    const std::string why = why_no_common_tls(address, options.tls, kForConnecting);
+    if (why.empty()) return false;
+    fail<InitializationError>("[process {} of {}] cannot join the job at the coordinator {}: {}",
+                              options.process_id, options.num_processes, options.address, why);
+  }
   const auto throw_if_denied = [&](const Status& status) {
     if (!status.service_error || status.code != Code::kPermissionDenied) return;
     fail<InitializationError>("[process {} of {}] cannot join the job at the coordinator {}: {}",

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <climits>
+#include "lockstep/base/host_name.h"
 
 namespace lockstep::coordination {
 
@@ -12,10 +12,7 @@ TlsFiles TlsFiles::from(const Environment& environment) {
   return {value("LOCKSTEP_TLS_CERTIFICATE"), value("LOCKSTEP_TLS_KEY"), value("LOCKSTEP_TLS_AUTHORITY")};
 }
 
-Whereabouts Whereabouts::own() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return {gethostname(name, HOST_NAME_MAX) == 0 ? name : "", getpid()};
-}
+Whereabouts Whereabouts::own() { return {host_name(), getpid()}; }
 
 std::string Whereabouts::to_string() const {
   if (host.empty() && pid == 0) return "";

@@ -317,10 +317,52 @@ TEST_F(Tls, BothSidesOfOneAuthority_Work) {
   EXPECT_TRUE(serves_already(client_options(job.address(), kJob, files("ours"))));
 }
 
-TEST_F(Tls, ForeignOrNoCertificate_DoesNotComeIn) {
-  Serving job(kJob, false, files("ours"));
-  EXPECT_NE(job.why_refused(kJob, files("foreign"), milliseconds(500)), "");
-  EXPECT_NE(job.why_refused(kJob, {}, milliseconds(500)), "");
+TEST_F(Tls, ForeignOrNoCertificate_IsToldWhy_LongBeforeTheTimeout) {
+  const Serving secret(kJob, false, files("ours")), plain(kJob);
+  struct Case {
+    const Serving& job;
+    TlsFiles files;
+    std::string why;
+  };
+  for (const Case& each : std::vector<Case>{
+           {secret, files("foreign"), "is not accepted by the authority in '" + files("foreign").authority},
+           {secret, {}, "it speaks TLS, but this process has no certificate: set LOCKSTEP_TLS_CERTIFICATE"},
+           {plain, files("ours"),
+            "it does not speak TLS, but this process has certificates: give the coordinator"},
+       }) {
+    const auto began = Steady::now();
+    EXPECT_THAT(
+        each.job.why_refused(kJob, each.files, seconds(300)),
+        AllOf(HasSubstr("[process 0 of 1] cannot join the job at the coordinator " + each.job.address()),
+              HasSubstr(each.why)));
+    try {
+      serves_already(client_options(each.job.address(), kJob, each.files));
+      ADD_FAILURE() << "nothing was said where the coordinator is looked for: " << each.why;
+    } catch (const InitializationError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(each.why));
+    }
+    EXPECT_LT(Steady::now() - began, seconds(30));
+  }
+}
+
+TEST_F(Tls, TheCoordinatorsCertificateMustNameItsAddress) {
+  const Serving job(kJob, false, files("ours"), "0.0.0.0:0");
+  const std::string port = job.address().substr(job.address().rfind(':'));
+  for (const std::string host : {"127.0.0.1", "127.0.0.2"}) {
+    std::string why;
+    try {
+      auto client = make_grpc_client(client_options(host + port, kJob, files("ours")));
+      client->connect();
+      client->shutdown();
+    } catch (const InitializationError& error) {
+      why = error.what();
+    }
+    if (host == "127.0.0.1") {
+      EXPECT_EQ(why, "");
+    } else {
+      EXPECT_THAT(why, HasSubstr("its certificate does not name '127.0.0.2' in its subjectAltName"));
+    }
+  }
 }
 
 TEST_F(Tls, FilesThatMakeNoSense_AreRefused) {

@@ -146,6 +146,37 @@ TEST_F(StateMachineTest, Report_OfAPeer_NobodyKnowsBetter_IsTold) {
   EXPECT_EQ(told.status().service_error->source_task, 2);
 }
 
+TEST_F(StateMachineTest, Report_OfAnEarlierLife_HarmsNotTheOneOfToday) {
+  for (const FailureKind kind : {FailureKind::kDied, FailureKind::kLeftEarly, FailureKind::kEndedWithError}) {
+    start_recoverable(3);
+    join(2, 55);
+    EXPECT_EQ(report({kind, {{2, 54}}, "its connections closed"}).code(), Code::kOk);
+    EXPECT_EQ(state(2), TaskState::kConnected);
+    EXPECT_EQ(report({kind, {{2, 55}}, "its connections closed"}).code(), Code::kOk);
+    EXPECT_EQ(state(2), TaskState::kError);
+  }
+}
+
+TEST_F(StateMachineTest, Report_ThatWaits_IsForgottenWhenTheProcessComesAgain) {
+  for (const bool left : {false, true}) {
+    ServerOptions options;
+    options.num_processes = 3;
+    options.recoverable = !left;
+    options.shutdown_timeout = milliseconds(0);
+    options.peer_report_grace = milliseconds(500);
+    machine_ = std::make_unique<StateMachine>(options, clock_, kService);
+    for (int i = 0; i < 3; ++i) join(i);
+    if (left) leave(2);
+    report(2, "its connections closed");
+    if (!left) report(1, "its connections closed");
+    pass(milliseconds(200));
+    EXPECT_EQ(join(2, 55).code(), Code::kOk);
+    pass(milliseconds(400));
+    EXPECT_EQ(state(2), TaskState::kConnected);
+    EXPECT_EQ(state(1), left ? TaskState::kConnected : TaskState::kError);
+  }
+}
+
 TEST_F(StateMachineTest, Report_OfOneWhoLeft_IsNothing) {
   start(2);
   leave(0);

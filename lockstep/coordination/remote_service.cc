@@ -49,6 +49,8 @@ class GrpcRemoteService : public RemoteService {
     all_answered_.wait(lock, [this] { return open_.empty(); });
   }
 
+  bool is_connected() const override { return channel_->GetState(false) == GRPC_CHANNEL_READY; }
+
   void prove(CallId id, Done done) override {
     if (identity_.secret.empty()) return done({});
     auto call = open<ProveRequest, ProveResponse>(id);

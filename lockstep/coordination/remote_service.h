@@ -16,6 +16,9 @@ class RemoteService : public Service {
  public:
   /// Whether who serves has the secret: OK also where the identity has none, so that nothing is asked.
   virtual void prove(CallId call, Done done) = 0;
+
+  /// Whether somebody who speaks gRPC is at the other end now.
+  virtual bool is_connected() const = 0;
 };
 
 /// Throws InitializationError where a file of `tls` cannot be read.

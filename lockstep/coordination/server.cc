@@ -17,6 +17,7 @@
 #include "lockstep/coordination/address.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/host.h"
+#include "lockstep/coordination/listener.h"
 #include "lockstep/coordination/wire.h"
 
 namespace lockstep::coordination {
@@ -26,28 +27,32 @@ namespace pb = xla::coordination;
 using Context = grpc::CallbackServerContext;
 using Reactor = grpc::ServerUnaryReactor;
 
-/// What reaches the port is held before it is known who sends it. Far above what a value needs: a larger
-/// message is refused, and when all together are more, they wait.
-constexpr int kLargestMessage = 256 << 20;
-constexpr std::size_t kLargestSum = std::size_t{2} << 30;
-
-/// Of one connection at once: a client has a handful for itself, and JAX's leave a get open for each of the
-/// others.
-constexpr int streams_of(int num_processes) { return 1024 + 16 * num_processes; }
-
-/// One call being served. It is answered exactly once, by the state machine, or by the gate where that lets
-/// the caller not in; where the caller goes away first, the state machine is told, and answers at once.
-class Call : public Reactor {
- public:
-  Call(const Gate& gate, const Context& context, Service& service,
-       const std::function<SignedRequest()>& request)
-      : service_(service), id_(next_call_id()) {
+/// What a call must pass to be served.
+struct Door {
+  std::optional<Status> refusal(const Context& context, const std::function<SignedRequest()>& request,
+                                Gate::Caller& caller) const {
     const auto& metadata = context.client_metadata();
     std::optional<std::string_view> credential;
     if (auto found = metadata.find(kIdentityMetadata); found != metadata.end()) {
       credential = std::string_view(found->second.data(), found->second.size());
     }
-    if (auto status = gate.refusal(credential, request, caller_)) {
+    auto status = gate.refusal(credential, request, caller);
+    if (!status) listener.let_in([&] { return context.peer(); });
+    return status;
+  }
+
+  const Gate& gate;
+  Listener& listener;
+};
+
+/// One call being served. It is answered exactly once, by the state machine, or by the gate where that lets
+/// the caller not in; where the caller goes away first, the state machine is told, and answers at once.
+class Call : public Reactor {
+ public:
+  Call(const Door& door, const Context& context, Service& service,
+       const std::function<SignedRequest()>& request)
+      : service_(service), id_(next_call_id()) {
+    if (auto status = door.refusal(context, request, caller_)) {
       refused_ = true;
       finish(*status);
     }
@@ -68,14 +73,14 @@ class Call : public Reactor {
 };
 
 template <class Request>
-Call* begin(const Gate& gate, const Context& context, Service& service, const Request& request) {
-  return new Call(gate, context, service, [&] { return sign(request); });
+Call* begin(const Door& door, const Context& context, Service& service, const Request& request) {
+  return new Call(door, context, service, [&] { return sign(request); });
 }
 
 /// The same for a request that is not read yet.
 template <class Request>
-Call* begin_raw(const Gate& gate, const Context& context, Service& service, const grpc::ByteBuffer& request) {
-  return new Call(gate, context, service, [&] {
+Call* begin_raw(const Door& door, const Context& context, Service& service, const grpc::ByteBuffer& request) {
+  return new Call(door, context, service, [&] {
     std::string bytes;
     std::vector<grpc::Slice> slices;
     if (request.Dump(&slices).ok()) {
@@ -123,11 +128,11 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
                               pb::CoordinationService::WithRawCallbackMethod_TryGetKeyValue<
                                   pb::CoordinationService::CallbackService>> {
  public:
-  GrpcService(coordination::Service& service, const Gate& gate) : service_(service), gate_(gate) {}
+  GrpcService(coordination::Service& service, const Door& door) : service_(service), door_(door) {}
 
   Reactor* RegisterTask(Context* context, const pb::RegisterTaskRequest* request,
                         pb::RegisterTaskResponse* response) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     const Registrant who{request->source_task_id(), request->incarnation(), call->caller().where,
                          call->caller().attempt};
@@ -140,7 +145,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* Heartbeat(Context* context, const pb::HeartbeatRequest* request,
                      pb::HeartbeatResponse* response) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     std::uint64_t service = service_of(*request);
     service_.heartbeat(call->id(), service, request->source_task_id(), request->incarnation(),
@@ -153,7 +158,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* PollForError(Context* context, const pb::PollForErrorRequest* request,
                         pb::PollForErrorResponse*) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     service_.poll_for_error(call->id(), service_of(*request), request->source_task_id(), finishing(call));
     return call;
@@ -161,7 +166,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* ShutdownTask(Context* context, const pb::ShutdownTaskRequest* request,
                         pb::ShutdownTaskResponse*) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     service_.shutdown_task(call->id(), service_of(*request), request->source_task_id(), finishing(call));
     return call;
@@ -169,7 +174,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* WatchTasks(Context* context, const pb::WatchTasksRequest* request,
                       pb::WatchTasksResponse* response) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     service_.watch_tasks(call->id(), service_of(*request), request->version_number(),
                          [=](const Status& status, const WatchedTasks& watched) {
@@ -182,7 +187,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* InsertKeyValue(Context* context, const pb::InsertKeyValueRequest* request,
                           pb::InsertKeyValueResponse*) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     service_.insert(call->id(), service_of(*request), request->kv().key(), request->kv().value(),
                     request->allow_overwrite(), finishing(call));
@@ -191,7 +196,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* GetKeyValue(Context* context, const grpc::ByteBuffer* request,
                        grpc::ByteBuffer* response) override {
-    auto* call = begin_raw<pb::GetKeyValueRequest>(gate_, *context, service_, *request);
+    auto* call = begin_raw<pb::GetKeyValueRequest>(door_, *context, service_, *request);
     pb::GetKeyValueRequest asked;
     if (call->refused() || !read(*request, asked, *call)) return call;
     service_.get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
@@ -200,7 +205,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* TryGetKeyValue(Context* context, const grpc::ByteBuffer* request,
                           grpc::ByteBuffer* response) override {
-    auto* call = begin_raw<pb::TryGetKeyValueRequest>(gate_, *context, service_, *request);
+    auto* call = begin_raw<pb::TryGetKeyValueRequest>(door_, *context, service_, *request);
     pb::TryGetKeyValueRequest asked;
     if (call->refused() || !read(*request, asked, *call)) return call;
     service_.try_get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
@@ -209,7 +214,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* IncrementKeyValue(Context* context, const pb::IncrementKeyValueRequest* request,
                              pb::IncrementKeyValueResponse* response) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     service_.increment(call->id(), service_of(*request), request->key(), request->increment(),
                        answer_value(call, request->key(), response));
@@ -218,7 +223,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* GetKeyValueDir(Context* context, const pb::GetKeyValueDirRequest* request,
                           pb::GetKeyValueDirResponse* response) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     service_.get_directory(call->id(), service_of(*request), request->directory_key(),
                            [=](const Status& status, const KeyValues& found) {
@@ -234,7 +239,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* DeleteKeyValue(Context* context, const pb::DeleteKeyValueRequest* request,
                           pb::DeleteKeyValueResponse*) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     service_.erase(call->id(), service_of(*request), request->key(), finishing(call));
     return call;
@@ -242,7 +247,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* Barrier(Context* context, const pb::BarrierRequest* request,
                    pb::BarrierResponse* response) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     BarrierCall barrier{request->barrier_id(),
                         request->counter(),
@@ -259,7 +264,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* CancelBarrier(Context* context, const pb::CancelBarrierRequest* request,
                          pb::CancelBarrierResponse*) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     service_.cancel_barrier(call->id(), service_of(*request), request->barrier_id(), request->counter(),
                             finishing(call));
@@ -268,7 +273,7 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
 
   Reactor* GetAliveTasks(Context* context, const pb::GetAliveTasksRequest* request,
                          pb::GetAliveTasksResponse* response) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     service_.get_alive_tasks(call->id(), service_of(*request), request->requesting_task_id(),
                              {request->task_ids().begin(), request->task_ids().end()},
@@ -325,17 +330,17 @@ class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_
   }
 
   coordination::Service& service_;
-  const Gate& gate_;
+  const Door& door_;
 };
 
 /// Lockstep's own calls.
 class JobService final : public Job::CallbackService {
  public:
-  JobService(coordination::Service& service, const Gate& gate) : service_(service), gate_(gate) {}
+  JobService(coordination::Service& service, const Door& door) : service_(service), door_(door) {}
 
   Reactor* ReportFailure(Context* context, const ReportFailureRequest* request,
                          ReportFailureResponse*) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     const FailureReportMessage& message = request->report();
     FailureReport report{static_cast<FailureKind>(message.kind()), {}, message.how()};
@@ -346,9 +351,9 @@ class JobService final : public Job::CallbackService {
   }
 
   Reactor* Prove(Context* context, const ProveRequest* request, ProveResponse* response) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
-    const std::string& secret = gate_.identity().secret;
+    const std::string& secret = door_.gate.identity().secret;
     if (secret.empty()) {
       call->finish(Status::of_service(Code::kPermissionDenied,
                                       "the process has a secret of its job, but the coordinator has none; "
@@ -361,7 +366,7 @@ class JobService final : public Job::CallbackService {
   }
 
   Reactor* Describe(Context* context, const DescribeRequest* request, DescribeResponse* response) override {
-    auto* call = begin(gate_, *context, service_, *request);
+    auto* call = begin(door_, *context, service_, *request);
     if (call->refused()) return call;
     service_.describe(call->id(), request->with_roll(),
                       [=](const Status& status, const Description& described) {
@@ -377,7 +382,7 @@ class JobService final : public Job::CallbackService {
 
  private:
   coordination::Service& service_;
-  const Gate& gate_;
+  const Door& door_;
 };
 
 }  // namespace
@@ -387,7 +392,8 @@ class CoordinationServer::Impl {
   explicit Impl(const ServerOptions& options)
       : address_(parse_address(options.bind_address)),
         gate_(options.identity, options.allow_jax, options.keep),
-        host_(options) {
+        host_(options),
+        listener_(address_, options.limits) {
     if (options.allow_jax && options.tls.given()) {
       fail<InitializationError>(
           "processes of JAX speak plain text, so that a coordinator with TLS cannot let them in; give "
@@ -395,26 +401,25 @@ class CoordinationServer::Impl {
     }
     route_grpc_log();
     grpc::ServerBuilder builder;
-    builder.SetMaxReceiveMessageSize(kLargestMessage);
+    builder.SetMaxReceiveMessageSize(options.limits.largest_message);
     builder.SetMaxSendMessageSize(-1);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, streams_of(options.num_processes));
-    const auto silence = static_cast<int>(options.silent_connection_timeout.count());
+    builder.AddChannelArgument(
+        GRPC_ARG_MAX_CONCURRENT_STREAMS,
+        options.limits.calls + options.limits.calls_per_process * options.num_processes);
+    const auto silence = static_cast<int>(options.limits.silence.count());
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, silence);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, silence);
-    builder.SetResourceQuota(grpc::ResourceQuota("coordinator").Resize(kLargestSum));
-    int port = 0;
-    builder.AddListeningPort(address_.to_string(), server_credentials(options.tls), &port);
+    builder.SetResourceQuota(grpc::ResourceQuota("coordinator").Resize(options.limits.largest_sum));
+    using FromDescriptor = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+    taking_over_ = builder.experimental().AddExternalConnectionAcceptor(FromDescriptor::FROM_FD,
+                                                                        server_credentials(options.tls));
     builder.RegisterService(&service_);
     builder.RegisterService(&job_service_);
     server_ = builder.BuildAndStart();
-    if (!server_ || port == 0) {
-      std::string why = why_not_bindable(address_);
-      fail<InitializationError>("the coordinator cannot listen at {}: {}", options.bind_address,
-                                why.empty() ? "gRPC refused the address" : why);
-    }
-    address_.port = port;
+    if (!server_) fail<InitializationError>("the coordinator at {} cannot serve", options.bind_address);
+    address_.port = listener_.port();
     if (options.identity.secret.empty() && !options.tls.given() && !is_loopback(address_)) {
       logging::warning(
           "the coordinator at {} is open to all who reach it, because the job has no secret; give all its "
@@ -423,6 +428,11 @@ class CoordinationServer::Impl {
     }
     if (address_.host == "0.0.0.0") address_.host = "127.0.0.1";
     if (address_.host == "::") address_.host = "::1";
+    listener_.start([this](int socket) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.fd = socket;
+      taking_over_->HandleNewConnection(&connection);
+    });
   }
 
   ~Impl() { stop(); }
@@ -431,6 +441,7 @@ class CoordinationServer::Impl {
     std::lock_guard lock(mutex_);
     if (!server_) return;
     host_.machine().stop();
+    listener_.stop();
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
     server_->Wait();
     server_.reset();
@@ -443,9 +454,12 @@ class CoordinationServer::Impl {
   HostPort address_;
   const Gate gate_;
   Host host_;
-  GrpcService service_{host_.machine(), gate_};
-  JobService job_service_{host_.machine(), gate_};
+  Listener listener_;
+  const Door door_{gate_, listener_};
+  GrpcService service_{host_.machine(), door_};
+  JobService job_service_{host_.machine(), door_};
   std::mutex mutex_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> taking_over_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/coordination/identity.h"
+#include "lockstep/coordination/limits.h"
 #include "lockstep/coordination/task.h"
 
 namespace lockstep::coordination {
@@ -41,8 +42,7 @@ struct ServerOptions {
   /// failed, or with a later attempt, begins a new one, in which nothing of the one before is left.
   bool keep = false;
 
-  /// A connection on which nothing happens for so long is closed.
-  std::chrono::milliseconds silent_connection_timeout = std::chrono::seconds(20);
+  Limits limits;
 
   const Clock* clock = nullptr;  ///< Decides all time-outs; the machine's clock where null.
 };
@@ -58,9 +58,8 @@ class CoordinationServer {
   CoordinationServer& operator=(const CoordinationServer&) = delete;
 
   /// Binds and serves. Throws InitializationError where the address cannot be bound, saying why (in use, not
-  /// an address of this host, no permission), where the options make no sense, where a file of `tls` cannot
-  /// be read, and where it serves already. Without a secret, on more than the loopback, it logs that it is
-  /// open.
+  /// an address of this host, no permission), where the options make no sense, as read_certificates, and
+  /// where it serves already. Without a secret, on more than the loopback, it logs that it is open.
   void start(const ServerOptions& options);
 
   /// The port bound; 0 before `start`.

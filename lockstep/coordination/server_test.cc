@@ -296,7 +296,7 @@ int wait_for_end(int socket) {
 
 TEST(Server, AConnectionThatSaysNothing_IsClosed) {
   CoordinationServer server;
-  server.start({.silent_connection_timeout = milliseconds(300)});
+  server.start({.limits = {.silence = milliseconds(300)}});
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(server.port()));

@@ -244,6 +244,7 @@ void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<st
   Task& self = tasks_[task];
   auto come_again = [&] {
     if (recoverable_ && self.incarnation != incarnation) barriers_.task_restarted(task);
+    if (self.incarnation != incarnation) notes_.forget(task);
     self.incarnation = incarnation;
     self.where = who.where.known() ? who.where : self.launched_at;
     if (std::exchange(self.wants_to_leave, false)) --wanting_to_leave_;

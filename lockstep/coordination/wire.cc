@@ -4,16 +4,12 @@
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <mutex>
-#include <sstream>
 #include <string>
 
 #include "coordination.pb.h"
-#include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/coordination/certificates.h"
 
 namespace lockstep::coordination {
 namespace {
@@ -43,29 +39,6 @@ Code code_of(grpc::StatusCode code) {
   }
   return Code::kUnknown;
 }
-
-std::string read_pem(const char* what, const std::string& path) {
-  if (path.empty()) {
-    fail<InitializationError>(
-        "TLS needs a certificate, its key and the authority's certificate, but the {} is not given", what);
-  }
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file || text.str().empty()) {
-    fail<InitializationError>("the {} for TLS cannot be read from '{}': {}", what, path,
-                              file ? "it is empty" : std::strerror(errno));
-  }
-  return text.str();
-}
-
-struct Pem {
-  explicit Pem(const TlsFiles& tls)
-      : certificate(read_pem("certificate", tls.certificate)),
-        key(read_pem("key", tls.key)),
-        authority(read_pem("authority's certificate", tls.authority)) {}
-  std::string certificate, key, authority;
-};
 
 void log_protobuf(google::protobuf::LogLevel, const char* file, int line, const std::string& message) {
   logging::debug("protobuf: {} ({}:{})", message, file, line);
@@ -132,14 +105,14 @@ Status from_grpc(const grpc::Status& status) {
 
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls) {
   if (!tls.given()) return grpc::InsecureChannelCredentials();
-  Pem pem(tls);
+  const Certificates pem = read_certificates(tls);
   return grpc::SslCredentials(
       {.pem_root_certs = pem.authority, .pem_private_key = pem.key, .pem_cert_chain = pem.certificate});
 }
 
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls) {
   if (!tls.given()) return grpc::InsecureServerCredentials();
-  Pem pem(tls);
+  const Certificates pem = read_certificates(tls);
   grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   options.pem_root_certs = pem.authority;
   options.pem_key_cert_pairs.push_back({pem.key, pem.certificate});

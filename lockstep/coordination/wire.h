@@ -19,8 +19,7 @@ grpc::Status to_grpc(const Status& status);
 /// The reverse. Codes that the protocol does not use become UNKNOWN; details that cannot be read are ignored.
 Status from_grpc(const grpc::Status& status);
 
-/// For mutual TLS with the files, plain text where none are given. Throws InitializationError where some are
-/// missing or cannot be read.
+/// For mutual TLS with the files, plain text where none are given. Throws as read_certificates.
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls);
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls);
 

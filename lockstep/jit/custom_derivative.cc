@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/jit/checkpoint.h"
+#include "lockstep/jit/remat.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"

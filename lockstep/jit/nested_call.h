@@ -12,7 +12,7 @@
 #include "lockstep/ops/nested_call.h"
 
 /// What the functions that trace a function into a program within the program share: those of control_flow.h,
-/// checkpoint.h and custom_derivative.h, for trees; of arrays it is lockstep/ops/nested_call.h.
+/// remat.h and custom_derivative.h, for trees; of arrays it is lockstep/ops/nested_call.h.
 namespace lockstep::internal {
 
 /// A visitor of trees that writes an outline.

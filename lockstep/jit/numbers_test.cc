@@ -5,10 +5,10 @@
 #include <tuple>
 #include <utility>
 
-#include "lockstep/jit/checkpoint.h"
 #include "lockstep/jit/derivatives.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/pmap.h"
+#include "lockstep/jit/remat.h"
 #include "lockstep/jit/test_devices.h"
 #include "lockstep/jit/vmap.h"
 
@@ -144,7 +144,7 @@ TEST(Numbers, AreDifferentiated) {
   EXPECT_EQ(tangent.item<float>(), 12);
   EXPECT_EQ(std::get<0>(vjp(cube, 2.0).second(1.0)).item<float>(), 12);
   EXPECT_EQ(jacfwd(cube)(2.0).item<float>(), 12);
-  EXPECT_EQ(grad(checkpoint(cube))(2.0).item<float>(), 12);
+  EXPECT_EQ(grad(remat(cube))(2.0).item<float>(), 12);
 }
 
 TEST(Numbers, AreTheSameForAllExamplesOfVmap) {

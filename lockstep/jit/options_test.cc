@@ -1,10 +1,10 @@
 // What an option of a jitted function or a constraint does, it does wherever the call stands.
 
 #include "lockstep/array/sharding_constraint.h"
-#include "lockstep/jit/checkpoint.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/custom_derivative.h"
 #include "lockstep/jit/grad.h"
+#include "lockstep/jit/remat.h"
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/static.h"
 #include "lockstep/jit/test_devices.h"
@@ -64,8 +64,7 @@ std::vector<Context> contexts() {
          return cond(
              sum(x) < 1e9, [&](Array x) { return g(x); }, [](Array x) { return x; }, x);
        }},
-      {"checkpoint",
-       [](const Function& g, const Array& x) { return checkpoint([&](Array x) { return g(x); })(x); }},
+      {"remat", [](const Function& g, const Array& x) { return remat([&](Array x) { return g(x); })(x); }},
       {"custom_jvp",
        [](const Function& g, const Array& x) {
          return custom_jvp([&](Array x) { return g(x); },

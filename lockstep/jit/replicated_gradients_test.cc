@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "lockstep/jit/checkpoint.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/grad.h"
+#include "lockstep/jit/remat.h"
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/test_devices.h"
 #include "lockstep/jit/vmap.h"
@@ -55,7 +55,7 @@ TEST(ReplicatedGradients, AreAddedUpOverTheBatchFirst) {
        }},
       {"broadcast", [](Array b, Array x) { return tanh(x * broadcast_to(b, x.shape())); }},
       {"function of the bias", [](Array b, Array x) { return tanh(x - exp(b)); }},
-      {"checkpoint", checkpoint(Layer([](Array b, Array x) { return tanh(x + b); }))},
+      {"remat", remat(Layer([](Array b, Array x) { return tanh(x + b); }))},
       {"vmap",
        [](Array b, Array x) {
          return vmap(Layer([](Array b, Array v) { return tanh(v * b + b); }), {.in_axes = {std::nullopt, 0}})(

@@ -4,10 +4,10 @@
 #include <map>
 
 #include "lockstep/array/sharding_constraint.h"
-#include "lockstep/jit/checkpoint.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/custom_derivative.h"
 #include "lockstep/jit/derivatives.h"
+#include "lockstep/jit/remat.h"
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/test_devices.h"
 #include "lockstep/ops/collectives.h"
@@ -68,7 +68,7 @@ std::map<std::string, Nesting> nestings() {
         f, [f](Array x) { return Pair(f(x), x); }, [f](Array x, Array g) { return pmean(g, "i") * f(x); });
   };
   return {
-      {"checkpoint", {[](Function f) -> Function { return checkpoint(f); }, plain}},
+      {"remat", {[](Function f) -> Function { return remat(f); }, plain}},
       {"jit", {[](Function f) -> Function { return jit(f); }, plain}},
       {"scan of constants",
        {scan_of_constants, [](Function f) -> Function { return [=](Array x) { return f(x) + f(x); }; }}},
@@ -99,8 +99,8 @@ std::map<std::string, Nesting> nestings() {
                                        return sum(map(f, stack({x, x * 2})), 0);
                                      }; },
         [](Function f) -> Function { return [=](Array x) { return f(x) + f(x * 2); }; }}},
-      {"checkpoint in a scan",
-       {[](Function f) { return scan_of_constants(checkpoint(f)); },
+      {"remat in a scan",
+       {[](Function f) { return scan_of_constants(remat(f)); },
         [](Function f) -> Function { return [=](Array x) { return f(x) + f(x); }; }}},
       {"custom_jvp", {[=](Function f) -> Function { return rule(f); }, nullptr}},
       {"custom_vjp", {[=](Function f) -> Function { return backwards(f); }, nullptr}},

@@ -7,17 +7,30 @@
 namespace lockstep {
 namespace {
 
-double flops_of(const Program& program, const Equation& equation) {
-  std::vector<Aval> inputs, outputs;
-  for (Var var : equation.inputs) inputs.push_back(program.aval(var));
-  for (Var var : equation.outputs) outputs.push_back(program.aval(var));
-  return equation.primitive->flops(inputs, outputs, equation.params);
-}
+/// Counts equation after equation in memory that it keeps.
+class FlopCounter {
+ public:
+  double operator()(const Program& program, const Equation& equation) {
+    collect(program, equation.inputs, inputs_);
+    collect(program, equation.outputs, outputs_);
+    return equation.primitive->flops(inputs_, outputs_, equation.params);
+  }
+
+ private:
+  template <class Vars>
+  static void collect(const Program& program, const Vars& vars, std::vector<Aval>& avals) {
+    avals.resize(vars.size());
+    for (std::size_t i = 0; i < vars.size(); ++i) avals[i] = program.aval(vars[i]);
+  }
+
+  std::vector<Aval> inputs_, outputs_;
+};
 
 }  // namespace
 
 ProgramCost cost_of(const Program& program) {
   ProgramCost cost;
+  FlopCounter flops_of;
   for (const Equation& equation : program.equations) {
     if (equation.primitive->nested) {
       // Of branches, of which one runs, the dearest.

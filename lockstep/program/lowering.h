@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -103,12 +104,16 @@ class Lowering {
  private:
   friend struct LowerProgram;
 
-  /// How a value came to be, by the names of its operands.
+  /// How a value came to be. Values are numbered as they are met.
   struct Origin {
-    int order;  ///< operands have a lower one
-    Names operands;
-    Names views;  ///< operands that the compiler may find to be the same numbers in the same order
+    int order = -1;         ///< operands have a lower one; -1: it came from outside
+    std::size_t first = 0;  ///< of its operands' numbers in operands_
+    std::size_t count = 0;
+    std::uint64_t views = 0;  ///< bits: operands (of the first 64) that the compiler may find to be the same
+                              ///< numbers in the same order
   };
+  int number_of(const std::string& value);
+  std::optional<int> known_number(const std::string& value) const;
   void remember(const Equation& equation, const Names& results);
   bool is_computed_from(const std::string& value, const std::string& target) const;
 
@@ -132,7 +137,11 @@ class Lowering {
   bool uses_position_ = false;
   std::string position_;  // its name, where it is computed
   std::vector<collectives::Collective> collectives_;
-  std::unordered_map<std::string, Origin> origins_;
+  std::vector<int> numbers_;                            // of the values that fresh() named; -1: not met
+  std::unordered_map<std::string, int> other_numbers_;  // of values with other names
+  std::vector<Origin> origins_;                         // by number
+  std::vector<int> operands_;
+  int remembered_ = 0;
   std::string functions_;  // beside main
 };
 

@@ -123,21 +123,25 @@ void Runtime::job_failed(const coordination::JobError& error) {
 void Runtime::peer_lost(int process, bool left, const std::string& doing) {
   if (left && doing.empty()) {
     // Only the coordinator knows whether it had left in order.
-    return coordination_->report_failure({FailureKind::kDied, {{process}}, "its connections closed"});
+    return coordination_->report_failure({FailureKind::kDied, {subject(process)}, "its connections closed"});
   }
   const auto kind = left ? FailureKind::kLeftEarly : FailureKind::kDied;
   const std::string how = left ? doing : "its connections closed";
   const std::string name =
       coordination::name_process(process, whereabouts_[static_cast<std::size_t>(process)]);
   if (watch_->saw({coordination::describe_failure(name, kind, how), process})) {
-    coordination_->report_failure({kind, {{process}}, how});
+    coordination_->report_failure({kind, {subject(process)}, how});
   }
+}
+
+coordination::Subject Runtime::subject(int process) const {
+  return {process, incarnations_[static_cast<std::size_t>(process)]};
 }
 
 void Runtime::report_divergence(const std::vector<int>& minority, const std::string& what) {
   if (!coordination_) return;
   coordination::FailureReport report{FailureKind::kDiverged, {}, what};
-  for (const int process : minority) report.subjects.push_back({process});
+  for (const int process : minority) report.subjects.push_back(subject(process));
   coordination_->report_failure(report);
   // The error may end this process, and by it the others: the coordinator is to know why.
   coordination_->finish_reports();
@@ -177,11 +181,19 @@ void Runtime::shutdown() {
   if (!coordination_) return;
   stop_preemption_watch();
   world_->leave();
-  coordination_->shutdown();
+  std::exception_ptr error;
+  try {
+    coordination_->shutdown();
+  } catch (const std::exception&) {
+    error = std::current_exception();
+  }
   if (server_) {
-    server_->wait_until_all_left(failed_ ? graces::kUntilTheOthersAreGone : settings_.shutdown_timeout);
+    // The others hear of a failure from this process, too.
+    server_->wait_until_all_left(failed_ || error ? graces::kUntilTheOthersAreGone
+                                                  : settings_.shutdown_timeout);
     server_->stop();
   }
+  if (error) std::rethrow_exception(error);
 }
 
 void Runtime::end_with_error(const std::string& what) {

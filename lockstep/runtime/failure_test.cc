@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/coordination/server.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/failure_watch.h"
@@ -68,10 +69,8 @@ std::string said(const std::string& log) {
 }
 
 std::string name(Processes& processes, int i) {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  return "process " + std::to_string(i) + " (host " + host + ", pid " + std::to_string(processes.pid(i)) +
-         ")";
+  return "process " + std::to_string(i) + " (host " + host_name() + ", pid " +
+         std::to_string(processes.pid(i)) + ")";
 }
 
 /// Waits in the way that the first argument names until the job fails; the last process only sleeps.

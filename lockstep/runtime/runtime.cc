@@ -1,7 +1,6 @@
 #include "lockstep/runtime/runtime.h"
 
 #include <pthread.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/collectives/ffi_handler.h"
@@ -25,11 +25,6 @@ namespace {
 
 std::mutex creation_mutex;
 std::atomic<Runtime*> the_runtime = nullptr;  // never destroyed: arrays may outlive main
-
-std::string host_name() {
-  utsname name;
-  return uname(&name) == 0 ? name.nodename : "unknown host";
-}
 
 constexpr const char* kTopologyKey = "lockstep/topology";
 
@@ -125,6 +120,7 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
        .store = store(),
        .job_id = settings_.place.job_id,
        .job_secret = settings_.place.job_secret,
+       .tls = coordination::TlsFiles::from(Environment::process()),
        .carries_data = !native_collectives(),
        .timeout = settings_.initialization_timeout,
        .on_loss = [this](int process, bool left,
@@ -214,6 +210,7 @@ void Runtime::exchange_topology() {
                          {"host", host_name()},
                          {"host_identity", collectives::host_identity()},
                          {"pid", getpid()},
+                         {"incarnation", coordination_ ? coordination_->incarnation() : 0},
                          {"platform", client_->platform_name()},
                          {"devices", nlohmann::json::array()}};
   for (const pjrt::Device* device : local_pjrt_)
@@ -236,6 +233,7 @@ void Runtime::exchange_topology() {
   }
   for (const auto& process : all) {
     whereabouts_.push_back({process["host"].get<std::string>(), process["pid"].get<std::int64_t>()});
+    incarnations_.push_back(process["incarnation"].get<std::uint64_t>());
     process_host_.push_back(process["host_identity"].get<std::string>());
     int ordinal = 0;
     for (const auto& device : process["devices"]) {

@@ -70,6 +70,9 @@ class Runtime {
 
   CompileCache& compile_cache() { return compile_cache_; }
 
+  /// The same in every start of the job; empty where nothing gives one.
+  const std::string& job_id() const { return settings_.place.job_id; }
+
   /// Known to the processes of the job only; empty where nobody gave one.
   const std::string& job_secret() const { return settings_.place.job_secret; }
 
@@ -84,6 +87,7 @@ class Runtime {
 
   /// The processes were found to do different things; the `minority` are those that differ. To be called
   /// before the DivergenceError is thrown: tells the coordinator, and blocks until it knows.
+  coordination::Subject subject(int process) const;
   void report_divergence(const std::vector<int>& minority, const std::string& what);
 
   /// Ends the job for this process: whatever waits in a collective, or comes to one later, throws the cause.
@@ -135,6 +139,7 @@ class Runtime {
   std::vector<const pjrt::Device*> local_pjrt_;
 
   std::vector<coordination::Whereabouts> whereabouts_;  // Of all processes.
+  std::vector<std::uint64_t> incarnations_;             // The same, of the lives that have met.
   std::vector<std::string> process_host_;               // Likewise, as collectives::host_identity() gives it.
   std::unique_ptr<FailureWatch> watch_;
 

@@ -14,6 +14,7 @@
 #include <set>
 #include <thread>
 
+#include "lockstep/base/host_name.h"
 #include "lockstep/coordination/server.h"
 #include "lockstep/testing/errors.h"
 #include "lockstep/testing/inventory.h"
@@ -83,14 +84,9 @@ LOCKSTEP_CHILD(coordinates) {
   std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
-std::string host() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 std::string name_of(int process, pid_t pid) {
-  return "process " + std::to_string(process) + " (host " + host() + ", pid " + std::to_string(pid) + ")";
+  return "process " + std::to_string(process) + " (host " + host_name() + ", pid " + std::to_string(pid) +
+         ")";
 }
 
 /// What a survivor threw: as it said itself, or as C++ says of what nobody caught.
@@ -237,9 +233,10 @@ TEST_F(Faults, KilledCoordinator_IsTheFirstCauseOnAll) {
     for (const ProcessResult& result : processes.wait()) causes.insert(first_line(thrown_by(result.log)));
     EXPECT_LT(std::chrono::steady_clock::now() - at, kDeathIsKnown);
     ASSERT_EQ(causes.size(), 1u) << ::testing::PrintToString(causes);
-    EXPECT_THAT(*causes.begin(), ::testing::StartsWith("the coordinator at " + address + " (host " + host() +
-                                                       ", pid " + std::to_string(coordinator.pid(0)) +
-                                                       ") is gone: its connections closed"));
+    EXPECT_THAT(
+        *causes.begin(),
+        ::testing::StartsWith("the coordinator at " + address + " (host " + host_name() + ", pid " +
+                              std::to_string(coordinator.pid(0)) + ") is gone: its connections closed"));
     coordinator.wait();
     expect_nothing_left();
   }
@@ -277,7 +274,7 @@ TEST_F(Faults, KilledProcess_AtAnyMomentOfAJobOfTheLauncher_EndsTheJobAndIsNamed
         testing::run_processes({.program = LOCKSTEP_TOOL, .arguments = arguments})[0];
     EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.log;
     EXPECT_LT(result.ended_after, moment + milliseconds(15000));
-    const std::string cause = "process " + std::to_string(victim) + " (host " + host() + ", pid ";
+    const std::string cause = "process " + std::to_string(victim) + " (host " + host_name() + ", pid ";
     EXPECT_THAT(result.log, HasSubstr("the job failed: " + cause))
         << "killed after " << moment.count() << " us";
     EXPECT_THAT(result.log, HasSubstr("died: signal 9 (SIGKILL)"));

@@ -1,11 +1,11 @@
 #include <algorithm>
 
-#include "lockstep/jit/checkpoint.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/custom_derivative.h"
 #include "lockstep/jit/derivatives.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/jit.h"
+#include "lockstep/jit/remat.h"
 #include "lockstep/jit/vmap.h"
 #include "tests/fuzz/interpreter.h"
 
@@ -118,7 +118,7 @@ Arrays Interpreter::run_nested(const Node& node) const {
       options.out_shardings = {NamedSharding(*mesh_, partition_spec(node.out_specs[0]))};
     return jit(function, options)(all);
   }
-  if (op == "checkpoint") return checkpoint(function)(all);
+  if (op == "checkpoint") return remat(function)(all);
   if (op == "map") return lockstep::map(function, all);
   if (op == "grad") return gradient(node);
   if (op == "cond" || op == "switch") return choose(node);

@@ -114,7 +114,8 @@ class Printer {
     if (op == "jit" && !node.out_specs.empty())
       return "ls::jit(" + f[0] + ", {.out_shardings = {ls::NamedSharding(mesh, " +
              spec_text(node.out_specs[0]) + ")}})(" + all + ")";
-    if (op == "jit" || op == "checkpoint") return "ls::" + op + "(" + f[0] + ")(" + all + ")";
+    if (op == "jit" || op == "checkpoint")
+      return (op == "jit" ? "ls::jit(" : "ls::remat(") + f[0] + ")(" + all + ")";
     if (op == "map") return "ls::map(" + f[0] + ", " + all + ")";
     if (op == "shard_map")
       return "ls::shard_map(" + f[0] + ", {mesh, " + specs_text(node.in_specs) + ", " +

@@ -1,6 +1,6 @@
 #include "lockstep/jit/control_flow.h"
-#include "lockstep/jit/checkpoint.h"
 #include "lockstep/jit/custom_derivative.h"
+#include "lockstep/jit/remat.h"
 #include "lockstep/ops/ops.h"
 #include "tests/golden/functions.h"
 
@@ -25,7 +25,7 @@ Arrays nested(const Arrays& a) {
       return cond(
           sum(v) > 0, sine, [](Array x) { return cos(x); }, c * v);
     };
-    return std::pair(checkpoint(choice)(carry, v), index(carry, 0));
+    return std::pair(remat(choice)(carry, v), index(carry, 0));
   };
   auto [carry, firsts] = scan(step, ones({6}), a[0]);
   return {carry, firsts};
@@ -63,8 +63,8 @@ void add_control_flow(Functions& all) {
   all["map"] = [](const Arrays& a) {
     return Arrays{map([](const Array& v) { return cumsum(exp(v)); }, a[0])};
   };
-  all["checkpoint"] = [](const Arrays& a) {
-    return Arrays{checkpoint([](const Array& x) { return sin(exp(x)); })(a[0]) * a[0]};
+  all["remat"] = [](const Arrays& a) {
+    return Arrays{remat([](const Array& x) { return sin(exp(x)); })(a[0]) * a[0]};
   };
   all["stop_gradient"] = [](const Arrays& a) { return Arrays{a[0] * stop_gradient(a[0])}; };
   all["custom_jvp"] = [](const Arrays& a) {
@@ -80,7 +80,7 @@ void add_control_flow(Functions& all) {
                    [](const Array& x, const Array& ct) { return clip(ct, -0.5, 0.5) * x; });
     return Arrays{f(a[0])};
   };
-  all["scan(of a checkpoint of a cond)"] = nested;
+  all["scan(of a remat of a cond)"] = nested;
 }
 
 }  // namespace lockstep::golden

@@ -1,5 +1,5 @@
 """JAX's numbers for functions with derivative rules of their own within all that holds programs: scans, loops, choices,
-checkpoints, other rules, jit. Writes custom_rules.json, which custom_rules_test.cc compares with:
+remat, other rules, jit. Writes custom_rules.json, which custom_rules_test.cc compares with:
 
     python3 -m pip install jax==0.10.2 && python3 tests/golden/custom_rules.py
 
@@ -113,7 +113,7 @@ def cond_in_scan(q):
   return f
 
 
-def checkpoint_in_scan(q):
+def remat_in_scan(q):
   return lambda x: lax.scan(lambda c, w: (jax.checkpoint(lambda c: q(c) * w)(c), None), x, jnp.array([0.6, 0.9]))[0]
 
 
@@ -153,14 +153,14 @@ NESTINGS = {
     "scan_reverse": scan_reverse,
     "scan_in_scan": scan_in_scan,
     "cond_in_scan": cond_in_scan,
-    "checkpoint_in_scan": checkpoint_in_scan,
+    "remat_in_scan": remat_in_scan,
     "fori_loop": fori,
     "while_loop": while_,
     "cond_true": cond_true,
     "cond_false": cond_false,
     "cond_by_value": cond_by_value,
     "switch": switch,
-    "checkpoint": lambda q: lambda x: jax.checkpoint(lambda x: jnp.sin(q(x)) * x)(x),
+    "remat": lambda q: lambda x: jax.checkpoint(lambda x: jnp.sin(q(x)) * x)(x),
     "map": lambda q: lambda x: lax.map(lambda v: q(v) * v, x),
     "vmap": lambda q: lambda x: jax.vmap(lambda v: q(v) * v)(x),
     "jit": lambda q: lambda x: jax.jit(lambda x: jax.jit(q)(x) * x)(x),

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/jit/checkpoint.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/custom_derivative.h"
 #include "lockstep/jit/derivatives.h"
+#include "lockstep/jit/remat.h"
 #include "lockstep/ops/ops.h"
 
 namespace lockstep {
@@ -116,11 +116,10 @@ std::map<std::string, Nesting> nestings() {
     return
         [=](Array x) { return folded([=](Array c, Array w) { return cond(w > 0, scaled, sine, c); }, x, x); };
   };
-  all["checkpoint_in_scan"] = [](Function q) {
+  all["remat_in_scan"] = [](Function q) {
     return [=](Array x) {
-      return folded(
-          [=](Array c, Array w) { return checkpoint(Function([=](Array c) { return q(c) * w; }))(c); }, x,
-          array({0.6f, 0.9f}));
+      return folded([=](Array c, Array w) { return remat(Function([=](Array c) { return q(c) * w; }))(c); },
+                    x, array({0.6f, 0.9f}));
     };
   };
   all["fori_loop"] = [](Function q) {
@@ -151,9 +150,9 @@ std::map<std::string, Nesting> nestings() {
     const std::vector<Function> branches = {sine, [=](Array x) { return q(x) * x; }, cosine};
     return [=](Array x) { return switch_(astype(abs(element(x, 1)), int32), branches, x); };
   };
-  all["checkpoint"] = [](Function q) {
+  all["remat"] = [](Function q) {
     const Function inner = [=](Array x) { return sin(q(x)) * x; };
-    return [=](Array x) { return checkpoint(inner)(x); };
+    return [=](Array x) { return remat(inner)(x); };
   };
   all["map"] = [](Function q) {
     const Function each = [=](Array v) { return q(v) * v; };

@@ -53,7 +53,7 @@ const std::vector<std::string>& vocabulary() {
       nn::softmax_cross_entropy nn::softmax_cross_entropy_with_integer_labels nn::sigmoid_binary_cross_entropy
       nn::squared_error nn::l2_loss nn::huber_loss nn::log_cosh nn::hinge_loss nn::cosine_similarity
       nn::cosine_distance nn::kl_divergence nn::smooth_labels
-      cond switch_ while_loop fori_loop scan map checkpoint stop_gradient custom_vjp custom_jvp
+      cond switch_ while_loop fori_loop scan map remat stop_gradient custom_vjp custom_jvp
       random::key random::split random::fold_in random::bits random::uniform random::normal
       random::truncated_normal random::bernoulli random::categorical random::permutation random::choice
       random::randint random::gumbel random::exponential random::laplace random::logistic random::cauchy

@@ -60,11 +60,11 @@ def control_flow(case):
     case("scan", recurrent, "cells", "sequence")
     case("scan(reverse)", backwards, "x")
     case("map", lambda x: lax.map(lambda v: jnp.cumsum(jnp.exp(v)), x), "x")
-    case("checkpoint", lambda x: jax.checkpoint(lambda x: jnp.sin(jnp.exp(x)))(x) * x, "x")
+    case("remat", lambda x: jax.checkpoint(lambda x: jnp.sin(jnp.exp(x)))(x) * x, "x")
     case("stop_gradient", lambda x: x * lax.stop_gradient(x), "x", ulp=2)
     case("custom_jvp", softplus, "x")
     case("custom_vjp", clipped, "x", diff="backwards", ulp=2)
-    case("scan(of a checkpoint of a cond)", lambda x: lax.scan(
+    case("scan(of a remat of a cond)", lambda x: lax.scan(
         lambda c, v: (jax.checkpoint(lambda c, v: lax.cond(v.sum() > 0, jnp.sin, jnp.cos, c * v))(c, v), c[0]),
         jnp.ones(6), x), "x")
 

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/testing/certificates.h"
 #include "lockstep/testing/processes.h"
+#include "lockstep/testing/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -63,6 +65,47 @@ TEST_F(TwoHosts, TrainTheDigitsTogether) {
   ASSERT_NE(at, std::string::npos);
   ASSERT_EQ(std::sscanf(log.c_str() + at, "test accuracy %lf", &accuracy), 1);
   EXPECT_GT(accuracy, 0.9);
+}
+
+TEST_F(TwoHosts, WhereTheCoordinatorsNameIsTheLoopbacks_ReachEachOther) {
+  const std::string log = train("named", {"--epochs", "1"});
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 0"));
+}
+
+/// With certificates, what hosts say to each other goes through TLS.
+class TwoHostsWithCertificates : public TwoHosts {
+ protected:
+  static Variables variables(const coordination::TlsFiles& files) {
+    return {{"LOCKSTEP_TLS_CERTIFICATE", files.certificate},
+            {"LOCKSTEP_TLS_KEY", files.key},
+            {"LOCKSTEP_TLS_AUTHORITY", files.authority}};
+  }
+
+  const testing::TemporaryFolder folder_;
+  const testing::TestAuthority authority_{folder_.path(), "ours"};
+};
+
+TEST_F(TwoHostsWithCertificates, TrainTheDigitsTogether) {
+  const std::string log =
+      train("nothing", {"--epochs", "2"}, variables(authority_.issue({.addresses = "IP:10.77.0.1"})));
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 0"));
+}
+
+TEST_F(TwoHostsWithCertificates, WhenAProcessIsKilled_TheOthersOnBothHostsNameIt) {
+  const std::string log = train("kill", {"--epochs", "100000", "--print-losses"},
+                                variables(authority_.issue({.addresses = "IP:10.77.0.1"})));
+  for (int i : {0, 1, 2})
+    EXPECT_THAT(log, ContainsRegex("\\[" + std::to_string(i) + "\\] .*process 3 [^\n]*host2[^\n]*"));
+  EXPECT_LT(seconds(log), 15) << "2 s on a machine that has time";
+}
+
+TEST_F(TwoHostsWithCertificates, ThatDoNotNameTheCoordinatorsAddress_SayIt) {
+  // Process 0 ends at once, and the coordinator with it; who comes later finds nobody there.
+  Variables settings = variables(authority_.issue({.addresses = "IP:10.77.0.9"}));
+  settings["LOCKSTEP_INITIALIZATION_TIMEOUT"] = "5";
+  const std::string log = train("nothing", {}, settings);
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 1"));
+  EXPECT_THAT(log, HasSubstr("its certificate does not name '10.77.0.1' in its subjectAltName"));
 }
 
 TEST_F(TwoHosts, WhenAProcessIsKilled_TheOthersOnBothHostsNameIt) {

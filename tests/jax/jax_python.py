@@ -10,8 +10,19 @@ PINNED = ["jax==0.10.2", "jaxlib==0.10.2"]
 
 
 def is_made(folder):
+    """Whether it is a folder of this repository's own, not a link to somebody else's, with the JAX that is pinned."""
     stamp = folder / "pinned"
-    return stamp.exists() and stamp.read_text().split() == PINNED
+    return not folder.is_symlink() and stamp.exists() and stamp.read_text().split() == PINNED
+
+
+def make(folder):
+    """Makes it anew. What a link led to stays as it is: `venv --clear` would empty it."""
+    if folder.is_symlink():
+        folder.unlink()
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+    subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--retries", "2",
+                    "--disable-pip-version-check", *PINNED], check=True)
+    (folder / "pinned").write_text("\n".join(PINNED))
 
 
 def jax_python():
@@ -24,10 +35,7 @@ def jax_python():
         if not is_made(own) and is_made(of_benchmarks):
             return str(of_benchmarks / "bin" / "python")
         if not is_made(own):
-            subprocess.run([sys.executable, "-m", "venv", "--clear", str(own)], check=True)
-            subprocess.run([str(own / "bin" / "python"), "-m", "pip", "install", "--quiet", "--retries", "2",
-                            "--disable-pip-version-check", *PINNED], check=True)
-            (own / "pinned").write_text("\n".join(PINNED))
+            make(own)
     return str(own / "bin" / "python")
 
 

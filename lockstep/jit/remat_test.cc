@@ -1,6 +1,6 @@
-// checkpoint, custom_jvp and custom_vjp.
+// remat, custom_jvp and custom_vjp.
 
-#include "lockstep/jit/checkpoint.h"
+#include "lockstep/jit/remat.h"
 
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/custom_derivative.h"
@@ -25,7 +25,7 @@ TEST(Checkpoint, GivesTheSameAndComputesItOnceMore) {
   const Array w = waves({4, 4}), x = waves({4}, 2);
   auto layer = [](Array w, Array x) { return tanh(matmul(w, tanh(matmul(w, x)))); };
   auto plain = [&](Array w) { return sum(layer(w, x)); };
-  auto saving = [&](Array w) { return sum(checkpoint(layer)(w, x)); };
+  auto saving = [&](Array w) { return sum(remat(layer)(w, x)); };
   expect_equal(saving(w), plain(w));
   expect_equal(grad(saving)(w), grad(plain)(w));
   expect_equal(jit(grad(grad([&](Array a) { return saving(a * w); })))(number(0.5f)),
@@ -47,7 +47,7 @@ TEST(Checkpoint, OfAScansBody_StacksOnlyTheCarry) {
     return std::pair(next, std::tuple<>());
   };
   auto plain = [&](Array h) { return sum(scan(step, h, xs).first); };
-  auto saving = [&](Array h) { return sum(scan(checkpoint(step), h, xs).first); };
+  auto saving = [&](Array h) { return sum(scan(remat(step), h, xs).first); };
   const Array h = waves({3}, 4);
   expect_equal(grad(saving)(h), grad(plain)(h));
   auto kept = [&](auto& f) { return jit(grad(f)).lower(h).compile().cost().temporary_bytes; };
@@ -200,7 +200,7 @@ TEST(CustomDerivatives, RefuseWhatDoesNotFit) {
                               x);
               }),
               AllOf(HasSubstr("[custom_jvp] result is f32[3], and the rule gives f32[] for its derivative"),
-                    HasSubstr("checkpoint_test.cc:")));
+                    HasSubstr("remat_test.cc:")));
   EXPECT_THAT(error_of<TraceError>([&] {
                 differentiate(custom_vjp(
                                   square, [](Array x) { return std::pair(sum(x), x); },

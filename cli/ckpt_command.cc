@@ -1,0 +1,367 @@
+#include "cli/ckpt_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/array/print_elements.h"
+#include "lockstep/base/amount.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/base/half.h"
+#include "lockstep/base/progress.h"
+#include "lockstep/checkpoint/export.h"
+#include "lockstep/checkpoint/opened.h"
+#include "lockstep/checkpoint/step_folder.h"
+#include "lockstep/storage/store.h"
+
+namespace lockstep::cli {
+namespace {
+
+using checkpoint::ArrayInfo;
+using checkpoint::Manifest;
+using checkpoint::Opened;
+
+constexpr int kDiffers = 1, kCannot = 2;
+
+/// Columns as wide as their widest entry; those of numbers to the right.
+void print_table(const std::vector<std::vector<std::string>>& rows, const std::string& right) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (right[i] == 'r')
+        line += fmt::format("{:>{}}  ", row[i], widths[i]);
+      else
+        line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    }
+    while (line.ends_with(' ')) line.pop_back();
+    std::printf("%s\n", line.c_str());
+  }
+}
+
+std::uint64_t array_bytes(const Manifest& manifest) {
+  std::uint64_t sum = 0;
+  for (const auto& [path, array] : manifest.arrays) sum += checkpoint::bytes_of(array);
+  return sum;
+}
+
+/// What is read in an instant needs no bar.
+bool takes_long(std::uint64_t bytes) { return bytes >= std::uint64_t{256} << 20; }
+
+std::string shown(const std::string& path) { return path.empty() ? "(the root)" : path; }
+
+/// The folder of a run, with steps; null where the URL is something else.
+std::unique_ptr<storage::Store> run_folder(const std::string& url) {
+  std::unique_ptr<storage::Store> store;
+  for (const char* ending : {".safetensors", ".npy", ".npz"})
+    if (url.ends_with(ending)) return nullptr;
+  store = storage::open_store(url);
+  if (store->exists(checkpoint::kManifestName)) return nullptr;
+  return checkpoint::published_steps(*store).empty() && checkpoint::leftovers(*store).empty()
+             ? nullptr
+             : std::move(store);
+}
+
+std::string url_of_step(const std::string& run, std::int64_t step) {
+  return run + (run.ends_with('/') ? "" : "/") + checkpoint::step_name(step);
+}
+
+void list_run(const storage::Store& store, const std::string& url) {
+  std::vector<std::vector<std::string>> rows{{"step", "arrays", "bytes", "processes", "saved", "metric"}};
+  for (std::int64_t step : checkpoint::published_steps(store)) {
+    const Manifest manifest = Opened::open(url_of_step(url, step))->manifest();
+    rows.push_back({std::to_string(step), std::to_string(manifest.arrays.size()),
+                    amount_of_bytes(array_bytes(manifest)), std::to_string(manifest.num_processes),
+                    manifest.created, manifest.metric ? fmt::format("{:g}", *manifest.metric) : ""});
+  }
+  print_table(rows, "rrrrlr");
+  for (const checkpoint::Leftover& leftover : checkpoint::leftovers(store))
+    std::printf("not ended: %s\n", store.url(leftover.attempt.folder).c_str());
+}
+
+void list_checkpoint(const std::string& url) {
+  const Manifest manifest = Opened::open(url)->manifest();
+  std::vector<std::vector<std::string>> rows{{"path", "array", "bytes", "parts"}};
+  for (const auto& [path, array] : manifest.arrays) {
+    rows.push_back({shown(path), checkpoint::describe(array), amount_of_bytes(checkpoint::bytes_of(array)),
+                    std::to_string(array.parts.size())});
+  }
+  for (const auto& [path, value] : manifest.values)
+    rows.push_back({shown(path), checkpoint::to_string(value), "", ""});
+  print_table(rows, "llrr");
+  std::printf(
+      "%zu arrays, %s, in %zu files%s\n", manifest.arrays.size(),
+      amount_of_bytes(array_bytes(manifest)).c_str(), manifest.files.size(),
+      manifest.created.empty()
+          ? ""
+          : fmt::format("; saved {} by {} processes", manifest.created, manifest.num_processes).c_str());
+}
+
+int list(const std::string& url) {
+  if (const auto store = run_folder(url))
+    list_run(*store, url);
+  else
+    list_checkpoint(url);
+  return 0;
+}
+
+std::vector<std::byte> read_array(const Opened& opened, const std::string& path, const ArrayInfo& info) {
+  std::vector<std::byte> bytes(checkpoint::bytes_of(info));
+  opened.read({{path, checkpoint::whole(info.shape), bytes.data()}});
+  return bytes;
+}
+
+int print(const std::string& url, const std::string& path) {
+  const auto opened = Opened::open(url);
+  const auto value = opened->manifest().values.find(path);
+  if (value != opened->manifest().values.end()) {
+    std::printf("%s\n", checkpoint::to_string(value->second).c_str());
+    return 0;
+  }
+  const ArrayInfo& info = opened->array(path);
+  const std::vector<std::byte> bytes = read_array(*opened, path, info);
+  std::printf("%s\n%s\n", checkpoint::describe(info).c_str(),
+              elements_str(bytes.data(), *info.dtype, info.shape).c_str());
+  return 0;
+}
+
+void verify_checkpoint(const std::string& url) {
+  const auto opened = Opened::open(url);
+  const std::uint64_t total = array_bytes(opened->manifest());
+  std::uint64_t done = 0;
+  {
+    ProgressBar progress(url, static_cast<std::int64_t>(total), takes_long(total), ProgressBar::Unit::kBytes);
+    opened->verify([&](std::uint64_t bytes) {
+      done += bytes;
+      progress.update(static_cast<std::int64_t>(done));
+    });
+  }
+  const bool has_sums = !opened->manifest().nonce.empty();
+  std::printf("%s: %s, %s\n", url.c_str(), has_sums ? "whole" : "readable; it has no checksums",
+              amount_of_bytes(done).c_str());
+}
+
+int verify(const std::string& url) {
+  std::vector<std::string> urls;
+  if (const auto store = run_folder(url)) {
+    for (std::int64_t step : checkpoint::published_steps(*store)) urls.push_back(url_of_step(url, step));
+  } else {
+    urls.push_back(url);
+  }
+  int status = 0;
+  for (const std::string& each : urls) {
+    try {
+      verify_checkpoint(each);
+    } catch (const CheckpointError& error) {
+      std::fprintf(stderr, "lockstep ckpt: %s\n", error.what());
+      status = kDiffers;
+    }
+  }
+  return status;
+}
+
+double number_at(const std::byte* bytes, DType dtype, std::size_t i) {
+  auto as = [&]<class T>(T value) {
+    std::memcpy(&value, bytes + i * sizeof(T), sizeof(T));
+    return static_cast<double>(value);
+  };
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kU8:
+      return as(std::uint8_t{});
+    case DType::kI8:
+      return as(std::int8_t{});
+    case DType::kI16:
+      return as(std::int16_t{});
+    case DType::kU16:
+      return as(std::uint16_t{});
+    case DType::kI32:
+      return as(std::int32_t{});
+    case DType::kU32:
+      return as(std::uint32_t{});
+    case DType::kI64:
+      return as(std::int64_t{});
+    case DType::kU64:
+      return as(std::uint64_t{});
+    case DType::kF32:
+      return as(float{});
+    case DType::kF64:
+      return as(double{});
+    case DType::kF16:
+    case DType::kBF16: {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, bytes + i * sizeof bits, sizeof bits);
+      return dtype == DType::kF16 ? f16_value(bits) : bf16_value(bits);
+    }
+    case DType::kC64:
+      break;
+  }
+  return 0;
+}
+
+/// "12 of 100 elements differ, by at most 0.5"; "" where none does.
+std::string difference(const ArrayInfo& info, const std::vector<std::byte>& a,
+                       const std::vector<std::byte>& b) {
+  if (a == b) return "";
+  // A complex number as its two parts.
+  const bool is_complex = *info.dtype == DType::kC64;
+  const DType dtype = is_complex ? DType::kF32 : *info.dtype;
+  const std::size_t size = size_of(dtype), count = a.size() / size;
+  std::size_t different = 0;
+  double most = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (std::memcmp(a.data() + i * size, b.data() + i * size, size) == 0) continue;
+    ++different;
+    const double by = std::abs(number_at(a.data(), dtype, i) - number_at(b.data(), dtype, i));
+    most = std::isnan(by) || by > most ? by : most;
+  }
+  return fmt::format("{} of {} {} differ, by at most {:g}", different, count,
+                     is_complex ? "real and imaginary parts" : "elements", most);
+}
+
+int compare(const std::string& left, const std::string& right) {
+  const auto a = Opened::open(left), b = Opened::open(right);
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [path, info] : a->manifest().arrays) {
+    const auto found = b->manifest().arrays.find(path);
+    if (found == b->manifest().arrays.end()) {
+      rows.push_back({shown(path), "only in the first", checkpoint::describe(info)});
+    } else if (found->second.dtype_name != info.dtype_name || found->second.shape != info.shape) {
+      rows.push_back({shown(path), "differs",
+                      checkpoint::describe(info) + " and " + checkpoint::describe(found->second)});
+    } else if (!info.dtype) {
+      rows.push_back({shown(path), "not compared", checkpoint::describe(info)});
+    } else if (const std::string text =
+                   difference(info, read_array(*a, path, info), read_array(*b, path, found->second));
+               !text.empty()) {
+      rows.push_back({shown(path), "differs", text});
+    }
+  }
+  for (const auto& [path, info] : b->manifest().arrays)
+    if (!a->manifest().arrays.contains(path))
+      rows.push_back({shown(path), "only in the second", checkpoint::describe(info)});
+  for (const auto& [path, value] : a->manifest().values) {
+    const auto found = b->manifest().values.find(path);
+    if (found == b->manifest().values.end())
+      rows.push_back({shown(path), "only in the first", checkpoint::to_string(value)});
+    else if (checkpoint::to_string(found->second) != checkpoint::to_string(value))
+      rows.push_back({shown(path), "differs",
+                      checkpoint::to_string(value) + " and " + checkpoint::to_string(found->second)});
+  }
+  for (const auto& [path, value] : b->manifest().values)
+    if (!a->manifest().values.contains(path))
+      rows.push_back({shown(path), "only in the second", checkpoint::to_string(value)});
+  print_table(rows, "lll");
+  if (rows.empty())
+    std::printf("the same: %zu arrays, %s\n", a->manifest().arrays.size(),
+                amount_of_bytes(array_bytes(a->manifest())).c_str());
+  return rows.empty() ? 0 : kDiffers;
+}
+
+int export_to(const std::string& url, const std::string& folder, std::uint64_t largest) {
+  const std::uint64_t total = array_bytes(Opened::open(url)->manifest());
+  std::uint64_t done = 0;
+  {
+    ProgressBar progress("export", static_cast<std::int64_t>(total), takes_long(total),
+                         ProgressBar::Unit::kBytes);
+    checkpoint::ExportOptions options;
+    options.largest_file = largest;
+    options.on_written = [&](std::uint64_t bytes) {
+      done += bytes;
+      progress.update(static_cast<std::int64_t>(done));
+    };
+    checkpoint::export_checkpoint(url, folder, options);
+  }
+  std::printf("%s: %s, as Hugging Face writes it\n", folder.c_str(), amount_of_bytes(done).c_str());
+  return 0;
+}
+
+int remove(const std::vector<std::string>& urls, bool attempts) {
+  for (const std::string& url : urls) {
+    if (attempts) {
+      const auto store = storage::open_store(url);
+      for (const checkpoint::Leftover& leftover : checkpoint::leftovers(*store)) {
+        checkpoint::remove_leftover(*store, leftover);
+        std::printf("removed %s\n", store->url(leftover.attempt.folder).c_str());
+      }
+      continue;
+    }
+    const auto [parent, name] = storage::split_url(url);
+    const auto store = storage::open_store(parent);
+    if (!store->exists(name + "/" + checkpoint::kManifestName)) {
+      fail<CheckpointError>(
+          "[checkpoint] {} is no checkpoint of Lockstep's: it has no {}; nothing is removed", url,
+          checkpoint::kManifestName);
+    }
+    checkpoint::remove_checkpoint(*store, name);
+    std::printf("removed %s\n", url.c_str());
+  }
+  return 0;
+}
+
+struct Arguments {
+  std::string url, other;
+  std::vector<std::string> urls;
+  std::uint64_t largest = 5'000'000'000;
+  bool attempts = false;
+};
+
+}  // namespace
+
+void add_ckpt_command(CLI::App& tool, int* status) {
+  CLI::App* ckpt =
+      tool.add_subcommand("ckpt", "Look into checkpoints, check, compare, export and remove them");
+  ckpt->require_subcommand(1);
+  auto arguments = std::make_shared<Arguments>();
+  auto add = [&](const char* name, const char* what, auto run) {
+    CLI::App* command = ckpt->add_subcommand(name, what);
+    command->callback([=] {
+      try {
+        *status = run(*arguments);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "lockstep ckpt: %s\n", error.what());
+        *status = kCannot;
+      }
+    });
+    return command;
+  };
+  CLI::App* ls = add("ls", "List the steps of a run, or the arrays and values of a checkpoint",
+                     [](const Arguments& a) { return list(a.url); });
+  ls->add_option("url", arguments->url, "A folder, or s3://bucket/prefix")->required();
+  CLI::App* cat =
+      add("cat", "Print an array or value", [](const Arguments& a) { return print(a.url, a.other); });
+  cat->add_option("url", arguments->url, "A checkpoint")->required();
+  cat->add_option("path", arguments->other, "As `ls` shows it")->required();
+  CLI::App* check = add("verify", "Read everything, and check every checksum",
+                        [](const Arguments& a) { return verify(a.url); });
+  check->add_option("url", arguments->url, "A checkpoint, or a run with all of its steps")->required();
+  CLI::App* diff =
+      add("diff", "Compare two checkpoints", [](const Arguments& a) { return compare(a.url, a.other); });
+  diff->add_option("first", arguments->url)->required();
+  diff->add_option("second", arguments->other)->required();
+  CLI::App* exported = add("export", "Write a checkpoint's arrays as Hugging Face does",
+                           [](const Arguments& a) { return export_to(a.url, a.other, a.largest); });
+  exported->add_option("url", arguments->url, "A checkpoint")->required();
+  exported->add_option("folder", arguments->other, "To be made")->required();
+  exported->add_option("--largest-file", arguments->largest, "In bytes")->capture_default_str();
+  CLI::App* rm = add("rm", "Remove checkpoints: what their manifests name, and nothing else",
+                     [](const Arguments& a) { return remove(a.urls, a.attempts); });
+  rm->add_option("url", arguments->urls, "Checkpoints; with --attempts, runs")->required();
+  rm->add_flag("--attempts", arguments->attempts, "What is left in a run of saves that did not end");
+}
+
+}  // namespace lockstep::cli

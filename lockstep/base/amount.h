@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep {
+
+/// Bytes for people: "512 B", "1.5 GiB".
+std::string amount_of_bytes(std::uint64_t bytes);
+
+}  // namespace lockstep

@@ -1,0 +1,14 @@
+#include "lockstep/base/host_name.h"
+
+#include <unistd.h>
+
+#include <climits>
+
+namespace lockstep {
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 && *name != 0 ? name : "unknown";
+}
+
+}  // namespace lockstep

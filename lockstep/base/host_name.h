@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace lockstep {
+
+/// The name of the host that this process runs on; "unknown" where it has none.
+std::string host_name();
+
+}  // namespace lockstep

@@ -1,0 +1,30 @@
+#include "lockstep/checkpoint/checkpoint.h"
+
+#include "lockstep/base/fail.h"
+#include "lockstep/checkpoint/opened.h"
+
+namespace lockstep::checkpoint {
+
+void HostArray::check_dtype(DType asked) const {
+  if (asked == dtype || (dtype == DType::kBool && asked == DType::kU8)) return;
+  fail<DTypeError>("[checkpoint] the elements are {}, and cannot be read as {}", name(dtype), name(asked));
+}
+
+Numbers restore_numbers(const std::string& url, const std::function<bool(const std::string&)>& wanted) {
+  const auto opened = Opened::open(url);
+  Numbers numbers;
+  numbers.values = opened->manifest().values;
+  std::vector<Wanted> all;
+  for (const auto& [path, info] : opened->manifest().arrays) {
+    if (wanted && !wanted(path)) continue;
+    HostArray& array = numbers.arrays[path];
+    array.dtype = info.dtype.value_or(DType::kU8);
+    array.shape = info.shape;
+    array.bytes.resize(bytes_of(info));
+    all.push_back({path, whole(info.shape), array.bytes.data()});
+  }
+  opened->read(all);
+  return numbers;
+}
+
+}  // namespace lockstep::checkpoint

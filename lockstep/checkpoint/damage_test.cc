@@ -1,0 +1,138 @@
+// Every way that a checkpoint's files may be damaged is found before an array is handed out.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "lockstep/checkpoint/checkpoint.h"
+#include "lockstep/checkpoint/manifest.h"
+#include "lockstep/checkpoint/opened.h"
+#include "lockstep/checkpoint/test_trees.h"
+#include "lockstep/ops/ops.h"
+#include "lockstep/runtime/devices.h"
+#include "lockstep/testing/errors.h"
+#include "lockstep/testing/temporary_folder.h"
+
+namespace lockstep::checkpoint {
+namespace {
+
+using ::testing::AnyOf;
+using testing::error_of;
+using ::testing::HasSubstr;
+using testing::TemporaryFolder;
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_file(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// A checkpoint of two arrays, of several tiles and of one.
+struct Saved {
+  TemporaryFolder folder;
+  std::string url = folder.path() / "saved";
+  std::map<std::string, Array> tree;
+  Saved() {
+    const Sharding device = SingleDeviceSharding(local_devices().front());
+    tree = {{"large", test::made(DType::kF32, {256, 192}, device, 1)},
+            {"small", test::made(DType::kU8, {100}, device, 2)}};
+    save(url, tree);
+  }
+  std::string error() {
+    return error_of<CheckpointError>([&] {
+      const auto restored = restore(url, tree);
+      ADD_FAILURE() << "handed out, " << (test::is_made(restored.at("large"), 1) ? "right" : "wrong");
+    });
+  }
+};
+
+TEST(Damage, AFlippedBitAnywhere_IsFound_WithTheArraysName) {
+  Saved saved;
+  for (const char* name : {"manifest.json", "part-00000-of-00001.safetensors"}) {
+    const std::filesystem::path file = std::filesystem::path(saved.url) / name;
+    const std::string whole_file = read_file(file);
+    ASSERT_GT(whole_file.size(), 500u);
+    const bool is_manifest = name[0] == 'm';
+    const auto header = Opened::open(saved.url)->manifest().files.front().header_bytes;
+    for (std::size_t at = 0, step = is_manifest ? 3 : 1997; at < whole_file.size(); at += step) {
+      std::string bytes = whole_file;
+      bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
+      write_file(file, bytes);
+      const std::string error = saved.error();
+      if (!is_manifest && at >= header)
+        EXPECT_THAT(
+            error, AnyOf(HasSubstr("of [\"large\"] does not fit"), HasSubstr("of [\"small\"] does not fit")));
+      else
+        EXPECT_THAT(error, AnyOf(HasSubstr("damaged"), HasSubstr("is not a checkpoint's manifest")));
+    }
+    write_file(file, whole_file);
+  }
+  EXPECT_TRUE(test::is_made(restore(saved.url, saved.tree).at("large"), 1));
+}
+
+TEST(Damage, EveryTruncation_IsFound) {
+  Saved saved;
+  for (const char* name : {"manifest.json", "part-00000-of-00001.safetensors"}) {
+    const std::filesystem::path file = std::filesystem::path(saved.url) / name;
+    const std::string whole_file = read_file(file);
+    for (std::size_t size = 0; size < whole_file.size();
+         size += name[0] == 'm' ? 7 : std::min<std::size_t>(2999, whole_file.size() - size)) {
+      write_file(file, whole_file.substr(0, size));
+      EXPECT_THAT(saved.error(), AnyOf(HasSubstr("damaged"), HasSubstr("is not a checkpoint's manifest")));
+    }
+    write_file(file, whole_file + "x");
+    EXPECT_THAT(saved.error(), HasSubstr("damaged"));
+    std::filesystem::remove(file);
+    EXPECT_THAT(saved.error(), AnyOf(HasSubstr("whose manifest.json is missing"), HasSubstr("No such file")));
+    write_file(file, whole_file);
+  }
+}
+
+TEST(Damage, PartsOfAnotherCheckpoint_AreFound) {
+  Saved saved, other;
+  other.tree["large"] = test::made(DType::kF32, {256, 192}, other.tree["large"].sharding(), 3);
+  std::filesystem::remove_all(other.url);
+  save(other.url, other.tree);
+  const char* part = "part-00000-of-00001.safetensors";
+  std::filesystem::copy_file(std::filesystem::path(other.url) / part, std::filesystem::path(saved.url) / part,
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_THAT(saved.error(), HasSubstr("of [\"large\"] does not fit"));
+}
+
+TEST(Damage, VerifyFindsIt) {
+  Saved saved;
+  std::uint64_t read = 0;
+  Opened::open(saved.url)->verify([&](std::uint64_t bytes) { read += bytes; });
+  EXPECT_EQ(read, 256u * 192 * 4 + 100);
+  const std::filesystem::path file = std::filesystem::path(saved.url) / "part-00000-of-00001.safetensors";
+  std::string bytes = read_file(file);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_file(file, bytes);
+  EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(saved.url)->verify(); }),
+              HasSubstr("[\"small\"] does not fit"));
+}
+
+TEST(Manifest, PartsThatLeaveAGapOrOverlap_AreFound) {
+  auto wrong = [](std::vector<Box> boxes) {
+    ArrayInfo array{DType::kF32, "F32", {4, 4}, false, {}};
+    for (Box& box : boxes) array.parts.push_back({box, 0, 0, "", {}, ""});
+    return error_of<CheckpointError>([&] { check_coverage("w", array, "url"); });
+  };
+  EXPECT_THAT(wrong({}), HasSubstr("of w, f32[4,4], [0:4,0:4] is missing"));
+  EXPECT_THAT(wrong({{{0, 2}, {0, 4}}, {{2, 4}, {0, 3}}}), HasSubstr("[2:4,3:4] is missing"));
+  EXPECT_THAT(wrong({{{0, 3}, {0, 4}}, {{2, 4}, {0, 4}}}), HasSubstr("[2:3,0:4] is there twice"));
+  EXPECT_THAT(wrong({{{0, 4}, {0, 5}}}), HasSubstr("outside of it"));
+  ArrayInfo good{DType::kF32, "F32", {4, 4}, false, {}};
+  for (const Box& box : {Box{{0, 4}, {0, 1}}, Box{{0, 1}, {1, 4}}, Box{{1, 4}, {1, 4}}, Box{{2, 2}, {0, 4}}})
+    good.parts.push_back({box, 0, 0, "", {}, ""});
+  check_coverage("w", good, "url");
+}
+
+}  // namespace
+}  // namespace lockstep::checkpoint

@@ -1,0 +1,148 @@
+#include "lockstep/checkpoint/job.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/runtime/runtime.h"
+
+namespace lockstep::checkpoint {
+namespace {
+
+constexpr char kDone = '+', kFailed = '-';
+constexpr const char* kRoot = "lockstep/checkpoint/";
+
+/// A value may be large (checksums of a process's part); each message to the coordinator is not.
+constexpr std::size_t kAtATime = 1 << 20;
+
+constexpr std::chrono::milliseconds kOneWait(1000), kForTheConclusion(10000);
+constexpr std::int64_t kConclusionsKept = 1000;
+
+std::atomic<std::int64_t> rounds_made = 0;
+
+std::string seconds(std::chrono::milliseconds time) {
+  return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
+}
+
+}  // namespace
+
+std::string Job::who(int process) const {
+  return num_processes == 1 ? "" : fmt::format("process {} of {}", process, num_processes);
+}
+
+Job Job::current() {
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  return {runtime.process_index(), runtime.process_count(), runtime.job_id(), runtime.store(),
+          [&runtime] { runtime.check_healthy(runtime.process_count() > 1); }};
+}
+
+Round::Round(const Job& job, std::string what, std::chrono::milliseconds timeout)
+    : job_(job),
+      what_(std::move(what)),
+      number_(rounds_made++),
+      deadline_(std::chrono::steady_clock::now() + timeout),
+      timeout_(timeout) {}
+
+void Round::put(const std::string& key, const Word& word) {
+  if (job_.num_processes == 1) return;
+  const std::string place = fmt::format("{}{}/{}", kRoot, number_, key);
+  std::size_t parts = 0;
+  for (std::size_t at = 0; at < word.text.size(); at += kAtATime, ++parts)
+    job_.store->set(fmt::format("{}/{}", place, parts), word.text.substr(at, kAtATime));
+  job_.store->set(place, fmt::format("{}{}", word.failed ? kFailed : kDone, parts));
+}
+
+Round::Word Round::take(const std::string& key, int from, std::chrono::milliseconds longer) {
+  const std::string place = fmt::format("{}{}/{}", kRoot, number_, key);
+  std::string head;
+  while (head.empty()) {
+    job_.check_healthy();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ + longer -
+                                                                            std::chrono::steady_clock::now());
+    // Short waits, so that a failure of the job ends this one.
+    try {
+      head = job_.store->get(place, std::clamp(left, std::chrono::milliseconds(1), kOneWait));
+    } catch (const TimeoutError&) {
+      if (left <= kOneWait) {
+        fail<TimeoutError>("[checkpoint] {}: {} has not answered within {}; see its log", what_,
+                           job_.who(from), seconds(timeout_ + longer));
+      }
+    }
+  }
+  Word word{head.front() == kFailed, ""};
+  for (std::size_t i = 0, parts = std::stoull(head.substr(1)); i < parts; ++i)
+    word.text += job_.store->get(fmt::format("{}/{}", place, i), std::chrono::seconds(60));
+  return word;
+}
+
+void Round::tell(const std::string& text) { put("told", {false, text}); }
+void Round::tell_error(const std::string& message) { put("told", {true, message}); }
+
+std::string Round::hear() {
+  Word word = take("told", 0);
+  if (word.failed) throw CheckpointError(word.text);
+  return std::move(word.text);
+}
+
+void Round::report(const std::string& text) {
+  mine_ = {false, text};
+  if (!job_.leads()) put(fmt::format("report/{}", job_.process_index), mine_);
+}
+
+void Round::report_error(const std::string& message) {
+  mine_ = {true, message};
+  if (!job_.leads()) put(fmt::format("report/{}", job_.process_index), mine_);
+}
+
+std::vector<std::string> Round::reports() {
+  std::vector<std::string> all;
+  std::vector<std::string> errors;
+  std::vector<int> missing;
+  for (int process = 0; process < job_.num_processes; ++process) {
+    try {
+      Word word = process == 0 ? mine_ : take(fmt::format("report/{}", process), process);
+      (word.failed ? errors : all).push_back(std::move(word.text));
+    } catch (const TimeoutError&) {
+      missing.push_back(process);
+    }
+  }
+  if (!errors.empty()) {
+    throw CheckpointError(
+        errors.front() +
+        (errors.size() > 1 ? fmt::format(" (and {} more processes failed)", errors.size() - 1) : ""));
+  }
+  if (!missing.empty()) {
+    constexpr std::size_t kNamed = 8;
+    const std::size_t count = missing.size(), more = count > kNamed ? count - kNamed : 0;
+    missing.resize(count - more);
+    fail<CheckpointError>(
+        "[checkpoint] {}: {} of {} processes have not reported within {}: {}{}; see their logs", what_, count,
+        job_.num_processes, seconds(timeout_), fmt::join(missing, ", "),
+        more > 0 ? fmt::format(" and {} more", more) : "");
+  }
+  return all;
+}
+
+void Round::conclude(const std::string& text) {
+  put("conclusion", {false, text});
+  if (job_.num_processes == 1) return;
+  // Whoever reported has heard what it was told. Conclusions may be read late, and are short.
+  job_.store->erase(fmt::format("{}{}/report", kRoot, number_));
+  job_.store->erase(fmt::format("{}{}/told", kRoot, number_));
+  if (number_ >= kConclusionsKept) job_.store->erase(fmt::format("{}{}", kRoot, number_ - kConclusionsKept));
+}
+
+void Round::conclude_error(const std::string& message) { put("conclusion", {true, message}); }
+
+std::string Round::conclusion() {
+  // Process 0 knows at the deadline who is missing, and says so.
+  Word word = take("conclusion", 0, kForTheConclusion);
+  if (word.failed) throw CheckpointError(word.text);
+  return std::move(word.text);
+}
+
+}  // namespace lockstep::checkpoint

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/array/array.h"
+#include "lockstep/checkpoint/job.h"
+#include "lockstep/checkpoint/plan.h"
+#include "lockstep/checkpoint/value.h"
+
+namespace lockstep::checkpoint {
+
+/// All of a tree that is saved.
+struct Contents {
+  std::vector<Leaf> arrays;
+  Values values;
+};
+
+struct SavingOptions {
+  std::optional<std::int64_t> step;
+  std::optional<double> metric;
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+};
+
+/// How the names of attempts of this job begin, so that its next start may clean up behind it.
+std::string attempt_prefix(const std::string& job_id);
+
+/// Memory that copies of arrays are made in; kept from one save to the next.
+class Staging {
+ public:
+  /// At least so many bytes, aligned to a page. What was there before is lost.
+  std::byte* reserve(std::size_t bytes);
+  std::size_t capacity() const { return capacity_; }
+
+ private:
+  std::shared_ptr<void> memory_;
+  std::size_t capacity_ = 0;
+};
+
+/// One save by all processes, from the tree to the published folder. Made and staged in the caller's thread;
+/// `run` may be called in another.
+class Saving {
+ public:
+  /// `url` is the folder that is published. Blocks until the arrays are computed. Throws CheckpointError for
+  /// what cannot be saved: a tracer, an array without a value, two places of one path.
+  Saving(Job job, std::string url, Contents contents, SavingOptions options);
+
+  /// The bytes of arrays that this process writes.
+  std::uint64_t bytes() const { return bytes_; }
+
+  /// Copies what this process writes, as far as `most` bytes go; of the rest it holds the arrays, so that a
+  /// computation that they are donated to has to copy them. The arrays may be donated afterwards.
+  void stage(Staging& staging, std::uint64_t most);
+
+  /// Writes, and publishes with the other processes. Blocks. Throws CheckpointError, with the same message on
+  /// all processes, where one of them failed: then nothing is published. Throws PeerFailure where one died.
+  void run();
+
+  /// Told of bytes as they are written.
+  std::function<void(std::uint64_t)> on_written;
+
+ private:
+  struct Mine {
+    Piece piece;
+    std::size_t bytes = 0;
+    const std::byte* staged = nullptr;  ///< null: in the array
+  };
+  const std::byte* elements(const Mine& mine, const Box& rows, std::byte* scratch) const;
+  std::string write(const std::string& folder);
+  void publish(const std::vector<std::string>& reports);
+  [[noreturn]] void give_up(const std::string& message);
+
+  const Job job_;
+  const std::string url_;
+  std::string parent_, name_;
+  Contents contents_;
+  const SavingOptions options_;
+  Round round_;
+  WritePlan plan_;
+  std::vector<std::string> local_digests_;
+  std::vector<Mine> mine_;
+  std::uint64_t bytes_ = 0;
+  struct Open;
+  std::shared_ptr<Open> open_;
+};
+
+}  // namespace lockstep::checkpoint

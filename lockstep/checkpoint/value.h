@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+
+namespace lockstep::checkpoint {
+
+/// What stands in a tree beside its arrays.
+using Value = std::variant<bool, std::int64_t, std::uint64_t, double, std::string>;
+
+/// By their paths in the tree.
+using Values = std::map<std::string, Value>;
+
+/// "a whole number", "text", ...
+std::string kind_of(const Value& value);
+
+/// For people: true, 12, 0.5, "text".
+std::string to_string(const Value& value);
+
+}  // namespace lockstep::checkpoint

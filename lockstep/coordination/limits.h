@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace lockstep::coordination {
+
+/// What a coordinator takes from those who reach its port: all of it before it is known who they are. Far
+/// above what a job needs. docs/coordination.md tells it.
+struct Limits {
+  /// A larger message is refused with RESOURCE_EXHAUSTED.
+  int largest_message = 256 << 20;
+
+  /// When all messages together are more, they wait.
+  std::size_t largest_sum = std::size_t{2} << 30;
+
+  /// Calls of one connection at once, and so many more for each process of the job: a client has a handful
+  /// for itself, and JAX's leave a get open for each of the others. Who makes more loses the connection.
+  int calls = 1024, calls_per_process = 16;
+
+  // Whoever has connected is a stranger until a call of his was let in.
+
+  /// So many strangers have a connection at once, and never more than an eighth of the descriptors that this
+  /// process may have. Others wait in the kernel's queue.
+  std::size_t most_strangers = 256;
+
+  /// Where there are so many, the one who came first goes once he has had this time, if another one waits.
+  std::chrono::milliseconds least_time{500};
+
+  /// And each goes after this time. A connection of the job on which nothing happens for so long is closed
+  /// too.
+  std::chrono::milliseconds silence = std::chrono::seconds(20);
+};
+
+}  // namespace lockstep::coordination

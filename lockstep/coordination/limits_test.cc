@@ -1,0 +1,303 @@
+#include "lockstep/coordination/limits.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "coordination.grpc.pb.h"
+#include "lockstep/base/error.h"
+#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/server.h"
+
+// What the coordinator takes from those who reach its port, while a job is at work there.
+
+namespace lockstep::coordination {
+namespace {
+
+namespace pb = xla::coordination;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Steady = std::chrono::steady_clock;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const Identity kJob{"job", 0, "secret"};
+
+ClientOptions client_options(const std::string& address, int process, int processes) {
+  ClientOptions options;
+  options.address = address;
+  options.process_id = process;
+  options.num_processes = processes;
+  options.identity = kJob;
+  return options;
+}
+
+/// Two processes that write and read keys and meet, from now until the end.
+class JobAtWork {
+ public:
+  explicit JobAtWork(const Limits& limits) {
+    ServerOptions options;
+    options.num_processes = 2;
+    options.identity = kJob;
+    options.limits = limits;
+    server_.start(options);
+    for (int process = 0; process < 2; ++process) {
+      processes_.emplace_back([this, process] { work(process); });
+    }
+    wait_for_more();
+  }
+
+  ~JobAtWork() {
+    wait_for_more();
+    stop_ = true;
+    for (auto& thread : processes_) thread.join();
+    EXPECT_TRUE(server_.all_left());
+    EXPECT_FALSE(server_.first_failure());
+  }
+
+  /// It has not stood still.
+  void wait_for_more() {
+    const auto end = Steady::now() + seconds(60);
+    for (const int enough = rounds_ + 3; rounds_ < enough;) {
+      ASSERT_LT(Steady::now(), end) << "the job stands still";
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  }
+
+  CoordinationServer& server() { return server_; }
+
+ private:
+  void work(int process) {
+    auto client = make_grpc_client(client_options(server_.address(), process, 2));
+    client->connect();
+    for (int round = 0;; ++round) {
+      const std::string key = "k/" + std::to_string(round);
+      if (process == 0) client->key_value_store().set(key, stop_ ? "stop" : key);
+      const std::string value = client->key_value_store().get(key, seconds(60));
+      client->barrier("b", seconds(60));
+      ++rounds_;
+      if (value == "stop") break;
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+    EXPECT_FALSE(client->error());
+    client->shutdown();
+  }
+
+  CoordinationServer server_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<int> rounds_ = 0;
+  std::vector<std::thread> processes_;
+};
+
+/// A connection of somebody who has not the secret.
+class Stranger {
+ public:
+  explicit Stranger(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_port = htons(static_cast<std::uint16_t>(port));
+    EXPECT_GE(socket_, 0);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  }
+  ~Stranger() { ::close(socket_); }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+
+  bool say(const std::string& bytes) {
+    for (std::size_t at = 0; at < bytes.size();) {
+      const ssize_t sent = ::send(socket_, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
+      if (sent < 0) return false;
+      at += static_cast<std::size_t>(sent);
+    }
+    return true;
+  }
+
+  /// Whether the coordinator ends it, in this time.
+  bool is_ended(milliseconds within) {
+    const auto end = Steady::now() + within;
+    char bytes[4096];
+    do {
+      const auto left = std::chrono::ceil<milliseconds>(end - Steady::now());
+      pollfd readable{socket_, POLLIN, 0};
+      if (::poll(&readable, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) <= 0) return false;
+      if (::recv(socket_, bytes, sizeof(bytes), 0) <= 0) return true;
+    } while (Steady::now() < end);
+    return false;
+  }
+
+ private:
+  const int socket_;
+};
+
+std::string number(std::uint64_t value, int bytes) {
+  std::string text;
+  for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) text += static_cast<char>(value >> shift);
+  return text;
+}
+
+/// A frame of HTTP/2.
+std::string frame(int type, int flags, std::uint32_t stream, const std::string& payload) {
+  return number(payload.size(), 3) + static_cast<char>(type) + static_cast<char>(flags) + number(stream, 4) +
+         payload;
+}
+
+const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, "");
+
+/// What begins a call, of which the message is still to come.
+std::string call(std::uint32_t stream) {
+  std::string block;
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{":method", "POST"},
+                                                        {":scheme", "http"},
+                                                        {":path", "/lockstep.coordination.Job/Describe"},
+                                                        {":authority", "coordinator"},
+                                                        {"content-type", "application/grpc"},
+                                                        {"te", "trailers"}}) {
+    block += std::string(1, '\0') + static_cast<char>(name.size()) + name + static_cast<char>(value.size()) +
+             value;
+  }
+  return frame(1, 4, stream, block);
+}
+
+TEST(Limits, AMessageThatIsTooLarge_IsRefusedInWords_AndTheJobGoesOn) {
+  constexpr int kLargest = 64 << 10;  // The thread sanitizer looks for long at each word.
+  JobAtWork job({.largest_message = kLargest});
+  // Of one who has not the secret.
+  grpc::ChannelArguments arguments;
+  auto stub = pb::CoordinationService::NewStub(
+      grpc::CreateCustomChannel(job.server().address(), grpc::InsecureChannelCredentials(), arguments));
+  for (const auto& [size, code] : {std::pair(kLargest / 2, grpc::StatusCode::PERMISSION_DENIED),
+                                   std::pair(kLargest * 2, grpc::StatusCode::RESOURCE_EXHAUSTED)}) {
+    grpc::ClientContext context;
+    pb::InsertKeyValueRequest insert;
+    insert.mutable_kv()->set_key("k");
+    insert.mutable_kv()->set_value(std::string(static_cast<std::size_t>(size), 'x'));
+    pb::InsertKeyValueResponse inserted;
+    EXPECT_EQ(stub->InsertKeyValue(&context, insert, &inserted).error_code(), code) << size;
+  }
+  job.wait_for_more();
+
+  // Of one of the job.
+  CoordinationServer another;
+  ServerOptions options;
+  options.identity = kJob;
+  options.limits.largest_message = kLargest;
+  another.start(options);
+  auto client = make_grpc_client(client_options(another.address(), 0, 1));
+  client->connect();
+  try {
+    client->key_value_store().set("large", std::string(2 * kLargest, 'x'));
+    ADD_FAILURE() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_THAT(
+        error.what(),
+        AllOf(
+            HasSubstr("[process 0 of 1] setting the key 'large' failed: it is more than the coordinator at " +
+                      another.address() + " takes in one message"),
+            HasSubstr(std::to_string(kLargest)), HasSubstr("put large data into a file")));
+  }
+  client->key_value_store().set("small", std::string(kLargest / 2, 'x'));
+  EXPECT_EQ(client->key_value_store().get("small", seconds(60)).size(),
+            static_cast<std::size_t>(kLargest / 2));
+  client->shutdown();
+}
+
+TEST(Limits, TooManyCallsOfOneConnection_EndIt_AndTheJobGoesOn) {
+  constexpr int most = 64;
+  JobAtWork job({.calls = most, .calls_per_process = 0});
+  const auto calls = [](int first, int last) {
+    std::string all;
+    for (int i = first; i < last; ++i) all += call(static_cast<std::uint32_t>(2 * i + 1));
+    return all;
+  };
+  Stranger modest(job.server().port()), greedy(job.server().port());
+  EXPECT_TRUE(modest.say(kPreface + calls(0, most / 2)));
+  greedy.say(kPreface + calls(0, most));
+  // It holds from when the coordinator has said so and the other side has answered.
+  greedy.say(frame(4, 1, 0, ""));
+  greedy.say(calls(most, 3 * most));
+  EXPECT_TRUE(greedy.is_ended(seconds(15)));
+  EXPECT_FALSE(modest.is_ended(milliseconds(10)));
+  job.wait_for_more();
+}
+
+std::ptrdiff_t count_descriptors() {
+  const std::filesystem::directory_iterator open("/proc/self/fd");
+  return std::distance(begin(open), end(open));
+}
+
+TEST(Limits, TooManyConnections_AreLetGo_AndTheJobGoesOn) {
+  constexpr std::size_t kMost = 32;
+#ifdef __SANITIZE_THREAD__
+  constexpr int kFlood = 100;  // gRPC takes long to end each.
+#else
+  constexpr int kFlood = 600;
+#endif
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  if (before.rlim_max < 2000) GTEST_SKIP() << "this process may not have enough descriptors";
+  const rlimit enough{std::max<rlim_t>(before.rlim_cur, 2000), before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &enough);
+  {
+    JobAtWork job({.most_strangers = kMost, .least_time = milliseconds(50)});
+    CoordinationServer another;
+    ServerOptions options;
+    options.identity = kJob;
+    options.limits = {.most_strangers = kMost, .least_time = milliseconds(50)};
+    another.start(options);
+    const std::ptrdiff_t descriptors = count_descriptors();
+    std::vector<std::unique_ptr<Stranger>> flood;
+    std::ptrdiff_t most = 0;
+    for (int i = 0; i < kFlood; ++i) {
+      for (CoordinationServer* each : {&job.server(), &another}) {
+        flood.push_back(std::make_unique<Stranger>(each->port()));
+        // Some speak, and are refused.
+        if (i % 3 == 0) flood.back()->say(kPreface + call(1) + frame(0, 1, 1, std::string(5, '\0')));
+      }
+      most = std::max(most, count_descriptors() - static_cast<std::ptrdiff_t>(flood.size()));
+    }
+    // A process of the job comes in the middle of it.
+    const auto began = Steady::now();
+    auto client = make_grpc_client(client_options(another.address(), 0, 1));
+    client->connect();
+    EXPECT_LT(Steady::now() - began, seconds(15));
+    most = std::max(most, count_descriptors() - static_cast<std::ptrdiff_t>(flood.size()));
+    // Of each its own and the server's descriptor, and some that are on their way out.
+    EXPECT_LT(most - descriptors, static_cast<std::ptrdiff_t>(2 * 3 * kMost + 60));
+    job.wait_for_more();
+    EXPECT_TRUE(flood.front()->is_ended(seconds(30)));
+    client->key_value_store().set("k", "v");
+    client->shutdown();
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST(Limits, AStrangerWhoKeepsCalling_GoesAfterAWhile_AndTheJobsProcessesStay) {
+  JobAtWork job({.silence = milliseconds(1500)});
+  Stranger talkative(job.server().port());
+  talkative.say(kPreface);
+  const auto began = Steady::now();
+  for (std::uint32_t stream = 1; !talkative.is_ended(milliseconds(100)); stream += 2) {
+    talkative.say(call(stream) + frame(0, 1, stream, std::string(5, '\0')));
+    ASSERT_LT(Steady::now() - began, seconds(30));
+  }
+  EXPECT_GT(Steady::now() - began, milliseconds(1000));
+  std::this_thread::sleep_for(milliseconds(2000));
+  job.wait_for_more();
+}
+
+}  // namespace
+}  // namespace lockstep::coordination

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lockstep/coordination/address.h"
+#include "lockstep/coordination/limits.h"
+
+namespace lockstep::coordination {
+
+/// Accepts connections in a thread of its own, hands them to a server, and sees to it that strangers do not
+/// use up what the job needs. All methods may be called from any thread.
+class Listener {
+ public:
+  /// Takes over a connected socket, which does not block.
+  using Take = std::function<void(int socket)>;
+
+  /// Binds to all addresses of the host, with port 0 to one that the kernel picks. Throws
+  /// InitializationError, saying why, where that cannot be.
+  Listener(const HostPort& address, const Limits& limits);
+  ~Listener();  ///< Stops.
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  int port() const;
+
+  /// Begins to accept.
+  void start(Take take);
+
+  /// A call by this peer, "ipv4:10.0.0.1:4711" as gRPC says it, was let in: he is no stranger.
+  void let_in(const std::function<std::string()>& peer);
+
+  /// Nobody is accepted any more. A second call does nothing.
+  void stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::coordination

@@ -1,0 +1,50 @@
+#pragma once
+
+// OpenSSL's objects, each with its owner; only for sources of this folder.
+
+#include <openssl/bio.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace lockstep::coordination::openssl {
+
+template <auto free>
+struct Free {
+  template <class T>
+  void operator()(T* object) const {
+    free(object);
+  }
+};
+inline void free_stack(STACK_OF(X509) * stack) { sk_X509_pop_free(stack, X509_free); }
+
+using Bio = std::unique_ptr<BIO, Free<BIO_free_all>>;
+using Certificate = std::unique_ptr<X509, Free<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
+using Stack = std::unique_ptr<STACK_OF(X509), Free<free_stack>>;
+using Store = std::unique_ptr<X509_STORE, Free<X509_STORE_free>>;
+using StoreContext = std::unique_ptr<X509_STORE_CTX, Free<X509_STORE_CTX_free>>;
+using Context = std::unique_ptr<SSL_CTX, Free<SSL_CTX_free>>;
+using Session = std::unique_ptr<SSL, Free<SSL_free>>;
+
+/// To be called before anything else of OpenSSL's. What it holds is not freed at exit(): other threads may
+/// still use it then.
+void prepare();
+
+/// All certificates in the text; null where there are none, or one cannot be read.
+Stack certificates_in(std::string_view pem);
+
+/// "CN = node, O = lab".
+std::string subject_of(const X509* certificate);
+
+/// "Nov 21 12:00:00 2026 GMT".
+std::string time_text(const ASN1_TIME* time);
+
+/// Who has signed what this process trusts. Null where the text holds none.
+Store trusted(std::string_view pem);
+
+}  // namespace lockstep::coordination::openssl

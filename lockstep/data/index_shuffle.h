@@ -1,0 +1,30 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace lockstep::data {
+
+/// An order of the numbers 0 to n - 1 that the seed decides, without a list of them: the same on every
+/// machine, and each place found by itself, in constant memory and, on average, constant time (some 50 ns).
+class IndexShuffle {
+ public:
+  /// n is at most 2^62; throws ShapeError above.
+  IndexShuffle(std::uint64_t n, std::uint64_t seed);
+
+  /// What stands at place i, which is below n.
+  std::uint64_t operator()(std::uint64_t i) const;
+
+ private:
+  static constexpr std::uint64_t kSmall = 16;
+  static constexpr int kRounds = 8;
+
+  std::uint64_t n_, rows_, columns_;
+  std::array<std::uint64_t, kRounds> keys_;
+  std::array<std::uint8_t, kSmall> small_;  // The order itself, for few numbers.
+};
+
+/// IndexShuffle(n, seed)(i).
+std::uint64_t index_shuffle(std::uint64_t i, std::uint64_t n, std::uint64_t seed);
+
+}  // namespace lockstep::data

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/fingerprint.h"
+
+namespace lockstep::data {
+
+/// Which of several sources each position takes its record from. After any number k of positions source j has
+/// been taken less than one time more or fewer than k times its share: its weight over the sum of all. The
+/// order repeats after `period()` positions; only that much of it is kept, so that any position is found at
+/// once.
+class Mixture {
+ public:
+  /// Weights are relative and above 0. They are taken exactly where they, or each of them over their sum, are
+  /// decimal fractions of up to four digits and their integer form has a sum of at most 2^17, and rounded to
+  /// multiples of 2^-16 otherwise, to one at least. Throws DataError for none, or one that is not above 0.
+  explicit Mixture(const std::vector<double>& weights);
+
+  /// The weights as whole numbers, without a common divisor; their sum is the period.
+  const std::vector<std::uint32_t>& weights() const { return weights_; }
+  std::uint64_t period() const { return order_.size(); }
+
+  /// A source, and how often it was taken before.
+  struct Draw {
+    std::uint32_t source;
+    std::uint64_t count;
+    bool operator==(const Draw&) const = default;
+  };
+  Draw at(std::uint64_t position) const;
+
+  /// The position at which `source` is taken after it was `count` times; 2^64 - 1 where that is beyond.
+  std::uint64_t position(std::uint32_t source, std::uint64_t count) const;
+
+  Fingerprint fingerprint() const;
+
+ private:
+  void order();
+
+  std::vector<std::uint32_t> weights_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> order_;  // Source, and how often before, in a period.
+  std::vector<std::vector<std::uint32_t>> places_;              // Of each source, in a period.
+};
+
+}  // namespace lockstep::data

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "lockstep/data/source.h"
+
+namespace lockstep::data {
+
+/// NumPy's .npy files side by side: record i has row i of each, under the name given here. Throws DataError
+/// where a file is damaged, has another number of rows than the others, is in Fortran order or big-endian, or
+/// has values of a dtype that Lockstep has not.
+///   npy({{"image", "images.npy"}, {"label", "labels.npy"}})
+SourcePtr npy(const std::map<std::string, std::string>& urls);
+
+}  // namespace lockstep::data

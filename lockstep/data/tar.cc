@@ -1,0 +1,227 @@
+#include "lockstep/data/tar.h"
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/base/progress.h"
+#include "lockstep/data/stored_numbers.h"
+
+namespace lockstep::data {
+namespace {
+
+using internal::File;
+
+constexpr std::uint64_t kBlock = 512;
+
+/// The longest name or pax header that is read.
+constexpr std::uint64_t kLongest = std::uint64_t{1} << 20;
+
+/// A member of the file.
+struct Member {
+  std::uint64_t header;  ///< where it begins, headers that belong to it included
+  std::string name;
+  bool is_file;
+  std::uint64_t data, bytes, end;
+};
+
+/// A number of a header: octal text, or, marked by its first bit, binary.
+std::uint64_t number(const File& file, std::uint64_t offset, std::string_view text, const char* what) {
+  std::uint64_t value = 0;
+  if ((static_cast<std::uint8_t>(text[0]) & 0x80) != 0) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const std::uint64_t byte = static_cast<std::uint8_t>(text[i]) & (i == 0 ? 0x7f : 0xff);
+      if (value >> 56 != 0) file.damaged(offset, fmt::format("the {} is too large", what));
+      value = value << 8 | byte;
+    }
+    return value;
+  }
+  std::size_t i = 0;
+  while (i < text.size() && text[i] == ' ') ++i;
+  for (; i < text.size() && text[i] >= '0' && text[i] <= '7'; ++i)
+    value = value << 3 | static_cast<std::uint64_t>(text[i] - '0');
+  for (; i < text.size(); ++i) {
+    if (text[i] != ' ' && text[i] != '\0') file.damaged(offset, fmt::format("the {} is no number", what));
+  }
+  return value;
+}
+
+std::string_view until_zero(std::string_view text) { return text.substr(0, text.find('\0')); }
+
+/// Reads the members one after the other.
+class Members {
+ public:
+  explicit Members(const File& file, std::uint64_t begin = 0) : file_(file), at_(begin) {}
+
+  std::uint64_t offset() const { return at_; }
+
+  /// The next one; nothing at the empty block that ends the file. Throws where that is missing.
+  std::optional<Member> next() {
+    Member member{at_, "", false, 0, 0, 0};
+    std::string long_name;
+    std::optional<std::uint64_t> long_size;
+    while (at_ < file_.size()) {
+      const std::string block = file_.text(at_, kBlock);
+      const std::string_view header = block;
+      if (header.find_first_not_of('\0') == header.npos) return std::nullopt;
+      check(header);
+      const char kind = header[156];
+      std::uint64_t bytes = number(file_, at_ + 124, header.substr(124, 12), "size");
+      const std::uint64_t data = at_ + kBlock;
+      if (kind == 'L' || kind == 'K' || kind == 'x' || kind == 'g') {
+        if (bytes > kLongest) file_.damaged(at_ + 124, fmt::format("a long name of {} bytes", bytes));
+        const std::string text = file_.text(data, bytes);
+        if (kind == 'L') long_name = until_zero(text);
+        if (kind == 'x') read_pax(data, text, &long_name, &long_size);
+        at_ = end_of(data, bytes);
+        continue;
+      }
+      if (long_size) bytes = *long_size;
+      member.is_file = kind == '0' || kind == '\0' || kind == '7';
+      if (!member.is_file && kind != '5' && (kind < '1' || kind > '6')) {
+        file_.damaged(at_ + 156, fmt::format("a member of kind '{}' cannot be read", kind));
+      }
+      if (!member.is_file) bytes = 0;
+      member.name = long_name;
+      if (member.name.empty()) {
+        member.name = until_zero(header.substr(0, 100));
+        const std::string prefix(until_zero(header.substr(345, 155)));
+        if (header.substr(257, 6) == std::string_view("ustar\0", 6) && !prefix.empty())
+          member.name = prefix + "/" + member.name;
+      }
+      member.data = data;
+      member.bytes = bytes;
+      member.end = at_ = end_of(data, bytes);
+      return member;
+    }
+    file_.damaged(at_, "the file ends without an empty block; it is cut off");
+  }
+
+ private:
+  void check(std::string_view header) const {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < kBlock; ++i)
+      sum += i >= 148 && i < 156 ? ' ' : static_cast<std::uint8_t>(header[i]);
+    const std::uint64_t said = number(file_, at_ + 148, header.substr(148, 8), "checksum");
+    if (sum != said) {
+      file_.damaged(at_, header.starts_with("\x1f\x8b")
+                             ? "the file is compressed by gzip: take it out of that first"
+                             : "the header's checksum is wrong; the file is damaged, or no tar file");
+    }
+  }
+
+  std::uint64_t end_of(std::uint64_t data, std::uint64_t bytes) const {
+    if (bytes > file_.size() - data) {
+      file_.damaged(data, fmt::format("a member has {} bytes, and {} follow; the file is cut off", bytes,
+                                      file_.size() - data));
+    }
+    // The last member's padding may be missing.
+    return std::min(file_.size(), data + (bytes + kBlock - 1) / kBlock * kBlock);
+  }
+
+  /// Lines "LENGTH KEY=VALUE\n".
+  void read_pax(std::uint64_t offset, std::string_view text, std::string* name,
+                std::optional<std::uint64_t>* size) const {
+    while (!text.empty() && text[0] != '\0') {
+      std::size_t length = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+      const auto digits = static_cast<std::size_t>(end - text.data());
+      if (error != std::errc() || length > text.size() || length < digits + 3 || text[digits] != ' ' ||
+          text[length - 1] != '\n')
+        file_.damaged(offset, "a pax header cannot be read; the file is damaged");
+      const std::string_view entry = text.substr(digits + 1, length - digits - 2);
+      const std::size_t equals = entry.find('=');
+      if (equals == entry.npos) file_.damaged(offset, "a pax header has no '='; the file is damaged");
+      const std::string_view key = entry.substr(0, equals), value = entry.substr(equals + 1);
+      if (key == "path") *name = value;
+      if (key == "size") {
+        std::uint64_t number = 0;
+        const auto [last, wrong] = std::from_chars(value.data(), value.data() + value.size(), number);
+        if (wrong != std::errc() || last != value.data() + value.size())
+          file_.damaged(offset, "a pax header's size is no number; the file is damaged");
+        *size = number;
+      }
+      if (key.starts_with("GNU.sparse.")) file_.damaged(offset, "sparse members are not supported");
+      text.remove_prefix(length);
+    }
+  }
+
+  const File& file_;
+  std::uint64_t at_;
+};
+
+/// What the names of a sample's files share, and what is behind it.
+std::pair<std::string_view, std::string_view> key_and_field(std::string_view name) {
+  const std::size_t slash = name.rfind('/');
+  const std::size_t dot = name.find('.', slash == name.npos ? 0 : slash + 1);
+  if (dot == name.npos) return {name, ""};
+  return {name.substr(0, dot), name.substr(dot + 1)};
+}
+
+void find_samples(const File& file, bool progress, const internal::Append& append) {
+  ProgressBar bar("index " + file.url(), static_cast<std::int64_t>(file.size()),
+                  progress && file.size() >= std::uint64_t{1} << 30, ProgressBar::Unit::kBytes);
+  Members members(file);
+  std::optional<std::string> key;
+  std::uint64_t end = 0;
+  while (auto member = members.next()) {
+    bar.update(static_cast<std::int64_t>(members.offset()));
+    if (!member->is_file) continue;
+    std::string its_key(key_and_field(member->name).first);
+    if (key != its_key) append(member->header);
+    key = std::move(its_key);
+    end = member->end;
+  }
+  append(end);
+}
+
+class Tar final : public Source {
+ public:
+  Tar(const std::string& url, const IndexOptions& index)
+      : file_("tar", url),
+        fingerprint_(combine(lockstep::fingerprint("tar"), file_.fingerprint())),
+        begins_(internal::stored_numbers(
+            "tar", file_.url(), "tar", fingerprint_, index,
+            [&](const internal::Append& append) { find_samples(file_, index.progress, append); })) {}
+  std::uint64_t size() const override { return std::max<std::uint64_t>(begins_->size(), 1) - 1; }
+
+  Record read(std::uint64_t i) const override {
+    internal::check_record("tar", file_.url(), i, size());
+    const auto [begin, end] = begins_->two(i);
+    Members members(file_, begin);
+    Record record;
+    while (members.offset() < end) {
+      const auto member = members.next();
+      if (!member || member->end > end) {
+        file_.damaged(begin,
+                      fmt::format("record {} is said to end at byte {}; the file has changed: remove its "
+                                  "index",
+                                  i, end));
+      }
+      if (!member->is_file) continue;
+      const auto [key, name] = key_and_field(member->name);
+      record.emplace("__key__", Field::text(key));
+      Field value{
+          DType::kU8, {static_cast<std::int64_t>(member->bytes)}, file_.bytes(member->data, member->bytes)};
+      if (!record.emplace(name, std::move(value)).second)
+        file_.damaged(member->header, fmt::format("record {} has two files {}", i, member->name));
+    }
+    return record;
+  }
+  std::string place(std::uint64_t i) const override { return fmt::format("{} record {}", file_.url(), i); }
+  Fingerprint fingerprint() const override { return combine(fingerprint_, size()); }
+
+ private:
+  File file_;
+  Fingerprint fingerprint_;
+  std::shared_ptr<const internal::StoredNumbers> begins_;
+};
+
+}  // namespace
+
+SourcePtr tar(const std::string& url, IndexOptions index) { return std::make_shared<Tar>(url, index); }
+
+}  // namespace lockstep::data

@@ -1,0 +1,368 @@
+#include "lockstep/storage/folder_store.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <new>
+#include <utility>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/storage/file_calls.h"
+
+namespace lockstep::storage {
+namespace {
+
+/// What O_DIRECT asks of addresses, offsets and sizes, on every disk in use.
+constexpr std::size_t kDirectAlignment = 4096;
+
+/// Written at a time. Larger ones are not faster on any disk that was measured.
+constexpr std::size_t kWriteBytes = std::size_t{8} << 20;
+
+[[noreturn]] void fail_with(int error, const char* what, const std::string& path) {
+  const char* more = "";
+  if (error == ENOSPC || error == EDQUOT) more = "; free some space, or choose another folder";
+  if (error == EMFILE || error == ENFILE) more = "; raise the limit of open files (ulimit -n)";
+  if (error == EACCES || error == EROFS || error == EPERM) more = "; check the rights of the folder";
+  fail<StorageError>("cannot {} {}: {}{}", what, path, std::strerror(error), more);
+}
+
+/// Calls again what a signal interrupted.
+template <class Call>
+auto retried(const Call& call) {
+  for (;;) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
+class File {
+ public:
+  File() = default;
+  File(const std::string& path, int flags, const char* what) : path_(path) {
+    file_ = retried([&] { return file_calls().open(path.c_str(), flags, 0666); });
+    if (file_ < 0) fail_with(errno, what, path);
+  }
+  ~File() {
+    if (file_ >= 0) file_calls().close(file_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  int get() const { return file_; }
+
+  void sync() {
+    // A failed fsync is not tried again: the next one may say that all is well, though pages are lost.
+    if (retried([&] { return file_calls().fsync(file_); }) < 0) fail_with(errno, "bring to disk", path_);
+  }
+
+  /// Where the file lies on another machine, this is where a lost write is told.
+  void close() {
+    if (file_calls().close(std::exchange(file_, -1)) < 0 && errno != EINTR) fail_with(errno, "close", path_);
+  }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+};
+
+void sync_folder(const std::string& path) {
+  File folder(path.empty() ? "." : path, O_RDONLY | O_DIRECTORY, "open the folder");
+  folder.sync();
+  folder.close();
+}
+
+std::string parent_of(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+bool is_folder(const std::string& path) {
+  struct stat about;
+  return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/// Makes the folder and those above it; each is there for good when this returns.
+void make_folders(const std::string& path) {
+  if (path.empty() || is_folder(path)) return;
+  const std::string parent = parent_of(path);
+  if (parent != path) make_folders(parent);
+  if (retried([&] { return file_calls().mkdir(path.c_str(), 0777); }) < 0 && errno != EEXIST)
+    fail_with(errno, "make the folder", path);
+  if (!is_folder(path)) fail_with(ENOTDIR, "make the folder", path);
+  sync_folder(parent);
+}
+
+class FolderReader : public Reader {
+ public:
+  explicit FolderReader(const std::string& path) : url_(path), file_(path, O_RDONLY, "open") {
+    struct stat about;
+    if (::fstat(file_.get(), &about) < 0) fail_with(errno, "read", path);
+    if (S_ISDIR(about.st_mode)) fail<StorageError>("cannot read {}: it is a folder", path);
+    size_ = static_cast<std::uint64_t>(about.st_size);
+  }
+
+  const std::string& url() const override { return url_; }
+  std::uint64_t size() const override { return size_; }
+
+  void read(std::uint64_t offset, std::span<std::byte> into) const override {
+    while (!into.empty()) {
+      const ssize_t read = retried([&] {
+        return file_calls().pread(file_.get(), into.data(), into.size(), static_cast<off_t>(offset));
+      });
+      if (read < 0) fail_with(errno, "read", url_);
+      if (read == 0) {
+        fail<StorageError>("cannot read {}: it ends at byte {}, where {} more are expected", url_, offset,
+                           into.size());
+      }
+      offset += static_cast<std::uint64_t>(read);
+      into = into.subspan(static_cast<std::size_t>(read));
+    }
+  }
+
+  std::shared_ptr<const std::byte> map() const override {
+    struct statfs about;
+    if (size_ == 0 || ::fstatfs(file_.get(), &about) < 0) return nullptr;
+    // What a page is missing when the other machine is gone, a read says as an error; a mapping by SIGBUS.
+    constexpr std::array<long, 6> kLocal{EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,       BTRFS_SUPER_MAGIC,
+                                         TMPFS_MAGIC,      OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1 /* ZFS */};
+    if (std::ranges::find(kLocal, static_cast<long>(about.f_type)) == kLocal.end()) return nullptr;
+    const std::size_t size = size_;
+    void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file_.get(), 0);
+    if (memory == MAP_FAILED) return nullptr;
+    return {static_cast<const std::byte*>(memory),
+            [size](const std::byte* at) { ::munmap(const_cast<std::byte*>(at), size); }};
+  }
+
+ private:
+  std::string url_;
+  File file_;
+  std::uint64_t size_ = 0;
+};
+
+using Block = std::unique_ptr<std::byte, void (*)(void*)>;
+
+Block new_block() {
+  void* memory = nullptr;
+  if (::posix_memalign(&memory, kDirectAlignment, kWriteBytes) != 0) throw std::bad_alloc();
+  return {static_cast<std::byte*>(memory), std::free};
+}
+
+/// Gathers what is written into aligned blocks, of which one is written by a thread while the next is filled;
+/// or writes it as it is where it is aligned itself.
+class FolderWriter : public Writer {
+ public:
+  explicit FolderWriter(const std::string& path)
+      : url_(path), file_(path, O_WRONLY | O_CREAT | O_EXCL, "make") {}
+
+  ~FolderWriter() override {
+    if (being_written_.valid()) being_written_.wait();
+    if (!finished_) file_calls().unlink(url_.c_str());
+  }
+
+  const std::string& url() const override { return url_; }
+
+  void write(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      // Large aligned memory goes out as it is.
+      const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % kDirectAlignment == 0;
+      if (aligned && held_ % kDirectAlignment == 0 && bytes.size() >= kWriteBytes / 2) {
+        put_held();
+        const std::size_t some = std::min(bytes.size() / kDirectAlignment * kDirectAlignment, kWriteBytes);
+        put(bytes.first(some));
+        bytes = bytes.subspan(some);
+        continue;
+      }
+      if (block_ == nullptr) block_ = new_block();
+      const std::size_t some = std::min(bytes.size(), kWriteBytes - held_);
+      std::memcpy(block_.get() + held_, bytes.data(), some);
+      held_ += some;
+      bytes = bytes.subspan(some);
+      if (held_ < kWriteBytes) continue;
+      wait();
+      std::swap(block_, other_);
+      held_ = 0;
+      being_written_ = std::async(std::launch::async, [this] { put({other_.get(), kWriteBytes}); });
+    }
+  }
+
+  void finish() override {
+    put_held();
+    file_.sync();
+    file_.close();
+    finished_ = true;
+  }
+
+ private:
+  void wait() {
+    if (being_written_.valid()) being_written_.get();
+  }
+
+  void put_held() {
+    wait();
+    if (held_ > 0) put({block_.get(), std::exchange(held_, 0)});
+  }
+
+  void put(std::span<const std::byte> bytes) {
+    set_direct(bytes.size() % kDirectAlignment == 0 && at_ % kDirectAlignment == 0 && !refused_);
+    while (!bytes.empty()) {
+      const ssize_t written = retried([&] {
+        return file_calls().pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(at_));
+      });
+      if (written < 0 && errno == EINVAL && direct_) {
+        refused_ = true;
+        set_direct(false);
+        continue;
+      }
+      if (written < 0) fail_with(errno, "write", url_);
+      if (written == 0) fail_with(EIO, "write", url_);
+      at_ += static_cast<std::uint64_t>(written);
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+      if (written % static_cast<ssize_t>(kDirectAlignment) != 0) set_direct(false);
+    }
+  }
+
+  void set_direct(bool direct) {
+    if (direct == direct_) return;
+    const int flags = ::fcntl(file_.get(), F_GETFL);
+    if (::fcntl(file_.get(), F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0)
+      direct_ = direct;
+    else
+      refused_ = true;
+  }
+
+  std::string url_;
+  File file_;
+  Block block_{nullptr, std::free}, other_{nullptr, std::free};  // filled, and being written
+  std::future<void> being_written_;
+  std::size_t held_ = 0;
+  std::uint64_t at_ = 0;
+  bool direct_ = false, refused_ = false, finished_ = false;
+};
+
+class FolderStore : public Store {
+ public:
+  explicit FolderStore(std::string root) : root_(std::move(root)) {}
+
+  std::string url(const std::string& name) const override {
+    if (name.empty()) return root_;
+    return root_.ends_with('/') ? root_ + name : root_ + "/" + name;
+  }
+
+  std::unique_ptr<Reader> open(const std::string& name) const override {
+    return std::make_unique<FolderReader>(url(name));
+  }
+
+  bool exists(const std::string& name) const override {
+    struct stat about;
+    if (::stat(url(name).c_str(), &about) == 0) return !S_ISDIR(about.st_mode);
+    if (errno != ENOENT && errno != ENOTDIR) fail_with(errno, "look for", url(name));
+    return false;
+  }
+
+  std::vector<Entry> list(const std::string& folder) const override {
+    std::vector<Entry> all;
+    std::error_code error;
+    std::filesystem::directory_iterator each(url(folder), error);
+    for (; !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
+      struct stat about;
+      // What has gone since it was listed does not count.
+      if (::stat(each->path().c_str(), &about) < 0) continue;
+      const bool is_folder = S_ISDIR(about.st_mode);
+      all.push_back({each->path().filename().string(), is_folder,
+                     is_folder ? 0 : static_cast<std::uint64_t>(about.st_size)});
+    }
+    if (error && error != std::errc::no_such_file_or_directory)
+      fail_with(error.value(), "list the folder", url(folder));
+    std::ranges::sort(all, {}, &Entry::name);
+    return all;
+  }
+
+  std::unique_ptr<Writer> create(const std::string& name) override {
+    return std::make_unique<FolderWriter>(url(name));
+  }
+
+  Attempt begin(const std::string& folder, const std::string& nonce) override {
+    Attempt attempt{folder + ".tmp-" + nonce, ""};
+    const std::string path = url(attempt.folder);
+    make_folders(parent_of(path));
+    if (retried([&] { return file_calls().mkdir(path.c_str(), 0777); }) < 0)
+      fail_with(errno, "make the folder", path);
+    return attempt;
+  }
+
+  bool publish(const Attempt& attempt, const std::string& folder, const std::string& manifest,
+               std::string_view bytes) override {
+    const std::string from = url(attempt.folder), to = url(folder);
+    auto writer = create(attempt.folder + "/" + manifest);
+    writer->write(std::as_bytes(std::span(bytes)));
+    writer->finish();
+    sync_folder(from);
+    // rename() puts a folder in the place of an empty one, which nobody has published.
+    if (retried([&] { return file_calls().rename(from.c_str(), to.c_str()); }) < 0) {
+      const int error = errno;
+      // Of a server's reply that was lost, the second try finds nothing to rename any more.
+      const bool done = error == ENOENT && exists(folder + "/" + manifest) &&
+                        read_whole(*open(folder + "/" + manifest)) == bytes;
+      if (error == ENOTEMPTY || error == EEXIST || error == ENOTDIR) return false;
+      if (!done) fail_with(error, "rename", from + " to " + to);
+    }
+    sync_folder(parent_of(to));
+    return true;
+  }
+
+  void discard(const Attempt& attempt, const std::vector<std::string>& names) override {
+    remove_files(attempt.folder, names);
+  }
+
+  void remove(const std::string& folder, const std::string& manifest,
+              const std::vector<std::string>& names) override {
+    const std::string path = url(folder + "/" + manifest);
+    if (file_calls().unlink(path.c_str()) < 0 && errno != ENOENT) fail_with(errno, "remove", path);
+    // Without its manifest before anything else is gone, power losses included.
+    sync_folder(url(folder));
+    remove_files(folder, names);
+  }
+
+ private:
+  void remove_files(const std::string& folder, const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      const std::string path = url(folder + "/" + name);
+      if (file_calls().unlink(path.c_str()) < 0 && errno != ENOENT) fail_with(errno, "remove", path);
+    }
+    const std::string path = url(folder);
+    if (file_calls().rmdir(path.c_str()) < 0 && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT)
+      fail_with(errno, "remove the folder", path);
+  }
+
+  std::string root_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> open_folder(const std::string& path, bool make) {
+  if (path.empty()) fail<StorageError>("expected the path of a folder, got none");
+  if (make) make_folders(path);
+  if (!is_folder(path)) {
+    struct stat about;
+    if (::stat(path.c_str(), &about) < 0) fail_with(errno, "open the folder", path);
+    fail<StorageError>("{} is a file, expected a folder", path);
+  }
+  return std::make_unique<FolderStore>(path);
+}
+
+std::unique_ptr<Reader> open_local_file(const std::string& path) {
+  return std::make_unique<FolderReader>(path);
+}
+
+}  // namespace lockstep::storage

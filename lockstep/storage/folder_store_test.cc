@@ -1,0 +1,118 @@
+#include "lockstep/storage/folder_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "lockstep/testing/errors.h"
+#include "lockstep/testing/temporary_folder.h"
+
+namespace lockstep::storage {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::TemporaryFolder;
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+TEST(FolderStore, WhatIsWrittenInPiecesOfAnySize_IsReadBack) {
+  TemporaryFolder folder;
+  const auto store = open_store(folder.path());
+  // Larger than what is written at a time, in pieces that are and are not aligned.
+  std::vector<std::byte> all(std::size_t{21} << 20);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::byte>(i * 7 + (i >> 12));
+  void* aligned = nullptr;
+  ASSERT_EQ(::posix_memalign(&aligned, 4096, all.size()), 0);
+  const std::unique_ptr<void, decltype(&std::free)> owner(aligned, std::free);
+  std::memcpy(aligned, all.data(), all.size());
+  const std::span<const std::byte> source(static_cast<const std::byte*>(aligned), all.size());
+  int number = 0;
+  for (const std::vector<std::size_t>& pieces : {std::vector<std::size_t>{all.size()},
+                                                 {1, all.size() - 1},
+                                                 {4096, all.size() - 4096},
+                                                 {0, 5, 12 << 20}}) {
+    const std::string name = std::to_string(number++);
+    auto writer = store->create(name);
+    std::size_t at = 0;
+    for (std::size_t size : pieces) {
+      writer->write(source.subspan(at, size));
+      at += size;
+    }
+    writer->write(source.subspan(at));
+    writer->finish();
+    const auto reader = store->open(name);
+    ASSERT_EQ(reader->size(), all.size());
+    std::vector<std::byte> back(all.size());
+    reader->read(0, back);
+    EXPECT_TRUE(back == all) << name;
+    if (const auto mapped = reader->map()) {
+      EXPECT_EQ(std::memcmp(mapped.get(), all.data(), all.size()), 0);
+    }
+    EXPECT_THAT(error_of<StorageError>([&] { reader->read(all.size() - 3, std::span(back).first(4)); }),
+                HasSubstr("it ends at byte"));
+  }
+}
+
+TEST(FolderStore, AFileThatIsNotFinishedIsGone_AndOneThatIsThereIsNotWrittenOver) {
+  TemporaryFolder folder;
+  const auto store = open_store(folder.path());
+  store->create("a")->write(bytes_of("text"));
+  EXPECT_FALSE(store->exists("a"));
+  auto writer = store->create("a");
+  writer->write(bytes_of("text"));
+  writer->finish();
+  EXPECT_THAT(error_of<StorageError>([&] { store->create("a"); }), HasSubstr("File exists"));
+  EXPECT_EQ(read_whole(*store->open("a")), "text");
+}
+
+TEST(FolderStore, PublishesAtOnce_AndOnlyWhereNothingIs) {
+  TemporaryFolder folder;
+  const auto store = open_store(folder.path() / "new/run", /*make=*/true);
+  auto attempt = [&](const std::string& nonce) {
+    const Attempt made = store->begin("step", nonce);
+    auto writer = store->create(made.folder + "/part");
+    writer->write(bytes_of(nonce));
+    writer->finish();
+    EXPECT_FALSE(store->exists("step/part") && nonce == "1");
+    return made;
+  };
+  const Attempt first = attempt("1"), second = attempt("2");
+  EXPECT_THAT(error_of<StorageError>([&] { store->begin("step", "2"); }), HasSubstr("File exists"));
+  EXPECT_TRUE(store->publish(first, "step", "manifest", "one"));
+  EXPECT_FALSE(store->publish(second, "step", "manifest", "two"));
+  EXPECT_EQ(read_whole(*store->open("step/manifest")), "one");
+  EXPECT_EQ(read_whole(*store->open("step/part")), "1");
+  store->discard(second, {"part", "manifest"});
+  EXPECT_THAT(store->list(""), ElementsAre(Entry{"step", true, 0}));
+  EXPECT_THAT(store->list("step"), ElementsAre(Entry{"manifest", false, 3}, Entry{"part", false, 1}));
+  std::ofstream(folder.path() / "new/run/step/other") << "x";
+  store->remove("step", "manifest", {"part"});
+  EXPECT_THAT(store->list("step"), ElementsAre(Entry{"other", false, 1}));
+  EXPECT_THAT(store->list("nowhere"), IsEmpty());
+}
+
+TEST(FolderStore, WhatIsWrongWithAPath_IsSaid) {
+  TemporaryFolder folder;
+  EXPECT_THAT(error_of<StorageError>([&] { open_store(folder.path() / "none"); }),
+              HasSubstr("No such file or directory"));
+  std::ofstream(folder.path() / "file") << "x";
+  EXPECT_THAT(error_of<StorageError>([&] { open_store(folder.path() / "file"); }), HasSubstr("is a file"));
+  EXPECT_THAT(error_of<StorageError>([&] { open_store(folder.path() / "file/in", true); }),
+              HasSubstr("Not a directory"));
+  EXPECT_THAT(error_of<StorageError>([&] { open_file(folder.path()); }), HasSubstr("it is a folder"));
+  EXPECT_EQ(read_whole(*open_file("file://" + (folder.path() / "file").string())), "x");
+  EXPECT_THAT(error_of<StorageError>([&] { read_whole(*open_file(folder.path() / "file"), 0); }),
+              HasSubstr("expected at most 0"));
+}
+
+}  // namespace
+}  // namespace lockstep::storage

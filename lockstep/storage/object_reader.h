@@ -1,0 +1,14 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/storage/s3_client.h"
+#include "lockstep/storage/store.h"
+
+namespace lockstep::storage {
+
+/// An object for reading; null where there is none of this key. Large reads come in several ranges at a time.
+std::unique_ptr<Reader> find_object(std::shared_ptr<S3Client> client, const std::string& key);
+
+}  // namespace lockstep::storage

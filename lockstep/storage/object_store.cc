@@ -1,0 +1,324 @@
+#include "lockstep/storage/object_store.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
+#include "lockstep/storage/object_reader.h"
+#include "lockstep/storage/object_writer.h"
+#include "lockstep/storage/xml.h"
+
+namespace lockstep::storage {
+namespace {
+
+/// In the folder of an attempt: who has begun it.
+constexpr const char* kAttemptMark = ".lockstep-attempt";
+
+/// A manifest that others have published and removed while it was looked at, so often, is a fault.
+constexpr int kMostRaces = 20;
+
+/// S3 takes other names too, but servers and proxies on the way do not all leave them as they are.
+void require_name(const std::string& name) {
+  std::size_t begin = 0;
+  for (bool last = false; !last;) {
+    const auto slash = name.find('/', begin);
+    last = slash == name.npos;
+    const std::string part = name.substr(begin, last ? name.npos : slash - begin);
+    if (part.empty() || part == "." || part == "..")
+      fail<StorageError>("\"{}\" is no name in an object store: a part of it is \"{}\"", name, part);
+    begin = slash + 1;
+  }
+}
+
+class ObjectStore : public Store {
+  struct Manifest {
+    std::string name, bytes;
+  };
+
+ public:
+  ObjectStore(std::shared_ptr<S3Client> client, std::string prefix)
+      : client_(std::move(client)), prefix_(std::move(prefix)) {}
+
+  /// Throws where the bucket cannot be listed.
+  void reach() const {
+    pages(folder_key(""), "/", 1, [](const XmlElement&) { return false; });
+  }
+
+  std::string url(const std::string& name) const override { return client_->url(join(name)); }
+
+  std::unique_ptr<Reader> open(const std::string& name) const override {
+    auto reader = find_object(client_, key(name));
+    if (reader == nullptr) fail<StorageError>("cannot open {}: there is no such object", url(name));
+    return reader;
+  }
+
+  bool exists(const std::string& name) const override {
+    return client_->send({.doing = "look for", .method = "HEAD", .key = key(name)}, {200, 404}).status == 200;
+  }
+
+  std::vector<Entry> list(const std::string& folder) const override {
+    const std::string below = folder_key(folder);
+    std::vector<Entry> entries;
+    auto add = [&](std::string name, bool is_folder, std::uint64_t bytes) {
+      if (is_folder && name.ends_with('/')) name.pop_back();
+      if (!name.empty()) entries.push_back({std::move(name), is_folder, bytes});
+    };
+    pages(below, "/", 0, [&](const XmlElement& page) {
+      const bool encoded = page.text_of("EncodingType") == "url";
+      auto name = [&](const std::string& text) {
+        const std::string whole = encoded ? uri_decode(text) : text;
+        if (!whole.starts_with(below))
+          fail<StorageError>("cannot list {}: the server names \"{}\", which is not in it", url(folder),
+                             whole);
+        return whole.substr(below.size());
+      };
+      for (const XmlElement& element : page.children) {
+        if (element.name == "CommonPrefixes") {
+          add(name(element.text_of("Prefix")), true, 0);
+        } else if (element.name == "Contents") {
+          add(name(element.text_of("Key")), false,
+              std::strtoull(element.text_of("Size").c_str(), nullptr, 10));
+        }
+      }
+      return true;
+    });
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return std::pair(a.name, a.is_folder) < std::pair(b.name, b.is_folder);
+    });
+    return entries;
+  }
+
+  std::unique_ptr<Writer> create(const std::string& name) override {
+    if (exists(name)) fail<StorageError>("cannot create {}: there is one already", url(name));
+    return create_object(client_, key(name));
+  }
+
+  Attempt begin(const std::string& folder, const std::string& nonce) override {
+    if (nonce.find('/') != nonce.npos) fail<StorageError>("\"{}\" is no nonce: it has a /", nonce);
+    const Attempt attempt{folder.empty() ? nonce : folder + "/" + nonce, nonce + "/"};
+    const std::string mark = attempt.folder + "/" + kAttemptMark;
+    std::random_device random;
+    const std::string own = fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
+    if (!put_first("begin", mark, own))
+      fail<StorageError>("cannot begin {}: this nonce was used before", url(attempt.folder));
+    require_conditions(mark);
+    return attempt;
+  }
+
+  bool publish(const Attempt& attempt, const std::string& folder, const std::string& manifest,
+               std::string_view bytes) override {
+    const std::string name = folder.empty() ? manifest : folder + "/" + manifest;
+    try {
+      if (!put_first("publish", name, bytes)) return false;
+    } catch (const MaybeDoneError&) {
+      const std::lock_guard lock(mutex_);
+      unsettled_[attempt.folder] = {name, std::string(bytes)};
+      throw;
+    }
+    try {
+      remove_object(attempt.folder + "/" + kAttemptMark);
+    } catch (const StorageError& error) {  // published it is
+      logging::warning("{} is published; a mark of its attempt is left: {}", url(folder), error.what());
+    }
+    return true;
+  }
+
+  void discard(const Attempt& attempt, const std::vector<std::string>& names) override {
+    require_unpublished(attempt.folder);
+    abort_uploads(attempt.folder);
+    remove_objects(attempt.folder, names);
+    remove_object(attempt.folder + "/" + kAttemptMark);
+  }
+
+  void remove(const std::string& folder, const std::string& manifest,
+              const std::vector<std::string>& names) override {
+    const std::string name = folder.empty() ? manifest : folder + "/" + manifest;
+    const S3Answer found = client_->send({.doing = "remove", .method = "HEAD", .key = key(name)}, {200, 404});
+    if (found.status == 200) {
+      // Where an answer is lost, and somebody publishes anew before the next try, the new one stays.
+      S3Request request{.doing = "remove", .method = "DELETE", .key = key(name)};
+      if (const std::string tag = found.header("etag"); !tag.empty()) request.headers = {{"if-match", tag}};
+      client_->send(request, {200, 204, 404, 412});
+    }
+    std::set<std::string> files(names.begin(), names.end());
+    for (const std::string& file : names) {
+      if (const auto slash = file.find('/'); slash != file.npos)
+        files.insert(file.substr(0, slash + 1) + kAttemptMark);
+    }
+    remove_objects(folder, {files.begin(), files.end()});
+  }
+
+ private:
+  std::string join(const std::string& name) const {
+    return prefix_.empty() ? name : name.empty() ? prefix_ : prefix_ + "/" + name;
+  }
+
+  std::string key(const std::string& name) const {
+    require_name(name);
+    return join(name);
+  }
+
+  /// What the keys in a folder begin with.
+  std::string folder_key(const std::string& folder) const {
+    if (!folder.empty()) require_name(folder);
+    const std::string joined = join(folder);
+    return joined.empty() ? "" : joined + "/";
+  }
+
+  /// Hands the pages of a list to `take` until it returns false. `most`: keys of a page; 0: as the server
+  /// likes.
+  void pages(const std::string& below, const std::string& delimiter, int most,
+             const std::function<bool(const XmlElement&)>& take) const {
+    std::string next;
+    do {
+      S3Request request{.doing = "list", .method = "GET", .prefix = below};
+      request.query = {{"list-type", "2"}, {"prefix", below}, {"encoding-type", "url"}};
+      if (!delimiter.empty()) request.query.emplace_back("delimiter", delimiter);
+      if (most > 0) request.query.emplace_back("max-keys", std::to_string(most));
+      if (!next.empty()) request.query.emplace_back("continuation-token", next);
+      request.root = "ListBucketResult";
+      const XmlElement page = parse_xml(client_->send(request, {200}).body);
+      if (!take(page)) return;
+      const std::string before = std::exchange(next, "");
+      if (page.text_of("IsTruncated") == "true") next = page.text_of("NextContinuationToken");
+      if (page.text_of("IsTruncated") == "true" && (next.empty() || next == before))
+        fail<StorageError>("cannot list {}: the server says that there is more, and not where",
+                           client_->url(below));
+    } while (!next.empty());
+  }
+
+  /// Makes an object where there is none; whether it was this call that made it. Bytes that nobody else
+  /// writes tell it from others where an answer was lost.
+  bool put_first(const char* doing, const std::string& name, std::string_view bytes) {
+    S3Request put{.doing = doing, .method = "PUT", .key = key(name)};
+    put.headers = {{"if-none-match", "*"}};
+    put.body = std::as_bytes(std::span(bytes));
+    for (int race = 0; race < kMostRaces; ++race) {
+      if (client_->send(put, {200, 412}).status == 200) return true;
+      try {
+        const auto there = find_object(client_, put.key);
+        if (there != nullptr) return there->size() == bytes.size() && read_whole(*there) == bytes;
+      } catch (const StorageError& error) {
+        throw MaybeDoneError(error.what());
+      }
+    }
+    fail<StorageError>("cannot {} {}: others make and remove it all the time", doing, url(name));
+  }
+
+  /// Throws where this store was not told whether it has published the attempt, unless another's manifest is
+  /// there: its files may be those of a published folder, now or as soon as the server does what it was
+  /// asked.
+  void require_unpublished(const std::string& attempt) {
+    Manifest manifest;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = unsettled_.find(attempt);
+      if (found == unsettled_.end()) return;
+      manifest = found->second;
+    }
+    const auto there = find_object(client_, key(manifest.name));
+    if (there == nullptr)
+      fail<StorageError>("whether {} is published was not told, so {} stays", url(manifest.name),
+                         url(attempt));
+    if (there->size() == manifest.bytes.size() && read_whole(*there) == manifest.bytes)
+      fail<StorageError>("{} is published, though its answer was lost; {} stays", url(manifest.name),
+                         url(attempt));
+  }
+
+  /// Throws where the server does not honour If-None-Match, for then each of several publishers would believe
+  /// to be the first. `there`: an object that is there.
+  void require_conditions(const std::string& there) {
+    if (conditions_honoured_) return;
+    S3Request put{.doing = "begin", .method = "PUT", .key = key(there)};
+    put.headers = {{"if-none-match", "*"}};
+    if (client_->send(put, {200, 412}).status == 200) {
+      remove_object(there);
+      fail<StorageError>(
+          "cannot begin {}: this server overwrites objects in spite of If-None-Match: *, so nothing can be "
+          "published "
+          "in it; use a newer one",
+          url(there));
+    }
+    conditions_honoured_ = true;
+  }
+
+  void remove_object(const std::string& name, const Cancellation* cancellation = nullptr) {
+    S3Request request{.doing = "remove", .method = "DELETE", .key = key(name)};
+    request.cancellation = cancellation;
+    client_->send(request, {200, 204, 404});
+  }
+
+  void remove_objects(const std::string& folder, const std::vector<std::string>& names) {
+    TaskGroup group(client_->workers());
+    for (const std::string& name : names) {
+      group.run(1, [this, path = folder.empty() ? name : folder + "/" + name](
+                       const Cancellation& cancellation) { remove_object(path, &cancellation); });
+    }
+    group.wait();
+  }
+
+  /// Uploads that nobody will finish any more: S3 keeps their parts, and charges for them.
+  void abort_uploads(const std::string& folder) {
+    std::string key_marker, upload_marker;
+    do {
+      S3Request request{.doing = "list uploads to", .method = "GET", .prefix = folder_key(folder)};
+      request.query = {{"uploads", ""}, {"prefix", folder_key(folder)}, {"encoding-type", "url"}};
+      if (!key_marker.empty())
+        request.query.insert(request.query.end(),
+                             {{"key-marker", key_marker}, {"upload-id-marker", upload_marker}});
+      request.root = "ListMultipartUploadsResult";
+      const S3Answer answer = client_->send(request, {200, 403, 404, 501});
+      if (answer.status != 200) {
+        logging::debug("uploads to {} cannot be listed (HTTP status {} {}): those that are not finished stay",
+                       url(folder), answer.status, answer.code);
+        return;
+      }
+      const XmlElement page = parse_xml(answer.body);
+      const bool encoded = page.text_of("EncodingType") == "url";
+      auto text = [&](const XmlElement& of, const char* name) {
+        return encoded ? uri_decode(of.text_of(name)) : of.text_of(name);
+      };
+      for (const XmlElement& upload : page.children) {
+        if (upload.name != "Upload" || !text(upload, "Key").starts_with(folder_key(folder))) continue;
+        S3Request abort{.doing = "abort the upload of", .method = "DELETE", .key = text(upload, "Key")};
+        abort.query = {{"uploadId", upload.text_of("UploadId")}};
+        client_->send(abort, {200, 204, 404});
+      }
+      key_marker = page.text_of("IsTruncated") == "true" ? text(page, "NextKeyMarker") : "";
+      upload_marker = page.text_of("NextUploadIdMarker");
+    } while (!key_marker.empty());
+  }
+
+  const std::shared_ptr<S3Client> client_;
+  const std::string prefix_;
+  std::atomic<bool> conditions_honoured_ = false;
+  std::mutex mutex_;
+  std::map<std::string, Manifest> unsettled_;  ///< of attempts whose publishing has no known end
+};
+
+}  // namespace
+
+std::unique_ptr<Store> open_object_store(const std::string& url, const S3Options& options) {
+  S3Url parts = parse_s3_url(url);
+  auto store = std::make_unique<ObjectStore>(std::make_shared<S3Client>(parts.bucket, options), parts.key);
+  store->reach();
+  return store;
+}
+
+std::unique_ptr<Reader> open_object(const std::string& url, const S3Options& options) {
+  const S3Url parts = parse_s3_url(url);
+  if (parts.key.empty()) fail<StorageError>("\"{}\" is a bucket, not an object", url);
+  auto reader = find_object(std::make_shared<S3Client>(parts.bucket, options), parts.key);
+  if (reader == nullptr) fail<StorageError>("cannot open {}: there is no such object", url);
+  return reader;
+}
+
+}  // namespace lockstep::storage

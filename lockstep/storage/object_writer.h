@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "lockstep/storage/s3_client.h"
+#include "lockstep/storage/store.h"
+
+namespace lockstep::storage {
+
+/// The size of an upload's part of this number, from 1, where the first has `first` bytes: so many that
+/// 10,000 parts, which is as many as S3 takes, hold 5 TiB.
+std::uint64_t part_size(int number, std::uint64_t first);
+
+/// A new object that is uploaded while it is written: in one request where it is smaller than a part,
+/// otherwise in parts. It is there once `finish` has returned, and not before.
+std::unique_ptr<Writer> create_object(std::shared_ptr<S3Client> client, std::string key);
+
+}  // namespace lockstep::storage

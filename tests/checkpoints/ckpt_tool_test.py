@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""What `lockstep ckpt` says of checkpoints, whole and damaged ones.
+
+    tests/checkpoints/ckpt_tool_test.py SAVE_STEPS LOCKSTEP
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+SAVE_STEPS, LOCKSTEP = sys.argv[1:]
+
+
+def tool(*arguments):
+    done = subprocess.run([LOCKSTEP, "ckpt", *arguments], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def expect(what, found, status, *texts):
+    code, out, error = found
+    for text in texts:
+        if text not in out + error:
+            sys.exit(f"{what}: expected {text!r}, got status {code}\n{out}{error}")
+    if code != status:
+        sys.exit(f"{what}: expected status {status}, got {code}\n{out}{error}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([SAVE_STEPS, folder, "--count", "3"], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "LOCKSTEP_LOG": "off"})
+        second, third = (os.path.join(folder, f"step-0000000{i}") for i in (2, 3))
+        expect("ls", tool("ls", folder), 0, "step  arrays      bytes  processes", "   2       2  390.7 KiB          1")
+        expect("ls of a step", tool("ls", third), 0, "large  i32[100000]  390.6 KiB      1", "small  i32[7]",
+               "2 arrays, 390.7 KiB, in 1 files")
+        expect("cat", tool("cat", third, "small"), 0, "i32[7]\n[     121509 -16")
+        expect("cat of a value", tool("cat", third, "step"), 0, "3\n")
+        expect("cat of nothing", tool("cat", third, "smal"), 2, "has no array smal; the nearest name there is small")
+        expect("verify", tool("verify", folder), 0, f"{second}: whole, 390.7 KiB", f"{third}: whole")
+        expect("diff of the same", tool("diff", third, third), 0, "the same: 2 arrays")
+        expect("diff", tool("diff", second, third), 1, "large  differs  100000 of 100000 elements differ",
+               "step   differs  2 and 3")
+        exported = os.path.join(folder, "hf")
+        expect("export", tool("export", third, exported, "--largest-file", "1000"), 0, "390.7 KiB, as Hugging Face")
+        expect("what was exported", tool("diff", third, exported), 1, "step  only in the first  3")
+        assert sorted(os.listdir(exported)) == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+                                                "model.safetensors.index.json"]
+        expect("export again", tool("export", third, exported), 2, "it is there already")
+        expect("rm of what is none", tool("rm", exported), 2, "is no checkpoint of Lockstep's", "nothing is removed")
+
+        part = os.path.join(second, "part-00000-of-00001.safetensors")
+        with open(part, "r+b") as file:
+            file.seek(200_000)
+            byte = file.read(1)
+            file.seek(200_000)
+            file.write(bytes([byte[0] ^ 4]))
+        expect("verify of damage", tool("verify", folder), 1, "of large does not fit", f"{third}: whole")
+        expect("cat of damage", tool("cat", second, "large"), 2, "is damaged")
+        expect("cat beside damage", tool("cat", second, "small"), 0, "i32[7]")
+
+        attempt = os.path.join(folder, "step-00000009.tmp-job-1")
+        os.mkdir(attempt)
+        for name in ("part-00000-of-00002.safetensors", "notes"):
+            open(os.path.join(attempt, name), "w").close()
+        expect("ls of an attempt", tool("ls", folder), 0, f"not ended: {attempt}")
+        expect("rm --attempts", tool("rm", "--attempts", folder), 0, f"removed {attempt}")
+        assert os.listdir(attempt) == ["notes"], "what no save wrote stays"
+        expect("rm", tool("rm", second), 0, f"removed {second}")
+        assert not os.path.exists(second) and os.path.exists(third)
+        expect("a folder that is none", tool("ls", os.path.join(folder, "none")), 2, "No such file or directory")
+    print("lockstep ckpt says what it should")
+
+
+main()
