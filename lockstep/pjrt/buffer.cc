@@ -2,7 +2,9 @@
 
 #include <array>
 #include <condition_variable>
+#include <cstddef>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -46,15 +48,24 @@ bool is_row_major(const PJRT_Api* api, PJRT_Buffer* buffer) {
   return true;
 }
 
+/// The plugins' C functions count a buffer's external references in a field without a lock, so that two threads
+/// that read one array would lose a count, and the buffer's end abort the process. Buffers share the locks.
+std::mutex& references_lock(const PJRT_Buffer* buffer) {
+  static std::array<std::mutex, 64> locks;
+  return locks[std::hash<const void*>()(buffer) / alignof(std::max_align_t) % locks.size()];
+}
+
 /// While it lives, the buffer's memory stays, whatever other threads do to the buffer.
 class Hold {
  public:
   Hold(const PJRT_Api* api, PJRT_Buffer* buffer) : api_(api), buffer_(buffer) {
+    std::lock_guard lock(references_lock(buffer_));
     LOCKSTEP_PJRT_ARGS(PJRT_Buffer_IncreaseExternalReferenceCount_Args, args);
     args.buffer = buffer_;
     check(api_, api_->PJRT_Buffer_IncreaseExternalReferenceCount(&args), "holding a buffer's memory");
   }
   ~Hold() {
+    std::lock_guard lock(references_lock(buffer_));
     LOCKSTEP_PJRT_ARGS(PJRT_Buffer_DecreaseExternalReferenceCount_Args, args);
     args.buffer = buffer_;
     ignore(api_, api_->PJRT_Buffer_DecreaseExternalReferenceCount(&args));

@@ -2,6 +2,8 @@
 
 #include <cstring>
 #include <future>
+#include <thread>
+#include <vector>
 
 #include "lockstep/pjrt/test_client.h"
 
@@ -74,6 +76,20 @@ TEST(Buffer, EmptyArraysAndScalarsRoundTrip) {
   empty.to_host(nullptr, 0);
   Buffer scalar = to_device<std::int32_t>(*client, {7}, {});
   EXPECT_THAT(to_host<std::int32_t>(scalar), ElementsAre(7));
+}
+
+TEST(Buffer, IsReadByManyThreadsAtOnce_AndEndsInPeace) {
+  auto client = make_client();
+  const std::vector<float> sent(4, 3.f);
+  for (int buffers = 0; buffers < 20; ++buffers) {
+    const Buffer buffer = to_device<float>(*client, sent, {4});
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&] {
+        for (int read = 0; read < 2000; ++read) EXPECT_EQ(to_host<float>(buffer), sent);
+      });
+    }
+  }
 }
 
 TEST(Buffer, ADestinationOfAnotherSize_IsRefused) {
