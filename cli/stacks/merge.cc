@@ -134,15 +134,16 @@ void put_minority_first(StackNode& node) {
 }  // namespace
 
 std::string idle_owner(const ThreadStack& thread) {
+  constexpr std::string_view kOwn = "Lockstep";
   const bool rests = thread.state.state == 'S' || thread.state.state == 'T' || thread.state.state == 't';
   if (thread.main || !rests || thread.frames.empty() || !thread.missing.empty()) return "";
   std::string owner;
   for (const Frame& frame : thread.frames) {
     if (is_system_library(frame.module) || is_glue(frame.function)) continue;
     if (frame.of_program && waits_for_work(frame.function)) {
-      owner = "Lockstep";
+      owner = kOwn;
     } else if (!frame.of_program && has_own_threads(frame.module)) {
-      if (owner.empty()) owner = frame.module;
+      if (owner != kOwn) owner = frame.module;  // the outermost's
     } else {
       return "";
     }

@@ -74,7 +74,7 @@ std::string short_name(std::string_view name) {
     } else if (name[i] == '(') {
       // Parameters, behind which the name of something local to the function may follow.
       i += bracketed_size(rest);
-      if (result.ends_with("decltype") || result.ends_with("decltype ")) continue;
+      if (result.empty() || result == "decltype") continue;  // of what it returns
       std::size_t next = i;
       if (name.substr(next).starts_with(" const")) next += std::string_view(" const").size();
       if (!name.substr(next).starts_with("::")) break;

@@ -67,14 +67,13 @@ class Printer {
   /// A line that may be longer than the others.
   void add_sentence(const std::string& text, bool bold = false) {
     flush();
+    if (std::exchange(blank_, false) && !text_.empty()) text_ += '\n';
     text_ += bold ? styled(text, kBold) : text;
     text_ += '\n';
   }
 
-  void add_blank() {
-    flush();
-    if (!text_.empty()) text_ += '\n';
-  }
+  /// An empty line between what there is and what may come.
+  void add_blank() { blank_ = true; }
 
   void add_threads(const ProcessStacks& stacks) {
     std::map<std::pair<std::string, std::string>, std::pair<int, std::uint64_t>> groups;
@@ -87,7 +86,7 @@ class Printer {
     for (const auto& [what, of_it] : groups) {
       const std::string count = of_it.first == 1 ? "" : fmt::format(" ({} threads)", of_it.first);
       lines_.push_back({.left = fmt::format("    {:<22}  {}{}", what.first, what.second, count),
-                        .right = fmt::format("{:.2f} s of CPU time", seconds_of_ticks(of_it.second))});
+                        .right = fmt::format("{:>8.2f} s of CPU time", seconds_of_ticks(of_it.second))});
     }
     flush();
   }
@@ -179,6 +178,7 @@ class Printer {
   const PrintOptions options_;
   std::vector<Line> lines_;
   std::string text_;
+  bool blank_ = false;
 };
 
 }  // namespace
