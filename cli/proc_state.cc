@@ -256,6 +256,8 @@ std::string describe(const ThreadState& thread) {
   // That one call goes on after a stop says nothing, nor does the kernel's entry.
   if (thread.syscall && *thread.syscall != SYS_restart_syscall)
     where = " in " + syscall_name(*thread.syscall);
+  else if (thread.wchan.starts_with("futex"))
+    where = " in futex";
   else if (!thread.wchan.empty() && !thread.wchan.starts_with("do_syscall"))
     where = fmt::format(" in the kernel's {}", thread.wchan);
   switch (thread.state) {

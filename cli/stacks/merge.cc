@@ -27,12 +27,18 @@ bool is_system_library(std::string_view module) {
   return starts_with_one_of(module, kStarts);
 }
 
-/// Libraries with threads of their own, which never are in a user's function but by Lockstep's.
-bool has_own_threads(std::string_view module) {
-  static constexpr std::string_view kStarts[] = {"libgrpc", "libgpr",  "libabsl_", "libcares", "libevent",
-                                                 "libucs",  "libucp",  "libuct",   "libucm",   "libcrypto",
-                                                 "libssl",  "libcurl", "libcuda",  "libnccl",  "libnvidia"};
-  return starts_with_one_of(module, kStarts) || module.find("pjrt") != std::string_view::npos;
+/// Whose the library is, of those with threads of their own that run a user's functions only through
+/// Lockstep's; empty for others.
+std::string_view owner_of_library(std::string_view module) {
+  static constexpr std::pair<std::string_view, std::string_view> kOwners[] = {
+      {"libgrpc", "gRPC"}, {"libgpr", "gRPC"},   {"libabsl_", "gRPC"}, {"libcares", "gRPC"},
+      {"libucs", "UCX"},   {"libucp", "UCX"},    {"libuct", "UCX"},    {"libucm", "UCX"},
+      {"libcurl", "curl"}, {"libssl", "TLS"},    {"libcrypto", "TLS"}, {"libcuda", "CUDA"},
+      {"libnccl", "NCCL"}, {"libnvidia", "CUDA"}};
+  for (const auto& [start, owner] : kOwners) {
+    if (module.starts_with(start)) return owner;
+  }
+  return module.find("pjrt") != std::string_view::npos ? "XLA" : "";
 }
 
 /// Where threads of Lockstep's own are while they have nothing to do.
@@ -137,18 +143,16 @@ std::string idle_owner(const ThreadStack& thread) {
   constexpr std::string_view kOwn = "Lockstep";
   const bool rests = thread.state.state == 'S' || thread.state.state == 'T' || thread.state.state == 't';
   if (thread.main || !rests || thread.frames.empty() || !thread.missing.empty()) return "";
-  std::string owner;
+  std::string_view owner;
   for (const Frame& frame : thread.frames) {
     if (is_system_library(frame.module) || is_glue(frame.function)) continue;
-    if (frame.of_program && waits_for_work(frame.function)) {
-      owner = kOwn;
-    } else if (!frame.of_program && has_own_threads(frame.module)) {
-      if (owner != kOwn) owner = frame.module;  // the outermost's
-    } else {
-      return "";
-    }
+    const std::string_view here = !frame.of_program                ? owner_of_library(frame.module)
+                                  : waits_for_work(frame.function) ? kOwn
+                                                                   : "";
+    if (here.empty()) return "";
+    if (owner != kOwn) owner = here;  // otherwise the outermost's
   }
-  return owner;
+  return std::string(owner);
 }
 
 MergedStacks merge_stacks(std::span<const NumberedStacks> processes, bool all) {

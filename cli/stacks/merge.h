@@ -52,7 +52,7 @@ struct MergedStacks {
 MergedStacks merge_stacks(std::span<const NumberedStacks> processes, bool all);
 
 /// Whose the thread is, where it waits for work as those of XLA's and gRPC's pools and some of Lockstep's own
-/// do: the name of a library, or "Lockstep". Empty for every other thread.
+/// do: "XLA", "gRPC", "Lockstep". Empty for every other thread.
 std::string idle_owner(const ThreadStack& thread);
 
 }  // namespace lockstep::cli

@@ -36,10 +36,12 @@ int sum_of(const ThreadCounts& threads) {
   return sum;
 }
 
-/// "7 processes: 0-4,6,7"; with the number of threads where some process has several.
-std::string describe_set(const ThreadCounts& threads) {
+/// "7 processes: 0-4,6-7", or "all 8 processes"; with the number of threads where some process has several.
+std::string describe_set(const ThreadCounts& threads, std::size_t all_processes) {
   const int processes = static_cast<int>(threads.size()), sum = sum_of(threads);
   const std::string some = sum == processes ? "" : fmt::format("{} in ", count_of(sum, "thread", "threads"));
+  if (threads.size() == all_processes && processes > 1)
+    return fmt::format("{}all {} processes", some, processes);
   return fmt::format("{}{}: {}", some, count_of(processes, "process", "processes"),
                      as_ranges(processes_of(threads)));
 }
@@ -59,7 +61,8 @@ class Printer {
 
   void add_tree(const std::string& title, const StackNode& root) {
     if (root.threads.empty()) return;
-    add_sentence(fmt::format("{}: {}", title, describe_set(root.threads)), true);
+    add_sentence(fmt::format("{}: {}", title, describe_set(root.threads, 0)), true);
+    all_processes_ = root.threads.size();
     add_callees(root, "  ");
     flush();
   }
@@ -111,8 +114,8 @@ class Printer {
     const bool is_one = node.callees.size() == 1 && node.callees[0].threads == node.threads;
     if (is_one) return add_chain(node.callees[0], before);
     for (const StackNode& callee : node.callees) {
-      lines_.push_back(
-          {.left = before + "+- " + describe_set(callee.threads), .bold_from = before.size() + 3});
+      lines_.push_back({.left = before + "+- " + describe_set(callee.threads, all_processes_),
+                        .bold_from = before.size() + 3});
       add_chain(callee, before + (&callee == &node.callees.back() ? "     " : "|    "));
     }
   }
@@ -179,6 +182,7 @@ class Printer {
   std::vector<Line> lines_;
   std::string text_;
   bool blank_ = false;
+  std::size_t all_processes_ = 0;  // of the tree
 };
 
 }  // namespace

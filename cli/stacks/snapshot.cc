@@ -67,7 +67,15 @@ const MemoryRange* range_at(const std::vector<MemoryRange>& ranges, std::uint64_
   return above == ranges.begin() || address >= (above - 1)->end ? nullptr : &*(above - 1);
 }
 
-/// Its registers; false where it has another instruction set than this program, as 32-bit ones.
+/// Whether this is what a system call returns that was interrupted while it waited: EINTR, or one of the
+/// kernel's own numbers, which programs never see (ERESTARTSYS to ERESTART_RESTARTBLOCK).
+bool was_interrupted(std::uint64_t returned) {
+  const auto error = -static_cast<std::int64_t>(returned);
+  return error == EINTR || (error >= 512 && error <= 516);
+}
+
+/// Its registers and its system call; false where it has another instruction set than this program, as 32-bit
+/// ones.
 bool read_registers(int tid, ThreadSnapshot& thread, std::uint64_t& stack_pointer) {
   user_regs_struct now{};
   iovec into{&now, sizeof now};
@@ -77,11 +85,19 @@ bool read_registers(int tid, ThreadSnapshot& thread, std::uint64_t& stack_pointe
                       now.r9,  now.r10, now.r11, now.r12, now.r13, now.r14, now.r15, now.rip};
   thread.pc = now.rip;
   stack_pointer = now.rsp;
+  const auto call = static_cast<long>(now.orig_rax);
+  if (call >= 0 && was_interrupted(now.rax)) thread.syscall = call;
 #elif defined(__aarch64__)
   thread.registers.assign(now.regs, now.regs + 31);
   thread.registers.push_back(now.sp);
   thread.pc = now.pc;
   stack_pointer = now.sp;
+  int call = -1;
+  iovec into_call{&call, sizeof call};
+  if (ptrace(PTRACE_GETREGSET, tid, NT_ARM_SYSTEM_CALL, &into_call) == 0 && call >= 0 &&
+      was_interrupted(now.regs[0])) {
+    thread.syscall = call;
+  }
 #else
 #error "which registers does this architecture have?"
 #endif

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace lockstep::cli {
@@ -15,6 +16,9 @@ struct ThreadSnapshot {
   /// False where the thread ended, or could not be stopped in time, as one that waits for a disk. The rest is
   /// empty then.
   bool taken = false;
+
+  /// The system call that it waited in, which goes on afterwards. None where it ran.
+  std::optional<long> syscall;
 
   std::vector<std::uint64_t> registers;  ///< By their numbers in DWARF, from 0.
   std::uint64_t pc = 0;

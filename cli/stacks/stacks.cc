@@ -74,8 +74,12 @@ ProcessStacks take_before(int pid, const StackOptions& options, Clock::time_poin
     const int tid = snapshot.threads[i].tid;
     const auto known = std::find_if(result.threads.begin(), result.threads.end(),
                                     [&](const ThreadStack& thread) { return thread.state.tid == tid; });
-    ThreadStack thread{.state = {.tid = tid}, .main = tid == pid};
+    ThreadStack thread{.state = {.tid = tid, .state = 'R'}, .main = tid == pid};  // a new one
     if (known != result.threads.end()) thread = std::move(*known);
+    if (snapshot.threads[i].taken && (thread.state.state == 'R' || thread.state.state == 'S')) {
+      thread.state.syscall = snapshot.threads[i].syscall;
+      thread.state.state = thread.state.syscall ? 'S' : 'R';
+    }
     thread.frames = std::move(unwound[i].frames);
     thread.missing = std::move(unwound[i].missing);
     threads.push_back(std::move(thread));

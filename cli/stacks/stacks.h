@@ -19,7 +19,9 @@ struct Frame {
 };
 
 struct ThreadStack {
-  ThreadState state;          ///< From just before the stacks were taken.
+  /// From just before the stack was taken; whether it ran or waited, and in which system call, is of the same
+  /// moment.
+  ThreadState state;
   std::vector<Frame> frames;  ///< The innermost first; functions that the compiler inlined among them.
 
   /// Why there are no frames, or not all of them; empty where the stack is whole.
