@@ -123,6 +123,12 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
                   "exit status is 124")
       ->check(count(1, 100000000))
       ->option_text("SECONDS");
+  run->add_option("--stall-timeout", options->stall_timeout,
+                  "Fail the job when processes have waited for one that does not come for so long (default: only say "
+                  "who waits for whom)")
+      ->envname("LOCKSTEP_STALL_TIMEOUT")
+      ->check(count(1, 100000000))
+      ->option_text("SECONDS (Env: LOCKSTEP_STALL_TIMEOUT)");
   run->add_option(
          "--grace", options->grace,
          "From the first failure: SIGTERM to the others after half of it, SIGKILL at its end (default: 2)")
