@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 constexpr double kLeastSeconds = 10;   // before the first word
 constexpr seconds kLongestInterval(3600);
-constexpr seconds kGone(3);            // a stall that was not seen for so long is over
+constexpr std::chrono::milliseconds kGone(1500);  // a stall that was not seen for so long is over
 
 }  // namespace
 
@@ -50,6 +50,16 @@ std::string JobWatch::describe_end(const Followed& followed, Steady::time_point 
   std::string what = followed.stall.waiters.empty() ? "" : followed.stall.waiters.front().what;
   return fmt::format("went on after {:.0f} s: {} {} came to {}", lasted, culprits.size() == 1 ? "process" : "processes",
                      watch::describe_processes(culprits), what);
+}
+
+std::vector<std::string> JobWatch::finish(Steady::time_point now) {
+  std::vector<std::string> lines;
+  for (const auto& [who, followed] : followed_)
+    if (followed.said > 0) lines.push_back(describe_end(followed, now));
+  followed_.clear();
+  if (const std::string found = difference(); !found.empty() && !difference_said_)
+    lines.push_back("the processes ran different programs: " + found);
+  return lines;
 }
 
 std::vector<std::string> JobWatch::look(Steady::time_point now) {

@@ -26,6 +26,9 @@ class JobWatch {
   /// then at intervals that double, and what became of it.
   std::vector<std::string> look(Steady::time_point now);
 
+  /// The lines to say when the job has ended: of stalls that ended with it.
+  std::vector<std::string> finish(Steady::time_point now);
+
   struct Failure {
     std::vector<int> processes;  ///< Who holds up the others.
     std::string message;
