@@ -47,7 +47,7 @@ class Attempt::Impl : HostListener {
         output_(options.num_processes,
                 hosts_.several() ? hosts_.host_of_process() : std::vector<std::string>(), console.out(),
                 console.err()),
-        watch_(options.num_processes, options.stall_timeout),
+        watch_(options.num_processes, options.stall_warning, options.stall_timeout),
         fates_(options.num_processes),
         cores_(options.num_processes) {}
 
