@@ -14,7 +14,7 @@
 #include "cli/core_shares.h"
 #include "cli/collector.h"
 #include "cli/job_hosts.h"
-#include "cli/job_watch.h"
+#include "lockstep/watch/job_watch.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
 #include "lockstep/base/environment.h"
@@ -471,7 +471,7 @@ class Attempt::Impl : HostListener {
   Output output_;
   coordination::CoordinationServer server_;
 
-  JobWatch watch_;
+  watch::JobWatch watch_;
   Steady::time_point next_look_ = Steady::now();
 
   std::vector<Fate> fates_;
