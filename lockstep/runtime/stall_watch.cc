@@ -104,11 +104,7 @@ void StallWatch::run() {
         continue;
       }
       const double waited = own_wait();
-      if (waited == 0) {
-        say_end();
-        said_.clear();
-        asks_ = 0;
-      }
+      if (waited == 0) say_end();
       const bool late = options_.timeout && !ended_job_ && waited >= static_cast<double>(options_.timeout->count());
       if (steady_clock::now() < quiet_until_) continue;
       if (waited >= options_.warning && (late || steady_clock::now() >= next_ask_)) look_into(waited);
