@@ -13,6 +13,7 @@
 
 #include "cli/core_shares.h"
 #include "cli/collector.h"
+#include "cli/failure_report.h"
 #include "cli/job_hosts.h"
 #include "lockstep/watch/job_watch.h"
 #include "cli/outcome.h"
@@ -439,11 +440,28 @@ class Attempt::Impl : HostListener {
       output_.say(fmt::format("stopped by {}", signal_name(stop_signal_)));
       return {.end = End::kToldToEnd, .status = status()};
     }
+    const std::string report = closing_report(failure_, causes_, fates_) + what_differs();
+    keep_report(report);
     return {.end = End::kFailed,
             .status = status(),
             .failure = failure_,
-            .report = closing_report(failure_, causes_, fates_) + what_differs(),
+            .report = report,
             .lost_hosts = lost_hosts_};
+  }
+
+  void keep_report(const std::string& words) {
+    if (!options_.report_folder) return;
+    try {
+      const auto place = write_failure_report(*options_.report_folder,
+                                              {.job_id = job_.job_id,
+                                               .attempt = job_.attempt,
+                                               .words = words,
+                                               .difference = watch_.difference(),
+                                               .processes = watch_.reports()});
+      output_.say(fmt::format("what each process did is in {}", place.string()));
+    } catch (const Error& error) {
+      output_.say(fmt::format("no report of the failure: {}", error.what()));
+    }
   }
 
   std::string what_differs() const {
