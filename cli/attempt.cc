@@ -11,16 +11,16 @@
 #include <set>
 #include <system_error>
 
-#include "cli/core_shares.h"
 #include "cli/collector.h"
+#include "cli/core_shares.h"
 #include "cli/failure_report.h"
 #include "cli/job_hosts.h"
-#include "lockstep/watch/job_watch.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/server.h"
+#include "lockstep/watch/job_watch.h"
 
 namespace lockstep::cli {
 namespace {
@@ -452,12 +452,11 @@ class Attempt::Impl : HostListener {
   void keep_report(const std::string& words) {
     if (!options_.report_folder) return;
     try {
-      const auto place = write_failure_report(*options_.report_folder,
-                                              {.job_id = job_.job_id,
-                                               .attempt = job_.attempt,
-                                               .words = words,
-                                               .difference = watch_.difference(),
-                                               .processes = watch_.reports()});
+      const auto place = write_failure_report(*options_.report_folder, {.job_id = job_.job_id,
+                                                                        .attempt = job_.attempt,
+                                                                        .words = words,
+                                                                        .difference = watch_.difference(),
+                                                                        .processes = watch_.reports()});
       output_.say(fmt::format("what each process did is in {}", place.string()));
     } catch (const Error& error) {
       output_.say(fmt::format("no report of the failure: {}", error.what()));
