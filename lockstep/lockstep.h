@@ -53,3 +53,4 @@
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/sharding/visualize.h"
 #include "lockstep/tree/tree.h"
+#include "lockstep/watch/phase.h"

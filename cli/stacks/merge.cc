@@ -65,7 +65,7 @@ std::string name_of_call(std::string_view function) {
 
 /// What the thread does, where the last function of its stack tells more than the system call does; and a
 /// stop in between, as for its stack, must not make two of what is the same.
-std::string end_of(ThreadState state, const std::vector<StackNode>& path) {
+std::string end_of(watch::ThreadState state, const std::vector<StackNode>& path) {
   if (state.state != 'S' || path.empty() || !is_system_library(path.back().module)) return describe(state);
   if (path.back().text != "syscall") return "waiting";
   if (state.syscall == SYS_restart_syscall) state.syscall = SYS_futex;  // others have functions of their own

@@ -88,8 +88,9 @@ class Printer {
     }
     for (const auto& [what, of_it] : groups) {
       const std::string count = of_it.first == 1 ? "" : fmt::format(" ({} threads)", of_it.first);
-      lines_.push_back({.left = fmt::format("    {:<22}  {}{}", what.first, what.second, count),
-                        .right = fmt::format("{:>8.2f} s of CPU time", seconds_of_ticks(of_it.second))});
+      lines_.push_back(
+          {.left = fmt::format("    {:<22}  {}{}", what.first, what.second, count),
+           .right = fmt::format("{:>8.2f} s of CPU time", watch::seconds_of_ticks(of_it.second))});
     }
     flush();
   }
@@ -137,7 +138,8 @@ class Printer {
       }
       case Kind::kEnd: {
         line.left += "= " + node.text;
-        const double least = seconds_of_ticks(node.least_ticks), most = seconds_of_ticks(node.most_ticks);
+        const double least = watch::seconds_of_ticks(node.least_ticks),
+                     most = watch::seconds_of_ticks(node.most_ticks);
         if (fmt::format("{:.1f}", most) != "0.0") {
           const std::string from = most - least < 0.1 ? "" : fmt::format("{:.1f} to ", least);
           line.left += fmt::format(" ({}{:.1f} s of CPU time)", from, most);

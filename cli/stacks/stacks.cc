@@ -27,7 +27,7 @@ int ptrace_scope() {
   return scope;
 }
 
-std::string why_refused(const ProcessState& process, int error) {
+std::string why_refused(const watch::ProcessState& process, int error) {
   if (error != EPERM && error != EACCES) return fmt::format("ptrace failed: {}", std::strerror(error));
   if (process.tracer != 0) {
     return fmt::format("process {} traces it already, as debuggers and strace do; end that one first",
@@ -51,16 +51,16 @@ std::string why_refused(const ProcessState& process, int error) {
 }
 
 ProcessStacks take_before(int pid, const StackOptions& options, Clock::time_point deadline) {
-  ProcessStacks result{.pid = pid, .process = read_process_state(pid)};
+  ProcessStacks result{.pid = pid, .process = watch::read_process_state(pid)};
   if (!result.process.exists) return result;
-  for (const ThreadState& state : result.process.threads)
+  for (const watch::ThreadState& state : result.process.threads)
     result.threads.push_back({.state = state, .main = state.tid == pid});
 
   // Half of the time is for the program, which cannot go on meanwhile.
   const Snapshot snapshot = take_snapshot(pid, options.limit / 2);
   result.paused = snapshot.paused;
   if (snapshot.error != 0) {
-    const ProcessState now = read_process_state(pid);
+    const watch::ProcessState now = watch::read_process_state(pid);
     const bool there = now.exists && now.state != 'Z' && now.start_ticks == result.process.start_ticks;
     if (there)
       result.refused = why_refused(now, snapshot.error);

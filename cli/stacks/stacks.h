@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/proc_state.h"
+#include "lockstep/watch/proc_state.h"
 
 namespace lockstep::cli {
 
@@ -21,7 +21,7 @@ struct Frame {
 struct ThreadStack {
   /// From just before the stack was taken; whether it ran or waited, and in which system call, is of the same
   /// moment.
-  ThreadState state;
+  watch::ThreadState state;
   std::vector<Frame> frames;  ///< The innermost first; functions that the compiler inlined among them.
 
   /// Why there are no frames, or not all of them; empty where the stack is whole.
@@ -32,7 +32,7 @@ struct ThreadStack {
 
 struct ProcessStacks {
   int pid = 0;
-  ProcessState process;  ///< From just before. Where it does not exist, it has ended.
+  watch::ProcessState process;  ///< From just before. Where it does not exist, it has ended.
 
   /// Why no stacks could be taken, and what to do: a sentence. Empty where they were.
   std::string refused;

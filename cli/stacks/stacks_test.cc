@@ -124,9 +124,10 @@ bool is_in(const std::string& function, const ProcessStacks& stacks) {
 }
 
 bool is_free(int pid) {
-  const ProcessState state = read_process_state(pid);
-  return state.tracer == 0 && std::none_of(state.threads.begin(), state.threads.end(),
-                                           [](const ThreadState& thread) { return thread.state == 't'; });
+  const watch::ProcessState state = watch::read_process_state(pid);
+  return state.tracer == 0 &&
+         std::none_of(state.threads.begin(), state.threads.end(),
+                      [](const watch::ThreadState& thread) { return thread.state == 't'; });
 }
 
 /// Takes stacks until the main thread is in this function and waits, where it does, for it may be on the way
@@ -183,16 +184,16 @@ TEST(Stacks, AStoppedProcessStaysStopped) {
   child.wait_for_line(0, "ready");
   stacks_once_in(child.pid(0), "stacks_test::spins_here", 'R');
   child.kill(0, SIGSTOP);
-  ASSERT_TRUE(comes_true([&] { return read_process_state(child.pid(0)).state == 'T'; }));
+  ASSERT_TRUE(comes_true([&] { return watch::read_process_state(child.pid(0)).state == 'T'; }));
   for (int i = 0; i < 3; ++i) {
     const ProcessStacks stacks = take_stacks(child.pid(0));
     EXPECT_THAT(functions_of(main_thread(stacks)), Contains("stacks_test::spins_here"));
     EXPECT_EQ(describe(main_thread(stacks).state), "stopped");
-    EXPECT_EQ(read_process_state(child.pid(0)).state, 'T');
+    EXPECT_EQ(watch::read_process_state(child.pid(0)).state, 'T');
   }
   EXPECT_TRUE(is_free(child.pid(0)));
   child.kill(0, SIGCONT);
-  EXPECT_TRUE(comes_true([&] { return read_process_state(child.pid(0)).state == 'R'; }));
+  EXPECT_TRUE(comes_true([&] { return watch::read_process_state(child.pid(0)).state == 'R'; }));
 }
 
 std::atomic<int> signals_heard = 0;
@@ -281,7 +282,7 @@ TEST(Stacks, AThreadThatDoesNotStopIsPassedOver) {
   Processes child({.child = "cannot_be_interrupted"});
   child.wait_for_line(0, "ready");
   ASSERT_TRUE(comes_true([&] {
-    const ProcessState state = read_process_state(child.pid(0));
+    const watch::ProcessState state = watch::read_process_state(child.pid(0));
     return state.state == 'D' && state.threads.size() == 2 && state.threads[1].syscall == SYS_clock_nanosleep;
   }));
   const auto start = std::chrono::steady_clock::now();
@@ -350,7 +351,7 @@ LOCKSTEP_CHILD(takes_stacks_without_permission) {
 TEST(Stacks, WhereItIsForbiddenTheStateIsTold) {
   Processes child({.child = "cannot_be_dumped"});
   child.wait_for_line(0, "ready");
-  ASSERT_TRUE(comes_true([&] { return read_process_state(child.pid(0)).state == 'S'; }));
+  ASSERT_TRUE(comes_true([&] { return watch::read_process_state(child.pid(0)).state == 'S'; }));
   const ProcessResult result = testing::run_processes(
       {.child = "takes_stacks_without_permission", .arguments = {std::to_string(child.pid(0))}})[0];
   EXPECT_EQ(result.exit_code, 0);
@@ -381,6 +382,7 @@ class Heard : public HostListener {
   void ended(int process, const Outcome& outcome) override { outcomes[process].push_back(outcome); }
   void not_started(int, const std::string& what) override { ADD_FAILURE() << what; }
   void unreachable(const std::string&, const std::string& why) override { ADD_FAILURE() << why; }
+  void reported(watch::ProcessReport) override {}
   void remark(const std::string&) override {}
 };
 

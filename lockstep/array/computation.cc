@@ -14,6 +14,8 @@
 #include "lockstep/sharding/partitioner.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/transforms/dce.h"
+#include "lockstep/watch/recorder.h"
+#include "lockstep/watch/report.h"
 
 namespace lockstep::internal {
 
@@ -28,6 +30,11 @@ struct Computation::Impl {
   bool spans_processes = false;
   bool meets_processes = false;  ///< some of its collectives are over devices of several processes
   std::shared_ptr<pjrt::Executable> executable;
+
+  // For the recorder.
+  watch::TextId recorded_name = 0;
+  watch::ProgramTexts recorded;
+  watch::MeshPlace* launches = nullptr;  ///< Where it spans processes.
 
   std::shared_ptr<const void> registered;  ///< its collectives, as long as it lives
 
@@ -247,6 +254,15 @@ std::string signature_text(const Program& program) {
   return fmt::format("{}({})", program.name, text);
 }
 
+/// Of a program's text, for who looks at the process from outside.
+constexpr std::size_t kMostRecorded = 64 << 10;
+
+std::string processes_text(const Mesh& mesh) {
+  std::vector<int> processes;
+  for (const Device device : mesh.devices()) processes.push_back(device.process_index());
+  return watch::describe_processes(std::move(processes));
+}
+
 /// Whether a group of one of the collectives has devices of several processes.
 bool meet_processes(const std::vector<collectives::Collective>& all, const Mesh& mesh) {
   const auto process = [&](int position) {
@@ -306,6 +322,12 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   // A program for all devices at once cannot be compiled where none of them is.
   if (!impl->replicated || !impl->locals.empty())
     impl->executable = runtime::compile(lowered, mesh, impl->name);
+  impl->recorded_name = watch::text(impl->name);
+  if (impl->spans_processes && !impl->locals.empty()) {
+    impl->launches = watch::mesh_place(mesh.fingerprint(), processes_text(mesh));
+    impl->recorded = {lowered.fingerprint, watch::text(signature_text(per_device)),
+                      watch::text(std::string_view(impl->text.program).substr(0, kMostRecorded))};
+  }
   impl->text.stablehlo = std::move(lowered.stablehlo);
   return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
 }
@@ -424,6 +446,10 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
       impl.donates ? impl.not_to_donate(given, arguments) : std::vector<std::int64_t>();
   const pjrt::ExecuteOptions options{.non_donatable = keep};
   const std::size_t num_outputs = impl.outputs.size(), num_locals = impl.locals.size();
+  const watch::TextId site = watch::text(CallSiteScope::current());
+  const std::uint64_t number = impl.launches ? watch::count_launch(*impl.launches, impl.recorded, site) : 0;
+  const watch::Doing launching(watch::Kind::kLaunch, impl.recorded_name, site, number,
+                               impl.launches ? watch::index_of(*impl.launches) : 0);
   thread_local std::vector<pjrt::Buffer> results;
   results.resize(num_outputs * num_locals);
   if (impl.launch_devices.empty()) {

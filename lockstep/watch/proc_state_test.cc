@@ -1,4 +1,4 @@
-#include "cli/proc_state.h"
+#include "lockstep/watch/proc_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <functional>
 #include <thread>
 
-namespace lockstep::cli {
+namespace lockstep::watch {
 namespace {
 
 /// Whether it comes to hold within a time that is long on any machine.
@@ -120,4 +120,4 @@ TEST(ProcState, SystemCallsHaveNames) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::watch
