@@ -27,7 +27,8 @@ int ptrace_scope() {
   return scope;
 }
 
-std::string why_refused(const watch::ProcessState& process, int error) {
+std::string why_refused(const watch::ProcessState& process, int pid, int error) {
+  if (pid == getpid()) return "a process cannot stop itself to be looked at";
   if (error != EPERM && error != EACCES) return fmt::format("ptrace failed: {}", std::strerror(error));
   if (process.tracer != 0) {
     return fmt::format("process {} traces it already, as debuggers and strace do; end that one first",
@@ -56,14 +57,14 @@ ProcessStacks take_before(int pid, const StackOptions& options, Clock::time_poin
   for (const watch::ThreadState& state : result.process.threads)
     result.threads.push_back({.state = state, .main = state.tid == pid});
 
-  // Half of the time is for the program, which cannot go on meanwhile.
+  // The other half is for telling them.
   const Snapshot snapshot = take_snapshot(pid, options.limit / 2);
   result.paused = snapshot.paused;
   if (snapshot.error != 0) {
     const watch::ProcessState now = watch::read_process_state(pid);
     const bool there = now.exists && now.state != 'Z' && now.start_ticks == result.process.start_ticks;
     if (there)
-      result.refused = why_refused(now, snapshot.error);
+      result.refused = why_refused(now, pid, snapshot.error);
     else
       result.process = now;
     return result;
