@@ -1,8 +1,12 @@
 #include "lockstep/array/computation.h"
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 
 #include "lockstep/array/device_put.h"
+#include "lockstep/array/floating_point_error.h"
+#include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/program/cost.h"
@@ -14,8 +18,48 @@
 #include "lockstep/sharding/partitioner.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/transforms/dce.h"
+#include "lockstep/transforms/nonfinite.h"
 
 namespace lockstep::internal {
+
+namespace {
+
+/// Of a computation whose last output says whether the others hold a NaN (or an infinity): how to find out
+/// where it comes from.
+struct ResultCheck {
+  transforms::NonFinite what;
+  Program program;    ///< without that output
+  CallSite made_for;  ///< the place of the call that it was compiled for
+  std::function<std::shared_ptr<const Computation>(Program)> compile;  ///< for the same arguments
+};
+
+transforms::NonFinite looked_for() {
+  const runtime::DebugSettings& debug = runtime::Runtime::get().debug();
+  return {.nans = debug.nans, .infs = debug.infs};
+}
+
+/// While it lives, what this thread compiles is not checked.
+class Unchecked {
+ public:
+  Unchecked() { std::swap(before_, in_force()); }
+  ~Unchecked() { in_force() = before_; }
+  Unchecked(const Unchecked&) = delete;
+  Unchecked& operator=(const Unchecked&) = delete;
+  static bool& in_force() {
+    thread_local bool unchecked = false;
+    return unchecked;
+  }
+
+ private:
+  bool before_ = true;
+};
+
+using Seconds = std::chrono::duration<double>;
+Seconds since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::steady_clock::now() - start;
+}
+
+}  // namespace
 
 struct Computation::Impl {
   std::string name;
@@ -27,6 +71,9 @@ struct Computation::Impl {
   bool replicated = false;       ///< compiled for all devices at once, with collectives of the platform's own
   bool spans_processes = false;
   bool meets_processes = false;  ///< some of its collectives are over devices of several processes
+  std::optional<ResultCheck> check;
+  std::chrono::duration<double> partitioning{0}, lowering{0};
+  runtime::CompileReport report;
   std::shared_ptr<pjrt::Executable> executable;
 
   std::shared_ptr<const void> registered;  ///< its collectives, as long as it lives
@@ -51,6 +98,13 @@ struct Computation::Impl {
   std::vector<std::int64_t> not_to_donate(std::span<const Array* const> given,
                                           std::span<const Array* const> arguments) const;
 
+  /// The program with an output more that is a check, where results are to be checked and can be; `compile`
+  /// compiles another for the same arguments.
+  Program checked(Program program, std::function<std::shared_ptr<const Computation>(Program)> compile);
+
+  /// Takes the check off the results, and throws FloatingPointError where it says so.
+  void check_results(std::vector<Array>& results, std::span<const Array* const> given) const;
+
   /// On all local devices.
   void launch_all(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
                   std::span<pjrt::Buffer> results) const;
@@ -73,6 +127,73 @@ Cost Computation::cost() const {
             memory.temporary};
   for (const auto& line : impl_->text.collectives) cost.communicated_bytes += line.total_bytes();
   return cost;
+}
+
+std::string Computation::how_compiled() const {
+  const Cost cost = this->cost();
+  const auto bytes = [](std::int64_t count) { return amount_of_bytes(static_cast<std::uint64_t>(count)); };
+  return fmt::format(
+      "partitioned in {:.3f} s, lowered in {:.3f} s, {}; on each device {} of arguments, {} of results and "
+      "{} "
+      "besides",
+      impl_->partitioning.count(), impl_->lowering.count(), impl_->report.to_string(),
+      bytes(cost.argument_bytes), bytes(cost.output_bytes), bytes(cost.temporary_bytes));
+}
+
+Program Computation::Impl::checked(Program program,
+                                   std::function<std::shared_ptr<const Computation>(Program)> compile) {
+  if (!runtime::Runtime::get().debug().checks_results() || Unchecked::in_force()) return program;
+  const transforms::NonFinite what = looked_for();
+  std::optional<Program> with_check = transforms::with_check(program, what);
+  if (!with_check) return program;
+  check = ResultCheck{what, std::move(program), CallSiteScope::current(), std::move(compile)};
+  return std::move(*with_check);
+}
+
+void Computation::Impl::check_results(std::vector<Array>& results,
+                                      std::span<const Array* const> given) const {
+  const Array found = std::move(results.back());
+  results.pop_back();
+  if (found.data()->shards.empty() || found.item<std::uint8_t>() == 0) return;
+
+  // All processes of the mesh were told the same, so all of them search.
+  using transforms::NonFiniteSearch;
+  NonFiniteSearch search = transforms::search_for_first(check->program, check->what);
+  search.program.name = name;
+  const Unchecked unchecked;
+  const std::int32_t first =
+      check->compile(std::move(search.program))->run(given).front().item<std::int32_t>();
+
+  const runtime::Runtime& runtime = runtime::Runtime::get();
+  const std::string what = !check->what.infs  ? "a NaN"
+                           : check->what.nans ? "a NaN or an infinity"
+                                              : "an infinity";
+  const std::string site = CallSiteScope::current().to_string(), made_for = check->made_for.to_string();
+  std::string text = fmt::format("[{}] ", check->what.nans ? "debug_nans" : "debug_infs");
+  if (runtime.process_count() > 1)
+    text += fmt::format("process {} of {}: ", runtime.process_index(), runtime.process_count());
+  text +=
+      fmt::format("{}{} gives {}: ", name, name.ends_with(site) ? "" : fmt::format(" (at {})", site), what);
+  const auto number = static_cast<std::size_t>(first);
+  if (number < search.operations.size()) {
+    const NonFiniteSearch::Operation& operation = search.operations[number];
+    // An operation outside of jit is compiled once for all places that call it.
+    const std::string made_at = operation.site.to_string();
+    text += fmt::format("the first was made by {} at {}, in its result {}", operation.primitive,
+                        made_at == made_for ? site : made_at, operation.result);
+    for (auto outer = operation.within.rbegin(); outer != operation.within.rend(); ++outer)
+      text += fmt::format(", within {}", *outer);
+  } else if (first != NonFiniteSearch::kNowhere) {
+    const std::size_t i = number - search.operations.size();
+    text += fmt::format("none of its operations made it; argument array {}, {}, came with it", i,
+                        to_string(given[i]->aval()));
+  } else {
+    text +=
+        "it did not come again when the program ran with a look at each operation, so it is of the way in "
+        "which "
+        "the compiler joins them; LOCKSTEP_DISABLE_JIT=1 runs them one by one";
+  }
+  throw FloatingPointError(text);
 }
 
 namespace {
@@ -114,6 +235,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
                                                         std::span<const ArrayType* const> arguments,
                                                         const ComputationOptions& options) {
   auto impl = std::make_unique<Impl>();
+  const auto start = std::chrono::steady_clock::now();
   auto option = [](const std::vector<std::optional<Sharding>>& all, std::size_t i) {
     return i < all.size() ? all[i] : std::nullopt;
   };
@@ -155,7 +277,12 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
     return NamedSharding(mesh, spec);
   };
 
-  Program program = transforms::eliminate_dead_code(std::move(traced));
+  Program program = impl->checked(transforms::eliminate_dead_code(std::move(traced)),
+                                  [types = std::vector<ArrayTypeRef>(arguments.begin(), arguments.end()),
+                                   in = options.in_shardings](Program search) {
+                                    const std::vector<const ArrayType*> same(types.begin(), types.end());
+                                    return compile(std::move(search), same, {.in_shardings = in});
+                                  });
   impl->name = program.name;
   impl->text.program = to_string(program);
   impl->inputs.assign(arguments.begin(), arguments.end());
@@ -202,6 +329,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   std::string salt = "outputs";
   for (const ArrayTypeRef& type : impl->outputs) salt += " " + type->sharding.spec().to_string();
   for (bool donated : impl->donated) salt += donated ? "d" : "-";
+  impl->partitioning = since(start);
   return finish(std::move(impl), partitioned.program, mesh.axis_env(), mesh,
                 combine(mesh.fingerprint(), fingerprint(salt)), partitioned.reasons);
 }
@@ -210,6 +338,12 @@ std::shared_ptr<const Computation> Computation::compile_per_device(
     Program program, std::span<const ArrayType* const> arguments, const Mesh& mesh, const Mesh& local,
     const std::vector<PartitionSpec>& in_specs, const std::vector<PartitionSpec>& out_specs) {
   auto impl = std::make_unique<Impl>();
+  program = impl->checked(
+      std::move(program), [types = std::vector<ArrayTypeRef>(arguments.begin(), arguments.end()), mesh, local,
+                           in_specs](Program search) {
+        const std::vector<const ArrayType*> same(types.begin(), types.end());
+        return compile_per_device(std::move(search), same, mesh, local, in_specs, {PartitionSpec()});
+      });
   impl->name = program.name;
   impl->text.program = to_string(program);
   impl->inputs.assign(arguments.begin(), arguments.end());
@@ -223,12 +357,13 @@ std::shared_ptr<const Computation> Computation::compile_per_device(
   }
   const std::vector<Aval> out_avals = program.output_avals();
   for (std::size_t i = 0; i < out_avals.size(); ++i) {
+    const PartitionSpec spec = i < out_specs.size() ? out_specs[i] : PartitionSpec();  // the check's
     Aval aval = out_avals[i];
-    for (std::size_t d = 0; d < out_specs[i].entries().size(); ++d) {
-      aval.shape[d] *= local.axis_env().size(out_specs[i].axes(d));
+    for (std::size_t d = 0; d < spec.entries().size(); ++d) {
+      aval.shape[d] *= local.axis_env().size(spec.axes(d));
     }
     aval.varying.clear();
-    impl->outputs.push_back(intern(std::move(aval), NamedSharding(local, out_specs[i]), true));
+    impl->outputs.push_back(intern(std::move(aval), NamedSharding(local, spec), true));
   }
   return finish(std::move(impl), transforms::eliminate_dead_code(std::move(program)), mesh.axis_env(), mesh,
                 mesh.fingerprint());
@@ -267,16 +402,18 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
                                                        Fingerprint salt,
                                                        const sharding::CommunicationReasons& reasons) {
   runtime::Runtime& runtime = runtime::Runtime::get();
+  const auto start = std::chrono::steady_clock::now();
   impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
   impl->text.partitioned = sharding::describe(per_device, axes);
   impl->text.collectives = sharding::communication(per_device, axes, reasons);
   impl->counted = cost_of(per_device);
   impl->replicated = runtime.native_collectives() && mesh.size() > 1;
-  LoweredProgram lowered = lower(per_device, {.axes = axes,
-                                              .donated = impl->donated,
-                                              .native_collectives = impl->replicated,
-                                              .for_cpu = !runtime.native_collectives(),
-                                              .salt = salt});
+  LoweredProgram lowered =
+      lower(per_device, {.axes = axes,
+                         .donated = impl->check ? std::vector<bool>(impl->donated.size()) : impl->donated,
+                         .native_collectives = impl->replicated,
+                         .for_cpu = !runtime.native_collectives(),
+                         .salt = salt});
   impl->fingerprint = lowered.fingerprint;
   impl->takes_position = lowered.takes_position;
   impl->has_collectives = !lowered.collectives.empty() && !impl->replicated;
@@ -303,9 +440,10 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
     for (Device device : mesh.devices()) plan.devices.push_back(device.id());
     impl->registered = runtime.programs().register_program(plan);
   }
+  impl->lowering = since(start);
   // A program for all devices at once cannot be compiled where none of them is.
   if (!impl->replicated || !impl->locals.empty())
-    impl->executable = runtime::compile(lowered, mesh, impl->name);
+    impl->executable = runtime::compile(lowered, mesh, impl->name, &impl->report);
   impl->text.stablehlo = std::move(lowered.stablehlo);
   return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
 }
@@ -443,6 +581,7 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
     }
     outputs.push_back(make_array(impl.outputs[k], std::move(shards)));
   }
+  if (impl.check) impl.check_results(outputs, given);
   if (impl.donates) {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (!impl.donated[i]) continue;
