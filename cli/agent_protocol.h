@@ -16,13 +16,15 @@ namespace lockstep::cli {
 //                                out I BYTES                 err I BYTES
 //                                out-ended I                 err-ended I
 //                                ended I CODE SIGNAL         still-here        done
+//                                report I JSON (watch::to_json)
 // The launcher says              folder F, command WORD..., bind 0|1, silence MS, places FIRST ON_HOST,
 //                                process I NAME=VALUE...,
 // start then                           signal I NUMBER             still-here        pause
 //                                      hold 0|1 (1: read no output until 0 comes)
+//                                      logs (the next reports shall have the logs of launches)
 
 inline constexpr char kAgentHello[] = "lockstep-agent";
-inline constexpr char kAgentVersion[] = "2";
+inline constexpr char kAgentVersion[] = "3";
 
 /// What the launcher sends to have a host's processes started.
 std::vector<Message> to_messages(const HostJob& job);

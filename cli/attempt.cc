@@ -12,7 +12,9 @@
 #include <system_error>
 
 #include "cli/core_shares.h"
+#include "cli/collector.h"
 #include "cli/job_hosts.h"
+#include "cli/job_watch.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
 #include "lockstep/base/environment.h"
@@ -45,6 +47,7 @@ class Attempt::Impl : HostListener {
         output_(options.num_processes,
                 hosts_.several() ? hosts_.host_of_process() : std::vector<std::string>(), console.out(),
                 console.err()),
+        watch_(options.num_processes, options.stall_warning, options.stall_timeout),
         fates_(options.num_processes),
         cores_(options.num_processes) {}
 
@@ -61,6 +64,7 @@ class Attempt::Impl : HostListener {
       turn();
       judge_ended();
       ask_coordinator();
+      look_for_stalls();
       end_the_others();
     }
     if (given_up_) return give_up();
@@ -129,6 +133,7 @@ class Attempt::Impl : HostListener {
     auto consider = [&](Steady::time_point time) { next = next ? std::min(*next, time) : time; };
     if (failed_at_ && running_ > 0 && !killed_) consider(*failed_at_ + (terminated_ ? grace() : grace() / 2));
     if (!cause_is_known() && running_ > 0 && coordinated()) consider(asked_at_ + graces::kLauncherLooks);
+    if (running_ > 0) consider(next_look_);
     if (!hosts_.ready()) consider(word_at_ + word_interval());
     if (deadline_ && !timed_out_ && !failed_at_) consider(*deadline_);
     if (!next) return milliseconds(-1);
@@ -178,6 +183,10 @@ class Attempt::Impl : HostListener {
     for (const Placement& placement : options_.placements) {
       if (without_user(placement.host) == host) lost_hosts_.insert(placement.host);
     }
+  }
+  void reported(watch::ProcessReport report) override {
+    report.host = hosts_.several() ? hosts_.host_of_process()[report.process] : "";
+    watch_.take(std::move(report));
   }
   void remark(const std::string& line) override { output_.say(line); }
 
@@ -306,6 +315,20 @@ class Attempt::Impl : HostListener {
     say_which_processes_are_missing();
   }
 
+  // Stalls.
+
+  void look_for_stalls() {
+    const Steady::time_point now = Steady::now();
+    if (now < next_look_ || cause_is_known() || told_to_end() || running_ == 0) return;
+    next_look_ = now + Collector::kInterval;
+    for (const std::string& line : watch_.look(now)) output_.say(line);
+    if (watch_.wants_logs()) hosts_.ask_for_logs();
+    const auto& failure = watch_.failure();
+    if (!failure) return;
+    server_.report_task_failure(failure->processes.front(), failure->message, FailureKind::kStalled);
+    look_for_the_cause();
+  }
+
   // Waiting for others.
 
   milliseconds word_interval() const {
@@ -404,6 +427,9 @@ class Attempt::Impl : HostListener {
   AttemptResult finish() {
     server_.settle_reports();
     look_for_the_cause();
+    if (!cause_is_known()) {
+      for (const std::string& line : watch_.finish(Steady::now())) output_.say(line);
+    }
     using End = AttemptResult::End;
     if (timed_out_) {
       output_.say(closing_report(describe_timeout(options_), {}, fates_));
@@ -417,8 +443,13 @@ class Attempt::Impl : HostListener {
     return {.end = End::kFailed,
             .status = status(),
             .failure = failure_,
-            .report = closing_report(failure_, causes_, fates_),
+            .report = closing_report(failure_, causes_, fates_) + what_differs(),
             .lost_hosts = lost_hosts_};
+  }
+
+  std::string what_differs() const {
+    const std::string difference = watch_.difference();
+    return difference.empty() ? "" : "\n  " + difference;
   }
 
   // A cause that ended with status 0, or because the launcher made it, leaves it to the others to give a
@@ -440,6 +471,9 @@ class Attempt::Impl : HostListener {
   JobHosts hosts_;
   Output output_;
   coordination::CoordinationServer server_;
+
+  JobWatch watch_;
+  Steady::time_point next_look_ = Steady::now();
 
   std::vector<Fate> fates_;
   std::vector<std::vector<int>> cores_;

@@ -78,7 +78,7 @@ struct Becoming {
   bool own_group;
   bool keep_stdin;
   int in;  // -1: /dev/null, where it is not kept
-  int out, err, report;
+  int out, err, report, inherited;
   rlimit descriptors;
 
   [[noreturn]] void run() const {
@@ -93,6 +93,7 @@ struct Becoming {
     dup2(out, 1);
     dup2(err, 2);
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    if (inherited >= 0) fcntl(inherited, F_SETFD, 0);
     setrlimit(RLIMIT_NOFILE, &descriptors);
     for (int number = 1; number < NSIG; ++number) reset(number);
     sigset_t none;
@@ -130,6 +131,7 @@ Child start_child(const ChildOptions& options) {
                           .out = out.write,
                           .err = err.write,
                           .report = report.write,
+                          .inherited = options.inherited,
                           .descriptors = inherited_descriptor_limit()};
   // Not fork: its handlers, gRPC's among them, are not for a process that only executes another program.
   const pid_t pid = _Fork();

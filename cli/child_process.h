@@ -11,6 +11,7 @@ struct ChildOptions {
   std::string program;                 ///< The path of the file to execute.
   std::vector<std::string> arguments;  ///< With the program's name first.
   std::vector<std::string> environment;
+  int inherited = -1;      ///< A descriptor that it keeps, by its number here; -1: none.
   std::vector<int> cores;  ///< To bind it to; empty: not bound.
   bool own_group = true;   ///< A process group of its own, so that the terminal's signals do not reach it.
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <nlohmann/json.hpp>
 
 #include "cli/agent_protocol.h"
 #include "cli/descriptors.h"
@@ -95,6 +96,7 @@ class Agent : HostListener {
     if (!message || job_.complete() || !job_.take(*message)) {
       if (!message) return;
       if (message->front() == "pause") paused_ = true;
+      if (message->front() == "logs") host_.ask_for_logs();
       if (message->front() == "hold" && message->size() == 2) held_ = (*message)[1] == "1";
       if (message->front() == "signal" && message->size() == 3) {
         host_.signal(static_cast<int>(number_of((*message)[1])), static_cast<int>(number_of((*message)[2])),
@@ -140,6 +142,12 @@ class Agent : HostListener {
   }
   void not_started(int error, const std::string& what) override {
     pipe_.send({"not-started", std::to_string(error), what});
+  }
+  void reported(watch::ProcessReport report) override {
+    // What nobody takes is out of date when it is taken.
+    if (pipe_.pending() > kMostPending && report.ended.empty()) return;
+    const int process = report.process;
+    pipe_.send({"report", std::to_string(process), watch::to_json(report).dump()});
   }
   void unreachable(const std::string&, const std::string&) override {}
   void remark(const std::string&) override {}

@@ -203,6 +203,10 @@ void JobHosts::hold_output(bool on) {
   for (const auto& host : hosts_) host->hold_output(on);
 }
 
+void JobHosts::ask_for_logs() {
+  for (const auto& host : hosts_) host->ask_for_logs();
+}
+
 void JobHosts::pause() {
   for (RemoteHost* remote : remotes_) remote->pause();
 }

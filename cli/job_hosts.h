@@ -55,6 +55,7 @@ class JobHosts {
   bool open() const;
 
   void hold_output(bool on);
+  void ask_for_logs();
 
   /// The launcher stops for a while.
   void pause();

@@ -8,11 +8,13 @@
 #include <cerrno>
 #include <csignal>
 #include <system_error>
+#include <utility>
 
 #include "cli/core_shares.h"
 #include "cli/cpu_quota.h"
 #include "cli/descriptors.h"
 #include "cli/job_variables.h"
+#include "lockstep/watch/memory.h"
 
 namespace lockstep::cli {
 namespace {
@@ -52,8 +54,13 @@ void LocalHost::start(const HostJob& job) {
     for (const HostJob::Process& process : job.processes) {
       if (!shares.empty()) child.cores = shares[place];
       const int threads = shares.empty() || limited ? even_share : static_cast<int>(shares[place].size());
-      child.environment = merged_environment(on_host(process.variables, place, job.on_host, threads));
+      auto variables = on_host(process.variables, place, job.on_host, threads);
+      child.inherited = collector_.add(process.number);
+      if (child.inherited >= 0) variables[watch::kDescriptorVariable] = std::to_string(child.inherited);
+      child.environment = merged_environment(variables);
       start(process.number, child);
+      if (child.inherited >= 0) close(child.inherited);
+      collector_.started(process.number, locals_.back().child.pid);
       ++place;
     }
   } catch (const std::system_error& error) {
@@ -115,6 +122,7 @@ void LocalHost::work(std::span<const pollfd> polled) {
     if (polled[2 * i + 1].revents != 0) read_some(locals_[i], Stream::kErr);
   }
   reap();
+  report();
   if (running_ > 0 || locals_.empty() || finished_) return;
   if (!ended_at_) ended_at_ = Steady::now();
   const bool still_written = std::any_of(locals_.begin(), locals_.end(), [](const Local& local) {
@@ -124,6 +132,7 @@ void LocalHost::work(std::span<const pollfd> polled) {
 }
 
 std::optional<Steady::time_point> LocalHost::next_work() const {
+  if (running_ > 0) return collector_.next_look();
   if (finished_ || !ended_at_) return std::nullopt;
   return *ended_at_ + kOutputAfterEnd;
 }
@@ -163,6 +172,7 @@ void LocalHost::reap() {
       for (int i = 0; i < kReadsAfterEnd && read_some(*local, stream); ++i) {
       }
     }
+    listener_.reported(collector_.last_words(local->number, outcome.describe()));
     listener_.ended(local->number, outcome);
   }
   // What a process has left behind in its group keeps the group's id.
@@ -172,6 +182,12 @@ void LocalHost::reap() {
     guard_->forget(local.child.pid);
     local.guarded = false;
   }
+}
+
+void LocalHost::report() {
+  if (running_ == 0 || Steady::now() < collector_.next_look()) return;
+  for (watch::ProcessReport& report : collector_.look(std::exchange(with_logs_, false)))
+    listener_.reported(std::move(report));
 }
 
 void LocalHost::signal(int process, int signal, bool from_terminal) {

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cli/child_process.h"
+#include "cli/collector.h"
 #include "cli/descendants.h"
 #include "cli/group_guard.h"
 #include "cli/process_host.h"
@@ -26,6 +27,7 @@ class LocalHost : public ProcessHost {
   void work(std::span<const pollfd> polled) override;
   std::optional<Steady::time_point> next_work() const override;
   void signal(int process, int signal, bool from_terminal) override;
+  void ask_for_logs() override { with_logs_ = true; }
   void hold_output(bool on) override { hold_output_ = on; }
   bool open() const override;
 
@@ -44,6 +46,7 @@ class LocalHost : public ProcessHost {
   bool descriptors_suffice(const HostJob& job);
   bool read_some(Local& local, Stream stream);
   void reap();
+  void report();
   void finish();
 
   HostListener& listener_;
@@ -51,6 +54,8 @@ class LocalHost : public ProcessHost {
   const bool give_stdin_;
   std::optional<GroupGuard> guard_;
   std::vector<Local> locals_;
+  Collector collector_;
+  bool with_logs_ = false;  // for the next look
   int running_ = 0;
   bool hold_output_ = false;
   bool finished_ = false;

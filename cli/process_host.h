@@ -13,6 +13,7 @@
 
 #include "cli/outcome.h"
 #include "cli/output.h"
+#include "lockstep/watch/report.h"
 
 namespace lockstep::cli {
 
@@ -52,6 +53,9 @@ class HostListener {
   /// The host was lost, or never found, before any of its processes started.
   virtual void unreachable(const std::string& host, const std::string& why) = 0;
 
+  /// What a process does, about every second, and once when it has ended, before `ended`.
+  virtual void reported(watch::ProcessReport report) = 0;
+
   /// A line for the user about the host.
   virtual void remark(const std::string& line) = 0;
 };
@@ -76,6 +80,9 @@ class ProcessHost {
   /// Sends the signal to the process and its group. `from_terminal`: the kernel has sent it to the terminal's
   /// foreground group already.
   virtual void signal(int process, int signal, bool from_terminal) = 0;
+
+  /// The next reports shall come with the logs of launches.
+  virtual void ask_for_logs() = 0;
 
   /// While on, the output of its processes is not read, so that they wait when they write.
   virtual void hold_output(bool on) = 0;

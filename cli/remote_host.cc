@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -108,6 +109,10 @@ void RemoteHost::signal(int process, int signal, bool) {
   pipe_->send({"signal", std::to_string(process), std::to_string(signal)});
 }
 
+void RemoteHost::ask_for_logs() {
+  if (state_ == State::kStarted) pipe_->send({"logs"});
+}
+
 void RemoteHost::hold_output(bool on) {
   if (state_ != State::kStarted || on == held_) return;
   held_ = on;
@@ -182,7 +187,7 @@ bool RemoteHost::take(const Message& message) {
     return true;
   }
   const bool of_a_process = kind == "started" || kind == "out" || kind == "err" || kind == "out-ended" ||
-                            kind == "err-ended" || kind == "ended";
+                            kind == "err-ended" || kind == "ended" || kind == "report";
   return of_a_process && message.size() >= 2 &&
          take_of_process(static_cast<int>(number_of(message[1])), message);
 }
@@ -198,6 +203,12 @@ bool RemoteHost::take_of_process(int process, const Message& message) {
     listener_.output(process, kind == "out" ? Stream::kOut : Stream::kErr, message[2]);
   } else if (kind == "out-ended" || kind == "err-ended") {
     listener_.output_ended(process, kind == "out-ended" ? Stream::kOut : Stream::kErr);
+  } else if (kind == "report" && message.size() == 3) {
+    const auto json = nlohmann::json::parse(message[2], nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) return false;
+    watch::ProcessReport report = watch::from_json(json);
+    report.process = process;
+    listener_.reported(std::move(report));
   } else if (kind == "ended" && message.size() == 4) {
     const Outcome outcome{.exit_code = static_cast<int>(number_of(message[2])),
                           .signal = static_cast<int>(number_of(message[3]))};

@@ -32,6 +32,7 @@ class RemoteHost : public ProcessHost {
   void work(std::span<const pollfd> polled) override;
   std::optional<Steady::time_point> next_work() const override;
   void signal(int process, int signal, bool from_terminal) override;
+  void ask_for_logs() override;
   void hold_output(bool on) override;
   bool open() const override { return state_ != State::kClosed; }
 

@@ -56,3 +56,4 @@
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/sharding/visualize.h"
 #include "lockstep/tree/tree.h"
+#include "lockstep/watch/phase.h"

@@ -14,6 +14,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/kept.h"
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep {
 namespace internal {
@@ -161,9 +162,10 @@ namespace {
 
 /// Where a device may wait in vain for those of a process that is gone: blocks until the part is there, and
 /// throws the job's error where it will not be. On CPU collectives end by themselves then, with that error.
-void watch(const pjrt::Buffer& shard) {
+void await_or_fail(const pjrt::Buffer& shard) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   if (runtime.process_count() == 1 || !runtime.native_collectives()) return;
+  const watch::Doing waiting(watch::Kind::kResult, "a result");
   while (!shard.await_for(std::chrono::milliseconds(100))) runtime.check_healthy(false);
 }
 
@@ -177,7 +179,7 @@ const void* readable(const internal::ArrayData& data, std::size_t local) {
     data.host_copies = std::make_unique<std::vector<std::vector<char>>>(data.shards.size());
   std::vector<char>& copy = (*data.host_copies)[local];
   if (copy.empty()) {
-    watch(shard);
+    await_or_fail(shard);
     std::vector<char> bytes(shard.size_bytes());
     shard.to_host(bytes.data(), bytes.size());
     copy = std::move(bytes);
@@ -256,7 +258,7 @@ std::vector<Shard> Array::global_shards() const {
 
 const Array& Array::block_until_ready() const {
   for (const pjrt::Buffer& shard : concrete(*this, "[block_until_ready]").shards) {
-    watch(shard);
+    await_or_fail(shard);
     shard.await();
   }
   return *this;
@@ -292,7 +294,7 @@ void Array::copy_to_host(void* destination, DType as) const {
   const Sharding& sharding = data.type->sharding;
   const std::size_t bytes = static_cast<std::size_t>(aval().bytes());
   if (sharding.is_fully_replicated() && !data.shards.empty()) {
-    watch(data.shards.front());
+    await_or_fail(data.shards.front());
     data.shards.front().to_host(destination, bytes);
     return;
   }
@@ -306,7 +308,7 @@ void Array::copy_to_host(void* destination, DType as) const {
   for (std::size_t i = 0; i < positions.size(); ++i) {
     std::vector<IndexRange>& ranges = indices[static_cast<std::size_t>(positions[i])];
     if (std::ranges::find(done, ranges) != done.end()) continue;
-    watch(data.shards[i]);
+    await_or_fail(data.shards[i]);
     part.resize(data.shards[i].size_bytes());
     data.shards[i].to_host(part.data(), part.size());
     internal::for_each_run(shape(), ranges, size_of(dtype()),

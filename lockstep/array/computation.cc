@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 
 #include "lockstep/array/device_put.h"
-#include "lockstep/array/floating_point_error.h"
+#include "lockstep/array/result_check.h"
 #include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/pjrt/executable.h"
@@ -18,41 +17,12 @@
 #include "lockstep/sharding/partitioner.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/transforms/dce.h"
-#include "lockstep/transforms/nonfinite.h"
+#include "lockstep/watch/recorder.h"
+#include "lockstep/watch/report.h"
 
 namespace lockstep::internal {
 
 namespace {
-
-/// Of a computation whose last output says whether the others hold a NaN (or an infinity): how to find out
-/// where it comes from.
-struct ResultCheck {
-  transforms::NonFinite what;
-  Program program;    ///< without that output
-  CallSite made_for;  ///< the place of the call that it was compiled for
-  std::function<std::shared_ptr<const Computation>(Program)> compile;  ///< for the same arguments
-};
-
-transforms::NonFinite looked_for() {
-  const runtime::DebugSettings& debug = runtime::Runtime::get().debug();
-  return {.nans = debug.nans, .infs = debug.infs};
-}
-
-/// While it lives, what this thread compiles is not checked.
-class Unchecked {
- public:
-  Unchecked() { std::swap(before_, in_force()); }
-  ~Unchecked() { in_force() = before_; }
-  Unchecked(const Unchecked&) = delete;
-  Unchecked& operator=(const Unchecked&) = delete;
-  static bool& in_force() {
-    thread_local bool unchecked = false;
-    return unchecked;
-  }
-
- private:
-  bool before_ = true;
-};
 
 using Seconds = std::chrono::duration<double>;
 Seconds since(std::chrono::steady_clock::time_point start) {
@@ -76,6 +46,11 @@ struct Computation::Impl {
   runtime::CompileReport report;
   std::shared_ptr<pjrt::Executable> executable;
 
+  // For the recorder.
+  watch::TextId recorded_name = 0;
+  watch::ProgramTexts recorded;
+  watch::MeshPlace* launches = nullptr;  ///< Where it spans processes.
+
   std::shared_ptr<const void> registered;  ///< its collectives, as long as it lives
 
   std::vector<ArrayTypeRef> inputs, outputs;
@@ -97,13 +72,6 @@ struct Computation::Impl {
   /// Throws Error where one of them is given twice.
   std::vector<std::int64_t> not_to_donate(std::span<const Array* const> given,
                                           std::span<const Array* const> arguments) const;
-
-  /// The program with an output more that is a check, where results are to be checked and can be; `compile`
-  /// compiles another for the same arguments.
-  Program checked(Program program, std::function<std::shared_ptr<const Computation>(Program)> compile);
-
-  /// Takes the check off the results, and throws FloatingPointError where it says so.
-  void check_results(std::vector<Array>& results, std::span<const Array* const> given) const;
 
   /// On all local devices.
   void launch_all(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
@@ -138,62 +106,6 @@ std::string Computation::how_compiled() const {
       "besides",
       impl_->partitioning.count(), impl_->lowering.count(), impl_->report.to_string(),
       bytes(cost.argument_bytes), bytes(cost.output_bytes), bytes(cost.temporary_bytes));
-}
-
-Program Computation::Impl::checked(Program program,
-                                   std::function<std::shared_ptr<const Computation>(Program)> compile) {
-  if (!runtime::Runtime::get().debug().checks_results() || Unchecked::in_force()) return program;
-  const transforms::NonFinite what = looked_for();
-  std::optional<Program> with_check = transforms::with_check(program, what);
-  if (!with_check) return program;
-  check = ResultCheck{what, std::move(program), CallSiteScope::current(), std::move(compile)};
-  return std::move(*with_check);
-}
-
-void Computation::Impl::check_results(std::vector<Array>& results,
-                                      std::span<const Array* const> given) const {
-  const Array found = std::move(results.back());
-  results.pop_back();
-  if (found.data()->shards.empty() || found.item<std::uint8_t>() == 0) return;
-
-  // All processes of the mesh were told the same, so all of them search.
-  using transforms::NonFiniteSearch;
-  NonFiniteSearch search = transforms::search_for_first(check->program, check->what);
-  search.program.name = name;
-  const Unchecked unchecked;
-  const std::int32_t first =
-      check->compile(std::move(search.program))->run(given).front().item<std::int32_t>();
-
-  const runtime::Runtime& runtime = runtime::Runtime::get();
-  const std::string what = !check->what.infs  ? "a NaN"
-                           : check->what.nans ? "a NaN or an infinity"
-                                              : "an infinity";
-  const std::string site = CallSiteScope::current().to_string(), made_for = check->made_for.to_string();
-  std::string text = fmt::format("[{}] ", check->what.nans ? "debug_nans" : "debug_infs");
-  if (runtime.process_count() > 1)
-    text += fmt::format("process {} of {}: ", runtime.process_index(), runtime.process_count());
-  text +=
-      fmt::format("{}{} gives {}: ", name, name.ends_with(site) ? "" : fmt::format(" (at {})", site), what);
-  const auto number = static_cast<std::size_t>(first);
-  if (number < search.operations.size()) {
-    const NonFiniteSearch::Operation& operation = search.operations[number];
-    // An operation outside of jit is compiled once for all places that call it.
-    const std::string made_at = operation.site.to_string();
-    text += fmt::format("the first was made by {} at {}, in its result {}", operation.primitive,
-                        made_at == made_for ? site : made_at, operation.result);
-    for (auto outer = operation.within.rbegin(); outer != operation.within.rend(); ++outer)
-      text += fmt::format(", within {}", *outer);
-  } else if (first != NonFiniteSearch::kNowhere) {
-    const std::size_t i = number - search.operations.size();
-    text += fmt::format("none of its operations made it; argument array {}, {}, came with it", i,
-                        to_string(given[i]->aval()));
-  } else {
-    text +=
-        "it did not come again when the program ran with a look at each operation, so it is of the way in "
-        "which "
-        "the compiler joins them; LOCKSTEP_DISABLE_JIT=1 runs them one by one";
-  }
-  throw FloatingPointError(text);
 }
 
 namespace {
@@ -277,12 +189,13 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
     return NamedSharding(mesh, spec);
   };
 
-  Program program = impl->checked(transforms::eliminate_dead_code(std::move(traced)),
-                                  [types = std::vector<ArrayTypeRef>(arguments.begin(), arguments.end()),
-                                   in = options.in_shardings](Program search) {
-                                    const std::vector<const ArrayType*> same(types.begin(), types.end());
-                                    return compile(std::move(search), same, {.in_shardings = in});
-                                  });
+  Program program = transforms::eliminate_dead_code(std::move(traced));
+  impl->check =
+      ResultCheck::add_to(program, [types = std::vector<ArrayTypeRef>(arguments.begin(), arguments.end()),
+                                    in = options.in_shardings](Program search) {
+        const std::vector<const ArrayType*> same(types.begin(), types.end());
+        return compile(std::move(search), same, {.in_shardings = in});
+      });
   impl->name = program.name;
   impl->text.program = to_string(program);
   impl->inputs.assign(arguments.begin(), arguments.end());
@@ -338,9 +251,9 @@ std::shared_ptr<const Computation> Computation::compile_per_device(
     Program program, std::span<const ArrayType* const> arguments, const Mesh& mesh, const Mesh& local,
     const std::vector<PartitionSpec>& in_specs, const std::vector<PartitionSpec>& out_specs) {
   auto impl = std::make_unique<Impl>();
-  program = impl->checked(
-      std::move(program), [types = std::vector<ArrayTypeRef>(arguments.begin(), arguments.end()), mesh, local,
-                           in_specs](Program search) {
+  impl->check =
+      ResultCheck::add_to(program, [types = std::vector<ArrayTypeRef>(arguments.begin(), arguments.end()),
+                                    mesh, local, in_specs](Program search) {
         const std::vector<const ArrayType*> same(types.begin(), types.end());
         return compile_per_device(std::move(search), same, mesh, local, in_specs, {PartitionSpec()});
       });
@@ -380,6 +293,15 @@ std::string signature_text(const Program& program) {
   }
   if (program.inputs.size() > kShown) text += fmt::format(", … {} in all", program.inputs.size());
   return fmt::format("{}({})", program.name, text);
+}
+
+/// Of a program's text, for who looks at the process from outside.
+constexpr std::size_t kMostRecorded = 64 << 10;
+
+std::string processes_text(const Mesh& mesh) {
+  std::vector<int> processes;
+  for (const Device device : mesh.devices()) processes.push_back(device.process_index());
+  return watch::describe_processes(std::move(processes));
 }
 
 /// Whether a group of one of the collectives has devices of several processes.
@@ -444,6 +366,12 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   // A program for all devices at once cannot be compiled where none of them is.
   if (!impl->replicated || !impl->locals.empty())
     impl->executable = runtime::compile(lowered, mesh, impl->name, &impl->report);
+  impl->recorded_name = watch::text(impl->name);
+  if (impl->spans_processes && !impl->locals.empty()) {
+    impl->launches = watch::mesh_place(mesh.fingerprint(), processes_text(mesh));
+    impl->recorded = {lowered.fingerprint, watch::text(signature_text(per_device)),
+                      watch::text(std::string_view(impl->text.program).substr(0, kMostRecorded))};
+  }
   impl->text.stablehlo = std::move(lowered.stablehlo);
   return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
 }
@@ -562,6 +490,10 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
       impl.donates ? impl.not_to_donate(given, arguments) : std::vector<std::int64_t>();
   const pjrt::ExecuteOptions options{.non_donatable = keep};
   const std::size_t num_outputs = impl.outputs.size(), num_locals = impl.locals.size();
+  const watch::TextId site = watch::text(CallSiteScope::current());
+  const std::uint64_t number = impl.launches ? watch::count_launch(*impl.launches, impl.recorded, site) : 0;
+  const watch::Doing launching(watch::Kind::kLaunch, impl.recorded_name, site, number,
+                               impl.launches ? watch::index_of(*impl.launches) : 0);
   thread_local std::vector<pjrt::Buffer> results;
   results.resize(num_outputs * num_locals);
   if (impl.launch_devices.empty()) {
@@ -581,7 +513,11 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
     }
     outputs.push_back(make_array(impl.outputs[k], std::move(shards)));
   }
-  if (impl.check) impl.check_results(outputs, given);
+  if (impl.check) {
+    const Array found = std::move(outputs.back());
+    outputs.pop_back();
+    impl.check->look_at(found, impl.name, given);
+  }
   if (impl.donates) {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (!impl.donated[i]) continue;

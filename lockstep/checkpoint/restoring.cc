@@ -10,6 +10,7 @@
 #include "lockstep/array/parts.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/runtime/devices.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::checkpoint {
 namespace {
@@ -185,6 +186,7 @@ class Restoring {
 
 RestoreReport restore_contents(const Job& job, const std::string& url, Contents& contents,
                                const RestoreOptions& options) {
+  const watch::Doing restoring(watch::Kind::kRestore, url);
   Round round(job, "restore " + url, options.timeout);
   RestoreReport report;
   std::string error;

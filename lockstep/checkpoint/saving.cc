@@ -23,6 +23,7 @@
 #include "lockstep/checkpoint/safetensors.h"
 #include "lockstep/checkpoint/tiles.h"
 #include "lockstep/storage/store.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::checkpoint {
 namespace {
@@ -336,6 +337,7 @@ void Saving::give_up(const std::string& message) {
 }
 
 void Saving::run() {
+  const watch::Doing saving(watch::Kind::kSave, name_);
   bool told = false;
   try {
     if (job_.leads()) {

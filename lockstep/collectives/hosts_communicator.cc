@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/reduce.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::collectives {
 
@@ -145,6 +146,7 @@ void HostsCommunicator::run_small(const Task& task) {
       }
       at += theirs;
     }
+    watch::all_arrived();
     task.wire().end();
   }
   if (local_ != nullptr) spread(task, all, all, size() * bytes, 0);

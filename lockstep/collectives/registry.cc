@@ -8,6 +8,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/collectives/communicator.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -18,6 +19,7 @@ std::atomic<ProgramRegistry*> current_registry{nullptr};
 struct Group {
   std::vector<int> devices;
   Call call;
+  watch::TextId text = 0;  ///< Of the call, for the recorder.
   std::atomic<Communicator*> communicator{nullptr};  ///< Found at the first use.
 };
 
@@ -41,6 +43,7 @@ Step make_step(const ProgramCollectives& program, std::size_t index) {
     auto group = std::make_unique<Group>();
     group->call = make_call(collective, static_cast<int>(positions.size()), program.program, program.name,
                             static_cast<std::int64_t>(index));
+    group->text = watch::text(group->call.text);
     for (int position : positions) {
       if (position < 0 || position >= static_cast<int>(program.devices.size()) ||
           step.places[position].first != nullptr) {
@@ -108,6 +111,7 @@ class ProgramRegistry::Impl {
     }
     check(in, group->call, group->call.input_bytes, "operand");
     check(out, group->call, group->call.output_bytes, "result");
+    const watch::Doing doing(watch::Kind::kCollective, group->text, 0);
     try {
       Communicator* communicator = group->communicator.load(std::memory_order_acquire);
       if (communicator == nullptr) {

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/job.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -141,6 +142,13 @@ void LongWait::look(const std::vector<int>& missing) {
   ++wait_.looks;
   wait_.missing = missing;
   job_.waits().note(wait_);
+  std::vector<int> processes;
+  for (const int device : missing) {
+    const int process = job_.options().device_process[device];
+    if (process != job_.options().process_index && std::ranges::find(processes, process) == processes.end())
+      processes.push_back(process);
+  }
+  watch::waits_for(processes, wait_.operation);
   if (now < next_) return;
 
   if (asked_ != TimePoint()) {

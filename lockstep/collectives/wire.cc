@@ -7,6 +7,7 @@
 #include "lockstep/base/fingerprint.h"
 #include "lockstep/collectives/futex.h"
 #include "lockstep/collectives/segment.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -204,6 +205,7 @@ void Wire::wait(Ticket ticket) {
 
 void Wire::wait(const std::vector<Ticket>& tickets) {
   for (Ticket ticket : tickets) wait(ticket);
+  watch::all_arrived();
 }
 
 template <class Done>

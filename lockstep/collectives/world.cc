@@ -13,6 +13,7 @@
 #include "lockstep/collectives/hosts_communicator.h"
 #include "lockstep/collectives/job.h"
 #include "lockstep/collectives/shared_communicator.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -125,6 +126,7 @@ class WorldImpl : public World {
           return doing.empty() ? fmt::format("a collective over the devices [{}]", fmt::join(devices, ", "))
                                : doing;
         });
+    const watch::Doing connecting(watch::Kind::kConnect, doing.empty() ? std::string_view("a collective") : doing);
     const auto check_and_look = [&] {
       job_.check();
       wait.look({members.front().device});

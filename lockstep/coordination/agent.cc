@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <thread>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "lockstep/coordination/host.h"
 #include "lockstep/coordination/pending.h"
 #include "lockstep/coordination/roll.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::coordination {
 namespace {
@@ -99,6 +101,8 @@ class Agent : public CoordinationClient, private KeyValueStore {
   /// call.
   void cancel_if_failed(CallId id);
 
+  /// Who is meant by these participants of a barrier, all where there are none, but for this process.
+  std::vector<int> others_of(const std::vector<int>& processes) const;
   void report_missing();
   CallId start_registering(const std::shared_ptr<Pending<std::uint64_t>>& pending);
   std::string coordinator_lost(const std::string& how, const std::string& detail) const;
@@ -529,6 +533,16 @@ void Agent::run_background() {
 
 // Barriers and keys.
 
+std::vector<int> Agent::others_of(const std::vector<int>& processes) const {
+  std::vector<int> others = processes;
+  if (others.empty()) {
+    others.resize(static_cast<std::size_t>(options_.num_processes));
+    std::iota(others.begin(), others.end(), 0);
+  }
+  std::erase(others, options_.process_id);
+  return others;
+}
+
 void Agent::barrier(const std::string& id, milliseconds timeout, const std::vector<int>& processes) {
   std::string what = fmt::format("barrier '{}'", id);
   BarrierCall request{id, 0, timeout.count(), processes, options_.process_id};
@@ -548,6 +562,8 @@ void Agent::barrier(const std::string& id, milliseconds timeout, const std::vect
       agent.barriers_in_use_.erase(id);
     }
   } release{*this, id};
+  const watch::Doing waiting(watch::Kind::kBarrier, id);
+  watch::waits_for(others_of(processes), fingerprint("barrier " + id));
 
   auto answer = call<std::int64_t>(what, kLongest, true, [&](CallId call, auto done) {
     service_->barrier(call, service_incarnation(), request, std::move(done));
@@ -577,6 +593,7 @@ void Agent::set(const std::string& key, const std::string& value, bool allow_ove
 
 std::string Agent::get(const std::string& key, milliseconds timeout) {
   std::string what = fmt::format("waiting for the key '{}'", key);
+  const watch::Doing waiting(watch::Kind::kKey, key);
   auto answer = call<Value>(what, timeout, true, [&](CallId id, auto done) {
     service_->get(id, service_incarnation(), key, std::move(done));
   });

@@ -36,6 +36,8 @@ std::string describe_failure(const std::string& name, FailureKind kind, const st
         return "diverged";
       case FailureKind::kMissing:
         return "did not come in time";
+      case FailureKind::kStalled:
+        return "holds up the job";
     }
     return "failed";
   };

@@ -36,6 +36,7 @@ enum class FailureKind {
   kLeftEarly = 2,       ///< "process 3 (host b, pid 4711) left the job early: process 0 of 4 waited for it"
   kDiverged = 3,        ///< "process 3 (host b, pid 4711) diverged: process 0 of 4 is in psum ..."
   kMissing = 4,         ///< "process 3 (host b, pid 4711) did not come in time: after 300 s ..."
+  kStalled = 5,         ///< "process 3 (host b, pid 4711) holds up the job: stalled for 600 s ..."
 };
 
 /// The text of such a failure, with `name` as `name_process` gives it.

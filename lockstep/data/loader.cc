@@ -18,6 +18,7 @@
 #include "lockstep/data/order.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::data {
 namespace {
@@ -205,6 +206,7 @@ class Loader::Impl {
   }
 
   void wait(std::unique_lock<std::mutex>& lock, const Job& job, steady_clock::time_point start) {
+    const watch::Doing waiting(watch::Kind::kInput, fmt::format("batch {}", job.number));
     auto report_at = start + std::chrono::seconds(1);
     bool reported = false;
     while (!done_.wait_until(lock, report_at, [&] { return job.done; })) {

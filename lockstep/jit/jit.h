@@ -23,6 +23,7 @@
 #include "lockstep/jit/numbers.h"
 #include "lockstep/jit/signature.h"
 #include "lockstep/tree/tree.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep {
 
@@ -393,6 +394,7 @@ class Jitted {
     std::vector<Array> captures;
     Program program;
     {
+      const watch::Doing tracing(watch::Kind::kTrace, cache_->name());
       Trace trace(cache_->name());
       [[maybe_unused]] std::tuple<P...> tracers{arguments.tracer(trace)...};
       (arguments.make_constant(std::get<i>(tracers)), ...);

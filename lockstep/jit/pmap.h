@@ -16,6 +16,7 @@
 #include "lockstep/runtime/devices.h"
 #include "lockstep/sharding/mesh.h"
 #include "lockstep/sharding/partition_spec.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep {
 
@@ -120,6 +121,7 @@ class Pmapped {
     internal::Signature signature(/*described=*/true);
     signature.result<Result>();
     (arguments.add_to(signature), ...);
+    const watch::Doing tracing(watch::Kind::kTrace, "a function under pmap");
     internal::PmapTrace trace(*cache_, sizeof...(P));
     auto input_of = [&](auto tree, std::size_t argument, bool number) {
       tree::for_each_leaf(tree, [&](Array& array) { array = trace.input(array, argument, number); });

@@ -1,6 +1,7 @@
 #include "lockstep/runtime/compile.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <deque>
 #include <fstream>
@@ -21,6 +22,7 @@
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -184,6 +186,8 @@ class Compilation {
   }
 
   std::shared_ptr<pjrt::Executable> from_process(int first) {
+    const watch::Doing waiting(watch::Kind::kKey, fmt::format("machine code of {}, which process {} compiles", name_, first));
+    watch::waits_for(std::array{first}, 0);
     try {
       const Stopwatch time;
       if (runtime_.store()->get(in_store_ + kBegun, kToBegin) == kTaken) return compile();
@@ -360,8 +364,10 @@ std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const M
   if (program.native_collectives) {
     for (Device device : mesh.devices()) text += fmt::format(" {}", device.id());
   }
-  auto executable = Executables::get().find_or_make(
-      digest(text), [&] { return Compilation(program, mesh, name, told).run(); });
+  auto executable = Executables::get().find_or_make(digest(text), [&] {
+    const watch::Doing compiling(watch::Kind::kCompile, name);
+    return Compilation(program, mesh, name, told).run();
+  });
   told.time = time.seconds();
   return executable;
 }

@@ -14,6 +14,7 @@
 #include "lockstep/coordination/graces.h"
 #include "lockstep/runtime/preemption.h"
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -179,6 +180,7 @@ void Runtime::shutdown() {
   if (is_forked()) return;
   if (left_.exchange(true)) return;
   if (!coordination_) return;
+  const watch::Doing leaving(watch::Kind::kShutdown, "shutdown()");
   stop_preemption_watch();
   world_->leave();
   std::exception_ptr error;

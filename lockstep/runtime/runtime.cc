@@ -19,6 +19,7 @@
 #include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/hold_coordinator.h"
 #include "lockstep/runtime/platform.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -94,6 +95,8 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
       compile_cache_(settings_.compile_cache),
       on_peer_failure_(std::move(on_peer_failure)),
       pid_(getpid()) {
+  watch::set_process(process_index(), process_count());
+  const watch::Doing initializing(watch::Kind::kInitialize, "initialize()");
   // The launcher reads standard output through a pipe: whole lines go out as they are written all the same.
   if (settings_.place.cluster == "launcher") setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   if (process_count() > 1)

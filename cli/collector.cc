@@ -1,0 +1,117 @@
+#include "cli/collector.h"
+
+#include <algorithm>
+
+#include "cli/proc_state.h"
+#include "lockstep/watch/memory.h"
+#include "lockstep/watch/reader.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int kFullLooks = 5;  // so seldom are all threads of a process looked at that launches something
+
+}  // namespace
+
+struct Collector::Watched {
+  ~Watched() { watch::unmap_memory(memory); }
+
+  watch::Memory* memory = nullptr;
+  std::unique_ptr<watch::Reader> reader;
+  pid_t pid = 0;
+  bool ended = false;
+  int restarts = 0;
+
+  // Of the look before.
+  Steady::time_point at;
+  std::map<int, std::uint64_t> ticks_of_thread;
+  std::uint64_t ticks = 0, launches = 0;
+  watch::Evidence evidence;
+  std::uint64_t resident_bytes = 0;
+  double cpu_share = 0;
+  int looks = 0;
+};
+
+Collector::Collector() = default;
+Collector::~Collector() = default;
+
+int Collector::add(int process) {
+  auto watched = std::make_unique<Watched>();
+  const int descriptor = watch::create_memory();
+  watched->memory = watch::map_memory(descriptor);
+  if (watched->memory != nullptr) watched->reader = std::make_unique<watch::Reader>(*watched->memory);
+  watched_[process] = std::move(watched);
+  return descriptor;
+}
+
+void Collector::started(int process, pid_t pid) { watched_[process]->pid = pid; }
+
+watch::ProcessReport Collector::report(int process, Watched& watched, bool with_logs) {
+  watch::ProcessReport report;
+  if (watched.reader != nullptr) report = watched.reader->read(with_logs);
+  report.process = process;
+  if (!report.came) report.pid = watched.pid;
+  const bool moves = report.launches != watched.launches;
+  watched.launches = report.launches;
+  if (!watched.ended && (!moves || watched.looks++ % kFullLooks == 0)) {
+    const ProcessState state = read_process_state(report.pid);
+    const Steady::time_point now = Steady::now();
+    const double passed = std::chrono::duration<double>(now - watched.at).count();
+    const auto share = [&](std::uint64_t before, std::uint64_t after) {
+      return before == 0 || passed <= 0 || after < before ? 0 : seconds_of_ticks(after - before) / passed;
+    };
+    const watch::ThreadReport* const foremost = report.foremost();
+    const int tid = foremost == nullptr ? report.pid : foremost->tid;
+    watched.evidence = {};
+    if (!state.exists) watched.evidence.state = 'X';
+    std::map<int, std::uint64_t> ticks;
+    for (const ThreadState& thread : state.threads) {
+      ticks[thread.tid] = thread.cpu_ticks;
+      if (thread.tid != tid) continue;
+      watched.evidence.state = thread.state;
+      watched.evidence.call = thread.syscall ? syscall_name(*thread.syscall) : thread.wchan;
+      const auto before = watched.ticks_of_thread.find(tid);
+      if (before != watched.ticks_of_thread.end())
+        watched.evidence.cpu_share = share(std::max<std::uint64_t>(before->second, 1), thread.cpu_ticks);
+      if (tid != report.pid) watched.evidence.thread_name = thread.name;
+    }
+    // A process of which one thread is stopped is stopped.
+    if (state.exists && (state.state == 'T' || state.state == 't' || state.state == 'Z'))
+      watched.evidence.state = state.state;
+    watched.cpu_share = share(watched.ticks, state.cpu_ticks);
+    watched.resident_bytes = state.rss_bytes;
+    watched.ticks_of_thread = std::move(ticks);
+    watched.ticks = state.cpu_ticks;
+    watched.at = now;
+  }
+  report.evidence = watched.evidence;
+  report.cpu_share = watched.cpu_share;
+  report.resident_bytes = watched.resident_bytes;
+  return report;
+}
+
+std::vector<watch::ProcessReport> Collector::look(bool with_logs) {
+  next_look_ = Steady::now() + kInterval;
+  std::vector<watch::ProcessReport> reports;
+  for (auto& [process, watched] : watched_) {
+    if (watched->pid != 0 && !watched->ended) reports.push_back(report(process, *watched, with_logs));
+  }
+  return reports;
+}
+
+watch::ProcessReport Collector::last_words(int process, const std::string& how) {
+  Watched& watched = *watched_[process];
+  watched.ended = true;
+  watch::ProcessReport last = report(process, watched, /*with_logs=*/true);
+  last.ended = how;
+  last.evidence = {};
+  return last;
+}
+
+std::vector<watch::EventReport> Collector::events(int process) {
+  const auto found = watched_.find(process);
+  if (found == watched_.end() || found->second->reader == nullptr) return {};
+  return found->second->reader->events();
+}
+
+}  // namespace lockstep::cli

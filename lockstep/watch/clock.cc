@@ -1,0 +1,61 @@
+#include "lockstep/watch/clock.h"
+
+#include <chrono>
+#include <thread>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace lockstep::watch {
+namespace {
+
+constexpr std::uint64_t kFirstCalibration = 20'000'000, kEnough = 2'000'000'000;  // ns
+
+}  // namespace
+
+Clock machine_clock() {
+#if defined(__x86_64__)
+  // "Invariant TSC": one rate in all power states (Intel's manual, volume 3B, section 18.17).
+  static const bool invariant = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & (1U << 8)) != 0;
+  }();
+  if (invariant) return Clock::kTsc;
+#endif
+  return Clock::kMonotonicNs;
+}
+
+TickClock::TickClock(Clock clock)
+    : clock_(clock), first_(ticks(clock)), last_(first_), first_ns_(monotonic_ns()) {}
+
+void TickClock::calibrate() {
+  if (clock_ == Clock::kMonotonicNs || last_ - first_ > kEnough) return;
+  const std::uint64_t passed = monotonic_ns() - first_ns_;
+  if (passed < kFirstCalibration)
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstCalibration - passed));
+  // The counter is read between two readings of the clock that are close together.
+  std::uint64_t best = ~std::uint64_t{0};
+  for (int i = 0; i < 5; ++i) {
+    const std::uint64_t before = monotonic_ns();
+    const Ticks at = now();
+    const std::uint64_t after = monotonic_ns();
+    if (after - before >= best) continue;
+    best = after - before;
+    last_ = at;
+    ns_per_tick_ = static_cast<double>(before + best / 2 - first_ns_) / static_cast<double>(at - first_);
+  }
+}
+
+double TickClock::seconds(Ticks from, Ticks until) {
+  calibrate();
+  return until <= from ? 0 : static_cast<double>(until - from) * ns_per_tick_ * 1e-9;
+}
+
+std::int64_t TickClock::to_monotonic_ns(Ticks at) {
+  calibrate();
+  const auto passed = static_cast<double>(static_cast<std::int64_t>(at - first_));
+  return static_cast<std::int64_t>(first_ns_) + static_cast<std::int64_t>(passed * ns_per_tick_);
+}
+
+}  // namespace lockstep::watch

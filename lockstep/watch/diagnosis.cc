@@ -1,0 +1,452 @@
+#include "lockstep/watch/diagnosis.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <set>
+
+namespace lockstep::watch {
+namespace {
+
+/// A wait of one thread of a process.
+struct Wait {
+  int process = 0;
+  const ThreadReport* thread = nullptr;
+  const Activity* in = nullptr;
+  std::set<int> missing;
+  bool known = true;  ///< `missing` is what it waits for; else nothing is known of that.
+};
+
+/// Whatever it was in, it does not wait for others.
+bool stands_still(const ProcessReport& report) {
+  return !report.ended.empty() || report.evidence.state == 'T' || report.evidence.state == 't' ||
+         report.evidence.state == 'Z' || report.evidence.state == 'X';
+}
+
+bool is_foremost(const ProcessReport& report, const ThreadReport& thread) { return report.foremost() == &thread; }
+
+class Diagnosis {
+ public:
+  explicit Diagnosis(std::span<const ProcessReport> reports) : reports_(reports) {
+    for (const ProcessReport& report : reports) by_process_[report.process] = &report;
+    for (const ProcessReport& report : reports) collect_waits(report);
+    for (Wait& wait : waits_) leave_out_who_has_come(wait);
+  }
+
+  std::vector<Stall> run() {
+    std::map<std::pair<std::set<int>, std::set<int>>, std::vector<const Wait*>> by_blame;
+    for (const Wait& wait : waits_) {
+      if (!wait.known || wait.missing.empty()) continue;
+      std::set<int> culprits, ring, seen;
+      follow(wait, culprits, ring, seen);
+      if (!culprits.empty()) ring.clear();
+      if (culprits.empty() && ring.empty()) continue;
+      by_blame[{culprits, ring}].push_back(&wait);
+    }
+    std::vector<Stall> stalls;
+    for (const auto& [blame, waits] : by_blame) stalls.push_back(make_stall(blame.first, blame.second, waits));
+    std::ranges::sort(stalls, std::ranges::greater(), &Stall::seconds);
+    return stalls;
+  }
+
+ private:
+  void collect_waits(const ProcessReport& report) {
+    if (stands_still(report)) return;
+    for (const ThreadReport& thread : report.threads) {
+      if (thread.doing.empty() || !waits(thread.doing.back().kind)) continue;
+      const Activity& in = thread.doing.back();
+      Wait wait{.process = report.process, .thread = &thread, .in = &in};
+      wait.missing.insert(thread.missing.begin(), thread.missing.end());
+      wait.known = thread.missing_count > 0;
+      if (in.kind == Kind::kResult) wait_for_result(report, in, wait);
+      if (in.kind == Kind::kBarrier && thread.missing_count > static_cast<int>(thread.missing.size())) {
+        for (const ProcessReport& other : reports_)
+          if (other.process != report.process) wait.missing.insert(other.process);
+      }
+      // One that is not noted to wait for anybody has just come, or works.
+      if (in.kind == Kind::kCollective) wait.known = true;
+      waits_.push_back(std::move(wait));
+    }
+  }
+
+  // Who waits for a computation that is on its way waits for those that have launched fewer of the mesh.
+  void wait_for_result(const ProcessReport& report, const Activity& in, Wait& wait) {
+    for (const MeshReport& mesh : report.meshes) {
+      if (in.mesh != 0 && mesh.mesh != in.mesh) continue;
+      for (const int process : processes_of(mesh.processes)) {
+        const auto other = by_process_.find(process);
+        if (process == report.process || other == by_process_.end()) continue;
+        const auto& theirs = other->second->meshes;
+        const auto same = std::ranges::find(theirs, mesh.mesh, &MeshReport::mesh);
+        if ((same == theirs.end() ? 0 : same->launches) < mesh.launches) wait.missing.insert(process);
+      }
+    }
+    wait.known = !wait.missing.empty();
+  }
+
+  // The reports are not of one moment: who is in the same operation has come.
+  void leave_out_who_has_come(Wait& wait) {
+    if (wait.in->operation == 0) return;
+    for (const Wait& other : waits_) {
+      if (other.in->operation == wait.in->operation && other.in->kind == wait.in->kind && other.process != wait.process)
+        wait.missing.erase(other.process);
+    }
+  }
+
+  /// The wait that keeps a process from what others wait for it in; null where it does not wait.
+  const Wait* wait_of(int process) const {
+    const auto report = by_process_.find(process);
+    if (report == by_process_.end()) return nullptr;
+    const Wait* best = nullptr;
+    for (const Wait& wait : waits_) {
+      if (wait.process != process) continue;
+      const bool counts = wait.in->kind == Kind::kCollective || wait.in->kind == Kind::kConnect ||
+                          is_foremost(*report->second, *wait.thread);
+      if (counts && (best == nullptr || wait.in->seconds > best->in->seconds)) best = &wait;
+    }
+    return best;
+  }
+
+  void follow(const Wait& wait, std::set<int>& culprits, std::set<int>& ring, std::set<int>& seen) const {
+    seen.insert(wait.process);
+    for (const int process : wait.missing) {
+      const Wait* const next = wait_of(process);
+      if (next == nullptr || !next->known || next->missing.empty()) {
+        // All that it waits for has come: it is about to go on.
+        if (next != nullptr && next->known) continue;
+        culprits.insert(process);
+      } else if (seen.contains(process)) {
+        ring.insert(seen.begin(), seen.end());
+      } else {
+        follow(*next, culprits, ring, seen);
+      }
+    }
+  }
+
+  Stall make_stall(const std::set<int>& culprits, const std::set<int>& ring, const std::vector<const Wait*>& waits) const {
+    Stall stall;
+    stall.ring.assign(ring.begin(), ring.end());
+    std::map<std::string, Waiters> by_what;
+    for (const Wait* wait : waits) {
+      const std::string site = wait->in->site;
+      Waiters& group = by_what[fmt::format("{} {} {}", name_of(wait->in->kind), wait->in->what, site)];
+      group.kind = wait->in->kind;
+      group.what = wait->in->what;
+      group.site = site;
+      group.processes.push_back(wait->process);
+      group.seconds = std::max(group.seconds, wait->in->seconds);
+      for (const Activity& each : wait->thread->doing)
+        group.usual_seconds = std::max(group.usual_seconds, each.usual_seconds);
+    }
+    for (auto& [what, group] : by_what) {
+      std::ranges::sort(group.processes);
+      group.processes.erase(std::unique(group.processes.begin(), group.processes.end()), group.processes.end());
+      stall.seconds = std::max(stall.seconds, group.seconds);
+      stall.waiters.push_back(std::move(group));
+    }
+    std::ranges::stable_sort(stall.waiters, std::ranges::greater(), [](const Waiters& each) { return each.processes.size(); });
+    for (const int process : culprits) stall.culprits.push_back(judge(process));
+    stall.declared = !stall.culprits.empty() && std::ranges::all_of(stall.culprits, [](const Culprit& each) {
+      return each.reason == Reason::kPhase;
+    });
+    return stall;
+  }
+
+  Culprit judge(int process) const {
+    const auto found = by_process_.find(process);
+    if (found == by_process_.end()) return {process, Reason::kUnknown, 0, "has not been heard of"};
+    const ProcessReport& report = *found->second;
+    Culprit culprit{.process = process};
+    const auto is = [&](Reason reason, double seconds, std::string words) {
+      culprit.reason = reason;
+      culprit.seconds = seconds;
+      culprit.words = std::move(words);
+      return culprit;
+    };
+    if (!report.ended.empty()) return is(Reason::kEnded, 0, "has ended: it " + report.ended);
+    const Evidence& evidence = report.evidence;
+    if (evidence.state == 'T' || evidence.state == 't') {
+      return is(Reason::kStopped, 0,
+                evidence.state == 't' ? "is stopped by a debugger"
+                                      : fmt::format("is stopped by a signal (kill -CONT {} lets it go on)", report.pid));
+    }
+    if (evidence.state == 'Z' || evidence.state == 'X') return is(Reason::kEnded, 0, "has ended");
+    const ThreadReport* const thread = busiest(report);
+    if (!report.joined || thread == nullptr) {
+      const std::string where = report.came ? "has not gone through initialize()" : "has not called initialize()";
+      return is(Reason::kNotCome, 0, where + evidence_words(evidence, nullptr));
+    }
+    if (!thread->doing.empty()) {
+      const Activity& in = thread->doing.back();
+      const std::string since = fmt::format("for {}", describe_seconds(in.seconds));
+      const std::string at = in.site.empty() ? "" : " (at " + in.site + ")";
+      switch (in.kind) {
+        case Kind::kPhase:
+          return is(Reason::kPhase, in.seconds, fmt::format("is in phase \"{}\"{} {}", in.what, at, since));
+        case Kind::kTrace:
+          return is(Reason::kTracing, in.seconds, fmt::format("traces {}{} {}", in.what, at, since));
+        case Kind::kCompile:
+          return is(Reason::kCompiling, in.seconds, fmt::format("compiles {}{} {}", in.what, at, since));
+        case Kind::kInput:
+          return is(Reason::kInput, in.seconds, fmt::format("waits for input, {}{}, {}", in.what, at, since));
+        case Kind::kSave:
+        case Kind::kRestore:
+          return is(Reason::kCheckpoint, in.seconds,
+                    fmt::format("{} a checkpoint, {}{}, {}", in.kind == Kind::kSave ? "saves" : "restores", in.what, at,
+                                since));
+        case Kind::kKey:
+          return is(Reason::kWaitsForKey, in.seconds,
+                    fmt::format("waits for the key '{}' of the job's store{}, which nobody has set, {}", in.what, at,
+                                since));
+        case Kind::kLaunch:
+        case Kind::kCollective:
+          return is(Reason::kComputing, in.seconds, fmt::format("computes {}{} {}", in.what, at, since));
+        default:
+          return is(Reason::kUnknown, in.seconds,
+                    fmt::format("is in {} {}{} {}", name_of(in.kind), in.what, at, since) +
+                        evidence_words(evidence, &culprit.reason));
+      }
+    }
+    const Done& last = thread->last;
+    Reason reason = Reason::kOwnCode;
+    const std::string how = evidence_words(evidence, &reason);
+    if (last.kind == Kind::kNone)
+      return is(reason, 0, "is in its own code and has launched nothing yet" + how);
+    const bool says_where = last.site.empty() || last.what.find(last.site) != std::string::npos;
+    return is(reason, last.seconds_ago,
+              fmt::format("has been in its own code since {}{}, {} ago{}", last.what,
+                          says_where ? "" : " at " + last.site, describe_seconds(last.seconds_ago), how));
+  }
+
+  // What keeps a process that does not wait for others: the thread that works at something, else the foremost.
+  static const ThreadReport* busiest(const ProcessReport& report) {
+    const ThreadReport* const foremost = report.foremost();
+    if (foremost == nullptr || !foremost->doing.empty()) return foremost;
+    return foremost;
+  }
+
+  static std::string evidence_words(const Evidence& evidence, Reason* reason) {
+    const auto is = [&](Reason which, std::string words) {
+      if (reason != nullptr) *reason = which;
+      return words;
+    };
+    const std::string in = evidence.call.empty() ? "" : fmt::format(" ({})", evidence.call);
+    switch (evidence.state) {
+      case 'R':
+        return is(Reason::kSpinning, fmt::format("; it runs, using {:.0f}% of a core", 100 * evidence.cpu_share));
+      case 'D':
+        return is(Reason::kDisk, fmt::format("; it is blocked in the kernel, by a disk or file system{}", in));
+      case 'S':
+        // A thread that is seen asleep at one moment may run at most others.
+        if (evidence.cpu_share > 0.5)
+          return is(Reason::kSpinning, fmt::format("; it runs, using {:.0f}% of a core", 100 * evidence.cpu_share));
+        if (evidence.call.find("sleep") != std::string::npos) return is(Reason::kSleeping, fmt::format("; it sleeps{}", in));
+        if (evidence.call.find("futex") != std::string::npos)
+          return is(Reason::kLocked, fmt::format("; it waits for a lock or another thread{}", in));
+        return evidence.call.empty() ? is(Reason::kOwnCode, "; it sleeps in the kernel")
+                                     : is(Reason::kBlocked, fmt::format("; it is blocked in a system call{}", in));
+      default:
+        return "";
+    }
+  }
+
+  static std::string describe_seconds(double seconds) {
+    if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
+    if (seconds < 10) return fmt::format("{:.1f} s", seconds);
+    return fmt::format("{:.0f} s", seconds);
+  }
+
+  std::span<const ProcessReport> reports_;
+  std::map<int, const ProcessReport*> by_process_;
+  std::vector<Wait> waits_;
+};
+
+constexpr std::array kReasonNames = {"own code",  "spinning", "blocked",    "sleeping",  "locked",
+                                     "disk",      "stopped",  "ended",      "tracing",   "compiling",
+                                     "computing", "phase",    "input",      "checkpoint", "not come",
+                                     "waits for key", "unknown"};
+
+}  // namespace
+
+std::string_view name_of(Reason reason) { return kReasonNames[static_cast<std::size_t>(reason)]; }
+
+bool Stall::long_enough(double least_seconds) const {
+  double usual = 0;
+  for (const Waiters& each : waiters) usual = std::max(usual, each.usual_seconds);
+  return seconds >= std::max(least_seconds, 20 * usual);
+}
+
+std::string Stall::key() const {
+  std::string key;
+  for (const Culprit& culprit : culprits) key += fmt::format("{} {};", culprit.process, name_of(culprit.reason));
+  for (const int process : ring) key += fmt::format("ring {};", process);
+  return key;
+}
+
+std::vector<Stall> diagnose(std::span<const ProcessReport> reports) { return Diagnosis(reports).run(); }
+
+std::string describe(const Stall& stall, std::span<const ProcessReport> reports) {
+  constexpr std::size_t kShown = 4;
+  const auto processes = [](const std::vector<int>& all) {
+    return fmt::format("{} {}", all.size() == 1 ? "process" : "processes", describe_processes(all));
+  };
+  const auto place = [](const Waiters& each) {
+    const std::string at = each.site.empty() || each.what.find(each.site) != std::string::npos ? "" : " at " + each.site;
+    switch (each.kind) {
+      case Kind::kBarrier:
+        return fmt::format("at barrier '{}'{}", each.what, at);
+      case Kind::kKey:
+        return fmt::format("for the key '{}' of the job's store{}", each.what, at);
+      case Kind::kConnect:
+        return fmt::format("to be connected, for {}{}", each.what, at);
+      default:
+        return fmt::format("in {}{}", each.what, at);
+    }
+  };
+  std::string who;
+  for (std::size_t i = 0; i < std::min(stall.waiters.size(), kShown); ++i) {
+    const Waiters& each = stall.waiters[i];
+    who += fmt::format("{}{}{} {} {}", i == 0 ? "" : "; ", processes(each.processes),
+                       i == 0 ? fmt::format(" of {}", reports.size()) : "", each.processes.size() == 1 ? "waits" : "wait", place(each));
+  }
+  if (stall.waiters.size() > kShown) who += fmt::format("; and in {} other places", stall.waiters.size() - kShown);
+  const std::string head =
+      fmt::format("{} for {:.0f} s: {}", stall.declared ? "waiting" : "stalled", stall.seconds, who);
+  if (stall.culprits.empty())
+    return fmt::format("{}; they wait for each other: processes {} run different programs", head,
+                       describe_processes(stall.ring));
+  const auto name = [&](int process) {
+    const auto report = std::ranges::find(reports, process, &ProcessReport::process);
+    return report == reports.end() ? fmt::format("process {}", process) : name_process(*report);
+  };
+  // Those that do the same are said once.
+  std::map<std::string, std::vector<int>> by_words;
+  for (const Culprit& culprit : stall.culprits) by_words[culprit.words].push_back(culprit.process);
+  std::string blame;
+  std::size_t shown = 0;
+  for (const auto& [words, who_does] : by_words) {
+    if (shown++ == kShown) {
+      blame += fmt::format("; and {} others", by_words.size() - kShown);
+      break;
+    }
+    blame += fmt::format("{}{}, which {}", shown == 1 ? "" : "; and ",
+                         who_does.size() == 1 ? name(who_does.front()) : processes(who_does), words);
+  }
+  return fmt::format("{}; all for {}", head, blame);
+}
+
+namespace {
+
+/// The reports of the processes of one mesh.
+struct OverMesh {
+  std::uint64_t mesh = 0;
+  std::vector<std::pair<int, const MeshReport*>> processes;
+  bool ordered = true;
+};
+
+std::vector<OverMesh> by_mesh(std::span<const ProcessReport> reports) {
+  std::map<std::uint64_t, OverMesh> all;
+  for (const ProcessReport& report : reports) {
+    for (const MeshReport& mesh : report.meshes) {
+      OverMesh& one = all[mesh.mesh];
+      one.mesh = mesh.mesh;
+      one.processes.emplace_back(report.process, &mesh);
+      one.ordered = one.ordered && !mesh.unordered;
+    }
+  }
+  std::vector<OverMesh> list;
+  for (auto& [mesh, one] : all)
+    if (one.processes.size() > 1) list.push_back(std::move(one));
+  return list;
+}
+
+const LaunchReport* launch_of(const MeshReport& mesh, std::uint64_t number) {
+  const auto at = std::ranges::lower_bound(mesh.log, number, {}, &LaunchReport::number);
+  return at != mesh.log.end() && at->number == number ? &*at : nullptr;
+}
+
+}  // namespace
+
+bool hashes_differ(std::span<const ProcessReport> reports) {
+  for (const OverMesh& over : by_mesh(reports)) {
+    if (!over.ordered) continue;
+    std::map<std::uint64_t, std::uint64_t> hash_at;
+    for (const auto& [process, mesh] : over.processes) {
+      if (mesh->launches != 0 && hash_at.try_emplace(mesh->launches, mesh->hash).first->second != mesh->hash) return true;
+      for (const LaunchReport& launch : mesh->log)
+        if (hash_at.try_emplace(launch.number, launch.hash).first->second != launch.hash) return true;
+    }
+  }
+  return false;
+}
+
+std::optional<Difference> find_difference(std::span<const ProcessReport> reports) {
+  std::optional<Difference> found;
+  for (const OverMesh& over : by_mesh(reports)) {
+    if (!over.ordered) continue;
+    std::uint64_t least = ~std::uint64_t{0}, first = 1;
+    for (const auto& [process, mesh] : over.processes) {
+      least = std::min(least, mesh->launches);
+      if (!mesh->log.empty()) first = std::max(first, mesh->log.front().number);
+    }
+    for (std::uint64_t number = first; number <= least; ++number) {
+      std::map<std::uint64_t, Difference::Side> sides;
+      for (const auto& [process, mesh] : over.processes) {
+        const LaunchReport* const launch = launch_of(*mesh, number);
+        if (launch == nullptr) continue;
+        Difference::Side& side = sides[launch->hash];
+        side.processes.push_back(process);
+        side.what = launch->what;
+        side.site = launch->site;
+        side.text = launch->text;
+      }
+      if (sides.size() < 2) continue;
+      Difference difference{.mesh = over.mesh, .number = number, .earlier_lost = number == first && first > 1};
+      for (auto& [hash, side] : sides) difference.sides.push_back(std::move(side));
+      std::ranges::stable_sort(difference.sides, std::ranges::greater(),
+                               [](const Difference::Side& side) { return side.processes.size(); });
+      found = std::move(difference);
+      break;
+    }
+    if (found) return found;
+  }
+  return found;
+}
+
+std::string describe(const Difference& difference, int process_count) {
+  std::string text = fmt::format("launch {}{} over the mesh differs:", difference.number,
+                                 difference.earlier_lost ? " (or an earlier one that is not kept)" : "");
+  for (std::size_t i = 0; i < difference.sides.size(); ++i) {
+    const auto& side = difference.sides[i];
+    text += fmt::format("{} {} {} of {} launched {}{}", i == 0 ? "" : i + 1 == difference.sides.size() ? ", but" : ",",
+                        side.processes.size() == 1 ? "process" : "processes", describe_processes(side.processes),
+                        process_count, side.what, side.site.empty() ? "" : " at " + side.site);
+  }
+  // The first line of the programs that differs.
+  if (difference.sides.size() >= 2) {
+    std::string_view a = difference.sides[0].text, b = difference.sides[1].text;
+    const auto line = [](std::string_view& rest) {
+      const std::size_t end = rest.find('\n');
+      const std::string_view one = rest.substr(0, end);
+      rest = end == rest.npos ? std::string_view() : rest.substr(end + 1);
+      return one;
+    };
+    for (int number = 1; !a.empty() && !b.empty(); ++number) {
+      const std::string_view ours = line(a), theirs = line(b);
+      // The first line begins with the program's name, which is said already.
+      const auto compared = [&](std::string_view one) {
+        return number == 1 && one.find('(') != one.npos ? one.substr(one.find('(')) : one;
+      };
+      if (compared(ours) == compared(theirs)) continue;
+      text += fmt::format(". The programs differ first in line {}: '{}' and '{}'", number, ours, theirs);
+      break;
+    }
+  }
+  return text;
+}
+
+}  // namespace lockstep::watch

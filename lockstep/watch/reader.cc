@@ -1,0 +1,239 @@
+#include "lockstep/watch/reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lockstep::watch {
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+constexpr int kTries = 200;  // for a version that does not change: a writer that was killed never ends
+
+}  // namespace
+
+/// The last durations of a launch.
+struct Reader::Usual {
+  std::vector<double> last;
+  std::size_t next = 0;
+
+  void add(double seconds) {
+    constexpr std::size_t kKept = 31;
+    if (last.size() < kKept) {
+      last.push_back(seconds);
+    } else {
+      last[next++ % kKept] = seconds;
+    }
+  }
+  double median() const {
+    std::vector<double> sorted = last;
+    if (sorted.empty()) return 0;
+    std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
+    return sorted[sorted.size() / 2];
+  }
+};
+
+Reader::Reader(const Memory& memory) : memory_(memory), seen_(kThreads), seen_for_durations_(kThreads) {}
+Reader::~Reader() = default;
+
+std::string Reader::text(TextId id) {
+  if (id == 0) return "";
+  if (const auto known = texts_.find(id); known != texts_.end()) return known->second;
+  const std::uint32_t used = std::min<std::uint32_t>(memory_.header.texts.load(std::memory_order_acquire), kTextBytes);
+  std::uint32_t length = 0;
+  if (id + sizeof(length) > used) return "";
+  std::memcpy(&length, memory_.texts.data() + id, sizeof(length));
+  if (length > used - id - sizeof(length)) return "";
+  std::string bytes(memory_.texts.data() + id + sizeof(length), length);
+  if (length < 4096) texts_[id] = bytes;
+  return bytes;
+}
+
+ThreadReport Reader::read_thread(const Thread& thread, Ticks now) {
+  struct Raw {
+    Kind kind;
+    TextId what, site;
+    Ticks since, arrived;
+    std::uint64_t number, operation;
+    std::uint32_t mesh;
+  };
+  std::array<Raw, kDepth> raw;
+  std::size_t depth = 0, missing = 0;
+  std::array<int, kMissing> missing_processes;
+  Ticks last_until = 0;
+  Kind last_kind = Kind::kNone;
+  TextId last_what = 0, last_site = 0;
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint32_t version = thread.version.load(std::memory_order_acquire);
+    depth = std::min<std::size_t>(thread.depth.load(relaxed), kDepth);
+    missing = thread.missing.load(relaxed);
+    for (std::size_t d = 0; d < depth; ++d) {
+      const Entry& entry = thread.entries[d];
+      raw[d] = {entry.kind.load(relaxed),   entry.what.load(relaxed),      entry.site.load(relaxed),
+                entry.since.load(relaxed),  entry.arrived.load(relaxed),   entry.number.load(relaxed),
+                entry.operation.load(relaxed), entry.mesh.load(relaxed)};
+    }
+    for (std::size_t m = 0; m < std::min(missing, kMissing); ++m)
+      missing_processes[m] = thread.missing_processes[m].load(relaxed);
+    last_until = thread.last_until.load(relaxed);
+    last_kind = thread.last_kind.load(relaxed);
+    last_what = thread.last_what.load(relaxed);
+    last_site = thread.last_site.load(relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (version % 2 == 0 && thread.version.load(relaxed) == version) break;
+  }
+  ThreadReport report;
+  report.tid = thread.tid.load(relaxed);
+  report.launches = thread.launches.load(relaxed);
+  for (std::size_t d = 0; d < depth; ++d) {
+    Activity activity{.kind = raw[d].kind,
+                      .what = text(raw[d].what),
+                      .site = text(raw[d].site),
+                      .seconds = clock_->seconds(raw[d].since, now),
+                      .arrived = raw[d].arrived != 0,
+                      .number = raw[d].number,
+                      .operation = raw[d].operation};
+    if (raw[d].mesh > 0 && raw[d].mesh <= kMeshes) activity.mesh = memory_.meshes[raw[d].mesh - 1].mesh.load(relaxed);
+    if (const auto usual = usual_.find({raw[d].what, raw[d].site}); usual != usual_.end())
+      activity.usual_seconds = usual->second.median();
+    report.doing.push_back(std::move(activity));
+  }
+  if (depth > 0) {
+    report.missing_count = static_cast<int>(missing);
+    report.missing.assign(missing_processes.begin(),
+                          missing_processes.begin() + static_cast<std::ptrdiff_t>(std::min(missing, kMissing)));
+  }
+  if (last_until != 0) report.last = {last_kind, text(last_what), text(last_site), clock_->seconds(last_until, now)};
+  return report;
+}
+
+MeshReport Reader::read_mesh(const MeshLog& mesh, bool with_log) {
+  MeshReport report{.mesh = mesh.mesh.load(std::memory_order_acquire),
+                    .processes = text(mesh.processes.load(relaxed)),
+                    .unordered = mesh.unordered.load(relaxed) != 0};
+  const auto read_launch = [&](std::uint64_t number, bool with_texts) -> std::optional<LaunchReport> {
+    const Launch& launch = mesh.log[number % kLaunches];
+    if (launch.number.load(std::memory_order_acquire) != number) return std::nullopt;
+    LaunchReport one{.number = number, .hash = launch.hash.load(relaxed), .program = launch.program.load(relaxed)};
+    const TextId site = launch.site.load(relaxed), what = launch.what.load(relaxed), body = launch.text.load(relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (launch.number.load(relaxed) != number) return std::nullopt;
+    if (with_texts) {
+      one.site = text(site);
+      one.what = text(what);
+      one.text = text(body);
+    }
+    return one;
+  };
+  for (int i = 0; i < kTries && report.hash == 0; ++i) {
+    report.launches = mesh.launches.load(std::memory_order_acquire);
+    if (report.launches == 0) break;
+    if (const auto last = read_launch(report.launches, false)) report.hash = last->hash;
+  }
+  if (!with_log) return report;
+  const std::uint64_t first = report.launches < kLaunches ? 1 : report.launches - kLaunches + 1;
+  for (std::uint64_t number = first; number <= report.launches && report.launches != 0; ++number) {
+    if (auto launch = read_launch(number, true)) report.log.push_back(std::move(*launch));
+  }
+  return report;
+}
+
+void Reader::look_at_durations() {
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    const Thread& thread = memory_.threads[t];
+    const std::uint64_t next = thread.next_event.load(std::memory_order_acquire);
+    std::uint64_t at = std::max(seen_for_durations_[t], next < kEvents / 2 ? 0 : next - kEvents / 2);
+    for (; at < next; ++at) {
+      const Event& event = thread.events[at % kEvents];
+      if (event.kind.load(relaxed) != Kind::kLaunch) continue;
+      const std::pair key{event.what.load(relaxed), event.site.load(relaxed)};
+      const Ticks since = event.since.load(relaxed), until = event.until.load(relaxed);
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (thread.next_event.load(relaxed) - at >= kEvents) continue;  // written over meanwhile
+      if (usual_.size() < 1000 || usual_.contains(key)) usual_[key].add(clock_->seconds(since, until));
+    }
+    seen_for_durations_[t] = next;
+  }
+}
+
+ProcessReport Reader::read(bool with_logs) {
+  ProcessReport report;
+  const Header& header = memory_.header;
+  report.pid = pid();
+  if (report.pid == 0 || header.magic.load(std::memory_order_acquire) != kMagic) return report;
+  report.came = true;
+  if (!clock_) clock_ = std::make_unique<TickClock>(header.clock.load(relaxed));
+  report.process = header.process.load(relaxed);
+  report.joined = report.process >= 0;
+  report.step = header.step.load(relaxed);
+  look_at_durations();
+  const Ticks now = clock_->now();
+  Ticks launch = 0, wait = 0, transfer = 0, input = 0;
+  for (const Thread& thread : memory_.threads) {
+    report.launches += thread.launches.load(relaxed);
+    report.collectives += thread.collectives.load(relaxed);
+    launch += thread.launch_ticks.load(relaxed);
+    wait += thread.wait_ticks.load(relaxed);
+    transfer += thread.transfer_ticks.load(relaxed);
+    input += thread.input_ticks.load(relaxed);
+    if (thread.tid.load(std::memory_order_acquire) != 0) report.threads.push_back(read_thread(thread, now));
+  }
+  report.launch_seconds = clock_->seconds(0, launch);
+  report.wait_seconds = clock_->seconds(0, wait);
+  report.transfer_seconds = clock_->seconds(0, transfer);
+  report.input_seconds = clock_->seconds(0, input);
+  for (const MeshLog& mesh : memory_.meshes) {
+    if (mesh.mesh.load(std::memory_order_acquire) != 0) report.meshes.push_back(read_mesh(mesh, with_logs));
+  }
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint32_t version = header.metrics_version.load(std::memory_order_acquire);
+    std::string bytes(kMetricsBytes, '\0');
+    const std::size_t length = std::min<std::size_t>(header.metrics_bytes.load(relaxed), kMetricsBytes);
+    for (std::size_t at = 0; at < length; at += 8) {
+      const std::uint64_t word = header.metrics[at / 8].load(relaxed);
+      std::memcpy(bytes.data() + at, &word, 8);
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (version % 2 != 0 || header.metrics_version.load(relaxed) != version) continue;
+    report.metrics = bytes.substr(0, length);
+    break;
+  }
+  return report;
+}
+
+std::vector<EventReport> Reader::events(std::uint64_t* lost) {
+  std::vector<EventReport> all;
+  if (pid() == 0 || memory_.header.magic.load(std::memory_order_acquire) != kMagic) return all;
+  if (!clock_) clock_ = std::make_unique<TickClock>(memory_.header.clock.load(relaxed));
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    const Thread& thread = memory_.threads[t];
+    const std::uint64_t next = thread.next_event.load(std::memory_order_acquire);
+    const std::uint64_t oldest = next < kEvents ? 0 : next - kEvents + 1;
+    if (lost != nullptr && oldest > seen_[t]) *lost += oldest - seen_[t];
+    for (std::uint64_t at = std::max(seen_[t], oldest); at < next; ++at) {
+      const Event& event = thread.events[at % kEvents];
+      const TextId what = event.what.load(relaxed), site = event.site.load(relaxed);
+      const Ticks since = event.since.load(relaxed), arrived = event.arrived.load(relaxed),
+                  until = event.until.load(relaxed);
+      EventReport one{.kind = event.kind.load(relaxed),
+                      .number = event.number.load(relaxed),
+                      .operation = event.operation.load(relaxed),
+                      .depth = static_cast<int>(event.depth.load(relaxed)),
+                      .thread = static_cast<int>(t)};
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (thread.next_event.load(relaxed) - at >= kEvents) {
+        if (lost != nullptr) ++*lost;
+        continue;
+      }
+      one.what = text(what);
+      one.site = text(site);
+      one.since_ns = clock_->to_monotonic_ns(since);
+      one.arrived_ns = arrived == 0 ? 0 : clock_->to_monotonic_ns(arrived);
+      one.until_ns = clock_->to_monotonic_ns(until);
+      all.push_back(std::move(one));
+    }
+    seen_[t] = next;
+  }
+  return all;
+}
+
+}  // namespace lockstep::watch

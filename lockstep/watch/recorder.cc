@@ -1,0 +1,395 @@
+#include "lockstep/watch/recorder.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "lockstep/watch/memory.h"
+
+namespace lockstep::watch {
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+std::atomic<Memory*> chosen{nullptr};
+std::atomic<bool> looked{false};
+
+void forget_in_child() {
+  // What the parent does is not to be written by a child.
+  chosen.store(nullptr, std::memory_order_release);
+}
+
+// Whether this process is the one that writes here; a process that has ended leaves its place to the next.
+bool claim(Memory& memory) {
+  const pid_t self = getpid();
+  std::int32_t before = 0;
+  if (memory.header.pid.compare_exchange_strong(before, self)) return true;
+  if (before == self) return true;
+  if (kill(before, 0) == 0 || errno != ESRCH) return false;
+  if (!memory.header.pid.compare_exchange_strong(before, self)) return false;
+  for (Thread& thread : memory.threads) {
+    thread.tid = 0;
+    thread.depth = 0;
+  }
+  for (MeshLog& mesh : memory.meshes) {
+    mesh.mesh = 0;
+    mesh.launches = 0;
+    mesh.unordered = 0;
+  }
+  return true;
+}
+
+Memory* open_memory() {
+  const char* wanted = std::getenv("LOCKSTEP_RECORDER");
+  if (wanted != nullptr && std::string_view(wanted) == "0") return nullptr;
+  Memory* memory = nullptr;
+  if (const char* text = std::getenv(kDescriptorVariable)) {
+    int descriptor = -1;
+    std::from_chars(text, text + std::strlen(text), descriptor);
+    memory = map_memory(descriptor);
+    if (memory != nullptr && !claim(*memory)) {
+      munmap(memory, sizeof(Memory));
+      memory = nullptr;
+    } else if (memory != nullptr) {
+      close(descriptor);
+    }
+  }
+  if (memory == nullptr) {
+    memory = map_private_memory();
+    if (memory == nullptr) return nullptr;
+    claim(*memory);
+  }
+  Header& header = memory->header;
+  header.process = -1;
+  header.step = -1;
+  header.clock = machine_clock();
+  header.magic.store(kMagic, std::memory_order_release);
+  pthread_atfork(nullptr, nullptr, forget_in_child);
+  return memory;
+}
+
+/// The texts that are written, by their bytes.
+class Texts {
+ public:
+  TextId find_or_add(Memory& memory, std::string_view text) {
+    std::lock_guard lock(mutex_);
+    const Fingerprint key = fingerprint(text);
+    if (const auto it = ids_.find(key); it != ids_.end()) return it->second;
+    std::uint32_t used = memory.header.texts.load(relaxed);
+    if (used == 0) used = 8;  // 0 is no text
+    const auto length = static_cast<std::uint32_t>(text.size());
+    if (text.size() > kTextBytes || used + sizeof(length) + length > kTextBytes) return 0;
+    std::memcpy(memory.texts.data() + used, &length, sizeof(length));
+    std::memcpy(memory.texts.data() + used + sizeof(length), text.data(), length);
+    memory.header.texts.store((used + static_cast<std::uint32_t>(sizeof(length)) + length + 7) & ~7U,
+                              std::memory_order_release);
+    ids_.emplace(key, used);
+    return used;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<Fingerprint, TextId> ids_;
+};
+
+Texts& texts() {
+  static auto& all = *new Texts;
+  return all;
+}
+
+/// This thread's place in the memory; given back when the thread ends.
+struct Place {
+  Thread* thread = nullptr;
+  Memory* memory = nullptr;
+  bool full = false;
+
+  ~Place() {
+    if (thread != nullptr && watch::memory() == memory) thread->tid.store(0, std::memory_order_release);
+  }
+
+  Thread* get() {
+    Memory* const now = watch::memory();
+    if (now == memory) return thread;
+    memory = now;
+    thread = nullptr;
+    if (now == nullptr) return nullptr;
+    const auto tid = static_cast<std::int32_t>(syscall(SYS_gettid));
+    for (Thread& each : now->threads) {
+      std::int32_t nobody = 0;
+      if (!each.tid.compare_exchange_strong(nobody, tid, std::memory_order_acq_rel)) continue;
+      each.depth.store(0, relaxed);
+      each.missing.store(0, relaxed);
+      each.last_until.store(0, relaxed);
+      thread = &each;
+      break;
+    }
+    return thread;
+  }
+};
+
+thread_local Place place;
+
+Clock clock_of() {
+  static const Clock clock = machine_clock();
+  return clock;
+}
+
+/// While it lives, what is under the version is written.
+class Writing {
+ public:
+  explicit Writing(Thread& thread) : thread_(thread), version_(thread.version.load(relaxed) | 1U) {
+    thread_.version.store(version_, relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+  }
+  ~Writing() { thread_.version.store(version_ + 1, std::memory_order_release); }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+
+ private:
+  Thread& thread_;
+  const std::uint32_t version_;
+};
+
+void add(std::atomic<std::uint64_t>& total, std::uint64_t amount) {
+  total.store(total.load(relaxed) + amount, relaxed);  // one writer
+}
+
+// What an entry adds to the process's totals.
+void count(Thread& thread, Kind kind, Ticks since, Ticks arrived, Ticks now) {
+  switch (kind) {
+    case Kind::kLaunch:
+      add(thread.launches, 1);
+      add(thread.launch_ticks, now - since);
+      return;
+    case Kind::kCollective: {
+      const Ticks until = arrived == 0 ? now : arrived;
+      add(thread.collectives, 1);
+      add(thread.wait_ticks, until - since);
+      add(thread.transfer_ticks, now - until);
+      return;
+    }
+    case Kind::kConnect:
+    case Kind::kBarrier:
+      add(thread.wait_ticks, now - since);
+      return;
+    case Kind::kInput:
+      add(thread.input_ticks, now - since);
+      return;
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+Memory* memory() {
+  if (looked.load(std::memory_order_acquire)) return chosen.load(relaxed);
+  static std::once_flag once;
+  std::call_once(once, [] {
+    chosen.store(open_memory(), std::memory_order_release);
+    looked.store(true, std::memory_order_release);
+  });
+  return chosen.load(relaxed);
+}
+
+void set_process(int process, int process_count) {
+  Memory* const here = memory();
+  if (here == nullptr) return;
+  here->header.process_count = process_count;
+  here->header.process = process;
+}
+
+TextId text(std::string_view text) {
+  Memory* const here = memory();
+  return here == nullptr || text.empty() ? 0 : texts().find_or_add(*here, text);
+}
+
+TextId text(const CallSite& site) {
+  struct Known {
+    const char* file = nullptr;
+    std::uint32_t line = 0;
+    TextId id = 0;
+  };
+  // Places are few and stand in the program's constants.
+  thread_local std::array<Known, 64> known;
+  if (!site.known() || memory() == nullptr) return 0;
+  Known& here = known[(reinterpret_cast<std::uintptr_t>(site.file) / 8 + site.line) % known.size()];
+  if (here.file != site.file || here.line != site.line || here.id == 0)
+    here = {site.file, site.line, text(std::string_view(site.to_string()))};
+  return here.id;
+}
+
+void set_metrics(std::int64_t step, std::string_view json) {
+  Memory* const here = memory();
+  if (here == nullptr) return;
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  Header& header = here->header;
+  header.step = step;
+  if (json.size() > kMetricsBytes) json = "{}";
+  const std::uint32_t version = header.metrics_version.load(relaxed) | 1U;
+  header.metrics_version.store(version, relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  for (std::size_t at = 0; at < json.size(); at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, json.data() + at, std::min<std::size_t>(8, json.size() - at));
+    header.metrics[at / 8].store(word, relaxed);
+  }
+  header.metrics_bytes.store(static_cast<std::uint32_t>(json.size()), relaxed);
+  header.metrics_version.store(version + 1, std::memory_order_release);
+}
+
+void set_step(std::int64_t step) {
+  if (Memory* const here = memory()) here->header.step = step;
+}
+
+Doing::Doing(Kind kind, TextId what, TextId site, std::uint64_t number, std::uint32_t mesh)
+    : thread_(place.get()) {
+  if (thread_ == nullptr) return;
+  const Writing writing(*thread_);
+  const std::uint32_t depth = thread_->depth.load(relaxed);
+  if (depth < kDepth) {
+    Entry& entry = thread_->entries[depth];
+    entry.since.store(ticks(clock_of()), relaxed);
+    entry.arrived.store(0, relaxed);
+    entry.number.store(number, relaxed);
+    entry.operation.store(0, relaxed);
+    entry.kind.store(kind, relaxed);
+    entry.what.store(what, relaxed);
+    entry.site.store(site, relaxed);
+    entry.mesh.store(mesh, relaxed);
+  }
+  thread_->missing.store(0, relaxed);
+  thread_->depth.store(depth + 1, relaxed);
+}
+
+Doing::Doing(Kind kind, std::string_view what, const CallSite& site) : Doing(kind, text(what), text(site)) {}
+
+Doing::~Doing() {
+  if (thread_ == nullptr || memory() == nullptr) return;
+  const std::uint32_t depth = thread_->depth.load(relaxed) - 1;
+  if (depth >= kDepth) {
+    thread_->depth.store(depth, relaxed);
+    return;
+  }
+  const Entry& entry = thread_->entries[depth];
+  const Ticks now = ticks(clock_of()), since = entry.since.load(relaxed), arrived = entry.arrived.load(relaxed);
+  const Kind kind = entry.kind.load(relaxed);
+  const TextId what = entry.what.load(relaxed), site = entry.site.load(relaxed);
+  const std::uint64_t number = thread_->next_event.load(relaxed);
+  Event& event = thread_->events[number % kEvents];
+  event.since.store(since, relaxed);
+  event.arrived.store(arrived, relaxed);
+  event.until.store(now, relaxed);
+  event.number.store(entry.number.load(relaxed), relaxed);
+  event.operation.store(entry.operation.load(relaxed), relaxed);
+  event.kind.store(kind, relaxed);
+  event.what.store(what, relaxed);
+  event.site.store(site, relaxed);
+  event.depth.store(depth, relaxed);
+  thread_->next_event.store(number + 1, std::memory_order_release);
+  count(*thread_, kind, since, arrived, now);
+  const Writing writing(*thread_);
+  thread_->depth.store(depth, relaxed);
+  thread_->missing.store(0, relaxed);
+  if (depth == 0 || thread_->entries[0].kind.load(relaxed) == Kind::kPhase) {
+    thread_->last_until.store(now, relaxed);
+    thread_->last_kind.store(kind, relaxed);
+    thread_->last_what.store(what, relaxed);
+    thread_->last_site.store(site, relaxed);
+  }
+}
+
+void all_arrived() {
+  Thread* const thread = place.get();
+  if (thread == nullptr) return;
+  const std::uint32_t depth = thread->depth.load(relaxed);
+  if (depth == 0 || depth > kDepth) return;
+  Entry& entry = thread->entries[depth - 1];
+  if (entry.arrived.load(relaxed) == 0) entry.arrived.store(ticks(clock_of()), relaxed);
+}
+
+void waits_for(std::span<const int> processes, std::uint64_t operation) {
+  Thread* const thread = place.get();
+  if (thread == nullptr) return;
+  const Writing writing(*thread);
+  const std::uint32_t depth = thread->depth.load(relaxed);
+  if (depth == 0 || depth > kDepth) return;
+  thread->entries[depth - 1].operation.store(operation, relaxed);
+  for (std::size_t i = 0; i < std::min(processes.size(), kMissing); ++i)
+    thread->missing_processes[i].store(processes[i], relaxed);
+  thread->missing.store(static_cast<std::uint32_t>(processes.size()), relaxed);
+}
+
+class MeshPlace {
+ public:
+  MeshPlace(MeshLog& log, std::uint32_t index) : log_(log), index_(index) {}
+
+  std::uint64_t count(const ProgramTexts& program, TextId site) {
+    std::lock_guard lock(mutex_);
+    const auto thread = static_cast<const void*>(&place);
+    if (thread_ != thread) {
+      if (thread_ != nullptr) log_.unordered.store(1, relaxed);
+      thread_ = thread;
+    }
+    const std::uint64_t number = log_.launches.load(relaxed) + 1;
+    hash_ = combine(hash_, program.program);
+    Launch& launch = log_.log[number % kLaunches];
+    launch.number.store(0, relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    launch.hash.store(hash_, relaxed);
+    launch.program.store(program.program, relaxed);
+    launch.site.store(site, relaxed);
+    launch.what.store(program.what, relaxed);
+    launch.text.store(program.text, relaxed);
+    launch.number.store(number, std::memory_order_release);
+    log_.launches.store(number, std::memory_order_release);
+    return number;
+  }
+  std::uint32_t index() const { return index_; }
+
+ private:
+  MeshLog& log_;
+  const std::uint32_t index_;
+  std::mutex mutex_;
+  Fingerprint hash_ = 0;
+  const void* thread_ = nullptr;  // of the last launch
+};
+
+MeshPlace* mesh_place(Fingerprint mesh, std::string_view processes) {
+  static std::mutex mutex;
+  static auto& places = *new std::map<Fingerprint, std::unique_ptr<MeshPlace>>;
+  Memory* const here = memory();
+  if (here == nullptr) return nullptr;
+  std::lock_guard lock(mutex);
+  if (const auto it = places.find(mesh); it != places.end()) return it->second.get();
+  if (places.size() >= kMeshes) return nullptr;
+  const std::size_t index = places.size();
+  MeshLog& log = here->meshes[index];
+  log.processes = text(processes);
+  log.mesh.store(mesh, std::memory_order_release);
+  return (places[mesh] = std::make_unique<MeshPlace>(log, static_cast<std::uint32_t>(index + 1))).get();
+}
+
+std::uint64_t count_launch(MeshPlace& place, const ProgramTexts& program, TextId site) {
+  return place.count(program, site);
+}
+
+std::uint32_t index_of(const MeshPlace& place) { return place.index(); }
+
+}  // namespace lockstep::watch

@@ -1,0 +1,178 @@
+// A program that runs steps with a psum over all devices, of which one process does something wrong at one step:
+//
+//     stall_process FAULT PROCESS STEP SECONDS [STEPS]
+//
+// FAULT is one of the names below.
+//
+//     stall_process random SEED PROGRAMS LONG
+//
+// is a correct program: so many collectives over meshes drawn at random, each process with random sleeps of its own,
+// of which every LONG-th lasts 4 s and is said on standard output.
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/lockstep.h"
+#include "lockstep/watch/phase.h"
+
+namespace ls = lockstep;
+using ls::Array;
+
+namespace {
+
+double seconds = 0;
+
+void sleep_a_while() { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+void spin() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  volatile double x = 1;
+  while (std::chrono::steady_clock::now() < end)
+    for (int i = 0; i < 100000; ++i) x = x * 1.0000001;
+}
+
+// Another thread lets it go on.
+void wait_for_a_lock() {
+  std::mutex mutex;
+  mutex.lock();
+  std::thread later([&] {
+    sleep_a_while();
+    mutex.unlock();
+  });
+  mutex.lock();
+  mutex.unlock();
+  later.join();
+}
+
+void read_from_a_pipe() {
+  int ends[2];
+  if (pipe(ends) != 0) std::abort();
+  std::thread later([&] {
+    sleep_a_while();
+    if (write(ends[1], "x", 1) != 1) std::abort();
+  });
+  char byte;
+  if (read(ends[0], &byte, 1) != 1) std::abort();
+  later.join();
+}
+
+// Somebody else lets it go on.
+void stop() { raise(SIGSTOP); }
+
+void load() {
+  const ls::Phase phase("load");
+  sleep_a_while();
+}
+
+// A function whose tracing takes long.
+void trace_slowly() {
+  ls::jit([](Array x) {
+    sleep_a_while();
+    return x + 1;
+  })(ls::ones({3}));
+}
+
+void run_at_random(unsigned seed, int programs, int every) {
+  const int processes = ls::process_count();
+  const ls::Sharding devices = ls::NamedSharding(ls::make_mesh({{"i", -1}}), ls::P("i"));
+  std::vector<std::vector<ls::Device>> groups = {{devices.devices().begin(), devices.devices().end()}};
+  for (int first = 0; first + 1 < processes; ++first)
+    groups.push_back({groups[0][static_cast<std::size_t>(first)], groups[0][static_cast<std::size_t>(first) + 1]});
+  struct OnGroup {
+    ls::Mesh mesh;
+    Array x;
+    std::vector<std::function<Array(Array)>> programs;
+    bool member = false;
+  };
+  std::vector<OnGroup> all;
+  for (const auto& group : groups) {
+    const ls::Mesh mesh(group, {static_cast<int>(group.size())}, {"i"});
+    OnGroup here{.mesh = mesh};
+    for (const ls::Device device : group) here.member = here.member || device.process_index() == ls::process_index();
+    if (here.member) {
+      here.x = ls::device_put(ls::ones({static_cast<int>(group.size())}), ls::NamedSharding(mesh, ls::P("i")));
+      const ls::ShardMapOptions over = {.mesh = mesh, .in_specs = {ls::P("i")}, .out_specs = {ls::P()}};
+      here.programs = {ls::jit(ls::shard_map([](Array part) { return ls::psum(part, "i"); }, over)),
+                       ls::jit(ls::shard_map([](Array part) { return ls::pmax(part, "i"); }, over)),
+                       ls::jit([](Array x) { return x * 2; })};
+    }
+    all.push_back(std::move(here));
+  }
+  std::mt19937 same(seed), own(seed * 1000 + static_cast<unsigned>(ls::process_index()) + 1);
+  for (int program = 1; program <= programs; ++program) {
+    const auto group = same() % all.size(), kind = same() % 3;
+    const int sleeper = static_cast<int>(same() % static_cast<unsigned>(processes));
+    std::this_thread::sleep_for(std::chrono::milliseconds(own() % 4));
+    if (program % every == 0 && sleeper == ls::process_index()) {
+      std::printf("process %d sleeps before program %d\n", sleeper, program);
+      std::fflush(stdout);
+      std::this_thread::sleep_for(std::chrono::seconds(4));
+    }
+    if (all[group].member) all[group].programs[kind](all[group].x);
+    // All come together now and then, so that a long sleep is seen.
+    if (program % every == 0) all[0].programs[0](all[0].x);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 5) return std::fprintf(stderr, "stall_process FAULT PROCESS STEP SECONDS [STEPS]\n"), 2;
+  const std::string fault = argv[1];
+  const int process = std::atoi(argv[2]), at_step = std::atoi(argv[3]);
+  seconds = std::atof(argv[4]);
+  const int steps = argc > 5 ? std::atoi(argv[5]) : 8;
+  ls::initialize({.num_cpu_devices = 1});
+  if (fault == "random") {
+    run_at_random(static_cast<unsigned>(process), at_step, std::atoi(argv[4]));
+    return std::printf("process %d is done\n", ls::process_index()), 0;
+  }
+  const int devices = static_cast<int>(ls::devices().size());
+  const ls::Mesh mesh = ls::make_mesh({{"i", devices}});
+  const ls::ShardMapOptions over = {.mesh = mesh, .in_specs = {ls::P("i")}, .out_specs = {ls::P()}};
+  auto step = ls::jit(ls::shard_map([](Array part) { return ls::psum(part, "i"); }, over));
+  auto other = ls::jit(ls::shard_map([](Array part) { return ls::pmax(part, "i") * 2; }, over));
+  // Over all devices, without a collective.
+  auto local = ls::jit([](Array x) { return x * 2 + 1; });
+  auto local_other = ls::jit([](Array x) { return x * 3 - 1; });
+  const Array x = ls::device_put(ls::ones({devices}), ls::NamedSharding(mesh, ls::P("i")));
+
+  const std::map<std::string, std::function<void()>> faults = {
+      {"sleep", sleep_a_while},      {"spin", spin}, {"lock", wait_for_a_lock}, {"read", read_from_a_pipe}, {"stop", stop},
+      {"phase", load},       {"trace", trace_slowly},
+      {"extra", [&] { other(x); }},
+      {"extra_local", [&] { local(x); }},
+      {"kill", [] { raise(SIGKILL); }},
+      {"return", [] { std::exit(0); }},
+  };
+  for (int s = 0; s < steps; ++s) {
+    const bool here = ls::process_index() == process && s == at_step;
+    if (here && faults.contains(fault)) faults.at(fault)();
+    if (here && fault == "exchanged_local") {
+      local_other(x);
+    } else {
+      local(x);
+    }
+    if (here && fault == "skipped") continue;
+    if (here && fault == "exchanged") {
+      other(x);
+    } else {
+      step(x);
+    }
+  }
+  std::printf("process %d did %d steps\n", ls::process_index(), steps);
+}
