@@ -80,7 +80,7 @@ class Log {
       try {
         advance(calls_.size());
       } catch (const Error&) {
-        // What a computation has thrown is told to who logs.
+        // The computation's error is told by whoever reads its result.
       }
     }
     std::lock_guard lock(latest_mutex_);
@@ -117,7 +117,7 @@ class Log {
       try {
         Log::get().flush();
       } catch (const std::exception&) {
-        // The computation's error was, or will be, told by who reads its result.
+        // The computation's error is told by whoever reads its result.
       }
     });
   }
