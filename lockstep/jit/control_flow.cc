@@ -97,7 +97,7 @@ std::vector<Array> ScanXs::stacked_ys(std::vector<std::vector<Array>> ys_of_step
   return all;
 }
 
-bool holds(const char* operation, const Array& condition, const CallSite& site) {
+bool condition_holds(const char* operation, const Array& condition, const CallSite& site) {
   CallSiteScope scope(site);
   check_predicate(operation, condition.aval(), site);
   return condition.item<std::uint8_t>() != 0;

@@ -144,7 +144,7 @@ auto scan_untraced(F& function, const Carry& init, const Xs& xs, const ScanOptio
 
 /// The value of a condition, of a branch's index, outside of traces. Throws TraceError as check_predicate
 /// does.
-bool holds(const char* operation, const Array& condition, const CallSite& site);
+bool condition_holds(const char* operation, const Array& condition, const CallSite& site);
 std::size_t branch_number(const char* operation, const Array& index, std::size_t branches,
                           const CallSite& site);
 
@@ -268,7 +268,7 @@ Carry while_loop(Condition&& condition, Body&& body, const Carry& init,
     std::decay_t<Condition> go_on = condition;
     std::decay_t<Body> step = body;
     Carry carry = init;
-    while (internal::holds("while_loop", go_on(Carry(carry)), site)) carry = step(std::move(carry));
+    while (internal::condition_holds("while_loop", go_on(Carry(carry)), site)) carry = step(std::move(carry));
     return carry;
   }
   auto loop = [condition = std::decay_t<Condition>(condition), function = std::decay_t<Body>(body),

@@ -15,10 +15,12 @@
 
 #include "lockstep/array/device_put.h"
 #include "lockstep/data/tfrecord.h"
+#include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/jit.h"
 #include "lockstep/metrics/appended_file.h"
 #include "lockstep/metrics/event_file.h"
 #include "lockstep/ops/ops.h"
+#include "lockstep/pjrt/plugin.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
 #include "lockstep/testing/errors.h"
@@ -195,6 +197,37 @@ TEST(MetricsLog, AllProcessesWriteWhereTheyAreToldTo_AndARestartGoesOnFromItsSte
     EXPECT_EQ(events[1].step(), 5);
   }
   EXPECT_EQ(restarts, 2);
+}
+
+/// On a plugin whose programs run on after the call: the one that shows what GPUs do on the CPU.
+LOCKSTEP_CHILD(logs_what_is_not_computed_yet) {
+  std::vector<std::pair<std::int64_t, double>> seen;
+  on_entry([&](const Entry& entry) { seen.emplace_back(entry.step, entry.values.front().second); });
+  auto step = jit([](Array w) {
+    Array next = fori_loop(
+        0, 20, [](Array, Array c) { return c + 0 * sum(matmul(c, c)); }, w + 1);
+    return std::pair(next, mean(next));
+  });
+  Array w = zeros({64, 64});
+  const auto steps = static_cast<std::int64_t>(kMostUnread) + 10;
+  for (std::int64_t i = 0; i < steps; ++i) {
+    auto [next, average] = step(w);
+    log(i, {{"average", average}});
+    average.delete_();
+    w = next;
+  }
+  flush();
+  ASSERT_EQ(std::ssize(seen), steps);
+  for (std::int64_t i = 0; i < steps; ++i)
+    EXPECT_EQ(seen[static_cast<std::size_t>(i)], std::pair(i, static_cast<double>(i + 1)));
+}
+
+TEST(MetricsLog, WhatIsComputedLater_IsWrittenInOrder) {
+  const auto result = run_processes({.child = "logs_what_is_not_computed_yet",
+                                     .env = {{"GPU_ON_CPU_BEHIND", pjrt::find_plugin()},
+                                             {"LOCKSTEP_PJRT_PLUGIN", GPU_ON_CPU_PLUGIN},
+                                             {"NPROC", "2"}}})[0];
+  EXPECT_EQ(result.exit_code, 0);
 }
 
 LOCKSTEP_CHILD(logs_for_ever) {
