@@ -34,8 +34,9 @@ std::string framed(const Event& event) {
 }  // namespace
 
 std::string event_file_name(double time) {
-  return fmt::format("events.out.tfevents.{:010}.{}.{}", static_cast<std::int64_t>(time), host_name(),
-                     getpid());
+  const auto seconds = static_cast<std::int64_t>(time);
+  const auto micros = static_cast<std::int64_t>((time - static_cast<double>(seconds)) * 1e6);
+  return fmt::format("events.out.tfevents.{:010}.{:06}.{}.{}", seconds, micros, host_name(), getpid());
 }
 
 std::string first_event(double time) {

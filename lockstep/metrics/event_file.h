@@ -8,7 +8,9 @@
 
 namespace lockstep::metrics {
 
-/// TensorBoard's name for a file of events that this process begins now: "events.out.tfevents.TIME.HOST.PID".
+/// TensorBoard's name for a file of events that this process begins at this time:
+/// "events.out.tfevents.SECONDS.MICROSECONDS.HOST.PID". It reads a folder's files in the order of their
+/// names.
 std::string event_file_name(double time);
 
 /// Records of an event file, framed as TFRecord: the one that comes first; one that says that the run goes on

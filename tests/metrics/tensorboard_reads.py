@@ -24,11 +24,7 @@ def read(folder):
 
     events = EventAccumulator(folder)
     events.Reload()
-    scalars = {}
-    for tag in events.Tags()["tensors"]:
-        scalars[tag] = [(e.step, float(e.tensor_proto.float_val[0])) for e in events.Tensors(tag)]
-    for tag in events.Tags()["scalars"]:
-        scalars[tag] = [(e.step, e.value) for e in events.Scalars(tag)]
+    scalars = {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
     assert sorted(scalars) == ["loss", "lives/attempt", "not a number"], scalars
     assert scalars["loss"] == [(step, step / 4) for step in range(8)], scalars
     assert scalars["lives/attempt"] == [(step, 0 if step < 3 else 1) for step in range(8)], scalars
