@@ -25,7 +25,7 @@ def read(folder):
     events = EventAccumulator(folder)
     events.Reload()
     scalars = {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
-    assert sorted(scalars) == ["loss", "lives/attempt", "not a number"], scalars
+    assert sorted(scalars) == ["lives/attempt", "loss", "not a number"], scalars
     assert scalars["loss"] == [(step, step / 4) for step in range(8)], scalars
     assert scalars["lives/attempt"] == [(step, 0 if step < 3 else 1) for step in range(8)], scalars
     assert all(math.isnan(value) for _, value in scalars["not a number"]), scalars
