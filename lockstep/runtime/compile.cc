@@ -186,7 +186,8 @@ class Compilation {
   }
 
   std::shared_ptr<pjrt::Executable> from_process(int first) {
-    const watch::Doing waiting(watch::Kind::kKey, fmt::format("machine code of {}, which process {} compiles", name_, first));
+    const watch::Doing waiting(watch::Kind::kKey,
+                               fmt::format("machine code of {}, which process {} compiles", name_, first));
     watch::waits_for(std::array{first}, 0);
     try {
       const Stopwatch time;
