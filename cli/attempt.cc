@@ -102,6 +102,7 @@ class Attempt::Impl : HostListener {
     settings.initialization_timeout = options_.initialization_timeout;
     settings.shutdown_timeout = options_.shutdown_timeout;
     settings.interface = options_.interface;
+    if (options_.log_folder) settings.log_folder = std::filesystem::absolute(*options_.log_folder).string();
     settings.terminal = isatty(STDOUT_FILENO) == 1;
     std::map<std::string, std::string> common = options_.variables;
     if (hosts_.remote()) common.merge(travelling_variables());

@@ -35,8 +35,8 @@ processes may take as long as they need to end; a second INT or TERM kills them.
 Each process gets, for initialize() to read, LOCKSTEP_LAUNCHER=1, LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_PROCESS_ID,
 LOCKSTEP_NUM_PROCESSES, LOCKSTEP_JOB_ID, LOCKSTEP_JOB_SECRET, and LOCKSTEP_ATTEMPT, the number of restarts so far; where
 its host has several, LOCKSTEP_LOCAL_PROCESS_ID, its number there; as options say, LOCKSTEP_NUM_CPU_DEVICES,
-LOCKSTEP_HEARTBEAT_TIMEOUT, LOCKSTEP_INITIALIZATION_TIMEOUT, LOCKSTEP_SHUTDOWN_TIMEOUT, LOCKSTEP_INTERFACE; on a terminal
-LOCKSTEP_TERMINAL=1; and NPROC, its number of threads, unless that is set.
+LOCKSTEP_HEARTBEAT_TIMEOUT, LOCKSTEP_INITIALIZATION_TIMEOUT, LOCKSTEP_SHUTDOWN_TIMEOUT, LOCKSTEP_INTERFACE,
+LOCKSTEP_LOG_DIR; on a terminal LOCKSTEP_TERMINAL=1; and NPROC, its number of threads, unless that is set.
 
 A host file has a line a host: HOST, HOST:N or HOST slots=N; # begins a comment. Processes go to the hosts in blocks,
 in their order. Other hosts need this tool at the same path (or --remote-tool), and the program and the current
@@ -160,7 +160,8 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
           "How long processes wait for each other at the end (default: 300)");
   run->add_option(
          "--log-dir", given->log_folder,
-         "Copy each process's output, unchanged, to DIR/process-I.log (restart A: process-I.attempt-A.log)")
+         "Copy each process's output, unchanged, to DIR/process-I.log (restart A: process-I.attempt-A.log); "
+         "processes write metrics there, too (LOCKSTEP_LOG_DIR)")
       ->option_text("DIR");
   run->add_flag("-v,--verbose", options->verbose, "Say in a line what is started, where, and on which cores");
 

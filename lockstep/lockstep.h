@@ -4,6 +4,8 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/array/device_put.h"
+#include "lockstep/array/disable_jit.h"
+#include "lockstep/array/floating_point_error.h"
 #include "lockstep/array/host_memory.h"
 #include "lockstep/array/make_array.h"
 #include "lockstep/array/multihost.h"
@@ -40,6 +42,7 @@
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/static.h"
 #include "lockstep/jit/vmap.h"
+#include "lockstep/metrics/metrics.h"
 #include "lockstep/nn/nn.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/optim/optim.h"
