@@ -47,7 +47,7 @@ class Attempt::Impl : HostListener {
         output_(options.num_processes,
                 hosts_.several() ? hosts_.host_of_process() : std::vector<std::string>(), console.out(),
                 console.err()),
-        watch_(options.num_processes, options.stall_timeout),
+        watch_(options.num_processes, options.stall_warning, options.stall_timeout),
         fates_(options.num_processes),
         cores_(options.num_processes) {}
 
@@ -426,6 +426,9 @@ class Attempt::Impl : HostListener {
   AttemptResult finish() {
     server_.settle_reports();
     look_for_the_cause();
+    if (!cause_is_known()) {
+      for (const std::string& line : watch_.finish(Steady::now())) output_.say(line);
+    }
     using End = AttemptResult::End;
     if (timed_out_) {
       output_.say(closing_report(describe_timeout(options_), {}, fates_));
@@ -439,8 +442,13 @@ class Attempt::Impl : HostListener {
     return {.end = End::kFailed,
             .status = status(),
             .failure = failure_,
-            .report = closing_report(failure_, causes_, fates_),
+            .report = closing_report(failure_, causes_, fates_) + what_differs(),
             .lost_hosts = lost_hosts_};
+  }
+
+  std::string what_differs() const {
+    const std::string difference = watch_.difference();
+    return difference.empty() ? "" : "\n  " + difference;
   }
 
   // A cause that ended with status 0, or because the launcher made it, leaves it to the others to give a

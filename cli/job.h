@@ -22,6 +22,7 @@ struct JobOptions {
   int restart_delay = 60;      ///< Seconds: the longest wait before a restart.
   int wait_for_hosts = 0;      ///< Seconds that a host that does not answer is waited for.
   std::optional<int> timeout;  ///< Seconds for the whole job, with its restarts.
+  double stall_warning = 10;         ///< Seconds that they may, before a word on it.
   std::optional<int> stall_timeout;  ///< Seconds that processes may wait for one that does not come.
   bool verbose = false;        ///< Say what is started and where.
 

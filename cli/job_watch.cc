@@ -10,14 +10,13 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr double kLeastSeconds = 10;   // before the first word
 constexpr seconds kLongestInterval(3600);
-constexpr seconds kGone(3);            // a stall that was not seen for so long is over
+constexpr std::chrono::milliseconds kGone(1500);  // a stall that was not seen for so long is over
 
 }  // namespace
 
-JobWatch::JobWatch(int num_processes, std::optional<int> stall_timeout)
-    : num_processes_(num_processes), stall_timeout_(stall_timeout) {}
+JobWatch::JobWatch(int num_processes, double stall_warning, std::optional<int> stall_timeout)
+    : num_processes_(num_processes), stall_warning_(stall_warning), stall_timeout_(stall_timeout) {}
 
 void JobWatch::take(watch::ProcessReport report) {
   const auto before = reports_.find(report.process);
@@ -52,6 +51,16 @@ std::string JobWatch::describe_end(const Followed& followed, Steady::time_point 
                      watch::describe_processes(culprits), what);
 }
 
+std::vector<std::string> JobWatch::finish(Steady::time_point now) {
+  std::vector<std::string> lines;
+  for (const auto& [who, followed] : followed_)
+    if (followed.said > 0) lines.push_back(describe_end(followed, now));
+  followed_.clear();
+  if (const std::string found = difference(); !found.empty() && !difference_said_)
+    lines.push_back("the processes ran different programs: " + found);
+  return lines;
+}
+
 std::vector<std::string> JobWatch::look(Steady::time_point now) {
   std::vector<std::string> lines;
   const std::vector<watch::ProcessReport> all = reports();
@@ -74,12 +83,12 @@ std::vector<std::string> JobWatch::look(Steady::time_point now) {
     followed.stall = stall;
     // Reports of one look may be of different moments: what the next one confirms is so.
     if (!seen_before) continue;
-    if (stall.long_enough(kLeastSeconds) && now >= followed.next) {
+    if (stall.long_enough(stall_warning_) && now >= followed.next) {
       followed.line = watch::describe(stall, all);
       lines.push_back(followed.line);
       ++followed.said;
       const auto lasted = std::chrono::duration_cast<seconds>(now - followed.first);
-      followed.next = now + std::clamp(lasted, seconds(static_cast<long>(kLeastSeconds)), kLongestInterval);
+      followed.next = now + std::clamp(lasted, seconds(10), kLongestInterval);
     }
     if (stall_timeout_ && !failure_ && stall.seconds >= *stall_timeout_) {
       failure_ = Failure{std::vector<int>(who.begin(), who.end()),
@@ -97,8 +106,8 @@ std::vector<std::string> JobWatch::look(Steady::time_point now) {
   }
   if (!difference_said_) {
     // Where a process makes no progress, its log tells which launch differs.
-    wants_logs_ = watch::hashes_differ(all) || std::ranges::any_of(stalls_, [](const watch::Stall& stall) {
-                    return stall.seconds > kLeastSeconds / 2;
+    wants_logs_ = watch::hashes_differ(all) || std::ranges::any_of(stalls_, [&](const watch::Stall& stall) {
+                    return stall.seconds > stall_warning_ / 2;
                   });
     if (const auto found = watch::find_difference(all)) {
       lines.push_back("the processes run different programs: " + watch::describe(*found, num_processes_));

@@ -16,15 +16,19 @@ namespace lockstep::cli {
 /// Knows no clock of its own, so that tests move it by hand. Used by one thread.
 class JobWatch {
  public:
-  /// `stall_timeout`: after so many seconds a stall fails the job; it never does where there is none.
-  JobWatch(int num_processes, std::optional<int> stall_timeout);
+  /// `stall_warning`: after so many seconds there is a word on a stall. `stall_timeout`: after so many it fails the job;
+  /// it never does where there is none.
+  JobWatch(int num_processes, double stall_warning, std::optional<int> stall_timeout);
 
   /// The latest that is known of a process.
   void take(watch::ProcessReport report);
 
-  /// Looks at all of it. Gives the lines to say now: a stall after max(10 s, 20 times what its launch usually takes),
-  /// then at intervals that double, and what became of it.
+  /// Looks at all of it. Gives the lines to say now: a stall after the warning's time, or 20 times what its launch
+  /// usually takes, whichever is longer, then at intervals that double; and what became of it.
   std::vector<std::string> look(Steady::time_point now);
+
+  /// The lines to say when the job has ended: of stalls that ended with it.
+  std::vector<std::string> finish(Steady::time_point now);
 
   struct Failure {
     std::vector<int> processes;  ///< Who holds up the others.
@@ -56,6 +60,7 @@ class JobWatch {
   std::string describe_end(const Followed& followed, Steady::time_point now) const;
 
   const int num_processes_;
+  const double stall_warning_;
   const std::optional<int> stall_timeout_;
   std::map<int, watch::ProcessReport> reports_;
   std::vector<watch::Stall> stalls_;

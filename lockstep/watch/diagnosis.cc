@@ -216,9 +216,10 @@ class Diagnosis {
     const std::string how = evidence_words(evidence, &reason);
     if (last.kind == Kind::kNone)
       return is(reason, 0, "is in its own code and has launched nothing yet" + how);
+    const bool says_where = last.site.empty() || last.what.find(last.site) != std::string::npos;
     return is(reason, last.seconds_ago,
-              fmt::format("is in its own code since {} {}, {} ago{}", last.what,
-                          last.site.empty() ? "ended" : "at " + last.site, describe_seconds(last.seconds_ago), how));
+              fmt::format("has been in its own code since {}{}, {} ago{}", last.what,
+                          says_where ? "" : " at " + last.site, describe_seconds(last.seconds_ago), how));
   }
 
   // What keeps a process that does not wait for others: the thread that works at something, else the foremost.
@@ -309,14 +310,14 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
   std::string who;
   for (std::size_t i = 0; i < std::min(stall.waiters.size(), kShown); ++i) {
     const Waiters& each = stall.waiters[i];
-    who += fmt::format("{}{} {} {}", i == 0 ? "" : "; ", processes(each.processes),
-                       each.processes.size() == 1 ? "waits" : "wait", place(each));
+    who += fmt::format("{}{}{} {} {}", i == 0 ? "" : "; ", processes(each.processes),
+                       i == 0 ? fmt::format(" of {}", reports.size()) : "", each.processes.size() == 1 ? "waits" : "wait", place(each));
   }
   if (stall.waiters.size() > kShown) who += fmt::format("; and in {} other places", stall.waiters.size() - kShown);
-  const std::string head = fmt::format("{} for {:.0f} s of {} processes: {}", stall.declared ? "waiting" : "stalled",
-                                       stall.seconds, reports.size(), who);
+  const std::string head =
+      fmt::format("{} for {:.0f} s: {}", stall.declared ? "waiting" : "stalled", stall.seconds, who);
   if (stall.culprits.empty())
-    return fmt::format("{}. They wait for each other: processes {} run different programs", head,
+    return fmt::format("{}; they wait for each other: processes {} run different programs", head,
                        describe_processes(stall.ring));
   const auto name = [&](int process) {
     const auto report = std::ranges::find(reports, process, &ProcessReport::process);
@@ -332,10 +333,10 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
       blame += fmt::format("; and {} others", by_words.size() - kShown);
       break;
     }
-    blame += fmt::format("{}{}, which {}", shown == 1 ? "" : "; ",
+    blame += fmt::format("{}{}, which {}", shown == 1 ? "" : "; and ",
                          who_does.size() == 1 ? name(who_does.front()) : processes(who_does), words);
   }
-  return fmt::format("{}. Awaited: {}", head, blame);
+  return fmt::format("{}; all for {}", head, blame);
 }
 
 namespace {
@@ -436,7 +437,11 @@ std::string describe(const Difference& difference, int process_count) {
     };
     for (int number = 1; !a.empty() && !b.empty(); ++number) {
       const std::string_view ours = line(a), theirs = line(b);
-      if (ours == theirs) continue;
+      // The first line begins with the program's name, which is said already.
+      const auto compared = [&](std::string_view one) {
+        return number == 1 && one.find('(') != one.npos ? one.substr(one.find('(')) : one;
+      };
+      if (compared(ours) == compared(theirs)) continue;
       text += fmt::format(". The programs differ first in line {}: '{}' and '{}'", number, ours, theirs);
       break;
     }

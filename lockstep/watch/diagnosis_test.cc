@@ -1,0 +1,238 @@
+#include "lockstep/watch/diagnosis.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::watch {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+ProcessReport running(int process) {
+  ProcessReport report{.process = process, .pid = 100 + process, .came = true, .joined = true};
+  report.evidence = {.state = 'S', .call = "clock_nanosleep"};
+  ThreadReport thread{.tid = 100 + process, .launches = 7};
+  thread.last = {Kind::kLaunch, "step", "train.cc:30", 12};
+  report.threads.push_back(thread);
+  return report;
+}
+
+ProcessReport waiting(int process, std::vector<int> missing, std::uint64_t operation = 1, double seconds = 12,
+                      Kind kind = Kind::kCollective) {
+  ProcessReport report = running(process);
+  ThreadReport& thread = report.threads.front();
+  thread.doing = {{.kind = Kind::kLaunch, .what = "step", .site = "train.cc:30", .seconds = seconds},
+                  {.kind = kind, .what = "psum f32[4] at train.cc:30", .seconds = seconds, .operation = operation}};
+  thread.missing_count = static_cast<int>(missing.size());
+  thread.missing = std::move(missing);
+  return report;
+}
+
+ProcessReport doing(int process, Kind kind, const std::string& what) {
+  ProcessReport report = running(process);
+  report.threads.front().doing = {{.kind = kind, .what = what, .site = "train.cc:20", .seconds = 11}};
+  return report;
+}
+
+std::vector<int> culprits(const Stall& stall) {
+  std::vector<int> all;
+  for (const Culprit& culprit : stall.culprits) all.push_back(culprit.process);
+  return all;
+}
+
+TEST(Diagnosis, OfProcessesThatAllWork_IsNothing) {
+  EXPECT_THAT(diagnose(std::vector{running(0), running(1)}), IsEmpty());
+  EXPECT_THAT(diagnose({}), IsEmpty());
+}
+
+TEST(Diagnosis, NamesWhoIsAwaited_AndWhatItDoes) {
+  const std::vector all = {waiting(0, {2}), waiting(1, {2}), running(2), waiting(3, {2})};
+  const auto stalls = diagnose(all);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_THAT(culprits(stalls[0]), ElementsAre(2));
+  EXPECT_EQ(stalls[0].culprits[0].reason, Reason::kSleeping);
+  ASSERT_THAT(stalls[0].waiters, SizeIs(1));
+  EXPECT_THAT(stalls[0].waiters[0].processes, ElementsAre(0, 1, 3));
+  EXPECT_EQ(describe(stalls[0], all),
+            "stalled for 12 s: processes 0, 1, 3 of 4 wait in psum f32[4] at train.cc:30; all for process 2 (pid 102), "
+            "which has been in its own code since step at train.cc:30, 12 s ago; it sleeps (clock_nanosleep)");
+}
+
+TEST(Diagnosis, OfAChain_BlamesItsEnd) {
+  // 0 and 1 wait for 2, which waits for 3 in something else.
+  const auto stalls = diagnose(std::vector{waiting(0, {2}), waiting(1, {2}), waiting(2, {3}, 2, 30), running(3)});
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_THAT(culprits(stalls[0]), ElementsAre(3));
+  EXPECT_EQ(stalls[0].seconds, 30);
+}
+
+TEST(Diagnosis, OfTwoStallsAtOnce_TellsThemApart) {
+  const auto stalls = diagnose(std::vector{waiting(0, {1}, 1, 5), running(1), waiting(2, {3}, 2, 9), running(3)});
+  ASSERT_THAT(stalls, SizeIs(2));
+  EXPECT_THAT(culprits(stalls[0]), ElementsAre(3));
+  EXPECT_THAT(culprits(stalls[1]), ElementsAre(1));
+}
+
+TEST(Diagnosis, OfARing_NamesAllInIt) {
+  const std::vector all = {waiting(0, {1}, 1), waiting(1, {0}, 2), waiting(2, {0}, 3)};
+  const auto stalls = diagnose(all);
+  ASSERT_THAT(stalls, ::testing::Not(IsEmpty()));
+  EXPECT_THAT(culprits(stalls[0]), IsEmpty());
+  EXPECT_THAT(stalls[0].ring, ::testing::IsSupersetOf({0, 1}));
+  EXPECT_THAT(describe(stalls[0], all), HasSubstr("they wait for each other"));
+}
+
+// The reports of processes are of slightly different moments.
+TEST(Diagnosis, OfOneThatHasComeMeanwhile_IsNothing) {
+  EXPECT_THAT(diagnose(std::vector{waiting(0, {1}), waiting(1, {0})}), IsEmpty()) << "both are in the same operation";
+  ProcessReport arriving = waiting(1, {});
+  arriving.threads.front().doing.back().operation = 0;
+  EXPECT_THAT(diagnose(std::vector{waiting(0, {1}), arriving}), IsEmpty()) << "it has just entered";
+}
+
+TEST(Diagnosis, OfAStoppedProcess_BlamesItWhateverItWasIn) {
+  for (ProcessReport stopped : {running(1), waiting(1, {0}), waiting(1, {0}, 2)}) {
+    stopped.evidence.state = 'T';
+    const auto stalls = diagnose(std::vector{waiting(0, {1}), stopped});
+    ASSERT_THAT(stalls, SizeIs(1));
+    EXPECT_EQ(stalls[0].culprits.at(0).reason, Reason::kStopped);
+  }
+}
+
+TEST(Diagnosis, GivesEachReasonItsOwn) {
+  const auto reason = [](ProcessReport of) {
+    const auto stalls = diagnose(std::vector{waiting(0, {1}), std::move(of)});
+    return stalls.empty() ? Reason::kUnknown : stalls[0].culprits.at(0).reason;
+  };
+  const auto with = [](char state, const char* call, double share) {
+    ProcessReport report = running(1);
+    report.evidence = {.state = state, .call = call, .cpu_share = share};
+    return report;
+  };
+  EXPECT_EQ(reason(with('R', "", 1)), Reason::kSpinning);
+  EXPECT_EQ(reason(with('S', "", 0.9)), Reason::kSpinning) << "seen asleep by chance";
+  EXPECT_EQ(reason(with('S', "read", 0)), Reason::kBlocked);
+  EXPECT_EQ(reason(with('S', "futex", 0)), Reason::kLocked);
+  EXPECT_EQ(reason(with('D', "", 0)), Reason::kDisk);
+  EXPECT_EQ(reason(with('Z', "", 0)), Reason::kEnded);
+  EXPECT_EQ(reason(doing(1, Kind::kCompile, "step")), Reason::kCompiling);
+  EXPECT_EQ(reason(doing(1, Kind::kTrace, "step")), Reason::kTracing);
+  EXPECT_EQ(reason(doing(1, Kind::kPhase, "load")), Reason::kPhase);
+  EXPECT_EQ(reason(doing(1, Kind::kInput, "batch 3")), Reason::kInput);
+  EXPECT_EQ(reason(doing(1, Kind::kSave, "step_3")), Reason::kCheckpoint);
+  EXPECT_EQ(reason(doing(1, Kind::kLaunch, "step")), Reason::kComputing);
+  ProcessReport ended = running(1);
+  ended.ended = "exited with status 1";
+  EXPECT_EQ(reason(ended), Reason::kEnded);
+  ProcessReport early = running(1);
+  early.joined = false;
+  EXPECT_EQ(reason(early), Reason::kNotCome);
+}
+
+TEST(Diagnosis, OfADeclaredPhase_IsInformation) {
+  const std::vector all = {waiting(0, {1}), doing(1, Kind::kPhase, "load")};
+  const auto stalls = diagnose(all);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_TRUE(stalls[0].declared);
+  EXPECT_THAT(describe(stalls[0], all), ::testing::StartsWith("waiting for 12 s"));
+  EXPECT_THAT(describe(stalls[0], all), HasSubstr("is in phase \"load\" (at train.cc:20) for 11 s"));
+}
+
+TEST(Diagnosis, OfProcessesOnTheirWayToTheMachineCodeOfAnother_BlamesTheCompiler) {
+  ProcessReport taker = waiting(1, {0}, 0, 12, Kind::kKey);
+  const auto stalls = diagnose(std::vector{doing(0, Kind::kCompile, "step"), taker, waiting(2, {1})});
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_THAT(culprits(stalls[0]), ElementsAre(0));
+}
+
+TEST(Diagnosis, OfABarrierWithManyMissing_CountsThoseWhoAreThere) {
+  std::vector<ProcessReport> all;
+  for (int p = 0; p < 40; ++p) {
+    ProcessReport report = waiting(p, {}, 5, 12, Kind::kBarrier);
+    for (int other = 0; other < 16; ++other) report.threads.front().missing.push_back(other + (other >= p));
+    report.threads.front().missing_count = 39;
+    all.push_back(p == 33 ? running(33) : report);
+  }
+  const auto stalls = diagnose(all);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_THAT(culprits(stalls[0]), ElementsAre(33));
+}
+
+TEST(Diagnosis, AWordComesAfterTenSeconds_OrTwentyTimesTheUsual) {
+  Stall stall{.waiters = {{.usual_seconds = 0.1}}, .seconds = 9.9};
+  EXPECT_FALSE(stall.long_enough());
+  stall.seconds = 10;
+  EXPECT_TRUE(stall.long_enough());
+  stall.waiters[0].usual_seconds = 3;
+  EXPECT_FALSE(stall.long_enough());
+  stall.seconds = 60;
+  EXPECT_TRUE(stall.long_enough());
+}
+
+/// A process that has launched these programs over one mesh, each by a letter.
+ProcessReport launched(int process, const std::string& programs, std::uint64_t first = 1) {
+  ProcessReport report{.process = process};
+  MeshReport mesh{.mesh = 9, .processes = "0-2", .launches = first + programs.size() - 1};
+  std::uint64_t hash = 0, number = 1;
+  for (const char program : programs) {
+    hash = hash * 31 + static_cast<std::uint64_t>(program);
+    if (number >= first || first > 1) {
+      mesh.log.push_back({.number = first + number - 1,
+                          .hash = hash,
+                          .program = static_cast<std::uint64_t>(program),
+                          .site = std::string("train.cc:") + program,
+                          .what = std::string(1, program),
+                          .text = std::string("f(a)\n  x = ") + program + "\n  return x"});
+    }
+    ++number;
+  }
+  mesh.hash = hash;
+  report.meshes.push_back(std::move(mesh));
+  return report;
+}
+
+TEST(Difference, OfTheSamePrograms_IsNone_HoweverFarEachHasCome) {
+  EXPECT_EQ(find_difference(std::vector{launched(0, "abcab"), launched(1, "ab"), launched(2, "")}), std::nullopt);
+  EXPECT_FALSE(hashes_differ(std::vector{launched(0, "abcab"), launched(1, "ab"), launched(2, "")}));
+}
+
+TEST(Difference, IsTheEarliest_WithTheMinorityLast) {
+  const std::vector all = {launched(0, "abcabc"), launched(1, "abxabcd"), launched(2, "abca")};
+  EXPECT_TRUE(hashes_differ(all));
+  const auto found = find_difference(all);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->number, 3u);
+  ASSERT_THAT(found->sides, SizeIs(2));
+  EXPECT_THAT(found->sides[0].processes, ElementsAre(0, 2));
+  EXPECT_THAT(found->sides[1].processes, ElementsAre(1));
+  EXPECT_EQ(describe(*found, 3),
+            "launch 3 over the mesh differs: processes 0, 2 of 3 launched c at train.cc:c, but process 1 of 3 launched "
+            "x at train.cc:x. The programs differ first in line 2: '  x = c' and '  x = x'");
+}
+
+TEST(Difference, OfAMeshThatSeveralThreadsLaunchOver_SaysNothing) {
+  ProcessReport other = launched(1, "bacabc");
+  other.meshes[0].unordered = true;
+  EXPECT_EQ(find_difference(std::vector{launched(0, "abcabc"), other}), std::nullopt);
+  EXPECT_FALSE(hashes_differ(std::vector{launched(0, "abcabc"), other}));
+}
+
+TEST(Difference, WhoseBeginIsNotKept_SaysSo) {
+  const auto found = find_difference(std::vector{launched(0, "abc", 5000), launched(1, "xbc", 5000)});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->number, 5000u);
+  EXPECT_TRUE(found->earlier_lost);
+}
+
+TEST(Processes, AreNamedInRanges) {
+  EXPECT_EQ(describe_processes({3, 0, 1, 2, 7, 5, 8}), "0-3, 5, 7, 8");
+  EXPECT_EQ(describe_processes({}), "");
+  EXPECT_THAT(processes_of("0-3, 5, 7, 8"), ElementsAre(0, 1, 2, 3, 5, 7, 8));
+  EXPECT_THAT(processes_of(""), IsEmpty());
+}
+
+}  // namespace
+}  // namespace lockstep::watch

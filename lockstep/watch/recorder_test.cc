@@ -1,0 +1,212 @@
+#include "lockstep/watch/recorder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/watch/memory.h"
+#include "lockstep/watch/phase.h"
+#include "lockstep/watch/reader.h"
+
+namespace lockstep::watch {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const ThreadReport& own(const ProcessReport& report) {
+  for (const ThreadReport& thread : report.threads)
+    if (thread.tid == gettid()) return thread;
+  static const ThreadReport none;
+  return none;
+}
+
+TEST(Recorder, TellsWhatAThreadIsIn_AndWhatItDidLast) {
+  Reader reader(*memory());
+  {
+    const Phase phase("load");
+    const Doing launching(Kind::kLaunch, text("step"), text("train.cc:3"), 7);
+    const Doing waiting(Kind::kCollective, text("psum"), 0);
+    const std::vector<int> missing = {2, 5};
+    waits_for(missing, 99);
+    const ProcessReport report = reader.read(false);
+    EXPECT_EQ(report.pid, getpid());
+    const ThreadReport& thread = own(report);
+    ASSERT_THAT(thread.doing, SizeIs(3));
+    EXPECT_EQ(thread.doing[0].kind, Kind::kPhase);
+    EXPECT_EQ(thread.doing[0].what, "load");
+    EXPECT_EQ(thread.doing[1].what, "step");
+    EXPECT_EQ(thread.doing[1].site, "train.cc:3");
+    EXPECT_EQ(thread.doing[1].number, 7u);
+    EXPECT_EQ(thread.doing[2].operation, 99u);
+    EXPECT_FALSE(thread.doing[2].arrived);
+    EXPECT_THAT(thread.missing, ElementsAre(2, 5));
+    all_arrived();
+    EXPECT_TRUE(own(reader.read(false)).doing[2].arrived);
+  }
+  const ThreadReport thread = own(reader.read(false));
+  EXPECT_THAT(thread.doing, IsEmpty());
+  EXPECT_EQ(thread.last.what, "load");
+  EXPECT_EQ(thread.missing_count, 0);
+}
+
+TEST(Recorder, KeepsEventsInTheirOrder_AndCountsTheLost) {
+  Reader reader(*memory());
+  reader.events();
+  const TextId names[] = {text("a"), text("b")};
+  for (int i = 0; i < 10; ++i) const Doing doing(Kind::kLaunch, names[i % 2], 0, static_cast<std::uint64_t>(i));
+  std::uint64_t lost = 0;
+  const auto events = reader.events(&lost);
+  ASSERT_THAT(events, SizeIs(10));
+  EXPECT_EQ(lost, 0u);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i].number, i);
+    EXPECT_EQ(events[i].what, i % 2 == 0 ? "a" : "b");
+    EXPECT_LE(events[i].since_ns, events[i].until_ns);
+    if (i > 0) EXPECT_LE(events[i - 1].until_ns, events[i].since_ns + 1000);
+  }
+  for (std::size_t i = 0; i < kEvents + 100; ++i) const Doing doing(Kind::kLaunch, names[0], 0);
+  const auto kept = reader.events(&lost);
+  EXPECT_EQ(kept.size() + lost, kEvents + 100);
+  EXPECT_LT(lost, 200u);
+}
+
+TEST(Recorder, NestsDeeperThanItKeeps) {
+  Reader reader(*memory());
+  {
+    std::vector<std::unique_ptr<Doing>> all;
+    for (std::size_t i = 0; i < kDepth + 3; ++i) all.push_back(std::make_unique<Doing>(Kind::kPhase, text("p"), 0));
+    EXPECT_THAT(own(reader.read(false)).doing, SizeIs(kDepth));
+    while (!all.empty()) all.pop_back();
+  }
+  EXPECT_THAT(own(reader.read(false)).doing, IsEmpty());
+}
+
+TEST(Recorder, CountsLaunchesOfAMesh_WithTheSameHashForTheSamePrograms) {
+  MeshPlace* const a = mesh_place(11, "0-3");
+  MeshPlace* const b = mesh_place(12, "0-3");
+  ASSERT_TRUE(a != nullptr && b != nullptr);
+  EXPECT_EQ(mesh_place(11, "0-3"), a);
+  for (const Fingerprint program : {5u, 6u, 5u}) {
+    count_launch(*a, {program, text("f"), text("body")}, text("x.cc:1"));
+    count_launch(*b, {program, text("f"), text("body")}, text("x.cc:2"));
+  }
+  EXPECT_EQ(count_launch(*b, {7, text("g"), 0}, 0), 4u);
+  const ProcessReport report = Reader(*memory()).read(true);
+  const auto mesh = [&](std::uint64_t id) { return *std::ranges::find(report.meshes, id, &MeshReport::mesh); };
+  EXPECT_EQ(mesh(11).launches, 3u);
+  EXPECT_EQ(mesh(11).processes, "0-3");
+  ASSERT_THAT(mesh(12).log, SizeIs(4));
+  EXPECT_EQ(mesh(11).hash, mesh(12).log[2].hash);
+  EXPECT_NE(mesh(11).hash, mesh(12).hash);
+  EXPECT_EQ(mesh(12).log[3].what, "g");
+  EXPECT_FALSE(mesh(11).unordered);
+  std::thread([&] { count_launch(*a, {5, 0, 0}, 0); }).join();
+  const ProcessReport after = Reader(*memory()).read(false);
+  EXPECT_TRUE(std::ranges::find(after.meshes, 11u, &MeshReport::mesh)->unordered);
+}
+
+TEST(Recorder, IsReadWhileManyThreadsWrite) {
+  std::atomic<bool> stop = false;
+  std::vector<std::jthread> writers;
+  const TextId name = text("work"), other = text("other");
+  for (int t = 0; t < 3; ++t) {
+    writers.emplace_back([&, t] {
+      while (!stop) {
+        const Doing outer(Kind::kLaunch, name, 0, static_cast<std::uint64_t>(t));
+        const Doing inner(Kind::kCollective, other, 0);
+        const std::vector<int> missing(static_cast<std::size_t>(t + 1), t);
+        waits_for(missing, static_cast<std::uint64_t>(t));
+      }
+    });
+  }
+  Reader reader(*memory());
+  for (int i = 0; i < 300; ++i) {
+    const ProcessReport report = reader.read(true);
+    for (const ThreadReport& thread : report.threads) {
+      if (thread.doing.empty()) continue;
+      EXPECT_EQ(thread.doing[0].what, "work");
+      if (thread.doing.size() < 2) continue;
+      EXPECT_EQ(thread.doing[1].what, "other");
+      for (const int missing : thread.missing) EXPECT_EQ(missing, static_cast<int>(thread.doing[0].number));
+    }
+    reader.events();
+  }
+  stop = true;
+}
+
+// A process that is killed at any moment leaves what can be read.
+TEST(Recorder, IsReadAfterItsWriterWasKilled) {
+  for (int round = 0; round < 20; ++round) {
+    const int descriptor = create_memory();
+    ASSERT_GE(descriptor, 0);
+    Memory* const shared = map_memory(descriptor);
+    ASSERT_NE(shared, nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+      fcntl(descriptor, F_SETFD, 0);
+      setenv(kDescriptorVariable, std::to_string(descriptor).c_str(), 1);
+      const std::string self = "/proc/self/exe";
+      execl(self.c_str(), "recorder_writer", "--gtest_filter=RecorderWriter.*", "--gtest_also_run_disabled_tests", nullptr);
+      _exit(1);
+    }
+    Reader reader(*shared);
+    while (reader.pid() == 0 && waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 + round));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const ProcessReport report = reader.read(true);
+    EXPECT_EQ(report.pid, child);
+    for (const EventReport& event : reader.events()) {
+      EXPECT_TRUE(event.what == "written" || event.what == "again") << event.what;
+      EXPECT_LE(event.since_ns, event.until_ns);
+    }
+    unmap_memory(shared);
+    close(descriptor);
+  }
+}
+
+TEST(RecorderWriter, DISABLED_WritesUntilItIsKilled) {
+  if (std::getenv(kDescriptorVariable) == nullptr) GTEST_SKIP() << "only as a child";
+  const TextId names[] = {text("written"), text("again")};
+  for (std::uint64_t i = 0;; ++i) const Doing doing(Kind::kLaunch, names[i % 2], 0, i);
+}
+
+TEST(Report, GoesThroughJson) {
+  ProcessReport report{.process = 3, .host = "b", .pid = 12, .came = true, .joined = true};
+  report.threads.push_back({.tid = 12, .doing = {{.kind = Kind::kCollective, .what = "psum", .seconds = 2.5,
+                                                  .operation = ~std::uint64_t{0}}}, .missing = {1, 2}, .missing_count = 2});
+  report.meshes.push_back({.mesh = 5, .processes = "0-3", .launches = 9, .log = {{.number = 9, .hash = 4, .what = "f"}}});
+  report.evidence = {.state = 'D', .call = "read"};
+  report.metrics = R"({"loss": 1})";
+  const ProcessReport back = from_json(nlohmann::json::parse(to_json(report).dump()));
+  EXPECT_EQ(to_json(back), to_json(report));
+  EXPECT_EQ(back.threads[0].doing[0].operation, ~std::uint64_t{0});
+  EXPECT_EQ(back.evidence.state, 'D');
+  EXPECT_THROW(from_json(nlohmann::json::parse(R"({"threads": 3})")), Error);
+}
+
+TEST(TickClock, CountsSeconds) {
+  TickClock clock(machine_clock());
+  const Ticks start = clock.now();
+  const Ticks start_ns = monotonic_ns();
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  const double real = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+  EXPECT_NEAR(clock.seconds(start, clock.now()), real, 0.02 * real + 0.002);
+  EXPECT_NEAR(static_cast<double>(clock.to_monotonic_ns(start)), static_cast<double>(start_ns), 2e6);
+  EXPECT_EQ(clock.seconds(start + 10, start), 0);
+}
+
+}  // namespace
+}  // namespace lockstep::watch
