@@ -82,6 +82,12 @@ std::optional<std::string_view> query_value(std::string_view target, std::string
   return std::nullopt;
 }
 
+bool is_token(std::string_view text) {
+  return text.size() >= 16 && std::ranges::all_of(text, [](unsigned char c) {
+           return (c < 128 && std::isalnum(c) != 0) || c == '-' || c == '_';
+         });
+}
+
 std::string make_token() {
   unsigned char bytes[16];
   if (RAND_bytes(bytes, sizeof(bytes)) != 1) fail("there are no random numbers for the status page's token");

@@ -27,6 +27,9 @@ std::string_view path_of(std::string_view target);
 /// The value of a name in the query; no escapes are undone.
 std::optional<std::string_view> query_value(std::string_view target, std::string_view name);
 
+/// Whether it may be a token: at least 16 letters, digits, - or _, which need no escapes anywhere.
+bool is_token(std::string_view text);
+
 /// 32 random hexadecimal digits.
 std::string make_token();
 

@@ -132,7 +132,7 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
     }
 
     void give_cookie() {
-      location_ = "/";
+      location_.assign(1, '/');
       send(http::status::see_other, {std::make_shared<const std::string>("see /\n"), kPlain, ""}, true);
     }
 

@@ -24,7 +24,7 @@ struct Page {
 /// was sent, for kSilence is closed.
 class HttpListener {
  public:
-  static constexpr int kMost = 24;
+  static constexpr int kMost = 16;
   static constexpr int kSilence = 10;  ///< Seconds; for an answer three times as long.
 
   /// Throws Error where the address or port cannot be had. `page_at` is called on the context's thread.

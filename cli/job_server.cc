@@ -41,7 +41,7 @@ using asio::local::stream_protocol;
 using boost::system::error_code;
 using nlohmann::json;
 
-constexpr std::size_t kMostAskers = 16;
+constexpr std::size_t kMostAskers = 8;
 constexpr std::size_t kMostRequest = 64 * 1024;
 constexpr std::size_t kMostPending = std::size_t{256} << 20;  // bytes of an answer that nobody takes
 constexpr std::chrono::seconds kSilence(10);                  // of one who asks and sends no line
@@ -258,7 +258,10 @@ class JobServer::Impl {
   }
 
   void begin(stream_protocol::socket socket) {
-    std::erase_if(askers_, [](const std::weak_ptr<Asker>& each) { return each.expired() || each.lock()->gone(); });
+    std::erase_if(askers_, [](const std::weak_ptr<Asker>& each) {
+      const auto asker = each.lock();
+      return asker == nullptr || asker->gone();
+    });
     if (askers_.size() >= kMostAskers) {
       if (const auto oldest = askers_.front().lock()) oldest->close();
       askers_.pop_front();

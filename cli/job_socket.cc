@@ -107,6 +107,8 @@ std::vector<RunningJob> jobs_in(const fs::path& folder) {
 }  // namespace
 
 std::vector<fs::path> socket_folders() {
+  const char* const chosen = std::getenv("LOCKSTEP_SOCKET_DIR");
+  if (chosen != nullptr && *chosen != '\0') return {fs::absolute(chosen)};
   std::vector<fs::path> folders;
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
   struct stat found {};

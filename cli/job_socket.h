@@ -9,8 +9,8 @@
 
 namespace lockstep::cli {
 
-/// Where the sockets of this user's jobs may be: $XDG_RUNTIME_DIR/lockstep, where there is such a folder, and
-/// /tmp/lockstep-UID. A launcher uses the first.
+/// Where the sockets of this user's jobs may be: $LOCKSTEP_SOCKET_DIR only, where that is set; else
+/// $XDG_RUNTIME_DIR/lockstep, where there is such a folder, and /tmp/lockstep-UID. A launcher uses the first.
 std::vector<std::filesystem::path> socket_folders();
 
 /// Makes the folder, for this user only. Throws Error where it is another one's, open to others, or no folder, and where
