@@ -13,8 +13,8 @@
 
 namespace lockstep::cli {
 
-/// What the processes of this host do, from outside: it reads their recorders and /proc, and needs nothing of them,
-/// so that it sees stopped and killed ones too. Used by one thread.
+/// What the processes of this host do, from outside: it reads their recorders and /proc, and needs nothing of
+/// them, so that it sees stopped and killed ones too. Used by one thread.
 class Collector {
  public:
   static constexpr std::chrono::milliseconds kInterval{1000};
@@ -24,8 +24,8 @@ class Collector {
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  /// Makes the memory of a process's recorder. Gives a descriptor for the process to inherit, which the caller closes;
-  /// -1 where there is no such memory to be had, and the process is seen by /proc only.
+  /// Makes the memory of a process's recorder. Gives a descriptor for the process to inherit, which the
+  /// caller closes; -1 where there is no such memory to be had, and the process is seen by /proc only.
   int add(int process);
 
   /// The process has been started.

@@ -27,7 +27,8 @@ struct Reader::Usual {
   double median() const {
     std::vector<double> sorted = last;
     if (sorted.empty()) return 0;
-    std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
+    std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2),
+                     sorted.end());
     return sorted[sorted.size() / 2];
   }
 };
@@ -38,7 +39,8 @@ Reader::~Reader() = default;
 std::string Reader::text(TextId id) {
   if (id == 0) return "";
   if (const auto known = texts_.find(id); known != texts_.end()) return known->second;
-  const std::uint32_t used = std::min<std::uint32_t>(memory_.header.texts.load(std::memory_order_acquire), kTextBytes);
+  const std::uint32_t used =
+      std::min<std::uint32_t>(memory_.header.texts.load(std::memory_order_acquire), kTextBytes);
   std::uint32_t length = 0;
   if (id + sizeof(length) > used) return "";
   std::memcpy(&length, memory_.texts.data() + id, sizeof(length));
@@ -68,8 +70,8 @@ ThreadReport Reader::read_thread(const Thread& thread, Ticks now) {
     missing = thread.missing.load(relaxed);
     for (std::size_t d = 0; d < depth; ++d) {
       const Entry& entry = thread.entries[d];
-      raw[d] = {entry.kind.load(relaxed),   entry.what.load(relaxed),      entry.site.load(relaxed),
-                entry.since.load(relaxed),  entry.arrived.load(relaxed),   entry.number.load(relaxed),
+      raw[d] = {entry.kind.load(relaxed),      entry.what.load(relaxed),    entry.site.load(relaxed),
+                entry.since.load(relaxed),     entry.arrived.load(relaxed), entry.number.load(relaxed),
                 entry.operation.load(relaxed), entry.mesh.load(relaxed)};
     }
     for (std::size_t m = 0; m < std::min(missing, kMissing); ++m)
@@ -92,17 +94,20 @@ ThreadReport Reader::read_thread(const Thread& thread, Ticks now) {
                       .arrived = raw[d].arrived != 0,
                       .number = raw[d].number,
                       .operation = raw[d].operation};
-    if (raw[d].mesh > 0 && raw[d].mesh <= kMeshes) activity.mesh = memory_.meshes[raw[d].mesh - 1].mesh.load(relaxed);
+    if (raw[d].mesh > 0 && raw[d].mesh <= kMeshes)
+      activity.mesh = memory_.meshes[raw[d].mesh - 1].mesh.load(relaxed);
     if (const auto usual = usual_.find({raw[d].what, raw[d].site}); usual != usual_.end())
       activity.usual_seconds = usual->second.median();
     report.doing.push_back(std::move(activity));
   }
   if (depth > 0) {
     report.missing_count = static_cast<int>(missing);
-    report.missing.assign(missing_processes.begin(),
-                          missing_processes.begin() + static_cast<std::ptrdiff_t>(std::min(missing, kMissing)));
+    report.missing.assign(
+        missing_processes.begin(),
+        missing_processes.begin() + static_cast<std::ptrdiff_t>(std::min(missing, kMissing)));
   }
-  if (last_until != 0) report.last = {last_kind, text(last_what), text(last_site), clock_->seconds(last_until, now)};
+  if (last_until != 0)
+    report.last = {last_kind, text(last_what), text(last_site), clock_->seconds(last_until, now)};
   return report;
 }
 
@@ -113,8 +118,10 @@ MeshReport Reader::read_mesh(const MeshLog& mesh, bool with_log) {
   const auto read_launch = [&](std::uint64_t number, bool with_texts) -> std::optional<LaunchReport> {
     const Launch& launch = mesh.log[number % kLaunches];
     if (launch.number.load(std::memory_order_acquire) != number) return std::nullopt;
-    LaunchReport one{.number = number, .hash = launch.hash.load(relaxed), .program = launch.program.load(relaxed)};
-    const TextId site = launch.site.load(relaxed), what = launch.what.load(relaxed), body = launch.text.load(relaxed);
+    LaunchReport one{
+        .number = number, .hash = launch.hash.load(relaxed), .program = launch.program.load(relaxed)};
+    const TextId site = launch.site.load(relaxed), what = launch.what.load(relaxed),
+                 body = launch.text.load(relaxed);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (launch.number.load(relaxed) != number) return std::nullopt;
     if (with_texts) {

@@ -15,13 +15,14 @@ namespace lockstep::watch {
 struct EventReport {
   Kind kind = Kind::kNone;
   std::string what, site;
-  std::int64_t since_ns = 0, arrived_ns = 0, until_ns = 0;  ///< Of the machine's monotonic clock; arrived 0: unknown.
+  std::int64_t since_ns = 0, arrived_ns = 0,
+               until_ns = 0;  ///< Of the machine's monotonic clock; arrived 0: unknown.
   std::uint64_t number = 0, operation = 0;
   int depth = 0, thread = 0;  ///< `thread`: the place in the memory.
 };
 
-/// Reads a recorder's memory, which another process may write meanwhile, or may have been killed while it did.
-/// Used by one thread.
+/// Reads a recorder's memory, which another process may write meanwhile, or may have been killed while it
+/// did. Used by one thread.
 class Reader {
  public:
   explicit Reader(const Memory& memory);

@@ -2,6 +2,7 @@
 """Puts faults drawn at random into jobs, and looks whether the launcher names the right process and what it does.
 
     stall_rounds.py LOCKSTEP STALL_PROCESS [--rounds N] [--seed S] [--jobs J] [--warning SECONDS] [--fault NAME]
+                    [--without-launcher]
 
 Prints a line for each round that is wrong, and the counts. Exits with 1 where any is.
 """
@@ -10,7 +11,9 @@ import concurrent.futures
 import os
 import random
 import re
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -41,14 +44,28 @@ DIFFERENCES = {
 STEPS = 8
 
 
-def run_round(tool, program, fault, processes, process, step, warning):
+def start_by_itself(program, arguments, processes, warning):
+    """Each process by its variables, as a user's own scripts start them; one shell is the parent of all."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % free.getsockname()[1]
+    each = " & ".join(f"LOCKSTEP_PROCESS_ID={i} {shlex.join([program, *arguments])} 1>&2" for i in range(processes))
+    return subprocess.Popen(["sh", "-c", each + " & wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, "LOCKSTEP_COORDINATOR_ADDRESS": address,
+                                 "LOCKSTEP_NUM_PROCESSES": str(processes), "LOCKSTEP_STALL_WARNING": str(warning)})
+
+
+def run_round(tool, program, fault, processes, process, step, warning, launcher):
     """Nothing where all is right, else what is wrong; and after how many seconds the first word came."""
     # Long enough for two looks of a second each after the warning, on a machine that is busy.
     hold = warning + 6
-    command = [tool, "run", "-n", str(processes), "--stall-warning", str(warning), program, fault, str(process),
-               str(step), str(hold), str(STEPS)]
+    arguments = [fault, str(process), str(step), str(hold), str(STEPS)]
     started = time.monotonic()
-    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if launcher:
+        job = subprocess.Popen([tool, "run", "-n", str(processes), "--stall-warning", str(warning), program, *arguments],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    else:
+        job = start_by_itself(program, arguments, processes, warning)
     lines, word_at, came = [], None, None
 
     def read_out():
@@ -58,8 +75,10 @@ def run_round(tool, program, fault, processes, process, step, warning):
     reader = threading.Thread(target=read_out)
     reader.start()
     for line in job.stderr:
+        # What a process says itself begins with its level, the time and itself.
+        line = re.sub(r"^[IW] [0-9:.]+ \[process \d+ of \d+\] (?=stalled|waiting|went)", "lockstep: ", line)
         lines.append(line)
-        if "cluster launcher" in line:
+        if "cluster launcher" in line or "cluster explicit" in line:
             came = time.monotonic()
         if line.startswith(("lockstep: stalled for", "lockstep: waiting for")) and word_at is None:
             word_at = time.monotonic()
@@ -113,6 +132,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--warning", type=float, default=2)
     parser.add_argument("--fault", action="append")
+    parser.add_argument("--without-launcher", action="store_true")
     given = parser.parse_args()
     names = given.fault or sorted([*STALLS, *ENDS, *DIFFERENCES])
     draw = random.Random(given.seed)
@@ -123,7 +143,8 @@ def main():
         rounds.append((fault, processes, draw.randrange(processes), draw.randrange(1, STEPS - 1)))
     wrong, seconds = 0, []
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        work = [pool.submit(run_round, given.tool, given.program, *each, given.warning) for each in rounds]
+        work = [pool.submit(run_round, given.tool, given.program, *each, given.warning,
+                            not given.without_launcher) for each in rounds]
         for each, result in zip(rounds, work):
             problem, after = result.result()
             if after is not None:

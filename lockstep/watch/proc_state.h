@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::cli {
+namespace lockstep::watch {
 
 // What Linux tells of a process in /proc, without stopping it and without a permission to trace it.
 
@@ -21,7 +21,8 @@ struct ThreadState {
   std::string wchan;
 
   /// The number of the system call it is in. None where it runs, and where the kernel does not say: it says
-  /// this only to those who may trace the process.
+  /// this only to those who may trace the process. SYS_restart_syscall: one with a time limit, which began
+  /// before the thread was last stopped.
   std::optional<long> syscall;
 
   std::uint64_t cpu_ticks = 0;  ///< In the program and in the kernel; see seconds_of_ticks.
@@ -52,4 +53,4 @@ std::string describe(const ThreadState& thread);
 
 double seconds_of_ticks(std::uint64_t ticks);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::watch

@@ -1,4 +1,4 @@
-#include "cli/proc_state.h"
+#include "lockstep/watch/proc_state.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace lockstep::cli {
+namespace lockstep::watch {
 namespace {
 
 /// The start of a file of the kernel's; none where it cannot be read.
@@ -90,8 +90,7 @@ std::optional<ThreadState> read_thread(const std::string& folder, int tid) {
   if (!line) return std::nullopt;
   const Stat stat(*line);
   if (!stat.good()) return std::nullopt;
-  ThreadState thread{
-      .tid = tid, .name = stat.name(), .state = stat.state(), .cpu_ticks = stat.cpu_ticks()};
+  ThreadState thread{.tid = tid, .name = stat.name(), .state = stat.state(), .cpu_ticks = stat.cpu_ticks()};
   if (thread.state == 'R' || thread.state == 'Z' || thread.state == 'X') return thread;
   // Both say "0" or "running" where it does not sleep by now.
   if (auto wchan = read_file(folder + "/wchan"); wchan && *wchan != "0") thread.wchan = *wchan;
@@ -253,9 +252,14 @@ std::string syscall_name(long number) {
 }
 
 std::string describe(const ThreadState& thread) {
-  const std::string where = thread.syscall          ? " in " + syscall_name(*thread.syscall)
-                            : !thread.wchan.empty() ? fmt::format(" in the kernel's {}", thread.wchan)
-                                                    : "";
+  std::string where;
+  // That one call goes on after a stop says nothing, nor does the kernel's entry.
+  if (thread.syscall && *thread.syscall != SYS_restart_syscall)
+    where = " in " + syscall_name(*thread.syscall);
+  else if (thread.wchan.starts_with("futex"))
+    where = " in futex";
+  else if (!thread.wchan.empty() && !thread.wchan.starts_with("do_syscall"))
+    where = fmt::format(" in the kernel's {}", thread.wchan);
   switch (thread.state) {
     case 'R':
       return "running";
@@ -280,4 +284,4 @@ double seconds_of_ticks(std::uint64_t ticks) {
   return static_cast<double>(ticks) / per_second;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::watch
