@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/hosts.h"
+#include "cli/http_access.h"
 #include "cli/job.h"
 #include "cli/job_variables.h"
 #include "cli/remote_command.h"
@@ -44,8 +45,10 @@ folder at theirs; LOCKSTEP_... and JAX_... go along, other variables with -x.)";
 
 struct Given {
   std::optional<int> num_processes;
-  bool no_bind = false, slurm = false;
-  std::string hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface, max_restarts = "0";
+  bool no_bind = false, slurm = false, no_status_token = false;
+  std::optional<int> status_port;
+  std::string hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface, max_restarts = "0",
+      status_host;
   std::vector<std::string> variables;
 };
 
@@ -53,6 +56,21 @@ std::string read_hostfile(const std::string& name) {
   std::ifstream file(name);
   if (!file) fail("cannot read the host file {}", name);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void settle_status_page(const Given& given, JobOptions& options) {
+  const std::string token = Environment::process().get("LOCKSTEP_STATUS_TOKEN").value_or("");
+  unsetenv("LOCKSTEP_STATUS_TOKEN");  // the processes need not know it
+  if (!given.status_port) {
+    if (!given.status_host.empty()) fail("--status-host is for a status page: --status-port is missing");
+    return;
+  }
+  options.status_page.emplace().port = *given.status_port;
+  if (!given.status_host.empty()) options.status_page->host = given.status_host;
+  if (given.no_status_token) return;
+  if (!token.empty() && !is_token(token))
+    fail("LOCKSTEP_STATUS_TOKEN must have at least 16 letters, digits, - or _");
+  options.status_page->token = token.empty() ? make_token() : token;
 }
 
 // What of the command line needs more than a look at one word.
@@ -83,6 +101,7 @@ void settle(const Given& given, JobOptions& options) {
   if (!given.coordinator_address.empty()) options.coordinator_address = given.coordinator_address;
   if (!given.interface.empty()) options.interface = given.interface;
   for (const std::string& variable : given.variables) options.variables.insert(parse_variable(variable));
+  settle_status_page(given, options);
 }
 
 }  // namespace
@@ -163,6 +182,20 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
          "Copy each process's output, unchanged, to DIR/process-I.log (restart A: process-I.attempt-A.log); "
          "processes write metrics there, too (LOCKSTEP_LOG_DIR)")
       ->option_text("DIR");
+  const std::string page = "Status page";
+  run->add_option("--status-port", given->status_port,
+                  "Serve a page about the job, /metrics for Prometheus and /status.json at this port of this host's "
+                  "loopback address; 0: any that is free. The address is printed")
+      ->check(count(0, 65535))
+      ->option_text("PORT")
+      ->group(page);
+  run->add_option("--status-host", given->status_host,
+                  "The address or name to serve it at instead, for other hosts to look (default: 127.0.0.1)")
+      ->option_text("HOST")
+      ->group(page);
+  run->add_flag("--no-status-token", given->no_status_token,
+                "Ask nobody for the token, which is LOCKSTEP_STATUS_TOKEN, or random")
+      ->group(page);
   run->add_flag("-v,--verbose", options->verbose, "Say in a line what is started, where, and on which cores");
 
   const std::string group = "Several hosts";
