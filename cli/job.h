@@ -23,6 +23,9 @@ struct JobOptions {
   int wait_for_hosts = 0;      ///< Seconds that a host that does not answer is waited for.
   std::optional<int> timeout;  ///< Seconds for the whole job, with its restarts.
   std::optional<int> stall_timeout;  ///< Seconds that processes may wait for one that does not come.
+  std::optional<std::filesystem::path> trace_file;  ///< Take a trace into it (docs/tracing.md).
+  double trace_after = 0;                           ///< Seconds after the processes' start.
+  std::optional<double> trace_seconds;              ///< For so long; until the end where there is none.
   bool verbose = false;        ///< Say what is started and where.
 
   /// Seconds; told to the coordinator and the processes. Their own defaults where not given.
