@@ -13,9 +13,10 @@
 
 #include "cli/core_shares.h"
 #include "cli/collector.h"
+#include "cli/failure_report.h"
 #include "cli/job_hosts.h"
 #include "cli/job_trace.h"
-#include "cli/job_watch.h"
+#include "lockstep/watch/job_watch.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
 #include "lockstep/base/environment.h"
@@ -48,7 +49,7 @@ class Attempt::Impl : HostListener {
         output_(options.num_processes,
                 hosts_.several() ? hosts_.host_of_process() : std::vector<std::string>(), console.out(),
                 console.err()),
-        watch_(options.num_processes, options.stall_timeout),
+        watch_(options.num_processes, options.stall_warning, options.stall_timeout),
         fates_(options.num_processes),
         cores_(options.num_processes) {}
 
@@ -460,11 +461,28 @@ class Attempt::Impl : HostListener {
       output_.say(fmt::format("stopped by {}", signal_name(stop_signal_)));
       return {.end = End::kToldToEnd, .status = status()};
     }
+    const std::string report = closing_report(failure_, causes_, fates_) + what_differs();
+    keep_report(report);
     return {.end = End::kFailed,
             .status = status(),
             .failure = failure_,
-            .report = closing_report(failure_, causes_, fates_) + what_differs(),
+            .report = report,
             .lost_hosts = lost_hosts_};
+  }
+
+  void keep_report(const std::string& words) {
+    if (!options_.report_folder) return;
+    try {
+      const auto place = write_failure_report(*options_.report_folder,
+                                              {.job_id = job_.job_id,
+                                               .attempt = job_.attempt,
+                                               .words = words,
+                                               .difference = watch_.difference(),
+                                               .processes = watch_.reports()});
+      output_.say(fmt::format("what each process did is in {}", place.string()));
+    } catch (const Error& error) {
+      output_.say(fmt::format("no report of the failure: {}", error.what()));
+    }
   }
 
   std::string what_differs() const {
@@ -492,7 +510,7 @@ class Attempt::Impl : HostListener {
   Output output_;
   coordination::CoordinationServer server_;
 
-  JobWatch watch_;
+  watch::JobWatch watch_;
   Steady::time_point next_look_ = Steady::now();
   JobTrace trace_{hosts_};
   std::optional<Steady::time_point> trace_at_;  // when the trace that the user asked for begins

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cli/proc_state.h"
+#include "lockstep/watch/proc_state.h"
 #include "lockstep/watch/memory.h"
 #include "lockstep/watch/reader.h"
 
@@ -54,22 +54,22 @@ watch::ProcessReport Collector::report(int process, Watched& watched, bool with_
   const bool moves = report.launches != watched.launches;
   watched.launches = report.launches;
   if (!watched.ended && (!moves || watched.looks++ % kFullLooks == 0)) {
-    const ProcessState state = read_process_state(report.pid);
+    const watch::ProcessState state = watch::read_process_state(report.pid);
     const Steady::time_point now = Steady::now();
     const double passed = std::chrono::duration<double>(now - watched.at).count();
     const auto share = [&](std::uint64_t before, std::uint64_t after) {
-      return before == 0 || passed <= 0 || after < before ? 0 : seconds_of_ticks(after - before) / passed;
+      return before == 0 || passed <= 0 || after < before ? 0 : watch::seconds_of_ticks(after - before) / passed;
     };
     const watch::ThreadReport* const foremost = report.foremost();
     const int tid = foremost == nullptr ? report.pid : foremost->tid;
     watched.evidence = {};
     if (!state.exists) watched.evidence.state = 'X';
     std::map<int, std::uint64_t> ticks;
-    for (const ThreadState& thread : state.threads) {
+    for (const watch::ThreadState& thread : state.threads) {
       ticks[thread.tid] = thread.cpu_ticks;
       if (thread.tid != tid) continue;
       watched.evidence.state = thread.state;
-      watched.evidence.call = thread.syscall ? syscall_name(*thread.syscall) : thread.wchan;
+      watched.evidence.call = thread.syscall ? watch::syscall_name(*thread.syscall) : thread.wchan;
       const auto before = watched.ticks_of_thread.find(tid);
       if (before != watched.ticks_of_thread.end())
         watched.evidence.cpu_share = share(std::max<std::uint64_t>(before->second, 1), thread.cpu_ticks);

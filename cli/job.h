@@ -22,6 +22,8 @@ struct JobOptions {
   int restart_delay = 60;      ///< Seconds: the longest wait before a restart.
   int wait_for_hosts = 0;      ///< Seconds that a host that does not answer is waited for.
   std::optional<int> timeout;  ///< Seconds for the whole job, with its restarts.
+  std::optional<std::filesystem::path> report_folder;  ///< Where what is known of a failed attempt is written.
+  double stall_warning = 10;         ///< Seconds that they may, before a word on it.
   std::optional<int> stall_timeout;  ///< Seconds that processes may wait for one that does not come.
   std::optional<std::filesystem::path> trace_file;  ///< Take a trace into it (docs/tracing.md).
   double trace_after = 0;                           ///< Seconds after the processes' start.

@@ -132,6 +132,14 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
                   "exit status is 124")
       ->check(count(1, 100000000))
       ->option_text("SECONDS");
+  run->add_option("--report-dir", options->report_folder,
+                  "When an attempt fails, write what each process did to DIR/JOB.attempt-A: summary.txt, processes.json")
+      ->option_text("DIR");
+  run->add_option("--stall-warning", options->stall_warning,
+                  "Say who waits for whom when processes have waited for one that does not come for so long, and for 20 "
+                  "times what the launch usually takes (default: 10)")
+      ->check(CLI::Range(0.1, 1e8).description(""))
+      ->option_text("SECONDS");
   run->add_option("--stall-timeout", options->stall_timeout,
                   "Fail the job when processes have waited for one that does not come for so long (default: only say "
                   "who waits for whom)")

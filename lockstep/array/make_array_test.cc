@@ -102,6 +102,15 @@ LOCKSTEP_CHILD(speaks_to_all) {
   EXPECT_THAT(error_of<DivergenceError>(
                   [&] { multihost::assert_equal(host({process == 1 ? 1.f : 0.f}, {1}), "the seed"); }),
               AllOf(HasSubstr("the seed"), HasSubstr("[0, 2] and [1]")));
+  multihost::agree("lr", 0.1);
+  multihost::agree("steps", 100);
+  multihost::agree("run", "a name");
+  EXPECT_THAT(error_of<DivergenceError>([&] { multihost::agree("lr", process == 2 ? 1e-3 : 1e-4); }),
+              HasSubstr("[agree] lr is not the same everywhere: '0.0001' on processes 0, 1, '0.001' on process 2"));
+  const std::string text(300, 'x');
+  multihost::agree("text", text);
+  EXPECT_THAT(error_of<DivergenceError>([&] { multihost::agree("text", text + std::to_string(process)); }),
+              HasSubstr("on process 0"));
   multihost::sync_global_devices("here");
   if (process == 1) return;
   EXPECT_THAT(

@@ -1,6 +1,7 @@
 #include "lockstep/array/multihost.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 
@@ -15,6 +16,7 @@
 #include "lockstep/collectives/minority.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/watch/report.h"
 
 namespace lockstep::multihost {
 namespace {
@@ -151,6 +153,48 @@ void assert_equal(const Array& x, const std::string& message, std::source_locati
     by_process.emplace_back(static_cast<int>(process), all[process]);
   runtime::Runtime::get().report_divergence(collectives::minority(by_process), what);
   throw DivergenceError(what);
+}
+
+void agree(const std::string& name, std::string_view value, std::source_location where) {
+  const CallSite site = CallSite::from(where);
+  CallSiteScope scope(site);
+  // The digest of name and value, and as much of the value as is shown, with its length before it.
+  constexpr std::size_t kShown = 100, kDigest = sizeof(Fingerprint);
+  std::array<std::uint8_t, kDigest + 1 + kShown> mine{};
+  const Fingerprint digest = combine(fingerprint(name), fingerprint(value));
+  std::memcpy(mine.data(), &digest, kDigest);
+  mine[kDigest] = static_cast<std::uint8_t>(std::min(value.size(), kShown));
+  std::memcpy(mine.data() + kDigest + 1, value.data(), mine[kDigest]);
+  const int processes = runtime::Runtime::get().process_count();
+  std::vector<std::uint8_t> all(mine.size() * static_cast<std::size_t>(processes));
+  gather_rows(mine.data(), DType::kU8, {static_cast<std::int64_t>(mine.size())}, site)
+      .copy_to_host(all.data(), DType::kU8);
+  std::map<Fingerprint, std::vector<int>> groups;
+  std::vector<std::pair<int, std::uint64_t>> by_process;
+  const auto row = [&](int process) { return all.data() + mine.size() * static_cast<std::size_t>(process); };
+  for (int process = 0; process < processes; ++process) {
+    Fingerprint theirs;
+    std::memcpy(&theirs, row(process), kDigest);
+    groups[theirs].push_back(process);
+    by_process.emplace_back(process, theirs);
+  }
+  if (groups.size() == 1) return;
+  std::vector<std::string> parts;
+  for (const auto& [value_of, who] : groups) {
+    const std::uint8_t* const shown = row(who.front()) + kDigest;
+    parts.push_back(fmt::format("'{}{}' on process{} {}", std::string(shown + 1, shown + 1 + *shown),
+                                *shown == kShown ? "..." : "", who.size() == 1 ? "" : "es",
+                                watch::describe_processes(who)));
+  }
+  std::ranges::sort(parts);
+  const std::string what = fmt::format("[agree] {} is not the same everywhere: {} (at {})", name,
+                                       fmt::join(parts, ", "), site.to_string());
+  runtime::Runtime::get().report_divergence(collectives::minority(by_process), what);
+  throw DivergenceError(what);
+}
+
+void agree(const std::string& name, double value, std::source_location where) {
+  agree(name, std::string_view(fmt::to_string(value)), where);
 }
 
 }  // namespace lockstep::multihost

@@ -182,6 +182,7 @@ void Runtime::shutdown() {
   if (!coordination_) return;
   const watch::Doing leaving(watch::Kind::kShutdown, "shutdown()");
   stop_preemption_watch();
+  stall_watch_.reset();
   world_->leave();
   std::exception_ptr error;
   try {

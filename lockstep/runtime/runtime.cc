@@ -141,6 +141,22 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   launches_ = std::make_unique<Launches>(local_devices_.size(),
                                          fmt::format("process {} of {}", process_index(), process_count()),
                                          [this](const std::string& message) { diverged(message); });
+  watch_for_stalls();
+}
+
+void Runtime::watch_for_stalls() {
+  const bool launched = settings_.place.cluster == "launcher";
+  if (process_count() == 1 || (launched && !settings_.stall_timeout) || watch::memory() == nullptr) return;
+  stall_watch_ = std::make_unique<StallWatch>(
+      *coordination_, host_name(),
+      StallWatchOptions{.warning = settings_.stall_warning,
+                        .says = !launched,
+                        .timeout = settings_.stall_timeout,
+                        .on_timeout = [this](const std::vector<int>& culprits, const std::string& words) {
+                          coordination::FailureReport report{coordination::FailureKind::kStalled, {}, words};
+                          for (const int process : culprits) report.subjects.push_back(subject(process));
+                          coordination_->report_failure(report);
+                        }});
 }
 
 void Runtime::meet() {

@@ -23,6 +23,7 @@
 #include "lockstep/runtime/failure_watch.h"
 #include "lockstep/runtime/launches.h"
 #include "lockstep/runtime/settings.h"
+#include "lockstep/runtime/stall_watch.h"
 #include "lockstep/sharding/device.h"
 
 namespace lockstep::runtime {
@@ -116,6 +117,7 @@ class Runtime {
   void meet();
   void open_devices();
   void exchange_topology();
+  void watch_for_stalls();
   void job_failed(const coordination::JobError& error);
   void peer_lost(int process, bool left, const std::string& doing);
   void end_with_error(const std::string& what);
@@ -142,6 +144,7 @@ class Runtime {
   std::vector<std::uint64_t> incarnations_;             // The same, of the lives that have met.
   std::vector<std::string> process_host_;               // Likewise, as collectives::host_identity() gives it.
   std::unique_ptr<FailureWatch> watch_;
+  std::unique_ptr<StallWatch> stall_watch_;  ///< Where the processes look for stalls themselves.
 
   std::deque<DeviceInfo> device_infos_;
   std::vector<Device> devices_, local_devices_;

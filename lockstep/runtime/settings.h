@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,9 @@ struct Settings {
   std::string platform = "auto";  ///< Or "cpu", "cuda".
   int num_cpu_devices = 1;
   std::chrono::seconds initialization_timeout{300}, heartbeat_timeout{100}, shutdown_timeout{300};
-  std::string interface;  ///< The network interface to reach other hosts by; empty: any.
+  double stall_warning = 10;                          ///< Seconds.
+  std::optional<std::chrono::seconds> stall_timeout;  ///< None: a stall does not end the job.
+  std::string interface;                              ///< The network interface to reach other hosts by; empty: any.
 
   CompileCacheOptions compile_cache;
   std::int64_t max_compiled_programs = kDefaultMaxKept;

@@ -158,7 +158,7 @@ class Diagnosis {
 
   Culprit judge(int process) const {
     const auto found = by_process_.find(process);
-    if (found == by_process_.end()) return {process, Reason::kUnknown, 0, "has not been heard of"};
+    if (found == by_process_.end()) return {process, Reason::kUnknown, 0, "does not answer: it may be stopped, or its host out of reach"};
     const ProcessReport& report = *found->second;
     Culprit culprit{.process = process};
     const auto is = [&](Reason reason, double seconds, std::string words) {
@@ -294,6 +294,9 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
   const auto processes = [](const std::vector<int>& all) {
     return fmt::format("{} {}", all.size() == 1 ? "process" : "processes", describe_processes(all));
   };
+  int count = 0;  // a process that is not heard of counts too
+  for (const ProcessReport& report : reports) count = std::max(count, report.process + 1);
+  for (const Culprit& culprit : stall.culprits) count = std::max(count, culprit.process + 1);
   const auto place = [](const Waiters& each) {
     const std::string at = each.site.empty() || each.what.find(each.site) != std::string::npos ? "" : " at " + each.site;
     switch (each.kind) {
@@ -311,7 +314,7 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
   for (std::size_t i = 0; i < std::min(stall.waiters.size(), kShown); ++i) {
     const Waiters& each = stall.waiters[i];
     who += fmt::format("{}{}{} {} {}", i == 0 ? "" : "; ", processes(each.processes),
-                       i == 0 ? fmt::format(" of {}", reports.size()) : "", each.processes.size() == 1 ? "waits" : "wait", place(each));
+                       i == 0 ? fmt::format(" of {}", count) : "", each.processes.size() == 1 ? "waits" : "wait", place(each));
   }
   if (stall.waiters.size() > kShown) who += fmt::format("; and in {} other places", stall.waiters.size() - kShown);
   const std::string head =

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -178,6 +179,7 @@ TEST(Recorder, IsReadAfterItsWriterWasKilled) {
     ASSERT_NE(shared, nullptr);
     const pid_t child = fork();
     if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       fcntl(descriptor, F_SETFD, 0);
       setenv(kDescriptorVariable, std::to_string(descriptor).c_str(), 1);
       const std::string self = "/proc/self/exe";

@@ -2,8 +2,12 @@
 //
 //     stall_process FAULT PROCESS STEP SECONDS [STEPS]
 //
-// FAULT is one of the names below; each says in a line what it stands for. A FAULT of "random" sleeps at random before
-// each step on every process, with SECONDS as the seed: a correct program.
+// FAULT is one of the names below.
+//
+//     stall_process random SEED PROGRAMS LONG
+//
+// is a correct program: so many collectives over meshes drawn at random, each process with random sleeps of its own,
+// of which every LONG-th lasts 4 s and is said on standard output.
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -20,6 +24,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "lockstep/lockstep.h"
 #include "lockstep/watch/phase.h"
@@ -81,6 +86,48 @@ void trace_slowly() {
   })(ls::ones({3}));
 }
 
+void run_at_random(unsigned seed, int programs, int every) {
+  const int processes = ls::process_count();
+  const ls::Sharding devices = ls::NamedSharding(ls::make_mesh({{"i", -1}}), ls::P("i"));
+  std::vector<std::vector<ls::Device>> groups = {{devices.devices().begin(), devices.devices().end()}};
+  for (int first = 0; first + 1 < processes; ++first)
+    groups.push_back({groups[0][static_cast<std::size_t>(first)], groups[0][static_cast<std::size_t>(first) + 1]});
+  struct OnGroup {
+    ls::Mesh mesh;
+    Array x;
+    std::vector<std::function<Array(Array)>> programs;
+    bool member = false;
+  };
+  std::vector<OnGroup> all;
+  for (const auto& group : groups) {
+    const ls::Mesh mesh(group, {static_cast<int>(group.size())}, {"i"});
+    OnGroup here{.mesh = mesh};
+    for (const ls::Device device : group) here.member = here.member || device.process_index() == ls::process_index();
+    if (here.member) {
+      here.x = ls::device_put(ls::ones({static_cast<int>(group.size())}), ls::NamedSharding(mesh, ls::P("i")));
+      const ls::ShardMapOptions over = {.mesh = mesh, .in_specs = {ls::P("i")}, .out_specs = {ls::P()}};
+      here.programs = {ls::jit(ls::shard_map([](Array part) { return ls::psum(part, "i"); }, over)),
+                       ls::jit(ls::shard_map([](Array part) { return ls::pmax(part, "i"); }, over)),
+                       ls::jit([](Array x) { return x * 2; })};
+    }
+    all.push_back(std::move(here));
+  }
+  std::mt19937 same(seed), own(seed * 1000 + static_cast<unsigned>(ls::process_index()) + 1);
+  for (int program = 1; program <= programs; ++program) {
+    const auto group = same() % all.size(), kind = same() % 3;
+    const int sleeper = static_cast<int>(same() % static_cast<unsigned>(processes));
+    std::this_thread::sleep_for(std::chrono::milliseconds(own() % 4));
+    if (program % every == 0 && sleeper == ls::process_index()) {
+      std::printf("process %d sleeps before program %d\n", sleeper, program);
+      std::fflush(stdout);
+      std::this_thread::sleep_for(std::chrono::seconds(4));
+    }
+    if (all[group].member) all[group].programs[kind](all[group].x);
+    // All come together now and then, so that a long sleep is seen.
+    if (program % every == 0) all[0].programs[0](all[0].x);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -90,6 +137,10 @@ int main(int argc, char** argv) {
   seconds = std::atof(argv[4]);
   const int steps = argc > 5 ? std::atoi(argv[5]) : 8;
   ls::initialize({.num_cpu_devices = 1});
+  if (fault == "random") {
+    run_at_random(static_cast<unsigned>(process), at_step, std::atoi(argv[4]));
+    return std::printf("process %d is done\n", ls::process_index()), 0;
+  }
   const int devices = static_cast<int>(ls::devices().size());
   const ls::Mesh mesh = ls::make_mesh({{"i", devices}});
   const ls::ShardMapOptions over = {.mesh = mesh, .in_specs = {ls::P("i")}, .out_specs = {ls::P()}};
@@ -108,10 +159,7 @@ int main(int argc, char** argv) {
       {"kill", [] { raise(SIGKILL); }},
       {"return", [] { std::exit(0); }},
   };
-  std::mt19937 random(static_cast<unsigned>(fault == "random" ? seconds * 1000 + ls::process_index() : 0));
   for (int s = 0; s < steps; ++s) {
-    if (fault == "random")
-      std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(0, 60)(random)));
     const bool here = ls::process_index() == process && s == at_step;
     if (here && faults.contains(fault)) faults.at(fault)();
     if (here && fault == "exchanged_local") {

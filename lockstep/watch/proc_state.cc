@@ -1,4 +1,4 @@
-#include "cli/proc_state.h"
+#include "lockstep/watch/proc_state.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace lockstep::cli {
+namespace lockstep::watch {
 namespace {
 
 /// The start of a file of the kernel's; none where it cannot be read.
@@ -280,4 +280,4 @@ double seconds_of_ticks(std::uint64_t ticks) {
   return static_cast<double>(ticks) / per_second;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::watch

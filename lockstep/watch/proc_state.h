@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::cli {
+namespace lockstep::watch {
 
 // What Linux tells of a process in /proc, without stopping it and without a permission to trace it.
 
@@ -52,4 +52,4 @@ std::string describe(const ThreadState& thread);
 
 double seconds_of_ticks(std::uint64_t ticks);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::watch

@@ -1,58 +1,57 @@
-#include "cli/job_watch.h"
+#include "lockstep/watch/job_watch.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <ranges>
 
-namespace lockstep::cli {
+namespace lockstep::watch {
 namespace {
 
 using std::chrono::seconds;
 
-constexpr double kLeastSeconds = 10;   // before the first word
 constexpr seconds kLongestInterval(3600);
 constexpr std::chrono::milliseconds kGone(1500);  // a stall that was not seen for so long is over
 
 }  // namespace
 
-JobWatch::JobWatch(int num_processes, std::optional<int> stall_timeout)
-    : num_processes_(num_processes), stall_timeout_(stall_timeout) {}
+JobWatch::JobWatch(int num_processes, double stall_warning, std::optional<int> stall_timeout)
+    : num_processes_(num_processes), stall_warning_(stall_warning), stall_timeout_(stall_timeout) {}
 
-void JobWatch::take(watch::ProcessReport report) {
+void JobWatch::take(ProcessReport report) {
   const auto before = reports_.find(report.process);
   // Logs that have come stay until the next ones come.
   if (before != reports_.end() && before->second.pid == report.pid) {
-    for (watch::MeshReport& mesh : report.meshes) {
-      const auto known = std::ranges::find(before->second.meshes, mesh.mesh, &watch::MeshReport::mesh);
+    for (MeshReport& mesh : report.meshes) {
+      const auto known = std::ranges::find(before->second.meshes, mesh.mesh, &MeshReport::mesh);
       if (known != before->second.meshes.end() && mesh.log.empty()) mesh.log = std::move(known->log);
     }
   }
   reports_[report.process] = std::move(report);
 }
 
-std::vector<watch::ProcessReport> JobWatch::reports() const {
-  std::vector<watch::ProcessReport> all;
+std::vector<ProcessReport> JobWatch::reports() const {
+  std::vector<ProcessReport> all;
   for (const auto& [process, report] : reports_) all.push_back(report);
   return all;
 }
 
 std::string JobWatch::difference() const {
-  const std::vector<watch::ProcessReport> all = reports();
-  const auto found = watch::find_difference(all);
-  return found ? watch::describe(*found, num_processes_) : "";
+  const std::vector<ProcessReport> all = reports();
+  const auto found = find_difference(all);
+  return found ? describe(*found, num_processes_) : "";
 }
 
-std::string JobWatch::describe_end(const Followed& followed, Steady::time_point now) const {
+std::string JobWatch::describe_end(const Followed& followed, std::chrono::steady_clock::time_point now) const {
   std::vector<int> culprits;
-  for (const watch::Culprit& culprit : followed.stall.culprits) culprits.push_back(culprit.process);
+  for (const Culprit& culprit : followed.stall.culprits) culprits.push_back(culprit.process);
   const double lasted = std::chrono::duration<double>(now - followed.first).count();
   std::string what = followed.stall.waiters.empty() ? "" : followed.stall.waiters.front().what;
   return fmt::format("went on after {:.0f} s: {} {} came to {}", lasted, culprits.size() == 1 ? "process" : "processes",
-                     watch::describe_processes(culprits), what);
+                     describe_processes(culprits), what);
 }
 
-std::vector<std::string> JobWatch::finish(Steady::time_point now) {
+std::vector<std::string> JobWatch::finish(std::chrono::steady_clock::time_point now) {
   std::vector<std::string> lines;
   for (const auto& [who, followed] : followed_)
     if (followed.said > 0) lines.push_back(describe_end(followed, now));
@@ -62,38 +61,38 @@ std::vector<std::string> JobWatch::finish(Steady::time_point now) {
   return lines;
 }
 
-std::vector<std::string> JobWatch::look(Steady::time_point now) {
+std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point now) {
   std::vector<std::string> lines;
-  const std::vector<watch::ProcessReport> all = reports();
-  stalls_ = watch::diagnose(all);
+  const std::vector<ProcessReport> all = reports();
+  stalls_ = diagnose(all);
   std::set<std::set<int>> present;
-  for (const watch::Stall& stall : stalls_) {
+  for (const Stall& stall : stalls_) {
     std::set<int> who;
-    for (const watch::Culprit& culprit : stall.culprits) who.insert(culprit.process);
+    for (const Culprit& culprit : stall.culprits) who.insert(culprit.process);
     who.insert(stall.ring.begin(), stall.ring.end());
     if (!present.insert(who).second) continue;  // the longest counts
     auto [at, fresh] = followed_.try_emplace(who);
     Followed& followed = at->second;
     const auto began =
-        now - std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(stall.seconds));
+        now - std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(stall.seconds));
     // Not the same one, though the same hold up the others.
     if (!fresh && followed.said == 0 && began > followed.first + seconds(1)) fresh = true;
     if (fresh) followed = {.first = began, .next = now};
-    const bool seen_before = followed.seen != Steady::time_point();
+    const bool seen_before = followed.seen != std::chrono::steady_clock::time_point();
     followed.seen = now;
     followed.stall = stall;
     // Reports of one look may be of different moments: what the next one confirms is so.
     if (!seen_before) continue;
-    if (stall.long_enough(kLeastSeconds) && now >= followed.next) {
-      followed.line = watch::describe(stall, all);
+    if (stall.long_enough(stall_warning_) && now >= followed.next) {
+      followed.line = describe(stall, all);
       lines.push_back(followed.line);
       ++followed.said;
       const auto lasted = std::chrono::duration_cast<seconds>(now - followed.first);
-      followed.next = now + std::clamp(lasted, seconds(static_cast<long>(kLeastSeconds)), kLongestInterval);
+      followed.next = now + std::clamp(lasted, seconds(10), kLongestInterval);
     }
     if (stall_timeout_ && !failure_ && stall.seconds >= *stall_timeout_) {
       failure_ = Failure{std::vector<int>(who.begin(), who.end()),
-                         fmt::format("{} (longer than --stall-timeout {} s)", watch::describe(stall, all),
+                         fmt::format("{} (longer than --stall-timeout {} s)", describe(stall, all),
                                      *stall_timeout_)};
     }
   }
@@ -107,11 +106,11 @@ std::vector<std::string> JobWatch::look(Steady::time_point now) {
   }
   if (!difference_said_) {
     // Where a process makes no progress, its log tells which launch differs.
-    wants_logs_ = watch::hashes_differ(all) || std::ranges::any_of(stalls_, [](const watch::Stall& stall) {
-                    return stall.seconds > kLeastSeconds / 2;
+    wants_logs_ = hashes_differ(all) || std::ranges::any_of(stalls_, [&](const Stall& stall) {
+                    return stall.seconds > stall_warning_ / 2;
                   });
-    if (const auto found = watch::find_difference(all)) {
-      lines.push_back("the processes run different programs: " + watch::describe(*found, num_processes_));
+    if (const auto found = find_difference(all)) {
+      lines.push_back("the processes run different programs: " + describe(*found, num_processes_));
       difference_said_ = true;
       wants_logs_ = false;
     }
@@ -119,4 +118,4 @@ std::vector<std::string> JobWatch::look(Steady::time_point now) {
   return lines;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::watch

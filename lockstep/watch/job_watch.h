@@ -7,27 +7,28 @@
 #include <string>
 #include <vector>
 
-#include "cli/process_host.h"
+
 #include "lockstep/watch/diagnosis.h"
 
-namespace lockstep::cli {
+namespace lockstep::watch {
 
 /// Looks at what all processes of the job do, and finds words where some hold up the others or do something else.
 /// Knows no clock of its own, so that tests move it by hand. Used by one thread.
 class JobWatch {
  public:
-  /// `stall_timeout`: after so many seconds a stall fails the job; it never does where there is none.
-  JobWatch(int num_processes, std::optional<int> stall_timeout);
+  /// `stall_warning`: after so many seconds there is a word on a stall. `stall_timeout`: after so many it fails the job;
+  /// it never does where there is none.
+  JobWatch(int num_processes, double stall_warning, std::optional<int> stall_timeout);
 
   /// The latest that is known of a process.
-  void take(watch::ProcessReport report);
+  void take(ProcessReport report);
 
-  /// Looks at all of it. Gives the lines to say now: a stall after max(10 s, 20 times what its launch usually takes),
-  /// then at intervals that double, and what became of it.
-  std::vector<std::string> look(Steady::time_point now);
+  /// Looks at all of it. Gives the lines to say now: a stall after the warning's time, or 20 times what its launch
+  /// usually takes, whichever is longer, then at intervals that double; and what became of it.
+  std::vector<std::string> look(std::chrono::steady_clock::time_point now);
 
   /// The lines to say when the job has ended: of stalls that ended with it.
-  std::vector<std::string> finish(Steady::time_point now);
+  std::vector<std::string> finish(std::chrono::steady_clock::time_point now);
 
   struct Failure {
     std::vector<int> processes;  ///< Who holds up the others.
@@ -43,28 +44,29 @@ class JobWatch {
   std::string difference() const;
 
   /// By process; those that were never heard of are missing.
-  std::vector<watch::ProcessReport> reports() const;
+  std::vector<ProcessReport> reports() const;
 
   /// The stalls that were found by the last look, the longest first, also short ones.
-  const std::vector<watch::Stall>& stalls() const { return stalls_; }
+  const std::vector<Stall>& stalls() const { return stalls_; }
 
  private:
   struct Followed {
     std::string line;  ///< What was said last.
-    watch::Stall stall;
-    Steady::time_point first, next, seen;
+    Stall stall;
+    std::chrono::steady_clock::time_point first, next, seen;
     int said = 0;
   };
 
-  std::string describe_end(const Followed& followed, Steady::time_point now) const;
+  std::string describe_end(const Followed& followed, std::chrono::steady_clock::time_point now) const;
 
   const int num_processes_;
+  const double stall_warning_;
   const std::optional<int> stall_timeout_;
-  std::map<int, watch::ProcessReport> reports_;
-  std::vector<watch::Stall> stalls_;
+  std::map<int, ProcessReport> reports_;
+  std::vector<Stall> stalls_;
   std::map<std::set<int>, Followed> followed_;  ///< By who holds up the others.
   std::optional<Failure> failure_;
   bool wants_logs_ = false, difference_said_ = false;
 };
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::watch

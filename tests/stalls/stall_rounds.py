@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Puts faults drawn at random into jobs, and looks whether the launcher names the right process and what it does.
+
+    stall_rounds.py LOCKSTEP STALL_PROCESS [--rounds N] [--seed S] [--jobs J] [--warning SECONDS] [--fault NAME]
+                    [--without-launcher]
+
+Prints a line for each round that is wrong, and the counts. Exits with 1 where any is.
+"""
+import argparse
+import concurrent.futures
+import os
+import random
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+# What each fault must be called.
+STALLS = {
+    "sleep": r"it sleeps \(clock_nanosleep",
+    "spin": r"it runs, using \d+% of a core",
+    "lock": r"it waits for a lock or another thread",
+    "read": r"it is blocked in a system call \(read\)",
+    "stop": r"is stopped by a signal",
+    "phase": r'is in phase "load" \(at stall_process\.cc:\d+\)',
+    "trace": r"traces jit@stall_process\.cc:\d+",
+}
+ENDS = {
+    "kill": r"died: signal 9",
+    "return": r"left the job early",
+}
+# The first launch over the mesh that differs, two of them a step.
+DIFFERENCES = {
+    "exchanged": lambda step: 2 * step + 2,
+    "extra": lambda step: 2 * step + 1,
+    "skipped": lambda step: 2 * step + 2,
+    "exchanged_local": lambda step: 2 * step + 1,
+    "extra_local": lambda step: 2 * step + 2,
+}
+STEPS = 8
+
+
+def start_by_itself(program, arguments, processes, warning):
+    """Each process by its variables, as a user's own scripts start them; one shell is the parent of all."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % free.getsockname()[1]
+    each = " & ".join(f"LOCKSTEP_PROCESS_ID={i} {shlex.join([program, *arguments])} 1>&2" for i in range(processes))
+    return subprocess.Popen(["sh", "-c", each + " & wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, "LOCKSTEP_COORDINATOR_ADDRESS": address,
+                                 "LOCKSTEP_NUM_PROCESSES": str(processes), "LOCKSTEP_STALL_WARNING": str(warning)})
+
+
+def run_round(tool, program, fault, processes, process, step, warning, launcher):
+    """Nothing where all is right, else what is wrong; and after how many seconds the first word came."""
+    # Long enough for two looks of a second each after the warning, on a machine that is busy.
+    hold = warning + 6
+    arguments = [fault, str(process), str(step), str(hold), str(STEPS)]
+    started = time.monotonic()
+    if launcher:
+        job = subprocess.Popen([tool, "run", "-n", str(processes), "--stall-warning", str(warning), program, *arguments],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    else:
+        job = start_by_itself(program, arguments, processes, warning)
+    lines, word_at, came = [], None, None
+
+    def read_out():
+        for line in job.stdout:
+            lines.append(line)
+
+    reader = threading.Thread(target=read_out)
+    reader.start()
+    for line in job.stderr:
+        # What a process says itself begins with its level, the time and itself.
+        line = re.sub(r"^[IW] [0-9:.]+ \[process \d+ of \d+\] (?=stalled|waiting|went)", "lockstep: ", line)
+        lines.append(line)
+        if "cluster launcher" in line or "cluster explicit" in line:
+            came = time.monotonic()
+        if line.startswith(("lockstep: stalled for", "lockstep: waiting for")) and word_at is None:
+            word_at = time.monotonic()
+            pid = re.search(r"for process \d+ \((?:host \S+, )?pid (\d+)\)", line)
+            if fault == "stop" and pid:
+                os.kill(int(pid.group(1)), signal.SIGCONT)
+        if time.monotonic() > started + hold + 60:
+            job.kill()
+    reader.join()
+    job.wait()
+    text = "".join(lines)
+    wrong = judge(fault, text, process, step, job.returncode)
+    return wrong and f"{wrong}:\n{text}", (word_at - (came or started)) if word_at else None
+
+
+def judge(fault, text, process, step, status):
+    if fault in STALLS:
+        words = re.findall(r"^lockstep: (?:stalled|waiting) for .*$", text, re.M)
+        if not words:
+            return "no word on the stall"
+        for word in words:
+            blamed = re.search(r"all for process (\d+) \([^)]*\), which (.*)", word)
+            if not blamed or int(blamed.group(1)) != process:
+                return "another process is named"
+        if not any(re.search(STALLS[fault], word) for word in words):
+            return "another reason is named"
+        if fault == "phase" and not words[0].startswith("lockstep: waiting for"):
+            return "a declared phase is called a stall"
+        if "went on after" not in text:
+            return "its end is not said"
+        return status != 0 and f"the job ended with {status}"
+    if fault in ENDS:
+        if status == 0:
+            return "the job ended well"
+        last = text[text.rindex("lockstep: the job failed"):]
+        return not re.search(rf"process {process} \(.*{ENDS[fault]}", last) and "another cause is named"
+    found = re.search(r"launch (\d+) over the mesh differs: (.*)", text)
+    if not found:
+        return "no difference is named"
+    if int(found.group(1)) != DIFFERENCES[fault](step):
+        return f"launch {found.group(1)} is named, expected {DIFFERENCES[fault](step)}"
+    return not re.search(rf"process {process} of", found.group(2)) and "the minority is not named"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tool")
+    parser.add_argument("program")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--warning", type=float, default=2)
+    parser.add_argument("--fault", action="append")
+    parser.add_argument("--without-launcher", action="store_true")
+    given = parser.parse_args()
+    names = given.fault or sorted([*STALLS, *ENDS, *DIFFERENCES])
+    draw = random.Random(given.seed)
+    rounds = []
+    for number in range(given.rounds):
+        fault = names[number % len(names)]
+        processes = draw.randint(2, 6)
+        rounds.append((fault, processes, draw.randrange(processes), draw.randrange(1, STEPS - 1)))
+    wrong, seconds = 0, []
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        work = [pool.submit(run_round, given.tool, given.program, *each, given.warning,
+                            not given.without_launcher) for each in rounds]
+        for each, result in zip(rounds, work):
+            problem, after = result.result()
+            if after is not None:
+                seconds.append(after)
+            if problem:
+                wrong += 1
+                print("WRONG: {} in process {} of {} at step {}".format(each[0], each[2], each[1], each[3]), problem,
+                      flush=True)
+    if seconds:
+        print(f"first words after {sorted(seconds)[len(seconds) // 2]:.1f} s (median), {max(seconds):.1f} s (last)")
+    print(f"{given.rounds - wrong} of {given.rounds} right")
+    sys.exit(wrong != 0)
+
+
+if __name__ == "__main__":
+    main()
