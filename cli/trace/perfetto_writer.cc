@@ -316,7 +316,7 @@ class Writer {
                                                             : nullptr;
     if (launch != nullptr) {
       packets_.add(begin, "launch", launch->number);
-      packets_.add(begin, "mesh", launch->mesh);
+      if (launch->mesh != 0) packets_.add(begin, "mesh", name_of_mesh(launch->mesh));
     }
     packets_.add(begin, "call_site",
                  record_.text(event.site != 0 || launch == nullptr ? event.site : launch->site));
@@ -325,6 +325,13 @@ class Writer {
     if (!event.finished) packets_.add(begin, "finished", "no");
     if (kind == Kind::kLaunch && event.number != 0) begin.add_flow_ids(combine(event.mesh, event.number));
     packets_.end();
+  }
+
+  // Shorter in the file than the number, which each use would repeat.
+  const std::string& name_of_mesh(std::uint64_t mesh) {
+    std::string& name = meshes_[mesh];
+    if (name.empty()) name = fmt::format("{:016x}", mesh);
+    return name;
   }
 
   void write_trace_itself() {
@@ -346,6 +353,7 @@ class Writer {
 
   const TraceRecord& record_;
   Packets packets_;
+  std::map<std::uint64_t, std::string> meshes_;
   std::vector<Event> launches_;  // of the process that is written, ascending
   TraceSummary summary_;
 };

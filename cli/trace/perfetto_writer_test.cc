@@ -79,7 +79,7 @@ TEST(PerfettoWriter, SaysOfACollectiveWhatItIsAPartOf_WhicheverThreadItRunsOn) {
   EXPECT_THAT(there[1].categories, ElementsAre("collective", "transfer"));
   EXPECT_EQ(there[1].arguments.at("what"), "psum f32[4] at train.cc:7 (program step)");
   EXPECT_EQ(there[1].arguments.at("launch"), "9");
-  EXPECT_EQ(there[1].arguments.at("mesh"), "42");
+  EXPECT_EQ(there[1].arguments.at("mesh"), "000000000000002a");
   EXPECT_EQ(there[1].arguments.at("call_site"), "train.cc:7");
   EXPECT_EQ(there[1].arguments.at("operation"), "5");
   EXPECT_FALSE(trace.on("100/main thread").back().arguments.contains("launch"));  // of no launch
