@@ -11,17 +11,17 @@
 #include <set>
 #include <system_error>
 
-#include "cli/core_shares.h"
 #include "cli/collector.h"
+#include "cli/core_shares.h"
 #include "cli/failure_report.h"
 #include "cli/job_hosts.h"
 #include "cli/job_trace.h"
-#include "lockstep/watch/job_watch.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/server.h"
+#include "lockstep/watch/job_watch.h"
 
 namespace lockstep::cli {
 namespace {
@@ -445,7 +445,8 @@ class Attempt::Impl : HostListener {
 
   AttemptResult finish() {
     if (trace_at_ && options_.trace_after > 0)
-      output_.say(fmt::format("no trace was taken: this ended before --trace-after {} s", options_.trace_after));
+      output_.say(
+          fmt::format("no trace was taken: this ended before --trace-after {} s", options_.trace_after));
     server_.settle_reports();
     look_for_the_cause();
     if (!cause_is_known()) {
@@ -473,12 +474,11 @@ class Attempt::Impl : HostListener {
   void keep_report(const std::string& words) {
     if (!options_.report_folder) return;
     try {
-      const auto place = write_failure_report(*options_.report_folder,
-                                              {.job_id = job_.job_id,
-                                               .attempt = job_.attempt,
-                                               .words = words,
-                                               .difference = watch_.difference(),
-                                               .processes = watch_.reports()});
+      const auto place = write_failure_report(*options_.report_folder, {.job_id = job_.job_id,
+                                                                        .attempt = job_.attempt,
+                                                                        .words = words,
+                                                                        .difference = watch_.difference(),
+                                                                        .processes = watch_.reports()});
       output_.say(fmt::format("what each process did is in {}", place.string()));
     } catch (const Error& error) {
       output_.say(fmt::format("no report of the failure: {}", error.what()));

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "lockstep/watch/proc_state.h"
 #include "lockstep/watch/memory.h"
+#include "lockstep/watch/proc_state.h"
 #include "lockstep/watch/reader.h"
 
 namespace lockstep::cli {
@@ -58,7 +58,8 @@ watch::ProcessReport Collector::report(int process, Watched& watched, bool with_
     const Steady::time_point now = Steady::now();
     const double passed = std::chrono::duration<double>(now - watched.at).count();
     const auto share = [&](std::uint64_t before, std::uint64_t after) {
-      return before == 0 || passed <= 0 || after < before ? 0 : watch::seconds_of_ticks(after - before) / passed;
+      return before == 0 || passed <= 0 || after < before ? 0
+                                                          : watch::seconds_of_ticks(after - before) / passed;
     };
     const watch::ThreadReport* const foremost = report.foremost();
     const int tid = foremost == nullptr ? report.pid : foremost->tid;

@@ -14,8 +14,8 @@
 
 namespace lockstep::cli {
 
-/// What the processes of this host do, from outside: it reads their recorders and /proc, and needs nothing of them,
-/// so that it sees stopped and killed ones too. Used by one thread.
+/// What the processes of this host do, from outside: it reads their recorders and /proc, and needs nothing of
+/// them, so that it sees stopped and killed ones too. Used by one thread.
 class Collector {
  public:
   static constexpr std::chrono::milliseconds kInterval{1000};
@@ -25,8 +25,8 @@ class Collector {
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  /// Makes the memory of a process's recorder. Gives a descriptor for the process to inherit, which the caller closes;
-  /// -1 where there is no such memory to be had, and the process is seen by /proc only.
+  /// Makes the memory of a process's recorder. Gives a descriptor for the process to inherit, which the
+  /// caller closes; -1 where there is no such memory to be had, and the process is seen by /proc only.
   int add(int process);
 
   /// The process has been started.
@@ -41,8 +41,8 @@ class Collector {
   /// The last report of a process, with its logs; it has ended.
   watch::ProcessReport last_words(int process, const std::string& how);
 
-  /// The events of a process since the last call, oldest first, at most what its memory keeps; with `unfinished`, what
-  /// it is in the midst of comes last. Times are by `clock`.
+  /// The events of a process since the last call, oldest first, at most what its memory keeps; with
+  /// `unfinished`, what it is in the midst of comes last. Times are by `clock`.
   TraceChunk events(int process, watch::TickClock& clock, bool unfinished = false);
 
  private:

@@ -18,8 +18,8 @@ void write(const std::filesystem::path& file, const std::string& text) {
 }
 
 std::string describe(const watch::ProcessReport& report) {
-  std::string text = fmt::format("{}: {} launches, {} collectives", watch::name_process(report), report.launches,
-                                 report.collectives);
+  std::string text = fmt::format("{}: {} launches, {} collectives", watch::name_process(report),
+                                 report.launches, report.collectives);
   if (report.step >= 0) text += fmt::format(", step {}", report.step);
   text += report.ended.empty() ? "" : "; it " + report.ended;
   text += "\n";
@@ -39,7 +39,8 @@ std::string describe(const watch::ProcessReport& report) {
     }
   }
   for (const watch::MeshReport& mesh : report.meshes) {
-    text += fmt::format("  over the mesh of processes {}: {} launches, the last:\n", mesh.processes, mesh.launches);
+    text += fmt::format("  over the mesh of processes {}: {} launches, the last:\n", mesh.processes,
+                        mesh.launches);
     const std::size_t shown = std::min<std::size_t>(mesh.log.size(), 5);
     for (std::size_t i = mesh.log.size() - shown; i < mesh.log.size(); ++i) {
       const watch::LaunchReport& launch = mesh.log[i];

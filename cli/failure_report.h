@@ -17,8 +17,8 @@ struct FailureReport {
   std::vector<watch::ProcessReport> processes;
 };
 
-/// Writes it to FOLDER/JOB.attempt-A/: summary.txt for people, processes.json with all that the recorders held. Gives
-/// the folder. Throws Error where it cannot be written.
+/// Writes it to FOLDER/JOB.attempt-A/: summary.txt for people, processes.json with all that the recorders
+/// held. Gives the folder. Throws Error where it cannot be written.
 std::filesystem::path write_failure_report(const std::filesystem::path& folder, const FailureReport& report);
 
 }  // namespace lockstep::cli

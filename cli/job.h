@@ -22,13 +22,14 @@ struct JobOptions {
   int restart_delay = 60;      ///< Seconds: the longest wait before a restart.
   int wait_for_hosts = 0;      ///< Seconds that a host that does not answer is waited for.
   std::optional<int> timeout;  ///< Seconds for the whole job, with its restarts.
-  std::optional<std::filesystem::path> report_folder;  ///< Where what is known of a failed attempt is written.
+  std::optional<std::filesystem::path>
+      report_folder;                 ///< Where what is known of a failed attempt is written.
   double stall_warning = 10;         ///< Seconds that they may, before a word on it.
   std::optional<int> stall_timeout;  ///< Seconds that processes may wait for one that does not come.
   std::optional<std::filesystem::path> trace_file;  ///< Take a trace into it (docs/tracing.md).
   double trace_after = 0;                           ///< Seconds after the processes' start.
   std::optional<double> trace_seconds;              ///< For so long; until the end where there is none.
-  bool verbose = false;        ///< Say what is started and where.
+  bool verbose = false;                             ///< Say what is started and where.
 
   /// Seconds; told to the coordinator and the processes. Their own defaults where not given.
   std::optional<int> heartbeat_timeout, initialization_timeout, shutdown_timeout;

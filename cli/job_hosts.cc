@@ -210,7 +210,8 @@ void JobHosts::ask_for_logs() {
 
 void JobHosts::begin_trace(const std::shared_ptr<watch::TickClock>& clock) {
   // So that many hosts together do not take the launcher's time.
-  const std::chrono::milliseconds between = kBetweenExchanges * std::max<long>(1, static_cast<long>(hosts_.size()) / 16);
+  const std::chrono::milliseconds between =
+      kBetweenExchanges * std::max<long>(1, static_cast<long>(hosts_.size()) / 16);
   for (const auto& host : hosts_) host->begin_trace(clock, between);
 }
 

@@ -61,8 +61,8 @@ class JobHosts {
   void begin_trace(const std::shared_ptr<watch::TickClock>& clock);
   void end_trace();
   bool tracing() const;
-  /// How the times of a trace's processes stand to the clock that it was begun with: one for each agent or host, with
-  /// the first of its processes. Null where there was no exchange of times.
+  /// How the times of a trace's processes stand to the clock that it was begun with: one for each agent or
+  /// host, with the first of its processes. Null where there was no exchange of times.
   std::vector<std::pair<int, std::optional<HostClock>>> trace_clocks() const;
 
   /// The launcher stops for a while.

@@ -20,7 +20,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kOutputAfterEnd(
-    200);                           // for what grandchildren that hold the pipes still write
+    200);  // for what grandchildren that hold the pipes still write
 // A thread keeps its last 2,048 events: so 100,000 a second are not too many.
 constexpr std::chrono::milliseconds kReadTrace(10);
 constexpr int kReadsAfterEnd = 16;  // more than a pipe holds, though grandchildren may write on
@@ -135,7 +135,8 @@ void LocalHost::work(std::span<const pollfd> polled) {
 }
 
 std::optional<Steady::time_point> LocalHost::next_work() const {
-  if (running_ > 0) return trace_clock_ == nullptr ? collector_.next_look() : std::min(collector_.next_look(), next_trace_);
+  if (running_ > 0)
+    return trace_clock_ == nullptr ? collector_.next_look() : std::min(collector_.next_look(), next_trace_);
   if (finished_ || !ended_at_) return std::nullopt;
   return *ended_at_ + kOutputAfterEnd;
 }

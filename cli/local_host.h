@@ -30,7 +30,8 @@ class LocalHost : public ProcessHost {
   std::optional<Steady::time_point> next_work() const override;
   void signal(int process, int signal, bool from_terminal) override;
   void ask_for_logs() override { with_logs_ = true; }
-  void begin_trace(std::shared_ptr<watch::TickClock> clock, std::chrono::milliseconds between_exchanges) override;
+  void begin_trace(std::shared_ptr<watch::TickClock> clock,
+                   std::chrono::milliseconds between_exchanges) override;
   void end_trace() override;
   bool tracing() const override { return trace_clock_ != nullptr; }
   const std::vector<ClockExchange>* exchanges() const override { return nullptr; }
@@ -63,7 +64,7 @@ class LocalHost : public ProcessHost {
   std::optional<GroupGuard> guard_;
   std::vector<Local> locals_;
   Collector collector_;
-  bool with_logs_ = false;  // for the next look
+  bool with_logs_ = false;                         // for the next look
   std::shared_ptr<watch::TickClock> trace_clock_;  // while a trace is taken
   Steady::time_point next_trace_;
   int running_ = 0;

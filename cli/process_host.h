@@ -91,10 +91,11 @@ class ProcessHost {
   /// The next reports shall come with the logs of launches.
   virtual void ask_for_logs() = 0;
 
-  /// From now on, and until `end_trace`, the listener is told by `traced` what the processes do. Their times are by
-  /// `clock` where they run beside this process, and by a clock of their host's otherwise, which the exchanges compare
-  /// with `clock`: one every so often.
-  virtual void begin_trace(std::shared_ptr<watch::TickClock> clock, std::chrono::milliseconds between_exchanges) = 0;
+  /// From now on, and until `end_trace`, the listener is told by `traced` what the processes do. Their times
+  /// are by `clock` where they run beside this process, and by a clock of their host's otherwise, which the
+  /// exchanges compare with `clock`: one every so often.
+  virtual void begin_trace(std::shared_ptr<watch::TickClock> clock,
+                           std::chrono::milliseconds between_exchanges) = 0;
   virtual void end_trace() = 0;
 
   /// Whether something of a trace may still come.

@@ -122,7 +122,8 @@ void RemoteHost::hold_output(bool on) {
   pipe_->send({"hold", on ? "1" : "0"});
 }
 
-void RemoteHost::begin_trace(std::shared_ptr<watch::TickClock> clock, std::chrono::milliseconds between_exchanges) {
+void RemoteHost::begin_trace(std::shared_ptr<watch::TickClock> clock,
+                             std::chrono::milliseconds between_exchanges) {
   trace_ = std::make_unique<Trace>(Trace{.clock = std::move(clock), .between_exchanges = between_exchanges});
   trace_->ended = state_ != State::kStarted;
   if (trace_->ended) return;
@@ -154,7 +155,8 @@ bool RemoteHost::take_of_trace(const Message& message) {
                                  .replied = number_of(message[3])});
     trace_->waits = false;
     const bool first_ones = trace_->exchanges.size() < kExchangesAtOnce;
-    trace_->next_exchange = Steady::now() + (first_ones ? std::chrono::milliseconds(0) : trace_->between_exchanges);
+    trace_->next_exchange =
+        Steady::now() + (first_ones ? std::chrono::milliseconds(0) : trace_->between_exchanges);
     ask_for_time();
   } else if (kind == "trace-ended") {
     trace_->ended = true;

@@ -33,7 +33,8 @@ class RemoteHost : public ProcessHost {
   std::optional<Steady::time_point> next_work() const override;
   void signal(int process, int signal, bool from_terminal) override;
   void ask_for_logs() override;
-  void begin_trace(std::shared_ptr<watch::TickClock> clock, std::chrono::milliseconds between_exchanges) override;
+  void begin_trace(std::shared_ptr<watch::TickClock> clock,
+                   std::chrono::milliseconds between_exchanges) override;
   void end_trace() override;
   bool tracing() const override { return trace_ != nullptr && !trace_->ended && !hung_up(); }
   const std::vector<ClockExchange>* exchanges() const override { return &trace_->exchanges; }

@@ -47,7 +47,8 @@ folder at theirs; LOCKSTEP_... and JAX_... go along, other variables with -x.)";
 struct Given {
   std::optional<int> num_processes;
   bool no_bind = false, slurm = false;
-  std::string trace_file, hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface, max_restarts = "0";
+  std::string trace_file, hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface,
+                                           max_restarts = "0";
   std::vector<std::string> variables;
 };
 
@@ -133,22 +134,26 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
       ->check(count(1, 100000000))
       ->option_text("SECONDS");
   run->add_option("--report-dir", options->report_folder,
-                  "When an attempt fails, write what each process did to DIR/JOB.attempt-A: summary.txt, processes.json")
+                  "When an attempt fails, write what each process did to DIR/JOB.attempt-A: summary.txt, "
+                  "processes.json")
       ->option_text("DIR");
   run->add_option("--stall-warning", options->stall_warning,
-                  "Say who waits for whom when processes have waited for one that does not come for so long, and for 20 "
+                  "Say who waits for whom when processes have waited for one that does not come for so long, "
+                  "and for 20 "
                   "times what the launch usually takes (default: 10)")
       ->check(CLI::Range(0.1, 1e8).description(""))
       ->option_text("SECONDS");
-  run->add_option("--stall-timeout", options->stall_timeout,
-                  "Fail the job when processes have waited for one that does not come for so long (default: only say "
-                  "who waits for whom)")
+  run->add_option(
+         "--stall-timeout", options->stall_timeout,
+         "Fail the job when processes have waited for one that does not come for so long (default: only say "
+         "who waits for whom)")
       ->envname("LOCKSTEP_STALL_TIMEOUT")
       ->check(count(1, 100000000))
       ->option_text("SECONDS (Env: LOCKSTEP_STALL_TIMEOUT)");
-  run->add_option("--trace", given->trace_file,
-                  "Write what all processes do, as a trace that https://ui.perfetto.dev shows (restart A: with "
-                  ".attempt-A before the extension)")
+  run->add_option(
+         "--trace", given->trace_file,
+         "Write what all processes do, as a trace that https://ui.perfetto.dev shows (restart A: with "
+         ".attempt-A before the extension)")
       ->option_text("FILE");
   run->add_option("--trace-after", options->trace_after,
                   "Begin it so long after the processes were started (default: 0)")

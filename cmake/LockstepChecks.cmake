@@ -20,7 +20,7 @@ if(LOCKSTEP_BUILD_TESTS)
 
   # What the presets asan and tsan build and run: ./test runs the tests of these targets. Threads of users only under
   # the thread sanitizer: they take the whole library along.
-  set(sanitized coordination collectives runtime)
+  set(sanitized watch coordination collectives runtime)
   if(LOCKSTEP_SANITIZE STREQUAL "thread")
     list(APPEND sanitized threads)
   endif()

@@ -38,7 +38,8 @@ EventReport launch(const std::string& what, std::int64_t since, std::int64_t unt
 }
 
 EventReport psum(std::int64_t since, std::int64_t arrived, std::int64_t until, int depth = 1) {
-  EventReport psum = event(Kind::kCollective, "psum f32[4] at train.cc:7 (program step)", since, until, depth);
+  EventReport psum =
+      event(Kind::kCollective, "psum f32[4] at train.cc:7 (program step)", since, until, depth);
   psum.arrived_ns = arrived;
   return psum;
 }

@@ -105,8 +105,9 @@ LOCKSTEP_CHILD(speaks_to_all) {
   multihost::agree("lr", 0.1);
   multihost::agree("steps", 100);
   multihost::agree("run", "a name");
-  EXPECT_THAT(error_of<DivergenceError>([&] { multihost::agree("lr", process == 2 ? 1e-3 : 1e-4); }),
-              HasSubstr("[agree] lr is not the same everywhere: '0.0001' on processes 0, 1, '0.001' on process 2"));
+  EXPECT_THAT(
+      error_of<DivergenceError>([&] { multihost::agree("lr", process == 2 ? 1e-3 : 1e-4); }),
+      HasSubstr("[agree] lr is not the same everywhere: '0.0001' on processes 0, 1, '0.001' on process 2"));
   const std::string text(300, 'x');
   multihost::agree("text", text);
   EXPECT_THAT(error_of<DivergenceError>([&] { multihost::agree("text", text + std::to_string(process)); }),

@@ -35,18 +35,19 @@ void sync_global_devices(const std::string& name, std::chrono::milliseconds time
 void assert_equal(const Array& x, const std::string& message = "",
                   std::source_location where = std::source_location::current());
 
-/// Throws DivergenceError on every process, with each value and the processes that have it, where the value is not the
-/// same everywhere: a learning rate, a number of steps, the name of a file. Numbers are the same where their decimal
-/// texts are, which tell any two doubles apart. Texts of any length are compared whole, and shown in part. Blocks until
-/// all processes have come here.
+/// Throws DivergenceError on every process, with each value and the processes that have it, where the value
+/// is not the same everywhere: a learning rate, a number of steps, the name of a file. Numbers are the same
+/// where their decimal texts are, which tell any two doubles apart. Texts of any length are compared whole,
+/// and shown in part. Blocks until all processes have come here.
 ///
 ///     multihost::agree("learning rate", lr);
 void agree(const std::string& name, std::string_view value,
            std::source_location where = std::source_location::current());
-void agree(const std::string& name, double value, std::source_location where = std::source_location::current());
+void agree(const std::string& name, double value,
+           std::source_location where = std::source_location::current());
 
 template <class T>
-  requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 void agree(const std::string& name, T value, std::source_location where = std::source_location::current()) {
   agree(name, std::string_view(std::to_string(value)), where);
 }

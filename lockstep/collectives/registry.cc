@@ -19,7 +19,7 @@ std::atomic<ProgramRegistry*> current_registry{nullptr};
 struct Group {
   std::vector<int> devices;
   Call call;
-  watch::TextId text = 0;  ///< Of the call, for the recorder.
+  watch::TextId text = 0;                            ///< Of the call, for the recorder.
   std::atomic<Communicator*> communicator{nullptr};  ///< Found at the first use.
 };
 

@@ -126,7 +126,8 @@ class WorldImpl : public World {
           return doing.empty() ? fmt::format("a collective over the devices [{}]", fmt::join(devices, ", "))
                                : doing;
         });
-    const watch::Doing connecting(watch::Kind::kConnect, doing.empty() ? std::string_view("a collective") : doing);
+    const watch::Doing connecting(watch::Kind::kConnect,
+                                  doing.empty() ? std::string_view("a collective") : doing);
     const auto check_and_look = [&] {
       job_.check();
       wait.look({members.front().device});

@@ -48,8 +48,9 @@ bool is_row_major(const PJRT_Api* api, PJRT_Buffer* buffer) {
   return true;
 }
 
-/// The plugins' C functions count a buffer's external references in a field without a lock, so that two threads
-/// that read one array would lose a count, and the buffer's end abort the process. Buffers share the locks.
+/// The plugins' C functions count a buffer's external references in a field without a lock, so that two
+/// threads that read one array would lose a count, and the buffer's end abort the process. Buffers share the
+/// locks.
 std::mutex& references_lock(const PJRT_Buffer* buffer) {
   static std::array<std::mutex, 64> locks;
   return locks[std::hash<const void*>()(buffer) / alignof(std::max_align_t) % locks.size()];

@@ -184,7 +184,8 @@ class Compilation {
   }
 
   std::shared_ptr<pjrt::Executable> from_process(int first) {
-    const watch::Doing waiting(watch::Kind::kKey, fmt::format("machine code of {}, which process {} compiles", name_, first));
+    const watch::Doing waiting(watch::Kind::kKey,
+                               fmt::format("machine code of {}, which process {} compiles", name_, first));
     watch::waits_for(std::array{first}, 0);
     try {
       const Stopwatch time;
@@ -338,11 +339,10 @@ std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const M
   if (program.native_collectives) {
     for (Device device : mesh.devices()) text += fmt::format(" {}", device.id());
   }
-  return Executables::get().find_or_make(digest(text),
-                                         [&] {
-                                           const watch::Doing compiling(watch::Kind::kCompile, name);
-                                           return Compilation(program, mesh, name).run();
-                                         });
+  return Executables::get().find_or_make(digest(text), [&] {
+    const watch::Doing compiling(watch::Kind::kCompile, name);
+    return Compilation(program, mesh, name).run();
+  });
 }
 
 void forget_compiled() { Executables::get().clear(); }

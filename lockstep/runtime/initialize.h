@@ -58,13 +58,13 @@ struct InitializeOptions {
   /// How long `shutdown()` waits for the others; LOCKSTEP_SHUTDOWN_TIMEOUT in seconds, 300.
   std::optional<std::chrono::seconds> shutdown_timeout;
 
-  /// After how many seconds of waiting for a process that does not come there is a word on who waits for whom, and at
-  /// which line; at least 20 times what the launch usually takes. LOCKSTEP_STALL_WARNING, 10. Under `lockstep run` the
-  /// launcher says it, and has an option of this name.
+  /// After how many seconds of waiting for a process that does not come there is a word on who waits for
+  /// whom, and at which line; at least 20 times what the launch usually takes. LOCKSTEP_STALL_WARNING, 10.
+  /// Under `lockstep run` the launcher says it, and has an option of this name.
   std::optional<double> stall_warning;
 
-  /// After how long such a stall ends the job, with the process that holds it up as the cause; LOCKSTEP_STALL_TIMEOUT
-  /// in seconds, or the option of `lockstep run`. If not given: never.
+  /// After how long such a stall ends the job, with the process that holds it up as the cause;
+  /// LOCKSTEP_STALL_TIMEOUT in seconds, or the option of `lockstep run`. If not given: never.
   std::optional<std::chrono::seconds> stall_timeout;
 
   /// What to do when another process has failed: OnPeerFailure::kThrow (the default), OnPeerFailure::kExit,

@@ -217,8 +217,8 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
       timeout(options.heartbeat_timeout, environment, "HEARTBEAT_TIMEOUT", settings.heartbeat_timeout);
   settings.shutdown_timeout =
       timeout(options.shutdown_timeout, environment, "SHUTDOWN_TIMEOUT", settings.shutdown_timeout);
-  settings.stall_warning =
-      number(options.stall_warning, environment, "STALL_WARNING", "stall_warning", 0.1, settings.stall_warning);
+  settings.stall_warning = number(options.stall_warning, environment, "STALL_WARNING", "stall_warning", 0.1,
+                                  settings.stall_warning);
   // Under a launcher the variable is the launcher's: it knows more of its processes.
   if (options.stall_timeout || (place.cluster != "launcher" && variable(environment, "STALL_TIMEOUT")))
     settings.stall_timeout = timeout(options.stall_timeout, environment, "STALL_TIMEOUT", {});

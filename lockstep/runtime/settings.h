@@ -22,7 +22,7 @@ struct Settings {
   std::chrono::seconds initialization_timeout{300}, heartbeat_timeout{100}, shutdown_timeout{300};
   double stall_warning = 10;                          ///< Seconds.
   std::optional<std::chrono::seconds> stall_timeout;  ///< None: a stall does not end the job.
-  std::string interface;                              ///< The network interface to reach other hosts by; empty: any.
+  std::string interface;  ///< The network interface to reach other hosts by; empty: any.
 
   CompileCacheOptions compile_cache;
   std::int64_t max_compiled_programs = kDefaultMaxKept;

@@ -19,13 +19,15 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLook(1000);
-constexpr milliseconds kForAnswers(3000);     // of those that can answer
+constexpr milliseconds kForAnswers(3000);  // of those that can answer
 constexpr milliseconds kBetweenAnswers(50);
-constexpr milliseconds kForOthers(5000);      // while another process asks, twice, and decides
-constexpr milliseconds kForShare(200);        // for which the share of a core is measured
-constexpr int kFewProcesses = 64;             // with so many, the logs of launches go into the answers
+constexpr milliseconds kForOthers(5000);  // while another process asks, twice, and decides
+constexpr milliseconds kForShare(200);    // for which the share of a core is measured
+constexpr int kFewProcesses = 64;         // with so many, the logs of launches go into the answers
 
-std::string question_key(std::int64_t question) { return fmt::format("lockstep/stall/question/{}", question); }
+std::string question_key(std::int64_t question) {
+  return fmt::format("lockstep/stall/question/{}", question);
+}
 std::string answers_key(std::int64_t question) { return fmt::format("lockstep/stall/answers/{}", question); }
 
 std::set<int> culprits_of(const watch::Stall& stall) {
@@ -64,14 +66,15 @@ StallWatch::~StallWatch() {
 }
 
 void StallWatch::listen(std::int64_t question) {
-  client_.when_set(question_key(question), [shared = shared_, question](const std::optional<std::string>& value) {
-    if (!value) return;
-    {
-      std::lock_guard lock(shared->mutex);
-      shared->asked = std::max(shared->asked, question);
-    }
-    shared->changed.notify_all();
-  });
+  client_.when_set(question_key(question),
+                   [shared = shared_, question](const std::optional<std::string>& value) {
+                     if (!value) return;
+                     {
+                       std::lock_guard lock(shared->mutex);
+                       shared->asked = std::max(shared->asked, question);
+                     }
+                     shared->changed.notify_all();
+                   });
 }
 
 void StallWatch::say_end() {
@@ -105,7 +108,8 @@ void StallWatch::run() {
       }
       const double waited = own_wait();
       if (waited == 0) say_end();
-      const bool late = options_.timeout && !ended_job_ && waited >= static_cast<double>(options_.timeout->count());
+      const bool late =
+          options_.timeout && !ended_job_ && waited >= static_cast<double>(options_.timeout->count());
       if (steady_clock::now() < quiet_until_) continue;
       if (waited >= options_.warning && (late || steady_clock::now() >= next_ask_)) look_into(waited);
     } catch (const PeerFailure&) {
@@ -142,7 +146,8 @@ watch::ProcessReport StallWatch::own_report() {
 double StallWatch::own_wait() {
   double longest = 0;
   for (const watch::ThreadReport& thread : reader_.read(false).threads) {
-    if (thread.doing.empty() || !watch::waits(thread.doing.back().kind) || thread.missing_count == 0) continue;
+    if (thread.doing.empty() || !watch::waits(thread.doing.back().kind) || thread.missing_count == 0)
+      continue;
     double usual = 0;
     for (const watch::Activity& each : thread.doing) usual = std::max(usual, each.usual_seconds);
     const double waited = thread.doing.back().seconds;
@@ -225,8 +230,8 @@ void StallWatch::look_into(double waited) {
     if (options_.timeout && !ended_job_ && stall.seconds >= static_cast<double>(options_.timeout->count())) {
       ended_job_ = true;
       const std::set<int> who = culprits_of(stall);
-      options_.on_timeout({who.begin(), who.end()}, fmt::format("{} (longer than the stall timeout, {} s)", words,
-                                                                 options_.timeout->count()));
+      options_.on_timeout({who.begin(), who.end()}, fmt::format("{} (longer than the stall timeout, {} s)",
+                                                                words, options_.timeout->count()));
     }
     break;
   }

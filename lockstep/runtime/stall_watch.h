@@ -24,9 +24,9 @@ struct StallWatchOptions {
   std::function<void(const std::vector<int>& culprits, const std::string& words)> on_timeout;
 };
 
-/// Finds out who holds up the job, without a launcher's help: a process that waits for long asks all others by the
-/// job's store what they do, and says who waits for whom. Nothing goes through the store as long as nobody waits.
-/// A thread of its own, which answers while the others compute or wait.
+/// Finds out who holds up the job, without a launcher's help: a process that waits for long asks all others
+/// by the job's store what they do, and says who waits for whom. Nothing goes through the store as long as
+/// nobody waits. A thread of its own, which answers while the others compute or wait.
 class StallWatch {
  public:
   /// `client` must outlive it, and be connected.
@@ -58,9 +58,9 @@ class StallWatch {
 
   std::int64_t question_ = 1;  ///< The next one.
   TimePoint next_ask_{};
-  TimePoint quiet_until_{};    ///< Another process asks.
-  std::string said_;           ///< What it waited in when it said so; empty: nothing was said.
-  TimePoint waits_since_{};    ///< When it said so.
+  TimePoint quiet_until_{};  ///< Another process asks.
+  std::string said_;         ///< What it waited in when it said so; empty: nothing was said.
+  TimePoint waits_since_{};  ///< When it said so.
   bool ended_job_ = false;
   std::thread thread_;
 };

@@ -10,8 +10,8 @@
 
 namespace lockstep::watch {
 
-/// What this machine's recorders count in: the processor's counter where it runs at one speed on all cores, for it is
-/// read in a quarter of the time.
+/// What this machine's recorders count in: the processor's counter where it runs at one speed on all cores,
+/// for it is read in a quarter of the time.
 Clock machine_clock();
 
 inline Ticks monotonic_ns() {
@@ -27,8 +27,8 @@ inline Ticks ticks(Clock clock) {
   return monotonic_ns();
 }
 
-/// From ticks of a process of this machine to the machine's monotonic clock. Calibrates itself: it gets more exact the
-/// longer it lives; one that is new blocks for 20 ms at its first use.
+/// From ticks of a process of this machine to the machine's monotonic clock. Calibrates itself: it gets more
+/// exact the longer it lives; one that is new blocks for 20 ms at its first use.
 class TickClock {
  public:
   explicit TickClock(Clock clock);

@@ -27,7 +27,9 @@ bool stands_still(const ProcessReport& report) {
          report.evidence.state == 'Z' || report.evidence.state == 'X';
 }
 
-bool is_foremost(const ProcessReport& report, const ThreadReport& thread) { return report.foremost() == &thread; }
+bool is_foremost(const ProcessReport& report, const ThreadReport& thread) {
+  return report.foremost() == &thread;
+}
 
 class Diagnosis {
  public:
@@ -48,7 +50,8 @@ class Diagnosis {
       by_blame[{culprits, ring}].push_back(&wait);
     }
     std::vector<Stall> stalls;
-    for (const auto& [blame, waits] : by_blame) stalls.push_back(make_stall(blame.first, blame.second, waits));
+    for (const auto& [blame, waits] : by_blame)
+      stalls.push_back(make_stall(blame.first, blame.second, waits));
     std::ranges::sort(stalls, std::ranges::greater(), &Stall::seconds);
     return stalls;
   }
@@ -92,7 +95,8 @@ class Diagnosis {
   void leave_out_who_has_come(Wait& wait) {
     if (wait.in->operation == 0) return;
     for (const Wait& other : waits_) {
-      if (other.in->operation == wait.in->operation && other.in->kind == wait.in->kind && other.process != wait.process)
+      if (other.in->operation == wait.in->operation && other.in->kind == wait.in->kind &&
+          other.process != wait.process)
         wait.missing.erase(other.process);
     }
   }
@@ -127,7 +131,8 @@ class Diagnosis {
     }
   }
 
-  Stall make_stall(const std::set<int>& culprits, const std::set<int>& ring, const std::vector<const Wait*>& waits) const {
+  Stall make_stall(const std::set<int>& culprits, const std::set<int>& ring,
+                   const std::vector<const Wait*>& waits) const {
     Stall stall;
     stall.ring.assign(ring.begin(), ring.end());
     std::map<std::string, Waiters> by_what;
@@ -144,11 +149,13 @@ class Diagnosis {
     }
     for (auto& [what, group] : by_what) {
       std::ranges::sort(group.processes);
-      group.processes.erase(std::unique(group.processes.begin(), group.processes.end()), group.processes.end());
+      group.processes.erase(std::unique(group.processes.begin(), group.processes.end()),
+                            group.processes.end());
       stall.seconds = std::max(stall.seconds, group.seconds);
       stall.waiters.push_back(std::move(group));
     }
-    std::ranges::stable_sort(stall.waiters, std::ranges::greater(), [](const Waiters& each) { return each.processes.size(); });
+    std::ranges::stable_sort(stall.waiters, std::ranges::greater(),
+                             [](const Waiters& each) { return each.processes.size(); });
     for (const int process : culprits) stall.culprits.push_back(judge(process));
     stall.declared = !stall.culprits.empty() && std::ranges::all_of(stall.culprits, [](const Culprit& each) {
       return each.reason == Reason::kPhase;
@@ -158,7 +165,8 @@ class Diagnosis {
 
   Culprit judge(int process) const {
     const auto found = by_process_.find(process);
-    if (found == by_process_.end()) return {process, Reason::kUnknown, 0, "does not answer: it may be stopped, or its host out of reach"};
+    if (found == by_process_.end())
+      return {process, Reason::kUnknown, 0, "does not answer: it may be stopped, or its host out of reach"};
     const ProcessReport& report = *found->second;
     Culprit culprit{.process = process};
     const auto is = [&](Reason reason, double seconds, std::string words) {
@@ -171,13 +179,15 @@ class Diagnosis {
     const Evidence& evidence = report.evidence;
     if (evidence.state == 'T' || evidence.state == 't') {
       return is(Reason::kStopped, 0,
-                evidence.state == 't' ? "is stopped by a debugger"
-                                      : fmt::format("is stopped by a signal (kill -CONT {} lets it go on)", report.pid));
+                evidence.state == 't'
+                    ? "is stopped by a debugger"
+                    : fmt::format("is stopped by a signal (kill -CONT {} lets it go on)", report.pid));
     }
     if (evidence.state == 'Z' || evidence.state == 'X') return is(Reason::kEnded, 0, "has ended");
     const ThreadReport* const thread = busiest(report);
     if (!report.joined || thread == nullptr) {
-      const std::string where = report.came ? "has not gone through initialize()" : "has not called initialize()";
+      const std::string where =
+          report.came ? "has not gone through initialize()" : "has not called initialize()";
       return is(Reason::kNotCome, 0, where + evidence_words(evidence, nullptr));
     }
     if (!thread->doing.empty()) {
@@ -196,12 +206,12 @@ class Diagnosis {
         case Kind::kSave:
         case Kind::kRestore:
           return is(Reason::kCheckpoint, in.seconds,
-                    fmt::format("{} a checkpoint, {}{}, {}", in.kind == Kind::kSave ? "saves" : "restores", in.what, at,
-                                since));
+                    fmt::format("{} a checkpoint, {}{}, {}", in.kind == Kind::kSave ? "saves" : "restores",
+                                in.what, at, since));
         case Kind::kKey:
           return is(Reason::kWaitsForKey, in.seconds,
-                    fmt::format("waits for the key '{}' of the job's store{}, which nobody has set, {}", in.what, at,
-                                since));
+                    fmt::format("waits for the key '{}' of the job's store{}, which nobody has set, {}",
+                                in.what, at, since));
         case Kind::kLaunch:
         case Kind::kCollective:
           return is(Reason::kComputing, in.seconds, fmt::format("computes {}{} {}", in.what, at, since));
@@ -222,7 +232,8 @@ class Diagnosis {
                           says_where ? "" : " at " + last.site, describe_seconds(last.seconds_ago), how));
   }
 
-  // What keeps a process that does not wait for others: the thread that works at something, else the foremost.
+  // What keeps a process that does not wait for others: the thread that works at something, else the
+  // foremost.
   static const ThreadReport* busiest(const ProcessReport& report) {
     const ThreadReport* const foremost = report.foremost();
     if (foremost == nullptr || !foremost->doing.empty()) return foremost;
@@ -237,18 +248,23 @@ class Diagnosis {
     const std::string in = evidence.call.empty() ? "" : fmt::format(" ({})", evidence.call);
     switch (evidence.state) {
       case 'R':
-        return is(Reason::kSpinning, fmt::format("; it runs, using {:.0f}% of a core", 100 * evidence.cpu_share));
+        return is(Reason::kSpinning,
+                  fmt::format("; it runs, using {:.0f}% of a core", 100 * evidence.cpu_share));
       case 'D':
-        return is(Reason::kDisk, fmt::format("; it is blocked in the kernel, by a disk or file system{}", in));
+        return is(Reason::kDisk,
+                  fmt::format("; it is blocked in the kernel, by a disk or file system{}", in));
       case 'S':
         // A thread that is seen asleep at one moment may run at most others.
         if (evidence.cpu_share > 0.5)
-          return is(Reason::kSpinning, fmt::format("; it runs, using {:.0f}% of a core", 100 * evidence.cpu_share));
-        if (evidence.call.find("sleep") != std::string::npos) return is(Reason::kSleeping, fmt::format("; it sleeps{}", in));
+          return is(Reason::kSpinning,
+                    fmt::format("; it runs, using {:.0f}% of a core", 100 * evidence.cpu_share));
+        if (evidence.call.find("sleep") != std::string::npos)
+          return is(Reason::kSleeping, fmt::format("; it sleeps{}", in));
         if (evidence.call.find("futex") != std::string::npos)
           return is(Reason::kLocked, fmt::format("; it waits for a lock or another thread{}", in));
-        return evidence.call.empty() ? is(Reason::kOwnCode, "; it sleeps in the kernel")
-                                     : is(Reason::kBlocked, fmt::format("; it is blocked in a system call{}", in));
+        return evidence.call.empty()
+                   ? is(Reason::kOwnCode, "; it sleeps in the kernel")
+                   : is(Reason::kBlocked, fmt::format("; it is blocked in a system call{}", in));
       default:
         return "";
     }
@@ -265,9 +281,9 @@ class Diagnosis {
   std::vector<Wait> waits_;
 };
 
-constexpr std::array kReasonNames = {"own code",  "spinning", "blocked",    "sleeping",  "locked",
-                                     "disk",      "stopped",  "ended",      "tracing",   "compiling",
-                                     "computing", "phase",    "input",      "checkpoint", "not come",
+constexpr std::array kReasonNames = {"own code",      "spinning", "blocked", "sleeping",   "locked",
+                                     "disk",          "stopped",  "ended",   "tracing",    "compiling",
+                                     "computing",     "phase",    "input",   "checkpoint", "not come",
                                      "waits for key", "unknown"};
 
 }  // namespace
@@ -282,7 +298,8 @@ bool Stall::long_enough(double least_seconds) const {
 
 std::string Stall::key() const {
   std::string key;
-  for (const Culprit& culprit : culprits) key += fmt::format("{} {};", culprit.process, name_of(culprit.reason));
+  for (const Culprit& culprit : culprits)
+    key += fmt::format("{} {};", culprit.process, name_of(culprit.reason));
   for (const int process : ring) key += fmt::format("ring {};", process);
   return key;
 }
@@ -298,7 +315,8 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
   for (const ProcessReport& report : reports) count = std::max(count, report.process + 1);
   for (const Culprit& culprit : stall.culprits) count = std::max(count, culprit.process + 1);
   const auto place = [](const Waiters& each) {
-    const std::string at = each.site.empty() || each.what.find(each.site) != std::string::npos ? "" : " at " + each.site;
+    const std::string at =
+        each.site.empty() || each.what.find(each.site) != std::string::npos ? "" : " at " + each.site;
     switch (each.kind) {
       case Kind::kBarrier:
         return fmt::format("at barrier '{}'{}", each.what, at);
@@ -314,9 +332,11 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
   for (std::size_t i = 0; i < std::min(stall.waiters.size(), kShown); ++i) {
     const Waiters& each = stall.waiters[i];
     who += fmt::format("{}{}{} {} {}", i == 0 ? "" : "; ", processes(each.processes),
-                       i == 0 ? fmt::format(" of {}", count) : "", each.processes.size() == 1 ? "waits" : "wait", place(each));
+                       i == 0 ? fmt::format(" of {}", count) : "",
+                       each.processes.size() == 1 ? "waits" : "wait", place(each));
   }
-  if (stall.waiters.size() > kShown) who += fmt::format("; and in {} other places", stall.waiters.size() - kShown);
+  if (stall.waiters.size() > kShown)
+    who += fmt::format("; and in {} other places", stall.waiters.size() - kShown);
   const std::string head =
       fmt::format("{} for {:.0f} s: {}", stall.declared ? "waiting" : "stalled", stall.seconds, who);
   if (stall.culprits.empty())
@@ -379,7 +399,8 @@ bool hashes_differ(std::span<const ProcessReport> reports) {
     if (!over.ordered) continue;
     std::map<std::uint64_t, std::uint64_t> hash_at;
     for (const auto& [process, mesh] : over.processes) {
-      if (mesh->launches != 0 && hash_at.try_emplace(mesh->launches, mesh->hash).first->second != mesh->hash) return true;
+      if (mesh->launches != 0 && hash_at.try_emplace(mesh->launches, mesh->hash).first->second != mesh->hash)
+        return true;
       for (const LaunchReport& launch : mesh->log)
         if (hash_at.try_emplace(launch.number, launch.hash).first->second != launch.hash) return true;
     }
@@ -408,7 +429,8 @@ std::optional<Difference> find_difference(std::span<const ProcessReport> reports
         side.text = launch->text;
       }
       if (sides.size() < 2) continue;
-      Difference difference{.mesh = over.mesh, .number = number, .earlier_lost = number == first && first > 1};
+      Difference difference{
+          .mesh = over.mesh, .number = number, .earlier_lost = number == first && first > 1};
       for (auto& [hash, side] : sides) difference.sides.push_back(std::move(side));
       std::ranges::stable_sort(difference.sides, std::ranges::greater(),
                                [](const Difference::Side& side) { return side.processes.size(); });
@@ -425,9 +447,13 @@ std::string describe(const Difference& difference, int process_count) {
                                  difference.earlier_lost ? " (or an earlier one that is not kept)" : "");
   for (std::size_t i = 0; i < difference.sides.size(); ++i) {
     const auto& side = difference.sides[i];
-    text += fmt::format("{} {} {} of {} launched {}{}", i == 0 ? "" : i + 1 == difference.sides.size() ? ", but" : ",",
-                        side.processes.size() == 1 ? "process" : "processes", describe_processes(side.processes),
-                        process_count, side.what, side.site.empty() ? "" : " at " + side.site);
+    text +=
+        fmt::format("{} {} {} of {} launched {}{}",
+                    i == 0                             ? ""
+                    : i + 1 == difference.sides.size() ? ", but"
+                                                       : ",",
+                    side.processes.size() == 1 ? "process" : "processes", describe_processes(side.processes),
+                    process_count, side.what, side.site.empty() ? "" : " at " + side.site);
   }
   // The first line of the programs that differs.
   if (difference.sides.size() >= 2) {

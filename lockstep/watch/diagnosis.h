@@ -12,18 +12,18 @@ namespace lockstep::watch {
 
 /// Why others wait for a process.
 enum class Reason {
-  kOwnCode,      ///< In the user's code, doing what cannot be told.
-  kSpinning,     ///< In the user's code, using a core.
-  kBlocked,      ///< In the user's code, in a system call.
-  kSleeping,     ///< In the user's code, in a system call that only waits for time to pass.
-  kLocked,       ///< In the user's code, waiting for a lock.
-  kDisk,         ///< In the kernel, without being interruptible.
-  kStopped,      ///< By a signal or a debugger.
+  kOwnCode,   ///< In the user's code, doing what cannot be told.
+  kSpinning,  ///< In the user's code, using a core.
+  kBlocked,   ///< In the user's code, in a system call.
+  kSleeping,  ///< In the user's code, in a system call that only waits for time to pass.
+  kLocked,    ///< In the user's code, waiting for a lock.
+  kDisk,      ///< In the kernel, without being interruptible.
+  kStopped,   ///< By a signal or a debugger.
   kEnded,
   kTracing,
   kCompiling,
-  kComputing,    ///< In a launch, between its collectives.
-  kPhase,        ///< In a phase that the user has named.
+  kComputing,  ///< In a launch, between its collectives.
+  kPhase,      ///< In a phase that the user has named.
   kInput,
   kCheckpoint,
   kNotCome,      ///< It has not called initialize().
@@ -51,11 +51,11 @@ struct Waiters {
 
 /// Processes that wait for others.
 struct Stall {
-  std::vector<Waiters> waiters;     ///< Those with the most processes first.
-  std::vector<Culprit> culprits;    ///< By process; empty where all wait for each other in a ring.
-  std::vector<int> ring;            ///< Who waits for each other, where nobody else is to blame.
-  double seconds = 0;               ///< The longest wait.
-  bool declared = false;            ///< All culprits are in phases that the user has named.
+  std::vector<Waiters> waiters;   ///< Those with the most processes first.
+  std::vector<Culprit> culprits;  ///< By process; empty where all wait for each other in a ring.
+  std::vector<int> ring;          ///< Who waits for each other, where nobody else is to blame.
+  double seconds = 0;             ///< The longest wait.
+  bool declared = false;          ///< All culprits are in phases that the user has named.
 
   /// Whether it is time for a word: max(10 s, 20 times what the launch usually takes).
   bool long_enough(double least_seconds = 10) const;
@@ -63,12 +63,12 @@ struct Stall {
   std::string key() const;
 };
 
-/// Who waits for whom at this moment. A pure function of the reports of all processes; those that the job has and
-/// `reports` lacks are taken as not heard of. A process that waits for others is never a culprit.
+/// Who waits for whom at this moment. A pure function of the reports of all processes; those that the job has
+/// and `reports` lacks are taken as not heard of. A process that waits for others is never a culprit.
 std::vector<Stall> diagnose(std::span<const ProcessReport> reports);
 
-/// "stalled for 12 s: processes 0, 1, 3 of 4 wait in psum f32[4] over i at train.cc:40 for process 2 (host b, pid 123),
-/// which ..."
+/// "stalled for 12 s: processes 0, 1, 3 of 4 wait in psum f32[4] over i at train.cc:40 for process 2 (host b,
+/// pid 123), which ..."
 std::string describe(const Stall& stall, std::span<const ProcessReport> reports);
 
 /// Where processes that must launch the same programs over a mesh have not.
@@ -79,11 +79,12 @@ struct Difference {
     std::string what, site, text;  ///< Empty: they have launched nothing else.
   };
   std::vector<Side> sides;  ///< The one with the most processes first.
-  bool earlier_lost = false;  ///< The launches before it are not kept any longer: there may be an earlier one.
+  bool earlier_lost =
+      false;  ///< The launches before it are not kept any longer: there may be an earlier one.
 };
 
-/// Whether the processes' hashes at a launch that all have made differ: cheap, without the logs. Meshes over which
-/// several threads launch say nothing.
+/// Whether the processes' hashes at a launch that all have made differ: cheap, without the logs. Meshes over
+/// which several threads launch say nothing.
 bool hashes_differ(std::span<const ProcessReport> reports);
 
 /// The earliest launch that differs, of reports with logs.

@@ -24,8 +24,9 @@ ProcessReport waiting(int process, std::vector<int> missing, std::uint64_t opera
                       Kind kind = Kind::kCollective) {
   ProcessReport report = running(process);
   ThreadReport& thread = report.threads.front();
-  thread.doing = {{.kind = Kind::kLaunch, .what = "step", .site = "train.cc:30", .seconds = seconds},
-                  {.kind = kind, .what = "psum f32[4] at train.cc:30", .seconds = seconds, .operation = operation}};
+  thread.doing = {
+      {.kind = Kind::kLaunch, .what = "step", .site = "train.cc:30", .seconds = seconds},
+      {.kind = kind, .what = "psum f32[4] at train.cc:30", .seconds = seconds, .operation = operation}};
   thread.missing_count = static_cast<int>(missing.size());
   thread.missing = std::move(missing);
   return report;
@@ -56,21 +57,25 @@ TEST(Diagnosis, NamesWhoIsAwaited_AndWhatItDoes) {
   EXPECT_EQ(stalls[0].culprits[0].reason, Reason::kSleeping);
   ASSERT_THAT(stalls[0].waiters, SizeIs(1));
   EXPECT_THAT(stalls[0].waiters[0].processes, ElementsAre(0, 1, 3));
-  EXPECT_EQ(describe(stalls[0], all),
-            "stalled for 12 s: processes 0, 1, 3 of 4 wait in psum f32[4] at train.cc:30; all for process 2 (pid 102), "
-            "which has been in its own code since step at train.cc:30, 12 s ago; it sleeps (clock_nanosleep)");
+  EXPECT_EQ(
+      describe(stalls[0], all),
+      "stalled for 12 s: processes 0, 1, 3 of 4 wait in psum f32[4] at train.cc:30; all for process 2 (pid "
+      "102), "
+      "which has been in its own code since step at train.cc:30, 12 s ago; it sleeps (clock_nanosleep)");
 }
 
 TEST(Diagnosis, OfAChain_BlamesItsEnd) {
   // 0 and 1 wait for 2, which waits for 3 in something else.
-  const auto stalls = diagnose(std::vector{waiting(0, {2}), waiting(1, {2}), waiting(2, {3}, 2, 30), running(3)});
+  const auto stalls =
+      diagnose(std::vector{waiting(0, {2}), waiting(1, {2}), waiting(2, {3}, 2, 30), running(3)});
   ASSERT_THAT(stalls, SizeIs(1));
   EXPECT_THAT(culprits(stalls[0]), ElementsAre(3));
   EXPECT_EQ(stalls[0].seconds, 30);
 }
 
 TEST(Diagnosis, OfTwoStallsAtOnce_TellsThemApart) {
-  const auto stalls = diagnose(std::vector{waiting(0, {1}, 1, 5), running(1), waiting(2, {3}, 2, 9), running(3)});
+  const auto stalls =
+      diagnose(std::vector{waiting(0, {1}, 1, 5), running(1), waiting(2, {3}, 2, 9), running(3)});
   ASSERT_THAT(stalls, SizeIs(2));
   EXPECT_THAT(culprits(stalls[0]), ElementsAre(3));
   EXPECT_THAT(culprits(stalls[1]), ElementsAre(1));
@@ -87,7 +92,8 @@ TEST(Diagnosis, OfARing_NamesAllInIt) {
 
 // The reports of processes are of slightly different moments.
 TEST(Diagnosis, OfOneThatHasComeMeanwhile_IsNothing) {
-  EXPECT_THAT(diagnose(std::vector{waiting(0, {1}), waiting(1, {0})}), IsEmpty()) << "both are in the same operation";
+  EXPECT_THAT(diagnose(std::vector{waiting(0, {1}), waiting(1, {0})}), IsEmpty())
+      << "both are in the same operation";
   ProcessReport arriving = waiting(1, {});
   arriving.threads.front().doing.back().operation = 0;
   EXPECT_THAT(diagnose(std::vector{waiting(0, {1}), arriving}), IsEmpty()) << "it has just entered";
@@ -195,7 +201,8 @@ ProcessReport launched(int process, const std::string& programs, std::uint64_t f
 }
 
 TEST(Difference, OfTheSamePrograms_IsNone_HoweverFarEachHasCome) {
-  EXPECT_EQ(find_difference(std::vector{launched(0, "abcab"), launched(1, "ab"), launched(2, "")}), std::nullopt);
+  EXPECT_EQ(find_difference(std::vector{launched(0, "abcab"), launched(1, "ab"), launched(2, "")}),
+            std::nullopt);
   EXPECT_FALSE(hashes_differ(std::vector{launched(0, "abcab"), launched(1, "ab"), launched(2, "")}));
 }
 
@@ -209,7 +216,8 @@ TEST(Difference, IsTheEarliest_WithTheMinorityLast) {
   EXPECT_THAT(found->sides[0].processes, ElementsAre(0, 2));
   EXPECT_THAT(found->sides[1].processes, ElementsAre(1));
   EXPECT_EQ(describe(*found, 3),
-            "launch 3 over the mesh differs: processes 0, 2 of 3 launched c at train.cc:c, but process 1 of 3 launched "
+            "launch 3 over the mesh differs: processes 0, 2 of 3 launched c at train.cc:c, but process 1 of "
+            "3 launched "
             "x at train.cc:x. The programs differ first in line 2: '  x = c' and '  x = x'");
 }
 

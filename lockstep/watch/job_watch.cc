@@ -42,13 +42,14 @@ std::string JobWatch::difference() const {
   return found ? describe(*found, num_processes_) : "";
 }
 
-std::string JobWatch::describe_end(const Followed& followed, std::chrono::steady_clock::time_point now) const {
+std::string JobWatch::describe_end(const Followed& followed,
+                                   std::chrono::steady_clock::time_point now) const {
   std::vector<int> culprits;
   for (const Culprit& culprit : followed.stall.culprits) culprits.push_back(culprit.process);
   const double lasted = std::chrono::duration<double>(now - followed.first).count();
   std::string what = followed.stall.waiters.empty() ? "" : followed.stall.waiters.front().what;
-  return fmt::format("went on after {:.0f} s: {} {} came to {}", lasted, culprits.size() == 1 ? "process" : "processes",
-                     describe_processes(culprits), what);
+  return fmt::format("went on after {:.0f} s: {} {} came to {}", lasted,
+                     culprits.size() == 1 ? "process" : "processes", describe_processes(culprits), what);
 }
 
 std::vector<std::string> JobWatch::finish(std::chrono::steady_clock::time_point now) {
@@ -73,8 +74,8 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
     if (!present.insert(who).second) continue;  // the longest counts
     auto [at, fresh] = followed_.try_emplace(who);
     Followed& followed = at->second;
-    const auto began =
-        now - std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(stall.seconds));
+    const auto began = now - std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                 std::chrono::duration<double>(stall.seconds));
     // Not the same one, though the same hold up the others.
     if (!fresh && followed.said == 0 && began > followed.first + seconds(1)) fresh = true;
     if (fresh) followed = {.first = began, .next = now};
@@ -91,9 +92,9 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
       followed.next = now + std::clamp(lasted, seconds(10), kLongestInterval);
     }
     if (stall_timeout_ && !failure_ && stall.seconds >= *stall_timeout_) {
-      failure_ = Failure{std::vector<int>(who.begin(), who.end()),
-                         fmt::format("{} (longer than --stall-timeout {} s)", describe(stall, all),
-                                     *stall_timeout_)};
+      failure_ = Failure{
+          std::vector<int>(who.begin(), who.end()),
+          fmt::format("{} (longer than --stall-timeout {} s)", describe(stall, all), *stall_timeout_)};
     }
   }
   for (auto at = followed_.begin(); at != followed_.end();) {

@@ -7,24 +7,23 @@
 #include <string>
 #include <vector>
 
-
 #include "lockstep/watch/diagnosis.h"
 
 namespace lockstep::watch {
 
-/// Looks at what all processes of the job do, and finds words where some hold up the others or do something else.
-/// Knows no clock of its own, so that tests move it by hand. Used by one thread.
+/// Looks at what all processes of the job do, and finds words where some hold up the others or do something
+/// else. Knows no clock of its own, so that tests move it by hand. Used by one thread.
 class JobWatch {
  public:
-  /// `stall_warning`: after so many seconds there is a word on a stall. `stall_timeout`: after so many it fails the job;
-  /// it never does where there is none.
+  /// `stall_warning`: after so many seconds there is a word on a stall. `stall_timeout`: after so many it
+  /// fails the job; it never does where there is none.
   JobWatch(int num_processes, double stall_warning, std::optional<int> stall_timeout);
 
   /// The latest that is known of a process.
   void take(ProcessReport report);
 
-  /// Looks at all of it. Gives the lines to say now: a stall after the warning's time, or 20 times what its launch
-  /// usually takes, whichever is longer, then at intervals that double; and what became of it.
+  /// Looks at all of it. Gives the lines to say now: a stall after the warning's time, or 20 times what its
+  /// launch usually takes, whichever is longer, then at intervals that double; and what became of it.
   std::vector<std::string> look(std::chrono::steady_clock::time_point now);
 
   /// The lines to say when the job has ended: of stalls that ended with it.

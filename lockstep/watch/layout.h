@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
-// The recorder's memory: what a process does, written by its threads and read by another process, also after the
-// writer was killed. Everything is an atomic of a fixed size without pointers; what follows each other in one writer is
-// read under a version that is odd while it is written. A text is an offset into `texts`, 0: none.
+// The recorder's memory: what a process does, written by its threads and read by another process, also after
+// the writer was killed. Everything is an atomic of a fixed size without pointers; what follows each other in
+// one writer is read under a version that is odd while it is written. A text is an offset into `texts`, 0:
+// none.
 
 namespace lockstep::watch {
 
@@ -23,26 +24,26 @@ using TextId = std::uint32_t;
 /// What a thread does. The names are in `name_of` (report.h).
 enum class Kind : std::uint32_t {
   kNone,
-  kPhase,       ///< A user's own, by name.
+  kPhase,  ///< A user's own, by name.
   kTrace,
   kCompile,
   kLaunch,
   kCollective,
-  kConnect,     ///< Waits for processes of a clique to be connected.
+  kConnect,  ///< Waits for processes of a clique to be connected.
   kBarrier,
-  kKey,         ///< Waits for a key of the job's store.
-  kInput,       ///< Waits for records.
+  kKey,    ///< Waits for a key of the job's store.
+  kInput,  ///< Waits for records.
   kSave,
   kRestore,
-  kResult,      ///< Waits for a computation that was launched before.
+  kResult,  ///< Waits for a computation that was launched before.
   kInitialize,
   kShutdown,
 };
 
 /// Something that a thread is in the midst of.
 struct Entry {
-  std::atomic<Ticks> since, arrived;  ///< `arrived`: when all others had come; 0: not yet.
-  std::atomic<std::uint64_t> number;  ///< Of a launch: which one of its mesh.
+  std::atomic<Ticks> since, arrived;     ///< `arrived`: when all others had come; 0: not yet.
+  std::atomic<std::uint64_t> number;     ///< Of a launch: which one of its mesh.
   std::atomic<std::uint64_t> operation;  ///< The same for all who take part in the same thing; 0: none.
   std::atomic<Kind> kind;
   std::atomic<TextId> what, site;
@@ -59,10 +60,10 @@ struct Event {
 };
 
 struct alignas(64) Thread {
-  std::atomic<std::int32_t> tid;          ///< 0: nobody's.
-  std::atomic<std::uint32_t> version;     ///< Odd while what follows is written.
-  std::atomic<std::uint32_t> depth;       ///< How many entries count; more than kDepth are not written.
-  std::atomic<std::uint32_t> missing;     ///< How many processes the innermost entry waits for.
+  std::atomic<std::int32_t> tid;       ///< 0: nobody's.
+  std::atomic<std::uint32_t> version;  ///< Odd while what follows is written.
+  std::atomic<std::uint32_t> depth;    ///< How many entries count; more than kDepth are not written.
+  std::atomic<std::uint32_t> missing;  ///< How many processes the innermost entry waits for.
   std::array<Entry, kDepth> entries;
   std::array<std::atomic<std::int32_t>, kMissing> missing_processes;  ///< The first of them.
 
@@ -81,8 +82,9 @@ struct alignas(64) Thread {
 
 /// One launch of a program over a mesh.
 struct Launch {
-  std::atomic<std::uint64_t> number;  ///< From 1 on; what else is here belongs to it if it reads the same twice.
-  std::atomic<std::uint64_t> hash;    ///< Of all launches up to this one.
+  std::atomic<std::uint64_t>
+      number;  ///< From 1 on; what else is here belongs to it if it reads the same twice.
+  std::atomic<std::uint64_t> hash;  ///< Of all launches up to this one.
   std::atomic<std::uint64_t> program;
   std::atomic<TextId> site, what, text;  ///< `text`: the whole program.
 };
@@ -100,13 +102,14 @@ enum class Clock : std::uint32_t { kMonotonicNs, kTsc };
 
 struct alignas(64) Header {
   std::atomic<std::uint64_t> magic;
-  std::atomic<std::int32_t> pid;  ///< Of who writes here; 0: nobody has come.
+  std::atomic<std::int32_t> pid;                     ///< Of who writes here; 0: nobody has come.
   std::atomic<std::int32_t> process, process_count;  ///< Its index in the job; -1 before initialize().
   std::atomic<Clock> clock;
-  std::atomic<std::uint32_t> texts;   ///< So many bytes of them are written.
-  std::atomic<std::int64_t> step;     ///< Of the last metrics or checkpoint; -1: none.
+  std::atomic<std::uint32_t> texts;  ///< So many bytes of them are written.
+  std::atomic<std::int64_t> step;    ///< Of the last metrics or checkpoint; -1: none.
 
-  // The last values that the user logged, as JSON, in words; whole where the version is even and the same twice.
+  // The last values that the user logged, as JSON, in words; whole where the version is even and the same
+  // twice.
   std::atomic<std::uint32_t> metrics_version, metrics_bytes;
   std::array<std::atomic<std::uint64_t>, kMetricsBytes / 8> metrics;
 };

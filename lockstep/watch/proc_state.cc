@@ -90,8 +90,7 @@ std::optional<ThreadState> read_thread(const std::string& folder, int tid) {
   if (!line) return std::nullopt;
   const Stat stat(*line);
   if (!stat.good()) return std::nullopt;
-  ThreadState thread{
-      .tid = tid, .name = stat.name(), .state = stat.state(), .cpu_ticks = stat.cpu_ticks()};
+  ThreadState thread{.tid = tid, .name = stat.name(), .state = stat.state(), .cpu_ticks = stat.cpu_ticks()};
   if (thread.state == 'R' || thread.state == 'Z' || thread.state == 'X') return thread;
   // Both say "0" or "running" where it does not sleep by now.
   if (auto wchan = read_file(folder + "/wchan"); wchan && *wchan != "0") thread.wchan = *wchan;

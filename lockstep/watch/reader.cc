@@ -27,7 +27,8 @@ struct Reader::Usual {
   double median() const {
     std::vector<double> sorted = last;
     if (sorted.empty()) return 0;
-    std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
+    std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2),
+                     sorted.end());
     return sorted[sorted.size() / 2];
   }
 };
@@ -38,7 +39,8 @@ Reader::~Reader() = default;
 std::string Reader::text(TextId id) {
   if (id == 0) return "";
   if (const auto known = texts_.find(id); known != texts_.end()) return known->second;
-  const std::uint32_t used = std::min<std::uint32_t>(memory_.header.texts.load(std::memory_order_acquire), kTextBytes);
+  const std::uint32_t used =
+      std::min<std::uint32_t>(memory_.header.texts.load(std::memory_order_acquire), kTextBytes);
   std::uint32_t length = 0;
   if (id + sizeof(length) > used) return "";
   std::memcpy(&length, memory_.texts.data() + id, sizeof(length));
@@ -73,8 +75,9 @@ Reader::RawThread Reader::read_raw(const Thread& thread) {
     raw.missing = thread.missing.load(relaxed);
     for (std::size_t d = 0; d < raw.depth; ++d) {
       const Entry& entry = thread.entries[d];
-      raw.entries[d] = {entry.kind.load(relaxed),      entry.what.load(relaxed),    entry.site.load(relaxed),
-                        entry.since.load(relaxed),     entry.arrived.load(relaxed), entry.number.load(relaxed),
+      raw.entries[d] = {entry.kind.load(relaxed),      entry.what.load(relaxed),
+                        entry.site.load(relaxed),      entry.since.load(relaxed),
+                        entry.arrived.load(relaxed),   entry.number.load(relaxed),
                         entry.operation.load(relaxed), entry.mesh.load(relaxed)};
     }
     for (std::size_t m = 0; m < std::min(raw.missing, kMissing); ++m)
@@ -113,11 +116,13 @@ ThreadReport Reader::read_thread(const Thread& thread, Ticks now) {
   }
   if (raw.depth > 0) {
     report.missing_count = static_cast<int>(raw.missing);
-    report.missing.assign(raw.missing_processes.begin(),
-                          raw.missing_processes.begin() + static_cast<std::ptrdiff_t>(std::min(raw.missing, kMissing)));
+    report.missing.assign(
+        raw.missing_processes.begin(),
+        raw.missing_processes.begin() + static_cast<std::ptrdiff_t>(std::min(raw.missing, kMissing)));
   }
   if (raw.last_until != 0)
-    report.last = {raw.last_kind, text(raw.last_what), text(raw.last_site), clock_->seconds(raw.last_until, now)};
+    report.last = {raw.last_kind, text(raw.last_what), text(raw.last_site),
+                   clock_->seconds(raw.last_until, now)};
   return report;
 }
 
@@ -128,8 +133,10 @@ MeshReport Reader::read_mesh(const MeshLog& mesh, bool with_log) {
   const auto read_launch = [&](std::uint64_t number, bool with_texts) -> std::optional<LaunchReport> {
     const Launch& launch = mesh.log[number % kLaunches];
     if (launch.number.load(std::memory_order_acquire) != number) return std::nullopt;
-    LaunchReport one{.number = number, .hash = launch.hash.load(relaxed), .program = launch.program.load(relaxed)};
-    const TextId site = launch.site.load(relaxed), what = launch.what.load(relaxed), body = launch.text.load(relaxed);
+    LaunchReport one{
+        .number = number, .hash = launch.hash.load(relaxed), .program = launch.program.load(relaxed)};
+    const TextId site = launch.site.load(relaxed), what = launch.what.load(relaxed),
+                 body = launch.text.load(relaxed);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (launch.number.load(relaxed) != number) return std::nullopt;
     if (with_texts) {

@@ -288,7 +288,8 @@ Doing::~Doing() {
     return;
   }
   const Entry& entry = thread_->entries[depth];
-  const Ticks now = ticks(clock_of()), since = entry.since.load(relaxed), arrived = entry.arrived.load(relaxed);
+  const Ticks now = ticks(clock_of()), since = entry.since.load(relaxed),
+              arrived = entry.arrived.load(relaxed);
   const Kind kind = entry.kind.load(relaxed);
   const TextId what = entry.what.load(relaxed), site = entry.site.load(relaxed);
   const std::uint64_t number = thread_->next_event.load(relaxed);

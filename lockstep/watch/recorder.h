@@ -13,8 +13,8 @@
 
 namespace lockstep::watch {
 
-/// Where this process writes down what it does: memory that its launcher gave it (LOCKSTEP_RECORDER_FD) and reads, or
-/// its own. Null with LOCKSTEP_RECORDER=0. Made at the first call, by any thread.
+/// Where this process writes down what it does: memory that its launcher gave it (LOCKSTEP_RECORDER_FD) and
+/// reads, or its own. Null with LOCKSTEP_RECORDER=0. Made at the first call, by any thread.
 Memory* memory();
 
 /// The process's place in the job, once it is known.
@@ -30,8 +30,8 @@ TextId text(const CallSite& site);
 void set_metrics(std::int64_t step, std::string_view json);
 void set_step(std::int64_t step);
 
-/// For its lifetime, this thread does this, within what it did before: one store of each field, and one event at the
-/// end. Nothing is allocated. Belongs to the thread that made it.
+/// For its lifetime, this thread does this, within what it did before: one store of each field, and one event
+/// at the end. Nothing is allocated. Belongs to the thread that made it.
 class Doing {
  public:
   Doing(Kind kind, TextId what, TextId site, std::uint64_t number = 0, std::uint32_t mesh = 0);
@@ -47,15 +47,15 @@ class Doing {
 /// Of the innermost thing that this thread does: all others have come, so that from now on it is at work.
 void all_arrived();
 
-/// Of the innermost thing that this thread does: it waits for these processes, and `operation` is what it waits in,
-/// the same number for all who wait in the same thing. To be called seldom, when a wait is long.
+/// Of the innermost thing that this thread does: it waits for these processes, and `operation` is what it
+/// waits in, the same number for all who wait in the same thing. To be called seldom, when a wait is long.
 void waits_for(std::span<const int> processes, std::uint64_t operation);
 
 /// A mesh whose launches are counted: an opaque place in the memory. Null: it is not counted.
 class MeshPlace;
 
-/// The place of a mesh over several processes, the same for the same `mesh`; `processes` is "0-3". Null where there is
-/// no room left.
+/// The place of a mesh over several processes, the same for the same `mesh`; `processes` is "0-3". Null where
+/// there is no room left.
 MeshPlace* mesh_place(Fingerprint mesh, std::string_view processes);
 
 /// What tells a program to readers.

@@ -1,8 +1,8 @@
 #include "lockstep/watch/recorder.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,7 +67,8 @@ TEST(Recorder, KeepsEventsInTheirOrder_AndCountsTheLost) {
   TickClock clock(machine_clock());
   reader.events(clock);
   const TextId names[] = {text("a"), text("b")};
-  for (int i = 0; i < 10; ++i) const Doing doing(Kind::kLaunch, names[i % 2], 0, static_cast<std::uint64_t>(i));
+  for (int i = 0; i < 10; ++i)
+    const Doing doing(Kind::kLaunch, names[i % 2], 0, static_cast<std::uint64_t>(i));
   std::uint64_t lost = 0;
   const auto events = reader.events(clock, &lost);
   ASSERT_THAT(events, SizeIs(10));
@@ -109,7 +110,8 @@ TEST(Recorder, NestsDeeperThanItKeeps) {
   Reader reader(*memory());
   {
     std::vector<std::unique_ptr<Doing>> all;
-    for (std::size_t i = 0; i < kDepth + 3; ++i) all.push_back(std::make_unique<Doing>(Kind::kPhase, text("p"), 0));
+    for (std::size_t i = 0; i < kDepth + 3; ++i)
+      all.push_back(std::make_unique<Doing>(Kind::kPhase, text("p"), 0));
     EXPECT_THAT(own(reader.read(false)).doing, SizeIs(kDepth));
     while (!all.empty()) all.pop_back();
   }
@@ -127,7 +129,9 @@ TEST(Recorder, CountsLaunchesOfAMesh_WithTheSameHashForTheSamePrograms) {
   }
   EXPECT_EQ(count_launch(*b, {7, text("g"), 0}, 0), 4u);
   const ProcessReport report = Reader(*memory()).read(true);
-  const auto mesh = [&](std::uint64_t id) { return *std::ranges::find(report.meshes, id, &MeshReport::mesh); };
+  const auto mesh = [&](std::uint64_t id) {
+    return *std::ranges::find(report.meshes, id, &MeshReport::mesh);
+  };
   EXPECT_EQ(mesh(11).launches, 3u);
   EXPECT_EQ(mesh(11).processes, "0-3");
   ASSERT_THAT(mesh(12).log, SizeIs(4));
@@ -183,11 +187,13 @@ TEST(Recorder, IsReadAfterItsWriterWasKilled) {
       fcntl(descriptor, F_SETFD, 0);
       setenv(kDescriptorVariable, std::to_string(descriptor).c_str(), 1);
       const std::string self = "/proc/self/exe";
-      execl(self.c_str(), "recorder_writer", "--gtest_filter=RecorderWriter.*", "--gtest_also_run_disabled_tests", nullptr);
+      execl(self.c_str(), "recorder_writer", "--gtest_filter=RecorderWriter.*",
+            "--gtest_also_run_disabled_tests", nullptr);
       _exit(1);
     }
     Reader reader(*shared);
-    while (reader.pid() == 0 && waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (reader.pid() == 0 && waitpid(child, nullptr, WNOHANG) == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::this_thread::sleep_for(std::chrono::milliseconds(2 + round));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
@@ -211,9 +217,13 @@ TEST(RecorderWriter, DISABLED_WritesUntilItIsKilled) {
 
 TEST(Report, GoesThroughJson) {
   ProcessReport report{.process = 3, .host = "b", .pid = 12, .came = true, .joined = true};
-  report.threads.push_back({.tid = 12, .doing = {{.kind = Kind::kCollective, .what = "psum", .seconds = 2.5,
-                                                  .operation = ~std::uint64_t{0}}}, .missing = {1, 2}, .missing_count = 2});
-  report.meshes.push_back({.mesh = 5, .processes = "0-3", .launches = 9, .log = {{.number = 9, .hash = 4, .what = "f"}}});
+  report.threads.push_back(
+      {.tid = 12,
+       .doing = {{.kind = Kind::kCollective, .what = "psum", .seconds = 2.5, .operation = ~std::uint64_t{0}}},
+       .missing = {1, 2},
+       .missing_count = 2});
+  report.meshes.push_back(
+      {.mesh = 5, .processes = "0-3", .launches = 9, .log = {{.number = 9, .hash = 4, .what = "f"}}});
   report.evidence = {.state = 'D', .call = "read"};
   report.metrics = R"({"loss": 1})";
   const ProcessReport back = from_json(nlohmann::json::parse(to_json(report).dump()));

@@ -12,8 +12,9 @@
 namespace lockstep::watch {
 namespace {
 
-constexpr std::array kNames = {"nothing", "phase",   "trace", "compile", "launch", "collective", "connect",   "barrier",
-                               "key",     "input",   "save",  "restore", "result", "initialize", "shutdown"};
+constexpr std::array kNames = {"nothing",    "phase",   "trace",   "compile",    "launch",
+                               "collective", "connect", "barrier", "key",        "input",
+                               "save",       "restore", "result",  "initialize", "shutdown"};
 
 // One list of fields for both ways.
 template <class Report, class Field>
@@ -21,7 +22,8 @@ void fields_of(Report& r, Field field) {
   using T = std::remove_const_t<Report>;
   if constexpr (std::is_same_v<T, Activity>) {
     field("kind", r.kind), field("what", r.what), field("site", r.site), field("seconds", r.seconds);
-    field("arrived", r.arrived), field("number", r.number), field("operation", r.operation), field("mesh", r.mesh);
+    field("arrived", r.arrived), field("number", r.number), field("operation", r.operation),
+        field("mesh", r.mesh);
     field("usual_seconds", r.usual_seconds);
   } else if constexpr (std::is_same_v<T, Done>) {
     field("kind", r.kind), field("what", r.what), field("site", r.site), field("seconds_ago", r.seconds_ago);
@@ -39,7 +41,8 @@ void fields_of(Report& r, Field field) {
     field("thread_name", r.thread_name);
   } else {
     field("process", r.process), field("host", r.host), field("pid", r.pid), field("came", r.came);
-    field("joined", r.joined), field("ended", r.ended), field("restarts", r.restarts), field("threads", r.threads);
+    field("joined", r.joined), field("ended", r.ended), field("restarts", r.restarts),
+        field("threads", r.threads);
     field("meshes", r.meshes), field("evidence", r.evidence), field("launches", r.launches);
     field("collectives", r.collectives), field("launch_seconds", r.launch_seconds);
     field("wait_seconds", r.wait_seconds), field("transfer_seconds", r.transfer_seconds);
@@ -58,7 +61,7 @@ nlohmann::json write(const T& value) {
     return value;
   } else if constexpr (std::is_same_v<T, std::string>) {
     return value;
-  } else if constexpr (requires(T& list) { list.emplace_back(); }) {
+  } else if constexpr (requires(T & list) { list.emplace_back(); }) {
     auto all = nlohmann::json::array();
     for (const auto& each : value) all.push_back(write(each));
     return all;
@@ -87,7 +90,7 @@ void read(const nlohmann::json& json, T& value) {
     value = static_cast<char>(json.get<int>());
   } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
     value = json.get<T>();
-  } else if constexpr (requires(T& list) { list.emplace_back(); }) {
+  } else if constexpr (requires(T & list) { list.emplace_back(); }) {
     if (!json.is_array()) fail("a report of a process has {} where a list should be", json.dump());
     value.clear();
     for (const auto& each : json) read(each, value.emplace_back());
@@ -107,14 +110,15 @@ std::string_view name_of(Kind kind) {
 }
 
 bool waits(Kind kind) {
-  return kind == Kind::kCollective || kind == Kind::kConnect || kind == Kind::kBarrier || kind == Kind::kKey ||
-         kind == Kind::kResult;
+  return kind == Kind::kCollective || kind == Kind::kConnect || kind == Kind::kBarrier ||
+         kind == Kind::kKey || kind == Kind::kResult;
 }
 
 const ThreadReport* ProcessReport::foremost() const {
   const ThreadReport* best = nullptr;
   for (const ThreadReport& thread : threads) {
-    if (best == nullptr || thread.launches > best->launches || (thread.launches == best->launches && thread.tid == pid))
+    if (best == nullptr || thread.launches > best->launches ||
+        (thread.launches == best->launches && thread.tid == pid))
       best = &thread;
   }
   return best;

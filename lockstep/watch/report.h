@@ -21,7 +21,7 @@ bool waits(Kind kind);
 struct Activity {
   Kind kind = Kind::kNone;
   std::string what, site;
-  double seconds = 0;  ///< Since it began.
+  double seconds = 0;    ///< Since it began.
   bool arrived = false;  ///< All others have come.
   std::uint64_t number = 0, operation = 0, mesh = 0;
   double usual_seconds = 0;  ///< The median of the launch's earlier times; 0: there are none.
@@ -58,9 +58,9 @@ struct MeshReport {
 
 /// What the kernel says of the thread that a process's work is on.
 struct Evidence {
-  char state = 0;           ///< As /proc has it: 'R', 'S', 'D', 'T', 'Z'; 0: nothing is known.
-  std::string call;         ///< The system call that it is blocked in, or the kernel's function; may be empty.
-  double cpu_share = 0;     ///< Of one core, since the look before.
+  char state = 0;        ///< As /proc has it: 'R', 'S', 'D', 'T', 'Z'; 0: nothing is known.
+  std::string call;      ///< The system call that it is blocked in, or the kernel's function; may be empty.
+  double cpu_share = 0;  ///< Of one core, since the look before.
   std::string thread_name;  ///< Where it is not the process's first thread.
 };
 
@@ -69,9 +69,9 @@ struct ProcessReport {
   int process = 0;
   std::string host;
   int pid = 0;
-  bool came = false;   ///< It has a recorder: it uses Lockstep.
+  bool came = false;    ///< It has a recorder: it uses Lockstep.
   bool joined = false;  ///< It has its place in the job: initialize() has gone so far.
-  std::string ended;   ///< How, once it has: "exited with status 1".
+  std::string ended;    ///< How, once it has: "exited with status 1".
   int restarts = 0;
   std::vector<ThreadReport> threads;
   std::vector<MeshReport> meshes;
@@ -83,7 +83,8 @@ struct ProcessReport {
   std::int64_t step = -1;
   std::string metrics;  ///< JSON.
 
-  /// The thread that the process's work is on: which launched most, or else the first one. Null without threads.
+  /// The thread that the process's work is on: which launched most, or else the first one. Null without
+  /// threads.
   const ThreadReport* foremost() const;
 };
 

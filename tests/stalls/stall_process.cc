@@ -1,4 +1,5 @@
-// A program that runs steps with a psum over all devices, of which one process does something wrong at one step:
+// A program that runs steps with a psum over all devices, of which one process does something wrong at one
+// step:
 //
 //     stall_process FAULT PROCESS STEP SECONDS [STEPS]
 //
@@ -6,8 +7,8 @@
 //
 //     stall_process random SEED PROGRAMS LONG
 //
-// is a correct program: so many collectives over meshes drawn at random, each process with random sleeps of its own,
-// of which every LONG-th lasts 4 s and is said on standard output.
+// is a correct program: so many collectives over meshes drawn at random, each process with random sleeps of
+// its own, of which every LONG-th lasts 4 s and is said on standard output.
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -91,7 +92,8 @@ void run_at_random(unsigned seed, int programs, int every) {
   const ls::Sharding devices = ls::NamedSharding(ls::make_mesh({{"i", -1}}), ls::P("i"));
   std::vector<std::vector<ls::Device>> groups = {{devices.devices().begin(), devices.devices().end()}};
   for (int first = 0; first + 1 < processes; ++first)
-    groups.push_back({groups[0][static_cast<std::size_t>(first)], groups[0][static_cast<std::size_t>(first) + 1]});
+    groups.push_back(
+        {groups[0][static_cast<std::size_t>(first)], groups[0][static_cast<std::size_t>(first) + 1]});
   struct OnGroup {
     ls::Mesh mesh;
     Array x;
@@ -102,9 +104,11 @@ void run_at_random(unsigned seed, int programs, int every) {
   for (const auto& group : groups) {
     const ls::Mesh mesh(group, {static_cast<int>(group.size())}, {"i"});
     OnGroup here{.mesh = mesh};
-    for (const ls::Device device : group) here.member = here.member || device.process_index() == ls::process_index();
+    for (const ls::Device device : group)
+      here.member = here.member || device.process_index() == ls::process_index();
     if (here.member) {
-      here.x = ls::device_put(ls::ones({static_cast<int>(group.size())}), ls::NamedSharding(mesh, ls::P("i")));
+      here.x =
+          ls::device_put(ls::ones({static_cast<int>(group.size())}), ls::NamedSharding(mesh, ls::P("i")));
       const ls::ShardMapOptions over = {.mesh = mesh, .in_specs = {ls::P("i")}, .out_specs = {ls::P()}};
       here.programs = {ls::jit(ls::shard_map([](Array part) { return ls::psum(part, "i"); }, over)),
                        ls::jit(ls::shard_map([](Array part) { return ls::pmax(part, "i"); }, over)),
@@ -152,8 +156,13 @@ int main(int argc, char** argv) {
   const Array x = ls::device_put(ls::ones({devices}), ls::NamedSharding(mesh, ls::P("i")));
 
   const std::map<std::string, std::function<void()>> faults = {
-      {"sleep", sleep_a_while},      {"spin", spin}, {"lock", wait_for_a_lock}, {"read", read_from_a_pipe}, {"stop", stop},
-      {"phase", load},       {"trace", trace_slowly},
+      {"sleep", sleep_a_while},
+      {"spin", spin},
+      {"lock", wait_for_a_lock},
+      {"read", read_from_a_pipe},
+      {"stop", stop},
+      {"phase", load},
+      {"trace", trace_slowly},
       {"extra", [&] { other(x); }},
       {"extra_local", [&] { local(x); }},
       {"kill", [] { raise(SIGKILL); }},
