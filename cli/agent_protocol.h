@@ -17,14 +17,18 @@ namespace lockstep::cli {
 //                                out-ended I                 err-ended I
 //                                ended I CODE SIGNAL         still-here        done
 //                                report I JSON (watch::to_json)
+//                                clock ASKED RECEIVED REPLIED (ClockExchange)
+//                                traced BYTES (ChunkWriter)  trace-ended
 // The launcher says              folder F, command WORD..., bind 0|1, silence MS, places FIRST ON_HOST,
 //                                process I NAME=VALUE...,
 // start then                           signal I NUMBER             still-here        pause
 //                                      hold 0|1 (1: read no output until 0 comes)
+//                                      trace 1|0 (1: say what the processes do, until 0 comes)
+//                                      clock ASKED (while a trace is taken: say what time it is)
 //                                      logs (the next reports shall have the logs of launches)
 
 inline constexpr char kAgentHello[] = "lockstep-agent";
-inline constexpr char kAgentVersion[] = "3";
+inline constexpr char kAgentVersion[] = "4";
 
 /// What the launcher sends to have a host's processes started.
 std::vector<Message> to_messages(const HostJob& job);

@@ -15,6 +15,7 @@
 #include "cli/core_shares.h"
 #include "cli/failure_report.h"
 #include "cli/job_hosts.h"
+#include "cli/job_trace.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
 #include "lockstep/base/environment.h"
@@ -74,7 +75,9 @@ class Attempt::Impl : HostListener {
       ask_coordinator();
       look_for_stalls();
       end_the_others();
+      begin_trace();
     }
+    trace_.finish();
     if (given_up_) return give_up();
     for (int i = 0; i < options_.num_processes; ++i) {
       output_.finish(i, Stream::kOut);
@@ -120,6 +123,10 @@ class Attempt::Impl : HostListener {
       variables.merge(std::map(common));
       return variables;
     });
+    if (!options_.trace_file) return;
+    trace_at_ = Steady::now() + std::chrono::duration_cast<Steady::duration>(
+                                    std::chrono::duration<double>(options_.trace_after));
+    begin_trace();
   }
 
   // Waits for something to happen, and takes it in.
@@ -134,6 +141,7 @@ class Attempt::Impl : HostListener {
     if (deadline_ && Steady::now() >= *deadline_) time_out();
     hosts_.work(std::span(polled).subspan(2 + Console::kPolled));
     status_.work();
+    trace_.work();
   }
 
   // -1: until something happens.
@@ -144,6 +152,8 @@ class Attempt::Impl : HostListener {
     if (failed_at_ && running_ > 0 && !killed_) consider(*failed_at_ + (terminated_ ? grace() : grace() / 2));
     if (!cause_is_known() && running_ > 0 && coordinated()) consider(asked_at_ + graces::kLauncherLooks);
     if (running_ > 0) consider(next_look_);
+    if (running_ > 0 && trace_at_) consider(*trace_at_);
+    if (const auto time = trace_.next_work()) consider(*time);
     if (!hosts_.ready()) consider(word_at_ + word_interval());
     if (deadline_ && !timed_out_ && !failed_at_) consider(*deadline_);
     if (!next) return milliseconds(-1);
@@ -200,7 +210,16 @@ class Attempt::Impl : HostListener {
     status_.board().take(report);
     watch_.take(std::move(report));
   }
+  void traced(TraceChunk chunk) override { trace_.take(chunk); }
   void remark(const std::string& line) override { output_.say(line); }
+
+  void begin_trace() {
+    if (!trace_at_ || Steady::now() < *trace_at_) return;
+    trace_at_.reset();
+    trace_.begin({.file = trace_of_attempt(*options_.trace_file, job_.attempt),
+                  .seconds = options_.trace_seconds,
+                  .done = [this](bool, const std::string& line) { output_.say(line); }});
+  }
 
   void describe_start() {
     std::string places;
@@ -441,6 +460,9 @@ class Attempt::Impl : HostListener {
   }
 
   AttemptResult finish() {
+    if (trace_at_ && options_.trace_after > 0)
+      output_.say(
+          fmt::format("no trace was taken: this ended before --trace-after {} s", options_.trace_after));
     server_.settle_reports();
     look_for_the_cause();
     if (!cause_is_known()) {
@@ -507,6 +529,8 @@ class Attempt::Impl : HostListener {
 
   watch::JobWatch watch_;
   Steady::time_point next_look_ = Steady::now();
+  JobTrace trace_{hosts_};
+  std::optional<Steady::time_point> trace_at_;  // when the trace that the user asked for begins
 
   std::vector<Fate> fates_;
   std::vector<std::vector<int>> cores_;

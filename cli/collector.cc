@@ -114,10 +114,18 @@ watch::ProcessReport Collector::last_words(int process, const std::string& how) 
   return last;
 }
 
-std::vector<watch::EventReport> Collector::events(int process) {
+TraceChunk Collector::events(int process, watch::TickClock& clock, bool unfinished) {
+  TraceChunk chunk{.process = process};
   const auto found = watched_.find(process);
-  if (found == watched_.end() || found->second->reader == nullptr) return {};
-  return found->second->reader->events();
+  if (found == watched_.end()) return chunk;
+  chunk.pid = found->second->pid;
+  watch::Reader* const reader = found->second->reader.get();
+  if (reader == nullptr) return chunk;
+  chunk.events = reader->events(clock, &chunk.lost);
+  if (unfinished) {
+    for (watch::EventReport& event : reader->unfinished(clock)) chunk.events.push_back(std::move(event));
+  }
+  return chunk;
 }
 
 }  // namespace lockstep::cli

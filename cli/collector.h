@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/process_host.h"
+#include "cli/trace/chunk.h"
 #include "lockstep/watch/reader.h"
 #include "lockstep/watch/report.h"
 
@@ -40,8 +41,9 @@ class Collector {
   /// The last report of a process, with its logs; it has ended.
   watch::ProcessReport last_words(int process, const std::string& how);
 
-  /// The events of a process since the last call, oldest first, at most what its memory keeps.
-  std::vector<watch::EventReport> events(int process);
+  /// The events of a process since the last call, oldest first, at most what its memory keeps; with
+  /// `unfinished`, what it is in the midst of comes last. Times are by `clock`.
+  TraceChunk events(int process, watch::TickClock& clock, bool unfinished = false);
 
  private:
   struct Watched;

@@ -9,7 +9,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "cli/agent_protocol.h"
 #include "cli/descriptors.h"
@@ -23,6 +27,7 @@ namespace {
 
 constexpr std::size_t kMostPending = 4
                                      << 20;  // of output that the launcher has not taken, before writers wait
+constexpr std::size_t kMostPendingTrace = 4 * kMostPending;
 constexpr std::chrono::seconds kSayStillHere(1);
 constexpr std::chrono::seconds kLastWords(5);
 
@@ -97,6 +102,8 @@ class Agent : HostListener {
       if (!message) return;
       if (message->front() == "pause") paused_ = true;
       if (message->front() == "logs") host_.ask_for_logs();
+      if (message->front() == "trace" && message->size() == 2) trace((*message)[1] == "1");
+      if (message->front() == "clock" && message->size() == 2) tell_time((*message)[1]);
       if (message->front() == "hold" && message->size() == 2) held_ = (*message)[1] == "1";
       if (message->front() == "signal" && message->size() == 3) {
         host_.signal(static_cast<int>(number_of((*message)[1])), static_cast<int>(number_of((*message)[2])),
@@ -105,6 +112,28 @@ class Agent : HostListener {
       return;
     }
     if (job_.complete()) start();
+  }
+
+  void trace(bool on) {
+    if (on) {
+      trace_clock_ = std::make_shared<watch::TickClock>(watch::machine_clock());
+      chunks_.emplace();
+      host_.begin_trace(trace_clock_, {});
+    } else {
+      host_.end_trace();
+      for (const auto& [process, lost] : std::exchange(lost_, {})) {
+        if (lost > 0) pipe_.send({"traced", chunks_->write({.process = process, .lost = lost})});
+      }
+      pipe_.send({"trace-ended"});
+      trace_clock_.reset();
+    }
+  }
+
+  void tell_time(const std::string& asked) {
+    if (trace_clock_ == nullptr) return;
+    const auto now = [&] { return std::to_string(trace_clock_->to_monotonic_ns(trace_clock_->now())); };
+    const std::string received = now();
+    pipe_.send({"clock", asked, received, now()});
   }
 
   void start() {
@@ -149,6 +178,15 @@ class Agent : HostListener {
     const int process = report.process;
     pipe_.send({"report", std::to_string(process), watch::to_json(report).dump()});
   }
+  void traced(TraceChunk chunk) override {
+    // What the launcher does not take in time is lost, as what is not read in time is.
+    chunk.lost += std::exchange(lost_[chunk.process], 0);
+    if (pipe_.pending() > kMostPendingTrace) {
+      lost_[chunk.process] = chunk.lost + chunk.events.size();
+      return;
+    }
+    pipe_.send({"traced", chunks_->write(chunk)});
+  }
   void unreachable(const std::string&, const std::string&) override {}
   void remark(const std::string&) override {}
 
@@ -157,6 +195,9 @@ class Agent : HostListener {
   Descendants descendants_;
   LocalHost host_{*this, descendants_, false};
   HostJobReader job_;
+  std::shared_ptr<watch::TickClock> trace_clock_;  // while a trace is taken
+  std::optional<ChunkWriter> chunks_;
+  std::map<int, std::uint64_t> lost_;  // events, by process, of chunks that were not sent
   Steady::time_point heard_ = Steady::now(), said_ = Steady::now();
   bool paused_ = false, held_ = false;
 };

@@ -27,7 +27,10 @@ struct JobOptions {
       report_folder;                 ///< Where what is known of a failed attempt is written.
   double stall_warning = 10;         ///< Seconds that they may, before a word on it.
   std::optional<int> stall_timeout;  ///< Seconds that processes may wait for one that does not come.
-  bool verbose = false;              ///< Say what is started and where.
+  std::optional<std::filesystem::path> trace_file;  ///< Take a trace into it (docs/tracing.md).
+  double trace_after = 0;                           ///< Seconds after the processes' start.
+  std::optional<double> trace_seconds;              ///< For so long; until the end where there is none.
+  bool verbose = false;                             ///< Say what is started and where.
 
   /// Seconds; told to the coordinator and the processes. Their own defaults where not given.
   std::optional<int> heartbeat_timeout, initialization_timeout, shutdown_timeout;

@@ -18,6 +18,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr long kMostOfAnAgent = 256;
+constexpr std::chrono::milliseconds kBetweenExchanges(50);
 
 // Of the launcher itself: each takes the descriptors of a child, and one to talk to the coordinator.
 long most_children() {
@@ -205,6 +206,35 @@ void JobHosts::hold_output(bool on) {
 
 void JobHosts::ask_for_logs() {
   for (const auto& host : hosts_) host->ask_for_logs();
+}
+
+void JobHosts::begin_trace(const std::shared_ptr<watch::TickClock>& clock) {
+  // So that many hosts together do not take the launcher's time.
+  const std::chrono::milliseconds between =
+      kBetweenExchanges * std::max<long>(1, static_cast<long>(hosts_.size()) / 16);
+  for (const auto& host : hosts_) host->begin_trace(clock, between);
+}
+
+void JobHosts::end_trace() {
+  for (const auto& host : hosts_) host->end_trace();
+}
+
+bool JobHosts::tracing() const {
+  return std::ranges::any_of(hosts_, [](const auto& host) { return host->tracing(); });
+}
+
+std::vector<std::pair<int, std::optional<HostClock>>> JobHosts::trace_clocks() const {
+  std::vector<std::pair<int, std::optional<HostClock>>> clocks;
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    std::optional<HostClock>& clock = clocks.emplace_back(parts_[i].place.first, std::nullopt).second;
+    const std::vector<ClockExchange>* const exchanges = hosts_[i]->exchanges();
+    if (exchanges == nullptr) {
+      clock.emplace();
+    } else if (!exchanges->empty()) {
+      clock.emplace(*exchanges);
+    }
+  }
+  return clocks;
 }
 
 void JobHosts::pause() {

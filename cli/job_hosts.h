@@ -2,8 +2,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/descendants.h"
@@ -56,6 +58,12 @@ class JobHosts {
 
   void hold_output(bool on);
   void ask_for_logs();
+  void begin_trace(const std::shared_ptr<watch::TickClock>& clock);
+  void end_trace();
+  bool tracing() const;
+  /// How the times of a trace's processes stand to the clock that it was begun with: one for each agent or
+  /// host, with the first of its processes. Null where there was no exchange of times.
+  std::vector<std::pair<int, std::optional<HostClock>>> trace_clocks() const;
 
   /// The launcher stops for a while.
   void pause();

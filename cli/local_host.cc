@@ -20,7 +20,9 @@ namespace lockstep::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kOutputAfterEnd(
-    200);                           // for what grandchildren that hold the pipes still write
+    200);  // for what grandchildren that hold the pipes still write
+// A thread keeps its last 2,048 events: so 100,000 a second are not too many.
+constexpr std::chrono::milliseconds kReadTrace(10);
 constexpr int kReadsAfterEnd = 16;  // more than a pipe holds, though grandchildren may write on
 
 }  // namespace
@@ -123,6 +125,7 @@ void LocalHost::work(std::span<const pollfd> polled) {
   }
   reap();
   report();
+  trace();
   if (running_ > 0 || locals_.empty() || finished_) return;
   if (!ended_at_) ended_at_ = Steady::now();
   const bool still_written = std::any_of(locals_.begin(), locals_.end(), [](const Local& local) {
@@ -132,7 +135,8 @@ void LocalHost::work(std::span<const pollfd> polled) {
 }
 
 std::optional<Steady::time_point> LocalHost::next_work() const {
-  if (running_ > 0) return collector_.next_look();
+  if (running_ > 0)
+    return trace_clock_ == nullptr ? collector_.next_look() : std::min(collector_.next_look(), next_trace_);
   if (finished_ || !ended_at_) return std::nullopt;
   return *ended_at_ + kOutputAfterEnd;
 }
@@ -175,6 +179,7 @@ void LocalHost::reap() {
       for (int i = 0; i < kReadsAfterEnd && read_some(*local, stream); ++i) {
       }
     }
+    if (trace_clock_ != nullptr) trace(*local, /*unfinished=*/true);
     listener_.reported(collector_.last_words(local->number, outcome.describe()));
     listener_.ended(local->number, outcome);
   }
@@ -191,6 +196,39 @@ void LocalHost::report() {
   if (running_ == 0 || Steady::now() < collector_.next_look()) return;
   for (watch::ProcessReport& report : collector_.look(std::exchange(with_logs_, false)))
     listener_.reported(std::move(report));
+}
+
+void LocalHost::begin_trace(std::shared_ptr<watch::TickClock> clock, std::chrono::milliseconds) {
+  // What was before is not of this trace.
+  for (const Local& local : locals_) {
+    TraceChunk before = collector_.events(local.number, *clock);
+    before.events.clear();
+    before.lost = 0;
+    listener_.traced(std::move(before));
+  }
+  trace_clock_ = std::move(clock);
+  next_trace_ = Steady::now() + kReadTrace;
+}
+
+void LocalHost::end_trace() {
+  if (trace_clock_ == nullptr) return;
+  for (const Local& local : locals_) {
+    if (local.running) trace(local, /*unfinished=*/true);
+  }
+  trace_clock_.reset();
+}
+
+void LocalHost::trace() {
+  if (trace_clock_ == nullptr || Steady::now() < next_trace_) return;
+  for (const Local& local : locals_) {
+    if (local.running) trace(local, /*unfinished=*/false);
+  }
+  next_trace_ = Steady::now() + kReadTrace;
+}
+
+void LocalHost::trace(const Local& local, bool unfinished) {
+  TraceChunk chunk = collector_.events(local.number, *trace_clock_, unfinished);
+  if (!chunk.events.empty() || chunk.lost > 0) listener_.traced(std::move(chunk));
 }
 
 void LocalHost::signal(int process, int signal, bool from_terminal) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "cli/child_process.h"
 #include "cli/collector.h"
@@ -28,6 +30,11 @@ class LocalHost : public ProcessHost {
   std::optional<Steady::time_point> next_work() const override;
   void signal(int process, int signal, bool from_terminal) override;
   void ask_for_logs() override { with_logs_ = true; }
+  void begin_trace(std::shared_ptr<watch::TickClock> clock,
+                   std::chrono::milliseconds between_exchanges) override;
+  void end_trace() override;
+  bool tracing() const override { return trace_clock_ != nullptr; }
+  const std::vector<ClockExchange>* exchanges() const override { return nullptr; }
   void hold_output(bool on) override { hold_output_ = on; }
   bool open() const override;
 
@@ -47,6 +54,8 @@ class LocalHost : public ProcessHost {
   bool read_some(Local& local, Stream stream);
   void reap();
   void report();
+  void trace();
+  void trace(const Local& local, bool unfinished);
   void finish();
 
   HostListener& listener_;
@@ -55,7 +64,9 @@ class LocalHost : public ProcessHost {
   std::optional<GroupGuard> guard_;
   std::vector<Local> locals_;
   Collector collector_;
-  bool with_logs_ = false;  // for the next look
+  bool with_logs_ = false;                         // for the next look
+  std::shared_ptr<watch::TickClock> trace_clock_;  // while a trace is taken
+  Steady::time_point next_trace_;
   int running_ = 0;
   bool hold_output_ = false;
   bool finished_ = false;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,9 @@
 
 #include "cli/outcome.h"
 #include "cli/output.h"
+#include "cli/trace/chunk.h"
+#include "cli/trace/host_clock.h"
+#include "lockstep/watch/clock.h"
 #include "lockstep/watch/report.h"
 
 namespace lockstep::cli {
@@ -56,6 +60,9 @@ class HostListener {
   /// What a process does, about every second, and once when it has ended, before `ended`.
   virtual void reported(watch::ProcessReport report) = 0;
 
+  /// Some of what a process did while a trace is taken.
+  virtual void traced(TraceChunk chunk) = 0;
+
   /// A line for the user about the host.
   virtual void remark(const std::string& line) = 0;
 };
@@ -83,6 +90,19 @@ class ProcessHost {
 
   /// The next reports shall come with the logs of launches.
   virtual void ask_for_logs() = 0;
+
+  /// From now on, and until `end_trace`, the listener is told by `traced` what the processes do. Their times
+  /// are by `clock` where they run beside this process, and by a clock of their host's otherwise, which the
+  /// exchanges compare with `clock`: one every so often.
+  virtual void begin_trace(std::shared_ptr<watch::TickClock> clock,
+                           std::chrono::milliseconds between_exchanges) = 0;
+  virtual void end_trace() = 0;
+
+  /// Whether something of a trace may still come.
+  virtual bool tracing() const = 0;
+
+  /// Of the last trace; null where times are by the `clock` it was begun with.
+  virtual const std::vector<ClockExchange>* exchanges() const = 0;
 
   /// While on, the output of its processes is not read, so that they wait when they write.
   virtual void hold_output(bool on) = 0;

@@ -26,6 +26,7 @@ constexpr std::chrono::seconds kUntilHello(60);
 constexpr std::chrono::seconds kUntilGone(
     2);  // from the agent's last word, or our hanging up, to the command's end
 constexpr std::size_t kWords = 3;
+constexpr std::size_t kExchangesAtOnce = 16;  // when a trace begins
 
 Child start_command(const std::string& host, const std::vector<std::string>& command) {
   ChildOptions options;
@@ -90,6 +91,7 @@ void RemoteHost::work(std::span<const pollfd>) {
   look_whether_it_ended();
   if (hung_up()) return;
   keep_alive();
+  ask_for_time();
   const Steady::time_point now = Steady::now();
   if (state_ == State::kConnecting && now >= opened_ + kUntilHello) {
     lose(fmt::format("no answer within {} s{}", kUntilHello.count(), last_words()));
@@ -100,7 +102,8 @@ void RemoteHost::work(std::span<const pollfd>) {
 
 std::optional<Steady::time_point> RemoteHost::next_work() const {
   if (state_ == State::kClosed) return std::nullopt;
-  const Steady::time_point next = answered_ ? said_ + kSayStillHere : opened_ + kUntilHello;
+  Steady::time_point next = answered_ ? said_ + kSayStillHere : opened_ + kUntilHello;
+  if (tracing() && !trace_->waits) next = std::min(next, trace_->next_exchange);
   return ending_ ? std::min(next, Steady::now() + std::chrono::milliseconds(5)) : next;
 }
 
@@ -117,6 +120,50 @@ void RemoteHost::hold_output(bool on) {
   if (state_ != State::kStarted || on == held_) return;
   held_ = on;
   pipe_->send({"hold", on ? "1" : "0"});
+}
+
+void RemoteHost::begin_trace(std::shared_ptr<watch::TickClock> clock,
+                             std::chrono::milliseconds between_exchanges) {
+  trace_ = std::make_unique<Trace>(Trace{.clock = std::move(clock), .between_exchanges = between_exchanges});
+  trace_->ended = state_ != State::kStarted;
+  if (trace_->ended) return;
+  pipe_->send({"trace", "1"});
+  ask_for_time();
+}
+
+void RemoteHost::end_trace() {
+  if (trace_ != nullptr && !trace_->ended) pipe_->send({"trace", "0"});
+}
+
+void RemoteHost::ask_for_time() {
+  if (!tracing() || trace_->waits || Steady::now() < trace_->next_exchange) return;
+  trace_->waits = true;
+  pipe_->send({"clock", std::to_string(trace_->clock->to_monotonic_ns(trace_->clock->now()))});
+}
+
+bool RemoteHost::take_of_trace(const Message& message) {
+  const std::string& kind = message.front();
+  if (kind == "traced" && message.size() == 2) {
+    TraceChunk chunk = trace_->chunks.read(message[1]);
+    if (std::find(all_.begin(), all_.end(), chunk.process) == all_.end()) return false;
+    listener_.traced(std::move(chunk));
+  } else if (kind == "clock" && message.size() == 4) {
+    const std::int64_t heard = trace_->clock->to_monotonic_ns(trace_->clock->now());
+    trace_->exchanges.push_back({.asked = number_of(message[1]),
+                                 .heard = heard,
+                                 .received = number_of(message[2]),
+                                 .replied = number_of(message[3])});
+    trace_->waits = false;
+    const bool first_ones = trace_->exchanges.size() < kExchangesAtOnce;
+    trace_->next_exchange =
+        Steady::now() + (first_ones ? std::chrono::milliseconds(0) : trace_->between_exchanges);
+    ask_for_time();
+  } else if (kind == "trace-ended") {
+    trace_->ended = true;
+  } else {
+    return false;
+  }
+  return true;
 }
 
 // Tells the agent, about every second, that the launcher is there.
@@ -186,6 +233,8 @@ bool RemoteHost::take(const Message& message) {
                           fmt::format("{} on host {}", message[2], name_));
     return true;
   }
+  if (trace_ != nullptr && (kind == "traced" || kind == "clock" || kind == "trace-ended"))
+    return take_of_trace(message);
   const bool of_a_process = kind == "started" || kind == "out" || kind == "err" || kind == "out-ended" ||
                             kind == "err-ended" || kind == "ended" || kind == "report";
   return of_a_process && message.size() >= 2 &&

@@ -33,6 +33,11 @@ class RemoteHost : public ProcessHost {
   std::optional<Steady::time_point> next_work() const override;
   void signal(int process, int signal, bool from_terminal) override;
   void ask_for_logs() override;
+  void begin_trace(std::shared_ptr<watch::TickClock> clock,
+                   std::chrono::milliseconds between_exchanges) override;
+  void end_trace() override;
+  bool tracing() const override { return trace_ != nullptr && !trace_->ended && !hung_up(); }
+  const std::vector<ClockExchange>* exchanges() const override { return &trace_->exchanges; }
   void hold_output(bool on) override;
   bool open() const override { return state_ != State::kClosed; }
 
@@ -43,12 +48,25 @@ class RemoteHost : public ProcessHost {
   void hang_up();
 
  private:
+  /// A trace that is taken, or the last one.
+  struct Trace {
+    std::shared_ptr<watch::TickClock> clock;
+    std::chrono::milliseconds between_exchanges;
+    std::vector<ClockExchange> exchanges;
+    Steady::time_point next_exchange;
+    bool waits = false;  ///< For an answer.
+    bool ended = false;
+    ChunkReader chunks;
+  };
+
   void keep_alive();
+  void ask_for_time();
   void read_messages();
   void read_remarks(bool all);
   void handle(const Message& message, const std::string& line);
   void take_hello(const Message& message, const std::string& line);
   bool take(const Message& message);
+  bool take_of_trace(const Message& message);
   bool take_of_process(int process, const Message& message);
   void look_whether_it_ended();
   void lose(const std::string& why);
@@ -71,6 +89,7 @@ class RemoteHost : public ProcessHost {
     kHungUp,  ///< All is done, or the host is lost, or not wanted any more: what it says is of no interest.
     kClosed,  ///< The command has ended, or is not waited for any longer.
   } state_ = State::kConnecting;
+  std::unique_ptr<Trace> trace_;
   bool answered_ = false;           // at any time
   bool held_ = false;               // its output
   std::optional<Outcome> outcome_;  // of the command

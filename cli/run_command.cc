@@ -1,10 +1,12 @@
 #include "cli/run_command.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <system_error>
 
 #include "cli/hosts.h"
 #include "cli/http_access.h"
@@ -47,7 +49,7 @@ struct Given {
   std::optional<int> num_processes;
   bool no_bind = false, slurm = false, no_status_token = false;
   std::optional<int> status_port;
-  std::string hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface, max_restarts = "0",
+  std::string trace_file, hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface, max_restarts = "0",
       status_host;
   std::vector<std::string> variables;
 };
@@ -97,6 +99,13 @@ void settle(const Given& given, JobOptions& options) {
   options.max_restarts = parse_restart_limit(given.max_restarts);
   options.rsh = split_words(given.rsh);
   options.bind = !given.no_bind;
+  if (!given.trace_file.empty()) {
+    options.trace_file = given.trace_file;
+    if (std::ofstream(given.trace_file).fail())
+      fail("--trace {}: {}", given.trace_file, std::generic_category().message(errno));
+  } else if (options.trace_seconds || options.trace_after > 0) {
+    fail("--trace-after and --trace-seconds say when --trace FILE is taken, which is not given");
+  }
   if (!given.log_folder.empty()) options.log_folder = given.log_folder;
   if (!given.coordinator_address.empty()) options.coordinator_address = given.coordinator_address;
   if (!given.interface.empty()) options.interface = given.interface;
@@ -159,6 +168,18 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
       ->envname("LOCKSTEP_STALL_TIMEOUT")
       ->check(count(1, 100000000))
       ->option_text("SECONDS (Env: LOCKSTEP_STALL_TIMEOUT)");
+  run->add_option(
+         "--trace", given->trace_file,
+         "Write what all processes do, as a trace that https://ui.perfetto.dev shows (restart A: with "
+         ".attempt-A before the extension)")
+      ->option_text("FILE");
+  run->add_option("--trace-after", options->trace_after,
+                  "Begin it so long after the processes were started (default: 0)")
+      ->check(CLI::Range(0.0, 1e8).description(""))
+      ->option_text("SECONDS");
+  run->add_option("--trace-seconds", options->trace_seconds, "End it after so long (default: with the job)")
+      ->check(CLI::Range(0.0, 1e8).description(""))
+      ->option_text("SECONDS");
   run->add_option(
          "--grace", options->grace,
          "From the first failure: SIGTERM to the others after half of it, SIGKILL at its end (default: 2)")

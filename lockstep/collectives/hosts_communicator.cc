@@ -149,7 +149,10 @@ void HostsCommunicator::run_small(const Task& task) {
     watch::all_arrived();
     task.wire().end();
   }
-  if (local_ != nullptr) spread(task, all, all, size() * bytes, 0);
+  if (local_ != nullptr) {
+    spread(task, all, all, size() * bytes, 0);
+    watch::all_arrived();  // only the leader knew before
+  }
   combine(task, all);
 }
 

@@ -56,7 +56,7 @@ struct Event {
   std::atomic<std::uint64_t> number, operation;
   std::atomic<Kind> kind;
   std::atomic<TextId> what, site;
-  std::atomic<std::uint32_t> depth;
+  std::atomic<std::uint32_t> depth;  ///< In its high half the mesh, as in Entry.
 };
 
 struct alignas(64) Thread {

@@ -50,7 +50,8 @@ std::string Reader::text(TextId id) {
   return bytes;
 }
 
-ThreadReport Reader::read_thread(const Thread& thread, Ticks now) {
+/// A thread as it was at one moment.
+struct Reader::RawThread {
   struct Raw {
     Kind kind;
     TextId what, site;
@@ -58,56 +59,70 @@ ThreadReport Reader::read_thread(const Thread& thread, Ticks now) {
     std::uint64_t number, operation;
     std::uint32_t mesh;
   };
-  std::array<Raw, kDepth> raw;
+  std::array<Raw, kDepth> entries;
   std::size_t depth = 0, missing = 0;
   std::array<int, kMissing> missing_processes;
   Ticks last_until = 0;
   Kind last_kind = Kind::kNone;
   TextId last_what = 0, last_site = 0;
+};
+
+Reader::RawThread Reader::read_raw(const Thread& thread) {
+  RawThread raw;
   for (int i = 0; i < kTries; ++i) {
     const std::uint32_t version = thread.version.load(std::memory_order_acquire);
-    depth = std::min<std::size_t>(thread.depth.load(relaxed), kDepth);
-    missing = thread.missing.load(relaxed);
-    for (std::size_t d = 0; d < depth; ++d) {
+    raw.depth = std::min<std::size_t>(thread.depth.load(relaxed), kDepth);
+    raw.missing = thread.missing.load(relaxed);
+    for (std::size_t d = 0; d < raw.depth; ++d) {
       const Entry& entry = thread.entries[d];
-      raw[d] = {entry.kind.load(relaxed),      entry.what.load(relaxed),    entry.site.load(relaxed),
-                entry.since.load(relaxed),     entry.arrived.load(relaxed), entry.number.load(relaxed),
-                entry.operation.load(relaxed), entry.mesh.load(relaxed)};
+      raw.entries[d] = {entry.kind.load(relaxed),      entry.what.load(relaxed),
+                        entry.site.load(relaxed),      entry.since.load(relaxed),
+                        entry.arrived.load(relaxed),   entry.number.load(relaxed),
+                        entry.operation.load(relaxed), entry.mesh.load(relaxed)};
     }
-    for (std::size_t m = 0; m < std::min(missing, kMissing); ++m)
-      missing_processes[m] = thread.missing_processes[m].load(relaxed);
-    last_until = thread.last_until.load(relaxed);
-    last_kind = thread.last_kind.load(relaxed);
-    last_what = thread.last_what.load(relaxed);
-    last_site = thread.last_site.load(relaxed);
+    for (std::size_t m = 0; m < std::min(raw.missing, kMissing); ++m)
+      raw.missing_processes[m] = thread.missing_processes[m].load(relaxed);
+    raw.last_until = thread.last_until.load(relaxed);
+    raw.last_kind = thread.last_kind.load(relaxed);
+    raw.last_what = thread.last_what.load(relaxed);
+    raw.last_site = thread.last_site.load(relaxed);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (version % 2 == 0 && thread.version.load(relaxed) == version) break;
   }
+  return raw;
+}
+
+std::uint64_t Reader::mesh_of(std::uint32_t place) const {
+  return place > 0 && place <= kMeshes ? memory_.meshes[place - 1].mesh.load(relaxed) : 0;
+}
+
+ThreadReport Reader::read_thread(const Thread& thread, Ticks now) {
+  const RawThread raw = read_raw(thread);
   ThreadReport report;
   report.tid = thread.tid.load(relaxed);
   report.launches = thread.launches.load(relaxed);
-  for (std::size_t d = 0; d < depth; ++d) {
-    Activity activity{.kind = raw[d].kind,
-                      .what = text(raw[d].what),
-                      .site = text(raw[d].site),
-                      .seconds = clock_->seconds(raw[d].since, now),
-                      .arrived = raw[d].arrived != 0,
-                      .number = raw[d].number,
-                      .operation = raw[d].operation};
-    if (raw[d].mesh > 0 && raw[d].mesh <= kMeshes)
-      activity.mesh = memory_.meshes[raw[d].mesh - 1].mesh.load(relaxed);
-    if (const auto usual = usual_.find({raw[d].what, raw[d].site}); usual != usual_.end())
+  for (std::size_t d = 0; d < raw.depth; ++d) {
+    Activity activity{.kind = raw.entries[d].kind,
+                      .what = text(raw.entries[d].what),
+                      .site = text(raw.entries[d].site),
+                      .seconds = clock_->seconds(raw.entries[d].since, now),
+                      .arrived = raw.entries[d].arrived != 0,
+                      .number = raw.entries[d].number,
+                      .operation = raw.entries[d].operation};
+    activity.mesh = mesh_of(raw.entries[d].mesh);
+    if (const auto usual = usual_.find({raw.entries[d].what, raw.entries[d].site}); usual != usual_.end())
       activity.usual_seconds = usual->second.median();
     report.doing.push_back(std::move(activity));
   }
-  if (depth > 0) {
-    report.missing_count = static_cast<int>(missing);
+  if (raw.depth > 0) {
+    report.missing_count = static_cast<int>(raw.missing);
     report.missing.assign(
-        missing_processes.begin(),
-        missing_processes.begin() + static_cast<std::ptrdiff_t>(std::min(missing, kMissing)));
+        raw.missing_processes.begin(),
+        raw.missing_processes.begin() + static_cast<std::ptrdiff_t>(std::min(raw.missing, kMissing)));
   }
-  if (last_until != 0)
-    report.last = {last_kind, text(last_what), text(last_site), clock_->seconds(last_until, now)};
+  if (raw.last_until != 0)
+    report.last = {raw.last_kind, text(raw.last_what), text(raw.last_site),
+                   clock_->seconds(raw.last_until, now)};
   return report;
 }
 
@@ -207,25 +222,27 @@ ProcessReport Reader::read(bool with_logs) {
   return report;
 }
 
-std::vector<EventReport> Reader::events(std::uint64_t* lost) {
+std::vector<EventReport> Reader::events(TickClock& clock, std::uint64_t* lost) {
   std::vector<EventReport> all;
   if (pid() == 0 || memory_.header.magic.load(std::memory_order_acquire) != kMagic) return all;
-  if (!clock_) clock_ = std::make_unique<TickClock>(memory_.header.clock.load(relaxed));
   for (std::size_t t = 0; t < kThreads; ++t) {
     const Thread& thread = memory_.threads[t];
     const std::uint64_t next = thread.next_event.load(std::memory_order_acquire);
     const std::uint64_t oldest = next < kEvents ? 0 : next - kEvents + 1;
     if (lost != nullptr && oldest > seen_[t]) *lost += oldest - seen_[t];
+    const int tid = thread.tid.load(relaxed);
     for (std::uint64_t at = std::max(seen_[t], oldest); at < next; ++at) {
       const Event& event = thread.events[at % kEvents];
       const TextId what = event.what.load(relaxed), site = event.site.load(relaxed);
       const Ticks since = event.since.load(relaxed), arrived = event.arrived.load(relaxed),
                   until = event.until.load(relaxed);
+      const std::uint32_t depth = event.depth.load(relaxed);
       EventReport one{.kind = event.kind.load(relaxed),
                       .number = event.number.load(relaxed),
                       .operation = event.operation.load(relaxed),
-                      .depth = static_cast<int>(event.depth.load(relaxed)),
-                      .thread = static_cast<int>(t)};
+                      .depth = static_cast<int>(depth & 0xffff),
+                      .thread = static_cast<int>(t),
+                      .tid = tid};
       std::atomic_thread_fence(std::memory_order_acquire);
       if (thread.next_event.load(relaxed) - at >= kEvents) {
         if (lost != nullptr) ++*lost;
@@ -233,12 +250,42 @@ std::vector<EventReport> Reader::events(std::uint64_t* lost) {
       }
       one.what = text(what);
       one.site = text(site);
-      one.since_ns = clock_->to_monotonic_ns(since);
-      one.arrived_ns = arrived == 0 ? 0 : clock_->to_monotonic_ns(arrived);
-      one.until_ns = clock_->to_monotonic_ns(until);
+      one.mesh = mesh_of(depth >> 16);
+      one.since_ns = clock.to_monotonic_ns(since);
+      one.arrived_ns = arrived == 0 ? 0 : clock.to_monotonic_ns(arrived);
+      one.until_ns = clock.to_monotonic_ns(until);
       all.push_back(std::move(one));
     }
     seen_[t] = next;
+  }
+  return all;
+}
+
+std::vector<EventReport> Reader::unfinished(TickClock& clock) {
+  std::vector<EventReport> all;
+  if (pid() == 0 || memory_.header.magic.load(std::memory_order_acquire) != kMagic) return all;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    const Thread& thread = memory_.threads[t];
+    const int tid = thread.tid.load(std::memory_order_acquire);
+    if (tid == 0) continue;
+    const RawThread raw = read_raw(thread);
+    const std::int64_t now = clock.to_monotonic_ns(clock.now());
+    for (std::size_t d = 0; d < raw.depth; ++d) {
+      const RawThread::Raw& entry = raw.entries[d];
+      all.push_back({.kind = entry.kind,
+                     .what = text(entry.what),
+                     .site = text(entry.site),
+                     .since_ns = clock.to_monotonic_ns(entry.since),
+                     .arrived_ns = entry.arrived == 0 ? 0 : clock.to_monotonic_ns(entry.arrived),
+                     .until_ns = now,
+                     .number = entry.number,
+                     .operation = entry.operation,
+                     .mesh = mesh_of(entry.mesh),
+                     .depth = static_cast<int>(d),
+                     .thread = static_cast<int>(t),
+                     .tid = tid,
+                     .finished = false});
+    }
   }
   return all;
 }

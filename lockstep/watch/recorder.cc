@@ -302,7 +302,7 @@ Doing::~Doing() {
   event.kind.store(kind, relaxed);
   event.what.store(what, relaxed);
   event.site.store(site, relaxed);
-  event.depth.store(depth, relaxed);
+  event.depth.store(depth | entry.mesh.load(relaxed) << 16, relaxed);
   thread_->next_event.store(number + 1, std::memory_order_release);
   count(*thread_, kind, since, arrived, now);
   const Writing writing(*thread_);

@@ -64,12 +64,13 @@ TEST(Recorder, TellsWhatAThreadIsIn_AndWhatItDidLast) {
 
 TEST(Recorder, KeepsEventsInTheirOrder_AndCountsTheLost) {
   Reader reader(*memory());
-  reader.events();
+  TickClock clock(machine_clock());
+  reader.events(clock);
   const TextId names[] = {text("a"), text("b")};
   for (int i = 0; i < 10; ++i)
     const Doing doing(Kind::kLaunch, names[i % 2], 0, static_cast<std::uint64_t>(i));
   std::uint64_t lost = 0;
-  const auto events = reader.events(&lost);
+  const auto events = reader.events(clock, &lost);
   ASSERT_THAT(events, SizeIs(10));
   EXPECT_EQ(lost, 0u);
   for (std::size_t i = 0; i < events.size(); ++i) {
@@ -79,9 +80,30 @@ TEST(Recorder, KeepsEventsInTheirOrder_AndCountsTheLost) {
     if (i > 0) EXPECT_LE(events[i - 1].until_ns, events[i].since_ns + 1000);
   }
   for (std::size_t i = 0; i < kEvents + 100; ++i) const Doing doing(Kind::kLaunch, names[0], 0);
-  const auto kept = reader.events(&lost);
+  const auto kept = reader.events(clock, &lost);
   EXPECT_EQ(kept.size() + lost, kEvents + 100);
   EXPECT_LT(lost, 200u);
+}
+
+TEST(Recorder, TellsWhatIsUnfinished_FromTheOutermost) {
+  Reader reader(*memory());
+  TickClock clock(machine_clock());
+  MeshPlace* const mesh = mesh_place(77, "0-1");
+  ASSERT_NE(mesh, nullptr);
+  const Doing launching(Kind::kLaunch, text("step"), text("train.cc:3"), 7, index_of(*mesh));
+  const Doing waiting(Kind::kCollective, text("psum"), 0);
+  std::vector<EventReport> own = reader.unfinished(clock);
+  std::erase_if(own, [](const EventReport& event) { return event.tid != gettid(); });
+  ASSERT_THAT(own, SizeIs(2));
+  EXPECT_EQ(own[0].what, "step");
+  EXPECT_EQ(own[0].mesh, 77u);
+  EXPECT_EQ(own[0].number, 7u);
+  EXPECT_EQ(own[1].what, "psum");
+  EXPECT_EQ(own[1].depth, 1);
+  EXPECT_EQ(own[1].arrived_ns, 0);
+  EXPECT_FALSE(own[1].finished);
+  EXPECT_LE(own[0].since_ns, own[1].since_ns);
+  EXPECT_LE(own[1].since_ns, own[1].until_ns);
 }
 
 TEST(Recorder, NestsDeeperThanItKeeps) {
@@ -137,6 +159,7 @@ TEST(Recorder, IsReadWhileManyThreadsWrite) {
     });
   }
   Reader reader(*memory());
+  TickClock clock(machine_clock());
   for (int i = 0; i < 300; ++i) {
     const ProcessReport report = reader.read(true);
     for (const ThreadReport& thread : report.threads) {
@@ -146,7 +169,7 @@ TEST(Recorder, IsReadWhileManyThreadsWrite) {
       EXPECT_EQ(thread.doing[1].what, "other");
       for (const int missing : thread.missing) EXPECT_EQ(missing, static_cast<int>(thread.doing[0].number));
     }
-    reader.events();
+    reader.events(clock);
   }
   stop = true;
 }
@@ -176,7 +199,8 @@ TEST(Recorder, IsReadAfterItsWriterWasKilled) {
     waitpid(child, nullptr, 0);
     const ProcessReport report = reader.read(true);
     EXPECT_EQ(report.pid, child);
-    for (const EventReport& event : reader.events()) {
+    TickClock clock(machine_clock());
+    for (const EventReport& event : reader.events(clock)) {
       EXPECT_TRUE(event.what == "written" || event.what == "again") << event.what;
       EXPECT_LE(event.since_ns, event.until_ns);
     }
