@@ -10,6 +10,7 @@
 #include "lockstep/array/print.h"
 #include "lockstep/array/sharding_constraint.h"
 #include "lockstep/array/visualize.h"
+#include "lockstep/base/digest.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/progress.h"
 #include "lockstep/checkpoint/checkpoint.h"
