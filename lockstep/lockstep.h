@@ -23,6 +23,7 @@
 #include "lockstep/data/mixture.h"
 #include "lockstep/data/npy.h"
 #include "lockstep/data/order.h"
+#include "lockstep/data/parquet.h"
 #include "lockstep/data/record.h"
 #include "lockstep/data/source.h"
 #include "lockstep/data/tar.h"
