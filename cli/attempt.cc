@@ -19,6 +19,7 @@
 #include "cli/outcome.h"
 #include "cli/output.h"
 #include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/server.h"
 #include "lockstep/watch/job_watch.h"
