@@ -19,6 +19,7 @@
 #include "cli/outcome.h"
 #include "cli/output.h"
 #include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/server.h"
 #include "lockstep/watch/job_watch.h"
@@ -202,11 +203,15 @@ class Attempt::Impl : HostListener {
   void remark(const std::string& line) override { output_.say(line); }
 
   void begin_trace() {
-    if (!trace_at_ || Steady::now() < *trace_at_) return;
+    if (!trace_at_ || Steady::now() < *trace_at_ || given_up_) return;
     trace_at_.reset();
-    trace_.begin({.file = trace_of_attempt(*options_.trace_file, job_.attempt),
-                  .seconds = options_.trace_seconds,
-                  .done = [this](bool, const std::string& line) { output_.say(line); }});
+    try {
+      trace_.begin({.file = trace_of_attempt(*options_.trace_file, job_.attempt),
+                    .seconds = options_.trace_seconds,
+                    .done = [this](bool, const std::string& line) { output_.say(line); }});
+    } catch (const Error& error) {
+      output_.say(error.what());
+    }
   }
 
   void describe_start() {
