@@ -39,12 +39,13 @@ const char* plural(int count, const char* one, const char* many) { return count 
 
 class Attempt::Impl : HostListener {
  public:
-  Impl(const JobOptions& options, JobIdentity job, Signals& signals, Console& console,
+  Impl(const JobOptions& options, JobIdentity job, Signals& signals, Console& console, JobStatus& status,
        const Descendants& descendants, std::optional<Steady::time_point> deadline)
       : options_(options),
         job_(std::move(job)),
         signals_(signals),
         console_(console),
+        status_(status),
         deadline_(deadline),
         hosts_(options, descendants, *this),
         output_(options.num_processes,
@@ -52,9 +53,13 @@ class Attempt::Impl : HostListener {
                 console.err()),
         watch_(options.num_processes, options.stall_warning, options.stall_timeout),
         fates_(options.num_processes),
-        cores_(options.num_processes) {}
+        cores_(options.num_processes) {
+    status_.board().begin(job_.attempt);
+    output_.on_say([this](std::string_view line) { status_.board().said(line); });
+  }
 
   AttemptResult run() {
+    status_.board().set_state("waiting for hosts");
     while (!hosts_.ready() && !given_up_ && !told_to_end()) {
       turn();
       say_which_hosts_are_missing();
@@ -63,6 +68,8 @@ class Attempt::Impl : HostListener {
     if (told_to_end()) return ended_before_start();
     serve();
     start();
+    status_.board().set_state("running");
+    status_.publish();
     while (!given_up_ && (running_ > 0 || hosts_.open())) {
       turn();
       judge_ended();
@@ -106,6 +113,7 @@ class Attempt::Impl : HostListener {
     settings.initialization_timeout = options_.initialization_timeout;
     settings.shutdown_timeout = options_.shutdown_timeout;
     settings.interface = options_.interface;
+    if (options_.log_folder) settings.log_folder = std::filesystem::absolute(*options_.log_folder).string();
     settings.terminal = isatty(STDOUT_FILENO) == 1;
     std::map<std::string, std::string> common = options_.variables;
     if (hosts_.remote()) common.merge(travelling_variables());
@@ -126,13 +134,14 @@ class Attempt::Impl : HostListener {
   void turn() {
     console_.work();
     hosts_.hold_output(console_.full());
-    std::vector<pollfd> polled = {{signals_.descriptor(), POLLIN, 0}};
+    std::vector<pollfd> polled = {{signals_.descriptor(), POLLIN, 0}, status_.polled()};
     console_.add_polled(polled);
     hosts_.add_polled(polled);
     poll(polled.data(), polled.size(), static_cast<int>(time_to_wait().count()));
     for (const Signal& signal : signals_.take()) handle(signal);
     if (deadline_ && Steady::now() >= *deadline_) time_out();
-    hosts_.work(std::span(polled).subspan(1 + Console::kPolled));
+    hosts_.work(std::span(polled).subspan(2 + Console::kPolled));
+    status_.work();
     trace_.work();
   }
 
@@ -140,6 +149,7 @@ class Attempt::Impl : HostListener {
   milliseconds time_to_wait() const {
     std::optional<Steady::time_point> next = hosts_.next_work();
     auto consider = [&](Steady::time_point time) { next = next ? std::min(*next, time) : time; };
+    consider(status_.next_work());
     if (failed_at_ && running_ > 0 && !killed_) consider(*failed_at_ + (terminated_ ? grace() : grace() / 2));
     if (!cause_is_known() && running_ > 0 && coordinated()) consider(asked_at_ + graces::kLauncherLooks);
     if (running_ > 0) consider(next_look_);
@@ -171,6 +181,7 @@ class Attempt::Impl : HostListener {
   void ended(int process, const Outcome& outcome) override {
     if (fates_[process].outcome) return;
     fates_[process].outcome = outcome;
+    status_.board().ended(process, outcome);
     if (!outcome.lost.empty()) lost_host(hosts_.host_of_process()[process]);
     --running_;
     ended_.push_back(process);
@@ -197,6 +208,7 @@ class Attempt::Impl : HostListener {
   }
   void reported(watch::ProcessReport report) override {
     report.host = hosts_.several() ? hosts_.host_of_process()[report.process] : "";
+    status_.board().take(report);
     watch_.take(std::move(report));
   }
   void traced(TraceChunk chunk) override { trace_.take(chunk); }
@@ -320,6 +332,8 @@ class Attempt::Impl : HostListener {
   void blame(const coordination::Failure& first) {
     causes_ = first.processes;
     failure_ = first.message.substr(0, first.message.find("\nconsequence: "));
+    status_.board().set_failure(failure_);
+    status_.board().set_state("ending");
     // After a stop signal the others take as long as they need; after a time-out their grace runs.
     if (told_to_end()) return;
     failed_at_ = Steady::now();
@@ -343,9 +357,11 @@ class Attempt::Impl : HostListener {
 
   void look_for_stalls() {
     const Steady::time_point now = Steady::now();
-    if (now < next_look_ || cause_is_known() || told_to_end() || running_ == 0) return;
+    if (now < next_look_ || running_ == 0) return;
     next_look_ = now + Collector::kInterval;
+    if (cause_is_known() || told_to_end()) return status_.board().set_stalls({});
     for (const std::string& line : watch_.look(now)) output_.say(line);
+    status_.board().set_stalls(watch_.stalls());
     if (watch_.wants_logs()) hosts_.ask_for_logs();
     const auto& failure = watch_.failure();
     if (!failure) return;
@@ -510,6 +526,7 @@ class Attempt::Impl : HostListener {
   JobIdentity job_;
   Signals& signals_;
   Console& console_;
+  JobStatus& status_;
   const std::optional<Steady::time_point> deadline_;
   JobHosts hosts_;
   Output output_;
@@ -542,9 +559,9 @@ class Attempt::Impl : HostListener {
   bool terminated_ = false, killed_ = false, timed_out_ = false;
 };
 
-Attempt::Attempt(const JobOptions& options, JobIdentity job, Signals& signals, Console& console,
+Attempt::Attempt(const JobOptions& options, JobIdentity job, Signals& signals, Console& console, JobStatus& status,
                  const Descendants& descendants, std::optional<Steady::time_point> deadline)
-    : impl_(std::make_unique<Impl>(options, std::move(job), signals, console, descendants, deadline)) {}
+    : impl_(std::make_unique<Impl>(options, std::move(job), signals, console, status, descendants, deadline)) {}
 
 Attempt::~Attempt() = default;
 

@@ -9,6 +9,7 @@
 #include "cli/console.h"
 #include "cli/descendants.h"
 #include "cli/job.h"
+#include "cli/job_status.h"
 #include "cli/job_variables.h"
 #include "cli/signals.h"
 
@@ -31,7 +32,7 @@ struct AttemptResult {
 class Attempt {
  public:
   /// `job` has no coordinator yet. At the deadline the job is ended.
-  Attempt(const JobOptions& options, JobIdentity job, Signals& signals, Console& console,
+  Attempt(const JobOptions& options, JobIdentity job, Signals& signals, Console& console, JobStatus& status,
           const Descendants& descendants, std::optional<std::chrono::steady_clock::time_point> deadline);
   ~Attempt();
   Attempt(const Attempt&) = delete;

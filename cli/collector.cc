@@ -19,6 +19,7 @@ struct Collector::Watched {
   watch::Memory* memory = nullptr;
   std::unique_ptr<watch::Reader> reader;
   pid_t pid = 0;
+  Steady::time_point started;
   bool ended = false;
   int restarts = 0;
 
@@ -44,12 +45,16 @@ int Collector::add(int process) {
   return descriptor;
 }
 
-void Collector::started(int process, pid_t pid) { watched_[process]->pid = pid; }
+void Collector::started(int process, pid_t pid) {
+  watched_[process]->pid = pid;
+  watched_[process]->started = Steady::now();
+}
 
 watch::ProcessReport Collector::report(int process, Watched& watched, bool with_logs) {
   watch::ProcessReport report;
   if (watched.reader != nullptr) report = watched.reader->read(with_logs);
   report.process = process;
+  report.age_seconds = std::chrono::duration<double>(Steady::now() - watched.started).count();
   if (!report.came) report.pid = watched.pid;
   const bool moves = report.launches != watched.launches;
   watched.launches = report.launches;

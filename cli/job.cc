@@ -11,6 +11,7 @@
 #include "cli/console.h"
 #include "cli/descendants.h"
 #include "cli/descriptors.h"
+#include "cli/job_status.h"
 #include "cli/job_variables.h"
 #include "cli/process_host.h"
 #include "cli/signals.h"
@@ -29,7 +30,9 @@ class Job {
   explicit Job(JobOptions options)
       : options_(std::move(options)),
         restarts_(options_.max_restarts, std::chrono::seconds(options_.restart_delay)),
-        identity_(new_job(options_.num_processes)) {
+        identity_(new_job(options_.num_processes)),
+        status_(options_, identity_.job_id) {
+    for (const std::string& line : status_.words()) say(line);
     if (options_.timeout) deadline_ = Steady::now() + std::chrono::seconds(*options_.timeout);
     if (!options_.hosts.empty()) place();
   }
@@ -48,12 +51,14 @@ class Job {
         if (!was_there || !restarts_.take(started, Steady::now())) return give_up(result);
         start_again(result);
       }
-      if (told_to_end_) return status_;
+      if (told_to_end_) return end_status_;
     }
   }
 
   // The readers of the output may be slower than the job.
   void write_the_rest() {
+    status_.board().set_state("ended");
+    status_.publish();
     console_.work();
     while (!console_.empty()) {
       std::vector<pollfd> polled = {{signals_.descriptor(), POLLIN, 0}};
@@ -66,11 +71,14 @@ class Job {
   }
 
  private:
-  void say(const std::string& line) { console_.err().write(fmt::format("lockstep: {}\n", line)); }
+  void say(const std::string& line) {
+    status_.board().said(line);
+    console_.err().write(fmt::format("lockstep: {}\n", line));
+  }
 
   AttemptResult run_attempt() {
     try {
-      return Attempt(options_, identity_, signals_, console_, descendants_, deadline_).run();
+      return Attempt(options_, identity_, signals_, console_, status_, descendants_, deadline_).run();
     } catch (const Error& error) {
       if (identity_.attempt == 0) throw;
       // It worked before, so it may work again.
@@ -156,7 +164,7 @@ class Job {
       if (signal.number == SIGTSTP) raise(SIGSTOP);
       if (signal.number != SIGINT && signal.number != SIGTERM && signal.number != SIGHUP) continue;
       told_to_end_ = true;
-      status_ = 128 + signal.number;
+      end_status_ = 128 + signal.number;
       reason_ = fmt::format("stopped by {}", signal_name(signal.number));
     }
   }
@@ -165,17 +173,20 @@ class Job {
   void pause(std::chrono::milliseconds time) {
     Steady::time_point until = Steady::now() + time;
     if (deadline_) until = std::min(until, *deadline_);
+    status_.board().set_state("waiting to start again");
     while (!told_to_end_ && Steady::now() < until) {
-      std::vector<pollfd> polled = {{signals_.descriptor(), POLLIN, 0}};
+      std::vector<pollfd> polled = {{signals_.descriptor(), POLLIN, 0}, status_.polled()};
       console_.add_polled(polled);
+      const auto left = std::min(until, status_.next_work()) - Steady::now();
       poll(polled.data(), polled.size(),
-           static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(until - Steady::now()).count()));
+           static_cast<int>(std::max<long>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count())));
       take_signals();
       console_.work();
+      status_.work();
     }
     if (!told_to_end_ && deadline_ && Steady::now() >= *deadline_) {
       told_to_end_ = true;
-      status_ = kTimedOut;
+      end_status_ = kTimedOut;
       reason_ = "the job failed: " + describe_timeout(options_);
     }
     if (told_to_end_) say(reason_);
@@ -188,12 +199,13 @@ class Job {
   Signals signals_;
   const Descendants descendants_;
   Console console_;
+  JobStatus status_;
   std::optional<Steady::time_point> deadline_;
   std::set<std::string> lost_;                       // hosts, as the user named them
   std::optional<Steady::time_point> waiting_since_;  // for a host, since the last restart
   std::string first_failure_;                        // of the start before the restarts
   bool told_to_end_ = false;                         // by a signal or at the deadline
-  int status_ = 0;                                   // then
+  int end_status_ = 0;                               // then
   std::string reason_;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/hosts.h"
+#include "cli/job_server.h"
 #include "cli/restarts.h"
 
 namespace lockstep::cli {
@@ -52,6 +53,8 @@ struct JobOptions {
   std::optional<std::string> coordinator_address, interface;
 
   std::map<std::string, std::string> variables;  ///< For all processes.
+
+  std::optional<StatusPageOptions> status_page;  ///< A page to look at while it runs; none otherwise.
 };
 
 /// Exit statuses of the launcher's own, as a shell's.

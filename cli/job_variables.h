@@ -26,8 +26,9 @@ struct ProcessSettings {
   std::optional<int> heartbeat_timeout;  ///< Seconds, as the next two.
   std::optional<int> initialization_timeout;
   std::optional<int> shutdown_timeout;
-  std::optional<std::string> interface;  ///< The network interface to use on every host.
-  bool terminal = false;                 ///< Standard output ends on a terminal, though through the launcher.
+  std::optional<std::string> interface;   ///< The network interface to use on every host.
+  std::optional<std::string> log_folder;  ///< Where metrics go.
+  bool terminal = false;  ///< Standard output ends on a terminal, though through the launcher.
 };
 
 /// The variables that tell process `process_id` its place, and how to behave. With those of `on_host` that is

@@ -164,6 +164,9 @@ bool LocalHost::read_some(Local& local, Stream stream) {
 void LocalHost::reap() {
   int status = 0;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    // Also told of: threads that stop because another thread of the launcher takes their stacks, and their
+    // ends.
+    if (!WIFEXITED(status) && !WIFSIGNALED(status)) continue;
     const auto local = std::find_if(locals_.begin(), locals_.end(),
                                     [&](const Local& one) { return one.running && one.child.pid == pid; });
     if (local == locals_.end()) continue;

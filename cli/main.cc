@@ -13,6 +13,8 @@
 #include "cli/host_agent.h"
 #include "cli/job.h"
 #include "cli/run_command.h"
+#include "cli/stacks_command.h"
+#include "cli/status_command.h"
 
 namespace {
 
@@ -47,6 +49,8 @@ int main(int argc, char** argv) {
   lockstep::cli::add_run_command(tool, command, &status);
   lockstep::cli::add_coordinator_command(tool, &status);
   lockstep::cli::add_ckpt_command(tool, &status);
+  lockstep::cli::add_stacks_command(tool, &status);
+  lockstep::cli::add_status_command(tool, &status);
   // What the launcher runs on other hosts, and at its end: nothing for users.
   tool.add_subcommand("host-agent")->group("")->callback([&] { status = lockstep::cli::run_host_agent(); });
   pid_t group = 0;

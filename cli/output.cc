@@ -88,6 +88,9 @@ void Output::finish(int process, Stream stream) {
   print(stream, rest ? prefix(process, targets_[static_cast<int>(stream)]) + *rest + "\n" : "");
 }
 
-void Output::say(std::string_view line) { print(Stream::kErr, fmt::format("lockstep: {}\n", line)); }
+void Output::say(std::string_view line) {
+  if (heard_) heard_(line);
+  print(Stream::kErr, fmt::format("lockstep: {}\n", line));
+}
 
 }  // namespace lockstep::cli

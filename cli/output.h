@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/line_splitter.h"
@@ -41,6 +42,9 @@ class Output {
   /// The process's stream has ended: prints what it left of an unfinished line.
   void finish(int process, Stream stream);
 
+  /// Hears of the lines of the launcher itself, from now on.
+  void on_say(std::function<void(std::string_view)> heard) { heard_ = std::move(heard); }
+
   /// A line of the launcher itself, to standard error.
   void say(std::string_view line);
 
@@ -53,6 +57,7 @@ class Output {
   const std::vector<std::string> hosts_;
   std::vector<LineSplitter> splitters_[2];
   std::optional<LogFiles> logs_;
+  std::function<void(std::string_view)> heard_;
   std::string shown_progress_;
 };
 

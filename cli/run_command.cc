@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "cli/hosts.h"
+#include "cli/http_access.h"
 #include "cli/job.h"
 #include "cli/job_variables.h"
 #include "cli/remote_command.h"
@@ -37,8 +38,8 @@ processes may take as long as they need to end; a second INT or TERM kills them.
 Each process gets, for initialize() to read, LOCKSTEP_LAUNCHER=1, LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_PROCESS_ID,
 LOCKSTEP_NUM_PROCESSES, LOCKSTEP_JOB_ID, LOCKSTEP_JOB_SECRET, and LOCKSTEP_ATTEMPT, the number of restarts so far; where
 its host has several, LOCKSTEP_LOCAL_PROCESS_ID, its number there; as options say, LOCKSTEP_NUM_CPU_DEVICES,
-LOCKSTEP_HEARTBEAT_TIMEOUT, LOCKSTEP_INITIALIZATION_TIMEOUT, LOCKSTEP_SHUTDOWN_TIMEOUT, LOCKSTEP_INTERFACE; on a terminal
-LOCKSTEP_TERMINAL=1; and NPROC, its number of threads, unless that is set.
+LOCKSTEP_HEARTBEAT_TIMEOUT, LOCKSTEP_INITIALIZATION_TIMEOUT, LOCKSTEP_SHUTDOWN_TIMEOUT, LOCKSTEP_INTERFACE,
+LOCKSTEP_LOG_DIR; on a terminal LOCKSTEP_TERMINAL=1; and NPROC, its number of threads, unless that is set.
 
 A host file has a line a host: HOST, HOST:N or HOST slots=N; # begins a comment. Processes go to the hosts in blocks,
 in their order. Other hosts need this tool at the same path (or --remote-tool), and the program and the current
@@ -46,9 +47,10 @@ folder at theirs; LOCKSTEP_... and JAX_... go along, other variables with -x.)";
 
 struct Given {
   std::optional<int> num_processes;
-  bool no_bind = false, slurm = false;
-  std::string trace_file, hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface,
-                                           max_restarts = "0";
+  bool no_bind = false, slurm = false, no_status_token = false;
+  std::optional<int> status_port;
+  std::string trace_file, hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface, max_restarts = "0",
+      status_host;
   std::vector<std::string> variables;
 };
 
@@ -56,6 +58,21 @@ std::string read_hostfile(const std::string& name) {
   std::ifstream file(name);
   if (!file) fail("cannot read the host file {}", name);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void settle_status_page(const Given& given, JobOptions& options) {
+  const std::string token = Environment::process().get("LOCKSTEP_STATUS_TOKEN").value_or("");
+  unsetenv("LOCKSTEP_STATUS_TOKEN");  // the processes need not know it
+  if (!given.status_port) {
+    if (!given.status_host.empty()) fail("--status-host is for a status page: --status-port is missing");
+    return;
+  }
+  options.status_page.emplace().port = *given.status_port;
+  if (!given.status_host.empty()) options.status_page->host = given.status_host;
+  if (given.no_status_token) return;
+  if (!token.empty() && !is_token(token))
+    fail("LOCKSTEP_STATUS_TOKEN must have at least 16 letters, digits, - or _");
+  options.status_page->token = token.empty() ? make_token() : token;
 }
 
 // What of the command line needs more than a look at one word.
@@ -93,6 +110,7 @@ void settle(const Given& given, JobOptions& options) {
   if (!given.coordinator_address.empty()) options.coordinator_address = given.coordinator_address;
   if (!given.interface.empty()) options.interface = given.interface;
   for (const std::string& variable : given.variables) options.variables.insert(parse_variable(variable));
+  settle_status_page(given, options);
 }
 
 }  // namespace
@@ -182,8 +200,23 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
           "How long processes wait for each other at the end (default: 300)");
   run->add_option(
          "--log-dir", given->log_folder,
-         "Copy each process's output, unchanged, to DIR/process-I.log (restart A: process-I.attempt-A.log)")
+         "Copy each process's output, unchanged, to DIR/process-I.log (restart A: process-I.attempt-A.log); "
+         "processes write metrics there, too (LOCKSTEP_LOG_DIR)")
       ->option_text("DIR");
+  const std::string page = "Status page";
+  run->add_option("--status-port", given->status_port,
+                  "Serve a page about the job, /metrics for Prometheus and /status.json at this port of this host's "
+                  "loopback address; 0: any that is free. The address is printed")
+      ->check(count(0, 65535))
+      ->option_text("PORT")
+      ->group(page);
+  run->add_option("--status-host", given->status_host,
+                  "The address or name to serve it at instead, for other hosts to look (default: 127.0.0.1)")
+      ->option_text("HOST")
+      ->group(page);
+  run->add_flag("--no-status-token", given->no_status_token,
+                "Ask nobody for the token, which is LOCKSTEP_STATUS_TOKEN, or random")
+      ->group(page);
   run->add_flag("-v,--verbose", options->verbose, "Say in a line what is started, where, and on which cores");
 
   const std::string group = "Several hosts";

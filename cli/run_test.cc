@@ -190,10 +190,12 @@ TEST(RunDescriptors, ProcessesOfSeveralAgentsOfOneHostMeet) {
   EXPECT_EQ(result.log, "");
 }
 
-TEST(Run, LogsGoToAFolderToo) {
-  Processes job(tool(Words{"run", "-n", "2", "--log-dir", "logs"} + shell("echo $LOCKSTEP_PROCESS_ID")));
+TEST(Run, LogsGoToAFolderToo_WhichProcessesAreTold) {
+  Processes job(tool(Words{"run", "-n", "2", "--log-dir", "logs"} +
+                     shell("echo $LOCKSTEP_PROCESS_ID; cd /; echo $LOCKSTEP_LOG_DIR")));
   EXPECT_EQ(job.wait(0).exit_code, 0);
-  EXPECT_EQ(testing::read_file(job.folder(0) / "logs" / "process-1.log"), "1\n");
+  const auto logs = std::filesystem::canonical(job.folder(0)) / "logs";
+  EXPECT_EQ(testing::read_file(logs / "process-1.log"), "1\n" + logs.string() + "\n");
 }
 
 TEST(Run, AProgramThatCannotBeRunIsOneLine) {
@@ -240,6 +242,7 @@ TEST(Tool, HelpNamesTheVariablesThatAProcessGets) {
                             .initialization_timeout = 1,
                             .shutdown_timeout = 1,
                             .interface = "lo",
+                            .log_folder = "/logs",
                             .terminal = true};
   unsetenv("NPROC");
   for (const auto& [name, value] : on_host(process_variables(new_job(2), all, 0), 0, 2, 1)) {

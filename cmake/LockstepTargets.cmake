@@ -1,5 +1,5 @@
 # lockstep_layer(NAME DEPS ...): the static library of the folder lockstep/NAME, made of every source in it that is
-# not a test, and one test executable, NAME_test, of every *_test.cc in it.
+# neither a test nor in a folder plugins/, and one test executable, NAME_test, of every *_test.cc in it.
 #   DEPS       layers and libraries below it, PUBLIC
 #   PRIVATE    libraries that only its sources see
 #   TEST_DEPS  what the tests need besides
@@ -35,7 +35,7 @@ function(lockstep_layer name)
   cmake_parse_arguments(arg "" "" "DEPS;PRIVATE;TEST_DEPS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
-  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$|/plugins/")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   set(target lockstep_${name})
   if(sources)

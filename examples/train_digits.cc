@@ -4,9 +4,9 @@
 //   ...
 //   [0] test accuracy 0.9xx
 //
-// Each process reads its own rows of each batch; the batch is one array over all devices; the parameters are
-// on every device. What jit compiles is the step of one device: the gradients are summed over all devices
-// inside of it.
+// A data::Loader gives the batches: each process reads its own rows of a batch, which is one array over all
+// devices; the parameters are on every device. What jit compiles is the step of one device: the gradients are
+// summed over all devices inside of it.
 
 #include <lockstep/lockstep.h>
 
@@ -23,9 +23,6 @@ struct Layer {
 };
 struct Mlp {
   std::vector<Layer> layers;
-};
-struct Batch {
-  Array images, labels;
 };
 
 Mlp init(std::vector<int> sizes, Array key) {
@@ -46,30 +43,30 @@ Array logits(const Mlp& mlp, Array x) {
   return x;
 }
 
-Array loss(const Mlp& mlp, const Batch& batch) {
-  return ls::mean(ls::nn::softmax_cross_entropy_with_integer_labels(logits(mlp, batch.images), batch.labels));
+Array loss(const Mlp& mlp, const ls::data::Batch& batch) {
+  return ls::mean(
+      ls::nn::softmax_cross_entropy_with_integer_labels(logits(mlp, batch["image"]), batch["label"]));
 }
 
-/// Some rows of the table: 64 pixels of 0 to 16, and the digit.
-struct Rows {
-  std::vector<float> images;
-  std::vector<std::int32_t> labels;
-  Rows(const ls::data::Table& table, std::span<const std::int64_t> which) {
-    for (std::int64_t i : which) {
-      const float* row = table.row(i);
-      for (int pixel = 0; pixel < 64; ++pixel) images.push_back(row[pixel] / 16);
-      labels.push_back(static_cast<std::int32_t>(row[64]));
-    }
+/// The rows of the table, in an order of their own: 64 pixels of 0 to 16, and the digit.
+ls::data::SourcePtr records(const ls::data::Table& table) {
+  std::vector<ls::data::Record> records;
+  for (std::int64_t i : ls::data::shuffled(table.rows, /*seed=*/0)) {
+    std::vector<float> image(table.row(i), table.row(i) + 64);
+    for (float& pixel : image) pixel /= 16;
+    records.push_back({{"image", ls::data::Field::of(image)},
+                       {"label", ls::data::Field::scalar(static_cast<std::int32_t>(table.row(i)[64]))}});
   }
-  std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
-};
+  return ls::data::in_memory(std::move(records));
+}
 
 /// Trains on 1,438 of the digits and says how many of the other 359 are then classified right.
 template <class Optimizer>
 void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs, int batch_size,
            bool print_losses, const std::string& checkpoint_dir, int checkpoint_every) {
-  const std::vector<std::int64_t> order = ls::data::shuffled(digits.rows, /*seed=*/0);
-  const std::span training = std::span(order).first(1438), test = std::span(order).subspan(1438);
+  const ls::data::SourcePtr all = records(digits);
+  const ls::data::SourcePtr training = ls::data::slice(all, 0, 1438);
+  const ls::data::SourcePtr test = ls::data::slice(all, 1438, all->size());
 
   ls::Mesh mesh = ls::make_mesh({{"data", ls::device_count()}});
   ls::NamedSharding by_rows(mesh, P("data")), replicated(mesh, P());
@@ -82,63 +79,53 @@ void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs
       {.out_shardings = {replicated, replicated}, .name = "init"})();
 
   auto step = ls::jit(
-      [&](Mlp mlp, decltype(state) state, Batch batch) {
+      [&](Mlp mlp, decltype(state) state, const ls::data::Batch& batch) {
         auto [value, grads] = ls::value_and_grad(loss)(mlp, batch);
         auto [updates, next] = optimizer.update(grads, state, mlp);
         return std::tuple(ls::optim::apply_updates(mlp, updates), next, value);
       },
       {.donate_argnums = {0, 1}, .name = "step"});
 
-  if (batch_size < 1 || batch_size % ls::process_count() != 0)
-    throw ls::ShardingError("a batch of " + std::to_string(batch_size) + " rows cannot be split over " +
-                            std::to_string(ls::process_count()) + " processes: choose a multiple");
-  const std::size_t mine = batch_size / ls::process_count(), batches = training.size() / batch_size;
+  ls::data::Loader loader(
+      training,
+      {.batch = {batch_size}, .sharding = by_rows, .epochs = std::nullopt, .seed = 1, .workers = 1});
+  const std::int64_t steps = std::int64_t{epochs} * 1438 / batch_size;
   const bool speaker = ls::process_index() == 0;
 
-  // A step's batch follows from its number, so a run that goes on needs to know nothing else.
   std::optional<ls::checkpoint::Checkpointer> checkpoints;
   std::int64_t first = 0;
   if (!checkpoint_dir.empty()) {
     checkpoints.emplace(checkpoint_dir,
                         ls::checkpoint::CheckpointerOptions{.keep = {.last = 2}, .every = checkpoint_every});
-    if (auto found = checkpoints->restore_latest(std::pair(mlp, state))) {
+    if (auto found = checkpoints->restore_latest(std::tuple(mlp, state, loader.state()))) {
+      ls::data::LoaderState position;
       first = found->first;
-      std::tie(mlp, state) = found->second;
+      std::tie(mlp, state, position) = found->second;
+      loader.restore(position);
     }
   }
-  ls::ProgressBar progress("training", epochs * batches, speaker && !print_losses);
-  for (int epoch = 0; epoch < epochs; ++epoch) {
-    std::vector<std::int64_t> shuffled = ls::data::shuffled(training.size(), /*seed=*/epoch + 1);
-    for (std::int64_t& row : shuffled) row = training[row];
-    for (std::size_t i = 0; i < batches; ++i) {
-      const std::int64_t step_number = epoch * batches + i + 1;
-      if (step_number <= first) continue;
-      Rows rows(digits, std::span(shuffled).subspan(i * batch_size + ls::process_index() * mine, mine));
-      const std::int64_t local = rows.size(), global = batch_size;
-      Batch batch{ls::make_array_from_process_local_data(by_rows, rows.images, {local, 64}, {{global, 64}}),
-                  ls::make_array_from_process_local_data(by_rows, rows.labels, {local}, {{global}})};
-      Array value;
-      std::tie(mlp, state, value) = step(mlp, state, batch);
-      if (print_losses && speaker) std::printf("loss %.9g\n", value.item<float>());
-      progress.update(step_number, "loss " + std::to_string(value.item<float>()));
-      if (!checkpoints) continue;
-      const bool stop = ls::preemption_point(step_number);
-      if (stop || checkpoints->due(step_number)) checkpoints->save(step_number, std::pair(mlp, state));
-      if (stop) {
-        checkpoints->wait();
-        if (speaker) std::printf("told to stop: step %ld is saved\n", static_cast<long>(step_number));
-        return;
-      }
+  ls::ProgressBar progress("training", steps, speaker && !print_losses);
+  for (std::int64_t i = first + 1; i <= steps; ++i) {
+    Array value;
+    std::tie(mlp, state, value) = step(mlp, state, *loader.next());
+    if (print_losses && speaker) std::printf("loss %.9g\n", value.item<float>());
+    progress.update(i, "loss " + std::to_string(value.item<float>()));
+    if (!checkpoints) continue;
+    const bool stop = ls::preemption_point(i);
+    if (stop || checkpoints->due(i)) checkpoints->save(i, std::tuple(mlp, state, loader.state()));
+    if (stop) {
+      checkpoints->wait();
+      if (speaker) std::printf("told to stop: step %ld is saved\n", static_cast<long>(i));
+      return;
     }
   }
-
   if (checkpoints) checkpoints->wait();
 
-  Rows held_out(digits, test);
-  auto accuracy = ls::jit([](const Mlp& mlp, Array images, Array labels) {
-    return ls::mean(ls::argmax(logits(mlp, images), -1) == labels);
+  auto accuracy = ls::jit([](const Mlp& mlp, const ls::data::Batch& batch) {
+    return ls::mean(ls::argmax(logits(mlp, batch["image"]), -1) == batch["label"]);
   });
-  Array score = accuracy(mlp, ls::array(held_out.images, {held_out.size(), 64}), ls::array(held_out.labels));
+  ls::data::Loader held_out(test, {.batch = {359}, .sharding = replicated});
+  Array score = accuracy(mlp, *held_out.next());
   if (speaker) std::printf("test accuracy %.3f\n", score.item<float>());
 }
 

@@ -3,10 +3,10 @@
 //
 //   $ lockstep run -n 2 -- build/release/examples/train_transformer
 //   ...
-//   [0] held-out loss 2.0xx nats, 2.8xx bits a byte
+//   [0] held-out loss 2.0xx nats, 2.9xx bits a byte
 //   ...
-//   [0] LOCKSTEP, n.  Amn angicand the the Ponteriguictat, that of that is commen itnert
-//   [0] awith the res it of a pechoused of thited sumons and the ploy as that the
+//   [0] LOCKSTEP, n.  An prand and the the sushe in to of incancerer andiay soled it the
+//   [0] sweerath freld the ruddenels as of plited surons at of of tor ath
 //
 // With --checkpoint-dir it saves now and then, and a run that was ended goes on where it was:
 // `lockstep run -n 2 --max-restarts 3 -- ... --checkpoint-dir run` trains on whatever dies.
@@ -23,7 +23,6 @@
 #include <cstdio>
 #include <numbers>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,49 +41,17 @@ struct Options {
   std::int64_t checkpoint_every = 100;
 };
 
-/// Rows of `places` bytes of the text. Each process reads those that its devices hold; which rows they are
-/// depends on the seed alone, not on how many processes there are.
-class Rows {
- public:
-  Rows(std::string_view text, std::int64_t places, const ls::Mesh& mesh)
-      : text_(text), places_(places), sharding_(mesh, P(nullptr, "data")) {}
-
-  /// i32[groups, rows, places], from anywhere in the text.
-  Array random(std::int64_t groups, std::int64_t rows, std::uint64_t seed) const {
-    std::mt19937_64 generator(seed);
-    std::vector<std::uint64_t> starts(static_cast<std::size_t>(groups * rows));
-    for (std::uint64_t& start : starts)
-      start = generator() % (text_.size() - static_cast<std::size_t>(places_));
-    return read(groups, rows, starts);
-  }
-
-  /// The text from its beginning on, in one group.
-  Array in_order(std::int64_t rows) const {
-    std::vector<std::uint64_t> starts;
-    for (std::int64_t i = 0; i < rows; ++i) starts.push_back(static_cast<std::uint64_t>(i * places_));
-    return read(1, rows, starts);
-  }
-
- private:
-  Array read(std::int64_t groups, std::int64_t rows, const std::vector<std::uint64_t>& starts) const {
-    return ls::make_array_from_callback<std::int32_t>(
-        {groups, rows, places_}, sharding_, [&](const std::vector<ls::IndexRange>& mine) {
-          std::vector<std::int32_t> tokens;
-          for (std::int64_t group = mine[0].start; group < mine[0].limit; ++group) {
-            for (std::int64_t row = mine[1].start; row < mine[1].limit; ++row) {
-              const std::string_view bytes = text_.substr(
-                  starts[static_cast<std::size_t>(group * rows + row)], static_cast<std::size_t>(places_));
-              for (char byte : bytes) tokens.push_back(static_cast<unsigned char>(byte));
-            }
-          }
-          return tokens;
-        });
-  }
-
-  std::string_view text_;
-  std::int64_t places_;
-  ls::NamedSharding sharding_;
-};
+/// Windows of so many bytes of the text, as tokens; each begins `stride` bytes behind the one before.
+ls::data::SourcePtr windows(std::string_view text, std::int64_t bytes, std::int64_t stride) {
+  const auto length = static_cast<std::size_t>(bytes), step = static_cast<std::size_t>(stride);
+  // The loader's state has the name, so that a run is not gone on with on another text.
+  std::string name = "bytes of " + ls::digest(text) + " by " + std::to_string(bytes);
+  return ls::data::from_function((text.size() - length) / step + 1, std::move(name), [=](std::uint64_t i) {
+    std::vector<std::int32_t> tokens;
+    for (char byte : text.substr(i * step, length)) tokens.push_back(static_cast<unsigned char>(byte));
+    return ls::data::Record{{"tokens", ls::data::Field::of(tokens)}};
+  });
+}
 
 /// What follows the prompt, one byte after the other, each drawn from what the model expects there.
 std::string sample(const Config& config, const Model& model, const std::string& prompt, std::int64_t count,
@@ -153,26 +120,34 @@ void train(const Options& options) {
       },
       {.donate_argnums = {0, 1}, .name = "step"});
 
-  // Which rows a step trains on follows from its number, so a run that goes on needs to know nothing else.
+  // A window from anywhere in the text for each row; each window comes once before any comes again.
+  const std::int64_t bytes = config.context + 1;
+  const ls::NamedSharding by_rows(mesh, P(nullptr, "data"));
+  ls::data::Loader loader(windows(training, bytes, 1),
+                          {.batch = {options.accumulate, options.batch / options.accumulate},
+                           .sharding = by_rows,
+                           .epochs = std::nullopt,
+                           .workers = 1});
+
   std::optional<ls::checkpoint::Checkpointer> checkpoints;
   std::int64_t first = 0;
   if (!options.checkpoint_dir.empty()) {
     checkpoints.emplace(options.checkpoint_dir, ls::checkpoint::CheckpointerOptions{
                                                     .keep = {.last = 2}, .every = options.checkpoint_every});
-    if (auto found = checkpoints->restore_latest(std::pair(model, state))) {
+    if (auto found = checkpoints->restore_latest(std::tuple(model, state, loader.state()))) {
+      ls::data::LoaderState position;
       first = found->first;
-      std::tie(model, state) = found->second;
+      std::tie(model, state, position) = found->second;
+      loader.restore(position);
     }
   }
 
   const bool speaker = ls::process_index() == 0;
-  const Rows rows(training, config.context + 1, mesh);
   ls::ProgressBar progress("training", options.steps, speaker && !options.print_losses);
   const auto start = std::chrono::steady_clock::now();
   for (std::int64_t i = first; i < options.steps; ++i) {
-    Array value, batch = rows.random(options.accumulate, options.batch / options.accumulate,
-                                     static_cast<std::uint64_t>(i));
-    std::tie(model, state, value) = step(model, state, batch);
+    Array value;
+    std::tie(model, state, value) = step(model, state, (*loader.next())["tokens"]);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const double tokens = static_cast<double>((i + 1 - first) * options.batch * config.context);
     char note[80];
@@ -184,7 +159,7 @@ void train(const Options& options) {
     }
     if (!checkpoints) continue;
     const bool stop = ls::preemption_point(i + 1);
-    if (stop || checkpoints->due(i + 1)) checkpoints->save(i + 1, std::pair(model, state));
+    if (stop || checkpoints->due(i + 1)) checkpoints->save(i + 1, std::tuple(model, state, loader.state()));
     if (stop) {
       checkpoints->wait();
       if (speaker) std::printf("told to stop: step %lld is saved\n", static_cast<long long>(i + 1));
@@ -193,12 +168,13 @@ void train(const Options& options) {
   }
   if (checkpoints) checkpoints->wait();
 
-  const Rows unseen(std::string_view(text).substr(training.size()), config.context + 1, mesh);
-  std::int64_t count = static_cast<std::int64_t>(held_out) / (config.context + 1);
-  count = std::min<std::int64_t>(64, count - count % mesh.axis_size("data"));
+  const auto unseen = windows(std::string_view(text).substr(training.size()), bytes, bytes);
+  std::int64_t count = std::min<std::int64_t>(64, static_cast<std::int64_t>(unseen->size()));
+  count -= count % mesh.axis_size("data");
+  ls::data::Loader rest(unseen, {.batch = {1, count}, .sharding = by_rows, .seed = std::nullopt});
   const double nats = ls::jit([&](const Model& model, const Array& batch) {
                         return loss(model, ls::index(batch, 0));
-                      })(model, unseen.in_order(count))
+                      })(model, (*rest.next())["tokens"])
                           .item<float>();
   const std::string written = sample(config, model, "\n\nLOCKSTEP, n.", options.sample, options.temperature);
   if (speaker) {

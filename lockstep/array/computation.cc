@@ -1,8 +1,11 @@
 #include "lockstep/array/computation.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "lockstep/array/device_put.h"
+#include "lockstep/array/result_check.h"
+#include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/program/cost.h"
@@ -19,6 +22,15 @@
 
 namespace lockstep::internal {
 
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+Seconds since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::steady_clock::now() - start;
+}
+
+}  // namespace
+
 struct Computation::Impl {
   std::string name;
   ComputationText text;
@@ -29,6 +41,9 @@ struct Computation::Impl {
   bool replicated = false;       ///< compiled for all devices at once, with collectives of the platform's own
   bool spans_processes = false;
   bool meets_processes = false;  ///< some of its collectives are over devices of several processes
+  std::optional<ResultCheck> check;
+  std::chrono::duration<double> partitioning{0}, lowering{0};
+  runtime::CompileReport report;
   std::shared_ptr<pjrt::Executable> executable;
 
   // For the recorder.
@@ -82,6 +97,17 @@ Cost Computation::cost() const {
   return cost;
 }
 
+std::string Computation::how_compiled() const {
+  const Cost cost = this->cost();
+  const auto bytes = [](std::int64_t count) { return amount_of_bytes(static_cast<std::uint64_t>(count)); };
+  return fmt::format(
+      "partitioned in {:.3f} s, lowered in {:.3f} s, {}; on each device {} of arguments, {} of results and "
+      "{} "
+      "besides",
+      impl_->partitioning.count(), impl_->lowering.count(), impl_->report.to_string(),
+      bytes(cost.argument_bytes), bytes(cost.output_bytes), bytes(cost.temporary_bytes));
+}
+
 namespace {
 
 /// The mesh that a computation is over, from where its arguments are and shall be.
@@ -121,6 +147,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
                                                         std::span<const ArrayType* const> arguments,
                                                         const ComputationOptions& options) {
   auto impl = std::make_unique<Impl>();
+  const auto start = std::chrono::steady_clock::now();
   auto option = [](const std::vector<std::optional<Sharding>>& all, std::size_t i) {
     return i < all.size() ? all[i] : std::nullopt;
   };
@@ -163,6 +190,12 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   };
 
   Program program = transforms::eliminate_dead_code(std::move(traced));
+  impl->check =
+      ResultCheck::add_to(program, [types = std::vector<ArrayTypeRef>(arguments.begin(), arguments.end()),
+                                    in = options.in_shardings](Program search) {
+        const std::vector<const ArrayType*> same(types.begin(), types.end());
+        return compile(std::move(search), same, {.in_shardings = in});
+      });
   impl->name = program.name;
   impl->text.program = to_string(program);
   impl->inputs.assign(arguments.begin(), arguments.end());
@@ -209,6 +242,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   std::string salt = "outputs";
   for (const ArrayTypeRef& type : impl->outputs) salt += " " + type->sharding.spec().to_string();
   for (bool donated : impl->donated) salt += donated ? "d" : "-";
+  impl->partitioning = since(start);
   return finish(std::move(impl), partitioned.program, mesh.axis_env(), mesh,
                 combine(mesh.fingerprint(), fingerprint(salt)), partitioned.reasons);
 }
@@ -217,6 +251,12 @@ std::shared_ptr<const Computation> Computation::compile_per_device(
     Program program, std::span<const ArrayType* const> arguments, const Mesh& mesh, const Mesh& local,
     const std::vector<PartitionSpec>& in_specs, const std::vector<PartitionSpec>& out_specs) {
   auto impl = std::make_unique<Impl>();
+  impl->check =
+      ResultCheck::add_to(program, [types = std::vector<ArrayTypeRef>(arguments.begin(), arguments.end()),
+                                    mesh, local, in_specs](Program search) {
+        const std::vector<const ArrayType*> same(types.begin(), types.end());
+        return compile_per_device(std::move(search), same, mesh, local, in_specs, {PartitionSpec()});
+      });
   impl->name = program.name;
   impl->text.program = to_string(program);
   impl->inputs.assign(arguments.begin(), arguments.end());
@@ -230,12 +270,13 @@ std::shared_ptr<const Computation> Computation::compile_per_device(
   }
   const std::vector<Aval> out_avals = program.output_avals();
   for (std::size_t i = 0; i < out_avals.size(); ++i) {
+    const PartitionSpec spec = i < out_specs.size() ? out_specs[i] : PartitionSpec();  // the check's
     Aval aval = out_avals[i];
-    for (std::size_t d = 0; d < out_specs[i].entries().size(); ++d) {
-      aval.shape[d] *= local.axis_env().size(out_specs[i].axes(d));
+    for (std::size_t d = 0; d < spec.entries().size(); ++d) {
+      aval.shape[d] *= local.axis_env().size(spec.axes(d));
     }
     aval.varying.clear();
-    impl->outputs.push_back(intern(std::move(aval), NamedSharding(local, out_specs[i]), true));
+    impl->outputs.push_back(intern(std::move(aval), NamedSharding(local, spec), true));
   }
   return finish(std::move(impl), transforms::eliminate_dead_code(std::move(program)), mesh.axis_env(), mesh,
                 mesh.fingerprint());
@@ -283,16 +324,18 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
                                                        Fingerprint salt,
                                                        const sharding::CommunicationReasons& reasons) {
   runtime::Runtime& runtime = runtime::Runtime::get();
+  const auto start = std::chrono::steady_clock::now();
   impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
   impl->text.partitioned = sharding::describe(per_device, axes);
   impl->text.collectives = sharding::communication(per_device, axes, reasons);
   impl->counted = cost_of(per_device);
   impl->replicated = runtime.native_collectives() && mesh.size() > 1;
-  LoweredProgram lowered = lower(per_device, {.axes = axes,
-                                              .donated = impl->donated,
-                                              .native_collectives = impl->replicated,
-                                              .for_cpu = !runtime.native_collectives(),
-                                              .salt = salt});
+  LoweredProgram lowered =
+      lower(per_device, {.axes = axes,
+                         .donated = impl->check ? std::vector<bool>(impl->donated.size()) : impl->donated,
+                         .native_collectives = impl->replicated,
+                         .for_cpu = !runtime.native_collectives(),
+                         .salt = salt});
   impl->fingerprint = lowered.fingerprint;
   impl->takes_position = lowered.takes_position;
   impl->has_collectives = !lowered.collectives.empty() && !impl->replicated;
@@ -319,9 +362,10 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
     for (Device device : mesh.devices()) plan.devices.push_back(device.id());
     impl->registered = runtime.programs().register_program(plan);
   }
+  impl->lowering = since(start);
   // A program for all devices at once cannot be compiled where none of them is.
   if (!impl->replicated || !impl->locals.empty())
-    impl->executable = runtime::compile(lowered, mesh, impl->name);
+    impl->executable = runtime::compile(lowered, mesh, impl->name, &impl->report);
   impl->recorded_name = watch::text(impl->name);
   if (impl->spans_processes && !impl->locals.empty()) {
     impl->launches = watch::mesh_place(mesh.fingerprint(), processes_text(mesh));
@@ -468,6 +512,11 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
       shards.push_back(std::move(results[local * num_outputs + k]));
     }
     outputs.push_back(make_array(impl.outputs[k], std::move(shards)));
+  }
+  if (impl.check) {
+    const Array found = std::move(outputs.back());
+    outputs.pop_back();
+    impl.check->look_at(found, impl.name, given);
   }
   if (impl.donates) {
     for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -75,7 +75,8 @@ class Computation {
 
   /// Launches it on all local devices that take part. The arguments must have the types that it was compiled
   /// for. Throws PeerFailure and DivergenceError where another process fails it, PjrtError where the plugin
-  /// does.
+  /// does; and with debug_nans or debug_infs FloatingPointError, on all processes of its mesh, where a result
+  /// holds one anywhere. Nothing is donated then before that is known.
   std::vector<Array> run(std::span<const Array* const> arguments) const;
 
   /// The last inputs, where the computation needs them: what would be moved in each run is moved once.
@@ -83,6 +84,10 @@ class Computation {
 
   const ComputationText& text() const;
   Cost cost() const;
+
+  /// How long what took, and what memory it needs: "partitioned in 0.001 s, lowered in 0.002 s, compiled in
+  /// 0.345 s; for each device 4 KiB of arguments, 1 KiB of results and 2 KiB of its own".
+  std::string how_compiled() const;
 
  private:
   struct Impl;

@@ -12,9 +12,16 @@ namespace lockstep {
 namespace internal {
 
 std::shared_ptr<void> aligned_memory(std::size_t bytes) {
-  constexpr std::size_t kAlignment = HostMemory::kAlignment;
+  // Large memory begins at a page, so that a file can be read into it past the page cache. It is not of huge
+  // pages, as what posix_memalign gives (collectives/allocator.h): where a virtual machine gives idle memory
+  // back to its host, the huge pages that are free are those that the host has to bring back.
+  constexpr std::size_t kLarge = std::size_t{1} << 20, kPage = 4096;
   void* memory = nullptr;
-  if (posix_memalign(&memory, kAlignment, std::max(bytes, kAlignment)) != 0) throw std::bad_alloc();
+  if (bytes >= kLarge)
+    memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
+  else if (posix_memalign(&memory, HostMemory::kAlignment, std::max(bytes, HostMemory::kAlignment)) != 0)
+    memory = nullptr;
+  if (memory == nullptr) throw std::bad_alloc();
   return {memory, std::free};
 }
 

@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <memory>
 
 #include "lockstep/array/computation.h"
 #include "lockstep/array/data.h"
 #include "lockstep/array/trace.h"
 #include "lockstep/base/kept.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/operation_scope.h"
+#include "lockstep/runtime/runtime.h"
 
 namespace lockstep {
 namespace {
@@ -63,12 +66,28 @@ Operations& operations() {
   return all;
 }
 
+void log_compiled(const CompiledOperation& operation, std::chrono::duration<double> tracing) {
+  constexpr std::size_t kShown = 4;
+  std::string operands;
+  for (std::size_t i = 0; i < std::min(operation.types.size(), kShown); ++i) {
+    const ArrayType& type = *operation.types[i];
+    operands +=
+        fmt::format("{}{} with {}", i == 0 ? "" : ", ", to_string(type.aval), type.sharding.to_string());
+  }
+  if (operation.types.size() > kShown) operands += fmt::format(", … {} in all", operation.types.size());
+  logging::info(
+      "[{}] an operation outside of jit (at {}) is compiled: the first on ({}); traced in {:.3f} s, {}",
+      operation.name, CallSiteScope::current().to_string(), operands, tracing.count(),
+      operation.computation->how_compiled());
+}
+
 std::shared_ptr<const CompiledOperation> compile(
     const std::string& name, const std::string& key, std::span<const Array> operands,
     std::span<const ArrayType* const> types,
     const std::function<std::vector<Array>(std::span<const Array>)>& compose) {
   // Not by make_shared: what threads remember must not keep its memory.
   std::shared_ptr<CompiledOperation> operation(new CompiledOperation(name, key, types));
+  const auto start = std::chrono::steady_clock::now();
   Program program;
   {
     Trace trace(name);
@@ -77,10 +96,12 @@ std::shared_ptr<const CompiledOperation> compile(
     program = trace.finish(compose(tracers));
     operation->captures = trace.captures();
   }
+  const std::chrono::duration<double> tracing = std::chrono::steady_clock::now() - start;
   std::vector<const ArrayType*> all = operation->types;
   for (const Array& array : operation->captures) all.push_back(internal::concrete(array, name).type);
   operation->computation = internal::Computation::compile(std::move(program), all, {});
   operation->captures = operation->computation->placed(std::move(operation->captures));
+  if (runtime::Runtime::get().debug().log_compiles) log_compiled(*operation, tracing);
   return operation;
 }
 

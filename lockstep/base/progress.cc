@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <vector>
 
 #include "lockstep/base/environment.h"
 
@@ -25,6 +26,12 @@ std::string bytes_of(std::int64_t done, std::int64_t total) {
                      kUnits[name]);
 }
 
+/// Those that this thread shows.
+std::vector<ProgressBar*>& shown_bars() {
+  thread_local std::vector<ProgressBar*> bars;
+  return bars;
+}
+
 }  // namespace
 
 ProgressBar::ProgressBar(std::string label, std::int64_t total, bool shown, Unit unit)
@@ -34,9 +41,12 @@ ProgressBar::ProgressBar(std::string label, std::int64_t total, bool shown, Unit
       // The launcher says so where it passes the output on to one.
       terminal_(isatty(STDOUT_FILENO) == 1 || Environment::process().get("LOCKSTEP_TERMINAL") == "1"),
       unit_(unit),
-      start_(steady_clock::now()) {}
+      start_(steady_clock::now()) {
+  if (shown_) shown_bars().push_back(this);
+}
 
 ProgressBar::~ProgressBar() {
+  std::erase(shown_bars(), this);
   if (open_) std::fputs("\n", stdout), std::fflush(stdout);
 }
 
@@ -55,6 +65,14 @@ void ProgressBar::update(std::int64_t done, const std::string& note) {
     tenths_written_ = tenths;
     write(note, "\n");
   }
+}
+
+void ProgressBar::waits_for(const std::string& what) {
+  if (shown_bars().empty()) return;
+  ProgressBar& bar = *shown_bars().back();
+  if (bar.terminal_) std::fputs("\r", stdout);
+  bar.write("waits for " + what, bar.terminal_ ? "\x1b[K" : "\n");
+  bar.open_ = bar.terminal_;
 }
 
 void ProgressBar::write(const std::string& note, const char* end) {

@@ -26,6 +26,10 @@ class ProgressBar {
   /// `done` of the total are done; `note` is put behind. Cheap: it writes ten times a second at most.
   void update(std::int64_t done, const std::string& note = "");
 
+  /// Says what this thread waits for on its newest bar, where it has one that is shown: on a terminal in the
+  /// place of the note, until the next update; elsewhere in a line of its own.
+  static void waits_for(const std::string& what);
+
  private:
   void write(const std::string& note, const char* end);
 

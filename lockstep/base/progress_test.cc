@@ -42,5 +42,20 @@ TEST(ProgressBar, WhereAnotherProcessShowsItNothingIsWritten) {
   EXPECT_EQ(written(10, 10, ProgressBar::Unit::kCount, false), "");
 }
 
+TEST(ProgressBar, WhatItsThreadWaitsForIsSaidOnTheNewestThatIsShown) {
+  ::testing::internal::CaptureStdout();
+  ProgressBar::waits_for("nobody");
+  {
+    ProgressBar job("job", 10), hidden("hidden", 10, false);
+    job.update(5);
+    { ProgressBar inner("inner", 10); }
+    ProgressBar::waits_for("data: a.bin");
+  }
+  ProgressBar::waits_for("nobody");
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
+              MatchesRegex("job  .*  50%  5/10    [0-9.]+ s\n"
+                           "job  .*  50%  5/10  waits for data: a.bin  [0-9.]+ s\n"));
+}
+
 }  // namespace
 }  // namespace lockstep

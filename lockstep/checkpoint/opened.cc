@@ -139,7 +139,7 @@ void Opened::read_part(const std::string& path, const ArrayInfo& array, const Pa
   const storage::Reader& reader = file(part.file);
   const bool remote = url_.starts_with("s3://");
   const Shape tile = part.tile.empty() ? choose_tile(shape, element) : part.tile;
-  std::unique_ptr<std::byte[]> scratch;
+  auto scratch = storage::page_aligned_memory(0);
   std::size_t scratch_bytes = 0, number = 0;
   for_each_unit(shape, tile, element, [&](const Unit& unit) {
     if (!stripe.has(number++) || !intersection(unit.box, needed)) return true;
@@ -156,7 +156,7 @@ void Opened::read_part(const std::string& path, const ArrayInfo& array, const Pa
     const bool in_place = memory != nullptr;
     if (!in_place) {
       if (scratch_bytes < unit.bytes) {
-        scratch.reset(new std::byte[unit.bytes]);
+        scratch = storage::page_aligned_memory(unit.bytes);
         scratch_bytes = unit.bytes;
       }
       memory = scratch.get();
@@ -177,7 +177,11 @@ void Opened::read_part(const std::string& path, const ArrayInfo& array, const Pa
     }
     std::size_t from = stretches.front().first, to = stretches.front().second;
     auto flush = [&] {
-      reader.read(part.offset + unit.offset + from, {memory + from, to - from});
+      const std::span<std::byte> into(memory + from, to - from);
+      if (wanted.once)
+        reader.read_once(part.offset + unit.offset + from, into);
+      else
+        reader.read(part.offset + unit.offset + from, into);
       bytes_read_ += to - from;
     };
     for (const auto& [start, end] : stretches) {
@@ -277,15 +281,18 @@ void Opened::verify(const std::function<void(std::uint64_t)>& on_read) const {
     const std::size_t element = size_of(*task.array->dtype);
     const Shape shape = shape_of(task.part->box);
     const Shape tile = task.part->tile.empty() ? choose_tile(shape, element) : task.part->tile;
-    std::vector<std::byte> memory;
-    std::size_t number = 0;
+    auto memory = storage::page_aligned_memory(0);
+    std::size_t memory_bytes = 0, number = 0;
     for_each_unit(shape, tile, element, [&](const Unit& unit) {
       if (!task.stripe.has(number++)) return true;
-      memory.resize(unit.bytes);
-      file(task.part->file).read(task.part->offset + unit.offset, memory);
+      if (memory_bytes < unit.bytes) {
+        memory = storage::page_aligned_memory(unit.bytes);
+        memory_bytes = unit.bytes;
+      }
+      file(task.part->file).read_once(task.part->offset + unit.offset, {memory.get(), unit.bytes});
       bytes_read_ += unit.bytes;
       for (std::size_t i = 0; i < unit.tiles.size(); ++i) {
-        check_tile(*task.path, *task.part, unit.first_tile + i, unit.tiles[i], unit.box, memory.data(),
+        check_tile(*task.path, *task.part, unit.first_tile + i, unit.tiles[i], unit.box, memory.get(),
                    element);
       }
       if (on_read) {

@@ -21,6 +21,7 @@ struct Wanted {
   std::string path;
   Box box;
   std::byte* into = nullptr;
+  bool once = false;  ///< no other process reads it
 };
 
 /// Every count-th unit of a part, from the first on.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -138,7 +139,8 @@ class Restoring {
     const auto indices = target.sharding->device_indices(target.aval.shape);
     const std::size_t element = size_of(target.aval.dtype);
     std::size_t allocated = 0;
-    for (int position : target.sharding->addressable_positions(process_index_)) {
+    const auto& positions = target.sharding->addressable_positions(process_index_);
+    for (int position : positions) {
       const Box& box = indices[static_cast<std::size_t>(position)];
       internal::HostPart& part = target.parts[to_string(box)];
       if (part.data != nullptr) continue;
@@ -153,7 +155,13 @@ class Restoring {
       }
       std::shared_ptr<void> memory = internal::aligned_memory(bytes);
       part = {memory.get(), memory, true};
-      wanted.push_back({target.source, box, static_cast<std::byte*>(memory.get())});
+      // All devices that hold it, and those of this process among them: are they the same?
+      const std::int64_t holders = volume(whole(target.aval.shape)) == 0
+                                       ? 0
+                                       : std::ssize(indices) * volume(box) / volume(whole(target.aval.shape));
+      const auto own = std::ranges::count_if(
+          positions, [&](int each) { return indices[static_cast<std::size_t>(each)] == box; });
+      wanted.push_back({target.source, box, static_cast<std::byte*>(memory.get()), own >= holders});
       allocated += bytes;
     }
     return allocated;

@@ -13,6 +13,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/progress.h"
 #include "lockstep/data/agreement.h"
 #include "lockstep/data/batch_maker.h"
 #include "lockstep/data/order.h"
@@ -210,8 +211,10 @@ class Loader::Impl {
     auto report_at = start + std::chrono::seconds(1);
     bool reported = false;
     while (!done_.wait_until(lock, report_at, [&] { return job.done; })) {
+      const std::string done = what_is_done(job.number);
       logging::warning("[Loader] waiting since {:.1f} s for batch {}: {}", seconds_since(start), job.number,
-                       what_is_done(job.number));
+                       done);
+      ProgressBar::waits_for(fmt::format("batch {}: {}", job.number, done));
       reported = true;
       report_at += std::chrono::seconds(10);
     }

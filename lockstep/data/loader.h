@@ -115,7 +115,8 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// The next batch; nothing at the end. Blocks until it is read; from one second on a line is logged every
-  /// ten seconds that says which file is waited for, and another when it came. All records must have the same
+  /// ten seconds that says which file is waited for, and another when it came; this thread's ProgressBar says
+  /// it too. All records must have the same
   /// fields, dtypes and shapes. Throws DataError, naming the record, where one has not, cannot be read or is
   /// damaged; the position then stays, and so does the error. The first call, and the first after `restore`,
   /// compares options, files and position over the processes: where they differ it throws DivergenceError on

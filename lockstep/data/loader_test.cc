@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "lockstep/base/progress.h"
 #include "lockstep/data/order.h"
 #include "lockstep/data/test_files.h"
 #include "lockstep/data/test_loader.h"
@@ -227,8 +228,14 @@ TEST(Loader, ALongWaitIsSaid_WithWhatIsWaitedFor_AndItsEnd) {
   });
   Loader loader(source, {.batch = {4}, .seed = std::nullopt});
   ::testing::internal::CaptureStderr();
-  loader.next();
-  loader.next();
+  ::testing::internal::CaptureStdout();
+  {
+    ProgressBar progress("training", 2);
+    loader.next();
+    loader.next();
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
+              AllOf(HasSubstr("training"), HasSubstr("waits for batch 1: counting record 5 is being read")));
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(log,
               HasSubstr("[Loader] waiting since 1.0 s for batch 1: counting record 5 is being read since"));

@@ -10,8 +10,8 @@
 #include "lockstep/data/record.h"
 
 /// Data for training. A Source gives records by their number; the functions of the formats (tokens.h, npy.h,
-/// lines.h, tfrecord.h, mds.h, tar.h) open files as sources, those below make sources of sources, and a
-/// Loader (loader.h) makes batches of them. Files are named by path or by "s3://bucket/key".
+/// lines.h, tfrecord.h, mds.h, tar.h, parquet.h) open files as sources, those below make sources of sources,
+/// and a Loader (loader.h) makes batches of them. Files are named by path or by "s3://bucket/key".
 namespace lockstep::data {
 
 /// Records by number. May be used by several threads at a time.

@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "lockstep/array/data.h"
+#include "lockstep/array/evaluate.h"
 #include "lockstep/array/trace.h"
 #include "lockstep/base/log.h"
 #include "lockstep/jit/clear_caches.h"
 #include "lockstep/runtime/compile.h"
+#include "lockstep/runtime/runtime.h"
 
 namespace lockstep {
 namespace internal {
@@ -40,6 +42,12 @@ bool CallEntry::takes_array(std::size_t i) const {
 
 std::vector<Array> CallEntry::run(const std::vector<const Array*>& leaves, const CallSite& site) const {
   CallSiteScope scope(site);
+  if (traced != nullptr) {
+    std::vector<Array> inputs;
+    for (const Array* leaf : leaves) inputs.push_back(*leaf);
+    inputs.insert(inputs.end(), captures.begin(), captures.end());
+    return evaluate(*traced, inputs);
+  }
   if (captures.empty()) return computation->run(leaves);
   std::vector<const Array*> all;
   all.reserve(leaves.size() + captures.size());
@@ -79,7 +87,8 @@ std::shared_ptr<const CallEntry> CallCache::find(const Signature& signature) {
 
 std::shared_ptr<const CallEntry> CallCache::add(const Signature& signature,
                                                 std::shared_ptr<const Computation> computation,
-                                                std::vector<Array> captures, std::shared_ptr<void> exemplar) {
+                                                std::vector<Array> captures, std::shared_ptr<void> exemplar,
+                                                std::chrono::duration<double> tracing) {
   // Not by make_shared: who remembers it must not keep its memory.
   std::shared_ptr<CallEntry> made(new CallEntry);
   made->function = this;
@@ -91,7 +100,10 @@ std::shared_ptr<const CallEntry> CallCache::add(const Signature& signature,
   auto kept = entries().add(hash_of_words(this, made->signature), made, [&](const CallEntry& entry) {
     return entry.function == this && entry.signature == made->signature;
   });
-  if (kept == made) warn_if_often(*made);
+  if (kept == made) {
+    log_compiled(*made, tracing);
+    warn_if_often(*made);
+  }
   std::lock_guard lock(mutex_);
   last_ = kept;
   if (kept == made) mine_.push_back(kept);
@@ -102,10 +114,42 @@ std::shared_ptr<const CallEntry> CallCache::add(const Signature& signature,
   return kept;
 }
 
+std::optional<std::string> CallCache::nearest_difference(const CallEntry& made) const {
+  std::optional<SignatureDifference> nearest;
+  for (const auto& each : mine_) {
+    const auto other = each.lock();
+    if (other == nullptr || other->signature == made.signature) continue;
+    SignatureDifference d = difference(made.signature, made.kinds, other->signature, other->kinds);
+    if (!nearest || d.count <= nearest->count) nearest = std::move(d);
+  }
+  if (!nearest) return std::nullopt;
+  return std::move(nearest->text);
+}
+
+std::string CallCache::made_at() const {
+  const std::string where = site_.to_string();
+  return name_.ends_with(where) ? "" : fmt::format(" (made at {})", where);
+}
+
+void CallCache::log_compiled(const CallEntry& made, std::chrono::duration<double> tracing) {
+  if (!runtime::Runtime::get().debug().log_compiles) return;
+  std::string why = "no call before it";
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto nearest = nearest_difference(made))
+      why = *nearest + ", in the nearest that is kept";
+    else if (compiled_before_)
+      why = "what was compiled before is not kept any more";
+    compiled_before_ = true;
+  }
+  logging::info("[{}] {}{} is compiled: {}; traced in {:.3f} s, {}", operation_, name_, made_at(), why,
+                tracing.count(), made.computation->how_compiled());
+}
+
 void CallCache::warn_if_often(const CallEntry& made) {
   constexpr std::size_t kOften = 5, kCalls = 100;
   std::uint64_t calls = 0;
-  std::optional<SignatureDifference> nearest;
+  std::optional<std::string> nearest;
   {
     std::lock_guard lock(mutex_);
     if (warned_) return;
@@ -113,23 +157,16 @@ void CallCache::warn_if_often(const CallEntry& made) {
     if (compiled_at_.size() > kOften) compiled_at_.erase(compiled_at_.begin());
     if (compiled_at_.size() < kOften || calls_ - compiled_at_.front() >= kCalls) return;
     calls = calls_ - compiled_at_.front() + 1;
-    for (const auto& each : mine_) {
-      const auto other = each.lock();
-      if (other == nullptr || other->signature == made.signature) continue;
-      SignatureDifference d = difference(made.signature, made.kinds, other->signature, other->kinds);
-      if (!nearest || d.count <= nearest->count) nearest = std::move(d);
-    }
+    nearest = nearest_difference(made);
     if (!nearest) return;  // those before were forgotten
     warned_ = true;
   }
-  const std::string where = site_.to_string();
-  const std::string made_at = name_.ends_with(where) ? "" : fmt::format(" (made at {})", where);
   logging::warning(
       "[{}] {}{} is compiled for the fifth time within {} calls: {}, in the nearest that is kept. Each new "
       "shape, dtype, sharding, structure or compiled-in number takes a compilation: give arrays of few "
       "shapes, "
       "and take numbers that change as Array",
-      operation_, name_, made_at, calls, nearest->text);
+      operation_, name_, made_at(), calls, *nearest);
 }
 
 }  // namespace internal

@@ -1,5 +1,8 @@
 #include "lockstep/jit/control_flow.h"
 
+#include <algorithm>
+
+#include "lockstep/array/evaluate.h"
 #include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/collectives.h"
@@ -75,6 +78,35 @@ std::vector<Array> ScanXs::tracers(Trace& trace) const {
     out.push_back(trace.input(aval));
   }
   return out;
+}
+
+std::vector<Array> ScanXs::of_step(std::int64_t step) const {
+  std::vector<Array> elements;
+  for (const Array& array : xs_) elements.push_back(element(array, reverse_ ? length_ - 1 - step : step));
+  return elements;
+}
+
+std::vector<Array> ScanXs::stacked_ys(std::vector<std::vector<Array>> ys_of_steps) const {
+  if (reverse_) std::ranges::reverse(ys_of_steps);
+  std::vector<Array> all;
+  for (std::size_t k = 0; k < ys_of_steps.front().size(); ++k) {
+    std::vector<Array> ys;
+    for (const std::vector<Array>& step : ys_of_steps) ys.push_back(step[k]);
+    all.push_back(stacked(ys));
+  }
+  return all;
+}
+
+bool condition_holds(const char* operation, const Array& condition, const CallSite& site) {
+  CallSiteScope scope(site);
+  check_predicate(operation, condition.aval(), site);
+  return condition.item<std::uint8_t>() != 0;
+}
+
+std::size_t branch_number(const char* operation, const Array& index, std::size_t branches,
+                          const CallSite& site) {
+  CallSiteScope scope(site);
+  return static_cast<std::size_t>(branch_index(operation, index, branches, site).item<std::int32_t>());
 }
 
 std::vector<Array> ScanXs::emit(TracedProgram body, const LoopCarry& carry) const {

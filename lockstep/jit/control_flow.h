@@ -15,8 +15,9 @@
 
 /// Control flow under trace, with JAX's names and meaning: the functions are traced once, and values decide
 /// when the program runs. Arguments, carries and results are trees. Arrays from outside that a function uses
-/// are taken in. Each also runs outside of a trace, as a program of its own, traced anew by each call. Errors
-/// name the user's line.
+/// are taken in. Each also runs outside of a trace, as a program of its own, traced anew by each call; where
+/// jit is disabled, as a loop or choice of C++ that calls the functions with arrays. Errors name the user's
+/// line.
 namespace lockstep {
 
 struct ScanOptions {
@@ -36,6 +37,10 @@ class ScanXs {
   std::vector<Array> tracers(Trace& trace) const;
   std::vector<Array> emit(TracedProgram body, const LoopCarry& carry) const;
   std::int64_t length() const { return length_; }
+
+  /// Where there is no trace: what step number `step` gets, and the ys of all steps in its order.
+  std::vector<Array> of_step(std::int64_t step) const;
+  std::vector<Array> stacked_ys(std::vector<std::vector<Array>> ys_of_steps) const;
 
  private:
   std::vector<Array> xs_;
@@ -109,6 +114,40 @@ auto scan_in_trace(F& function, const Carry& init, const Xs& xs, const ScanOptio
   }
 }
 
+/// Where jit is disabled: a loop that calls the function. Nothing of a scan of no steps, which must be traced
+/// to know what its ys are.
+template <class F, class Carry, class Xs>
+auto scan_untraced(F& function, const Carry& init, const Xs& xs, const ScanOptions& options,
+                   const CallSite& site) {
+  using Result = std::decay_t<std::invoke_result_t<F&, Carry, Xs>>;
+  using Y = std::tuple_element_t<1, Result>;
+  const ScanXs elements(outline(xs, "xs"), tree::leaves(xs), options, site);
+  Carry carry = init;
+  std::optional<Y> ys;
+  std::vector<std::vector<Array>> of_steps;
+  for (std::int64_t step = 0; step < elements.length(); ++step) {
+    Xs element = [&] {
+      CallSiteScope scope(site);
+      return with_leaves(xs, elements.of_step(step));
+    }();
+    Result result = function(std::move(carry), std::move(element));
+    carry = std::move(std::get<0>(result));
+    of_steps.push_back(tree::leaves(std::get<1>(result)));
+    ys = std::move(std::get<1>(result));
+  }
+  using Both = std::pair<Carry, Y>;
+  if (!ys) return std::optional<Both>();
+  CallSiteScope scope(site);
+  return std::optional<Both>(
+      Both(std::move(carry), with_leaves(*ys, elements.stacked_ys(std::move(of_steps)))));
+}
+
+/// The value of a condition, of a branch's index, outside of traces. Throws TraceError as check_predicate
+/// does.
+bool condition_holds(const char* operation, const Array& condition, const CallSite& site);
+std::size_t branch_number(const char* operation, const Array& index, std::size_t branches,
+                          const CallSite& site);
+
 template <class Condition, class Body, class Carry>
 Carry while_in_trace(const char* operation, Condition& condition, Body& function, const Carry& init,
                      const CallSite& site) {
@@ -159,8 +198,26 @@ auto switch_in_trace(const char* operation, const Array& index, Functions& branc
 }
 
 template <class Functions, class... Args>
+auto switch_untraced(const char* operation, const Array& index, Functions branches, const CallSite& site,
+                     const Args&... args) {
+  if constexpr (tree::internal::is_vector<Functions>) {
+    return branches[branch_number(operation, index, branches.size(), site)](args...);
+  } else {
+    using Result = std::decay_t<std::invoke_result_t<std::tuple_element_t<0, Functions>&, Args...>>;
+    std::size_t skip = branch_number(operation, index, std::tuple_size_v<Functions>, site);
+    std::optional<Result> result;
+    auto call = [&](auto& branch) {
+      if (skip-- == 0) result.emplace(branch(args...));
+    };
+    std::apply([&](auto&... branch) { (call(branch), ...); }, branches);
+    return std::move(*result);
+  }
+}
+
+template <class Functions, class... Args>
 auto choose(const char* operation, const Operand& index, const Functions& branches, const Args&... args) {
   const CallSite site = index.site();
+  if (jit_is_disabled()) return switch_untraced(operation, index.as_array(), branches, site, args...);
   auto body = [operation, branches = Functions(branches), site](const Array& which,
                                                                 const Args&... each) mutable {
     return switch_in_trace(operation, which, branches, site, each...);
@@ -180,6 +237,10 @@ template <class F, class Carry, class Xs>
 auto scan(F&& function, const Carry& init, const Xs& xs, ScanOptions options = {},
           std::source_location where = std::source_location::current()) {
   const CallSite site = CallSite::from(where);
+  if (internal::jit_is_disabled()) {
+    std::decay_t<F> own = function;
+    if (auto done = internal::scan_untraced(own, init, xs, options, site)) return *std::move(done);
+  }
   auto body = [function = std::decay_t<F>(function), options, site](const Carry& init, const Xs& xs) mutable {
     return internal::scan_in_trace(function, init, xs, options, site);
   };
@@ -203,6 +264,13 @@ template <class Condition, class Body, class Carry>
 Carry while_loop(Condition&& condition, Body&& body, const Carry& init,
                  std::source_location where = std::source_location::current()) {
   const CallSite site = CallSite::from(where);
+  if (internal::jit_is_disabled()) {
+    std::decay_t<Condition> go_on = condition;
+    std::decay_t<Body> step = body;
+    Carry carry = init;
+    while (internal::condition_holds("while_loop", go_on(Carry(carry)), site)) carry = step(std::move(carry));
+    return carry;
+  }
   auto loop = [condition = std::decay_t<Condition>(condition), function = std::decay_t<Body>(body),
                site](const Carry& init) mutable {
     return internal::while_in_trace("while_loop", condition, function, init, site);

@@ -7,6 +7,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/sharding/sharding.h"
+#include "lockstep/transforms/dce.h"
 
 namespace lockstep::internal {
 namespace {
@@ -87,7 +88,8 @@ Array JitCache::result_in_trace(const Array& array, int result) const {
 
 std::shared_ptr<const CallEntry> JitCache::add(const Signature& signature, Program program,
                                                std::vector<Array> captures, const std::vector<int>& result_of,
-                                               std::shared_ptr<void> exemplar) {
+                                               std::shared_ptr<void> exemplar,
+                                               std::chrono::duration<double> tracing) {
   CallSiteScope scope(site());
   std::vector<const ArrayType*> types;
   for (const Array* array : signature.leaves()) types.push_back(concrete(*array, "[jit] an argument").type);
@@ -102,7 +104,16 @@ std::shared_ptr<const CallEntry> JitCache::add(const Signature& signature, Progr
   options.in_shardings.resize(types.size());
   options.donated.resize(types.size());
   return calls_.add(signature, Computation::compile(std::move(program), types, options), std::move(captures),
-                    std::move(exemplar));
+                    std::move(exemplar), tracing);
+}
+
+std::shared_ptr<const CallEntry> JitCache::to_evaluate(Program program, std::vector<Array> captures,
+                                                       std::shared_ptr<void> exemplar) {
+  auto entry = std::make_shared<CallEntry>();
+  entry->traced = std::make_shared<const Program>(transforms::eliminate_dead_code(std::move(program)));
+  entry->captures = std::move(captures);
+  entry->exemplar = std::move(exemplar);
+  return entry;
 }
 
 }  // namespace lockstep::internal

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/array/computation.h"
+#include "lockstep/array/disable_jit.h"
 #include "lockstep/array/trace.h"
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/error.h"
@@ -80,7 +82,11 @@ class JitCache {
   /// each leaf of it belongs.
   std::shared_ptr<const CallEntry> add(const Signature& signature, Program program,
                                        std::vector<Array> captures, const std::vector<int>& result_of,
-                                       std::shared_ptr<void> exemplar);
+                                       std::shared_ptr<void> exemplar, std::chrono::duration<double> tracing);
+
+  /// What was traced, to run operation by operation; it is not kept.
+  static std::shared_ptr<const CallEntry> to_evaluate(Program program, std::vector<Array> captures,
+                                                      std::shared_ptr<void> exemplar);
 
  private:
   bool names_static(std::size_t i, std::size_t num_arguments) const;
@@ -289,14 +295,15 @@ class Jitted {
   template <class... Args>
   requires internal::Takes<F, std::decay_t<Args>...>
   auto operator()(Args&&... args) const {
-    return call(internal::PassedTypes<F&, std::decay_t<Args>...>(),
+    return call(internal::PassedTypes<F&, std::decay_t<Args>...>(), internal::jit_is_disabled(),
                 static_cast<const std::decay_t<Args>&>(args)...);
   }
 
-  /// As the call, with numbers passed as they are: of a function around a user's, which has taken care.
+  /// As the call, with numbers passed as they are: of a function around a user's, which has taken care. It is
+  /// traced also where jit is disabled.
   template <class... Args>
   auto call_as_given(const Args&... args) const {
-    return call(std::type_identity<std::tuple<Args...>>(), args...);
+    return call(std::type_identity<std::tuple<Args...>>(), /*untraced=*/false, args...);
   }
 
   /// The function for these kinds of arguments, traced, partitioned and compiled; nothing is run. All
@@ -309,10 +316,10 @@ class Jitted {
   F& function() const { return *static_cast<F*>(function_.get()); }
 
   template <class... P, class... Args>
-  auto call(std::type_identity<std::tuple<P...>>, const Args&... args) const {
+  auto call(std::type_identity<std::tuple<P...>>, bool untraced, const Args&... args) const {
     using Result = std::decay_t<std::invoke_result_t<F&, P...>>;
     static_assert(!std::is_void_v<Result>, "a jitted function returns its results");
-    if (Trace::current() != nullptr) return in_trace<Result>(P(internal::passed<P>(args))...);
+    if (untraced || Trace::current() != nullptr) return in_trace<Result>(P(internal::passed<P>(args))...);
     return run<Result, P...>(std::index_sequence_for<P...>(), args...);
   }
 
@@ -325,11 +332,12 @@ class Jitted {
   template <class Result, std::size_t... i, class... P, class... Args>
   Result run_with(std::index_sequence<i...> all, internal::Signature& signature,
                   const internal::CallArgument<P, Args>&... arguments) const {
-    const auto entry = entry_of<Result>(all, signature, arguments...);
+    const auto entry = entry_of<Result>(all, signature, !internal::jit_is_disabled(), arguments...);
     return internal::result_with<Result>(*entry, entry->run(signature.leaves(), cache_->site()));
   }
 
-  /// A call within another traced function, whose operations become part of that.
+  /// A call within another traced function, whose operations become part of that; or, where jit is disabled,
+  /// one whose operations run as they come.
   template <class Result, class... P>
   Result in_trace(P... args) const {
     int argument = 0;
@@ -356,27 +364,28 @@ class Jitted {
   std::shared_ptr<const internal::CallEntry> lowered(std::index_sequence<i...> all,
                                                      const Args&... args) const {
     internal::SpareSignature signature;
-    return entry_of<Result>(all, *signature,
+    return entry_of<Result>(all, *signature, /*compiled=*/true,
                             internal::CallArgument<P, Args>(args, *cache_, i, sizeof...(P))...);
   }
 
-  /// The compiled form for these arguments, whose signature is written.
+  /// The form for these arguments, compiled or only traced; their signature is written.
   template <class Result, std::size_t... i, class... P, class... Args>
   std::shared_ptr<const internal::CallEntry> entry_of(
-      std::index_sequence<i...> all, internal::Signature& signature,
+      std::index_sequence<i...> all, internal::Signature& signature, bool compiled,
       const internal::CallArgument<P, Args>&... arguments) const {
     {
       CallSiteScope here(cache_->site());
       signature.result<Result>();
       (arguments.add_to(signature), ...);
     }
-    auto entry = cache_->find(signature);
-    return entry != nullptr ? entry : trace<Result>(all, arguments...);
+    auto entry = compiled ? cache_->find(signature) : nullptr;
+    return entry != nullptr ? entry : trace<Result>(all, compiled, arguments...);
   }
 
   template <class Result, std::size_t... i, class... P, class... Args>
   std::shared_ptr<const internal::CallEntry> trace(
-      std::index_sequence<i...>, const internal::CallArgument<P, Args>&... arguments) const {
+      std::index_sequence<i...>, bool compiled, const internal::CallArgument<P, Args>&... arguments) const {
+    const auto start = std::chrono::steady_clock::now();
     internal::Signature signature(/*described=*/true);
     signature.result<Result>();
     (arguments.add_to(signature), ...);
@@ -397,7 +406,9 @@ class Jitted {
     Result& result = *static_cast<Result*>(exemplar.get());
     const std::vector<int> result_of = internal::result_owners(result);
     tree::for_each_leaf(result, [](Array& array) { array = Array(); });
-    return cache_->add(signature, std::move(program), std::move(captures), result_of, std::move(exemplar));
+    if (!compiled) return cache_->to_evaluate(std::move(program), std::move(captures), std::move(exemplar));
+    return cache_->add(signature, std::move(program), std::move(captures), result_of, std::move(exemplar),
+                       std::chrono::steady_clock::now() - start);
   }
 
   std::shared_ptr<void> function_;
@@ -427,7 +438,8 @@ auto in_trace(Body& body, std::string_view name, const CallSite& site, const Arg
 /// other calls. May be called by several threads, which may trace the
 /// function at the same time. Throws TraceError where the function needs a traced value, and for
 /// static_argnums that do not fit, ShardingError where arguments are over different meshes or sizes are not
-/// divided, and what `Computation::run` throws.
+/// divided, and what `Computation::run` throws. Where jit is disabled (lockstep/array/disable_jit.h) a call
+/// calls `function`.
 template <class F>
 Jitted<std::decay_t<F>> jit(F&& function, JitOptions options = {},
                             std::source_location where = std::source_location::current()) {

@@ -154,6 +154,7 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature,
   std::vector<Array> captures = trace_->captures();
   trace_.reset();
   axes_.reset();
+  const auto tracing = std::chrono::steady_clock::now() - start_;
 
   CallSiteScope scope(site);
   std::vector<const ArrayType*> types;
@@ -170,7 +171,8 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature,
   }
   auto computation =
       Computation::compile_per_device(std::move(program), types, mesh_, local_, in_specs_, out_specs);
-  return cache_.calls_.add(signature, std::move(computation), std::move(captures), std::move(exemplar));
+  return cache_.calls_.add(signature, std::move(computation), std::move(captures), std::move(exemplar),
+                           tracing);
 }
 
 }  // namespace lockstep::internal

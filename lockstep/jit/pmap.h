@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -77,6 +78,7 @@ class PmapTrace {
   const std::size_t num_arguments_;
   const Mesh mesh_, local_;
   std::vector<PartitionSpec> in_specs_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::optional<AxisEnvScope> axes_;
   std::optional<Trace> trace_;
 };

@@ -106,10 +106,11 @@ class Given {
 /// the compiler.
 class Compilation {
  public:
-  Compilation(const LoweredProgram& program, const Mesh& mesh, const std::string& name)
+  Compilation(const LoweredProgram& program, const Mesh& mesh, const std::string& name, CompileReport& report)
       : program_(program),
         mesh_(mesh),
         name_(name),
+        report_(report),
         options_(options_for(program)),
         in_store_(fmt::format("lockstep/executable/{}/{}", machine(), digest(program.stablehlo))) {
     bool spans_processes = false;
@@ -175,6 +176,7 @@ class Compilation {
     if (!code) return nullptr;
     try {
       std::shared_ptr<pjrt::Executable> executable = client_.deserialize(*code, options_);
+      report_.from = CompileReport::From::kCache;
       logging::debug("loaded {} from the compilation cache in {:.3f} s", name_, time.seconds().count());
       return executable;
     } catch (const PjrtError& refused) {
@@ -195,6 +197,8 @@ class Compilation {
         check(code, first);
         note_taken();
         std::shared_ptr<pjrt::Executable> executable = client_.deserialize(code, options_);
+        report_.from = CompileReport::From::kProcess;
+        report_.process = first;
         logging::debug("took {} of process {} in {:.3f} s", name_, first, time.seconds().count());
         return executable;
       }
@@ -253,6 +257,8 @@ class Compilation {
 
   std::shared_ptr<pjrt::Executable> compile() {
     const Stopwatch time;
+    report_.from = CompileReport::From::kCompiler;
+    report_.not_cached = !key_.empty();
     std::shared_ptr<pjrt::Executable> executable = client_.compile(program_.stablehlo, options_);
     const std::chrono::duration<double> seconds = time.seconds();
     logging::debug("compiled {} in {:.3f} s", name_, seconds.count());
@@ -268,6 +274,7 @@ class Compilation {
   const LoweredProgram& program_;
   const Mesh& mesh_;
   const std::string& name_;
+  CompileReport& report_;
   Runtime& runtime_ = Runtime::get();
   pjrt::Client& client_ = runtime_.client();
   CompileCache& cache_ = runtime_.compile_cache();
@@ -333,16 +340,37 @@ class Executables {
 
 }  // namespace
 
+std::string CompileReport::to_string() const {
+  const double seconds = time.count();
+  switch (from) {
+    case From::kMemory:
+      return fmt::format("found compiled in memory in {:.3f} s", seconds);
+    case From::kCache:
+      return fmt::format("loaded from the compilation cache in {:.3f} s", seconds);
+    case From::kProcess:
+      return fmt::format("taken, compiled, of process {} in {:.3f} s", process, seconds);
+    case From::kCompiler:
+      break;
+  }
+  return fmt::format("compiled in {:.3f} s{}", seconds,
+                     not_cached ? ", not being in the compilation cache" : "");
+}
+
 std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const Mesh& mesh,
-                                          const std::string& name) {
+                                          const std::string& name, CompileReport* report) {
+  CompileReport mine;
+  CompileReport& told = report != nullptr ? *report : mine;
+  const Stopwatch time;
   std::string text = program.stablehlo;
   if (program.native_collectives) {
     for (Device device : mesh.devices()) text += fmt::format(" {}", device.id());
   }
-  return Executables::get().find_or_make(digest(text), [&] {
+  auto executable = Executables::get().find_or_make(digest(text), [&] {
     const watch::Doing compiling(watch::Kind::kCompile, name);
-    return Compilation(program, mesh, name).run();
+    return Compilation(program, mesh, name, told).run();
   });
+  told.time = time.seconds();
+  return executable;
 }
 
 void forget_compiled() { Executables::get().clear(); }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -9,15 +11,32 @@
 
 namespace lockstep::runtime {
 
+/// How compile() came by a program.
+struct CompileReport {
+  enum class From : std::uint8_t {
+    kMemory,    ///< the process had it
+    kCache,     ///< the compilation cache on disk
+    kProcess,   ///< another process of the host
+    kCompiler,  ///< XLA
+  };
+  From from = From::kMemory;
+  int process = -1;         ///< of kProcess: which
+  bool not_cached = false;  ///< of kCompiler: the cache on disk was asked, and did not have it
+  std::chrono::duration<double> time{0};
+
+  /// "compiled by XLA in 0.123 s, not being in the compilation cache".
+  std::string to_string() const;
+};
+
 /// The compiled program. Of the programs of one text one is compiled, and kept as long as it is among the
 /// max_kept() used last; who asks for it meanwhile in another thread waits, and other programs are compiled
 /// side by side. Of a program over several processes the first of each host compiles and the others of the
 /// host take its machine code through the job's store; where it does not begin within two seconds of their
 /// asking, or has taken it back, for the store holds the last max_kept() only, they compile for themselves.
-/// Each compilation is a debug line of the log, with `name` and its time. Throws PjrtError where the compiler
-/// refuses, and PeerFailure where the job has failed.
+/// Each compilation is a debug line of the log, with `name` and its time; `report` is told how it went.
+/// Throws PjrtError where the compiler refuses, and PeerFailure where the job has failed.
 std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const Mesh& mesh,
-                                          const std::string& name);
+                                          const std::string& name, CompileReport* report = nullptr);
 
 /// Forgets all compiled programs. Who holds one may go on with it.
 void forget_compiled();

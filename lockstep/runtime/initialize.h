@@ -97,6 +97,21 @@ struct InitializeOptions {
   /// were used longest ago, and are compiled anew where they are needed again.
   /// LOCKSTEP_MAX_COMPILED_PROGRAMS, 2000.
   std::optional<std::int64_t> max_compiled_programs;
+
+  /// A line of the log for each compilation: of what, why, and how long it took; LOCKSTEP_LOG_COMPILES, off.
+  /// This and the next three are in docs/debugging.md. Their variables say 1, true, yes or on, or the
+  /// opposite.
+  std::optional<bool> log_compiles;
+
+  /// A computation whose results hold a NaN throws FloatingPointError, which names the operation and line
+  /// that made the first one; LOCKSTEP_DEBUG_NANS, off. Slow.
+  std::optional<bool> debug_nans;
+
+  /// The same for infinities; LOCKSTEP_DEBUG_INFS, off.
+  std::optional<bool> debug_infs;
+
+  /// Functions of jit run operation by operation, as if jit were not there; LOCKSTEP_DISABLE_JIT, off. Slow.
+  std::optional<bool> disable_jit;
 };
 
 /// Makes this process part of its job: meets the other processes through the coordinator, opens the local

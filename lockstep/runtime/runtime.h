@@ -71,8 +71,13 @@ class Runtime {
 
   CompileCache& compile_cache() { return compile_cache_; }
 
+  const DebugSettings& debug() const { return settings_.debug; }
+
   /// The same in every start of the job; empty where nothing gives one.
   const std::string& job_id() const { return settings_.place.job_id; }
+
+  /// Counts restarts of the job, from 0.
+  int attempt() const { return settings_.place.attempt; }
 
   /// Known to the processes of the job only; empty where nobody gave one.
   const std::string& job_secret() const { return settings_.place.job_secret; }

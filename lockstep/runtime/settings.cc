@@ -1,6 +1,7 @@
 #include "lockstep/runtime/settings.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <limits>
 #include <system_error>
@@ -158,6 +159,22 @@ T number(const std::optional<T>& given, const Environment& environment, const st
                             std::is_integral_v<T> ? "whole " : "", least);
 }
 
+/// An argument, or else what its variable says; false where neither is given. Throws InitializationError
+/// where the variable says neither yes nor no.
+bool flag(const std::optional<bool>& given, const Environment& environment, const std::string& name) {
+  if (given) return *given;
+  const auto found = variable(environment, name);
+  if (!found) return false;
+  std::string word = found->value;
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const char* yes : {"1", "true", "t", "yes", "y", "on"})
+    if (word == yes) return true;
+  for (const char* no : {"", "0", "false", "f", "no", "n", "off"})
+    if (word == no) return false;
+  fail<InitializationError>("[initialize] {} is '{}': expected 1, true, yes or on, or 0, false, no or off",
+                            found->name, found->value);
+}
+
 CompileCacheOptions compile_cache_of(const InitializeOptions& options, const Environment& environment) {
   CompileCacheOptions cache;
   cache.folder = text(options.compilation_cache_dir, environment, "COMPILATION_CACHE_DIR");
@@ -226,6 +243,10 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
   settings.max_compiled_programs =
       number<std::int64_t>(options.max_compiled_programs, environment, "MAX_COMPILED_PROGRAMS",
                            "max_compiled_programs", 1, settings.max_compiled_programs);
+  settings.debug = {.log_compiles = flag(options.log_compiles, environment, "LOG_COMPILES"),
+                    .nans = flag(options.debug_nans, environment, "DEBUG_NANS"),
+                    .infs = flag(options.debug_infs, environment, "DEBUG_INFS"),
+                    .disable_jit = flag(options.disable_jit, environment, "DISABLE_JIT")};
   std::string interface_address;
   settings.interface = text(options.interface, environment, "INTERFACE");
   if (!settings.interface.empty() && place.num_processes > 1)

@@ -14,6 +14,15 @@
 
 namespace lockstep::runtime {
 
+/// What helps to find an error and costs time (docs/debugging.md).
+struct DebugSettings {
+  bool log_compiles = false;
+  bool nans = false, infs = false;  ///< throw for results that hold one
+  bool disable_jit = false;
+
+  bool checks_results() const { return nans || infs; }
+};
+
 /// The settings of `initialize()` with arguments, environment and defaults merged.
 struct Settings {
   cluster::Place place;
@@ -26,6 +35,7 @@ struct Settings {
 
   CompileCacheOptions compile_cache;
   std::int64_t max_compiled_programs = kDefaultMaxKept;
+  DebugSettings debug;
 
   /// Where this process listens if it is the one to hold the coordinator; empty: it is not.
   std::string coordinator_bind_address;

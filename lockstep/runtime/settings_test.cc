@@ -48,6 +48,17 @@ TEST(Resolve, ArgumentsWinOverVariables) {
   EXPECT_EQ(settings.shutdown_timeout, std::chrono::seconds(11));
 }
 
+TEST(Resolve, NothingIsDebuggedUnlessAsked_AndAnArgumentWins) {
+  const DebugSettings none = resolve({}, environment({{"LOCKSTEP_DEBUG_NANS", "off"}})).debug;
+  EXPECT_FALSE(none.log_compiles || none.nans || none.infs || none.disable_jit);
+  EXPECT_FALSE(
+      resolve({.disable_jit = false}, environment({{"LOCKSTEP_DISABLE_JIT", "1"}})).debug.disable_jit);
+  EXPECT_THAT(error_of<InitializationError>([] {
+                resolve({}, environment({{"LOCKSTEP_DEBUG_NANS", "perhaps"}}));
+              }),
+              HasSubstr("LOCKSTEP_DEBUG_NANS is 'perhaps': expected 1, true, yes or on"));
+}
+
 TEST(Resolve, WithoutAFolderNoProgramsAreKept_AndAnArgumentWins) {
   const CompileCacheOptions none = resolve({}, environment({})).compile_cache;
   EXPECT_EQ(none.folder, "");
@@ -131,8 +142,16 @@ TEST(Resolve, EveryOptionHasItsVariables_OursAndJaxs) {
                                                  {prefix + "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.25"},
                                                  {prefix + "PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "77"},
                                                  {prefix + "COMPILATION_CACHE_MAX_SIZE", "9000000000"},
-                                                 {prefix + "MAX_COMPILED_PROGRAMS", "12"}}));
+                                                 {prefix + "MAX_COMPILED_PROGRAMS", "12"},
+                                                 {prefix + "LOG_COMPILES", "1"},
+                                                 {prefix + "DEBUG_NANS", "True"},
+                                                 {prefix + "DEBUG_INFS", "on"},
+                                                 {prefix + "DISABLE_JIT", "yes"}}));
     EXPECT_EQ(settings.max_compiled_programs, 12);
+    EXPECT_TRUE(settings.debug.log_compiles);
+    EXPECT_TRUE(settings.debug.nans);
+    EXPECT_TRUE(settings.debug.infs);
+    EXPECT_TRUE(settings.debug.disable_jit);
     EXPECT_EQ(settings.place.coordinator_address, "[::1]:7");
     EXPECT_THAT(*settings.place.local_device_ids, ElementsAre(1, 0));
     EXPECT_EQ(settings.num_cpu_devices, 3);

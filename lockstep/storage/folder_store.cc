@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <future>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -28,6 +29,9 @@ constexpr std::size_t kDirectAlignment = 4096;
 
 /// Written at a time. Larger ones are not faster on any disk that was measured.
 constexpr std::size_t kWriteBytes = std::size_t{8} << 20;
+
+/// Below, the page cache reads ahead what the disk would have to be asked for.
+constexpr std::size_t kLeastDirectRead = std::size_t{1} << 20;
 
 [[noreturn]] void fail_with(int error, const char* what, const std::string& path) {
   const char* more = "";
@@ -112,22 +116,29 @@ class FolderReader : public Reader {
     size_ = static_cast<std::uint64_t>(about.st_size);
   }
 
+  ~FolderReader() override {
+    if (direct_ >= 0) file_calls().close(direct_);
+  }
+
   const std::string& url() const override { return url_; }
   std::uint64_t size() const override { return size_; }
 
   void read(std::uint64_t offset, std::span<std::byte> into) const override {
-    while (!into.empty()) {
-      const ssize_t read = retried([&] {
-        return file_calls().pread(file_.get(), into.data(), into.size(), static_cast<off_t>(offset));
-      });
-      if (read < 0) fail_with(errno, "read", url_);
-      if (read == 0) {
-        fail<StorageError>("cannot read {}: it ends at byte {}, where {} more are expected", url_, offset,
-                           into.size());
+    read_by(file_.get(), offset, into);
+  }
+
+  void read_once(std::uint64_t offset, std::span<std::byte> into) const override {
+    const bool aligned = reinterpret_cast<std::uintptr_t>(into.data()) % kDirectAlignment == 0 &&
+                         offset % kDirectAlignment == 0;
+    if (aligned && into.size() >= kLeastDirectRead) {
+      if (const int file = direct(); file >= 0) {
+        const auto some = into.first(into.size() / kDirectAlignment * kDirectAlignment);
+        const std::size_t done = read_by(file, offset, some, /*direct=*/true);
+        offset += done;
+        into = into.subspan(done);
       }
-      offset += static_cast<std::uint64_t>(read);
-      into = into.subspan(static_cast<std::size_t>(read));
     }
+    read(offset, into);
   }
 
   std::shared_ptr<const std::byte> map() const override {
@@ -145,18 +156,46 @@ class FolderReader : public Reader {
   }
 
  private:
+  /// Gives how many bytes were read: all, or where the file system refuses to pass by the page cache, fewer.
+  std::size_t read_by(int file, std::uint64_t offset, std::span<std::byte> into, bool direct = false) const {
+    std::size_t done = 0;
+    while (done < into.size()) {
+      const auto rest = into.subspan(done);
+      const ssize_t read = retried([&] {
+        return file_calls().pread(file, rest.data(), rest.size(), static_cast<off_t>(offset + done));
+      });
+      if (read < 0 && errno == EINVAL && direct) return done;
+      if (read < 0) fail_with(errno, "read", url_);
+      if (read == 0) {
+        fail<StorageError>("cannot read {}: it ends at byte {}, where {} more are expected", url_,
+                           offset + done, rest.size());
+      }
+      done += static_cast<std::size_t>(read);
+      // What begins in the middle of a page cannot go on so.
+      if (direct && static_cast<std::size_t>(read) % kDirectAlignment != 0) return done;
+    }
+    return done;
+  }
+
+  /// The same file, even if its name is gone, opened to pass by the page cache; -1 where that cannot be.
+  int direct() const {
+    std::call_once(direct_once_, [&] {
+      const std::string path = fmt::format("/proc/self/fd/{}", file_.get());
+      direct_ = retried([&] { return file_calls().open(path.c_str(), O_RDONLY | O_DIRECT, 0); });
+    });
+    return direct_;
+  }
+
   std::string url_;
   File file_;
   std::uint64_t size_ = 0;
+  mutable std::once_flag direct_once_;
+  mutable int direct_ = -1;
 };
 
 using Block = std::unique_ptr<std::byte, void (*)(void*)>;
 
-Block new_block() {
-  void* memory = nullptr;
-  if (::posix_memalign(&memory, kDirectAlignment, kWriteBytes) != 0) throw std::bad_alloc();
-  return {static_cast<std::byte*>(memory), std::free};
-}
+Block new_block() { return page_aligned_memory(kWriteBytes); }
 
 /// Gathers what is written into aligned blocks, of which one is written by a thread while the next is filled;
 /// or writes it as it is where it is aligned itself.
@@ -349,6 +388,13 @@ class FolderStore : public Store {
 };
 
 }  // namespace
+
+std::unique_ptr<std::byte, void (*)(void*)> page_aligned_memory(std::size_t bytes) {
+  void* memory = nullptr;
+  if (::posix_memalign(&memory, kDirectAlignment, std::max<std::size_t>(bytes, 1)) != 0)
+    throw std::bad_alloc();
+  return {static_cast<std::byte*>(memory), std::free};
+}
 
 std::unique_ptr<Store> open_folder(const std::string& path, bool make) {
   if (path.empty()) fail<StorageError>("expected the path of a folder, got none");

@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "lockstep/testing/errors.h"
@@ -59,6 +64,37 @@ TEST(FolderStore, WhatIsWrittenInPiecesOfAnySize_IsReadBack) {
     }
     EXPECT_THAT(error_of<StorageError>([&] { reader->read(all.size() - 3, std::span(back).first(4)); }),
                 HasSubstr("it ends at byte"));
+  }
+}
+
+TEST(FolderStore, WhatIsReadOnce_IsTheSameHoweverItLies) {
+  // A disk, and memory, which some systems do not let pass by the page cache.
+  for (const char* place : {"", "/dev/shm"}) {
+    TemporaryFolder folder;
+    const std::string path =
+        *place == '\0' ? (folder.path() / "a").string() : fmt::format("{}/lockstep-once-{}", place, getpid());
+    std::string text(std::size_t{5} << 20, '\0');
+    for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7 + (i >> 12));
+    text += "behind the last page";
+    std::ofstream(path, std::ios::binary) << text;
+    const auto reader = open_file(path);
+    std::filesystem::remove(path);  // It is open.
+    const auto memory = page_aligned_memory(text.size() + 1);
+    for (const auto& [offset, bytes, shift] :
+         {std::tuple<std::size_t, std::size_t, std::size_t>{0, text.size(), 0},
+          {4096, text.size() - 4096, 0},
+          {4096, 2 << 20, 1},
+          {1, 3 << 20, 0},
+          {8192, (1 << 20) + 1, 0},
+          {8192, 4096, 0}}) {
+      const std::span<std::byte> into(memory.get() + shift, bytes);
+      std::ranges::fill(into, std::byte{0});
+      reader->read_once(offset, into);
+      EXPECT_EQ(std::memcmp(into.data(), text.data() + offset, bytes), 0) << offset << " " << bytes;
+    }
+    EXPECT_THAT(
+        error_of<StorageError>([&] { reader->read_once(4096, std::span(memory.get(), text.size())); }),
+        HasSubstr("it ends at byte"));
   }
 }
 

@@ -252,9 +252,14 @@ std::string syscall_name(long number) {
 }
 
 std::string describe(const ThreadState& thread) {
-  const std::string where = thread.syscall          ? " in " + syscall_name(*thread.syscall)
-                            : !thread.wchan.empty() ? fmt::format(" in the kernel's {}", thread.wchan)
-                                                    : "";
+  std::string where;
+  // That one call goes on after a stop says nothing, nor does the kernel's entry.
+  if (thread.syscall && *thread.syscall != SYS_restart_syscall)
+    where = " in " + syscall_name(*thread.syscall);
+  else if (thread.wchan.starts_with("futex"))
+    where = " in futex";
+  else if (!thread.wchan.empty() && !thread.wchan.starts_with("do_syscall"))
+    where = fmt::format(" in the kernel's {}", thread.wchan);
   switch (thread.state) {
     case 'R':
       return "running";

@@ -21,7 +21,8 @@ struct ThreadState {
   std::string wchan;
 
   /// The number of the system call it is in. None where it runs, and where the kernel does not say: it says
-  /// this only to those who may trace the process.
+  /// this only to those who may trace the process. SYS_restart_syscall: one with a time limit, which began
+  /// before the thread was last stopped.
   std::optional<long> syscall;
 
   std::uint64_t cpu_ticks = 0;  ///< In the program and in the kernel; see seconds_of_ticks.

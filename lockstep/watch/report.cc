@@ -43,6 +43,7 @@ void fields_of(Report& r, Field field) {
     field("process", r.process), field("host", r.host), field("pid", r.pid), field("came", r.came);
     field("joined", r.joined), field("ended", r.ended), field("restarts", r.restarts),
         field("threads", r.threads);
+    field("age_seconds", r.age_seconds);
     field("meshes", r.meshes), field("evidence", r.evidence), field("launches", r.launches);
     field("collectives", r.collectives), field("launch_seconds", r.launch_seconds);
     field("wait_seconds", r.wait_seconds), field("transfer_seconds", r.transfer_seconds);

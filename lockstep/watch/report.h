@@ -73,6 +73,7 @@ struct ProcessReport {
   bool joined = false;  ///< It has its place in the job: initialize() has gone so far.
   std::string ended;    ///< How, once it has: "exited with status 1".
   int restarts = 0;
+  double age_seconds = 0;  ///< Since it was started, as its host's clock has it; 0: unknown.
   std::vector<ThreadReport> threads;
   std::vector<MeshReport> meshes;
   Evidence evidence;

@@ -37,11 +37,13 @@ def processes_of(mark):
 
 
 class Run:
-    def __init__(self, arguments, folder, extra=()):
+    """A training job that saves to the folder, and what it has printed so far; `extra` is for `lockstep run`."""
+
+    def __init__(self, arguments, folder, extra=(), processes=PROCESSES, every=31):
         self.mark = f"RESUME_ROUNDS={os.getpid()}-{folder}".encode()
         name, value = self.mark.decode().split("=", 1)
-        command = [arguments.launcher, "run", "-n", str(PROCESSES), *extra, "--", arguments.program, *MODEL,
-                   "--steps", str(arguments.steps), "--checkpoint-dir", folder, "--checkpoint-every", "31"]
+        command = [arguments.launcher, "run", "-n", str(processes), *extra, "--", arguments.program, *MODEL,
+                   "--steps", str(arguments.steps), "--checkpoint-dir", folder, "--checkpoint-every", str(every)]
         self.job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                     text=True, env={**os.environ, name: value})
         self.losses, self.lines, self.end, self.log, self.restored = {}, 0, None, [], 0
@@ -121,4 +123,5 @@ def main():
         sys.exit(f"resume_rounds: status {status}, steps with another loss: {wrong[:10]}")
 
 
-main()
+if __name__ == "__main__":
+    main()

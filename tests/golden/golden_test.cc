@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "lockstep/array/device_put.h"
+#include "lockstep/array/disable_jit.h"
 #include "lockstep/array/sharding_constraint.h"
 #include "lockstep/jit/derivatives.h"
 #include "lockstep/ops/ops.h"
@@ -203,6 +204,27 @@ TEST(Golden, UnderVmapAndSplitOverDevices_EachFunctionIsAsByItself) {
       }
     }
   });
+}
+
+/// Operation by operation: the cases that hold programs, and each so-many-th of the others;
+/// LOCKSTEP_GOLDEN_EVERY=1 takes all.
+TEST(Golden, WithoutJit_FunctionsAndTheirDerivativesAreJaxs) {
+  const char* given = std::getenv("LOCKSTEP_GOLDEN_EVERY");
+  const std::size_t every = given != nullptr ? std::stoul(given) : 24;
+  const DisableJit here;
+  std::size_t number = 0;
+  for (const Json& json : file()["cases"]) {
+    bool holds_programs = false;
+    for (const char* word : {"cond", "switch_", "while", "fori", "scan", "map", "remat", "custom"})
+      holds_programs = holds_programs || json["name"].get<std::string>().starts_with(word);
+    if (number++ % every != 0 && !holds_programs) continue;
+    const Case c(json);
+    try {
+      expect_jaxs(c, derivatives_of(c, c.arguments));
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << json["name"] << ": " << error.what();
+    }
+  }
 }
 
 /// "sum" of "sum(axis=1, keepdims)".

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <poll.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/job.h"
+#include "cli/job_server.h"
+#include "cli/status_board.h"
+
+namespace lockstep::cli {
+
+/// What the launcher tells others of its job: a board that it writes to, published each second to the server that is
+/// asked. Used by the launcher's one thread.
+class JobStatus {
+ public:
+  /// As JobServer.
+  JobStatus(const JobOptions& options, const std::string& job_id);
+
+  StatusBoard& board() { return board_; }
+  JobServer& server() { return server_; }
+
+  /// What the user should know at the start: the page's address, and what does not work.
+  std::vector<std::string> words() const;
+
+  /// What to poll before `work`, and when it is due though nothing was polled.
+  pollfd polled() const { return {server_.descriptor(), POLLIN, 0}; }
+  Steady::time_point next_work() const { return next_; }
+  void work();
+
+  /// Publishes now.
+  void publish();
+
+ private:
+  StatusBoard board_;
+  JobServer server_;
+  Steady::time_point next_;
+};
+
+}  // namespace lockstep::cli

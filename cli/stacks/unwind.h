@@ -1,0 +1,23 @@
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "cli/stacks/snapshot.h"
+#include "cli/stacks/stacks.h"
+
+namespace lockstep::cli {
+
+/// The frames of a thread, the innermost first, and why some are missing, if any are.
+struct Unwound {
+  std::vector<Frame> frames;
+  std::string missing;
+};
+
+/// Tells the stacks of a snapshot, each in the order of its threads, with elfutils' libdw and the files of
+/// the program and its libraries. The process itself runs on meanwhile; it has to be there, for the list of
+/// its files. `deadline`: lines in files and then stacks that are not told by then are left out.
+std::vector<Unwound> unwind(int pid, const Snapshot& snapshot, int most_frames,
+                            std::chrono::steady_clock::time_point deadline);
+
+}  // namespace lockstep::cli

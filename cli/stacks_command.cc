@@ -1,0 +1,84 @@
+#include "cli/stacks_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "cli/console.h"
+#include "cli/stacks/merge.h"
+#include "cli/stacks/print.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct Given {
+  std::vector<int> pids;
+  double limit = 3;
+  bool all = false;
+};
+
+constexpr int kLeastColumns = 80, kMostColumns = 120;
+
+int show_stacks(const Given& given) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  StackOptions options;
+  options.limit = std::chrono::milliseconds(static_cast<int>(given.limit * 1000));
+  std::vector<ProcessStacks> taken = take_stacks(given.pids, options);
+  const double took = std::chrono::duration<double>(Clock::now() - start).count();
+
+  std::vector<NumberedStacks> processes;
+  std::chrono::microseconds paused{0};
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    paused = std::max(paused, taken[i].paused);
+    processes.push_back({given.pids[i], std::move(taken[i])});
+  }
+  const MergedStacks merged = merge_stacks(processes, given.all);
+  const OutputTarget target = Console().out();
+  const PrintOptions print{
+      .columns = target.terminal ? std::clamp(target.columns, kLeastColumns, kMostColumns) : kMostColumns,
+      .color = target.color};
+  std::fputs(print_stacks(merged, print).c_str(), stdout);
+  const auto seen = merged.num_processes - merged.refused.size() - merged.ended.size();
+  if (seen > 0) {
+    std::printf("\nThe stacks of %zu process%s took %.2f s; each stood still for %.1f ms or less.\n", seen,
+                seen == 1 ? "" : "es", took, static_cast<double>(paused.count()) / 1000);
+  }
+  return merged.refused.empty() && merged.ended.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_stacks_command(CLI::App& tool, int* status) {
+  auto given = std::make_shared<Given>();
+  CLI::App* command =
+      tool.add_subcommand("stacks", "Show where processes are: their stacks, merged into one tree");
+  command->footer(
+      "lockstep stacks --pid PID[,PID...] [OPTIONS]\n\n"
+      "Takes the stacks of all threads from outside, of processes that run, wait, spin or are stopped; each "
+      "stands\n"
+      "still for some milliseconds and goes on as it was. What is the same stands once; where processes "
+      "part, the\n"
+      "smallest group comes first. Processes go by their pids. The exit status is 1 where the stacks of a "
+      "process\n"
+      "could not be taken.");
+  command->add_option("-p,--pid", given->pids, "Processes of this host")
+      ->required()
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber.description(""))
+      ->option_text("PID[,PID...]");
+  command->add_flag(
+      "--all", given->all,
+      "Also threads that wait for work, and the functions that the standard library has between others");
+  command->add_option("--limit", given->limit, "How long the stacks of a process may take (default: 3)")
+      ->check(CLI::Range(0.1, 600.0).description(""))
+      ->option_text("SECONDS");
+  command->callback([given, status] { *status = show_stacks(*given); });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace lockstep::cli {
+
+/// Adds `stacks` to the tool: the merged stacks of processes of this host. `status` gets the exit status when
+/// it runs: 0 where the stacks of all were taken, 1 otherwise.
+void add_stacks_command(CLI::App& tool, int* status);
+
+}  // namespace lockstep::cli

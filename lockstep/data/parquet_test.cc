@@ -1,0 +1,139 @@
+#include "lockstep/data/parquet.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "lockstep/data/test_files.h"
+#include "lockstep/testing/errors.h"
+#include "lockstep/testing/temporary_folder.h"
+
+// Of rows.parquet, which testdata/make_parquet.py wrote: 20 rows in groups of 7, 7 and 6.
+
+namespace lockstep::data {
+namespace {
+
+using ::testing::AllOf;
+using testing::error_of;
+using ::testing::HasSubstr;
+using namespace test;
+
+const std::string kRows = LOCKSTEP_DATA_TESTDATA "/rows.parquet";
+
+/// All that can be fields.
+const std::vector<std::string> kFields = {"i8",     "i16",   "i32",    "i64",  "u8",     "u16",  "u32",
+                                          "u64",    "f16",   "f32",    "f64",  "bool",   "text", "large_text",
+                                          "binary", "fixed", "tokens", "pair", "struct", "day",  "time"};
+
+class Parquet : public ::testing::Test {
+  void SetUp() override {
+    const std::string error = error_of<DataError>([] { parquet(kRows, {.columns = {"none"}}); });
+    if (error.find("there is no plugin") != error.npos) GTEST_SKIP() << error;
+  }
+};
+
+Record row(std::int32_t i) {
+  Record record;
+  record["i8"] = Field::scalar(static_cast<std::int8_t>(i));
+  record["i16"] = Field::scalar(static_cast<std::int16_t>(i));
+  record["i32"] = Field::scalar(i);
+  record["i64"] = Field::scalar(std::int64_t{i});
+  record["u8"] = Field::scalar(static_cast<std::uint8_t>(i));
+  record["u16"] = Field::scalar(static_cast<std::uint16_t>(i));
+  record["u32"] = Field::scalar(static_cast<std::uint32_t>(i));
+  record["u64"] = Field::scalar(static_cast<std::uint64_t>(i));
+  const _Float16 half = static_cast<_Float16>(i);
+  const auto bytes = std::as_bytes(std::span(&half, 1));
+  record["f16"] = {DType::kF16, {}, {bytes.begin(), bytes.end()}};
+  record["f32"] = Field::scalar(static_cast<float>(i));
+  record["f64"] = Field::scalar(static_cast<double>(i));
+  record["bool"] = {DType::kBool, {}, {std::byte{i % 3 == 0}}};
+  std::string text, binary;
+  for (int k = 0; k < i % 3; ++k) text += "row ";
+  for (int k = 0; k < i; ++k) binary += static_cast<char>(k);
+  if (i % 5 != 4) record["text"] = Field::text(text + std::to_string(i));
+  record["large_text"] = Field::text("large " + std::to_string(i));
+  record["binary"] = Field::text(binary);
+  record["fixed"] =
+      Field::of(std::vector<std::uint8_t>{static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(255 - i)});
+  std::vector<std::int32_t> tokens;
+  for (std::int32_t k = i; k < i + i % 4; ++k) tokens.push_back(k);
+  record["tokens"] = Field::of(tokens);
+  record["pair"] = Field::of(std::vector<float>{static_cast<float>(i), static_cast<float>(i) + 0.5f});
+  record["struct.a"] = Field::scalar(static_cast<std::int16_t>(i));
+  record["struct.b"] = Field::text("b" + std::to_string(i));
+  record["day"] = Field::scalar(i);
+  record["time"] = Field::scalar(std::int64_t{1'000'000} * i);
+  return record;
+}
+
+TEST_F(Parquet, RowsAreAsTheyWereWritten) {
+  const SourcePtr source = parquet(kRows, {.columns = kFields});
+  ASSERT_EQ(source->size(), 20u);
+  for (std::int32_t i : {0, 6, 7, 13, 14, 19, 4, 3}) {
+    const Record found = source->read(static_cast<std::uint64_t>(i)), expected = row(i);
+    EXPECT_EQ(to_string(found), to_string(expected)) << i;
+    EXPECT_TRUE(found == expected) << i;
+  }
+  EXPECT_THAT(source->place(9), ::testing::EndsWith("rows.parquet row 9"));
+  EXPECT_THAT(error_of<DataError>([&] { source->read(20); }), HasSubstr("rows.parquet has no record 20"));
+}
+
+TEST_F(Parquet, WithLittleMemoryAndManyThreads_TheRowsAreTheSame) {
+  const SourcePtr source = parquet(kRows, {.columns = {"i64", "struct.b"}, .cache_bytes = 1});
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (std::uint64_t k = 0; k < 60; ++k) {
+        const std::uint64_t i = k * 11 % 20;
+        const Record record = source->read(i);
+        EXPECT_EQ(record.size(), 2u);
+        EXPECT_EQ(field(record, "i64").values<std::int64_t>()[0], static_cast<std::int64_t>(i));
+        EXPECT_EQ(field(record, "struct.b").text(), "b" + std::to_string(i));
+      }
+    });
+  }
+}
+
+TEST_F(Parquet, WhatCannotBeAFieldIsAnErrorThatNamesIt) {
+  EXPECT_THAT(
+      error_of<DataError>([] { parquet(kRows)->read(0); }),
+      AllOf(HasSubstr("[parquet] "), HasSubstr("rows.parquet row group 0: column 'money' is decimal128"),
+            HasSubstr("name the columns")));
+  EXPECT_THAT(error_of<DataError>([] {
+                parquet(kRows, {.columns = {"i64", "x"}});
+              }),
+              AllOf(HasSubstr("there is no column 'x'; there are i8, i16"), HasSubstr("struct.b")));
+  EXPECT_NE(parquet(kRows, {.columns = {"i8"}})->fingerprint(),
+            parquet(kRows, {.columns = {"u8"}})->fingerprint());
+}
+
+TEST_F(Parquet, DamageIsFound) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.path() / "damaged.parquet", whole = read_file(kRows);
+  ASSERT_GT(whole.size(), 1000u);
+  write_file(path, whole.substr(0, whole.size() - 9));
+  EXPECT_THAT(error_of<DataError>([&] { parquet(path); }), HasSubstr("[parquet] " + path + ": "));
+  write_file(path, "no Parquet");
+  EXPECT_THAT(error_of<DataError>([&] { parquet(path); }), HasSubstr("[parquet] " + path + ": "));
+  // The pages come first, each with a checksum.
+  int found = 0;
+  for (std::size_t at = 100; at < 1000; at += 100) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    write_file(path, damaged);
+    try {
+      const SourcePtr source = parquet(path, {.columns = kFields});
+      for (std::uint64_t i = 0; i < source->size(); ++i)
+        EXPECT_TRUE(source->read(i) == row(static_cast<int>(i)));
+    } catch (const DataError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("[parquet] " + path));
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 5);
+}
+
+}  // namespace
+}  // namespace lockstep::data

@@ -1,0 +1,252 @@
+#include "lockstep/transforms/nonfinite.h"
+
+#include <limits>
+#include <numeric>
+#include <unordered_map>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/complex.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/placement.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/transforms/inline.h"
+#include "lockstep/transforms/nested.h"
+
+namespace lockstep::transforms {
+namespace {
+
+Value constant(Builder& builder, std::int64_t value) {
+  return builder.emit(full_p(), OpParams::of(FullParams{Scalar::of(value), DType::kI32, {}, false}), {})
+      .front();
+}
+
+/// For each element of a floating value whether it is looked for.
+Value elements_of_real(const Value& x, NonFinite what) {
+  if (!what.infs) return lax::ne(x, x);
+  const Value not_finite = lax::logical_not(lax::is_finite(x));
+  return what.nans ? not_finite : lax::logical_and(not_finite, lax::eq(x, x));
+}
+
+/// A bool scalar: whether an element is looked for; nothing where no element can be.
+std::optional<Value> holds_one(const Value& x, NonFinite what) {
+  const Aval& aval = x.aval();
+  if (!is_inexact(aval.dtype) || aval.num_elements() == 0) return std::nullopt;
+  const Value elements = !is_floating(aval.dtype) ? lax::logical_or(elements_of_real(lax::real(x), what),
+                                                                    elements_of_real(lax::imag(x), what))
+                                                  : elements_of_real(x, what);
+  std::vector<std::int64_t> axes(elements.aval().shape.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes.empty() ? elements : lax::reduce_or(elements, std::move(axes));
+}
+
+void join(std::optional<Value>& all, const std::optional<Value>& one) {
+  if (one) all = all ? lax::logical_or(*all, *one) : *one;
+}
+
+/// The axes over which any variable varies, of the program and of those that it holds.
+void add_varying(const Program& program, std::vector<std::string>& varying) {
+  for (const Aval& aval : program.variables) varying = both(varying, aval.varying);
+  for (const Equation& equation : program.equations) {
+    for (const NestedProgram& nested : programs_of(equation)) add_varying(*nested.program, varying);
+  }
+}
+
+/// Writes programs with, behind each operation, a look at its results.
+class Search {
+ public:
+  Search(NonFinite what, std::vector<NonFiniteSearch::Operation>& operations)
+      : what_(what), operations_(operations) {}
+
+  /// The program's outputs. `first` is the number of the first operation, or kNowhere; it may come to vary
+  /// over more axes.
+  Values walk(Builder& builder, const Program& program, std::span<const Value> inputs, Value& first) {
+    Bindings env("debug_nans", program, inputs);
+    std::unordered_map<Var, std::optional<Value>> seen;
+    auto one_in = [&](Var var) -> const std::optional<Value>& {
+      auto [place, is_new] = seen.try_emplace(var);
+      if (is_new) place->second = holds_one(env[var], what_);
+      return place->second;
+    };
+    for (const Equation& equation : program.equations) {
+      if (equation.primitive->has_effect && equation.outputs.empty()) continue;
+      CallSiteScope site(equation.site);
+      const Values operands = env.all(equation.inputs);
+      const bool nested = equation.primitive->nested.has_value();
+      const Values results = nested ? walk_nested(builder, equation, operands, first)
+                                    : builder.emit(*equation.primitive, equation.params, operands);
+      for (std::size_t k = 0; k < results.size(); ++k) env.set(equation.outputs[k], results[k]);
+      if (nested) continue;
+      std::optional<Value> made, given;
+      for (Var var : equation.outputs) join(made, one_in(var));
+      if (!made) continue;
+      for (Var var : equation.inputs) join(given, one_in(var));
+      note(equation, program.aval(equation.outputs.front()));
+      if (given) made = lax::logical_and(*made, lax::logical_not(*given));
+      set(builder, first, *made, static_cast<std::int64_t>(operations_.size()) - 1);
+      // Behind shard_map it is one number again.
+      if (equation.primitive == &to_global_p()) first = settled(first);
+    }
+    return env.all(program.outputs);
+  }
+
+  /// The number becomes `first` where there is none yet and `found` holds.
+  static void set(Builder& builder, Value& first, const Value& found, std::int64_t number) {
+    const Value none = lax::eq(first, vary_like(constant(builder, NonFiniteSearch::kNowhere), first));
+    const Value now = lax::logical_and(none, found);
+    first = lax::select(now, vary_like(constant(builder, number), now), vary_like(first, now));
+  }
+
+  /// The same on all devices.
+  static Value settled(const Value& first) {
+    const std::vector<std::string> varying = first.aval().varying;
+    return varying.empty() ? first : lax::pmin(first, varying);
+  }
+
+ private:
+  static Value vary_like(const Value& x, const Value& like) { return vary_over(x, like.aval().varying); }
+
+  void note(const Equation& equation, const Aval& result) {
+    operations_.push_back(
+        {equation.primitive->name, to_string(Aval{result.dtype, result.shape}), equation.site, within_});
+  }
+
+  Values walk_nested(Builder& builder, const Equation& equation, const Values& operands, Value& first) {
+    const Primitive* primitive = equation.primitive;
+    if (primitive == &remat_p() || primitive == &custom_jvp_p() || primitive == &custom_vjp_p())
+      return walk(builder, *programs_of(equation).front().program, operands, first);
+    within_.push_back(fmt::format("{} at {}", primitive->name.substr(0, primitive->name.find('_')),
+                                  equation.site.to_string()));
+    std::vector<std::string> varying = first.aval().varying;
+    for (const Value& operand : operands) varying = both(varying, operand.aval().varying);
+    for (const NestedProgram& nested : programs_of(equation)) add_varying(*nested.program, varying);
+    first = vary_over(first, varying);
+    Values results;
+    if (primitive == &scan_p()) {
+      results = walk_scan(builder, equation.params.as<ScanParams>(), operands, first);
+    } else if (primitive == &while_p()) {
+      results = walk_while(builder, equation.params.as<WhileParams>(), operands, first);
+    } else if (primitive == &cond_p()) {
+      results = walk_cond(builder, equation.params.as<CondParams>(), operands, first);
+    } else {
+      fail(
+          "[debug_nans] the operation {} holds programs that are not known here: this is an error of "
+          "Lockstep's own",
+          primitive->name);
+    }
+    within_.pop_back();
+    return results;
+  }
+
+  /// The program with one input and one output more, of `first`, at these places.
+  ProgramPtr with_first(const Program& program, std::size_t input_place, std::size_t output_place,
+                        const Aval& first) {
+    Inner inner(program.name);
+    Values inputs;
+    std::optional<Value> found;
+    for (std::size_t i = 0; i <= program.inputs.size(); ++i) {
+      if (i == input_place) found = inner.input(first);
+      if (i < program.inputs.size()) inputs.push_back(inner.input(input_aval(program, i)));
+    }
+    Values outputs = walk(inner.builder(), program, inputs, *found);
+    outputs.insert(outputs.begin() + static_cast<std::ptrdiff_t>(output_place),
+                   vary_over(*found, first.varying));
+    return inner.finish(outputs);
+  }
+
+  static Value take(Values& results, std::size_t place) {
+    const Value value = results[place];
+    results.erase(results.begin() + static_cast<std::ptrdiff_t>(place));
+    return value;
+  }
+
+  Values walk_scan(Builder& builder, const ScanParams& p, Values operands, Value& first) {
+    const auto place = static_cast<std::size_t>(p.num_consts + p.num_carry);
+    const auto carry = static_cast<std::size_t>(p.num_carry);
+    const Aval aval = first.aval();
+    const ProgramPtr body = with_first(*p.body, place, carry, aval);
+    operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(place), first);
+    Values results = emit_nested(
+        builder, scan_p(), OpParams::of(ScanParams{body, p.num_consts, p.num_carry + 1, p.length, p.reverse}),
+        operands);
+    first = take(results, carry);
+    return results;
+  }
+
+  Values walk_while(Builder& builder, const WhileParams& p, Values operands, Value& first) {
+    const Aval aval = first.aval();
+    ProgramPtr condition;
+    {
+      Inner inner(p.condition->name);
+      Values inputs;
+      for (const Aval& each : p.condition->input_avals()) inputs.push_back(inner.input(each));
+      inner.input(aval);
+      condition = inner.finish(inline_program(inner.builder(), *p.condition, inputs));
+    }
+    const ProgramPtr body = with_first(*p.body, p.body->inputs.size(), p.body->outputs.size(), aval);
+    operands.push_back(first);
+    Values results =
+        emit_nested(builder, while_p(),
+                    OpParams::of(WhileParams{condition, body, p.condition_consts, p.body_consts}), operands);
+    first = take(results, results.size() - 1);
+    return results;
+  }
+
+  Values walk_cond(Builder& builder, const CondParams& p, Values operands, Value& first) {
+    const Aval aval = first.aval();
+    std::vector<ProgramPtr> branches;
+    for (const ProgramPtr& branch : p.branches)
+      branches.push_back(with_first(*branch, branch->inputs.size(), branch->outputs.size(), aval));
+    operands.push_back(first);
+    Values results = emit_nested(builder, cond_p(), OpParams::of(CondParams{std::move(branches)}), operands);
+    first = take(results, results.size() - 1);
+    return results;
+  }
+
+  const NonFinite what_;
+  std::vector<NonFiniteSearch::Operation>& operations_;
+  std::vector<std::string> within_;
+};
+
+Values inputs_of(Builder& builder, const Program& program) {
+  Values inputs;
+  for (const Aval& aval : program.input_avals()) inputs.push_back(builder.input(aval));
+  return inputs;
+}
+
+}  // namespace
+
+std::optional<Program> with_check(const Program& program, NonFinite what) {
+  CallSiteReset reset;
+  Builder builder(program.name);
+  Values outputs = inline_program(builder, program, inputs_of(builder, program));
+  AxisEnvScope axes(with_mapped_axes(program.axes));
+  std::optional<Value> found;
+  for (const Value& output : outputs) join(found, holds_one(output, what));
+  if (!found) return std::nullopt;
+  if (const std::vector<std::string> varying = found->aval().varying; !varying.empty()) {
+    const Value count = lax::pmax(lax::convert_element_type(*found, DType::kI32), varying);
+    found = lax::ne(count, constant(builder, 0));
+  }
+  outputs.push_back(*found);
+  return builder.finish(outputs);
+}
+
+NonFiniteSearch search_for_first(const Program& program, NonFinite what) {
+  CallSiteReset reset;
+  NonFiniteSearch search;
+  Builder builder(program.name);
+  const Values inputs = inputs_of(builder, program);
+  AxisEnvScope axes(with_mapped_axes(program.axes));
+  Value first = constant(builder, NonFiniteSearch::kNowhere);
+  Search(what, search.operations).walk(builder, program, inputs, first);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (const auto held = holds_one(inputs[i], what))
+      Search::set(builder, first, *held, static_cast<std::int64_t>(search.operations.size() + i));
+  }
+  first = Search::settled(first);
+  search.program = builder.finish(std::span(&first, 1));
+  return search;
+}
+
+}  // namespace lockstep::transforms
