@@ -252,11 +252,15 @@ class Attempt::Impl : HostListener {
   }
 
   void begin_trace() {
-    if (!trace_at_ || Steady::now() < *trace_at_) return;
+    if (!trace_at_ || Steady::now() < *trace_at_ || given_up_) return;
     trace_at_.reset();
-    trace_.begin({.file = trace_of_attempt(*options_.trace_file, job_.attempt),
-                  .seconds = options_.trace_seconds,
-                  .done = [this](bool, const std::string& line) { output_.say(line); }});
+    try {
+      trace_.begin({.file = trace_of_attempt(*options_.trace_file, job_.attempt),
+                    .seconds = options_.trace_seconds,
+                    .done = [this](bool, const std::string& line) { output_.say(line); }});
+    } catch (const Error& error) {
+      output_.say(error.what());
+    }
   }
 
   void describe_start() {

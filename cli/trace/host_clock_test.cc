@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
+#include <vector>
 
 namespace lockstep::cli {
 namespace {
@@ -30,7 +32,7 @@ struct MadeUpHost {
 TEST(HostClock, OfTheLauncher_ChangesNothing) {
   EXPECT_EQ(HostClock().to_launcher(12345), 12345);
   EXPECT_EQ(HostClock().error_ns(12345), 0);
-  EXPECT_EQ(HostClock({}).to_launcher(12345), 12345);
+  EXPECT_EQ(HostClock(std::vector<ClockExchange>()).to_launcher(12345), 12345);
 }
 
 TEST(HostClock, OfOneExchange_IsExactWhereBothWaysTakeAsLong) {

@@ -26,7 +26,9 @@ class Parser {
     for (const perfetto::TracePacket& packet : trace.packet()) {
       EXPECT_EQ(packet.trusted_packet_sequence_id(), 1u);
       EXPECT_EQ(packet.sequence_flags(), first ? 1u : 2u);
-      if (first) EXPECT_EQ(packet.trace_packet_defaults().timestamp_clock_id(), 3u);
+      if (first) {
+        EXPECT_EQ(packet.trace_packet_defaults().timestamp_clock_id(), 3u);
+      }
       first = false;
       for (const auto& clock : packet.clock_snapshot().clocks())
         trace_.clocks[clock.clock_id()] = clock.timestamp();
@@ -69,7 +71,9 @@ class Parser {
     for (const std::uint64_t id : event.category_iids()) EXPECT_TRUE(categories_.contains(id));
     for (const auto& argument : event.debug_annotations()) {
       EXPECT_TRUE(arguments_.contains(argument.name_iid()));
-      if (argument.has_string_value_iid()) EXPECT_TRUE(texts_.contains(argument.string_value_iid()));
+      if (argument.has_string_value_iid()) {
+        EXPECT_TRUE(texts_.contains(argument.string_value_iid()));
+      }
     }
   }
 
