@@ -14,8 +14,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::Field;
-using watch::Kind;
 using watch::EventReport;
+using watch::Kind;
 
 OpenedTrace open(const TraceRecord& record) {
   std::ostringstream out;
@@ -25,8 +25,7 @@ OpenedTrace open(const TraceRecord& record) {
   return OpenedTrace(out.str());
 }
 
-EventReport event(Kind kind, const std::string& what, std::int64_t since, std::int64_t until,
-                    int depth = 0) {
+EventReport event(Kind kind, const std::string& what, std::int64_t since, std::int64_t until, int depth = 0) {
   return {.kind = kind, .what = what, .since_ns = since, .until_ns = until, .depth = depth, .tid = 100};
 }
 
