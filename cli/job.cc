@@ -32,7 +32,8 @@ class Job {
         restarts_(options_.max_restarts, std::chrono::seconds(options_.restart_delay)),
         identity_(new_job(options_.num_processes)),
         status_(options_, identity_.job_id) {
-    for (const std::string& line : status_.words()) say(line);
+    // Not on the board: the page's address has its token.
+    for (const std::string& line : status_.words()) console_.err().write(fmt::format("lockstep: {}\n", line));
     if (options_.timeout) deadline_ = Steady::now() + std::chrono::seconds(*options_.timeout);
     if (!options_.hosts.empty()) place();
   }

@@ -60,6 +60,15 @@ std::string detail_of(const watch::Evidence& evidence) {
   return evidence.call.empty() ? "" : "blocked in a system call" + in;
 }
 
+// "psum f32[4] over i" of "psum f32[4] over i at train.cc:40 (program step(f32[4]), call 0)": the rest has a
+// column of its own.
+std::string short_name(std::string_view what) {
+  what = what.substr(0, what.find(" (program "));
+  if (const std::size_t at = what.rfind(" at "); at != what.npos && what.find(':', at) != what.npos)
+    what = what.substr(0, at);
+  return std::string(what);
+}
+
 void describe_activity(const Activity& in, const ThreadReport& thread, ProcessRow& row) {
   const auto is = [&](RowState state, std::string words) {
     row.state = state;
@@ -75,8 +84,8 @@ void describe_activity(const Activity& in, const ThreadReport& thread, ProcessRo
     case Kind::kLaunch:
       return is(RowState::kComputes, "computes " + in.what);
     case Kind::kCollective:
-      if (in.arrived) return is(RowState::kTransfers, "in " + in.what);
-      return is(RowState::kWaits, fmt::format("waits in {}{}", in.what, for_whom(thread)));
+      if (in.arrived) return is(RowState::kTransfers, "in " + short_name(in.what));
+      return is(RowState::kWaits, fmt::format("waits in {}{}", short_name(in.what), for_whom(thread)));
     case Kind::kConnect:
       return is(RowState::kWaits, fmt::format("waits to be connected{}", for_whom(thread)));
     case Kind::kBarrier:

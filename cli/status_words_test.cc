@@ -55,6 +55,8 @@ TEST(StatusWords, AWait_NamesThoseWhoAreMissing) {
   ProcessReport report = waiting_report(0);
   EXPECT_EQ(words_of(report), "waits in psum f32[4] for process 1");
   EXPECT_EQ(row_of(report).site, "train.cc:40");
+  report.threads.front().doing.back().what = "psum f32[4] at train.cc:40 (program step(f32[4]), call 0)";
+  EXPECT_EQ(words_of(report), "waits in psum f32[4] for process 1");
   report.threads.front().missing = {1, 2, 3, 9};
   report.threads.front().missing_count = 4;
   EXPECT_EQ(words_of(report), "waits in psum f32[4] for processes 1-3, 9");
