@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -18,6 +19,7 @@
 #include "cli/job_trace.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
+#include "cli/trace_command.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/graces.h"
@@ -56,6 +58,21 @@ class Attempt::Impl : HostListener {
         cores_(options.num_processes) {
     status_.board().begin(job_.attempt);
     output_.on_say([this](std::string_view line) { status_.board().said(line); });
+    status_.server().answer(
+        kTraceRequest,
+        [this](const nlohmann::json& request, const std::shared_ptr<JobAnswer>& answer) {
+          answer_trace_request(hosts_started_ ? &trace_ : nullptr, request, answer);
+        },
+        /*in_loop=*/true);
+  }
+
+  ~Impl() override {
+    status_.server().answer(
+        kTraceRequest,
+        [](const nlohmann::json& request, const std::shared_ptr<JobAnswer>& answer) {
+          answer_trace_request(nullptr, request, answer);
+        },
+        /*in_loop=*/true);
   }
 
   AttemptResult run() {
@@ -124,6 +141,7 @@ class Attempt::Impl : HostListener {
       variables.merge(std::map(common));
       return variables;
     });
+    hosts_started_ = true;
     if (!options_.trace_file) return;
     trace_at_ = Steady::now() + std::chrono::duration_cast<Steady::duration>(
                                     std::chrono::duration<double>(options_.trace_after));
@@ -535,6 +553,7 @@ class Attempt::Impl : HostListener {
   watch::JobWatch watch_;
   Steady::time_point next_look_ = Steady::now();
   JobTrace trace_{hosts_};
+  bool hosts_started_ = false;                  // before, there is nothing to take a trace of
   std::optional<Steady::time_point> trace_at_;  // when the trace that the user asked for begins
 
   std::vector<Fate> fates_;
@@ -559,9 +578,11 @@ class Attempt::Impl : HostListener {
   bool terminated_ = false, killed_ = false, timed_out_ = false;
 };
 
-Attempt::Attempt(const JobOptions& options, JobIdentity job, Signals& signals, Console& console, JobStatus& status,
-                 const Descendants& descendants, std::optional<Steady::time_point> deadline)
-    : impl_(std::make_unique<Impl>(options, std::move(job), signals, console, status, descendants, deadline)) {}
+Attempt::Attempt(const JobOptions& options, JobIdentity job, Signals& signals, Console& console,
+                 JobStatus& status, const Descendants& descendants,
+                 std::optional<Steady::time_point> deadline)
+    : impl_(
+          std::make_unique<Impl>(options, std::move(job), signals, console, status, descendants, deadline)) {}
 
 Attempt::~Attempt() = default;
 
