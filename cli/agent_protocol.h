@@ -17,6 +17,7 @@ namespace lockstep::cli {
 //                                out-ended I                 err-ended I
 //                                ended I CODE SIGNAL         still-here        done
 //                                report I JSON (watch::to_json)
+//                                stacks I JSON (stacks/json.h)
 //                                clock ASKED RECEIVED REPLIED (ClockExchange)
 //                                traced BYTES (ChunkWriter)  trace-ended
 // The launcher says              folder F, command WORD..., bind 0|1, silence MS, places FIRST ON_HOST,
@@ -25,6 +26,7 @@ namespace lockstep::cli {
 //                                      hold 0|1 (1: read no output until 0 comes)
 //                                      trace 1|0 (1: say what the processes do, until 0 comes)
 //                                      clock ASKED (while a trace is taken: say what time it is)
+//                                      stacks MS (each process's, within so long)
 //                                      logs (the next reports shall have the logs of launches)
 
 inline constexpr char kAgentHello[] = "lockstep-agent";

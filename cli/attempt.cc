@@ -16,6 +16,7 @@
 #include "cli/core_shares.h"
 #include "cli/failure_report.h"
 #include "cli/job_hosts.h"
+#include "cli/job_stacks.h"
 #include "cli/job_trace.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
@@ -58,24 +59,27 @@ class Attempt::Impl : HostListener {
         cores_(options.num_processes) {
     status_.board().begin(job_.attempt);
     output_.on_say([this](std::string_view line) { status_.board().said(line); });
-    status_.server().answer(
-        kTraceRequest,
-        [this](const nlohmann::json& request, const std::shared_ptr<JobAnswer>& answer) {
-          answer_trace_request(hosts_started_ ? &trace_ : nullptr, request, answer);
-        },
-        /*in_loop=*/true);
   }
 
-  ~Impl() override {
-    status_.server().answer(
-        kTraceRequest,
-        [](const nlohmann::json& request, const std::shared_ptr<JobAnswer>& answer) {
-          answer_trace_request(nullptr, request, answer);
-        },
-        /*in_loop=*/true);
+  ~Impl() {
+    status_.server().answer("stacks", [](const nlohmann::json&, const auto& answer) {
+      answer->line({{"error", "the job's processes are not running now"}});
+    });
+    status_.server().answer(kTraceRequest, [](const nlohmann::json& request, const auto& answer) {
+      answer_trace_request(nullptr, request, answer);
+    });
   }
 
   AttemptResult run() {
+    status_.server().answer(
+        "stacks", [this](const nlohmann::json& request, const auto& answer) { show_stacks(request, answer); },
+        /*in_loop=*/true);
+    status_.server().answer(
+        kTraceRequest,
+        [this](const nlohmann::json& request, const auto& answer) {
+          answer_trace_request(hosts_started_ ? &trace_ : nullptr, request, answer);
+        },
+        /*in_loop=*/true);
     status_.board().set_state("waiting for hosts");
     while (!hosts_.ready() && !given_up_ && !told_to_end()) {
       turn();
@@ -96,6 +100,7 @@ class Attempt::Impl : HostListener {
       begin_trace();
     }
     trace_.finish();
+    stacks_.finish();
     if (given_up_) return give_up();
     for (int i = 0; i < options_.num_processes; ++i) {
       output_.finish(i, Stream::kOut);
@@ -161,6 +166,7 @@ class Attempt::Impl : HostListener {
     hosts_.work(std::span(polled).subspan(2 + Console::kPolled));
     status_.work();
     trace_.work();
+    stacks_.work();
   }
 
   // -1: until something happens.
@@ -173,6 +179,7 @@ class Attempt::Impl : HostListener {
     if (running_ > 0) consider(next_look_);
     if (running_ > 0 && trace_at_) consider(*trace_at_);
     if (const auto time = trace_.next_work()) consider(*time);
+    if (const auto time = stacks_.next_work()) consider(*time);
     if (!hosts_.ready()) consider(word_at_ + word_interval());
     if (deadline_ && !timed_out_ && !failed_at_) consider(*deadline_);
     if (!next) return milliseconds(-1);
@@ -229,8 +236,31 @@ class Attempt::Impl : HostListener {
     status_.board().take(report);
     watch_.take(std::move(report));
   }
+  void stacks_taken(int process, ProcessStacks stacks) override { stacks_.take(process, std::move(stacks)); }
   void traced(TraceChunk chunk) override { trace_.take(chunk); }
   void remark(const std::string& line) override { output_.say(line); }
+
+  // A request on the job's socket: {"request": "stacks", "all": B, "limit": SECONDS, "columns": N, "color":
+  // B}.
+  void show_stacks(const nlohmann::json& request, const std::shared_ptr<JobAnswer>& answer) {
+    try {
+      const double limit = std::clamp(request.value("limit", 3.0), 0.1, 600.0);
+      StacksRequest wanted{.limit = milliseconds(static_cast<long>(limit * 1000)),
+                           .all = request.value("all", false),
+                           .print = {.columns = std::clamp(request.value("columns", 100), 40, 1000),
+                                     .color = request.value("color", false)},
+                           .done = [answer](bool complete, const std::string& text) {
+                             answer->line({{"complete", complete}, {"text", text}});
+                           }};
+      std::set<int> processes;
+      for (int i = 0; i < options_.num_processes; ++i)
+        if (running(i) && fates_[i].pid != 0) processes.insert(i);
+      stacks_.begin(std::move(wanted), std::move(processes));
+      hosts_.take_stacks(milliseconds(static_cast<long>(limit * 1000)));
+    } catch (const std::exception& error) {
+      answer->line({{"error", error.what()}});
+    }
+  }
 
   void begin_trace() {
     if (!trace_at_ || Steady::now() < *trace_at_ || given_up_) return;
@@ -553,6 +583,7 @@ class Attempt::Impl : HostListener {
   watch::JobWatch watch_;
   Steady::time_point next_look_ = Steady::now();
   JobTrace trace_{hosts_};
+  JobStacks stacks_;
   bool hosts_started_ = false;                  // before, there is nothing to take a trace of
   std::optional<Steady::time_point> trace_at_;  // when the trace that the user asked for begins
 

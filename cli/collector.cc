@@ -50,6 +50,12 @@ void Collector::started(int process, pid_t pid) {
   watched_[process]->started = Steady::now();
 }
 
+pid_t Collector::pid(int process) const {
+  const Watched& watched = *watched_.at(process);
+  const pid_t writer = watched.reader == nullptr ? 0 : watched.reader->pid();
+  return writer != 0 ? writer : watched.pid;
+}
+
 watch::ProcessReport Collector::report(int process, Watched& watched, bool with_logs) {
   watch::ProcessReport report;
   if (watched.reader != nullptr) report = watched.reader->read(with_logs);

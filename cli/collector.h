@@ -32,6 +32,10 @@ class Collector {
   /// The process has been started.
   void started(int process, pid_t pid);
 
+  /// The pid of who uses Lockstep there: the one that was started, or, where that is a script, one that it
+  /// started.
+  pid_t pid(int process) const;
+
   /// When `look` is due.
   Steady::time_point next_look() const { return next_look_; }
 

@@ -20,6 +20,7 @@
 #include "cli/local_host.h"
 #include "cli/message_pipe.h"
 #include "cli/signals.h"
+#include "cli/stacks/json.h"
 #include "lockstep/base/host_name.h"
 
 namespace lockstep::cli {
@@ -102,6 +103,8 @@ class Agent : HostListener {
       if (!message) return;
       if (message->front() == "pause") paused_ = true;
       if (message->front() == "logs") host_.ask_for_logs();
+      if (message->front() == "stacks" && message->size() == 2)
+        host_.take_stacks(std::chrono::milliseconds(number_of((*message)[1])));
       if (message->front() == "trace" && message->size() == 2) trace((*message)[1] == "1");
       if (message->front() == "clock" && message->size() == 2) tell_time((*message)[1]);
       if (message->front() == "hold" && message->size() == 2) held_ = (*message)[1] == "1";
@@ -177,6 +180,10 @@ class Agent : HostListener {
     if (pipe_.pending() > kMostPending && report.ended.empty()) return;
     const int process = report.process;
     pipe_.send({"report", std::to_string(process), watch::to_json(report).dump()});
+  }
+  void stacks_taken(int process, ProcessStacks stacks) override {
+    pipe_.send({"stacks", std::to_string(process),
+                to_json(stacks).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)});
   }
   void traced(TraceChunk chunk) override {
     // What the launcher does not take in time is lost, as what is not read in time is.

@@ -15,7 +15,8 @@ namespace {
 
 std::string lower(std::string_view text) {
   std::string copy(text);
-  std::ranges::transform(copy, copy.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(copy, copy.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return copy;
 }
 

@@ -7,8 +7,8 @@
 
 namespace lockstep::cli {
 
-/// Whether a request's `Host` is one of the names, a loopback name, or, where `addresses` may be, an IP address: a page of
-/// another site cannot make a browser send any of these. The port does not count.
+/// Whether a request's `Host` is one of the names, a loopback name, or, where `addresses` may be, an IP
+/// address: a page of another site cannot make a browser send any of these. The port does not count.
 bool host_allowed(std::string_view host, const std::vector<std::string>& names, bool addresses);
 
 /// What a request says of itself. Header lines that are missing are empty.
@@ -18,8 +18,8 @@ struct Credentials {
   std::string_view authorization;
 };
 
-/// Whether the token stands in the request: as `token` of the query, as this cookie, or as "Bearer TOKEN". The time that
-/// it takes tells nothing of the token. An empty one is always there.
+/// Whether the token stands in the request: as `token` of the query, as this cookie, or as "Bearer TOKEN".
+/// The time that it takes tells nothing of the token. An empty one is always there.
 bool has_token(const Credentials& credentials, std::string_view token, std::string_view cookie_name);
 
 /// "/metrics" of "/metrics?a=b".

@@ -50,8 +50,8 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
     if (everywhere_) names_.push_back(host_name());
     cookie_ = fmt::format("lockstep_{}", bound.port());
     const std::string shown = everywhere_ ? host_name() : options_.host;
-    url_ = fmt::format("http://{}:{}/{}", shown.find(':') == shown.npos ? shown : "[" + shown + "]", bound.port(),
-                       options_.token.empty() ? "" : "?token=" + options_.token);
+    url_ = fmt::format("http://{}:{}/{}", shown.find(':') == shown.npos ? shown : "[" + shown + "]",
+                       bound.port(), options_.token.empty() ? "" : "?token=" + options_.token);
   }
 
   void accept() {
@@ -86,8 +86,9 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
       parser_->header_limit(kMostHeader);
       body_.reset();
       stream_.expires_after(std::chrono::seconds(kSilence));
-      http::async_read_header(stream_, buffer_, *parser_,
-                              [self = shared_from_this()](error_code error, std::size_t) { self->answer(error); });
+      http::async_read_header(
+          stream_, buffer_, *parser_,
+          [self = shared_from_this()](error_code error, std::size_t) { self->answer(error); });
     }
 
     void close() {
@@ -111,21 +112,25 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
       const Credentials credentials{target, view(request[http::field::cookie]),
                                     view(request[http::field::authorization])};
       if (!host_allowed(view(request[http::field::host]), owner_->names_, owner_->everywhere_))
-        return refuse(http::status::forbidden,
-                      "this host's name is not one to ask for: use localhost, or start the job with --status-host\n");
+        return refuse(
+            http::status::forbidden,
+            "this host's name is not one to ask for: use localhost, or start the job with --status-host\n");
       if (!has_token(credentials, owner_->options_.token, owner_->cookie_))
-        return refuse(http::status::forbidden,
-                      "the token is missing or wrong: open the address that lockstep run has printed, or send "
-                      "'Authorization: Bearer TOKEN'\n");
+        return refuse(
+            http::status::forbidden,
+            "the token is missing or wrong: open the address that lockstep run has printed, or send "
+            "'Authorization: Bearer TOKEN'\n");
       // What follows such a request is not read.
       if (request.method() != http::verb::get && request.method() != http::verb::head)
         return refuse(http::status::method_not_allowed, "only GET and HEAD\n");
       if (!parser_->is_done()) return refuse(http::status::bad_request, "a request has no body here\n");
       const std::string_view path = path_of(target);
-      if (path == "/" && query_value(target, "token") && !owner_->options_.token.empty()) return give_cookie();
+      if (path == "/" && query_value(target, "token") && !owner_->options_.token.empty())
+        return give_cookie();
       const Page page = owner_->page_at_(path);
       if (!page.text) {
-        Page nothing{std::make_shared<const std::string>("there are /, /metrics and /status.json\n"), kPlain, ""};
+        Page nothing{std::make_shared<const std::string>("there are /, /metrics and /status.json\n"), kPlain,
+                     ""};
         return send(http::status::not_found, nothing, request.keep_alive());
       }
       send(http::status::ok, page, request.keep_alive());
@@ -152,12 +157,13 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
       if (status == http::status::method_not_allowed) response_.set(http::field::allow, "GET, HEAD");
       if (!location_.empty()) {
         response_.set(http::field::location, location_);
-        response_.set(http::field::set_cookie, fmt::format("{}={}; Path=/; HttpOnly; SameSite=Lax", owner_->cookie_,
-                                                           owner_->options_.token));
+        response_.set(http::field::set_cookie, fmt::format("{}={}; Path=/; HttpOnly; SameSite=Lax",
+                                                           owner_->cookie_, owner_->options_.token));
         location_.clear();
       }
       const bool only_head = parser_->get().method() == http::verb::head;
-      response_.body() = only_head ? beast::span<const char>() : beast::span<const char>(body_->data(), body_->size());
+      response_.body() =
+          only_head ? beast::span<const char>() : beast::span<const char>(body_->data(), body_->size());
       response_.content_length(body_->size());
       response_.keep_alive(keep);
       serializer_.emplace(response_);
@@ -218,7 +224,8 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
     if (sessions_.size() >= kMost) {
       auto idlest = sessions_.end();
       for (auto at = sessions_.begin(); at != sessions_.end(); ++at)
-        if (idlest == sessions_.end() || at->lock()->last_request() < idlest->lock()->last_request()) idlest = at;
+        if (idlest == sessions_.end() || at->lock()->last_request() < idlest->lock()->last_request())
+          idlest = at;
       idlest->lock()->close();
       sessions_.erase(idlest);
     }

@@ -17,11 +17,11 @@ struct Page {
   std::string policy;                       ///< What the page may load: a Content-Security-Policy.
 };
 
-/// Answers GET and HEAD over HTTP/1.1, on the context's thread. A request must name an allowed host and carry the token
-/// (http_access.h): 403 otherwise; 405 for other methods, 404 where there is no page. Who opens "/" with the token in the
-/// address gets it as a cookie, and goes on without it in the address. At most kMost connections: a further one takes the
-/// place of the one that has done nothing for longest. A connection that sends no whole request, or does not take what
-/// was sent, for kSilence is closed.
+/// Answers GET and HEAD over HTTP/1.1, on the context's thread. A request must name an allowed host and carry
+/// the token (http_access.h): 403 otherwise; 405 for other methods, 404 where there is no page. Who opens "/"
+/// with the token in the address gets it as a cookie, and goes on without it in the address. At most kMost
+/// connections: a further one takes the place of the one that has done nothing for longest. A connection that
+/// sends no whole request, or does not take what was sent, for kSilence is closed.
 class HttpListener {
  public:
   static constexpr int kMost = 16;

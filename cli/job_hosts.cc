@@ -215,6 +215,10 @@ void JobHosts::begin_trace(const std::shared_ptr<watch::TickClock>& clock) {
   for (const auto& host : hosts_) host->begin_trace(clock, between);
 }
 
+void JobHosts::take_stacks(std::chrono::milliseconds limit) {
+  for (const auto& host : hosts_) host->take_stacks(limit);
+}
+
 void JobHosts::end_trace() {
   for (const auto& host : hosts_) host->end_trace();
 }

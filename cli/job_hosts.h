@@ -60,6 +60,7 @@ class JobHosts {
   void ask_for_logs();
   void begin_trace(const std::shared_ptr<watch::TickClock>& clock);
   void end_trace();
+  void take_stacks(std::chrono::milliseconds limit);
   bool tracing() const;
   /// How the times of a trace's processes stand to the clock that it was begun with: one for each agent or
   /// host, with the first of its processes. Null where there was no exchange of times.

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -13,7 +14,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/streambuf.hpp>
 #include <boost/asio/write.hpp>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -57,11 +57,12 @@ class Asker : public std::enable_shared_from_this<Asker> {
 
   void read() {
     watch(kSilence);
-    asio::async_read_until(socket_, buffer_, '\n', [self = shared_from_this()](error_code error, std::size_t) {
-      self->timer_.cancel();
-      if (error) return self->close();
-      self->take_line();
-    });
+    asio::async_read_until(socket_, buffer_, '\n',
+                           [self = shared_from_this()](error_code error, std::size_t) {
+                             self->timer_.cancel();
+                             if (error) return self->close();
+                             self->take_line();
+                           });
   }
 
   // On the server's thread, as all but what says otherwise.
@@ -116,21 +117,23 @@ class Asker : public std::enable_shared_from_this<Asker> {
     const json request = json::parse(line.substr(0, line.find('\n')), nullptr, /*allow_exceptions=*/false);
     request_(request, answer);
     // Hears when whoever asked goes away.
-    socket_.async_read_some(asio::buffer(&rest_, 1), [self = shared_from_this()](error_code error, std::size_t) {
-      if (error) self->close();
-    });
+    socket_.async_read_some(asio::buffer(&rest_, 1),
+                            [self = shared_from_this()](error_code error, std::size_t) {
+                              if (error) self->close();
+                            });
   }
 
   void write_next() {
     watch(kUntaken);
-    asio::async_write(socket_, asio::buffer(pending_.front()), [self = shared_from_this()](error_code error, std::size_t) {
-      self->timer_.cancel();
-      if (error) return self->close();
-      self->pending_bytes_ -= self->pending_.front().size();
-      self->pending_.pop_front();
-      if (!self->pending_.empty()) return self->write_next();
-      if (self->ended_) self->close();
-    });
+    asio::async_write(socket_, asio::buffer(pending_.front()),
+                      [self = shared_from_this()](error_code error, std::size_t) {
+                        self->timer_.cancel();
+                        if (error) return self->close();
+                        self->pending_bytes_ -= self->pending_.front().size();
+                        self->pending_.pop_front();
+                        if (!self->pending_.empty()) return self->write_next();
+                        if (self->ended_) self->close();
+                      });
   }
 
   // Closes when nothing happens for so long.
@@ -174,8 +177,13 @@ class JobServer::Impl {
     } catch (const Error& error) {
       trouble_ = error.what();
     }
-    answer("job", [this](const json&, const std::shared_ptr<JobAnswer>& to) { to->line(to_json(*view(), false)); }, false);
-    answer("status", [this](const json&, const std::shared_ptr<JobAnswer>& to) { to->line(to_json(*view())); }, false);
+    answer(
+        "job",
+        [this](const json&, const std::shared_ptr<JobAnswer>& to) { to->line(to_json(*view(), false)); },
+        false);
+    answer(
+        "status", [this](const json&, const std::shared_ptr<JobAnswer>& to) { to->line(to_json(*view())); },
+        false);
     thread_ = std::thread([this] { context_->run(); });
   }
 
@@ -318,7 +326,8 @@ class JobServer::Impl {
                                                                              : to_text(to_json(*now)) + "\n");
       rendered.of = now;
     }
-    return {rendered.text, path == "/metrics" ? "text/plain; version=0.0.4; charset=utf-8" : "application/json", ""};
+    return {rendered.text,
+            path == "/metrics" ? "text/plain; version=0.0.4; charset=utf-8" : "application/json", ""};
   }
 
   struct Rendered {
@@ -327,7 +336,7 @@ class JobServer::Impl {
   };
 
   std::mutex mutex_;
-  std::shared_ptr<const JobView> view_;       // under the mutex, as the next two
+  std::shared_ptr<const JobView> view_;  // under the mutex, as the next two
   std::map<std::string, Entry> handlers_;
   std::vector<std::function<void()>> calls_;  // for `work`
 

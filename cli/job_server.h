@@ -10,8 +10,8 @@
 
 namespace lockstep::cli {
 
-/// The answer to a request on the job's socket: lines of JSON, as many as it takes. May be used by any thread, also
-/// after the server has gone. It ends with its last owner.
+/// The answer to a request on the job's socket: lines of JSON, as many as it takes. May be used by any
+/// thread, also after the server has gone. It ends with its last owner.
 class JobAnswer {
  public:
   virtual ~JobAnswer() = default;
@@ -33,15 +33,16 @@ struct JobServerOptions {
   std::optional<StatusPageOptions> page;
 };
 
-/// Answers those who ask about a running job: on its socket (job_socket.h), and by HTTP where there is a page. It has one
-/// thread, which reads what was published last, so that nobody who asks delays the job; those who send or take nothing
-/// are dropped after some seconds, and there are never more than a few.
+/// Answers those who ask about a running job: on its socket (job_socket.h), and by HTTP where there is a
+/// page. It has one thread, which reads what was published last, so that nobody who asks delays the job;
+/// those who send or take nothing are dropped after some seconds, and there are never more than a few.
 ///
-/// A request on the socket is one line, {"request": NAME, ...}. "job" and "status" are known from the beginning.
+/// A request on the socket is one line, {"request": NAME, ...}. "job" and "status" are known from the
+/// beginning.
 class JobServer {
  public:
-  /// Starts the thread; signals should be blocked before. Throws Error where the page's port cannot be had. Where the
-  /// socket cannot be made, `trouble` says why.
+  /// Starts the thread; signals should be blocked before. Throws Error where the page's port cannot be had.
+  /// Where the socket cannot be made, `trouble` says why.
   explicit JobServer(JobServerOptions options);
   ~JobServer();
   JobServer(const JobServer&) = delete;
@@ -55,10 +56,11 @@ class JobServer {
 
   void publish(std::shared_ptr<const JobView> view);
 
-  using Handler = std::function<void(const nlohmann::json& request, const std::shared_ptr<JobAnswer>& answer)>;
+  using Handler =
+      std::function<void(const nlohmann::json& request, const std::shared_ptr<JobAnswer>& answer)>;
 
-  /// Who answers requests of this name: called on the server's thread, where it must not block, or with `in_loop` by
-  /// `work`. What takes its time keeps the answer.
+  /// Who answers requests of this name: called on the server's thread, where it must not block, or with
+  /// `in_loop` by `work`. What takes its time keeps the answer.
   void answer(const std::string& name, Handler handler, bool in_loop = false);
 
   /// What the launcher polls for reading before `work`.

@@ -33,7 +33,8 @@ sockaddr_un address_of(const fs::path& path) {
   address.sun_family = AF_UNIX;
   const std::string& text = path.native();
   if (text.size() >= sizeof(address.sun_path))
-    fail("the path of a socket is too long ({} of {} bytes): {}", text.size(), sizeof(address.sun_path) - 1, text);
+    fail("the path of a socket is too long ({} of {} bytes): {}", text.size(), sizeof(address.sun_path) - 1,
+         text);
   std::memcpy(address.sun_path, text.c_str(), text.size() + 1);
   return address;
 }
@@ -70,7 +71,8 @@ std::optional<std::string> what_is_wrong_with(const fs::path& folder) {
   if (S_ISLNK(found.st_mode)) return "is a symbolic link";
   if (!S_ISDIR(found.st_mode)) return "is not a folder";
   if (found.st_uid != geteuid()) return fmt::format("belongs to user {}, not to {}", found.st_uid, geteuid());
-  if ((found.st_mode & 077) != 0) return fmt::format("is open to others (mode {:o}; chmod 700 mends it)", found.st_mode & 07777);
+  if ((found.st_mode & 077) != 0)
+    return fmt::format("is open to others (mode {:o}; chmod 700 mends it)", found.st_mode & 07777);
   return "";
 }
 
@@ -177,14 +179,16 @@ RunningJob find_job(const std::string& id) {
     fail("no job of this user runs on this host (looked for the sockets of launchers in {}{})",
          socket_folders().front().native(),
          socket_folders().size() > 1 ? " and " + socket_folders().back().native() : "");
-  if (fitting.empty()) fail("no job whose id begins with '{}' runs on this host; those that run: {}", id, names);
+  if (fitting.empty())
+    fail("no job whose id begins with '{}' runs on this host; those that run: {}", id, names);
   if (id.empty()) fail("several jobs run on this host; name one of them: {}", names);
   fail("several jobs have ids that begin with '{}'; those that run: {}", id, names);
 }
 
 JobConnection::JobConnection(const RunningJob& job) : job_(job.id), descriptor_(connect_to(job.socket)) {
   if (descriptor_ >= 0) return;
-  if (errno == EAGAIN) fail("the launcher of job {} takes no questions: it is stopped, or asked by too many", job.id);
+  if (errno == EAGAIN)
+    fail("the launcher of job {} takes no questions: it is stopped, or asked by too many", job.id);
   fail("job {} has ended ({}: {})", job.id, job.socket.native(), error_text());
 }
 
@@ -216,7 +220,8 @@ std::optional<std::string> JobConnection::line(std::chrono::milliseconds timeout
     const int ready = left > 0 ? poll(&polled, 1, static_cast<int>(left)) : 0;
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0)
-      fail("the launcher of job {} has not answered for {} s; it may be stopped", job_, timeout.count() / 1000);
+      fail("the launcher of job {} has not answered for {} s; it may be stopped", job_,
+           timeout.count() / 1000);
     char bytes[256 * 1024];
     const ssize_t got = read(descriptor_, bytes, sizeof(bytes));
     if (got < 0 && errno == EINTR) continue;

@@ -13,11 +13,12 @@ namespace lockstep::cli {
 /// $XDG_RUNTIME_DIR/lockstep, where there is such a folder, and /tmp/lockstep-UID. A launcher uses the first.
 std::vector<std::filesystem::path> socket_folders();
 
-/// Makes the folder, for this user only. Throws Error where it is another one's, open to others, or no folder, and where
-/// the way to it leads over a link.
+/// Makes the folder, for this user only. Throws Error where it is another one's, open to others, or no
+/// folder, and where the way to it leads over a link.
 void make_socket_folder(const std::filesystem::path& folder);
 
-/// A socket that listens in a folder under the name of a job, with the rights 0600. Its destructor removes it.
+/// A socket that listens in a folder under the name of a job, with the rights 0600. Its destructor removes
+/// it.
 class JobSocket {
  public:
   /// Throws Error where it cannot be made.
@@ -40,12 +41,12 @@ struct RunningJob {
   std::filesystem::path socket;
 };
 
-/// The jobs of this user whose launchers answer on this host, by id. Sockets that launchers which were killed have left
-/// are removed. Throws Error as make_socket_folder, but not for a folder that is not there.
+/// The jobs of this user whose launchers answer on this host, by id. Sockets that launchers which were killed
+/// have left are removed. Throws Error as make_socket_folder, but not for a folder that is not there.
 std::vector<RunningJob> running_jobs();
 
-/// The job whose id begins so, or the only one where `id` is empty. Throws Error, with what there is, where there is
-/// none or several.
+/// The job whose id begins so, or the only one where `id` is empty. Throws Error, with what there is, where
+/// there is none or several.
 RunningJob find_job(const std::string& id);
 
 /// A connection to a job's socket: one request, and its answer in lines.
@@ -60,7 +61,8 @@ class JobConnection {
   /// Sends a line, its end included.
   void send(std::string_view line);
 
-  /// The next line without its end; nullopt where the answer has ended. Throws Error where none comes for so long.
+  /// The next line without its end; nullopt where the answer has ended. Throws Error where none comes for so
+  /// long.
   std::optional<std::string> line(std::chrono::milliseconds timeout);
 
  private:

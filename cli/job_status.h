@@ -11,8 +11,8 @@
 
 namespace lockstep::cli {
 
-/// What the launcher tells others of its job: a board that it writes to, published each second to the server that is
-/// asked. Used by the launcher's one thread.
+/// What the launcher tells others of its job: a board that it writes to, published each second to the server
+/// that is asked. Used by the launcher's one thread.
 class JobStatus {
  public:
   /// As JobServer.

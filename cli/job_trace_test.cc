@@ -110,7 +110,7 @@ TEST_F(JobTraceOf4, OnOneHost_HasAllThatTheyDid) {
   for (const auto& [name, pid] : trace.pids) {
     EXPECT_THAT(name, HasSubstr("(pid " + std::to_string(pid) + ")"));
     for (const char* kind :
-         {"initialize", "trace", "compile", "launch", "wait", "transfer", "barrier", "shutdown"})
+         {"initialize", "trace", "compile", "launch", "wait", "transfer", "key", "shutdown"})
       EXPECT_TRUE(kinds[name].contains(kind)) << name << " has no " << kind;
   }
   ASSERT_FALSE(flows.empty());

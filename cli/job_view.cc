@@ -15,8 +15,8 @@ using watch::ProcessReport;
 using watch::ThreadReport;
 
 constexpr std::array<std::string_view, 13> kStateNames = {
-    "not started", "starting", "waits", "transfers", "computes", "compiles", "input",
-    "checkpoint",  "phase",    "own code", "stopped", "ended",   "failed"};
+    "not started", "starting", "waits",    "transfers", "computes", "compiles", "input",
+    "checkpoint",  "phase",    "own code", "stopped",   "ended",    "failed"};
 
 // Where the others' wait share is at least so much above its own, a process is a straggler.
 constexpr double kNoticeable = 0.1;
@@ -131,16 +131,19 @@ void describe_state(const ProcessReport& report, ProcessRow& row) {
       return is(RowState::kOwnCode, "own code, has launched nothing yet", -1);
     const watch::Done& last = thread->last;
     row.site = last.site;
-    return is(RowState::kOwnCode, "own code since " + (last.what.empty() ? std::string(name_of(last.kind)) : last.what),
+    return is(RowState::kOwnCode,
+              "own code since " + (last.what.empty() ? std::string(name_of(last.kind)) : last.what),
               last.seconds_ago);
   }
   const Activity& in = thread->doing.back();
   describe_activity(in, *thread, row);
   row.seconds = in.seconds;
-  if (row.state == RowState::kOwnCode || row.state == RowState::kPhase) row.detail = detail_of(report.evidence);
+  if (row.state == RowState::kOwnCode || row.state == RowState::kPhase)
+    row.detail = detail_of(report.evidence);
   // Who waits or works inside of a phase does so as a part of it.
   for (const Activity& around : thread->doing) {
-    if (around.kind == Kind::kPhase && &around != &in) row.words += fmt::format(", in phase \"{}\"", around.what);
+    if (around.kind == Kind::kPhase && &around != &in)
+      row.words += fmt::format(", in phase \"{}\"", around.what);
   }
   for (const Activity& around : thread->doing)
     if (!around.site.empty()) row.site = around.site;
@@ -156,7 +159,8 @@ Times times_of(const ProcessReport& report) {
   Times times{report.wait_seconds, report.transfer_seconds, report.launch_seconds, report.input_seconds};
   for (const ThreadReport& thread : report.threads) {
     for (const Activity& in : thread.doing) {
-      if ((in.kind == Kind::kCollective && !in.arrived) || in.kind == Kind::kConnect || in.kind == Kind::kBarrier)
+      if ((in.kind == Kind::kCollective && !in.arrived) || in.kind == Kind::kConnect ||
+          in.kind == Kind::kBarrier)
         times.wait += in.seconds;
       if (in.kind == Kind::kInput) times.input += in.seconds;
       if (in.kind == Kind::kLaunch) times.launch += in.seconds;
@@ -187,7 +191,9 @@ ProcessRow row_of(const ProcessReport& report, int devices) {
   row.age_seconds = report.age_seconds;
   const double time = report.age_seconds;
   const double device_time = time * std::max(devices, 1);
-  const auto part = [](double seconds, double of) { return of > 0 ? std::clamp(seconds / of, 0.0, 1.0) : 0.0; };
+  const auto part = [](double seconds, double of) {
+    return of > 0 ? std::clamp(seconds / of, 0.0, 1.0) : 0.0;
+  };
   row.share = {part(row.in_all.wait, device_time), part(row.in_all.transfer, device_time),
                part(row.in_all.launch, time), part(row.in_all.input, time)};
   row.recent_share = row.share;
@@ -207,7 +213,9 @@ std::vector<Straggler> find_stragglers(std::span<const ProcessRow> rows, std::si
   if (running.size() < 2) return {};
   const bool lately = std::ranges::any_of(
       running, [](const ProcessRow* row) { return row->recent_share.wait >= kNoticeable; });
-  const auto wait_of = [&](const ProcessRow* row) { return lately ? row->recent_share.wait : row->share.wait; };
+  const auto wait_of = [&](const ProcessRow* row) {
+    return lately ? row->recent_share.wait : row->share.wait;
+  };
   std::ranges::stable_sort(running, {}, wait_of);
   std::vector<Straggler> found;
   for (std::size_t i = 0; i < running.size() && found.size() < most; ++i) {

@@ -14,8 +14,8 @@ namespace lockstep::cli {
 /// What a process is at, in a word.
 enum class RowState {
   kNotStarted,
-  kStarting,  ///< It runs, but is not yet a member of the job.
-  kWaits,     ///< For other processes, or for a key that another one sets.
+  kStarting,   ///< It runs, but is not yet a member of the job.
+  kWaits,      ///< For other processes, or for a key that another one sets.
   kTransfers,  ///< In a collective that all have come to.
   kComputes,
   kCompiles,  ///< Or traces.
@@ -31,8 +31,8 @@ std::string_view name_of(RowState state);
 /// kNotStarted where no state has this name.
 RowState row_state_of(std::string_view name);
 
-/// Seconds, or parts of a time. A process with several devices waits on each of them: these are their sums, or, as
-/// parts, at most 1.
+/// Seconds, or parts of a time. A process with several devices waits on each of them: these are their sums,
+/// or, as parts, at most 1.
 struct Times {
   double wait = 0, transfer = 0, launch = 0, input = 0;
 };
@@ -45,12 +45,13 @@ struct ProcessRow {
   std::int64_t step = -1;  ///< -1: none is known.
   std::uint64_t launches = 0, collectives = 0;
   RowState state = RowState::kNotStarted;
-  std::string words = "not started";  ///< "waits in psum f32[4] for process 2"; the same for all who do the same.
-  std::string detail;                 ///< "sleeps (clock_nanosleep)"; may be empty.
-  std::string site;                   ///< "train.cc:42"; may be empty.
-  double seconds = -1;                ///< In this state; -1: unknown.
-  Times in_all;                       ///< Seconds, with what has not ended yet.
-  Times share, recent_share;          ///< Of its time, since it was started and in the last seconds.
+  std::string words =
+      "not started";          ///< "waits in psum f32[4] for process 2"; the same for all who do the same.
+  std::string detail;         ///< "sleeps (clock_nanosleep)"; may be empty.
+  std::string site;           ///< "train.cc:42"; may be empty.
+  double seconds = -1;        ///< In this state; -1: unknown.
+  Times in_all;               ///< Seconds, with what has not ended yet.
+  Times share, recent_share;  ///< Of its time, since it was started and in the last seconds.
   double age_seconds = 0;
   double cpu_share = 0;  ///< Of one core.
   std::uint64_t resident_bytes = 0;
@@ -58,7 +59,8 @@ struct ProcessRow {
   std::string metrics;  ///< JSON, or empty.
 };
 
-/// Fills in all that one report tells; the shares but for `recent_share`. `devices`: of a process, where it is known.
+/// Fills in all that one report tells; the shares but for `recent_share`. `devices`: of a process, where it
+/// is known.
 ProcessRow row_of(const watch::ProcessReport& report, int devices = 1);
 
 /// A process that the others wait for again and again.
@@ -67,8 +69,8 @@ struct Straggler {
   double wait_share = 0, others_wait_share = 0;  ///< Its own, and the median of the others'.
 };
 
-/// Those that wait much less than the others, by what they did in the last seconds, or in all where nobody has waited
-/// in these. The one that waits least is the first. At most `most`.
+/// Those that wait much less than the others, by what they did in the last seconds, or in all where nobody
+/// has waited in these. The one that waits least is the first. At most `most`.
 std::vector<Straggler> find_stragglers(std::span<const ProcessRow> rows, std::size_t most = 8);
 
 /// Something that the launcher has said.
@@ -83,7 +85,7 @@ struct JobView {
   std::string host;  ///< The launcher's.
   int pid = 0;       ///< The launcher's.
   int attempt = 0;
-  std::string state;  ///< "waiting for hosts", "running", "ending", "waiting to restart"
+  std::string state;             ///< "waiting for hosts", "running", "ending", "waiting to restart"
   double started = 0, time = 0;  ///< Seconds since 1970: when the launcher started, and of this view.
   std::string failure;           ///< What came first, once something has failed.
   std::vector<ProcessRow> processes;

@@ -23,6 +23,7 @@ constexpr std::chrono::milliseconds kOutputAfterEnd(
     200);  // for what grandchildren that hold the pipes still write
 // A thread keeps its last 2,048 events: so 100,000 a second are not too many.
 constexpr std::chrono::milliseconds kReadTrace(10);
+constexpr std::chrono::milliseconds kLookForStacks(20);  // while a thread takes them
 constexpr int kReadsAfterEnd = 16;  // more than a pipe holds, though grandchildren may write on
 
 }  // namespace
@@ -126,6 +127,7 @@ void LocalHost::work(std::span<const pollfd> polled) {
   reap();
   report();
   trace();
+  give_stacks();
   if (running_ > 0 || locals_.empty() || finished_) return;
   if (!ended_at_) ended_at_ = Steady::now();
   const bool still_written = std::any_of(locals_.begin(), locals_.end(), [](const Local& local) {
@@ -135,6 +137,7 @@ void LocalHost::work(std::span<const pollfd> polled) {
 }
 
 std::optional<Steady::time_point> LocalHost::next_work() const {
+  if (stacks_.valid()) return Steady::now() + kLookForStacks;
   if (running_ > 0)
     return trace_clock_ == nullptr ? collector_.next_look() : std::min(collector_.next_look(), next_trace_);
   if (finished_ || !ended_at_) return std::nullopt;
@@ -196,6 +199,27 @@ void LocalHost::report() {
   if (running_ == 0 || Steady::now() < collector_.next_look()) return;
   for (watch::ProcessReport& report : collector_.look(std::exchange(with_logs_, false)))
     listener_.reported(std::move(report));
+}
+
+void LocalHost::take_stacks(std::chrono::milliseconds limit) {
+  if (stacks_.valid()) return;
+  std::vector<int> numbers, pids;
+  for (const Local& local : locals_) {
+    if (!local.running) continue;
+    numbers.push_back(local.number);
+    pids.push_back(collector_.pid(local.number));
+  }
+  stacks_ = std::async(std::launch::async, [numbers, pids, limit] {
+    std::vector<ProcessStacks> all = cli::take_stacks(pids, {.limit = limit});
+    TakenStacks taken;
+    for (std::size_t i = 0; i < all.size(); ++i) taken.emplace_back(numbers[i], std::move(all[i]));
+    return taken;
+  });
+}
+
+void LocalHost::give_stacks() {
+  if (!stacks_.valid() || stacks_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+  for (auto& [process, stacks] : stacks_.get()) listener_.stacks_taken(process, std::move(stacks));
 }
 
 void LocalHost::begin_trace(std::shared_ptr<watch::TickClock> clock, std::chrono::milliseconds) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <future>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cli/child_process.h"
@@ -33,6 +35,7 @@ class LocalHost : public ProcessHost {
   void begin_trace(std::shared_ptr<watch::TickClock> clock,
                    std::chrono::milliseconds between_exchanges) override;
   void end_trace() override;
+  void take_stacks(std::chrono::milliseconds limit) override;
   bool tracing() const override { return trace_clock_ != nullptr; }
   const std::vector<ClockExchange>* exchanges() const override { return nullptr; }
   void hold_output(bool on) override { hold_output_ = on; }
@@ -54,6 +57,7 @@ class LocalHost : public ProcessHost {
   bool read_some(Local& local, Stream stream);
   void reap();
   void report();
+  void give_stacks();
   void trace();
   void trace(const Local& local, bool unfinished);
   void finish();
@@ -64,6 +68,8 @@ class LocalHost : public ProcessHost {
   std::optional<GroupGuard> guard_;
   std::vector<Local> locals_;
   Collector collector_;
+  using TakenStacks = std::vector<std::pair<int, ProcessStacks>>;
+  std::future<TakenStacks> stacks_;                ///< Valid while they are taken, by a thread.
   bool with_logs_ = false;                         // for the next look
   std::shared_ptr<watch::TickClock> trace_clock_;  // while a trace is taken
   Steady::time_point next_trace_;

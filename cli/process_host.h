@@ -14,6 +14,7 @@
 
 #include "cli/outcome.h"
 #include "cli/output.h"
+#include "cli/stacks/stacks.h"
 #include "cli/trace/chunk.h"
 #include "cli/trace/host_clock.h"
 #include "lockstep/watch/clock.h"
@@ -63,6 +64,9 @@ class HostListener {
   /// Some of what a process did while a trace is taken.
   virtual void traced(TraceChunk chunk) = 0;
 
+  /// What `take_stacks` asked for, of one process.
+  virtual void stacks_taken(int process, ProcessStacks stacks) = 0;
+
   /// A line for the user about the host.
   virtual void remark(const std::string& line) = 0;
 };
@@ -97,6 +101,9 @@ class ProcessHost {
   virtual void begin_trace(std::shared_ptr<watch::TickClock> clock,
                            std::chrono::milliseconds between_exchanges) = 0;
   virtual void end_trace() = 0;
+
+  /// The listener is told the stacks of all its processes that run, as take_stacks takes them.
+  virtual void take_stacks(std::chrono::milliseconds limit) = 0;
 
   /// Whether something of a trace may still come.
   virtual bool tracing() const = 0;

@@ -18,9 +18,14 @@ std::string escaped(std::string_view text) {
   std::string valid;
   for (std::size_t i = 0; i < text.size();) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    const std::size_t length = byte < 0x80 ? 1 : byte >> 5 == 6 ? 2 : byte >> 4 == 14 ? 3 : byte >> 3 == 30 ? 4 : 0;
+    const std::size_t length = byte < 0x80       ? 1
+                               : byte >> 5 == 6  ? 2
+                               : byte >> 4 == 14 ? 3
+                               : byte >> 3 == 30 ? 4
+                                                 : 0;
     bool good = length > 0 && i + length <= text.size();
-    for (std::size_t k = 1; good && k < length; ++k) good = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
+    for (std::size_t k = 1; good && k < length; ++k)
+      good = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
     if (!good) {
       valid += '?';
       ++i;
@@ -62,8 +67,8 @@ class Writer {
   }
 
   void of_process(std::size_t place, std::string_view name, std::string_view more, double value) {
-    fmt::format_to(std::back_inserter(text_), "{}{{{}{}{}}} {}\n", name, labels_[place], more.empty() ? "" : ",",
-                   more, number(value));
+    fmt::format_to(std::back_inserter(text_), "{}{{{}{}{}}} {}\n", name, labels_[place],
+                   more.empty() ? "" : ",", more, number(value));
   }
 
   // Of those that have been heard of.
@@ -94,7 +99,8 @@ std::string prometheus_text(const JobView& view) {
   writer.head("lockstep_job_restarts_total", "counter", "How often the job was started again.");
   writer.of_job("lockstep_job_restarts_total", "", view.attempt);
   std::map<RowState, int> states;
-  for (int state = 0; state <= static_cast<int>(RowState::kFailed); ++state) states[static_cast<RowState>(state)] = 0;
+  for (int state = 0; state <= static_cast<int>(RowState::kFailed); ++state)
+    states[static_cast<RowState>(state)] = 0;
   for (const ProcessRow& row : view.processes) ++states[row.state];
   writer.head("lockstep_processes", "gauge", "Processes of the job by what they are at.");
   for (const auto& [state, count] : states)
@@ -113,8 +119,10 @@ std::string prometheus_text(const JobView& view) {
                       [](const ProcessRow& row) { return static_cast<double>(row.launches); });
   writer.of_processes("lockstep_collectives_total", "counter", "Collectives, of all devices.",
                       [](const ProcessRow& row) { return static_cast<double>(row.collectives); });
-  seconds("lockstep_wait_seconds_total", "Time in collectives and barriers until all had come, of all devices.", &Times::wait);
-  seconds("lockstep_transfer_seconds_total", "Time in collectives after all had come, of all devices.", &Times::transfer);
+  seconds("lockstep_wait_seconds_total",
+          "Time in collectives and barriers until all had come, of all devices.", &Times::wait);
+  seconds("lockstep_transfer_seconds_total", "Time in collectives after all had come, of all devices.",
+          &Times::transfer);
   seconds("lockstep_launch_seconds_total", "Time in launches, their collectives included.", &Times::launch);
   seconds("lockstep_input_seconds_total", "Time of waiting for input.", &Times::input);
   writer.of_processes("lockstep_resident_bytes", "gauge", "Memory.",
@@ -129,11 +137,13 @@ std::string prometheus_text(const JobView& view) {
   writer.head("lockstep_metric", "gauge", "The last value of the user's own metrics.");
   for (std::size_t i = 0; i < view.processes.size(); ++i) {
     if (view.processes[i].metrics.empty()) continue;
-    const auto metrics = nlohmann::json::parse(view.processes[i].metrics, nullptr, /*allow_exceptions=*/false);
+    const auto metrics =
+        nlohmann::json::parse(view.processes[i].metrics, nullptr, /*allow_exceptions=*/false);
     if (!metrics.is_object()) continue;
     for (const auto& [name, value] : metrics.items())
       if (value.is_number())
-        writer.of_process(i, "lockstep_metric", fmt::format("name=\"{}\"", escaped(name)), value.get<double>());
+        writer.of_process(i, "lockstep_metric", fmt::format("name=\"{}\"", escaped(name)),
+                          value.get<double>());
   }
   return writer.take();
 }

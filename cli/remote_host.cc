@@ -15,6 +15,7 @@
 
 #include "cli/agent_protocol.h"
 #include "cli/job_variables.h"
+#include "cli/stacks/json.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 
@@ -131,6 +132,10 @@ void RemoteHost::begin_trace(std::shared_ptr<watch::TickClock> clock,
   ask_for_time();
 }
 
+void RemoteHost::take_stacks(std::chrono::milliseconds limit) {
+  if (state_ == State::kStarted) pipe_->send({"stacks", std::to_string(limit.count())});
+}
+
 void RemoteHost::end_trace() {
   if (trace_ != nullptr && !trace_->ended) pipe_->send({"trace", "0"});
 }
@@ -236,7 +241,7 @@ bool RemoteHost::take(const Message& message) {
   if (trace_ != nullptr && (kind == "traced" || kind == "clock" || kind == "trace-ended"))
     return take_of_trace(message);
   const bool of_a_process = kind == "started" || kind == "out" || kind == "err" || kind == "out-ended" ||
-                            kind == "err-ended" || kind == "ended" || kind == "report";
+                            kind == "err-ended" || kind == "ended" || kind == "report" || kind == "stacks";
   return of_a_process && message.size() >= 2 &&
          take_of_process(static_cast<int>(number_of(message[1])), message);
 }
@@ -258,6 +263,9 @@ bool RemoteHost::take_of_process(int process, const Message& message) {
     watch::ProcessReport report = watch::from_json(json);
     report.process = process;
     listener_.reported(std::move(report));
+  } else if (kind == "stacks" && message.size() == 3) {
+    const auto json = nlohmann::json::parse(message[2], nullptr, /*allow_exceptions=*/false);
+    listener_.stacks_taken(process, stacks_from_json(json));
   } else if (kind == "ended" && message.size() == 4) {
     const Outcome outcome{.exit_code = static_cast<int>(number_of(message[2])),
                           .signal = static_cast<int>(number_of(message[3]))};

@@ -36,6 +36,7 @@ class RemoteHost : public ProcessHost {
   void begin_trace(std::shared_ptr<watch::TickClock> clock,
                    std::chrono::milliseconds between_exchanges) override;
   void end_trace() override;
+  void take_stacks(std::chrono::milliseconds limit) override;
   bool tracing() const override { return trace_ != nullptr && !trace_->ended && !hung_up(); }
   const std::vector<ClockExchange>* exchanges() const override { return &trace_->exchanges; }
   void hold_output(bool on) override;

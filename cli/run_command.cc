@@ -49,8 +49,8 @@ struct Given {
   std::optional<int> num_processes;
   bool no_bind = false, slurm = false, no_status_token = false;
   std::optional<int> status_port;
-  std::string trace_file, hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface, max_restarts = "0",
-      status_host;
+  std::string trace_file, hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface,
+                                           max_restarts = "0", status_host;
   std::vector<std::string> variables;
 };
 
@@ -204,9 +204,10 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
          "processes write metrics there, too (LOCKSTEP_LOG_DIR)")
       ->option_text("DIR");
   const std::string page = "Status page";
-  run->add_option("--status-port", given->status_port,
-                  "Serve a page about the job, /metrics for Prometheus and /status.json at this port of this host's "
-                  "loopback address; 0: any that is free. The address is printed")
+  run->add_option(
+         "--status-port", given->status_port,
+         "Serve a page about the job, /metrics for Prometheus and /status.json at this port of this host's "
+         "loopback address; 0: any that is free. The address is printed")
       ->check(count(0, 65535))
       ->option_text("PORT")
       ->group(page);

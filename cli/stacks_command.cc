@@ -7,21 +7,28 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "cli/console.h"
+#include "cli/job_socket.h"
 #include "cli/stacks/merge.h"
 #include "cli/stacks/print.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/fail.h"
 
 namespace lockstep::cli {
 namespace {
 
 struct Given {
+  std::string job;
   std::vector<int> pids;
   double limit = 3;
   bool all = false;
 };
 
+constexpr std::chrono::seconds kUntilAnswer(10);
 constexpr int kLeastColumns = 80, kMostColumns = 120;
 
 int show_stacks(const Given& given) {
@@ -52,6 +59,37 @@ int show_stacks(const Given& given) {
   return merged.refused.empty() && merged.ended.empty() ? 0 : 1;
 }
 
+// The launcher takes them: it is the parent, which may trace its processes where others may not.
+int show_stacks_of_job(const Given& given) {
+  const RunningJob job = find_job(given.job);
+  const OutputTarget target = Console().out();
+  JobConnection connection(job);
+  const nlohmann::json request = {
+      {"request", "stacks"},
+      {"all", given.all},
+      {"limit", given.limit},
+      {"columns", target.terminal ? std::clamp(target.columns, kLeastColumns, kMostColumns) : kMostColumns},
+      {"color", target.color}};
+  connection.send(request.dump() + "\n");
+  const auto line =
+      connection.line(std::chrono::milliseconds(static_cast<long>(given.limit * 1000)) + kUntilAnswer);
+  if (!line) fail("job {} has ended while it was asked", job.id);
+  const auto answer = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
+  if (!answer.is_object()) fail("the launcher of job {} answered something that is no JSON", job.id);
+  if (answer.contains("error")) fail("the launcher of job {} says: {}", job.id, answer["error"].dump());
+  std::fputs(answer.value("text", "").c_str(), stdout);
+  return answer.value("complete", false) ? 0 : 1;
+}
+
+int run(const Given& given) {
+  try {
+    return given.pids.empty() ? show_stacks_of_job(given) : show_stacks(given);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "lockstep stacks: %s\n", error.what());
+    return 1;
+  }
+}
+
 }  // namespace
 
 void add_stacks_command(CLI::App& tool, int* status) {
@@ -59,7 +97,9 @@ void add_stacks_command(CLI::App& tool, int* status) {
   CLI::App* command =
       tool.add_subcommand("stacks", "Show where processes are: their stacks, merged into one tree");
   command->footer(
-      "lockstep stacks --pid PID[,PID...] [OPTIONS]\n\n"
+      "lockstep stacks [JOB] [OPTIONS]                the job whose id begins so, or the only one of this "
+      "user\n"
+      "lockstep stacks --pid PID[,PID...] [OPTIONS]   processes of this host\n\n"
       "Takes the stacks of all threads from outside, of processes that run, wait, spin or are stopped; each "
       "stands\n"
       "still for some milliseconds and goes on as it was. What is the same stands once; where processes "
@@ -67,8 +107,9 @@ void add_stacks_command(CLI::App& tool, int* status) {
       "smallest group comes first. Processes go by their pids. The exit status is 1 where the stacks of a "
       "process\n"
       "could not be taken.");
+  command->add_option("job", given->job, "The job's id, or its beginning (default: the only one)")
+      ->option_text("[JOB]");
   command->add_option("-p,--pid", given->pids, "Processes of this host")
-      ->required()
       ->delimiter(',')
       ->check(CLI::PositiveNumber.description(""))
       ->option_text("PID[,PID...]");
@@ -78,7 +119,7 @@ void add_stacks_command(CLI::App& tool, int* status) {
   command->add_option("--limit", given->limit, "How long the stacks of a process may take (default: 3)")
       ->check(CLI::Range(0.1, 600.0).description(""))
       ->option_text("SECONDS");
-  command->callback([given, status] { *status = show_stacks(*given); });
+  command->callback([given, status] { *status = run(*given); });
 }
 
 }  // namespace lockstep::cli

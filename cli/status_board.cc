@@ -58,7 +58,9 @@ void StatusBoard::take(const watch::ProcessReport& report) {
   const Sample& before = samples.front();
   const double passed = row.age_seconds - before.age;
   if (passed > 0) {
-    const auto part = [&](double from, double to, double of) { return std::clamp((to - from) / of, 0.0, 1.0); };
+    const auto part = [&](double from, double to, double of) {
+      return std::clamp((to - from) / of, 0.0, 1.0);
+    };
     const Times &from = before.in_all, &to = row.in_all;
     row.recent_share = {part(from.wait, to.wait, passed * devices_),
                         part(from.transfer, to.transfer, passed * devices_),

@@ -12,8 +12,8 @@
 
 namespace lockstep::cli {
 
-/// Keeps what the launcher knows of its job for those who ask, over all starts of the job. Used by one thread; what
-/// `view` gives may be read by any.
+/// Keeps what the launcher knows of its job for those who ask, over all starts of the job. Used by one
+/// thread; what `view` gives may be read by any.
 class StatusBoard {
  public:
   /// `devices_per_process`: 1 where it is not known.

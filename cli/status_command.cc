@@ -24,7 +24,8 @@ namespace {
 
 constexpr std::chrono::seconds kUntilAnswer(10), kBetweenLooks(1);
 
-constexpr char kMore[] = R"(  lockstep status                  the only running job of this user, or a list of them
+constexpr char kMore[] =
+    R"(  lockstep status                  the only running job of this user, or a list of them
   lockstep status 8a8b              the job whose id begins so
   lockstep status --watch           again every second
   lockstep status --json            for programs (docs/status.md)
@@ -78,7 +79,8 @@ int list(const std::vector<RunningJob>& jobs, const Options& options) {
       std::fprintf(stderr, "lockstep status: %s\n", error.what());
     }
   }
-  print(options.json ? lines : jobs_table(views, style_of(options)) + "lockstep status JOB shows one of them\n");
+  print(options.json ? lines
+                     : jobs_table(views, style_of(options)) + "lockstep status JOB shows one of them\n");
   return views.empty() ? 1 : 0;
 }
 

@@ -77,7 +77,8 @@ ProcessRow row_from(const json& of) {
   row.cpu_share = number_or("cpu", 0.0);
   row.resident_bytes = number_or("memory", std::uint64_t{0});
   row.restarts = number_or("restarts", 0);
-  if (const auto metrics = of.find("metrics"); metrics != of.end() && !metrics->empty()) row.metrics = metrics->dump();
+  if (const auto metrics = of.find("metrics"); metrics != of.end() && !metrics->empty())
+    row.metrics = metrics->dump();
   return row;
 }
 
@@ -160,8 +161,8 @@ ReadView view_from_json(const json& all) {
     for (const json& row : all.at("processes")) view.processes.push_back(row_from(row));
     for (const json& stall : all.at("stalls")) read.stalls.push_back(stall.at("words").get<std::string>());
     for (const json& each : all.at("stragglers"))
-      view.stragglers.push_back(
-          {each.at("process").get<int>(), each.at("wait").get<double>(), each.at("others_wait").get<double>()});
+      view.stragglers.push_back({each.at("process").get<int>(), each.at("wait").get<double>(),
+                                 each.at("others_wait").get<double>()});
     for (const json& event : all.at("events"))
       view.events.push_back({event.at("time").get<double>(), event.at("text").get<std::string>()});
   } catch (const json::exception& error) {
@@ -177,7 +178,8 @@ std::string describe_metrics(const std::string& metrics) {
   std::string text;
   for (const auto& [name, value] : values.items()) {
     if (!text.empty()) text += ", ";
-    text += name + " " + (value.is_number_float() ? fmt::format("{:.4g}", value.get<double>()) : value.dump());
+    text +=
+        name + " " + (value.is_number_float() ? fmt::format("{:.4g}", value.get<double>()) : value.dump());
   }
   return text;
 }

@@ -14,9 +14,11 @@ std::string hash_between(std::string_view begin, std::string_view end) {
   const std::string_view text = kStatusPageHtml.substr(from, kStatusPageHtml.find(end) - from);
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int length = 0;
-  if (EVP_Digest(text.data(), text.size(), digest, &length, EVP_sha256(), nullptr) != 1) fail("there is no SHA-256");
+  if (EVP_Digest(text.data(), text.size(), digest, &length, EVP_sha256(), nullptr) != 1)
+    fail("there is no SHA-256");
   std::string base64(4 * ((length + 2) / 3) + 1, '\0');
-  const int written = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(base64.data()), digest, static_cast<int>(length));
+  const int written =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(base64.data()), digest, static_cast<int>(length));
   return fmt::format("'sha256-{}'", base64.substr(0, static_cast<std::size_t>(written)));
 }
 
@@ -28,10 +30,10 @@ std::shared_ptr<const std::string> status_page() {
 }
 
 std::string status_page_policy() {
-  static const std::string policy =
-      fmt::format("default-src 'none'; connect-src 'self'; img-src data:; script-src {}; style-src {}; base-uri 'none'; "
-                  "form-action 'none'; frame-ancestors 'none'",
-                  hash_between("<script>", "</script>"), hash_between("<style>", "</style>"));
+  static const std::string policy = fmt::format(
+      "default-src 'none'; connect-src 'self'; img-src data:; script-src {}; style-src {}; base-uri 'none'; "
+      "form-action 'none'; frame-ancestors 'none'",
+      hash_between("<script>", "</script>"), hash_between("<style>", "</style>"));
   return policy;
 }
 

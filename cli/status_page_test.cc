@@ -27,15 +27,15 @@ namespace lockstep::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::ThrowsMessage;
-using std::chrono::seconds;
 using testing::Processes;
 using testing::ProcessResult;
+using ::testing::SizeIs;
+using ::testing::ThrowsMessage;
 
 /// A connection to a port of this host.
 class Connection {
@@ -45,7 +45,8 @@ class Connection {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const timeval limit{.tv_sec = 40};
     setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    if (connect(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) ADD_FAILURE() << "connect";
+    if (connect(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+      ADD_FAILURE() << "connect";
   }
   ~Connection() { close(descriptor_); }
   Connection(const Connection&) = delete;
@@ -57,7 +58,8 @@ class Connection {
   std::string read_all() {
     std::string all;
     char bytes[65536];
-    for (ssize_t got; (got = read(descriptor_, bytes, sizeof(bytes))) > 0;) all.append(bytes, static_cast<std::size_t>(got));
+    for (ssize_t got; (got = read(descriptor_, bytes, sizeof(bytes))) > 0;)
+      all.append(bytes, static_cast<std::size_t>(got));
     return all;
   }
 
@@ -72,7 +74,8 @@ class StatusPage : public ::testing::Test {
   StatusPage() { setenv("LOCKSTEP_SOCKET_DIR", (folder_.path() / "sockets").c_str(), 1); }
   ~StatusPage() override { unsetenv("LOCKSTEP_SOCKET_DIR"); }
 
-  void serve(const StatusBoard& board, const std::string& token = kToken, const std::string& host = "127.0.0.1") {
+  void serve(const StatusBoard& board, const std::string& token = kToken,
+             const std::string& host = "127.0.0.1") {
     server_ = std::make_unique<JobServer>(
         JobServerOptions{.job_id = "cafe", .page = StatusPageOptions{.host = host, .token = token}});
     server_->publish(board.view());
@@ -85,10 +88,11 @@ class StatusPage : public ::testing::Test {
     return found.empty() ? 0 : std::stoi(found[1]);
   }
 
-  std::string get(const std::string& path, const std::string& more = "", const std::string& host = "localhost",
-                  const std::string& method = "GET") const {
+  std::string get(const std::string& path, const std::string& more = "",
+                  const std::string& host = "localhost", const std::string& method = "GET") const {
     Connection connection(port_);
-    connection.send(method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n" + more + "\r\n");
+    connection.send(method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n" + more +
+                    "\r\n");
     return connection.read_all();
   }
 
@@ -108,17 +112,19 @@ class StatusPage : public ::testing::Test {
 
 TEST_F(StatusPage, AnswersWhatItHas_AndNothingElse) {
   serve(made_up_board(3));
-  EXPECT_THAT(server_->url(), AllOf(HasSubstr("http://127.0.0.1:"), HasSubstr("/?token=0123456789abcdef0123")));
+  EXPECT_THAT(server_->url(),
+              AllOf(HasSubstr("http://127.0.0.1:"), HasSubstr("/?token=0123456789abcdef0123")));
   const std::string page = get("/", bearer_);
   EXPECT_EQ(status_of(page), 200);
-  EXPECT_THAT(page, AllOf(HasSubstr("Content-Type: text/html; charset=utf-8"), HasSubstr("X-Frame-Options: DENY"),
-                          HasSubstr("script-src 'sha256-")));
+  EXPECT_THAT(page, AllOf(HasSubstr("Content-Type: text/html; charset=utf-8"),
+                          HasSubstr("X-Frame-Options: DENY"), HasSubstr("script-src 'sha256-")));
   // One file, without requests to anybody else.
   EXPECT_FALSE(std::regex_search(body_of(page), std::regex("(src|href)=\"(?!data:)|https?://|@import")));
 
   const std::string metrics = get("/metrics", bearer_);
   EXPECT_EQ(status_of(metrics), 200);
-  EXPECT_THAT(metrics, AllOf(HasSubstr("Content-Type: text/plain; version=0.0.4"), HasSubstr("\nlockstep_launches_total{")));
+  EXPECT_THAT(metrics, AllOf(HasSubstr("Content-Type: text/plain; version=0.0.4"),
+                             HasSubstr("\nlockstep_launches_total{")));
 
   const std::string json = get("/status.json", bearer_);
   EXPECT_EQ(status_of(json), 200);
@@ -158,7 +164,9 @@ TEST_F(StatusPage, TheTokenInTheAddress_BecomesACookie) {
   EXPECT_EQ(status_of(answer), 303);
   EXPECT_THAT(answer, HasSubstr("Location: /\r\n"));
   std::smatch cookie;
-  ASSERT_TRUE(std::regex_search(answer, cookie, std::regex("Set-Cookie: ([^;]+); Path=/; HttpOnly; SameSite=Lax"))) << answer;
+  ASSERT_TRUE(
+      std::regex_search(answer, cookie, std::regex("Set-Cookie: ([^;]+); Path=/; HttpOnly; SameSite=Lax")))
+      << answer;
   EXPECT_EQ(status_of(get("/", "Cookie: other=1; " + cookie[1].str() + "\r\n")), 200);
   EXPECT_EQ(status_of(get(std::string("/metrics?token=") + kToken)), 200);
 }
@@ -259,14 +267,19 @@ class InABrowser : public StatusPage {
   void SetUp() override {
     for (const char* name : {"/usr/bin/chromium-headless-shell", "/usr/bin/chromium"})
       if (browser_.empty() && fs::exists(name)) browser_ = name;
-    if (browser_.empty())
-      GTEST_SKIP() << "no browser is installed (apt-get install chromium-headless-shell)";
+    if (browser_.empty()) GTEST_SKIP() << "no browser is installed (apt-get install chromium-headless-shell)";
   }
 
   std::string browse(const std::string& url, const Words& what) {
-    Words arguments{"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-                    "--user-data-dir=" + (folder_.path() / "browser").native(), "--window-size=1280,800",
-                    "--virtual-time-budget=3000", "--run-all-compositor-stages-before-draw"};
+    Words arguments{"--headless",
+                    "--no-sandbox",
+                    "--disable-gpu",
+                    "--disable-dev-shm-usage",
+                    "--hide-scrollbars",
+                    "--user-data-dir=" + (folder_.path() / "browser").native(),
+                    "--window-size=1280,800",
+                    "--virtual-time-budget=3000",
+                    "--run-all-compositor-stages-before-draw"};
     const ProcessResult result =
         testing::run_processes({.program = browser_, .arguments = arguments + what + Words{url}})[0];
     EXPECT_EQ(result.exit_code, 0);
@@ -289,9 +302,10 @@ class InABrowser : public StatusPage {
 
 TEST_F(InABrowser, ThePageOfARunningJob_HasItsRows) {
   const fs::path go_on = folder_.path() / "go_on";
-  Processes job(tool(Words{"run", "-n", "3", "--status-port", "0", "--"} +
-                         testing::command_of_child("shows_a_wait", {go_on.native()}),
-                     {{"LOCKSTEP_SOCKET_DIR", folder_.path() / "sockets"}, {"LOCKSTEP_STATUS_TOKEN", kToken}}));
+  Processes job(
+      tool(Words{"run", "-n", "3", "--status-port", "0", "--"} +
+               testing::command_of_child("shows_a_wait", {go_on.native()}),
+           {{"LOCKSTEP_SOCKET_DIR", folder_.path() / "sockets"}, {"LOCKSTEP_STATUS_TOKEN", kToken}}));
   job.wait_for_line(0, "the status page is at http://127.0.0.1:");
   port_ = port_of(job.log(0).substr(job.log(0).find("http://")));
   const std::string url = "http://127.0.0.1:" + std::to_string(port_) + "/?token=" + kToken;
@@ -302,8 +316,8 @@ TEST_F(InABrowser, ThePageOfARunningJob_HasItsRows) {
   const std::string page = dom(url);
   EXPECT_EQ(count(page, "<tr class=\"row\""), 3) << page;
   for (int i = 0; i < 3; ++i) EXPECT_THAT(page, HasSubstr("data-process=\"" + std::to_string(i) + "\""));
-  EXPECT_THAT(page, AllOf(HasSubstr("waits in psum f32[4] over i for process 1"), HasSubstr("own code since step"),
-                          HasSubstr("loss 0.5")));
+  EXPECT_THAT(page, AllOf(HasSubstr("waits in psum f32[4] over i for process 1"),
+                          HasSubstr("own code since step"), HasSubstr("loss 0.5")));
   const fs::path picture = folder_.path() / "page.png";
   browse(url, {"--screenshot=" + picture.native()});
   EXPECT_TRUE(testing::read_file(picture).starts_with("\x89PNG"));
@@ -330,8 +344,9 @@ TEST_F(InABrowser, WhatAJobSays_IsTextAndNoMarkup) {
   board.said("<b>bold</b>");
   serve(board, "");
   const std::string page = dom(server_->url());
-  EXPECT_THAT(page, AllOf(HasSubstr("&lt;img src=x"), HasSubstr("&lt;b&gt;bold"), HasSubstr("&lt;script&gt;document"),
-                          Not(HasSubstr("data-broken=")), Not(HasSubstr("<b>bold"))));
+  EXPECT_THAT(
+      page, AllOf(HasSubstr("&lt;img src=x"), HasSubstr("&lt;b&gt;bold"), HasSubstr("&lt;script&gt;document"),
+                  Not(HasSubstr("data-broken=")), Not(HasSubstr("<b>bold"))));
 }
 
 }  // namespace

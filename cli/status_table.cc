@@ -15,8 +15,8 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr int kBetween = 2;      // columns of space
-constexpr int kLeastText = 16;   // columns of a text that is cut
+constexpr int kBetween = 2;     // columns of space
+constexpr int kLeastText = 16;  // columns of a text that is cut
 constexpr std::size_t kMostStalls = 4, kMostStragglers = 4;
 
 std::size_t width_of(std::string_view text) {
@@ -40,7 +40,8 @@ std::string cut(const std::string& text, std::size_t width) {
 struct Column {
   std::string title;
   bool right = false;
-  /// A text may be cut down to kLeastText; those with the highest number go first where that does not suffice, 0 never.
+  /// A text may be cut down to kLeastText; those with the highest number go first where that does not
+  /// suffice, 0 never.
   bool text = false;
   int dispensable = 0;
 };
@@ -52,7 +53,8 @@ struct Line {
 
 class Table {
  public:
-  Table(std::vector<Column> columns, std::vector<Line> lines) : columns_(std::move(columns)), lines_(std::move(lines)) {
+  Table(std::vector<Column> columns, std::vector<Line> lines)
+      : columns_(std::move(columns)), lines_(std::move(lines)) {
     for (Line& line : lines_)
       for (std::string& cell : line.cells) cell = printable(cell);
   }
@@ -163,7 +165,8 @@ std::string percent(double part) { return fmt::format("{:.0f}%", 100 * part); }
 
 std::string with_commas(std::uint64_t number) {
   std::string text = std::to_string(number);
-  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<std::size_t>(at), 1, ',');
+  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<std::size_t>(at), 1, ',');
   return text;
 }
 
@@ -183,24 +186,22 @@ const std::vector<Column> kColumns = {
     {.title = "METRICS", .text = true, .dispensable = 8},
 };
 
-std::string shares(double recent, double all) { return fmt::format("{} ({})", percent(recent), percent(all)); }
+std::string shares(double recent, double all) {
+  return fmt::format("{} ({})", percent(recent), percent(all));
+}
 
 Line line_of(const ProcessRow& row) {
   const bool gone = row.state == RowState::kNotStarted;
-  return {{std::to_string(row.process),
-           row.host,
-           row.pid == 0 ? "" : std::to_string(row.pid),
+  return {{std::to_string(row.process), row.host, row.pid == 0 ? "" : std::to_string(row.pid),
            row.step < 0 ? "" : with_commas(static_cast<std::uint64_t>(row.step)),
-           gone ? "" : with_commas(row.launches),
-           row.words + (row.detail.empty() ? "" : "; " + row.detail),
+           gone ? "" : with_commas(row.launches), row.words + (row.detail.empty() ? "" : "; " + row.detail),
            // Names of computations may say the place already.
            row.words.find(row.site) != std::string::npos ? "" : row.site,
            row.seconds < 0 ? "" : describe_duration(row.seconds),
            gone ? "" : shares(row.recent_share.wait, row.share.wait),
            gone ? "" : percent(row.recent_share.transfer),
            row.resident_bytes == 0 ? "" : amount_of_bytes(row.resident_bytes),
-           row.restarts == 0 ? "" : std::to_string(row.restarts),
-           describe_metrics(row.metrics)},
+           row.restarts == 0 ? "" : std::to_string(row.restarts), describe_metrics(row.metrics)},
           color_of(row.state)};
 }
 
@@ -231,22 +232,21 @@ Line line_of(const std::vector<const ProcessRow*>& rows) {
     transfer += row->recent_share.transfer / static_cast<double>(rows.size());
   }
   const ProcessRow& one = *rows.front();
-  const bool same_site = std::ranges::all_of(rows, [&](const ProcessRow* row) { return row->site == one.site; });
+  const bool same_site =
+      std::ranges::all_of(rows, [&](const ProcessRow* row) { return row->site == one.site; });
   const bool gone = one.state == RowState::kNotStarted;
-  return {{fmt::format("{} of them", with_commas(rows.size())),
-           hosts.size() == 1 ? *hosts.begin() : fmt::format("{} hosts", hosts.size()),
-           cut(watch::describe_processes(processes), 20),
-           most_step < 0 ? "" : range(static_cast<std::uint64_t>(least_step), static_cast<std::uint64_t>(most_step)),
-           gone ? "" : range(least_launches, most_launches),
-           one.words,
-           same_site && one.words.find(one.site) == std::string::npos ? one.site : "",
-           longest < 0 ? "" : describe_duration(longest),
-           gone ? "" : shares(wait, wait_in_all),
-           gone ? "" : percent(transfer),
-           bytes == 0 ? "" : amount_of_bytes(bytes),
-           one.restarts == 0 ? "" : std::to_string(one.restarts),
-           ""},
-          color_of(one.state)};
+  return {
+      {fmt::format("{} of them", with_commas(rows.size())),
+       hosts.size() == 1 ? *hosts.begin() : fmt::format("{} hosts", hosts.size()),
+       cut(watch::describe_processes(processes), 20),
+       most_step < 0 ? ""
+                     : range(static_cast<std::uint64_t>(least_step), static_cast<std::uint64_t>(most_step)),
+       gone ? "" : range(least_launches, most_launches), one.words,
+       same_site && one.words.find(one.site) == std::string::npos ? one.site : "",
+       longest < 0 ? "" : describe_duration(longest), gone ? "" : shares(wait, wait_in_all),
+       gone ? "" : percent(transfer), bytes == 0 ? "" : amount_of_bytes(bytes),
+       one.restarts == 0 ? "" : std::to_string(one.restarts), ""},
+      color_of(one.state)};
 }
 
 std::string headline(const ReadView& status) {
@@ -289,7 +289,8 @@ std::vector<std::vector<const ProcessRow*>> group(const JobView& view) {
     // The rest in a line for each state.
     std::map<RowState, std::vector<const ProcessRow*>> rest;
     for (std::size_t i = kMostRows; i < groups.size(); ++i)
-      rest[groups[i].front()->state].insert(rest[groups[i].front()->state].end(), groups[i].begin(), groups[i].end());
+      rest[groups[i].front()->state].insert(rest[groups[i].front()->state].end(), groups[i].begin(),
+                                            groups[i].end());
     groups.resize(kMostRows);
     for (auto& [state, rows] : rest) groups.push_back(std::move(rows));
   }
@@ -313,11 +314,12 @@ std::string status_table(const ReadView& status, const TableStyle& style) {
   text += Table(std::move(columns), std::move(lines)).print(style);
   for (std::size_t i = 0; i < std::min(status.stalls.size(), kMostStalls); ++i)
     text += colored(printable(status.stalls[i]), "33", style) + "\n";
-  if (status.stalls.size() > kMostStalls) text += fmt::format("and {} more stalls\n", status.stalls.size() - kMostStalls);
+  if (status.stalls.size() > kMostStalls)
+    text += fmt::format("and {} more stalls\n", status.stalls.size() - kMostStalls);
   for (std::size_t i = 0; i < std::min(view.stragglers.size(), kMostStragglers); ++i) {
     const Straggler& each = view.stragglers[i];
-    text += colored(fmt::format("process {} waits {} of its time, the others {}: they wait for it", each.process,
-                                percent(each.wait_share), percent(each.others_wait_share)),
+    text += colored(fmt::format("process {} waits {} of its time, the others {}: they wait for it",
+                                each.process, percent(each.wait_share), percent(each.others_wait_share)),
                     "33", style) +
             "\n";
   }
@@ -328,9 +330,10 @@ std::string jobs_table(const std::vector<ReadView>& jobs, const TableStyle& styl
   std::vector<Line> lines;
   for (const ReadView& job : jobs) {
     const JobView& view = job.view;
-    lines.push_back({{view.job_id, std::to_string(view.pid), std::to_string(job.num_processes), view.state,
-                      describe_duration(view.time - view.started), std::to_string(view.attempt), view.command},
-                     ""});
+    lines.push_back(
+        {{view.job_id, std::to_string(view.pid), std::to_string(job.num_processes), view.state,
+          describe_duration(view.time - view.started), std::to_string(view.attempt), view.command},
+         ""});
   }
   return Table({{.title = "JOB"},
                 {.title = "LAUNCHER", .right = true},

@@ -12,8 +12,9 @@ struct TableStyle {
   bool all = false;  ///< Never in groups.
 };
 
-/// The job for people: a line about it, a line for each process, what stalls, and who is waited for. Where there are more
-/// than kMostRows processes, those that do the same share a line, and those that are waited for have one each.
+/// The job for people: a line about it, a line for each process, what stalls, and who is waited for. Where
+/// there are more than kMostRows processes, those that do the same share a line, and those that are waited
+/// for have one each.
 std::string status_table(const ReadView& status, const TableStyle& style);
 inline constexpr std::size_t kMostRows = 64;
 

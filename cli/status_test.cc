@@ -30,17 +30,17 @@ namespace lockstep::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::ThrowsMessage;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 using testing::Processes;
 using testing::ProcessResult;
+using ::testing::SizeIs;
+using ::testing::ThrowsMessage;
 
 /// Sockets of this test's jobs are in a folder of its own.
 class Status : public ::testing::Test {
@@ -122,7 +122,8 @@ TEST_F(Status, AFolderThatOthersMayEnter_OrALink_IsRefused) {
   fs::create_directory(folder());
   chmod(folder().c_str(), 0700);
   ASSERT_EQ(chown(folder().c_str(), 12345, 12345), 0);
-  EXPECT_THAT([&] { make_socket_folder(folder()); }, ThrowsMessage<Error>(HasSubstr("belongs to user 12345")));
+  EXPECT_THAT([&] { make_socket_folder(folder()); },
+              ThrowsMessage<Error>(HasSubstr("belongs to user 12345")));
 }
 
 TEST_F(Status, ASocketOfAKilledLauncher_IsRemoved) {
@@ -142,7 +143,8 @@ TEST_F(Status, AJobIsFoundByTheBeginningOfItsId) {
   const StatusBoard board = made_up_board(2);
   auto one = serve(board, "aaaa1111"), other = serve(board, "aaab2222");
   EXPECT_EQ(find_job("aaab").id, "aaab2222");
-  EXPECT_THAT([] { find_job("aaa"); }, ThrowsMessage<Error>(HasSubstr("several jobs have ids that begin with 'aaa'")));
+  EXPECT_THAT([] { find_job("aaa"); },
+              ThrowsMessage<Error>(HasSubstr("several jobs have ids that begin with 'aaa'")));
   EXPECT_THAT([] { find_job("zz"); }, ThrowsMessage<Error>(HasSubstr("those that run: aaaa1111, aaab2222")));
 }
 
@@ -157,7 +159,8 @@ TEST_F(Status, ARequestForTheLaunchersLoop_MayTakeItsTimeAndGiveMuch) {
   auto server = serve(made_up_board(2), "cafe");
   std::shared_ptr<JobAnswer> kept;
   server->answer(
-      "stream", [&](const nlohmann::json&, const std::shared_ptr<JobAnswer>& answer) { kept = answer; }, true);
+      "stream", [&](const nlohmann::json&, const std::shared_ptr<JobAnswer>& answer) { kept = answer; },
+      true);
   JobConnection connection(find_job("cafe"));
   connection.send("{\"request\": \"stream\"}\n");
   pollfd polled{server->descriptor(), POLLIN, 0};
@@ -180,7 +183,8 @@ TEST_F(Status, WhoHasGone_IsKnownToTheHandler) {
   auto server = serve(made_up_board(2), "cafe");
   std::shared_ptr<JobAnswer> kept;
   server->answer(
-      "stream", [&](const nlohmann::json&, const std::shared_ptr<JobAnswer>& answer) { kept = answer; }, true);
+      "stream", [&](const nlohmann::json&, const std::shared_ptr<JobAnswer>& answer) { kept = answer; },
+      true);
   {
     JobConnection connection(find_job("cafe"));
     connection.send("{\"request\": \"stream\"}\n");
@@ -189,7 +193,8 @@ TEST_F(Status, WhoHasGone_IsKnownToTheHandler) {
     server->work();
   }
   const auto deadline = std::chrono::steady_clock::now() + seconds(20);
-  while (!kept->gone() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
+  while (!kept->gone() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(milliseconds(1));
   EXPECT_TRUE(kept->gone());
 }
 
@@ -222,7 +227,8 @@ TEST_F(Status, OfTenThousandProcesses_ItTakesASecond) {
   EXPECT_LT(took, 10);
 }
 
-// A process as a recorder shows it: process 1 is in its own code, the others wait for it until the file is there.
+// A process as a recorder shows it: process 1 is in its own code, the others wait for it until the file is
+// there.
 LOCKSTEP_CHILD(shows_a_wait) {
   const int process = std::atoi(std::getenv("LOCKSTEP_PROCESS_ID"));
   watch::set_process(process, std::atoi(std::getenv("LOCKSTEP_NUM_PROCESSES")));
@@ -252,8 +258,9 @@ TEST_F(Status, OfARunningJob_SaysWhoWaitsForWhom) {
     std::this_thread::sleep_for(milliseconds(200));
   }
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.log, AllOf(HasSubstr("waits in psum f32[4] over i for process 1"), HasSubstr("own code since step"),
-                                HasSubstr("loss 0.5"), HasSubstr("42"), HasSubstr("processes 0, 2 of 3 wait in psum")));
+  EXPECT_THAT(result.log,
+              AllOf(HasSubstr("waits in psum f32[4] over i for process 1"), HasSubstr("own code since step"),
+                    HasSubstr("loss 0.5"), HasSubstr("42"), HasSubstr("processes 0, 2 of 3 wait in psum")));
   const ProcessResult json = lockstep({"status", "--json"}, env());
   const auto status = nlohmann::json::parse(json.log, nullptr, false);
   ASSERT_TRUE(status.is_object()) << json.log;
@@ -283,7 +290,8 @@ TEST_F(Status, OfSeveralJobs_ListsThem) {
   auto one = serve(made_up_board(3), "aaaa1111"), other = serve(made_up_board(4), "bbbb2222");
   const ProcessResult list = lockstep({"status"}, env());
   EXPECT_EQ(list.exit_code, 0);
-  EXPECT_THAT(list.log, AllOf(HasSubstr("JOB"), HasSubstr("./train --lr 0.001"), HasSubstr("lockstep status JOB")));
+  EXPECT_THAT(list.log,
+              AllOf(HasSubstr("JOB"), HasSubstr("./train --lr 0.001"), HasSubstr("lockstep status JOB")));
   EXPECT_THAT(lockstep({"status", "bbbb"}, env()).log, HasSubstr("4 processes"));
   const ProcessResult none = lockstep({"status", "cccc"}, env());
   EXPECT_EQ(none.exit_code, 1);
@@ -293,14 +301,16 @@ TEST_F(Status, OfSeveralJobs_ListsThem) {
 TEST_F(Status, WithoutAJob_SaysWhereItLooked) {
   const ProcessResult result = lockstep({"status"}, env());
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.log, AllOf(HasSubstr("no job of this user runs on this host"), HasSubstr(folder().native())));
+  EXPECT_THAT(result.log,
+              AllOf(HasSubstr("no job of this user runs on this host"), HasSubstr(folder().native())));
 }
 
 TEST_F(Status, ALauncherWithoutASocket_RunsAndSaysSo) {
   std::ofstream(folder()) << "x";
   const ProcessResult result = lockstep(Words{"run", "-n", "1"} + shell("echo hello"), env());
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.log, AllOf(HasSubstr("[0] hello"), HasSubstr("lockstep status cannot ask for this job: ")));
+  EXPECT_THAT(result.log,
+              AllOf(HasSubstr("[0] hello"), HasSubstr("lockstep status cannot ask for this job: ")));
 }
 
 }  // namespace

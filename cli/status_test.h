@@ -27,8 +27,10 @@ inline watch::ProcessReport waiting_report(int process) {
   watch::ThreadReport thread;
   thread.tid = report.pid;
   thread.launches = report.launches;
-  thread.doing.push_back({.kind = watch::Kind::kLaunch, .what = "step", .site = "train.cc:40", .seconds = 2.5});
-  thread.doing.push_back({.kind = watch::Kind::kCollective, .what = "psum f32[4]", .seconds = 2, .operation = 7});
+  thread.doing.push_back(
+      {.kind = watch::Kind::kLaunch, .what = "step", .site = "train.cc:40", .seconds = 2.5});
+  thread.doing.push_back(
+      {.kind = watch::Kind::kCollective, .what = "psum f32[4]", .seconds = 2, .operation = 7});
   thread.missing = {1};
   thread.missing_count = 1;
   report.threads.push_back(thread);
@@ -49,7 +51,8 @@ inline watch::ProcessReport own_code_report(int process) {
 }
 
 /// A job of so many on `hosts` hosts, of which process 1 is in its own code and the others wait for it.
-inline StatusBoard made_up_board(int processes, int hosts = 1, const std::string& job_id = "00000000deadbeef") {
+inline StatusBoard made_up_board(int processes, int hosts = 1,
+                                 const std::string& job_id = "00000000deadbeef") {
   StatusBoard board(job_id, {"./train", "--lr", "0.001"}, processes);
   board.set_state("running");
   std::vector<watch::ProcessReport> reports;

@@ -181,7 +181,8 @@ TEST(StatusJson, ComesBackAsItWas) {
     EXPECT_EQ(nlohmann::json::parse(one.metrics), nlohmann::json::parse(other.metrics));
   }
   ASSERT_THAT(back.stalls, SizeIs(1));
-  EXPECT_THAT(back.stalls[0], AllOf(HasSubstr("processes 0, 2, 3 of 4 wait in psum f32[4]"), HasSubstr("process 1")));
+  EXPECT_THAT(back.stalls[0],
+              AllOf(HasSubstr("processes 0, 2, 3 of 4 wait in psum f32[4]"), HasSubstr("process 1")));
   ASSERT_THAT(back.view.stragglers, SizeIs(1));
   EXPECT_EQ(back.view.stragglers[0].process, 1);
   ASSERT_THAT(back.view.events, SizeIs(1));
@@ -200,11 +201,12 @@ TEST(StatusTable, HasALineForEachProcess) {
   const std::string text = status_table(read(made_up_board(4)), {});
   const std::vector<std::string> lines = lines_of(text);
   ASSERT_THAT(lines, SizeIs(8)) << text;
-  EXPECT_THAT(lines[0], AllOf(HasSubstr("job 00000000deadbeef: ./train --lr 0.001, running"), HasSubstr("4 processes")));
-  EXPECT_THAT(lines[1], AllOf(HasSubstr("PROCESS"), HasSubstr("STEP"), HasSubstr("METRICS"), Not(HasSubstr("HOST")),
-                              Not(HasSubstr("RESTARTS"))));
-  EXPECT_THAT(lines[2], AllOf(HasSubstr("waits in psum f32[4] for process 1"), HasSubstr("1,200"), HasSubstr("loss 0.25"),
-                              HasSubstr("300 MiB")));
+  EXPECT_THAT(lines[0], AllOf(HasSubstr("job 00000000deadbeef: ./train --lr 0.001, running"),
+                              HasSubstr("4 processes")));
+  EXPECT_THAT(lines[1], AllOf(HasSubstr("PROCESS"), HasSubstr("STEP"), HasSubstr("METRICS"),
+                              Not(HasSubstr("HOST")), Not(HasSubstr("RESTARTS"))));
+  EXPECT_THAT(lines[2], AllOf(HasSubstr("waits in psum f32[4] for process 1"), HasSubstr("1,200"),
+                              HasSubstr("loss 0.25"), HasSubstr("300 MiB")));
   EXPECT_THAT(lines[3], HasSubstr("own code since step; uses 98% of a core"));
   EXPECT_THAT(lines[6], HasSubstr("stalled for 2 s"));
   EXPECT_THAT(lines[7], HasSubstr("process 1 waits 4% of its time, the others"));
@@ -345,10 +347,12 @@ TEST(Prometheus, TheTextParsesAndHasTheNumbers) {
 }
 
 TEST(HttpAccess, OnlyNamesOfThisHostMayBeAskedFor) {
-  for (const char* host : {"localhost", "localhost:80", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:8080", "[::1]:80", "[::1]"})
+  for (const char* host :
+       {"localhost", "localhost:80", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:8080", "[::1]:80", "[::1]"})
     EXPECT_TRUE(host_allowed(host, {}, false)) << host;
-  for (const char* host : {"", "evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example",
-                           "10.0.0.1", "[::1]evil", "[::1", "evil.example:80:localhost"})
+  for (const char* host :
+       {"", "evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1",
+        "[::1]evil", "[::1", "evil.example:80:localhost"})
     EXPECT_FALSE(host_allowed(host, {}, false)) << host;
   EXPECT_TRUE(host_allowed("Node7:80", {"node7"}, false));
   EXPECT_FALSE(host_allowed("node8:80", {"node7"}, false));

@@ -383,6 +383,8 @@ class Heard : public HostListener {
   void not_started(int, const std::string& what) override { ADD_FAILURE() << what; }
   void unreachable(const std::string&, const std::string& why) override { ADD_FAILURE() << why; }
   void reported(watch::ProcessReport) override {}
+  void traced(TraceChunk) override {}
+  void stacks_taken(int, ProcessStacks) override {}
   void remark(const std::string&) override {}
 };
 

@@ -14,8 +14,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::Field;
-using watch::Kind;
 using watch::EventReport;
+using watch::Kind;
 
 OpenedTrace open(const TraceRecord& record) {
   std::ostringstream out;
@@ -25,8 +25,7 @@ OpenedTrace open(const TraceRecord& record) {
   return OpenedTrace(out.str());
 }
 
-EventReport event(Kind kind, const std::string& what, std::int64_t since, std::int64_t until,
-                    int depth = 0) {
+EventReport event(Kind kind, const std::string& what, std::int64_t since, std::int64_t until, int depth = 0) {
   return {.kind = kind, .what = what, .since_ns = since, .until_ns = until, .depth = depth, .tid = 100};
 }
 
@@ -52,12 +51,14 @@ auto is(const std::string& name, std::int64_t begin, std::int64_t end, int depth
 
 TEST(PerfettoWriter, WritesAnEventWithinTheOneThatItIsPartOf) {
   TraceRecord record(1);
+  EventReport step = launch("step", 200, 270, 1);
+  step.depth = 1;
   // As a recorder gives them: by their ends.
   record.add({.process = 0,
               .pid = 100,
               .events = {event(Kind::kTrace, "step", 110, 120, 1), event(Kind::kCompile, "step", 120, 180, 1),
-                         psum(200, 250, 260), launch("step", 200, 270, 1),
-                         event(Kind::kPhase, "load", 100, 300), event(Kind::kInput, "batch 3", 300, 310)}});
+                         psum(200, 250, 260, 2), step, event(Kind::kPhase, "load", 100, 300),
+                         event(Kind::kInput, "batch 3", 300, 310)}});
   const OpenedTrace trace = open(record);
   EXPECT_THAT(
       trace.on("100/main thread"),

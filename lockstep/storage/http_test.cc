@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <thread>
@@ -90,9 +91,10 @@ TEST(Http, Range_GoesWhereItIsWanted_AndNotBeyond) {
 
 TEST(Http, AnswersThatStopShort_FailAndMayPass) {
   const std::string body = random_text(1000);
-  std::size_t stops_after = 0;
+  std::atomic<std::size_t> stops_after = 0;
   TestHttpServer server([&](const TestRequest&) {
-    return TestReply{.status = 206, .body = body, .drop = stops_after == 0, .stops_after = stops_after};
+    const std::size_t after = stops_after;
+    return TestReply{.status = 206, .body = body, .drop = after == 0, .stops_after = after};
   });
   HttpClient client;
   std::vector<std::byte> room(1000);

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/stacks/stacks.h"
+
+namespace lockstep::cli {
+
+/// The stacks of a process on their way from the agent of its host to the launcher.
+nlohmann::json to_json(const ProcessStacks& stacks);
+/// Throws Error where it is none.
+ProcessStacks stacks_from_json(const nlohmann::json& json);
+
+}  // namespace lockstep::cli
