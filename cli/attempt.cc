@@ -20,6 +20,7 @@
 #include "cli/job_trace.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
+#include "cli/trace_command.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/graces.h"
@@ -64,11 +65,20 @@ class Attempt::Impl : HostListener {
     status_.server().answer("stacks", [](const nlohmann::json&, const auto& answer) {
       answer->line({{"error", "the job's processes are not running now"}});
     });
+    status_.server().answer(kTraceRequest, [](const nlohmann::json& request, const auto& answer) {
+      answer_trace_request(nullptr, request, answer);
+    });
   }
 
   AttemptResult run() {
     status_.server().answer(
         "stacks", [this](const nlohmann::json& request, const auto& answer) { show_stacks(request, answer); },
+        /*in_loop=*/true);
+    status_.server().answer(
+        kTraceRequest,
+        [this](const nlohmann::json& request, const auto& answer) {
+          answer_trace_request(hosts_started_ ? &trace_ : nullptr, request, answer);
+        },
         /*in_loop=*/true);
     status_.board().set_state("waiting for hosts");
     while (!hosts_.ready() && !given_up_ && !told_to_end()) {
@@ -136,6 +146,7 @@ class Attempt::Impl : HostListener {
       variables.merge(std::map(common));
       return variables;
     });
+    hosts_started_ = true;
     if (!options_.trace_file) return;
     trace_at_ = Steady::now() + std::chrono::duration_cast<Steady::duration>(
                                     std::chrono::duration<double>(options_.trace_after));
@@ -573,6 +584,7 @@ class Attempt::Impl : HostListener {
   Steady::time_point next_look_ = Steady::now();
   JobTrace trace_{hosts_};
   JobStacks stacks_;
+  bool hosts_started_ = false;                  // before, there is nothing to take a trace of
   std::optional<Steady::time_point> trace_at_;  // when the trace that the user asked for begins
 
   std::vector<Fate> fates_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <set>
@@ -109,7 +110,7 @@ TEST_F(JobTraceOf4, OnOneHost_HasAllThatTheyDid) {
   for (const auto& [name, pid] : trace.pids) {
     EXPECT_THAT(name, HasSubstr("(pid " + std::to_string(pid) + ")"));
     for (const char* kind :
-         {"initialize", "trace", "compile", "launch", "wait", "transfer", "barrier", "shutdown"})
+         {"initialize", "trace", "compile", "launch", "wait", "transfer", "key", "shutdown"})
       EXPECT_TRUE(kinds[name].contains(kind)) << name << " has no " << kind;
   }
   ASSERT_FALSE(flows.empty());
@@ -150,6 +151,28 @@ TEST(JobTrace, OfAPartOfTheTime_LastsSoLong) {
   const auto too_late =
       lockstep(Words{"run", "-n", "1", "--trace", file, "--trace-after", "100"} + shell("true"));
   EXPECT_THAT(too_late.log, HasSubstr("lockstep: no trace was taken: this ended before --trace-after 100 s"));
+}
+
+// The job goes on until the trace that another one asks its launcher for is there.
+TEST(JobTrace, OfARunningJob_IsTakenByItsLauncher) {
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.path() / "trace.pftrace", end = folder.path() / "end";
+  const testing::Variables sockets = {{"LOCKSTEP_SOCKET_DIR", folder.path() / "sockets"}};
+  testing::Processes job(tool(
+      Words{"run", "-n", "2"} + shell("echo runs; until [ -e " + end + " ]; do sleep 0.05; done"), sockets));
+  job.wait_for_line(0, "[1] runs");
+  const auto asked = lockstep({"trace", "--seconds", "0.2", "-o", file}, sockets);
+  EXPECT_EQ(asked.exit_code, 0);
+  EXPECT_THAT(asked.log,
+              AllOf(HasSubstr("lockstep trace: trace of "), HasSubstr(" of 2 processes in " + file)));
+  const OpenedTrace trace(testing::read_file(file));
+  EXPECT_EQ(trace.pids.size(), 2u);
+  const auto nowhere = lockstep({"trace", "--seconds", "0.2", "-o", "/nowhere/trace"}, sockets);
+  EXPECT_EQ(nowhere.exit_code, 1);
+  EXPECT_THAT(nowhere.log, HasSubstr("cannot write the trace /nowhere/trace: No such file or directory"));
+  std::ofstream(end).put('.');
+  EXPECT_EQ(job.wait(0).exit_code, 0);
+  EXPECT_EQ(lockstep({"trace", "--seconds", "0.2", "-o", file}, sockets).exit_code, 1);
 }
 
 TEST(JobTrace, OfWhatCannotBeWritten_IsAnErrorBeforeAnythingStarts) {

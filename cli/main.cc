@@ -15,6 +15,7 @@
 #include "cli/run_command.h"
 #include "cli/stacks_command.h"
 #include "cli/status_command.h"
+#include "cli/trace_command.h"
 
 namespace {
 
@@ -51,6 +52,7 @@ int main(int argc, char** argv) {
   lockstep::cli::add_ckpt_command(tool, &status);
   lockstep::cli::add_stacks_command(tool, &status);
   lockstep::cli::add_status_command(tool, &status);
+  lockstep::cli::add_trace_command(tool, &status);
   // What the launcher runs on other hosts, and at its end: nothing for users.
   tool.add_subcommand("host-agent")->group("")->callback([&] { status = lockstep::cli::run_host_agent(); });
   pid_t group = 0;

@@ -51,12 +51,14 @@ auto is(const std::string& name, std::int64_t begin, std::int64_t end, int depth
 
 TEST(PerfettoWriter, WritesAnEventWithinTheOneThatItIsPartOf) {
   TraceRecord record(1);
+  EventReport step = launch("step", 200, 270, 1);
+  step.depth = 1;
   // As a recorder gives them: by their ends.
   record.add({.process = 0,
               .pid = 100,
               .events = {event(Kind::kTrace, "step", 110, 120, 1), event(Kind::kCompile, "step", 120, 180, 1),
-                         psum(200, 250, 260), launch("step", 200, 270, 1),
-                         event(Kind::kPhase, "load", 100, 300), event(Kind::kInput, "batch 3", 300, 310)}});
+                         psum(200, 250, 260, 2), step, event(Kind::kPhase, "load", 100, 300),
+                         event(Kind::kInput, "batch 3", 300, 310)}});
   const OpenedTrace trace = open(record);
   EXPECT_THAT(
       trace.on("100/main thread"),

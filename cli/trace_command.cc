@@ -1,0 +1,107 @@
+#include "cli/trace_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/job_server.h"
+#include "cli/job_socket.h"
+#include "cli/job_trace.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/fail.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr double kMostSeconds = 3600;
+constexpr std::chrono::seconds kUntilAnswer(10);
+constexpr std::chrono::seconds kUntilWritten(120);  // after its end
+
+constexpr char kMore[] =
+    R"(  lockstep trace --seconds 5 -o t.pftrace          of the only running job of this user
+  lockstep trace --seconds 5 -o t.pftrace 8a8b     of the job whose id begins so
+
+The job's launcher, which must run on this host, takes the trace and writes the file; https://ui.perfetto.dev shows it.
+lockstep run --trace FILE takes one from the start. What is in it: docs/tracing.md.)";
+
+struct Options {
+  std::string job, file;
+  double seconds = 0;
+};
+
+nlohmann::json next(JobConnection& connection, const RunningJob& job, std::chrono::milliseconds timeout) {
+  const std::optional<std::string> line = connection.line(timeout);
+  if (!line) fail("job {} has ended; see whether its launcher has written the trace", job.id);
+  auto json = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) fail("the launcher of job {} answered something that is no JSON", job.id);
+  if (json.contains("error")) fail("job {}: {}", job.id, json["error"].get<std::string>());
+  return json;
+}
+
+int take_trace(const Options& options) {
+  const RunningJob job = find_job(options.job);
+  JobConnection connection(job);
+  const nlohmann::json request = {{"request", kTraceRequest},
+                                  {"file", std::filesystem::absolute(options.file).string()},
+                                  {"seconds", options.seconds}};
+  connection.send(request.dump() + "\n");
+  next(connection, job, kUntilAnswer);
+  std::fprintf(stderr, "lockstep trace: of job %s, for %s s\n", job.id.c_str(),
+               fmt::format("{}", options.seconds).c_str());
+  const auto lasts = std::chrono::milliseconds(static_cast<long>(options.seconds * 1000));
+  const nlohmann::json done = next(connection, job, lasts + kUntilWritten);
+  std::fprintf(stderr, "lockstep trace: %s\n", done.value("words", "").c_str());
+  return 0;
+}
+
+}  // namespace
+
+void add_trace_command(CLI::App& tool, int* status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      tool.add_subcommand("trace", "Write what all processes of a running job do, on one clock");
+  command->footer(kMore);
+  command->add_option("--seconds", options->seconds, "For so long (at most 3600)")
+      ->required()
+      ->check(CLI::Range(0.001, kMostSeconds).description(""))
+      ->option_text("N");
+  command->add_option("-o,--output", options->file, "The file to write")->required()->option_text("FILE");
+  command->add_option("job", options->job, "The job's id, or its beginning (default: the only one)")
+      ->option_text("[JOB]");
+  command->callback([=] {
+    try {
+      *status = take_trace(*options);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "lockstep trace: %s\n", error.what());
+      *status = 1;
+    }
+  });
+}
+
+void answer_trace_request(JobTrace* trace, const nlohmann::json& request,
+                          const std::shared_ptr<JobAnswer>& answer) {
+  try {
+    const auto file = request.find("file"), seconds = request.find("seconds");
+    if (file == request.end() || !file->is_string() || seconds == request.end() || !seconds->is_number() ||
+        !(seconds->get<double>() > 0 && seconds->get<double>() <= kMostSeconds))
+      fail("a request for a trace has a file and seconds, at most {}", kMostSeconds);
+    if (trace == nullptr) fail("no trace can be taken while its processes do not run: try again");
+    trace->begin({.file = file->get<std::string>(),
+                  .seconds = seconds->get<double>(),
+                  .done = [answer](bool good, const std::string& line) {
+                    answer->line(good ? nlohmann::json{{"done", true}, {"words", line}}
+                                      : nlohmann::json{{"error", line}});
+                  }});
+    answer->line({{"begun", true}});
+  } catch (const Error& error) {
+    answer->line({{"error", error.what()}});
+  }
+}
+
+}  // namespace lockstep::cli
