@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 
 #include "lockstep/array/data.h"
 #include "lockstep/base/environment.h"
@@ -14,6 +15,7 @@
 #include "lockstep/metrics/files.h"
 #include "lockstep/metrics/number_of_array.h"
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::metrics {
 namespace {
@@ -93,6 +95,13 @@ class Log {
   }
 
  private:
+  /// To who looks at the process from outside.
+  static void show(const Entry& entry) {
+    auto values = nlohmann::json::object();
+    for (const auto& [name, value] : entry.values) values[name] = value;  // what is not finite becomes null
+    watch::set_metrics(entry.step, values.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+
   static void check_names(const std::vector<std::pair<std::string, Value>>& values) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const std::string& name = values[i].first;
@@ -148,6 +157,7 @@ class Log {
       latest_ = call.entry;
     }
     if (observer_) observer_(call.entry);
+    show(call.entry);
   }
 
   std::mutex mutex_;

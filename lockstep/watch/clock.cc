@@ -10,7 +10,7 @@
 namespace lockstep::watch {
 namespace {
 
-constexpr std::uint64_t kFirstCalibration = 20'000'000, kEnough = 2'000'000'000;  // ns
+constexpr std::uint64_t kFirstCalibration = 20'000'000, kEnough = 100'000'000'000;  // ns
 
 }  // namespace
 
@@ -53,7 +53,8 @@ double TickClock::seconds(Ticks from, Ticks until) {
 }
 
 std::int64_t TickClock::to_monotonic_ns(Ticks at) {
-  calibrate();
+  // Between two calibrations all times are of one line, so that none of them changes places.
+  if (last_ == first_) calibrate();
   const auto passed = static_cast<double>(static_cast<std::int64_t>(at - first_));
   return static_cast<std::int64_t>(first_ns_) + static_cast<std::int64_t>(passed * ns_per_tick_);
 }

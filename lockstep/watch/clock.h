@@ -37,9 +37,11 @@ class TickClock {
   double seconds(Ticks from, Ticks until);  ///< 0 where `until` is earlier.
   std::int64_t to_monotonic_ns(Ticks at);
 
- private:
+  /// Makes what `to_monotonic_ns` gives more exact from now on. Between two calibrations all times keep their
+  /// order.
   void calibrate();
 
+ private:
   Clock clock_;
   Ticks first_, last_;  ///< `last_`: of the last calibration.
   std::uint64_t first_ns_;

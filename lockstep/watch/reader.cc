@@ -225,6 +225,7 @@ ProcessReport Reader::read(bool with_logs) {
 std::vector<EventReport> Reader::events(TickClock& clock, std::uint64_t* lost) {
   std::vector<EventReport> all;
   if (pid() == 0 || memory_.header.magic.load(std::memory_order_acquire) != kMagic) return all;
+  clock.calibrate();
   for (std::size_t t = 0; t < kThreads; ++t) {
     const Thread& thread = memory_.threads[t];
     const std::uint64_t next = thread.next_event.load(std::memory_order_acquire);
