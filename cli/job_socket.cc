@@ -10,9 +10,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <thread>
 
 #include "lockstep/base/fail.h"
 
@@ -22,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kEnding[] = ".sock";
+constexpr std::chrono::seconds kForATurn(2);    // where many ask at once
 constexpr char kUnfinished[] = "new-";          // until it listens
 constexpr std::time_t kUnfinishedSeconds = 60;  // then whoever made it has gone
 
@@ -51,11 +54,16 @@ int connect_to(const fs::path& path) {
   const int descriptor = new_socket();
   // A launcher that is stopped takes nobody in, and its queue is short.
   fcntl(descriptor, F_SETFL, O_NONBLOCK);
-  if (connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
-    fcntl(descriptor, F_SETFL, 0);
-    return descriptor;
+  int error = 0;
+  for (const auto until = std::chrono::steady_clock::now() + kForATurn;;) {
+    if (connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+      fcntl(descriptor, F_SETFL, 0);
+      return descriptor;
+    }
+    error = errno;
+    if (error != EAGAIN || std::chrono::steady_clock::now() >= until) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  const int error = errno;
   close(descriptor);
   errno = error;
   return -1;

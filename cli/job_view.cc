@@ -232,7 +232,7 @@ std::vector<Straggler> find_stragglers(std::span<const ProcessRow> rows, std::si
     const std::size_t others = running.size() - i - 1;
     if (others == 0) break;
     const double median = wait_of(running[i + 1 + others / 2]);
-    if (median - wait_of(running[i]) < kNoticeable) break;
+    if (median - wait_of(running[i]) < kNoticeable || 2 * wait_of(running[i]) > median) break;
     found.push_back({running[i]->process, wait_of(running[i]), median});
   }
   // Where most of them wait little, the few that wait much are not held up by these.

@@ -208,7 +208,7 @@ TEST(StatusTable, HasALineForEachProcess) {
   EXPECT_THAT(lines[1], AllOf(HasSubstr("PROCESS"), HasSubstr("STEP"), HasSubstr("METRICS"),
                               Not(HasSubstr("HOST")), Not(HasSubstr("RESTARTS"))));
   EXPECT_THAT(lines[2], AllOf(HasSubstr("waits in psum f32[4] for process 1"), HasSubstr("1,200"),
-                              HasSubstr("loss 0.25"), HasSubstr("300 MiB")));
+                              HasSubstr("loss 0.25"), HasSubstr("300.0 MiB")));
   EXPECT_THAT(lines[3], HasSubstr("own code since step; uses 98% of a core"));
   EXPECT_THAT(lines[6], HasSubstr("stalled for 2 s"));
   EXPECT_THAT(lines[7], HasSubstr("process 1 waits 4% of its time, the others"));
