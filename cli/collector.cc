@@ -21,7 +21,6 @@ struct Collector::Watched {
   pid_t pid = 0;
   Steady::time_point started;
   bool ended = false;
-  int restarts = 0;
 
   // Of the look before.
   Steady::time_point at;
@@ -80,12 +79,11 @@ watch::ProcessReport Collector::report(int process, Watched& watched, bool with_
     for (const watch::ThreadState& thread : state.threads) {
       ticks[thread.tid] = thread.cpu_ticks;
       if (thread.tid != tid) continue;
-      watched.evidence.state = thread.state;
-      watched.evidence.call = thread.syscall ? watch::syscall_name(*thread.syscall) : thread.wchan;
       const auto before = watched.ticks_of_thread.find(tid);
-      if (before != watched.ticks_of_thread.end())
-        watched.evidence.cpu_share = share(std::max<std::uint64_t>(before->second, 1), thread.cpu_ticks);
-      if (tid != report.pid) watched.evidence.thread_name = thread.name;
+      const double used = before == watched.ticks_of_thread.end()
+                              ? 0
+                              : share(std::max<std::uint64_t>(before->second, 1), thread.cpu_ticks);
+      watched.evidence = watch::evidence_of(thread, report.pid, used);
     }
     // A process of which one thread is stopped is stopped.
     if (state.exists && (state.state == 'T' || state.state == 't' || state.state == 'Z'))

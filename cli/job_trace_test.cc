@@ -85,7 +85,7 @@ void expect_the_sleep_is_seen(const OpenedTrace& trace) {
   const auto phase = std::ranges::find(trace.slices, "load", &TraceSlice::name);
   ASSERT_NE(phase, trace.slices.end());
   EXPECT_THAT(phase->process, HasSubstr("process 2 "));
-  EXPECT_GE(phase->end - phase->begin, kSlept - 1000);
+  EXPECT_GE(phase->end - phase->begin, kSlept - error);
   EXPECT_THAT(phase->arguments.at("call_site"), HasSubstr("stall_process.cc:"));
   std::set<std::string> waited;
   for (const TraceSlice& slice : trace.slices) {

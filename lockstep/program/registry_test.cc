@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -19,6 +21,7 @@ void expect_close(const HostArray& got, const HostArray& want, double tolerance)
   ASSERT_EQ(got.dtype, want.dtype);
   ASSERT_EQ(got.shape, want.shape);
   for (std::size_t i = 0; i < want.values.size(); ++i) {
+    if (std::isnan(got.values[i]) && std::isnan(want.values[i])) continue;
     ASSERT_NEAR(got.values[i], want.values[i], tolerance * (1 + std::abs(want.values[i]))) << "element " << i;
   }
 }
@@ -105,6 +108,76 @@ TEST(Registry, EveryDTypeThatAShapeRuleTakesCompiles) {
   }
   EXPECT_GT(taken, 200);
   EXPECT_GT(refused, 100);
+}
+
+/// What XLA computes while it compiles is what it computes of arguments, for each dtype that is taken.
+TEST(Registry, EveryPrimitiveGivesTheSameOfConstantsAndOfArguments) {
+  AxisEnvScope axes(example_axes());
+  const std::vector<Example> examples = all_examples();
+  int compared = 0;
+  for (const Primitive* primitive : all_primitives()) {
+    SCOPED_TRACE(primitive->name);
+    Joined joined;
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;  // places of the results
+    for (const Example& example : examples) {
+      if (example.primitive != primitive) continue;
+      for (DType dtype : {DType::kI32, DType::kF32, DType::kC64}) {
+        std::vector<HostArray> inputs = example.inputs;
+        for (HostArray& input : inputs) {
+          if (input.dtype == DType::kF64) input.dtype = dtype;
+          if (!is_inexact(input.dtype) && !input.values.empty())
+            input.values[0] = std::min(1.0, std::floor(std::abs(input.values[0])));
+          // A constant is one number, repeated.
+          std::ranges::fill(input.values, input.values.empty() ? 0 : input.values[0]);
+        }
+        std::vector<Value> arguments = joined.inputs(inputs, example.varying), constants;
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+          const double number = inputs[i].values.empty() ? 0 : inputs[i].values[0];
+          constants.push_back(lax::full_like(arguments[i], number));
+        }
+        try {
+          const std::size_t of_arguments =
+              joined.want(joined.builder().emit(*primitive, example.params, arguments));
+          const std::size_t end = joined.outputs().size();
+          const std::size_t of_constants =
+              joined.want(joined.builder().emit(*primitive, example.params, constants));
+          for (std::size_t i = of_arguments; i < end; ++i)
+            pairs.emplace_back(i, of_constants + i - of_arguments);
+        } catch (const Error&) {
+        }
+      }
+    }
+    if (pairs.empty()) continue;
+    const std::vector<HostArray> outputs = joined.run(example_axes());
+    for (const auto& [of_arguments, of_constants] : pairs) {
+      SCOPED_TRACE(name(outputs[of_arguments].dtype));
+      expect_close(outputs[of_constants], outputs[of_arguments], 1e-5);
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 250);
+}
+
+TEST(Registry, EveryDTypeConvertsToEveryOther_ConstantsAndArguments) {
+  const std::vector<DType> dtypes = {DType::kBool, DType::kI8,  DType::kI32, DType::kI64, DType::kU8,
+                                     DType::kU32,  DType::kF32, DType::kF64, DType::kC64};
+  const double number = 3;
+  Joined joined;
+  std::vector<std::pair<std::string, double>> expected;
+  for (DType from : dtypes) {
+    const double in_from = from == DType::kBool ? number != 0 : number;
+    const Value argument = joined.inputs({filled(in_from, {2, 3}, from)})[0];
+    for (DType to : dtypes) {
+      const double in_to = to == DType::kBool ? in_from != 0 : in_from;
+      joined.want({lax::convert_element_type(argument, to),
+                   lax::convert_element_type(lax::full_like(argument, in_from), to)});
+      for (int i = 0; i < 2; ++i) expected.emplace_back(fmt::format("{} to {}", name(from), name(to)), in_to);
+    }
+  }
+  const std::vector<HostArray> outputs = joined.run();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    EXPECT_EQ(outputs[i].values, std::vector<double>(6, expected[i].second)) << expected[i].first;
+  }
 }
 
 /// What the combination of two devices' results is.

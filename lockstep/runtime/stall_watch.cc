@@ -1,7 +1,5 @@
 #include "lockstep/runtime/stall_watch.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -29,12 +27,6 @@ std::string question_key(std::int64_t question) {
   return fmt::format("lockstep/stall/question/{}", question);
 }
 std::string answers_key(std::int64_t question) { return fmt::format("lockstep/stall/answers/{}", question); }
-
-std::set<int> culprits_of(const watch::Stall& stall) {
-  std::set<int> who(stall.ring.begin(), stall.ring.end());
-  for (const watch::Culprit& culprit : stall.culprits) who.insert(culprit.process);
-  return who;
-}
 
 }  // namespace
 
@@ -135,11 +127,10 @@ watch::ProcessReport StallWatch::own_report() {
   const watch::ThreadState before = state_of();
   std::this_thread::sleep_for(kForShare);
   const watch::ThreadState after = state_of();
-  report.evidence = {.state = after.tid == 0 ? '\0' : after.state,
-                     .call = after.syscall ? watch::syscall_name(*after.syscall) : after.wchan,
-                     .cpu_share = watch::seconds_of_ticks(after.cpu_ticks - before.cpu_ticks) /
-                                  std::chrono::duration<double>(kForShare).count()};
-  if (tid != report.pid) report.evidence.thread_name = after.name;
+  const double used = watch::seconds_of_ticks(after.cpu_ticks - before.cpu_ticks);
+  if (after.tid != 0)
+    report.evidence =
+        watch::evidence_of(after, report.pid, used / std::chrono::duration<double>(kForShare).count());
   return report;
 }
 
@@ -213,7 +204,7 @@ void StallWatch::look_into(double waited) {
       return std::ranges::find(waiters.processes, self) != waiters.processes.end();
     });
     const bool confirmed = std::ranges::any_of(
-        before, [&](const watch::Stall& each) { return culprits_of(each) == culprits_of(stall); });
+        before, [&](const watch::Stall& each) { return each.awaited() == stall.awaited(); });
     if (!ours || !confirmed || !stall.long_enough(options_.warning)) continue;
     std::string words = watch::describe(stall, reports);
     if (const auto difference = watch::find_difference(reports))
@@ -229,7 +220,7 @@ void StallWatch::look_into(double waited) {
     }
     if (options_.timeout && !ended_job_ && stall.seconds >= static_cast<double>(options_.timeout->count())) {
       ended_job_ = true;
-      const std::set<int> who = culprits_of(stall);
+      const std::set<int> who = stall.awaited();
       options_.on_timeout({who.begin(), who.end()}, fmt::format("{} (longer than the stall timeout, {} s)",
                                                                 words, options_.timeout->count()));
     }

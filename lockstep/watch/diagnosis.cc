@@ -184,7 +184,7 @@ class Diagnosis {
                     : fmt::format("is stopped by a signal (kill -CONT {} lets it go on)", report.pid));
     }
     if (evidence.state == 'Z' || evidence.state == 'X') return is(Reason::kEnded, 0, "has ended");
-    const ThreadReport* const thread = busiest(report);
+    const ThreadReport* const thread = report.foremost();
     if (!report.joined || thread == nullptr) {
       const std::string where =
           report.came ? "has not gone through initialize()" : "has not called initialize()";
@@ -230,14 +230,6 @@ class Diagnosis {
     return is(reason, last.seconds_ago,
               fmt::format("has been in its own code since {}{}, {} ago{}", last.what,
                           says_where ? "" : " at " + last.site, describe_seconds(last.seconds_ago), how));
-  }
-
-  // What keeps a process that does not wait for others: the thread that works at something, else the
-  // foremost.
-  static const ThreadReport* busiest(const ProcessReport& report) {
-    const ThreadReport* const foremost = report.foremost();
-    if (foremost == nullptr || !foremost->doing.empty()) return foremost;
-    return foremost;
   }
 
   static std::string evidence_words(const Evidence& evidence, Reason* reason) {
@@ -294,6 +286,12 @@ bool Stall::long_enough(double least_seconds) const {
   double usual = 0;
   for (const Waiters& each : waiters) usual = std::max(usual, each.usual_seconds);
   return seconds >= std::max(least_seconds, 20 * usual);
+}
+
+std::set<int> Stall::awaited() const {
+  std::set<int> who(ring.begin(), ring.end());
+  for (const Culprit& culprit : culprits) who.insert(culprit.process);
+  return who;
 }
 
 std::string Stall::key() const {
@@ -392,6 +390,11 @@ const LaunchReport* launch_of(const MeshReport& mesh, std::uint64_t number) {
   return at != mesh.log.end() && at->number == number ? &*at : nullptr;
 }
 
+std::string text_of(const MeshReport& mesh, std::uint64_t program) {
+  const auto first = std::ranges::find(mesh.log, program, &LaunchReport::program);
+  return first == mesh.log.end() ? "" : first->text;
+}
+
 }  // namespace
 
 bool hashes_differ(std::span<const ProcessReport> reports) {
@@ -410,12 +413,15 @@ bool hashes_differ(std::span<const ProcessReport> reports) {
 
 std::optional<Difference> find_difference(std::span<const ProcessReport> reports) {
   std::optional<Difference> found;
-  for (const OverMesh& over : by_mesh(reports)) {
+  for (OverMesh& over : by_mesh(reports)) {
     if (!over.ordered) continue;
     std::uint64_t least = ~std::uint64_t{0}, first = 1;
+    // Those without a log say nothing of single launches.
+    std::erase_if(over.processes, [](const auto& each) { return each.second->log.empty(); });
+    if (over.processes.size() < 2) continue;
     for (const auto& [process, mesh] : over.processes) {
-      least = std::min(least, mesh->launches);
-      if (!mesh->log.empty()) first = std::max(first, mesh->log.front().number);
+      least = std::min(least, mesh->log.back().number);
+      first = std::max(first, mesh->log.front().number);
     }
     for (std::uint64_t number = first; number <= least; ++number) {
       std::map<std::uint64_t, Difference::Side> sides;
@@ -426,7 +432,7 @@ std::optional<Difference> find_difference(std::span<const ProcessReport> reports
         side.processes.push_back(process);
         side.what = launch->what;
         side.site = launch->site;
-        side.text = launch->text;
+        side.text = text_of(*mesh, launch->program);
       }
       if (sides.size() < 2) continue;
       Difference difference{

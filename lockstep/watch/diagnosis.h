@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -59,6 +60,8 @@ struct Stall {
 
   /// Whether it is time for a word: max(10 s, 20 times what the launch usually takes).
   bool long_enough(double least_seconds = 10) const;
+  /// Who holds up the others: the culprits, or those of the ring.
+  std::set<int> awaited() const;
   /// The same for a stall that goes on.
   std::string key() const;
 };

@@ -19,37 +19,58 @@ JobWatch::JobWatch(int num_processes, double stall_warning, std::optional<int> s
     : num_processes_(num_processes), stall_warning_(stall_warning), stall_timeout_(stall_timeout) {}
 
 void JobWatch::take(ProcessReport report) {
-  const auto before = reports_.find(report.process);
-  // Logs that have come stay until the next ones come.
-  if (before != reports_.end() && before->second.pid == report.pid) {
+  const auto at = std::ranges::lower_bound(reports_, report.process, {}, &ProcessReport::process);
+  if (at == reports_.end() || at->process != report.process) {
+    reports_.insert(at, std::move(report));
+    return;
+  }
+  // Logs that have come stay until the next ones come, as long as they are of use.
+  if (needs_logs_ && at->pid == report.pid) {
     for (MeshReport& mesh : report.meshes) {
-      const auto known = std::ranges::find(before->second.meshes, mesh.mesh, &MeshReport::mesh);
-      if (known != before->second.meshes.end() && mesh.log.empty()) mesh.log = std::move(known->log);
+      const auto known = std::ranges::find(at->meshes, mesh.mesh, &MeshReport::mesh);
+      if (known != at->meshes.end() && mesh.log.empty()) mesh.log = std::move(known->log);
     }
   }
-  reports_[report.process] = std::move(report);
-}
-
-std::vector<ProcessReport> JobWatch::reports() const {
-  std::vector<ProcessReport> all;
-  for (const auto& [process, report] : reports_) all.push_back(report);
-  return all;
+  *at = std::move(report);
 }
 
 std::string JobWatch::difference() const {
-  const std::vector<ProcessReport> all = reports();
-  const auto found = find_difference(all);
+  if (!difference_.empty()) return difference_;
+  const auto found = find_difference(reports_);
   return found ? describe(*found, num_processes_) : "";
+}
+
+bool JobWatch::logs_are_behind() const {
+  return std::ranges::any_of(reports_, [](const ProcessReport& report) {
+    return report.ended.empty() && std::ranges::any_of(report.meshes, [](const MeshReport& mesh) {
+             return mesh.launches > (mesh.log.empty() ? 0 : mesh.log.back().number);
+           });
+  });
+}
+
+void JobWatch::look_for_a_difference(std::vector<std::string>& lines) {
+  // Where a process makes no progress, its log tells which launch differs.
+  needs_logs_ = hashes_differ(reports_) || std::ranges::any_of(stalls_, [&](const Stall& stall) {
+                  return stall.seconds > stall_warning_ / 2;
+                });
+  if (needs_logs_) {
+    if (const auto found = find_difference(reports_)) {
+      difference_ = describe(*found, num_processes_);
+      lines.push_back("the processes run different programs: " + difference_);
+      needs_logs_ = false;
+    }
+  }
+  wants_logs_ = needs_logs_ && logs_are_behind();
 }
 
 std::string JobWatch::describe_end(const Followed& followed,
                                    std::chrono::steady_clock::time_point now) const {
-  std::vector<int> culprits;
-  for (const Culprit& culprit : followed.stall.culprits) culprits.push_back(culprit.process);
+  const std::set<int> awaited = followed.stall.awaited();
   const double lasted = std::chrono::duration<double>(now - followed.first).count();
   std::string what = followed.stall.waiters.empty() ? "" : followed.stall.waiters.front().what;
   return fmt::format("went on after {:.0f} s: {} {} came to {}", lasted,
-                     culprits.size() == 1 ? "process" : "processes", describe_processes(culprits), what);
+                     awaited.size() == 1 ? "process" : "processes",
+                     describe_processes({awaited.begin(), awaited.end()}), what);
 }
 
 std::vector<std::string> JobWatch::finish(std::chrono::steady_clock::time_point now) {
@@ -57,20 +78,17 @@ std::vector<std::string> JobWatch::finish(std::chrono::steady_clock::time_point 
   for (const auto& [who, followed] : followed_)
     if (followed.said > 0) lines.push_back(describe_end(followed, now));
   followed_.clear();
-  if (const std::string found = difference(); !found.empty() && !difference_said_)
+  if (const std::string found = difference(); !found.empty() && difference_.empty())
     lines.push_back("the processes ran different programs: " + found);
   return lines;
 }
 
 std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point now) {
   std::vector<std::string> lines;
-  const std::vector<ProcessReport> all = reports();
-  stalls_ = diagnose(all);
+  stalls_ = diagnose(reports_);
   std::set<std::set<int>> present;
   for (const Stall& stall : stalls_) {
-    std::set<int> who;
-    for (const Culprit& culprit : stall.culprits) who.insert(culprit.process);
-    who.insert(stall.ring.begin(), stall.ring.end());
+    const std::set<int> who = stall.awaited();
     if (!present.insert(who).second) continue;  // the longest counts
     auto [at, fresh] = followed_.try_emplace(who);
     Followed& followed = at->second;
@@ -85,7 +103,7 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
     // Reports of one look may be of different moments: what the next one confirms is so.
     if (!seen_before) continue;
     if (stall.long_enough(stall_warning_) && now >= followed.next) {
-      followed.line = describe(stall, all);
+      followed.line = describe(stall, reports_);
       lines.push_back(followed.line);
       ++followed.said;
       const auto lasted = std::chrono::duration_cast<seconds>(now - followed.first);
@@ -94,7 +112,7 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
     if (stall_timeout_ && !failure_ && stall.seconds >= *stall_timeout_) {
       failure_ = Failure{
           std::vector<int>(who.begin(), who.end()),
-          fmt::format("{} (longer than --stall-timeout {} s)", describe(stall, all), *stall_timeout_)};
+          fmt::format("{} (longer than --stall-timeout {} s)", describe(stall, reports_), *stall_timeout_)};
     }
   }
   for (auto at = followed_.begin(); at != followed_.end();) {
@@ -105,17 +123,7 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
     if (at->second.said > 0) lines.push_back(describe_end(at->second, at->second.seen));
     at = followed_.erase(at);
   }
-  if (!difference_said_) {
-    // Where a process makes no progress, its log tells which launch differs.
-    wants_logs_ = hashes_differ(all) || std::ranges::any_of(stalls_, [&](const Stall& stall) {
-                    return stall.seconds > stall_warning_ / 2;
-                  });
-    if (const auto found = find_difference(all)) {
-      lines.push_back("the processes run different programs: " + describe(*found, num_processes_));
-      difference_said_ = true;
-      wants_logs_ = false;
-    }
-  }
+  if (difference_.empty()) look_for_a_difference(lines);
   return lines;
 }
 

@@ -43,7 +43,7 @@ class JobWatch {
   std::string difference() const;
 
   /// By process; those that were never heard of are missing.
-  std::vector<ProcessReport> reports() const;
+  const std::vector<ProcessReport>& reports() const { return reports_; }
 
   /// The stalls that were found by the last look, the longest first, also short ones.
   const std::vector<Stall>& stalls() const { return stalls_; }
@@ -56,16 +56,19 @@ class JobWatch {
     int said = 0;
   };
 
+  void look_for_a_difference(std::vector<std::string>& lines);
+  bool logs_are_behind() const;
   std::string describe_end(const Followed& followed, std::chrono::steady_clock::time_point now) const;
 
   const int num_processes_;
   const double stall_warning_;
   const std::optional<int> stall_timeout_;
-  std::map<int, ProcessReport> reports_;
+  std::vector<ProcessReport> reports_;  ///< By process.
   std::vector<Stall> stalls_;
   std::map<std::set<int>, Followed> followed_;  ///< By who holds up the others.
   std::optional<Failure> failure_;
-  bool wants_logs_ = false, difference_said_ = false;
+  bool needs_logs_ = false, wants_logs_ = false;
+  std::string difference_;  ///< As it was said; empty: it was not.
 };
 
 }  // namespace lockstep::watch

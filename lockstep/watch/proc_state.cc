@@ -279,6 +279,13 @@ std::string describe(const ThreadState& thread) {
   }
 }
 
+Evidence evidence_of(const ThreadState& thread, int pid, double cpu_share) {
+  return {.state = thread.state,
+          .call = thread.syscall ? syscall_name(*thread.syscall) : thread.wchan,
+          .cpu_share = cpu_share,
+          .thread_name = thread.tid == pid ? "" : thread.name};
+}
+
 double seconds_of_ticks(std::uint64_t ticks) {
   static const auto per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
   return static_cast<double>(ticks) / per_second;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/watch/report.h"
+
 namespace lockstep::watch {
 
 // What Linux tells of a process in /proc, without stopping it and without a permission to trace it.
@@ -50,6 +52,9 @@ std::string syscall_name(long number);
 
 /// "running", "waiting in futex", "stopped", "waiting for a disk or driver in read", "ended".
 std::string describe(const ThreadState& thread);
+
+/// What is said of the thread, one of process `pid`, where it holds up others.
+Evidence evidence_of(const ThreadState& thread, int pid, double cpu_share);
 
 double seconds_of_ticks(std::uint64_t ticks);
 

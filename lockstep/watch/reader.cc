@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace lockstep::watch {
 namespace {
@@ -130,6 +131,7 @@ MeshReport Reader::read_mesh(const MeshLog& mesh, bool with_log) {
   MeshReport report{.mesh = mesh.mesh.load(std::memory_order_acquire),
                     .processes = text(mesh.processes.load(relaxed)),
                     .unordered = mesh.unordered.load(relaxed) != 0};
+  std::set<std::uint64_t> written;  // programs whose texts are in the log
   const auto read_launch = [&](std::uint64_t number, bool with_texts) -> std::optional<LaunchReport> {
     const Launch& launch = mesh.log[number % kLaunches];
     if (launch.number.load(std::memory_order_acquire) != number) return std::nullopt;
@@ -142,7 +144,7 @@ MeshReport Reader::read_mesh(const MeshLog& mesh, bool with_log) {
     if (with_texts) {
       one.site = text(site);
       one.what = text(what);
-      one.text = text(body);
+      if (written.insert(one.program).second) one.text = text(body);
     }
     return one;
   };

@@ -45,7 +45,8 @@ struct ThreadReport {
 
 struct LaunchReport {
   std::uint64_t number = 0, hash = 0, program = 0;
-  std::string site, what, text;
+  std::string site, what;
+  std::string text;  ///< The whole program; only with its first launch of a log.
 };
 
 struct MeshReport {

@@ -55,14 +55,17 @@ std::optional<long> variable(const char* name) {
 }
 
 /// Says which seed it was where a program ends the process.
-char at_seed[64];
+char at_seed[128];
 void say_seed(int signal) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, at_seed, std::strlen(at_seed));
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
 void now_at(std::uint64_t seed) {
-  std::snprintf(at_seed, sizeof(at_seed), "\n[fuzz] at seed %lu\n", static_cast<unsigned long>(seed));
+  std::snprintf(
+      at_seed, sizeof(at_seed),
+      "\n[fuzz] at seed %lu; LOCKSTEP_FUZZ_SEED=%lu --gtest_filter=FuzzFurther.OneSeed reduces it\n",
+      static_cast<unsigned long>(seed), static_cast<unsigned long>(seed));
   for (int each : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS}) std::signal(each, say_seed);
 }
 
@@ -85,6 +88,50 @@ std::string report(const Program& program, const std::string& failure, std::chro
   const Program small = reduce(program, again, at_most);
   text += "reduced: " + again(small) + "\n";
   return text + print_cpp(small, run(small, Mode::kOne).outputs) + print_jax(small);
+}
+
+/// Ends a child in the middle of a reduction, once the candidate it was started for has been examined.
+struct Examined {
+  std::string failure;
+};
+
+// Of a seed, the way of a reduction so far ('1' for a candidate that crashed, '0' for one that did not) and
+// how programs are to be examined: examines the candidate that comes next.
+LOCKSTEP_CHILD(examines_a_candidate) {
+  const std::vector<std::string>& arguments = testing::child_arguments();
+  const ExamineOptions options{.many = arguments.at(2) == "many", .eager = arguments.at(2) == "eager"};
+  initialize({.num_cpu_devices = kDevices});
+  std::size_t next = 0;
+  const Examine follow = [&](const Program& candidate) -> std::string {
+    if (next == arguments.at(1).size()) throw Examined{examine(candidate, options)};
+    return arguments.at(1)[next++] == '1' ? "crash" : "";
+  };
+  try {
+    reduce(generate(std::stoull(arguments.at(0))), follow, std::chrono::hours(1));
+  } catch (const Examined&) {
+  }
+}
+
+/// The smallest program found that ends a process by a signal, each candidate run in a process of its own; or
+/// nothing, where the program of the seed does not.
+std::optional<Program> reduce_crash(std::uint64_t seed, std::chrono::seconds at_most) {
+  for (const std::string how : {"one", "many", "eager"}) {
+    std::string way;
+    int signal = 0;
+    const Examine examine_apart = [&](const Program&) -> std::string {
+      const ProcessResult result = run_processes({.child = "examines_a_candidate",
+                                                  .arguments = {std::to_string(seed), way, how},
+                                                  .deadline = std::chrono::minutes(2)})[0];
+      way += result.signal != 0 ? '1' : '0';
+      if (result.signal != 0) signal = result.signal;
+      return result.signal != 0 ? "crash" : "";
+    };
+    Program small = reduce(generate(seed), examine_apart, at_most);
+    if (signal == 0) continue;
+    std::printf("signal %d with %s, %zu candidates\n", signal, how.c_str(), way.size());
+    return small;
+  }
+  return std::nullopt;
 }
 
 /// What is wrong with the program of the seed, in this process and against JAX, or nothing.
@@ -208,6 +255,8 @@ TEST(FuzzFurther, OneSeed) {
   if (!seed) GTEST_SKIP() << "LOCKSTEP_FUZZ_SEED says which one";
   const Program program = generate(static_cast<std::uint64_t>(*seed));
   std::printf("%s\n%s\n", print_cpp(program).c_str(), print_jax(program).c_str());
+  if (const auto small = reduce_crash(program.seed, std::chrono::minutes(8)))
+    FAIL() << "a crash, reduced:\n" << print_cpp(*small) << print_jax(*small);
   std::vector<Numbers> outputs;
   const std::string failure = failure_of(program, &outputs);
   if (!failure.empty()) ADD_FAILURE() << report(program, failure, std::chrono::minutes(2));

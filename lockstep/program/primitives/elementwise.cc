@@ -386,7 +386,14 @@ const Primitive& convert_element_type_p() {
           return {out.op("stablehlo.compare", operands, types, mlir_type(to),
                          "comparison_direction = #stablehlo<comparison_direction NE>")};
         }
-        return {out.op("stablehlo.convert", e)};
+        if (info(from.dtype).kind != DTypeKind::kComplex || info(to.dtype).kind == DTypeKind::kComplex)
+          return {out.op("stablehlo.convert", e)};
+        // Of a complex constant XLA's folding of `convert` reads past its end, so the real part comes first.
+        const std::string complex[] = {out.operand(e, 0)}, complex_type[] = {mlir_type(from)};
+        const std::string real_type[] = {mlir_type({DType::kF32, from.shape, false, {}})};
+        const std::string real[] = {out.op("stablehlo.real", complex, complex_type, real_type[0])};
+        if (to.dtype == DType::kF32) return {real[0]};
+        return {out.op("stablehlo.convert", real, real_type, mlir_type(to))};
       },
   };
   return p;

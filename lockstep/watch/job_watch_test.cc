@@ -1,0 +1,117 @@
+#include "lockstep/watch/job_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::watch {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+/// Two processes, of which the first waits for the second, on a clock moved by hand.
+class TwoProcesses : public ::testing::Test {
+ protected:
+  static ProcessReport report(int process, double waited) {
+    ProcessReport report{.process = process, .pid = 10 + process, .came = true, .joined = true};
+    ThreadReport thread{.tid = 10 + process};
+    if (waited > 0) {
+      thread.doing = {{.kind = Kind::kCollective, .what = "psum", .seconds = waited, .operation = 1}};
+      thread.missing = {1 - process};
+      thread.missing_count = 1;
+    }
+    report.threads.push_back(thread);
+    return report;
+  }
+  static MeshReport mesh(std::uint64_t launches, bool with_log, std::uint64_t program = 7) {
+    MeshReport mesh{.mesh = 3, .processes = "0, 1", .launches = launches, .hash = 31 * launches + program};
+    for (std::uint64_t n = 1; n <= launches && with_log; ++n)
+      mesh.log.push_back({.number = n, .hash = 31 * n + program, .program = program, .what = "step"});
+    return mesh;
+  }
+
+  /// The next second, in which process 0 has waited for so long.
+  std::vector<std::string> second(double waited) {
+    now_ += seconds(1);
+    watch_.take(report(0, waited));
+    watch_.take(report(1, 0));
+    return watch_.look(now_);
+  }
+
+  std::chrono::steady_clock::time_point now_{seconds(1000)};
+  JobWatch watch_{2, 10, std::nullopt};
+};
+
+TEST_F(TwoProcesses, ThatWaitForLong_AreSaidAtIntervalsThatDouble_AndTheirEndOnce) {
+  std::vector<int> said;
+  for (int waited = 1; waited <= 90; ++waited)
+    if (!second(waited).empty()) said.push_back(waited);
+  EXPECT_THAT(said, ElementsAre(10, 20, 40, 80));
+  std::vector<std::string> lines;
+  for (int i = 0; i < 5; ++i)
+    for (std::string& line : second(0)) lines.push_back(std::move(line));
+  EXPECT_THAT(lines, ElementsAre(StartsWith("went on after 90 s: process 1 came to psum")));
+}
+
+TEST_F(TwoProcesses, ThatWaitForAMoment_AreNotSpokenOf) {
+  for (int waited = 1; waited <= 9; ++waited) EXPECT_THAT(second(waited), IsEmpty());
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(second(0), IsEmpty());
+  EXPECT_THAT(watch_.finish(now_), IsEmpty());
+}
+
+TEST_F(TwoProcesses, AreAskedForTheirLogsUntilTheyHaveGivenThem) {
+  const auto take = [&](bool with_logs) {
+    now_ += seconds(1);
+    for (int process = 0; process < 2; ++process) {
+      ProcessReport one = report(process, process == 0 ? 8 : 0);
+      one.meshes = {mesh(5, with_logs)};
+      watch_.take(std::move(one));
+    }
+    watch_.look(now_);
+  };
+  take(false);
+  EXPECT_TRUE(watch_.wants_logs());
+  take(true);
+  EXPECT_FALSE(watch_.wants_logs());
+  take(false);
+  EXPECT_FALSE(watch_.wants_logs()) << "what has come is kept";
+}
+
+TEST_F(TwoProcesses, WhoseProgramsDiffer_AreSaidOnce) {
+  for (int process = 0; process < 2; ++process) {
+    ProcessReport one = report(process, 0);
+    one.meshes = {mesh(5, true, 7 + static_cast<std::uint64_t>(process))};
+    watch_.take(std::move(one));
+  }
+  EXPECT_THAT(watch_.look(now_), ElementsAre(HasSubstr("launch 1 over the mesh differs")));
+  EXPECT_THAT(watch_.look(now_ + seconds(1)), IsEmpty());
+  EXPECT_THAT(watch_.difference(), HasSubstr("launch 1 over the mesh differs"));
+  EXPECT_THAT(watch_.finish(now_), IsEmpty());
+}
+
+TEST(JobWatch, FailsTheJobAfterTheStallTimeout_WithWhoIsAwaited) {
+  JobWatch watch(2, 10, 30);
+  ProcessReport waiting{.process = 0, .pid = 10, .came = true, .joined = true};
+  waiting.threads = {{.tid = 10,
+                      .doing = {{.kind = Kind::kCollective, .what = "psum", .seconds = 29, .operation = 1}},
+                      .missing = {1},
+                      .missing_count = 1}};
+  watch.take(waiting);
+  watch.take({.process = 1, .pid = 11, .came = true, .joined = true});
+  std::chrono::steady_clock::time_point now{seconds(1000)};
+  watch.look(now);
+  watch.look(now += seconds(1));
+  EXPECT_FALSE(watch.failure());
+  waiting.threads[0].doing[0].seconds = 31;
+  watch.take(waiting);
+  watch.look(now += seconds(1));
+  ASSERT_TRUE(watch.failure());
+  EXPECT_THAT(watch.failure()->processes, ElementsAre(1));
+  EXPECT_THAT(watch.failure()->message, HasSubstr("longer than --stall-timeout 30 s"));
+}
+
+}  // namespace
+}  // namespace lockstep::watch

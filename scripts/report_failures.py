@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""Repeats the failed tests of ctest's --output-junit files: their names and the ends of what they wrote.
+
+    scripts/report_failures.py build/results-release.xml [...]
+"""
+import sys
+import xml.etree.ElementTree as ElementTree
+
+LINES = 80
+
+for path in sys.argv[1:]:
+    try:
+        cases = ElementTree.parse(path).getroot().iter("testcase")
+    except (OSError, ElementTree.ParseError) as error:
+        print(f"== {path} cannot be read: {error}")
+        continue
+    for case in cases:
+        if case.get("status") != "fail":
+            continue
+        print(f"== failed: {case.get('name')} after {float(case.get('time', 0)):.1f} s ({path})")
+        lines = (case.findtext("system-out") or "").splitlines()
+        if len(lines) > LINES:
+            print(f"   ... {len(lines) - LINES} lines before")
+        for line in lines[-LINES:]:
+            print("   " + line)
