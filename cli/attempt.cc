@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -129,6 +130,7 @@ class Attempt::Impl : HostListener {
 
   void start() {
     if (options_.log_folder) output_.keep_logs(*options_.log_folder, job_.attempt);
+    if (options_.report_folder) output_.keep_ends();
     ProcessSettings settings;
     settings.devices_per_process = options_.devices_per_process;
     settings.heartbeat_timeout = options_.heartbeat_timeout;
@@ -252,13 +254,33 @@ class Attempt::Impl : HostListener {
                            .done = [answer](bool complete, const std::string& text) {
                              answer->line({{"complete", complete}, {"text", text}});
                            }};
-      std::set<int> processes;
-      for (int i = 0; i < options_.num_processes; ++i)
-        if (running(i) && fates_[i].pid != 0) processes.insert(i);
-      stacks_.begin(std::move(wanted), std::move(processes));
-      hosts_.take_stacks(milliseconds(static_cast<long>(limit * 1000)));
+      take_stacks(std::move(wanted));
     } catch (const std::exception& error) {
       answer->line({{"error", error.what()}});
+    }
+  }
+
+  // Throws Error where they cannot be taken.
+  void take_stacks(StacksRequest wanted) {
+    std::set<int> processes;
+    for (int i = 0; i < options_.num_processes; ++i)
+      if (running(i) && fates_[i].pid != 0) processes.insert(i);
+    const milliseconds limit = wanted.limit;
+    stacks_.begin(std::move(wanted), std::move(processes));
+    hosts_.take_stacks(limit);
+  }
+
+  // For the report of a failure; `then` hears when they have come, or that they cannot be had.
+  void keep_stacks(std::function<void()> then = [] {}) {
+    if (!options_.report_folder || stacks_asked_) return then();
+    stacks_asked_ = true;
+    try {
+      take_stacks({.done = [this, then](bool, const std::string& text) {
+        stacks_text_ = text;
+        then();
+      }});
+    } catch (const Error&) {  // somebody else takes them, or nothing runs
+      then();
     }
   }
 
@@ -386,6 +408,7 @@ class Attempt::Impl : HostListener {
     if (told_to_end()) return;
     failed_at_ = Steady::now();
     if (running_ > 0) output_.say(fmt::format("{}; telling the others", failure_));
+    if (running_ > 0) keep_stacks();
   }
 
   // A job of one process has nobody to wait for.
@@ -411,9 +434,15 @@ class Attempt::Impl : HostListener {
     for (const std::string& line : watch_.look(now)) output_.say(line);
     status_.board().set_stalls(watch_.stalls());
     if (watch_.wants_logs()) hosts_.ask_for_logs();
-    const auto& failure = watch_.failure();
-    if (!failure) return;
-    server_.report_task_failure(failure->processes.front(), failure->message, FailureKind::kStalled);
+    if (watch_.failure() && !stall_reported_) {
+      stall_reported_ = true;
+      keep_stacks([this] { stalled(*watch_.failure()); });
+    }
+  }
+
+  void stalled(const watch::JobWatch::Failure& failure) {
+    if (running_ == 0) return;  // it has gone on and ended since
+    server_.report_task_failure(failure.processes.front(), failure.message, FailureKind::kStalled);
     look_for_the_cause();
   }
 
@@ -542,12 +571,15 @@ class Attempt::Impl : HostListener {
 
   void keep_report(const std::string& words) {
     if (!options_.report_folder) return;
+    FailureReport report{.job_id = job_.job_id,
+                         .attempt = job_.attempt,
+                         .words = words,
+                         .difference = watch_.difference(),
+                         .stacks = stacks_text_,
+                         .processes = watch_.reports()};
+    for (int i = 0; i < options_.num_processes; ++i) report.log_ends.emplace_back(output_.end_of(i));
     try {
-      const auto place = write_failure_report(*options_.report_folder, {.job_id = job_.job_id,
-                                                                        .attempt = job_.attempt,
-                                                                        .words = words,
-                                                                        .difference = watch_.difference(),
-                                                                        .processes = watch_.reports()});
+      const auto place = write_failure_report(*options_.report_folder, report);
       output_.say(fmt::format("what each process did is in {}", place.string()));
     } catch (const Error& error) {
       output_.say(fmt::format("no report of the failure: {}", error.what()));
@@ -584,6 +616,8 @@ class Attempt::Impl : HostListener {
   Steady::time_point next_look_ = Steady::now();
   JobTrace trace_{hosts_};
   JobStacks stacks_;
+  bool stacks_asked_ = false, stall_reported_ = false;
+  std::string stacks_text_;                     // for the report of a failure
   bool hosts_started_ = false;                  // before, there is nothing to take a trace of
   std::optional<Steady::time_point> trace_at_;  // when the trace that the user asked for begins
 

@@ -66,7 +66,15 @@ std::filesystem::path write_failure_report(const std::filesystem::path& folder, 
     summary += "\n" + describe(process);
     all.push_back(watch::to_json(process));
   }
+  std::string log_ends;
+  for (std::size_t i = 0; i < report.log_ends.size(); ++i) {
+    const std::string& end = report.log_ends[i];
+    log_ends += fmt::format("== process {}{}\n{}{}", i, end.empty() ? " wrote nothing" : "", end,
+                            end.empty() || end.ends_with('\n') ? "" : "\n");
+  }
   write(place / "summary.txt", summary);
+  write(place / "log-ends.txt", log_ends);
+  if (!report.stacks.empty()) write(place / "stacks.txt", report.stacks);
   write(place / "processes.json", all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   return place;
 }

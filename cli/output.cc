@@ -9,6 +9,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr std::array<int, 6> kColors = {36, 33, 32, 35, 34, 31};
+constexpr std::size_t kKeptEnd = 8192;
 constexpr std::string_view kClearLine = "\r\033[K";
 
 }  // namespace
@@ -38,6 +39,15 @@ Output::Output(int num_processes, std::vector<std::string> hosts, OutputTarget o
 
 void Output::keep_logs(const std::filesystem::path& folder, int attempt) {
   logs_.emplace(folder, static_cast<int>(splitters_[0].size()), attempt);
+}
+
+std::string_view Output::end_of(int process) const {
+  if (ends_.empty()) return "";
+  const std::string_view all = ends_[process];
+  if (all.size() <= kKeptEnd) return all;
+  const std::string_view last = all.substr(all.size() - kKeptEnd);
+  const std::size_t line = last.find('\n');
+  return line == last.npos ? last : last.substr(line + 1);
 }
 
 std::string Output::prefix(int process, const OutputTarget& target) const {
@@ -75,6 +85,12 @@ void Output::print(Stream stream, std::string_view text) {
 void Output::feed(int process, Stream stream, std::string_view bytes) {
   if (logs_) {
     if (const auto trouble = logs_->write(process, bytes)) say(*trouble);
+  }
+  if (!ends_.empty()) {
+    std::string& end = ends_[process];
+    end += bytes;
+    if (end.size() > 4 * kKeptEnd)
+      end.erase(0, end.size() - kKeptEnd - 1);  // one more, which tells that it is cut
   }
   std::string text;
   for (const std::string& line : splitters_[static_cast<int>(stream)][process].feed(bytes)) {

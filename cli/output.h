@@ -36,6 +36,12 @@ class Output {
   /// be made; where they cannot be written later, that is said once.
   void keep_logs(const std::filesystem::path& folder, int attempt);
 
+  /// Keeps the last bytes that each process wrote, for end_of.
+  void keep_ends() { ends_.resize(splitters_[0].size()); }
+
+  /// What the process wrote last, from the beginning of a line on, at most 8 KiB; empty without keep_ends.
+  std::string_view end_of(int process) const;
+
   /// What the process wrote.
   void feed(int process, Stream stream, std::string_view bytes);
 
@@ -57,6 +63,7 @@ class Output {
   const std::vector<std::string> hosts_;
   std::vector<LineSplitter> splitters_[2];
   std::optional<LogFiles> logs_;
+  std::vector<std::string> ends_;
   std::function<void(std::string_view)> heard_;
   std::string shown_progress_;
 };

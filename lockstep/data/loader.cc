@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "lockstep/base/call_site.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/progress.h"
@@ -386,7 +387,10 @@ Loader::Loader(std::vector<Weighted> sources, LoaderOptions options, std::source
 }
 
 Loader::~Loader() = default;
-std::optional<Batch> Loader::next() { return impl_->next(); }
+std::optional<Batch> Loader::next(std::source_location where) {
+  const CallSiteScope scope(CallSite::from(where));
+  return impl_->next();
+}
 std::optional<std::uint64_t> Loader::batches() const { return impl_->batches(); }
 LoaderState Loader::state() const { return impl_->state(); }
 void Loader::restore(const LoaderState& state) { impl_->restore(state); }

@@ -121,7 +121,7 @@ class Loader {
   /// damaged; the position then stays, and so does the error. The first call, and the first after `restore`,
   /// compares options, files and position over the processes: where they differ it throws DivergenceError on
   /// all.
-  std::optional<Batch> next();
+  std::optional<Batch> next(std::source_location where = std::source_location::current());
 
   /// How many batches there are in all; nothing: for ever.
   std::optional<std::uint64_t> batches() const;

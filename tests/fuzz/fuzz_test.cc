@@ -69,42 +69,42 @@ void now_at(std::uint64_t seed) {
   for (int each : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS}) std::signal(each, say_seed);
 }
 
-/// What is wrong, with the smallest program that shows it.
-std::string report(const Program& program, const std::string& failure, std::chrono::seconds at_most) {
-  std::string text = "seed " + std::to_string(program.seed) + ": " + failure + "\n";
-  ExamineOptions options;
-  options.eager = failure.starts_with(to_string(Mode::kEager));
-  options.many = !failure.starts_with(to_string(Mode::kOne));
-  Examine again = [options](const Program& p) { return examine(p, options); };
-  if (failure.starts_with("JAX")) {
-    const char* python = std::getenv("LOCKSTEP_FUZZ_PYTHON");
-    if (python == nullptr) return text + "LOCKSTEP_FUZZ_PYTHON, a Python that has JAX, lets it be reduced\n";
-    again = [python](const Program& p) {
-      std::vector<Numbers> outputs;
-      const std::string failure = examine(p, {.many = false, .eager = false}, &outputs);
-      return failure.empty() ? compare_with_running_jax(python, p, outputs) : failure;
-    };
-  }
-  const Program small = reduce(program, again, at_most);
-  text += "reduced: " + again(small) + "\n";
-  return text + print_cpp(small, run(small, Mode::kOne).outputs) + print_jax(small);
+/// What a failure needs to be seen again.
+enum class Look { kOne, kEager, kMany, kJax };
+constexpr const char* kLooks[] = {"one", "eager", "many", "jax"};
+
+Look look_for(const std::string& failure) {
+  if (failure.starts_with("JAX")) return Look::kJax;
+  if (failure.starts_with(to_string(Mode::kEager))) return Look::kEager;
+  return failure.starts_with(to_string(Mode::kOne)) ? Look::kOne : Look::kMany;
 }
 
-/// Ends a child in the middle of a reduction, once the candidate it was started for has been examined.
-struct Examined {
-  std::string failure;
-};
+std::string examine_for(Look look, const Program& program, const std::string& python) {
+  std::vector<Numbers> outputs;
+  std::string failure =
+      examine(program, {.many = look == Look::kMany, .eager = look == Look::kEager}, &outputs);
+  if (look == Look::kJax && failure.empty() && !python.empty())
+    failure = compare_with_running_jax(python, program, outputs);
+  return failure;
+}
 
-// Of a seed, the way of a reduction so far ('1' for a candidate that crashed, '0' for one that did not) and
-// how programs are to be examined: examines the candidate that comes next.
+/// Ends a reduction in the child that was started for one of its candidates.
+struct Examined {};
+
+// Of a seed, the way of its reduction so far ('1' for a candidate that failed, '0' for one that did not), how
+// to look, and a Python that has JAX: says what is wrong with the candidate that comes next.
 LOCKSTEP_CHILD(examines_a_candidate) {
   const std::vector<std::string>& arguments = testing::child_arguments();
-  const ExamineOptions options{.many = arguments.at(2) == "many", .eager = arguments.at(2) == "eager"};
+  const std::string& way = arguments.at(1);
+  const auto look = static_cast<Look>(std::ranges::find(kLooks, arguments.at(2)) - kLooks);
   initialize({.num_cpu_devices = kDevices});
   std::size_t next = 0;
   const Examine follow = [&](const Program& candidate) -> std::string {
-    if (next == arguments.at(1).size()) throw Examined{examine(candidate, options)};
-    return arguments.at(1)[next++] == '1' ? "crash" : "";
+    if (next < way.size()) return way[next++] == '1' ? "the same" : "";
+    std::string failure = examine_for(look, candidate, arguments.at(3));
+    std::ranges::replace(failure, '\n', ' ');
+    testing::say("failure: " + failure);
+    throw Examined();
   };
   try {
     reduce(generate(std::stoull(arguments.at(0))), follow, std::chrono::hours(1));
@@ -112,26 +112,40 @@ LOCKSTEP_CHILD(examines_a_candidate) {
   }
 }
 
-/// The smallest program found that ends a process by a signal, each candidate run in a process of its own; or
-/// nothing, where the program of the seed does not.
-std::optional<Program> reduce_crash(std::uint64_t seed, std::chrono::seconds at_most) {
-  for (const std::string how : {"one", "many", "eager"}) {
-    std::string way;
-    int signal = 0;
-    const Examine examine_apart = [&](const Program&) -> std::string {
-      const ProcessResult result = run_processes({.child = "examines_a_candidate",
-                                                  .arguments = {std::to_string(seed), way, how},
-                                                  .deadline = std::chrono::minutes(2)})[0];
-      way += result.signal != 0 ? '1' : '0';
-      if (result.signal != 0) signal = result.signal;
-      return result.signal != 0 ? "crash" : "";
-    };
-    Program small = reduce(generate(seed), examine_apart, at_most);
-    if (signal == 0) continue;
-    std::printf("signal %d with %s, %zu candidates\n", signal, how.c_str(), way.size());
-    return small;
-  }
-  return std::nullopt;
+/// What is wrong with a candidate of the seed's reduction, in a process of its own: for it may end the
+/// process, or never end.
+std::string examine_apart(std::uint64_t seed, const std::string& way, Look look) {
+  const char* python = std::getenv("LOCKSTEP_FUZZ_PYTHON");
+  const ProcessResult result =
+      run_processes({.child = "examines_a_candidate",
+                     .arguments = {std::to_string(seed), way, kLooks[static_cast<int>(look)],
+                                   python == nullptr ? "" : python},
+                     .deadline = std::chrono::seconds(20)})[0];
+  if (result.timed_out) return "hang: it takes more than 20 s";
+  if (result.signal != 0) return "crash: signal " + std::to_string(result.signal);
+  const std::string before = "failure: ";
+  const std::size_t at = result.log.find(before);
+  if (at == result.log.npos) return "crash: it says nothing";
+  return result.log.substr(at + before.size(), result.log.find('\n', at) - at - before.size());
+}
+
+/// The failure, with the smallest program found that has one of its kind.
+std::string report(const Program& program, const std::string& failure, Look look,
+                   std::chrono::seconds at_most) {
+  std::string way, last = failure;
+  const Examine again = [&](const Program&) {
+    const std::string now = way.empty() ? failure : examine_apart(program.seed, way, look);
+    const bool same = kind_of(now) == kind_of(failure);
+    if (same) last = now;
+    way += same ? '1' : '0';
+    return now;
+  };
+  const Program small = reduce(program, again, at_most);
+  return "seed " + std::to_string(program.seed) + ": " + failure + "\nreduced: " + last + "\n" +
+         print_cpp(small) + print_jax(small);
+}
+std::string report(const Program& program, const std::string& failure, std::chrono::seconds at_most) {
+  return report(program, failure, look_for(failure), at_most);
 }
 
 /// What is wrong with the program of the seed, in this process and against JAX, or nothing.
@@ -255,8 +269,11 @@ TEST(FuzzFurther, OneSeed) {
   if (!seed) GTEST_SKIP() << "LOCKSTEP_FUZZ_SEED says which one";
   const Program program = generate(static_cast<std::uint64_t>(*seed));
   std::printf("%s\n%s\n", print_cpp(program).c_str(), print_jax(program).c_str());
-  if (const auto small = reduce_crash(program.seed, std::chrono::minutes(8)))
-    FAIL() << "a crash, reduced:\n" << print_cpp(*small) << print_jax(*small);
+  for (Look look : {Look::kOne, Look::kMany, Look::kEager}) {
+    const std::string failure = examine_apart(program.seed, "", look);
+    if (failure.starts_with("crash") || failure.starts_with("hang"))
+      FAIL() << report(program, failure, look, std::chrono::minutes(5));
+  }
   std::vector<Numbers> outputs;
   const std::string failure = failure_of(program, &outputs);
   if (!failure.empty()) ADD_FAILURE() << report(program, failure, std::chrono::minutes(2));

@@ -3,7 +3,7 @@
 //
 //     stall_process FAULT PROCESS STEP SECONDS [STEPS]
 //
-// FAULT is one of the names below.
+// FAULT is one of the names below. On a platform other than CPU the steps have no collectives.
 //
 //     stall_process random SEED PROGRAMS LONG
 //
@@ -21,7 +21,9 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -87,6 +89,34 @@ void trace_slowly() {
   })(ls::ones({3}));
 }
 
+// Programs that take long to compile, one after the other.
+void compile_slowly() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  for (int program = 1; std::chrono::steady_clock::now() < end; ++program) {
+    ls::jit([&](Array x) {
+      for (int i = 0; i < 200; ++i) x = ls::sort(ls::sin(x) + 0.01 * program);
+      return x;
+    })(ls::ones({64}));
+  }
+}
+
+// Numbers, of which one comes late.
+class SlowSource : public ls::data::Source {
+ public:
+  SlowSource(std::uint64_t records, std::int64_t late) : records_(records), late_(late) {}
+  std::uint64_t size() const override { return records_; }
+  ls::data::Record read(std::uint64_t i) const override {
+    if (static_cast<std::int64_t>(i) == late_) sleep_a_while();
+    return {{"x", ls::data::Field::scalar(static_cast<float>(i))}};
+  }
+  std::string place(std::uint64_t i) const override { return "record " + std::to_string(i); }
+  ls::Fingerprint fingerprint() const override { return {}; }
+
+ private:
+  std::uint64_t records_;
+  std::int64_t late_;
+};
+
 void run_at_random(unsigned seed, int programs, int every) {
   const int processes = ls::process_count();
   const ls::Sharding devices = ls::NamedSharding(ls::make_mesh({{"i", -1}}), ls::P("i"));
@@ -146,14 +176,25 @@ int main(int argc, char** argv) {
     return std::printf("process %d is done\n", ls::process_index()), 0;
   }
   const int devices = static_cast<int>(ls::devices().size());
+  const bool collectives = ls::devices()[0].platform() == "cpu";
   const ls::Mesh mesh = ls::make_mesh({{"i", devices}});
-  const ls::ShardMapOptions over = {.mesh = mesh, .in_specs = {ls::P("i")}, .out_specs = {ls::P()}};
-  auto step = ls::jit(ls::shard_map([](Array part) { return ls::psum(part, "i"); }, over));
-  auto other = ls::jit(ls::shard_map([](Array part) { return ls::pmax(part, "i") * 2; }, over));
+  const ls::NamedSharding split(mesh, ls::P("i"));
+  const ls::ShardMapOptions over = {.mesh = mesh, .in_specs = {ls::P("i")}, .out_specs = {ls::P("i")}};
+  auto step = ls::jit(
+      ls::shard_map([&](Array part) { return collectives ? part + ls::psum(part, "i") : part + 1; }, over));
+  auto other = ls::jit(
+      ls::shard_map([&](Array part) { return collectives ? part * ls::pmax(part, "i") : part * 2; }, over));
   // Over all devices, without a collective.
   auto local = ls::jit([](Array x) { return x * 2 + 1; });
   auto local_other = ls::jit([](Array x) { return x * 3 - 1; });
-  const Array x = ls::device_put(ls::ones({devices}), ls::NamedSharding(mesh, ls::P("i")));
+  const Array x = ls::device_put(ls::ones({devices}), split);
+  std::optional<ls::data::Loader> loader;
+  if (fault == "input") {
+    const auto records = static_cast<std::uint64_t>(devices * steps);
+    const std::int64_t late = ls::process_index() == process ? at_step * devices + process : -1;
+    loader.emplace(std::make_shared<SlowSource>(records, late),
+                   ls::data::LoaderOptions{.batch = {devices}, .sharding = split, .seed = std::nullopt});
+  }
 
   const std::map<std::string, std::function<void()>> faults = {
       {"sleep", sleep_a_while},
@@ -163,6 +204,7 @@ int main(int argc, char** argv) {
       {"stop", stop},
       {"phase", load},
       {"trace", trace_slowly},
+      {"compile", compile_slowly},
       {"extra", [&] { other(x); }},
       {"extra_local", [&] { local(x); }},
       {"kill", [] { raise(SIGKILL); }},
@@ -171,6 +213,7 @@ int main(int argc, char** argv) {
   for (int s = 0; s < steps; ++s) {
     const bool here = ls::process_index() == process && s == at_step;
     if (here && faults.contains(fault)) faults.at(fault)();
+    if (loader) loader->next();
     if (here && fault == "exchanged_local") {
       local_other(x);
     } else {

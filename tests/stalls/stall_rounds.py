@@ -2,8 +2,10 @@
 """Puts faults drawn at random into jobs, and looks whether the launcher names the right process and what it does.
 
     stall_rounds.py LOCKSTEP STALL_PROCESS [--rounds N] [--seed S] [--jobs J] [--warning SECONDS] [--fault NAME]
-                    [--without-launcher]
+                    [--without-launcher | --hosts | --gpu-plugin FILE]
 
+With --hosts processes 0 and 1 are on one host and the others on another, by a remote shell that stays here. With
+--gpu-plugin, a plugin that looks like a GPU's, the launches have no collectives, and differences alone are drawn.
 Prints a line for each round that is wrong, and the counts. Exits with 1 where any is.
 """
 import argparse
@@ -16,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -28,6 +31,8 @@ STALLS = {
     "stop": r"is stopped by a signal",
     "phase": r'is in phase "load" \(at stall_process\.cc:\d+\)',
     "trace": r"traces jit@stall_process\.cc:\d+",
+    "compile": r"compiles jit@stall_process\.cc:\d+",
+    "input": r"waits for input, batch \d+ \(at stall_process\.cc:\d+\)",
 }
 ENDS = {
     "kill": r"died: signal 9",
@@ -55,15 +60,24 @@ def start_by_itself(program, arguments, processes, warning):
                                  "LOCKSTEP_NUM_PROCESSES": str(processes), "LOCKSTEP_STALL_WARNING": str(warning)})
 
 
-def run_round(tool, program, fault, processes, process, step, warning, launcher):
+def places_of(processes, how):
+    """The launcher's arguments that say where the processes are."""
+    if not how.hosts:
+        return ["-n", str(processes)]
+    return ["--hosts", f"a:{min(processes, 2)}" + (f",b:{processes - 2}" if processes > 2 else ""), "--rsh", how.rsh,
+            "--coordinator-address", "127.0.0.1"]
+
+
+def run_round(tool, program, fault, processes, process, step, how):
     """Nothing where all is right, else what is wrong; and after how many seconds the first word came."""
+    warning = how.warning
     # Long enough for two looks of a second each after the warning, on a machine that is busy.
     hold = warning + 6
     arguments = [fault, str(process), str(step), str(hold), str(STEPS)]
     started = time.monotonic()
-    if launcher:
-        job = subprocess.Popen([tool, "run", "-n", str(processes), "--stall-warning", str(warning), program, *arguments],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if not how.without_launcher:
+        job = subprocess.Popen([tool, "run", *places_of(processes, how), "--stall-warning", str(warning), program,
+                                *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     else:
         job = start_by_itself(program, arguments, processes, warning)
     lines, word_at, came = [], None, None
@@ -133,8 +147,18 @@ def main():
     parser.add_argument("--warning", type=float, default=2)
     parser.add_argument("--fault", action="append")
     parser.add_argument("--without-launcher", action="store_true")
+    parser.add_argument("--hosts", action="store_true")
+    parser.add_argument("--gpu-plugin")
     given = parser.parse_args()
-    names = given.fault or sorted([*STALLS, *ENDS, *DIFFERENCES])
+    names = given.fault or sorted(DIFFERENCES if given.gpu_plugin else [*STALLS, *ENDS, *DIFFERENCES])
+    folder = tempfile.TemporaryDirectory()
+    given.rsh = os.path.join(folder.name, "rsh")
+    with open(os.open(given.rsh, os.O_CREAT | os.O_WRONLY, 0o755), "w") as script:
+        script.write('#!/bin/sh\nshift\nexec sh -c "$*"\n')
+    if given.gpu_plugin:
+        behind = os.path.join(os.path.dirname(__file__), "../../third_party/pjrt/pjrt_c_api_cpu_plugin.so")
+        os.environ.update(GPU_ON_CPU_BEHIND=os.environ.get("LOCKSTEP_PJRT_PLUGIN", behind),
+                          LOCKSTEP_PJRT_PLUGIN=given.gpu_plugin)
     draw = random.Random(given.seed)
     rounds = []
     for number in range(given.rounds):
@@ -143,8 +167,7 @@ def main():
         rounds.append((fault, processes, draw.randrange(processes), draw.randrange(1, STEPS - 1)))
     wrong, seconds = 0, []
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        work = [pool.submit(run_round, given.tool, given.program, *each, given.warning,
-                            not given.without_launcher) for each in rounds]
+        work = [pool.submit(run_round, given.tool, given.program, *each, given) for each in rounds]
         for each, result in zip(rounds, work):
             problem, after = result.result()
             if after is not None:

@@ -38,18 +38,37 @@ const Primitive& cbrt_p() {
   return p;
 }
 
+/// Where x is the constant 1, XLA's CPU compiler calls an arc tangent of vectors that it has compiled for
+/// narrower registers than the caller's, and the results are wrong. So x stands behind a choice that changes
+/// no result: where y is a NaN.
+std::vector<std::string> lower_atan2(Lowering& out, const Equation& e) {
+  const Aval& aval = out.result_aval(e);
+  const std::string type = mlir_type(aval), bools = mlir_type({DType::kBool, aval.shape, false, {}});
+  const std::string y = out.operand(e, 0), x = out.operand(e, 1);
+  const std::string twice[] = {y, y}, pair_type[] = {type, type};
+  const std::string is_nan = out.op("stablehlo.compare", twice, pair_type, bools,
+                                    "comparison_direction = #stablehlo<comparison_direction NE>");
+  const std::string choice[] = {is_nan, y, x}, choice_type[] = {bools, type, type};
+  const std::string operands[] = {y, out.op("stablehlo.select", choice, choice_type, type)};
+  return {out.op("stablehlo.atan2", operands, pair_type, type)};
+}
+
 const Primitive& atan2_p() {
-  static const Primitive p =
-      elementwise({"atan2", "atan2", Takes::kFloat, atan2_p,
-                   rules::binary_jvp(
-                       [](const Value& t, const JvpCall& c) {
-                         const Value &y = c.inputs[0], &x = c.inputs[1];
-                         return lax::mul(t, lax::div(x, lax::add(lax::mul(x, x), lax::mul(y, y))));
-                       },
-                       [](const Value& t, const JvpCall& c) {
-                         const Value &y = c.inputs[0], &x = c.inputs[1];
-                         return lax::mul(t, lax::div(lax::neg(y), lax::add(lax::mul(x, x), lax::mul(y, y))));
-                       })});
+  static const Primitive p = [] {
+    Primitive p = elementwise(
+        {"atan2", "atan2", Takes::kFloat, atan2_p,
+         rules::binary_jvp(
+             [](const Value& t, const JvpCall& c) {
+               const Value &y = c.inputs[0], &x = c.inputs[1];
+               return lax::mul(t, lax::div(x, lax::add(lax::mul(x, x), lax::mul(y, y))));
+             },
+             [](const Value& t, const JvpCall& c) {
+               const Value &y = c.inputs[0], &x = c.inputs[1];
+               return lax::mul(t, lax::div(lax::neg(y), lax::add(lax::mul(x, x), lax::mul(y, y))));
+             })});
+    p.lower = lower_atan2;
+    return p;
+  }();
   return p;
 }
 
