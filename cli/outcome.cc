@@ -40,6 +40,7 @@ std::string signal_name(int signal) {
 
 std::string Outcome::describe() const {
   if (!lost.empty()) return fmt::format("died: {}", lost);
+  if (success()) return "ended with status 0";
   if (signal == 0) return fmt::format("died: exit status {}", exit_code);
   return fmt::format("died: signal {} ({})", signal, signal_name(signal));
 }

@@ -9,6 +9,7 @@ namespace {
 
 TEST(Outcome, IsDescribedAndNumberedAsAShellWould) {
   EXPECT_EQ((Outcome{.exit_code = 3}.describe()), "died: exit status 3");
+  EXPECT_EQ((Outcome{.exit_code = 0}.describe()), "ended with status 0");
   EXPECT_EQ((Outcome{.exit_code = 3}.status()), 3);
   EXPECT_EQ((Outcome{.signal = SIGKILL}.describe()), "died: signal 9 (SIGKILL)");
   EXPECT_EQ((Outcome{.signal = SIGSEGV}.status()), 139);

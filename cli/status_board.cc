@@ -72,7 +72,7 @@ void StatusBoard::take(const watch::ProcessReport& report) {
 void StatusBoard::ended(int process, const Outcome& outcome) {
   ProcessRow& row = view_.processes.at(process);
   row.state = outcome.success() ? RowState::kEnded : RowState::kFailed;
-  row.words = outcome.success() ? "ended with status 0" : outcome.describe();
+  row.words = outcome.describe();
   row.detail.clear();
   row.site.clear();
   row.seconds = -1;

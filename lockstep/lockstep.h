@@ -5,7 +5,6 @@
 #include "lockstep/array/array.h"
 #include "lockstep/array/device_put.h"
 #include "lockstep/array/disable_jit.h"
-#include "lockstep/array/floating_point_error.h"
 #include "lockstep/array/host_memory.h"
 #include "lockstep/array/make_array.h"
 #include "lockstep/array/multihost.h"

@@ -44,8 +44,10 @@ std::string_view owner_of_library(std::string_view module) {
 /// Where threads of Lockstep's own are while they have nothing to do.
 bool waits_for_work(std::string_view function) {
   static constexpr std::string_view kLoops[] = {
-      "lockstep::coordination::", "lockstep::runtime::DeviceThreads::", "lockstep::storage::",
-      "lockstep::collectives::Peers", "lockstep::collectives::Lane"};
+      "lockstep::coordination::",        "lockstep::runtime::DeviceThreads::",
+      "lockstep::runtime::StallWatch::", "lockstep::collectives::Peers",
+      "lockstep::collectives::Lane",     "lockstep::storage::",
+      "lockstep::data::Loader::",        "lockstep::metrics::"};
   return starts_with_one_of(function, kLoops);
 }
 

@@ -4,7 +4,7 @@
 
 #include "lockstep/array/computation.h"
 #include "lockstep/array/data.h"
-#include "lockstep/array/floating_point_error.h"
+#include "lockstep/base/error.h"
 #include "lockstep/runtime/runtime.h"
 
 namespace lockstep::internal {

@@ -79,6 +79,12 @@ class DataError : public Error {
   using Error::Error;
 };
 
+/// A result holds a NaN or an infinity, and debug_nans or debug_infs asks to say so.
+class FloatingPointError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The PJRT plugin cannot be loaded, or refused a call.
 class PjrtError : public Error {
  public:

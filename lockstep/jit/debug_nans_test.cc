@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/array/disable_jit.h"
-#include "lockstep/array/floating_point_error.h"
+#include "lockstep/base/error.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/custom_derivative.h"
 #include "lockstep/jit/debug.h"
