@@ -52,8 +52,10 @@ void Lanes::start() {
     try {
       see_to_lanes();
     } catch (const std::exception& error) {
-      on_error_(std::make_exception_ptr(Error(fmt::format(
-          "{} can no longer exchange data with the processes of other hosts: {}", who_, error.what()))));
+      // Made before it is handed over: nothing of it is left in this thread when another one reads it.
+      auto cause = std::make_exception_ptr(Error(fmt::format(
+          "{} can no longer exchange data with the processes of other hosts: {}", who_, error.what())));
+      on_error_(std::move(cause));
     }
   });
 }
