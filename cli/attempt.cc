@@ -407,8 +407,9 @@ class Attempt::Impl : HostListener {
     // After a stop signal the others take as long as they need; after a time-out their grace runs.
     if (told_to_end()) return;
     failed_at_ = Steady::now();
-    if (running_ > 0) output_.say(fmt::format("{}; telling the others", failure_));
-    if (running_ > 0) keep_stacks();
+    if (running_ == 0) return;
+    output_.say(fmt::format("{}; telling the others", failure_));
+    keep_stacks();
   }
 
   // A job of one process has nobody to wait for.
@@ -480,7 +481,7 @@ class Attempt::Impl : HostListener {
     }
     all_came_ = missing.empty();
     const int came = options_.num_processes - static_cast<int>(missing.size());
-    if (all_came_ || came == 0) return;
+    if (all_came_ || came == 0 || watch_.says_who_has_not_come()) return;
     output_.say(
         fmt::format("waiting for processes: {} of {} have called initialize() after {} s; missing: {}", came,
                     options_.num_processes, *waited, name_by_host(missing, hosts_.host_of_process())));

@@ -92,6 +92,8 @@ void describe_activity(const Activity& in, const ThreadReport& thread, ProcessRo
       return is(RowState::kWaits, fmt::format("waits at barrier '{}'{}", in.what, for_whom(thread)));
     case Kind::kKey:
       return is(RowState::kWaits, fmt::format("waits for the key '{}'{}", in.what, for_whom(thread)));
+    case Kind::kAnswer:
+      return is(RowState::kWaits, fmt::format("waits for {}{}", in.what, for_whom(thread)));
     case Kind::kResult:
       return is(RowState::kComputes, "waits for " + in.what);
     case Kind::kInput:
@@ -101,7 +103,7 @@ void describe_activity(const Activity& in, const ThreadReport& thread, ProcessRo
     case Kind::kRestore:
       return is(RowState::kCheckpoint, "restores " + in.what);
     case Kind::kInitialize:
-      return is(RowState::kStarting, "in initialize()");
+      return is(RowState::kStarting, "in initialize()" + for_whom(thread));
     case Kind::kShutdown:
       return is(RowState::kWaits, fmt::format("in shutdown(){}", for_whom(thread)));
     default:

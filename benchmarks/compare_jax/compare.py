@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Lockstep against JAX with gloo on this machine, alternately, and prints medians and ratios.
 
-    benchmarks/compare_jax/compare.py [--quick] [--only psum|train|start|jit|eager|scan|transformer] [--jax-only]
+    benchmarks/compare_jax/compare.py [--quick] [--only psum|train|start|jit|eager|scan|transformer] [--jax-only | --recorder]
 
 README.md beside this file says what is measured and how the two sides' programs are called.
 """
@@ -133,6 +133,13 @@ class Lockstep:
         return run([(command, environment)], timeout)
 
 
+class WithoutRecorder(Lockstep):
+    name = "no recorder"
+
+    def run(self, program, processes, arguments, timeout, environment={}):
+        return super().run(program, processes, arguments, timeout, {**environment, "LOCKSTEP_RECORDER": "0"})
+
+
 def measure_psum(side, processes, quick, timeout):
     sizes = {4: 2000, 4 * KIB: 1000, 4 * MIB: 100, 64 * MIB: 12}
     if quick:
@@ -217,7 +224,7 @@ def print_table(rows, sides):
     for name, row in rows.items():
         line = f"{name:{width}}  " + "".join(f"{human(name, row.get(side.name)):>12}" for side in sides)
         if "ratio" in row:
-            line += f"{row['ratio']:>11.1f}x"
+            line += f"{row['ratio']:>11.{3 if isinstance(sides[0], WithoutRecorder) else 1}f}x"
         print(line)
 
 
@@ -229,6 +236,7 @@ def main():
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--jax-only", action="store_true", help="leave Lockstep out")
     one.add_argument("--lockstep-only", action="store_true", help="leave JAX out")
+    one.add_argument("--recorder", action="store_true", help="against Lockstep that records nothing, in JAX's place")
     parser.add_argument("--rounds", type=int, help="how often each side runs each program (3; with --quick 1)")
     parser.add_argument("--processes", help="instead of 2,4 for psum, 1,2,4 for training and 1,2 for the transformer")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
@@ -243,7 +251,9 @@ def main():
         print(f"warning: the machine is busy (load average {load:.1f} on {os.cpu_count()} cores): "
               "figures will be worse than they are", file=sys.stderr)
     sides = []
-    if not options.lockstep_only:
+    if options.recorder:
+        sides.append(WithoutRecorder(options.build.resolve()))
+    elif not options.lockstep_only:
         sides.append(Jax(options.python or jax_python(ROOT / "build" / "compare_jax" / "venv")))
     if not options.jax_only:
         sides.append(Lockstep(options.build.resolve()))
@@ -285,7 +295,7 @@ def main():
     for name, by_side in samples.items():
         rows[name] = {side: statistics.median(values) for side, values in by_side.items()}
         if len(rows[name]) == 2:
-            rows[name]["ratio"] = rows[name]["jax"] / rows[name]["lockstep"]
+            rows[name]["ratio"] = rows[name][sides[0].name] / rows[name]["lockstep"]
     if options.only in (None, "jit") and not options.jax_only and (launch := plugin_launch(options.build)) is not None:
         rows["the plugin's own launch of it"] = {"lockstep": launch}
     if rows:
@@ -293,7 +303,7 @@ def main():
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(
         {"machine": {"cores": os.cpu_count(), "processor": platform.machine(), "load_at_start": load, "system": platform.platform()},
-         "jax": PINNED[0], "units": "microseconds, bytes for memory; ratio = jax / lockstep", "rows": rows,
+         "jax": PINNED[0], "units": f"microseconds, bytes for memory; ratio = {sides[0].name} / lockstep", "rows": rows,
          "samples": samples, "failures": failures}, indent=2) + "\n")
     print(f"written: {options.json}", file=sys.stderr)
     return 1 if failures or not rows else 0

@@ -1,6 +1,6 @@
 #include "cli/stacks/names.h"
 
-#include <cxxabi.h>
+#include <libiberty/demangle.h>
 
 #include <algorithm>
 #include <cctype>
@@ -95,10 +95,10 @@ std::string function_name(const std::string& symbol) {
   // "symbol@@VERSION", "symbol.part.0", "symbol.cold"
   std::string plain = symbol.substr(0, symbol.find('@'));
   if (plain.starts_with("_Z")) plain = plain.substr(0, plain.find('.'));
-  int status = 0;
+  // The C++ library's own knows no generic lambdas, such as the function of a shard_map in jit.
   const std::unique_ptr<char, decltype(&std::free)> demangled(
-      abi::__cxa_demangle(plain.c_str(), nullptr, nullptr, &status), &std::free);
-  return plain.starts_with("_Z") && status == 0 ? short_name(demangled.get()) : plain;
+      cplus_demangle_v3(plain.c_str(), DMGL_PARAMS | DMGL_ANSI), &std::free);
+  return demangled != nullptr ? short_name(demangled.get()) : plain;
 }
 
 bool is_glue(std::string_view short_name) {

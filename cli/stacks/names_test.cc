@@ -39,6 +39,13 @@ TEST(StackNames, LambdasAreToldApartByTheirNumbers) {
       "train::{lambda#1}::operator()::{lambda#1}::operator()");
 }
 
+TEST(StackNames, AFunctionOfShardMapInJit) {
+  EXPECT_EQ(
+      function_name("_ZN8lockstep3jitIZNS_9shard_mapIZ4mainEUlNS_5ArrayEE0_EEDaOT_NS_15ShardMapOptionsESt15s"
+                    "ource_locationEUlDpRKT_E0_EENS_6JittedINSt5decayIS4_E4typeEEES5_NS_10JitOptionsES7_"),
+      "lockstep::jit<...>");
+}
+
 TEST(StackNames, WhatIsNotCxxStaysAsItIs) {
   EXPECT_EQ(function_name("main"), "main");
   EXPECT_EQ(function_name("pthread_cond_wait@@GLIBC_2.3.2"), "pthread_cond_wait");

@@ -4,17 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::checkpoint {
 namespace {
 
 constexpr char kDone = '+', kFailed = '-';
-constexpr const char* kRoot = "lockstep/checkpoint/";
+constexpr const char *kRoot = "lockstep/checkpoint/", *kTold = "told", *kConclusion = "conclusion";
 
 /// A value may be large (checksums of a process's part); each message to the coordinator is not.
 constexpr std::size_t kAtATime = 1 << 20;
@@ -58,6 +60,10 @@ void Round::put(const std::string& key, const Word& word) {
 
 Round::Word Round::take(const std::string& key, int from, std::chrono::milliseconds longer) {
   const std::string place = fmt::format("{}{}/{}", kRoot, number_, key);
+  const watch::Doing waiting(watch::Kind::kAnswer, key == kTold         ? "the start of a checkpoint"
+                                                   : key == kConclusion ? "the end of a checkpoint"
+                                                                        : "a part of a checkpoint");
+  watch::waits_for(std::array{from}, 0);
   std::string head;
   while (head.empty()) {
     job_.check_healthy();
@@ -79,11 +85,11 @@ Round::Word Round::take(const std::string& key, int from, std::chrono::milliseco
   return word;
 }
 
-void Round::tell(const std::string& text) { put("told", {false, text}); }
-void Round::tell_error(const std::string& message) { put("told", {true, message}); }
+void Round::tell(const std::string& text) { put(kTold, {false, text}); }
+void Round::tell_error(const std::string& message) { put(kTold, {true, message}); }
 
 std::string Round::hear() {
-  Word word = take("told", 0);
+  Word word = take(kTold, 0);
   if (word.failed) throw CheckpointError(word.text);
   return std::move(word.text);
 }
@@ -128,7 +134,7 @@ std::vector<std::string> Round::reports() {
 }
 
 void Round::conclude(const std::string& text) {
-  put("conclusion", {false, text});
+  put(kConclusion, {false, text});
   if (job_.num_processes == 1) return;
   // Whoever reported has heard what it was told. Conclusions may be read late, and are short.
   job_.store->erase(fmt::format("{}{}/report", kRoot, number_));
@@ -136,11 +142,11 @@ void Round::conclude(const std::string& text) {
   if (number_ >= kConclusionsKept) job_.store->erase(fmt::format("{}{}", kRoot, number_ - kConclusionsKept));
 }
 
-void Round::conclude_error(const std::string& message) { put("conclusion", {true, message}); }
+void Round::conclude_error(const std::string& message) { put(kConclusion, {true, message}); }
 
 std::string Round::conclusion() {
   // Process 0 knows at the deadline who is missing, and says so.
-  Word word = take("conclusion", 0, kForTheConclusion);
+  Word word = take(kConclusion, 0, kForTheConclusion);
   if (word.failed) throw CheckpointError(word.text);
   return std::move(word.text);
 }

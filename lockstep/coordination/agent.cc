@@ -241,6 +241,7 @@ void Agent::connect() {
   };
 
   auto pending = std::make_shared<Pending<std::uint64_t>>();
+  watch::waits_for(others_of({}), fingerprint("initialize"));
   CallId id = start_registering(pending);
   auto next_log_line = began + kBetweenLogLines, next_look = began + kBetweenLooks;
   while (true) {
@@ -593,7 +594,9 @@ void Agent::set(const std::string& key, const std::string& value, bool allow_ove
 
 std::string Agent::get(const std::string& key, milliseconds timeout) {
   std::string what = fmt::format("waiting for the key '{}'", key);
-  const watch::Doing waiting(watch::Kind::kKey, key);
+  // One who knows whose answer it is has said so.
+  std::optional<watch::Doing> waiting;
+  if (watch::innermost() != watch::Kind::kAnswer) waiting.emplace(watch::Kind::kKey, key);
   auto answer = call<Value>(what, timeout, true, [&](CallId id, auto done) {
     service_->get(id, service_incarnation(), key, std::move(done));
   });

@@ -186,7 +186,7 @@ class Compilation {
   }
 
   std::shared_ptr<pjrt::Executable> from_process(int first) {
-    const watch::Doing waiting(watch::Kind::kKey,
+    const watch::Doing waiting(watch::Kind::kAnswer,
                                fmt::format("machine code of {}, which process {} compiles", name_, first));
     watch::waits_for(std::array{first}, 0);
     try {

@@ -60,13 +60,18 @@ class Diagnosis {
   void collect_waits(const ProcessReport& report) {
     if (stands_still(report)) return;
     for (const ThreadReport& thread : report.threads) {
-      if (thread.doing.empty() || !waits(thread.doing.back().kind)) continue;
+      if (thread.doing.empty()) continue;
       const Activity& in = thread.doing.back();
+      const bool joining = in.kind == Kind::kInitialize && thread.missing_count > 0;
+      if (!waits(in.kind) && !joining) continue;
+      // What a thread in the background waits for holds up nobody.
+      if (in.kind == Kind::kAnswer && !is_foremost(report, thread)) continue;
       Wait wait{.process = report.process, .thread = &thread, .in = &in};
       wait.missing.insert(thread.missing.begin(), thread.missing.end());
       wait.known = thread.missing_count > 0;
       if (in.kind == Kind::kResult) wait_for_result(report, in, wait);
-      if (in.kind == Kind::kBarrier && thread.missing_count > static_cast<int>(thread.missing.size())) {
+      if ((in.kind == Kind::kBarrier || joining) &&
+          thread.missing_count > static_cast<int>(thread.missing.size())) {
         for (const ProcessReport& other : reports_)
           if (other.process != report.process) wait.missing.insert(other.process);
       }
@@ -212,6 +217,8 @@ class Diagnosis {
           return is(Reason::kWaitsForKey, in.seconds,
                     fmt::format("waits for the key '{}' of the job's store{}, which nobody has set, {}",
                                 in.what, at, since));
+        case Kind::kAnswer:
+          return is(Reason::kUnknown, in.seconds, fmt::format("waits for {}{} {}", in.what, at, since));
         case Kind::kLaunch:
         case Kind::kCollective:
           return is(Reason::kComputing, in.seconds, fmt::format("computes {}{} {}", in.what, at, since));
@@ -320,8 +327,12 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
         return fmt::format("at barrier '{}'{}", each.what, at);
       case Kind::kKey:
         return fmt::format("for the key '{}' of the job's store{}", each.what, at);
+      case Kind::kAnswer:
+        return fmt::format("for {}{}", each.what, at);
       case Kind::kConnect:
         return fmt::format("to be connected, for {}{}", each.what, at);
+      case Kind::kInitialize:
+        return fmt::format("in initialize(){}", at);
       default:
         return fmt::format("in {}{}", each.what, at);
     }
@@ -390,9 +401,15 @@ const LaunchReport* launch_of(const MeshReport& mesh, std::uint64_t number) {
   return at != mesh.log.end() && at->number == number ? &*at : nullptr;
 }
 
-std::string text_of(const MeshReport& mesh, std::uint64_t program) {
-  const auto first = std::ranges::find(mesh.log, program, &LaunchReport::program);
-  return first == mesh.log.end() ? "" : first->text;
+/// Those that launched the same as launch `number`; the program's text stands with its first launch of a log.
+Difference::Side side_of(const std::vector<std::pair<int, const MeshReport*>>& same, std::uint64_t number) {
+  const MeshReport& mesh = *same.back().second;
+  const LaunchReport& launch = *launch_of(mesh, number);
+  Difference::Side side{.what = launch.what, .site = launch.site};
+  for (const auto& [process, report] : same) side.processes.push_back(process);
+  const auto first = std::ranges::find(mesh.log, launch.program, &LaunchReport::program);
+  side.text = first->text;
+  return side;
 }
 
 }  // namespace
@@ -424,20 +441,15 @@ std::optional<Difference> find_difference(std::span<const ProcessReport> reports
       first = std::max(first, mesh->log.front().number);
     }
     for (std::uint64_t number = first; number <= least; ++number) {
-      std::map<std::uint64_t, Difference::Side> sides;
-      for (const auto& [process, mesh] : over.processes) {
-        const LaunchReport* const launch = launch_of(*mesh, number);
-        if (launch == nullptr) continue;
-        Difference::Side& side = sides[launch->hash];
-        side.processes.push_back(process);
-        side.what = launch->what;
-        side.site = launch->site;
-        side.text = text_of(*mesh, launch->program);
+      std::map<std::uint64_t, std::vector<std::pair<int, const MeshReport*>>> sides;  // by hash
+      for (const auto& each : over.processes) {
+        if (const LaunchReport* const launch = launch_of(*each.second, number))
+          sides[launch->hash].push_back(each);
       }
       if (sides.size() < 2) continue;
       Difference difference{
           .mesh = over.mesh, .number = number, .earlier_lost = number == first && first > 1};
-      for (auto& [hash, side] : sides) difference.sides.push_back(std::move(side));
+      for (const auto& [hash, same] : sides) difference.sides.push_back(side_of(same, number));
       std::ranges::stable_sort(difference.sides, std::ranges::greater(),
                                [](const Difference::Side& side) { return side.processes.size(); });
       found = std::move(difference);

@@ -148,10 +148,47 @@ TEST(Diagnosis, OfADeclaredPhase_IsInformation) {
 }
 
 TEST(Diagnosis, OfProcessesOnTheirWayToTheMachineCodeOfAnother_BlamesTheCompiler) {
-  ProcessReport taker = waiting(1, {0}, 0, 12, Kind::kKey);
+  ProcessReport taker = waiting(1, {0}, 0, 12, Kind::kAnswer);
   const auto stalls = diagnose(std::vector{doing(0, Kind::kCompile, "step"), taker, waiting(2, {1})});
   ASSERT_THAT(stalls, SizeIs(1));
   EXPECT_THAT(culprits(stalls[0]), ElementsAre(0));
+}
+
+// The parts come to process 0, whose word the others wait for.
+TEST(Diagnosis, OfASaveTogether_BlamesTheSlowDisk) {
+  const auto answer = [](int process, int from) {
+    ProcessReport report = waiting(process, {from}, 0, 12, Kind::kAnswer);
+    report.threads.front().doing.back().what = "the end of a checkpoint";
+    return report;
+  };
+  const std::vector all = {answer(0, 1), doing(1, Kind::kSave, "step_3"), answer(2, 0)};
+  const auto stalls = diagnose(all);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_THAT(culprits(stalls[0]), ElementsAre(1));
+  EXPECT_EQ(stalls[0].culprits[0].reason, Reason::kCheckpoint);
+  EXPECT_THAT(describe(stalls[0], all), HasSubstr("wait for the end of a checkpoint; all for process 1"));
+}
+
+TEST(Diagnosis, OfASaveInTheBackground_IsNothing) {
+  ProcessReport saving = running(0);
+  ThreadReport writer{.tid = 200};
+  writer.doing = {{.kind = Kind::kAnswer, .what = "a part of a checkpoint", .seconds = 60}};
+  writer.missing = {1};
+  writer.missing_count = 1;
+  saving.threads.push_back(writer);
+  EXPECT_THAT(diagnose(std::vector{saving, running(1)}), IsEmpty());
+}
+
+TEST(Diagnosis, OfProcessesThatJoin_BlamesWhoHasNotCome) {
+  ProcessReport joining = waiting(0, {1, 2}, 3, 12, Kind::kInitialize), late{.process = 2, .pid = 102};
+  ProcessReport other = waiting(1, {0, 2}, 3, 11, Kind::kInitialize);
+  late.evidence = {.state = 'S', .call = "clock_nanosleep"};
+  const std::vector all = {joining, other, late};
+  const auto stalls = diagnose(all);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_THAT(culprits(stalls[0]), ElementsAre(2));
+  EXPECT_EQ(stalls[0].culprits[0].reason, Reason::kNotCome);
+  EXPECT_THAT(describe(stalls[0], all), HasSubstr("wait in initialize(); all for process 2"));
 }
 
 TEST(Diagnosis, OfABarrierWithManyMissing_CountsThoseWhoAreThere) {

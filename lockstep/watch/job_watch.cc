@@ -40,6 +40,14 @@ std::string JobWatch::difference() const {
   return found ? describe(*found, num_processes_) : "";
 }
 
+bool JobWatch::says_who_has_not_come() const {
+  return std::ranges::any_of(followed_, [](const auto& each) {
+    return each.second.said > 0 &&
+           std::ranges::any_of(each.second.stall.culprits,
+                               [](const Culprit& culprit) { return culprit.reason == Reason::kNotCome; });
+  });
+}
+
 bool JobWatch::logs_are_behind() const {
   return std::ranges::any_of(reports_, [](const ProcessReport& report) {
     return report.ended.empty() && std::ranges::any_of(report.meshes, [](const MeshReport& mesh) {

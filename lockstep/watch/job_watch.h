@@ -36,6 +36,9 @@ class JobWatch {
   /// The stall that has lasted longer than the stall timeout.
   const std::optional<Failure>& failure() const { return failure_; }
 
+  /// Whether a stall of which there has been a word is for a process that has not called initialize().
+  bool says_who_has_not_come() const;
+
   /// Whether the next reports should come with the logs of launches.
   bool wants_logs() const { return wants_logs_; }
 

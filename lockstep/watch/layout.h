@@ -12,7 +12,7 @@
 
 namespace lockstep::watch {
 
-inline constexpr std::uint64_t kMagic = 0x4c53574154434803;  ///< Its last byte is the layout's version.
+inline constexpr std::uint64_t kMagic = 0x4c53574154434804;  ///< Its last byte is the layout's version.
 inline constexpr std::size_t kThreads = 32, kDepth = 8, kEvents = 2048, kMissing = 16;
 inline constexpr std::size_t kMeshes = 32, kLaunches = 1024;
 inline constexpr std::size_t kMetricsBytes = 4096;
@@ -31,8 +31,9 @@ enum class Kind : std::uint32_t {
   kCollective,
   kConnect,  ///< Waits for processes of a clique to be connected.
   kBarrier,
-  kKey,    ///< Waits for a key of the job's store.
-  kInput,  ///< Waits for records.
+  kKey,     ///< Waits for a key of the job's store.
+  kAnswer,  ///< Waits for what certain processes give: a report, machine code.
+  kInput,   ///< Waits for records.
   kSave,
   kRestore,
   kResult,  ///< Waits for a computation that was launched before.

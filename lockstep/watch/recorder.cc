@@ -185,6 +185,7 @@ void count(Thread& thread, Kind kind, Ticks since, Ticks arrived, Ticks now) {
     }
     case Kind::kConnect:
     case Kind::kBarrier:
+    case Kind::kAnswer:
       add(thread.wait_ticks, now - since);
       return;
     case Kind::kInput:
@@ -314,6 +315,12 @@ Doing::~Doing() {
     thread_->last_what.store(what, relaxed);
     thread_->last_site.store(site, relaxed);
   }
+}
+
+Kind innermost() {
+  const Thread* const thread = place.get();
+  const std::uint32_t depth = thread == nullptr ? 0 : thread->depth.load(relaxed);
+  return depth == 0 || depth > kDepth ? Kind::kNone : thread->entries[depth - 1].kind.load(relaxed);
 }
 
 void all_arrived() {

@@ -44,6 +44,9 @@ class Doing {
   Thread* thread_;
 };
 
+/// The innermost thing that this thread does; kNone where it does nothing, or nothing is recorded.
+Kind innermost();
+
 /// Of the innermost thing that this thread does: all others have come, so that from now on it is at work.
 void all_arrived();
 

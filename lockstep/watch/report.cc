@@ -12,9 +12,9 @@
 namespace lockstep::watch {
 namespace {
 
-constexpr std::array kNames = {"nothing",    "phase",   "trace",   "compile",    "launch",
-                               "collective", "connect", "barrier", "key",        "input",
-                               "save",       "restore", "result",  "initialize", "shutdown"};
+constexpr std::array kNames = {"nothing", "phase",   "trace",      "compile", "launch", "collective",
+                               "connect", "barrier", "key",        "answer",  "input",  "save",
+                               "restore", "result",  "initialize", "shutdown"};
 
 // One list of fields for both ways.
 template <class Report, class Field>
@@ -112,7 +112,7 @@ std::string_view name_of(Kind kind) {
 
 bool waits(Kind kind) {
   return kind == Kind::kCollective || kind == Kind::kConnect || kind == Kind::kBarrier ||
-         kind == Kind::kKey || kind == Kind::kResult;
+         kind == Kind::kKey || kind == Kind::kAnswer || kind == Kind::kResult;
 }
 
 const ThreadReport* ProcessReport::foremost() const {

@@ -3,7 +3,9 @@
 //
 //     stall_process FAULT PROCESS STEP SECONDS [STEPS]
 //
-// FAULT is one of the names below. On a platform other than CPU the steps have no collectives.
+// FAULT is one of the names below; it is done at each step where STEP is -1, by each process where PROCESS
+// is. On a platform other than CPU the steps have no collectives. Checkpoints go into the folder that the
+// variable STALL_FOLDER names.
 //
 //     stall_process random SEED PROGRAMS LONG
 //
@@ -19,6 +21,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,6 +33,7 @@
 #include <vector>
 
 #include "lockstep/lockstep.h"
+#include "lockstep/storage/file_calls.h"
 #include "lockstep/watch/phase.h"
 
 namespace ls = lockstep;
@@ -73,8 +77,23 @@ void read_from_a_pipe() {
   later.join();
 }
 
-// Somebody else lets it go on.
-void stop() { raise(SIGSTOP); }
+// Until a child of it lets it go on, or somebody else.
+void stop() {
+  if (fork() == 0) {
+    usleep(static_cast<useconds_t>(seconds * 1e6));
+    kill(getppid(), SIGCONT);
+    _exit(0);
+  }
+  raise(SIGSTOP);
+}
+
+// As in a call to a disk that does not answer: until its child ends, the kernel lets it do nothing.
+void wait_in_the_kernel() {
+  if (vfork() == 0) {
+    usleep(static_cast<useconds_t>(seconds * 1e6));
+    _exit(0);
+  }
+}
 
 void load() {
   const ls::Phase phase("load");
@@ -100,13 +119,58 @@ void compile_slowly() {
   }
 }
 
-// Numbers, of which one comes late.
+// A shape that no call had before.
+void compile_for_a_shape() {
+  static int size = 3;
+  static auto grow = ls::jit([](Array x) { return x + 1; });
+  grow(ls::ones({++size}));
+}
+
+// A disk that takes long to open a file.
+class SlowDisk : public ls::storage::FileCalls {
+ public:
+  int open(const char* path, int flags, mode_t mode) override {
+    if (slow) sleep_a_while();
+    slow = false;
+    return FileCalls::open(path, flags, mode);
+  }
+  bool slow = false;
+};
+
+// All processes save or restore, and the disk of one of them is slow.
+class Checkpoints {
+ public:
+  explicit Checkpoints(const Array& x) : x_(x), calls_(disk_) {
+    const char* const folder = std::getenv("STALL_FOLDER");
+    if (folder == nullptr) throw std::runtime_error("STALL_FOLDER is not set");
+    folder_ = folder;
+    save(false);
+  }
+  void save(bool slow) {
+    disk_.slow = slow;
+    ls::checkpoint::save(folder_ + "/" + std::to_string(++saved_), x_);
+  }
+  void restore(bool slow) {
+    disk_.slow = slow;
+    ls::checkpoint::restore(folder_ + "/" + std::to_string(saved_), x_);
+  }
+
+ private:
+  Array x_;
+  SlowDisk disk_;
+  ls::storage::ScopedFileCalls calls_;
+  std::string folder_;
+  int saved_ = 0;
+};
+
+// Numbers, of which those that `late` says come late.
 class SlowSource : public ls::data::Source {
  public:
-  SlowSource(std::uint64_t records, std::int64_t late) : records_(records), late_(late) {}
+  SlowSource(std::uint64_t records, std::function<bool(std::uint64_t)> late)
+      : records_(records), late_(std::move(late)) {}
   std::uint64_t size() const override { return records_; }
   ls::data::Record read(std::uint64_t i) const override {
-    if (static_cast<std::int64_t>(i) == late_) sleep_a_while();
+    if (late_(i)) sleep_a_while();
     return {{"x", ls::data::Field::scalar(static_cast<float>(i))}};
   }
   std::string place(std::uint64_t i) const override { return "record " + std::to_string(i); }
@@ -114,7 +178,7 @@ class SlowSource : public ls::data::Source {
 
  private:
   std::uint64_t records_;
-  std::int64_t late_;
+  std::function<bool(std::uint64_t)> late_;
 };
 
 void run_at_random(unsigned seed, int programs, int every) {
@@ -170,6 +234,8 @@ int main(int argc, char** argv) {
   const int process = std::atoi(argv[2]), at_step = std::atoi(argv[3]);
   seconds = std::atof(argv[4]);
   const int steps = argc > 5 ? std::atoi(argv[5]) : 8;
+  const char* const own = std::getenv("LOCKSTEP_PROCESS_ID");
+  if (fault == "late" && own != nullptr && std::atoi(own) == process) sleep_a_while();
   ls::initialize({.num_cpu_devices = 1});
   if (fault == "random") {
     run_at_random(static_cast<unsigned>(process), at_step, std::atoi(argv[4]));
@@ -188,10 +254,17 @@ int main(int argc, char** argv) {
   auto local = ls::jit([](Array x) { return x * 2 + 1; });
   auto local_other = ls::jit([](Array x) { return x * 3 - 1; });
   const Array x = ls::device_put(ls::ones({devices}), split);
+  const bool of_this_process = process < 0 || ls::process_index() == process;
+  std::optional<Checkpoints> checkpoints;
+  if (fault == "save" || fault == "restore") checkpoints.emplace(x);
   std::optional<ls::data::Loader> loader;
   if (fault == "input") {
-    const auto records = static_cast<std::uint64_t>(devices * steps);
-    const std::int64_t late = ls::process_index() == process ? at_step * devices + process : -1;
+    const auto width = static_cast<std::uint64_t>(devices),
+               records = width * static_cast<std::uint64_t>(steps);
+    const auto late = [=](std::uint64_t i) {
+      return of_this_process && i % width == static_cast<std::uint64_t>(ls::process_index()) &&
+             (at_step < 0 || i / width == static_cast<std::uint64_t>(at_step));
+    };
     loader.emplace(std::make_shared<SlowSource>(records, late),
                    ls::data::LoaderOptions{.batch = {devices}, .sharding = split, .seed = std::nullopt});
   }
@@ -202,17 +275,21 @@ int main(int argc, char** argv) {
       {"lock", wait_for_a_lock},
       {"read", read_from_a_pipe},
       {"stop", stop},
+      {"disk", wait_in_the_kernel},
       {"phase", load},
       {"trace", trace_slowly},
       {"compile", compile_slowly},
+      {"shape", compile_for_a_shape},
       {"extra", [&] { other(x); }},
       {"extra_local", [&] { local(x); }},
       {"kill", [] { raise(SIGKILL); }},
       {"return", [] { std::exit(0); }},
   };
   for (int s = 0; s < steps; ++s) {
-    const bool here = ls::process_index() == process && s == at_step;
+    const bool now = at_step < 0 || s == at_step, here = of_this_process && now;
     if (here && faults.contains(fault)) faults.at(fault)();
+    if (now && fault == "save") checkpoints->save(here);
+    if (now && fault == "restore") checkpoints->restore(here);
     if (loader) loader->next();
     if (here && fault == "exchanged_local") {
       local_other(x);

@@ -2,7 +2,7 @@
 """Puts faults drawn at random into jobs, and looks whether the launcher names the right process and what it does.
 
     stall_rounds.py LOCKSTEP STALL_PROCESS [--rounds N] [--seed S] [--jobs J] [--warning SECONDS] [--fault NAME]
-                    [--without-launcher | --hosts | --gpu-plugin FILE]
+                    [--without-launcher | --hosts | --gpu-plugin FILE] [--page docs/hangs.md]
 
 With --hosts processes 0 and 1 are on one host and the others on another, by a remote shell that stays here. With
 --gpu-plugin, a plugin that looks like a GPU's, the launches have no collectives, and differences alone are drawn.
@@ -28,12 +28,34 @@ STALLS = {
     "spin": r"it runs, using \d+% of a core",
     "lock": r"it waits for a lock or another thread",
     "read": r"it is blocked in a system call \(read\)",
-    "stop": r"is stopped by a signal",
+    "stop": r"is stopped by a signal \(kill -CONT \d+ lets it go on\)",
+    "disk": r"it is blocked in the kernel, by a disk or file system",
     "phase": r'is in phase "load" \(at stall_process\.cc:\d+\)',
     "trace": r"traces jit@stall_process\.cc:\d+",
     "compile": r"compiles jit@stall_process\.cc:\d+",
     "input": r"waits for input, batch \d+ \(at stall_process\.cc:\d+\)",
+    "save": r"saves a checkpoint, \S+ \(at stall_process\.cc:\d+\)",
+    "restore": r"restores a checkpoint, \S+ \(at stall_process\.cc:\d+\)",
+    "late": r"has not called initialize\(\)",
 }
+# What each row of the table of docs/hangs.md begins with, by the fault that provokes it.
+PAGE = {
+    "has been in its own code since ": "sleep",
+    "it runs, using ": "spin",
+    "it is blocked in a system call (read)": "read",
+    "it waits for a lock or another thread (futex)": "lock",
+    "it is blocked in the kernel, by a disk or file system": "disk",
+    "is stopped by a signal": "stop",
+    "traces ": "trace",
+    "compiles ": "compile",
+    'is in phase "load"': "phase",
+    "waits for input": "input",
+    "saves a checkpoint": "save",
+    "restores a checkpoint": "restore",
+    "has not called initialize()": "late",
+}
+# Without a launcher a stopped process is not seen.
+DOES_NOT_ANSWER = "does not answer"
 ENDS = {
     "kill": r"died: signal 9",
     "return": r"left the job early",
@@ -49,14 +71,35 @@ DIFFERENCES = {
 STEPS = 8
 
 
-def start_by_itself(program, arguments, processes, warning):
+def words_of_page(path):
+    """What the first column of the page's first table has in code."""
+    rows = re.findall(r"^\| (`.*?`) +\|", open(path).read().split("## Options")[0], re.M)
+    return [words for row in rows for words in re.findall(r"`([^`]*)`", row)]
+
+
+def check_page(path):
+    """Whether each row of the page is one that a fault provokes, and each of these has a row."""
+    words = words_of_page(path)
+    known = [*PAGE, DOES_NOT_ANSWER]
+    for each in words:
+        if not any(each.startswith(start) for start in known):
+            sys.exit(f"{path} says '{each}', which no fault provokes")
+    for start in known:
+        if not any(each.startswith(start) for each in words):
+            sys.exit(f"{path} does not say '{start}'")
+    if missing := set(STALLS) - set(PAGE.values()):
+        sys.exit(f"PAGE lacks {missing}")
+    print(f"each of the {len(words)} things that {os.path.basename(path)} tells apart has a fault")
+
+
+def start_by_itself(program, arguments, processes, warning, environment):
     """Each process by its variables, as a user's own scripts start them; one shell is the parent of all."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = "127.0.0.1:%d" % free.getsockname()[1]
     each = " & ".join(f"LOCKSTEP_PROCESS_ID={i} {shlex.join([program, *arguments])} 1>&2" for i in range(processes))
     return subprocess.Popen(["sh", "-c", each + " & wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            env={**os.environ, "LOCKSTEP_COORDINATOR_ADDRESS": address,
+                            env={**environment, "LOCKSTEP_COORDINATOR_ADDRESS": address,
                                  "LOCKSTEP_NUM_PROCESSES": str(processes), "LOCKSTEP_STALL_WARNING": str(warning)})
 
 
@@ -74,12 +117,14 @@ def run_round(tool, program, fault, processes, process, step, how):
     # Long enough for two looks of a second each after the warning, on a machine that is busy.
     hold = warning + 6
     arguments = [fault, str(process), str(step), str(hold), str(STEPS)]
+    environment = {**os.environ, "STALL_FOLDER": tempfile.mkdtemp(dir=how.folder)}
     started = time.monotonic()
     if not how.without_launcher:
         job = subprocess.Popen([tool, "run", *places_of(processes, how), "--stall-warning", str(warning), program,
-                                *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=environment)
     else:
-        job = start_by_itself(program, arguments, processes, warning)
+        job = start_by_itself(program, arguments, processes, warning, environment)
     lines, word_at, came = [], None, None
 
     def read_out():
@@ -93,7 +138,7 @@ def run_round(tool, program, fault, processes, process, step, how):
         line = re.sub(r"^[IW] [0-9:.]+ \[process \d+ of \d+\] (?=stalled|waiting|went)", "lockstep: ", line)
         lines.append(line)
         if "cluster launcher" in line or "cluster explicit" in line:
-            came = time.monotonic()
+            came = came or time.monotonic()
         if line.startswith(("lockstep: stalled for", "lockstep: waiting for")) and word_at is None:
             word_at = time.monotonic()
             pid = re.search(r"for process \d+ \((?:host \S+, )?pid (\d+)\)", line)
@@ -104,21 +149,25 @@ def run_round(tool, program, fault, processes, process, step, how):
     reader.join()
     job.wait()
     text = "".join(lines)
-    wrong = judge(fault, text, process, step, job.returncode)
-    return wrong and f"{wrong}:\n{text}", (word_at - (came or started)) if word_at else None
+    wrong = judge(fault, text, process, step, job.returncode, how.without_launcher)
+    return wrong and f"{wrong}:\n{text}", (word_at - min(came or started, word_at)) if word_at else None
 
 
-def judge(fault, text, process, step, status):
+def judge(fault, text, process, step, status, without_launcher):
     if fault in STALLS:
+        is_named = DOES_NOT_ANSWER if fault == "stop" and without_launcher else STALLS[fault]
         words = re.findall(r"^lockstep: (?:stalled|waiting) for .*$", text, re.M)
         if not words:
             return "no word on the stall"
         for word in words:
-            blamed = re.search(r"all for process (\d+) \([^)]*\), which (.*)", word)
+            blamed = re.search(r"all for process (\d+)(?: \([^)]*\))?, which (.*)", word)
             if not blamed or int(blamed.group(1)) != process:
                 return "another process is named"
-        if not any(re.search(STALLS[fault], word) for word in words):
+        if not any(re.search(is_named, word) for word in words):
             return "another reason is named"
+        page = [start for start, provoked in PAGE.items() if provoked == fault and is_named == STALLS[fault]]
+        if not all(any(start in word for word in words) for start in page):
+            return "it is not in the words of docs/hangs.md"
         if fault == "phase" and not words[0].startswith("lockstep: waiting for"):
             return "a declared phase is called a stall"
         if "went on after" not in text:
@@ -149,10 +198,13 @@ def main():
     parser.add_argument("--without-launcher", action="store_true")
     parser.add_argument("--hosts", action="store_true")
     parser.add_argument("--gpu-plugin")
+    parser.add_argument("--page", help="docs/hangs.md, whose table must have what the faults provoke, and no more")
     given = parser.parse_args()
+    if given.page:
+        check_page(given.page)
     names = given.fault or sorted(DIFFERENCES if given.gpu_plugin else [*STALLS, *ENDS, *DIFFERENCES])
     folder = tempfile.TemporaryDirectory()
-    given.rsh = os.path.join(folder.name, "rsh")
+    given.folder, given.rsh = folder.name, os.path.join(folder.name, "rsh")
     with open(os.open(given.rsh, os.O_CREAT | os.O_WRONLY, 0o755), "w") as script:
         script.write('#!/bin/sh\nshift\nexec sh -c "$*"\n')
     if given.gpu_plugin:
