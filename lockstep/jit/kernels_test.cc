@@ -78,10 +78,7 @@ TEST_P(Kernels, GiveTheFunctionsValues_HoweverTheProgramIsCompiled) {
   }
   auto all = [&, way = way](const std::vector<Array>& x) {
     std::vector<Array> results;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      // Read from memory, as it is after a loop or a choice.
-      results.push_back(kFunctions[i / sizes.size()].apply(x[i]));
-    }
+    for (std::size_t i = 0; i < x.size(); ++i) results.push_back(kFunctions[i / sizes.size()].apply(x[i]));
     if (way == "loops")
       results.push_back(fori_loop(
           0, 3, [](Array i, Array c) { return c + i; }, full({}, 0, int32)));

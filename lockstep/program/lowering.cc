@@ -135,6 +135,20 @@ std::string Lowering::op(std::string_view name, const Equation& equation, std::s
   return op(name, operands, types, result_type(equation), attributes, region);
 }
 
+std::string Lowering::compare(std::string_view direction, const std::string& a, const std::string& b,
+                              DType dtype, const Shape& shape) {
+  const std::string operands[] = {a, b}, types[] = {mlir_type(dtype, shape), mlir_type(dtype, shape)};
+  return op("stablehlo.compare", operands, types, mlir_type(DType::kBool, shape),
+            fmt::format("comparison_direction = #stablehlo<comparison_direction {}>", direction));
+}
+
+std::string Lowering::select(const std::string& which, const std::string& a, const std::string& b,
+                             DType dtype, const Shape& shape) {
+  const std::string type = mlir_type(dtype, shape);
+  const std::string operands[] = {which, a, b}, types[] = {mlir_type(DType::kBool, shape), type, type};
+  return op("stablehlo.select", operands, types, type);
+}
+
 std::string Lowering::splat(const Scalar& value, DType dtype, const Shape& shape) {
   std::string name = fresh();
   line(fmt::format("{} = stablehlo.constant {}", name, mlir_splat(value, dtype, shape)));

@@ -53,6 +53,14 @@ class Lowering {
   std::string op(std::string_view op, const Equation& equation, std::string_view attributes = "",
                  std::string_view region = "");
 
+  /// a `direction` b, such as "LT", element by element; of complex ones "EQ" and "NE" only.
+  std::string compare(std::string_view direction, const std::string& a, const std::string& b, DType dtype,
+                      const Shape& shape);
+
+  /// Element by element a where `which` is true, else b.
+  std::string select(const std::string& which, const std::string& a, const std::string& b, DType dtype,
+                     const Shape& shape);
+
   /// A constant with the value in every element.
   std::string splat(const Scalar& value, DType dtype, const Shape& shape);
 

@@ -196,6 +196,17 @@ enum class ZeroPadding : std::uint8_t {
   kCounts,
 };
 
+/// In which operands an operation is linear.
+struct Linear {
+  /// In those of each list together, the others being as they are: of their sums it gives the sum of what it
+  /// gives of each. An empty list is all of them.
+  std::vector<std::vector<std::size_t>> together = {};
+
+  /// Each element of the results is one of these operands', so that the same holds for products, and for what
+  /// is the largest or the smallest.
+  bool moves = false;
+};
+
 /// All that the system knows of one operation. A rule that does not apply is written as such, by one of the
 /// named rules below; none is left empty. A test walks all_primitives() (registry.h) and holds this.
 struct Primitive {
@@ -241,6 +252,10 @@ struct Primitive {
 
   /// Set where the parameters hold programs.
   std::optional<NestedRules> nested = std::nullopt;
+
+  /// What is still to be put together of these operands may be so of the results. None where that is not so,
+  /// or of no use.
+  Linear linear = {};
 };
 
 /// The programs that an equation holds; none for most.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "lockstep/base/error.h"
@@ -21,7 +22,6 @@ void expect_close(const HostArray& got, const HostArray& want, double tolerance)
   ASSERT_EQ(got.dtype, want.dtype);
   ASSERT_EQ(got.shape, want.shape);
   for (std::size_t i = 0; i < want.values.size(); ++i) {
-    if (std::isnan(got.values[i]) && std::isnan(want.values[i])) continue;
     ASSERT_NEAR(got.values[i], want.values[i], tolerance * (1 + std::abs(want.values[i]))) << "element " << i;
   }
 }
@@ -110,6 +110,13 @@ TEST(Registry, EveryDTypeThatAShapeRuleTakesCompiles) {
   EXPECT_GT(refused, 100);
 }
 
+/// A NaN as a number that nothing gives, so that two of them are equal.
+HostArray with_numbers_for_nans(HostArray array) {
+  for (double& value : array.values)
+    if (std::isnan(value)) value = 1e300;
+  return array;
+}
+
 /// What XLA computes while it compiles is what it computes of arguments, for each dtype that is taken.
 TEST(Registry, EveryPrimitiveGivesTheSameOfConstantsAndOfArguments) {
   AxisEnvScope axes(example_axes());
@@ -151,7 +158,8 @@ TEST(Registry, EveryPrimitiveGivesTheSameOfConstantsAndOfArguments) {
     const std::vector<HostArray> outputs = joined.run(example_axes());
     for (const auto& [of_arguments, of_constants] : pairs) {
       SCOPED_TRACE(name(outputs[of_arguments].dtype));
-      expect_close(outputs[of_constants], outputs[of_arguments], 1e-5);
+      expect_close(with_numbers_for_nans(outputs[of_constants]), with_numbers_for_nans(outputs[of_arguments]),
+                   1e-5);
       ++compared;
     }
   }
@@ -188,6 +196,9 @@ HostArray combined(const HostArray& a, const HostArray& b, ShardingRule::Combine
       case ShardingRule::Combine::kSum:
         out.values[i] = a.values[i] + b.values[i];
         break;
+      case ShardingRule::Combine::kProduct:
+        out.values[i] = a.values[i] * b.values[i];
+        break;
       case ShardingRule::Combine::kMax:
         out.values[i] = std::max(a.values[i], b.values[i]);
         break;
@@ -221,8 +232,13 @@ std::size_t add_half(Joined& joined, const Example& example, const ShardingRule&
                      const std::vector<HostArray>& whole) {
   std::vector<HostArray> inputs;
   std::vector<Shape> input_shapes, result_shapes;
+  const auto how = rule.factors[static_cast<std::size_t>(factor)].combine;
   for (std::size_t i = 0; i < example.inputs.size(); ++i) {
     inputs.push_back(half(example.inputs[i], rule.operands[i], factor, device));
+    if (device == 1 && std::ranges::find(rule.addends, i) != rule.addends.end() &&
+        (how == ShardingRule::Combine::kSum || how == ShardingRule::Combine::kProduct)) {
+      std::ranges::fill(inputs.back().values, how == ShardingRule::Combine::kSum ? 0 : 1);
+    }
     input_shapes.push_back(inputs.back().shape);
   }
   for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -231,7 +247,13 @@ std::size_t add_half(Joined& joined, const Example& example, const ShardingRule&
   OpParams params =
       rule.localize ? rule.localize(example.params, input_shapes, result_shapes) : example.params;
   std::vector<Value> values = joined.inputs(inputs, example.varying);
-  return joined.want(joined.builder().emit(*example.primitive, params, values));
+  if (!rule.write) return joined.want(joined.builder().emit(*example.primitive, params, values));
+  const PartPlaces places = {[&](int which) { return which == factor; },
+                             [&](int which, DType dtype) {
+                               const std::int64_t size = rule.factors[static_cast<std::size_t>(which)].size;
+                               return lax::full(values[0], Scalar::of(device * size / 2), dtype, {});
+                             }};
+  return joined.want(rule.write(params, values, places));
 }
 
 /// For each factor, two devices that each have half of it get, together, what one gets that has all.
@@ -267,6 +289,45 @@ void expect_splits_agree(const Example& example, const ShardingRule& rule, int& 
       }
     }
   }
+}
+
+/// What a primitive says to be linear in gives of sums the sums, and what only moves elements of the largest
+/// the largest.
+TEST(Registry, WhatIsLinear_MayBePutTogetherBehindIt) {
+  std::set<std::string> seen;
+  for (const Example& example : all_examples()) {
+    const Program program = program_of(example);
+    SCOPED_TRACE(to_string(program));
+    const Linear& linear = example.primitive->linear;
+    for (std::vector<std::size_t> group : linear.together) {
+      if (group.empty()) {
+        group.resize(example.inputs.size());
+        std::iota(group.begin(), group.end(), std::size_t{0});
+      }
+      auto is_float = [&](std::size_t i) { return info(example.inputs[i].dtype).kind == DTypeKind::kFloat; };
+      if (!std::ranges::all_of(group, is_float) || program.output_avals().size() != 1) continue;
+      std::vector<HostArray> some = example.inputs, others = example.inputs, sums = example.inputs,
+                             largest = example.inputs;
+      for (std::size_t i : group) {
+        for (std::size_t k = 0; k < sums[i].values.size(); ++k) {
+          some[i].values[k] = static_cast<double>(static_cast<int>(7 * k + 3 * i) % 11 - 5);
+          others[i].values[k] = static_cast<double>(static_cast<int>(5 * k + i) % 13 - 6);
+          sums[i].values[k] = some[i].values[k] + others[i].values[k];
+          largest[i].values[k] = std::max(some[i].values[k], others[i].values[k]);
+        }
+      }
+      const HostArray of_some = evaluate(program, some, example_axes())[0],
+                      of_others = evaluate(program, others, example_axes())[0];
+      expect_close(evaluate(program, sums, example_axes())[0],
+                   combined(of_some, of_others, ShardingRule::Combine::kSum), 1e-5);
+      if (linear.moves)
+        expect_close(evaluate(program, largest, example_axes())[0],
+                     combined(of_some, of_others, ShardingRule::Combine::kMax), 0);
+      seen.insert(example.primitive->name);
+    }
+  }
+  for (const Primitive* primitive : all_primitives())
+    EXPECT_EQ(seen.contains(primitive->name), !primitive->linear.together.empty()) << primitive->name;
 }
 
 TEST(Registry, ShardingRulesAgreeWithTheWholeComputation) {

@@ -11,6 +11,16 @@
 
 namespace lockstep {
 
+class Value;
+
+/// Where the parts of a device are.
+struct PartPlaces {
+  std::function<bool(int factor)> is_split;
+
+  /// Of a factor that is split, the place of the first element of the device's part, a scalar.
+  std::function<Value(int factor, DType dtype)> start;
+};
+
 /// How the dimensions of an operation's operands and results hang together, as in einsum: each dimension is
 /// named by a factor, and a factor may be split over mesh axes. `[i,k],[k,j]->[i,j]` is a matrix product.
 struct ShardingRule {
@@ -18,21 +28,31 @@ struct ShardingRule {
   static constexpr int kWhole = -1;
 
   /// How the devices' partial results are put together where a factor of operands only is split.
-  enum class Combine : std::uint8_t { kNone, kSum, kMax, kMin };
+  enum class Combine : std::uint8_t { kNone, kSum, kProduct, kMax, kMin };
 
   struct Factor {
     std::int64_t size = 0;             ///< a split must divide it
-    Combine combine = Combine::kNone;  ///< of a factor that stands in operands only
+    Combine combine = Combine::kNone;  ///< of a factor that stands in operands only; one kind in a rule
   };
 
   std::vector<Factor> factors;
   std::vector<std::vector<int>> operands;  ///< for each operand, each dimension's factor or kWhole
   std::vector<std::vector<int>> results;   ///< the same for each result
 
+  /// Operands that count once in the results, such as what a scatter adds to: where the results are partial,
+  /// so must these be.
+  std::vector<std::size_t> addends = {};
+
   /// The parameters of the operation on one device's part. Empty where they do not depend on shapes.
   std::function<OpParams(const OpParams&, const std::vector<Shape>& local_operands,
                          const std::vector<Shape>& local_results)>
-      localize;
+      localize = nullptr;
+
+  /// Writes what one device does, in place of the operation with those parameters, where that depends on
+  /// which parts it has. Empty where it does not.
+  std::function<std::vector<Value>(const OpParams& local, std::span<const Value> operands,
+                                   const PartPlaces& places)>
+      write = nullptr;
 
   /// "[i,k],[k,j]->[i,j]"; "*" for kWhole.
   std::string to_string() const;

@@ -166,7 +166,7 @@ class Search {
   double total(const std::vector<Axes>& factors) const {
     double sum = 0;
     for (std::size_t i = 0; i < ruled_.rule.operands.size(); ++i)
-      sum += costs_.operand(i, ruled_.operand_split(i, factors));
+      sum += costs_.operand(i, ruled_.operand_layout(i, factors));
     for (std::size_t i = 0; i < ruled_.rule.results.size(); ++i) sum += result_cost(i, factors);
     return sum;
   }
@@ -175,22 +175,12 @@ class Search {
     const Var var = ruled_.equation->outputs[i];
     const Aval& aval = program_.aval(var);
     const Split& wanted = splits_[static_cast<std::size_t>(var)];
-    Split split = ruled_.result_split(i, factors);
-    double sum = 0, bytes = static_cast<double>(grid_.local_bytes(aval, split));
-    for (Combine combine : {Combine::kMax, Combine::kMin}) {
-      Axes axes = ruled_.partial_axes(i, combine, factors);
-      if (!axes.empty()) sum += all_reduce_cost(bytes, grid_.size(axes));
-    }
-    CombinePlan plan = plan_combine(std::move(split), ruled_.partial_axes(i, Combine::kSum, factors), wanted);
-    for (const Scatter& scatter : plan.scatters) {
-      const std::int64_t n = grid_.size(scatter.axes);
-      sum += reduce_scatter_cost(bytes, n);
-      bytes /= static_cast<double>(n);
-    }
-    if (!plan.all_reduce.empty()) sum += all_reduce_cost(bytes, grid_.size(plan.all_reduce));
+    const Layout computed = ruled_.result_layout(i, factors);
+    if (!computed.partial && computed.split == wanted) return 0;
+    const Split reduced = reduced_split(computed, wanted);
     bool grows = costs_.results_may_grow;
-    for (std::size_t d = 0; d < wanted.size(); ++d) grows = grows && is_prefix(wanted[d], plan.split[d]);
-    return grows ? sum : sum + cost(plan_reshard(plan.split, wanted), aval, plan.split, grid_);
+    for (std::size_t d = 0; d < wanted.size(); ++d) grows = grows && is_prefix(wanted[d], reduced[d]);
+    return cost(plan_reshard(computed, {grows ? reduced : wanted}), aval, computed, grid_);
   }
 
   const Program& program_;
@@ -206,23 +196,22 @@ class Search {
 
 }  // namespace
 
-Split RuledEquation::operand_split(std::size_t i, const std::vector<Axes>& factors) const {
-  return split_of(rule.operands[i], factors);
+Layout RuledEquation::operand_layout(std::size_t i, const std::vector<Axes>& factors) const {
+  Layout layout{split_of(rule.operands[i], factors)};
+  if (std::ranges::find(rule.addends, i) != rule.addends.end())
+    layout.partial = result_layout(0, factors).partial;
+  return layout;
 }
 
-Split RuledEquation::result_split(std::size_t i, const std::vector<Axes>& factors) const {
-  return split_of(rule.results[i], factors);
-}
-
-Axes RuledEquation::partial_axes(std::size_t i, Combine combine, const std::vector<Axes>& factors) const {
-  Axes axes;
+Layout RuledEquation::result_layout(std::size_t i, const std::vector<Axes>& factors) const {
+  Layout layout{split_of(rule.results[i], factors)};
   for (std::size_t f = 0; f < factors.size(); ++f) {
-    const int factor = static_cast<int>(f);
-    if (rule.factors[f].combine != combine || names(rule.results[i], factor)) continue;
-    axes.insert(axes.end(), factors[f].begin(), factors[f].end());
+    if (factors[f].empty() || names(rule.results[i], static_cast<int>(f))) continue;
+    layout.partial.combine = rule.factors[f].combine;
+    layout.partial.axes.insert(layout.partial.axes.end(), factors[f].begin(), factors[f].end());
   }
-  std::ranges::sort(axes);
-  return axes;
+  std::ranges::sort(layout.partial.axes);
+  return layout;
 }
 
 std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& grid) {
@@ -263,26 +252,6 @@ std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& g
     }
   }
   return all;
-}
-
-CombinePlan plan_combine(Split computed, Axes partial_sum, const Split& wanted) {
-  CombinePlan plan;
-  for (std::size_t d = 0; d < computed.size(); ++d) {
-    if (!is_prefix(computed[d], wanted[d])) continue;
-    Axes scattered;
-    for (int axis : suffix(wanted[d], computed[d].size())) {
-      auto found = std::ranges::find(partial_sum, axis);
-      if (found == partial_sum.end()) break;
-      scattered.push_back(axis);
-      partial_sum.erase(found);
-    }
-    if (scattered.empty()) continue;
-    computed[d].insert(computed[d].end(), scattered.begin(), scattered.end());
-    plan.scatters.push_back({std::move(scattered), d});
-  }
-  plan.all_reduce = std::move(partial_sum);
-  plan.split = std::move(computed);
-  return plan;
 }
 
 Choice choose_factors(const Program& program, const RuledEquation& ruled, const std::vector<Split>& splits,

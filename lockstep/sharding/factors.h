@@ -23,35 +23,19 @@ struct RuledEquation {
   /// which a value varies. Rising.
   Axes forbidden;
 
-  /// The split of an operand or result under these axes of the factors.
-  Split operand_split(std::size_t i, const std::vector<Axes>& factors) const;
-  Split result_split(std::size_t i, const std::vector<Axes>& factors) const;
-
-  /// The axes over which result i is partial and is put together in this way, in mesh order.
-  Axes partial_axes(std::size_t i, ShardingRule::Combine combine, const std::vector<Axes>& factors) const;
+  /// How an operand must be, and a result is, under these axes of the factors.
+  Layout operand_layout(std::size_t i, const std::vector<Axes>& factors) const;
+  Layout result_layout(std::size_t i, const std::vector<Axes>& factors) const;
 };
 
 /// The program's equations with their rules. What shard_map has made local is a value of each place along the
 /// manual axes; along the others it is global, and may be split.
 std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& grid);
 
-/// How a partial result gets to the split that is wanted of it: reduce-scatters, then one all-reduce of what
-/// is left.
-struct Scatter {
-  Axes axes;
-  std::size_t dimension;
-};
-struct CombinePlan {
-  std::vector<Scatter> scatters;
-  Axes all_reduce;
-  Split split;  ///< after the scatters
-};
-CombinePlan plan_combine(Split computed, Axes partial_sum, const Split& wanted);
-
 /// What a choice for an equation is made by.
 struct ChoiceCosts {
-  /// Of bringing operand i to a split.
-  std::function<double(std::size_t i, const Split& needed)> operand;
+  /// Of bringing operand i to a layout.
+  std::function<double(std::size_t i, const Layout& needed)> operand;
 
   /// Whether the results' splits may still grow, so that more axes than are wanted cost nothing.
   bool results_may_grow = false;

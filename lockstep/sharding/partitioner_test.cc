@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/sharding/communication.h"
@@ -158,6 +159,74 @@ TEST(Partition, DataParallelGradients_AreOneAllReduceForEachParameterAndOneForTh
   EXPECT_THAT(collectives(p.program, kData),
               UnorderedElementsAre("all-reduce f32[] data", "all-reduce f32[16,32] data",
                                    "all-reduce f32[32] data", "all-reduce f32[32,4] data"));
+}
+
+TEST(Partition, SumOfTwoPartialProducts_IsPutTogetherOnce) {
+  Builder b("sum");
+  Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32})), y = b.input(f32({8, 4})),
+        v = b.input(f32({4, 32}));
+  const Value sum = lax::add(matmul(x, w), lax::neg(matmul(y, v)));
+  const Value outputs[] = {lax::transpose(sum, {1, 0})};
+  const Program program = b.finish(outputs);
+  const PartitionSpec columns = P(none, "data"), rows = P("data");
+  EXPECT_THAT(collectives(partition(program, {kData, {columns, rows, columns, rows}, {P()}}).program, kData),
+              ElementsAre("all-reduce f32[32,8] data"));
+  EXPECT_THAT(
+      collectives(partition(program, {kData, {columns, rows, columns, rows}, {P("data")}}).program, kData),
+      ElementsAre("reduce-scatter f32[8,8] data"));
+}
+
+TEST(Partition, PartialValueOfTwoUses_IsPutTogetherBeforeThem) {
+  Builder b("uses");
+  Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32}));
+  const Value product = matmul(x, w);
+  const Value outputs[] = {lax::neg(product), lax::transpose(product, {1, 0})};
+  EXPECT_THAT(
+      collectives(partition(b.finish(outputs), {kData, {P(none, "data"), P("data")}, {kAny, kAny}}).program,
+                  kData),
+      ElementsAre("all-reduce f32[8,32] data"));
+}
+
+TEST(Partition, PartialValueThatGrows_IsPutTogetherBefore) {
+  Builder b("grows");
+  Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32}));
+  const Value outputs[] = {lax::broadcast_in_dim(matmul(x, w), {10, 8, 32}, {1, 2})};
+  EXPECT_THAT(
+      collectives(partition(b.finish(outputs), {kData, {P(none, "data"), P("data")}, {kAny}}).program, kData),
+      ElementsAre("all-reduce f32[8,32] data"));
+}
+
+TEST(Partition, ReductionsOfASplitDimension_PutTheirResultsTogether) {
+  const auto of = [](DType dtype, const Primitive& reduction) {
+    Builder b("reduction");
+    Value x = b.input({dtype, {64}});
+    const Value outputs[] = {lax::reduce(reduction, x, {0})};
+    return collectives(partition(b.finish(outputs), {kData, {P("data")}, {kAny}}).program, kData);
+  };
+  for (const Primitive* reduction : {&reduce_and_p(), &reduce_or_p(), &reduce_max_p(), &reduce_min_p()})
+    EXPECT_THAT(of(DType::kBool, *reduction), ElementsAre("all-reduce u8[] data")) << reduction->name;
+  EXPECT_THAT(of(DType::kF32, reduce_prod_p()), ElementsAre("all-gather f32[4] data"));
+  EXPECT_THAT(of(DType::kI32, reduce_and_p()), ElementsAre("all-gather i32[64] data"));
+}
+
+/// The gradient of an embedding: the batch is split, and the table is or is not.
+TEST(Partition, UpdatesThatAreSplit_AreAddedWhereTheyAre) {
+  const auto program = [](bool to_zeros) {
+    Builder b("embedding");
+    const Value ids = b.input({DType::kI32, {64, 1}}), updates = b.input(f32({64, 16}));
+    const Value table =
+        to_zeros ? lax::full(updates, Scalar::of(0.0), DType::kF32, {32, 16}) : b.input(f32({32, 16}));
+    const Value outputs[] = {lax::scatter_by(scatter_add_p(), table, ids, updates, {{1}, {0}, {0}, {}, {}},
+                                             GatherScatterMode::kFillOrDrop, false)};
+    return b.finish(outputs);
+  };
+  const PartitionSpec rows = P("data");
+  EXPECT_THAT(collectives(partition(program(false), {kData, {rows, rows, P()}, {kAny}}).program, kData),
+              ElementsAre("all-reduce f32[32,16] data"));
+  EXPECT_THAT(collectives(partition(program(true), {kData, {rows, rows}, {P()}}).program, kData),
+              ElementsAre("all-reduce f32[32,16] data"));
+  EXPECT_THAT(collectives(partition(program(true), {kData, {rows, rows}, {rows}}).program, kData),
+              ElementsAre("reduce-scatter f32[8,16] data"));
 }
 
 TEST(Partition, OutSpecsNotGiven_LeaveDataParallelGradientsWhole) {

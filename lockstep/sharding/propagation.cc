@@ -59,9 +59,9 @@ class Propagation {
     const std::vector<Axes> factors =
         choose_factors(program_, ruled, splits_, grid_,
                        {.operand =
-                            [&](std::size_t i, const Split& needed) {
+                            [&](std::size_t i, const Layout& needed) {
                               const Var var = equation.inputs[i];
-                              const Split& from = splits_[static_cast<std::size_t>(var)];
+                              const Layout from{splits_[static_cast<std::size_t>(var)]};
                               return cost(plan_reshard(from, needed), program_.aval(var), from, grid_);
                             },
                         .results_may_grow = true})
@@ -69,10 +69,10 @@ class Propagation {
     bool changed = false;
     if (forward) {
       for (std::size_t i = 0; i < equation.outputs.size(); ++i)
-        changed |= grow(equation.outputs[i], ruled.result_split(i, factors));
+        changed |= grow(equation.outputs[i], ruled.result_layout(i, factors).split);
     } else {
       for (std::size_t i = 0; i < equation.inputs.size(); ++i)
-        changed |= grow(equation.inputs[i], ruled.operand_split(i, factors));
+        changed |= grow(equation.inputs[i], ruled.operand_layout(i, factors).split);
     }
     return changed;
   }

@@ -11,9 +11,12 @@
 namespace lockstep::sharding {
 namespace {
 
-using Combine = ShardingRule::Combine;
-
-std::string text(const Split& split, const Grid& grid) { return grid.spec(split).to_string(); }
+std::string text(const Layout& layout, const Grid& grid) {
+  std::string text = grid.spec(layout.split).to_string();
+  if (layout.partial)
+    text += fmt::format(", still partial over {},", fmt::join(grid.names(layout.partial.axes), ","));
+  return text;
+}
 
 /// What one way of an equation moves, and the bytes that each device receives in it.
 struct Way {
@@ -27,13 +30,13 @@ struct Way {
   }
 };
 
-using From = std::function<Split(std::size_t operand, const Split& needed)>;
+using From = std::function<Layout(std::size_t operand, const Layout& needed)>;
 
 Way way_of(const ChosenEquation& e, const std::vector<Axes>& factors, const From& from_of) {
   Way way;
   for (std::size_t i = 0; i < e.ruled.equation->inputs.size(); ++i) {
     const Aval& aval = e.program.aval(e.ruled.equation->inputs[i]);
-    const Split needed = e.ruled.operand_split(i, factors), from = from_of(i, needed);
+    const Layout needed = e.ruled.operand_layout(i, factors), from = from_of(i, needed);
     way.add(fmt::format("operand {} from {} to {}", i, text(from, e.grid), text(needed, e.grid)),
             received_bytes(plan_reshard(from, needed), aval, from, e.grid));
   }
@@ -41,36 +44,29 @@ Way way_of(const ChosenEquation& e, const std::vector<Axes>& factors, const From
     const Var var = e.ruled.equation->outputs[i];
     const Aval& aval = e.program.aval(var);
     const Split& wanted = e.wanted[static_cast<std::size_t>(var)];
-    const Split computed = e.ruled.result_split(i, factors);
-    CombinePlan plan = plan_combine(computed, e.ruled.partial_axes(i, Combine::kSum, factors), wanted);
-    Axes all = plan.all_reduce;
-    for (Combine combine : {Combine::kMax, Combine::kMin}) {
-      const Axes axes = e.ruled.partial_axes(i, combine, factors);
-      all.insert(all.end(), axes.begin(), axes.end());
+    Layout now = e.ruled.result_layout(i, factors);
+    const std::vector<ReshardStep> steps = plan_reshard(now, {wanted});
+    // What puts the devices' parts together has a line each, the rest one.
+    auto rest = steps.begin();
+    for (; rest != steps.end() && now.partial; ++rest) {
+      const bool scatters = rest->kind == ReshardStep::Kind::kReduceScatter;
+      way.add(fmt::format("{} of result {} over {}", scatters ? "a reduce-scatter" : "an all-reduce", i,
+                          fmt::join(e.grid.names(rest->axes), ",")),
+              received_bytes({*rest}, aval, now, e.grid));
+      now = rest->apply(std::move(now));
     }
-    double left = static_cast<double>(e.grid.local_bytes(aval, computed));
-    for (const Scatter& scatter : plan.scatters) {
-      const double n = static_cast<double>(e.grid.size(scatter.axes));
-      way.add(
-          fmt::format("a reduce-scatter of result {} over {}", i, fmt::join(e.grid.names(scatter.axes), ",")),
-          left * (n - 1) / n);
-      left /= n;
-    }
-    const double n = static_cast<double>(e.grid.size(all));
-    way.add(fmt::format("an all-reduce of result {} over {}", i, fmt::join(e.grid.names(all), ",")),
-            2 * left * (n - 1) / n);
-    way.add(fmt::format("result {} from {} to {}", i, text(plan.split, e.grid), text(wanted, e.grid)),
-            received_bytes(plan_reshard(plan.split, wanted), aval, plan.split, e.grid));
+    way.add(fmt::format("result {} from {} to {}", i, text(now, e.grid), text({wanted}, e.grid)),
+            received_bytes({rest, steps.end()}, aval, now, e.grid));
   }
   return way;
 }
 
 }  // namespace
 
-std::string move_text(std::string_view what, const Aval& aval, const Split& from, const Split& to,
+std::string move_text(std::string_view what, const Aval& aval, const Layout& from, const Split& to,
                       const Grid& grid) {
   return fmt::format("{}, {}, goes from {} to {}", what, to_string(Aval{aval.dtype, aval.shape}),
-                     text(from, grid), text(to, grid));
+                     text(from, grid), text({to}, grid));
 }
 
 void ChosenEquation::compare(const From& from) {
@@ -81,11 +77,12 @@ void ChosenEquation::compare(const From& from) {
                           bytes_text(static_cast<std::int64_t>(taken.bytes)), fmt::join(other.moves, ", "));
 }
 
-std::string ChosenEquation::reason_of_operand(std::size_t i, const Split& given) const {
+std::string ChosenEquation::reason_of_operand(std::size_t i, const Layout& from) const {
+  const Split& given = from.split;
   const std::string& name = ruled.equation->primitive->name;
   const Aval& aval = program.aval(ruled.equation->inputs[i]);
-  const Split needed = ruled.operand_split(i, choice.factors);
-  const std::string move = move_text(fmt::format("operand {} of {}", i, name), aval, given, needed, grid);
+  const Split needed = ruled.operand_layout(i, choice.factors).split;
+  const std::string move = move_text(fmt::format("operand {} of {}", i, name), aval, from, needed, grid);
   if (ruled.rule.factors.empty())
     return fmt::format("{}: {} has no rule for split operands, each device computes the whole", move, name);
   for (std::size_t d = 0; d < given.size(); ++d) {
@@ -109,14 +106,9 @@ std::string ChosenEquation::reason_of_operand(std::size_t i, const Split& given)
   return move + other_way;
 }
 
-std::string ChosenEquation::reason_of_result(std::size_t i) const {
+std::string ChosenEquation::reason_of_result(std::size_t i, const Axes& axes) const {
   const Var var = ruled.equation->outputs[i];
   const Aval& aval = program.aval(var);
-  Axes axes;
-  for (Combine combine : {Combine::kSum, Combine::kMax, Combine::kMin}) {
-    const Axes more = ruled.partial_axes(i, combine, choice.factors);
-    axes.insert(axes.end(), more.begin(), more.end());
-  }
   return fmt::format("result {} of {}, {}, is put together from the devices' parts over {}{}", i,
                      ruled.equation->primitive->name, to_string(Aval{aval.dtype, aval.shape}),
                      fmt::join(grid.names(axes), ","), other_way);

@@ -12,7 +12,7 @@
 namespace lockstep::sharding {
 
 /// "operand 0 of dot_general, f32[8,16], goes from P('data') to P()".
-std::string move_text(std::string_view what, const Aval& aval, const Split& from, const Split& to,
+std::string move_text(std::string_view what, const Aval& aval, const Layout& from, const Split& to,
                       const Grid& grid);
 
 /// One equation and the choice made for it.
@@ -28,14 +28,14 @@ struct ChosenEquation {
   std::string other_way = {};
 
   /// `from` tells what an operand would be brought from. To be called before any is.
-  void compare(const std::function<Split(std::size_t operand, const Split& needed)>& from);
+  void compare(const std::function<Layout(std::size_t operand, const Layout& needed)>& from);
 
   /// Why operand i goes from a split to the one that it has in the choice: a dimension that the operation
   /// takes whole, or the way not taken.
-  std::string reason_of_operand(std::size_t i, const Split& from) const;
+  std::string reason_of_operand(std::size_t i, const Layout& from) const;
 
-  /// Why the devices' parts of result i are put together.
-  std::string reason_of_result(std::size_t i) const;
+  /// Why the devices' parts of result i are put together over these axes.
+  std::string reason_of_result(std::size_t i, const Axes& axes) const;
 };
 
 }  // namespace lockstep::sharding

@@ -5,12 +5,14 @@
 
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::sharding {
 namespace {
 
 using Kind = ReshardStep::Kind;
+using Combine = Partial::Combine;
 
 /// What a collective costs besides its bytes, in bytes: it settles small cases.
 constexpr double kPerCollective = 1024;
@@ -25,12 +27,31 @@ std::size_t common_prefix(const Axes& a, const Axes& b) {
   return n;
 }
 
+/// Of the axes that the target wants next on a dimension, the first ones that are to be summed over.
+Axes next_scattered(const Layout& now, const Split& to, std::size_t d, const Axes& reduced) {
+  Axes axes;
+  if (now.partial.combine != Combine::kSum || !is_prefix(now.split[d], to[d])) return axes;
+  for (std::size_t i = now.split[d].size(); i < to[d].size() && contains(reduced, to[d][i]); ++i)
+    axes.push_back(to[d][i]);
+  return axes;
+}
+
+std::optional<ReshardStep> next_reduce_scatter(const Layout& now, const Split& to, const Axes& reduced) {
+  for (std::size_t d = 0; d < now.split.size(); ++d) {
+    Axes axes = next_scattered(now, to, d, reduced);
+    if (!axes.empty()) return ReshardStep{Kind::kReduceScatter, std::move(axes), d};
+  }
+  return std::nullopt;
+}
+
 /// Axes that the target wants next on a dimension and that nothing holds.
-std::optional<ReshardStep> next_slice(const Split& now, const Split& to) {
+std::optional<ReshardStep> next_slice(const Layout& layout, const Split& to) {
+  const Split& now = layout.split;
   for (std::size_t d = 0; d < now.size(); ++d) {
     if (!is_prefix(now[d], to[d])) continue;
     Axes axes;
-    for (std::size_t i = now[d].size(); i < to[d].size() && !splits(now, to[d][i]); ++i)
+    for (std::size_t i = now[d].size();
+         i < to[d].size() && !splits(now, to[d][i]) && !contains(layout.partial.axes, to[d][i]); ++i)
       axes.push_back(to[d][i]);
     if (!axes.empty()) return ReshardStep{Kind::kSlice, std::move(axes), d};
   }
@@ -71,54 +92,83 @@ std::optional<ReshardStep> next_gather(const Split& now, const Split& to) {
 
 }  // namespace
 
-Split ReshardStep::apply(Split split) const {
-  if (kind != Kind::kSlice) {
-    Axes& source = split[kind == Kind::kAllToAll ? from_dimension : dimension];
-    source.resize(source.size() - axes.size());
+Layout ReshardStep::apply(Layout layout) const {
+  Split& split = layout.split;
+  auto& partial = layout.partial;
+  switch (kind) {
+    case Kind::kAllToAll:
+      split[from_dimension].resize(split[from_dimension].size() - axes.size());
+      break;
+    case Kind::kAllGather:
+      split[dimension].resize(split[dimension].size() - axes.size());
+      return layout;
+    case Kind::kReduceScatter:
+    case Kind::kAllReduce:
+      std::erase_if(partial.axes, [&](int axis) { return contains(axes, axis); });
+      if (partial.axes.empty()) partial = {};
+      break;
+    case Kind::kOnce:
+      partial.combine = combine;
+      partial.axes.insert(partial.axes.end(), axes.begin(), axes.end());
+      std::ranges::sort(partial.axes);
+      return layout;
+    case Kind::kSlice:
+      break;
   }
-  if (kind != Kind::kAllGather) {
-    split[dimension].insert(split[dimension].end(), axes.begin(), axes.end());
-  }
-  return split;
+  if (kind != Kind::kAllReduce) split[dimension].insert(split[dimension].end(), axes.begin(), axes.end());
+  return layout;
 }
 
-std::vector<ReshardStep> plan_reshard(const Split& from, const Split& to) {
+std::vector<ReshardStep> plan_reshard(const Layout& from, const Layout& to) {
   std::vector<ReshardStep> steps;
-  Split now = from;
+  Layout now = from;
   while (now != to) {
-    std::optional<ReshardStep> step = next_slice(now, to);
-    if (!step) step = next_move(now, to);
-    if (!step) step = next_gather(now, to);
+    Axes reduced = now.partial.axes, once = to.partial.axes;
+    std::erase_if(reduced, [&](int axis) { return contains(to.partial.axes, axis); });
+    std::erase_if(once, [&](int axis) { return contains(now.partial.axes, axis); });
+    std::optional<ReshardStep> step = next_reduce_scatter(now, to.split, reduced);
+    if (!step) step = next_slice(now, to.split);
+    if (!step && !reduced.empty()) step = {Kind::kAllReduce, std::move(reduced), 0, 0, now.partial.combine};
+    if (!step) step = next_move(now.split, to.split);
+    if (!step) step = next_gather(now.split, to.split);
+    if (!step) step = {Kind::kOnce, std::move(once), 0, 0, to.partial.combine};
     now = step->apply(std::move(now));
     steps.push_back(std::move(*step));
   }
   return steps;
 }
 
-double received_bytes(const std::vector<ReshardStep>& steps, const Aval& global, const Split& from,
+Split reduced_split(const Layout& from, const Split& wanted) {
+  Split split = from.split;
+  for (std::size_t d = 0; d < split.size(); ++d) {
+    const Axes axes = next_scattered(from, wanted, d, from.partial.axes);
+    split[d].insert(split[d].end(), axes.begin(), axes.end());
+  }
+  return split;
+}
+
+double received_bytes(const std::vector<ReshardStep>& steps, const Aval& global, const Layout& from,
                       const Grid& grid) {
   double sum = 0;
-  Split now = from;
+  Layout now = from;
   for (const ReshardStep& step : steps) {
-    const double bytes = static_cast<double>(grid.local_bytes(global, now));
+    const double bytes = static_cast<double>(grid.local_bytes(global, now.split));
     const double n = static_cast<double>(grid.size(step.axes));
-    if (step.kind == Kind::kAllToAll) sum += bytes * (n - 1) / n;
+    if (step.kind == Kind::kAllToAll || step.kind == Kind::kReduceScatter) sum += bytes * (n - 1) / n;
     if (step.kind == Kind::kAllGather) sum += bytes * (n - 1);
+    if (step.kind == Kind::kAllReduce) sum += 2 * bytes * (n - 1) / n;
     now = step.apply(std::move(now));
   }
   return sum;
 }
 
-double cost(const std::vector<ReshardStep>& steps, const Aval& global, const Split& from, const Grid& grid) {
-  const auto collectives =
-      std::ranges::count_if(steps, [](const ReshardStep& step) { return step.kind != Kind::kSlice; });
-  return received_bytes(steps, global, from, grid) + kPerCollective * static_cast<double>(collectives);
-}
-
-double all_reduce_cost(double bytes, std::int64_t devices) { return 2 * reduce_scatter_cost(bytes, devices); }
-
-double reduce_scatter_cost(double bytes, std::int64_t devices) {
-  return kPerCollective + bytes * static_cast<double>(devices - 1) / static_cast<double>(devices);
+double cost(const std::vector<ReshardStep>& steps, const Aval& global, const Layout& from, const Grid& grid) {
+  double collectives = 0;
+  for (const ReshardStep& step : steps) {
+    // An all-reduce is a reduce-scatter and an all-gather.
+    if (step.is_collective()) collectives += step.kind == Kind::kAllReduce ? 2 : 1;
+  }
+  return received_bytes(steps, global, from, grid) + kPerCollective * collectives;
 }
 
 Value Resharder::constant(std::int64_t value, DType dtype) {
@@ -131,16 +181,20 @@ Value Resharder::constant(std::int64_t value, DType dtype) {
   return made;
 }
 
-Value Resharder::start(const Axes& axes, std::int64_t part_size, DType dtype) {
-  const std::tuple key(axes, part_size, dtype);
-  auto found = starts_.find(key);
-  if (found != starts_.end()) return found->second;
+Value Resharder::place(const Axes& axes) {
   auto place = places_.find(axes);
   if (place == places_.end()) {
     Value index = builder_.emit(axis_index_p(), OpParams::of(AxesParams{grid_.names(axes)}), {}).front();
     place = places_.emplace(axes, index).first;
   }
-  Value made = lax::convert_element_type(place->second, dtype);
+  return place->second;
+}
+
+Value Resharder::start(const Axes& axes, std::int64_t part_size, DType dtype) {
+  const std::tuple key(axes, part_size, dtype);
+  auto found = starts_.find(key);
+  if (found != starts_.end()) return found->second;
+  Value made = lax::convert_element_type(place(axes), dtype);
   if (part_size != 1) made = lax::mul(made, constant(part_size, dtype));
   starts_.emplace(key, made);
   return made;
@@ -160,11 +214,47 @@ Value Resharder::slice(const Value& value, const std::vector<ReshardStep>& slice
   return lax::dynamic_slice(value, std::span<const Value>(starts), shape);
 }
 
+Value Resharder::put_together(const Value& value, const std::vector<std::string>& axes, Combine combine) {
+  const Aval aval = value.aval();
+  switch (combine) {
+    case Combine::kSum:
+      return lax::psum(value, axes);
+    case Combine::kProduct: {
+      // There is no such collective: the parts are few and small.
+      Shape stacked = aval.shape;
+      stacked.insert(stacked.begin(), 1);
+      return lax::reduce_prod(lax::all_gather(lax::reshape(value, stacked), axes, 0), {0});
+    }
+    default: {
+      const bool of_bools = aval.dtype == DType::kBool;
+      const Value numbers = of_bools ? lax::convert_element_type(value, DType::kU8) : value;
+      const Value whole = combine == Combine::kMax ? lax::pmax(numbers, axes) : lax::pmin(numbers, axes);
+      return of_bools ? lax::convert_element_type(whole, DType::kBool) : whole;
+    }
+  }
+}
+
+Value Resharder::once(const Value& value, const ReshardStep& step) {
+  // All devices may count for the smallest and the largest.
+  if (step.combine == Combine::kMax || step.combine == Combine::kMin) return value;
+  const Value index = place(step.axes), first = lax::eq(index, lax::full_like(index, 0));
+  const Value nothing = lax::full_like(value, step.combine == Combine::kProduct ? 1 : 0);
+  return lax::select(lax::broadcast_in_dim(first, value.aval().shape, {}), value, nothing);
+}
+
 Value Resharder::exchange(const Value& value, const ReshardStep& step) {
   const auto dimension = static_cast<std::int64_t>(step.dimension);
-  if (step.kind == Kind::kAllGather) return lax::all_gather(value, grid_.names(step.axes), dimension);
-  return lax::all_to_all(value, grid_.names(step.axes), dimension,
-                         static_cast<std::int64_t>(step.from_dimension));
+  const std::vector<std::string> axes = grid_.names(step.axes);
+  switch (step.kind) {
+    case Kind::kAllGather:
+      return lax::all_gather(value, axes, dimension);
+    case Kind::kReduceScatter:
+      return lax::psum_scatter(value, axes, dimension);
+    case Kind::kAllReduce:
+      return put_together(value, axes, step.combine);
+    default:
+      return lax::all_to_all(value, axes, dimension, static_cast<std::int64_t>(step.from_dimension));
+  }
 }
 
 }  // namespace lockstep::sharding

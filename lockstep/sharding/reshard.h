@@ -11,35 +11,42 @@
 
 namespace lockstep::sharding {
 
-/// One step from one split of a value to another.
+/// One step from one layout of a value to another.
 struct ReshardStep {
   enum class Kind : std::uint8_t {
-    kSlice,     ///< each device keeps its part of `dimension`: free
-    kAllToAll,  ///< the axes move from `from_dimension` to `dimension`
-    kAllGather  ///< `dimension` is put together over the axes
+    kSlice,          ///< each device keeps its part of `dimension`: free
+    kAllToAll,       ///< the axes move from `from_dimension` to `dimension`
+    kAllGather,      ///< `dimension` is put together over the axes
+    kReduceScatter,  ///< sums over the axes, which split `dimension` then
+    kAllReduce,      ///< the value is put together over the axes
+    kOnce,           ///< the first device along the axes keeps the value, for others it counts nothing: free
   } kind;
   Axes axes;
-  std::size_t dimension;
-  std::size_t from_dimension = 0;  ///< of kAllToAll
+  std::size_t dimension = 0;
+  std::size_t from_dimension = 0;                      ///< of kAllToAll
+  Partial::Combine combine = Partial::Combine::kNone;  ///< of kAllReduce and kOnce
 
-  /// The split after the step.
-  Split apply(Split split) const;
+  bool is_collective() const { return kind != Kind::kSlice && kind != Kind::kOnce; }
+
+  /// How the value is after the step.
+  Layout apply(Layout layout) const;
 };
 
-/// The steps from one split to another: slices as soon as they can be, then moves, and what is left is
-/// gathered, so that few bytes travel.
-std::vector<ReshardStep> plan_reshard(const Split& from, const Split& to);
+/// The steps from one layout to another: reduce-scatters and slices as soon as they can be, then what is left
+/// to be put together, then moves, and the rest is gathered, so that few bytes travel. What is partial in
+/// `to` has to be so in `from` by the same combine, or not at all.
+std::vector<ReshardStep> plan_reshard(const Layout& from, const Layout& to);
+
+/// The split in which a partial value is had for the least on its way to `wanted`: reduce-scatters that lead
+/// there are done.
+Split reduced_split(const Layout& from, const Split& wanted);
 
 /// The bytes that a device receives in the steps. `global` is the value's.
-double received_bytes(const std::vector<ReshardStep>& steps, const Aval& global, const Split& from,
+double received_bytes(const std::vector<ReshardStep>& steps, const Aval& global, const Layout& from,
                       const Grid& grid);
 
 /// What the steps cost: these bytes, and some for each collective.
-double cost(const std::vector<ReshardStep>& steps, const Aval& global, const Split& from, const Grid& grid);
-
-/// The cost of all-reducing (reduce-scattering) a value of so many bytes on each device over so many devices.
-double all_reduce_cost(double bytes, std::int64_t devices);
-double reduce_scatter_cost(double bytes, std::int64_t devices);
+double cost(const std::vector<ReshardStep>& steps, const Aval& global, const Layout& from, const Grid& grid);
 
 /// Writes the steps' equations. What depends on the device's place only is written once.
 class Resharder {
@@ -49,12 +56,19 @@ class Resharder {
   /// Consecutive slices become one. AxisEnv::current() must be the grid's.
   Value slice(const Value& value, const std::vector<ReshardStep>& slices);
 
-  /// An all-to-all or an all-gather.
+  /// A collective.
   Value exchange(const Value& value, const ReshardStep& step);
 
- private:
-  Value constant(std::int64_t value, DType dtype);
+  /// Where the device's part begins, which is one of equal ones of this size over the axes.
   Value start(const Axes& axes, std::int64_t part_size, DType dtype);
+
+  /// The value on the first device along the axes, and on the others what changes nothing.
+  Value once(const Value& value, const ReshardStep& step);
+
+ private:
+  Value place(const Axes& axes);
+  Value put_together(const Value& value, const std::vector<std::string>& axes, Partial::Combine combine);
+  Value constant(std::int64_t value, DType dtype);
 
   Builder& builder_;
   const Grid& grid_;

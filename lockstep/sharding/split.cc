@@ -59,9 +59,9 @@ std::int64_t Grid::local_bytes(const Aval& global, const Split& split) const {
   return bytes;
 }
 
-std::vector<std::string> Grid::varying(const Split& split) const {
-  std::vector<std::string> all;
-  for (const Axes& axes : split) {
+std::vector<std::string> Grid::varying(const Layout& layout) const {
+  std::vector<std::string> all = names(layout.partial.axes);
+  for (const Axes& axes : layout.split) {
     for (std::string& name : names(axes)) all.push_back(std::move(name));
   }
   std::ranges::sort(all);
@@ -76,6 +76,14 @@ bool contains(const Axes& axes, int axis) { return std::ranges::find(axes, axis)
 
 bool is_whole(const Split& split) {
   return std::ranges::all_of(split, [](const Axes& axes) { return axes.empty(); });
+}
+
+bool disjoint(const Axes& a, const Axes& b) {
+  return std::ranges::none_of(a, [&](int axis) { return contains(b, axis); });
+}
+
+bool disjoint(const Split& split, const Axes& axes) {
+  return std::ranges::all_of(split, [&](const Axes& each) { return disjoint(each, axes); });
 }
 
 Split placed_split(const Equation& placement, const Grid& grid, const Shape& shape) {

@@ -7,6 +7,7 @@
 #include "lockstep/program/aval.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
+#include "lockstep/program/sharding_rule.h"
 #include "lockstep/sharding/partition_spec.h"
 
 /// What the partitioner's parts share: a PartitionSpec in a form that is quick to work on.
@@ -17,6 +18,25 @@ using Axes = std::vector<int>;
 
 /// For each dimension, the axes that split it. As many entries as dimensions.
 using Split = std::vector<Axes>;
+
+/// What is still to be done to a value: each element is what the devices along the axes have there, put
+/// together.
+struct Partial {
+  using Combine = ShardingRule::Combine;
+  Combine combine = Combine::kNone;
+  Axes axes = {};  ///< rising; none exactly where combine is kNone
+
+  bool operator==(const Partial&) const = default;
+  explicit operator bool() const { return !axes.empty(); }
+};
+
+/// How a value is on the devices.
+struct Layout {
+  Split split;
+  Partial partial = {};
+
+  bool operator==(const Layout&) const = default;
+};
 
 /// The axes of a mesh along which there is more than one device.
 class Grid {
@@ -46,8 +66,8 @@ class Grid {
   /// The bytes of one device's part.
   std::int64_t local_bytes(const Aval& global, const Split& split) const;
 
-  /// The names of all axes that split a value, sorted.
-  std::vector<std::string> varying(const Split& split) const;
+  /// The names of all axes along which devices have something else, sorted.
+  std::vector<std::string> varying(const Layout& layout) const;
 
  private:
   AxisEnv env_;
@@ -58,6 +78,10 @@ class Grid {
 bool is_prefix(const Axes& prefix, const Axes& axes);
 bool contains(const Axes& axes, int axis);
 bool is_whole(const Split& split);
+
+/// Whether they have no axis in common.
+bool disjoint(const Axes& a, const Axes& b);
+bool disjoint(const Split& split, const Axes& axes);
 
 /// The split that a placement of a value of this shape names: of its operand, its result, or both. Of a
 /// sharding_constraint without axes that do not divide the shape; no axes in a dimension of which it says

@@ -336,9 +336,7 @@ std::vector<std::string> write(Lowering& out, const Equation& e) {
   const std::string one = number(1), zero = initial[0], length = number(p.length),
                     last = number(p.length - 1);
   auto condition = [&](const Lowering::Names& values) {
-    const std::string operands[] = {values[0], length}, both[] = {index_type, index_type};
-    return out.op("stablehlo.compare", operands, both, "tensor<i1>",
-                  "comparison_direction = #stablehlo<comparison_direction LT>");
+    return out.compare("LT", values[0], length, DType::kI32, {});
   };
   auto step = [&](const Lowering::Names& values) {
     const std::string place = p.reverse ? binary("stablehlo.subtract", last, values[0]) : values[0];

@@ -129,9 +129,17 @@ std::string examine_apart(std::uint64_t seed, const std::string& way, Look look)
   return result.log.substr(at + before.size(), result.log.find('\n', at) - at - before.size());
 }
 
+/// Whether it is a failure that examine_apart alone can tell.
+bool ends_the_process(const std::string& failure) {
+  return failure.starts_with("crash: ") || failure.starts_with("hang: ");
+}
+
 /// The failure, with the smallest program found that has one of its kind.
 std::string report(const Program& program, const std::string& failure, Look look,
                    std::chrono::seconds at_most) {
+  const std::string text = "seed " + std::to_string(program.seed) + ": " + failure + "\n";
+  if (look == Look::kJax && std::getenv("LOCKSTEP_FUZZ_PYTHON") == nullptr)
+    return text + "LOCKSTEP_FUZZ_PYTHON, a Python that has JAX, lets it be reduced\n";
   std::string way, last = failure;
   const Examine again = [&](const Program&) {
     const std::string now = way.empty() ? failure : examine_apart(program.seed, way, look);
@@ -141,8 +149,9 @@ std::string report(const Program& program, const std::string& failure, Look look
     return now;
   };
   const Program small = reduce(program, again, at_most);
-  return "seed " + std::to_string(program.seed) + ": " + failure + "\nreduced: " + last + "\n" +
-         print_cpp(small) + print_jax(small);
+  std::vector<Numbers> expected;
+  if (!ends_the_process(last)) expected = run(small, Mode::kOne).outputs;
+  return text + "reduced: " + last + "\n" + print_cpp(small, expected) + print_jax(small);
 }
 std::string report(const Program& program, const std::string& failure, std::chrono::seconds at_most) {
   return report(program, failure, look_for(failure), at_most);
@@ -271,8 +280,7 @@ TEST(FuzzFurther, OneSeed) {
   std::printf("%s\n%s\n", print_cpp(program).c_str(), print_jax(program).c_str());
   for (Look look : {Look::kOne, Look::kMany, Look::kEager}) {
     const std::string failure = examine_apart(program.seed, "", look);
-    if (failure.starts_with("crash") || failure.starts_with("hang"))
-      FAIL() << report(program, failure, look, std::chrono::minutes(5));
+    if (ends_the_process(failure)) FAIL() << report(program, failure, look, std::chrono::minutes(5));
   }
   std::vector<Numbers> outputs;
   const std::string failure = failure_of(program, &outputs);

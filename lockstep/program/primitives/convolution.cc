@@ -315,6 +315,7 @@ const Primitive& conv_general_dilated_p() {
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = lower_conv,
+      .linear = {.together = {{0}, {1}}},
   };
   return p;
 }

@@ -253,6 +253,7 @@ const Primitive& dot_general_p() {
       .zero_padding = ZeroPadding::kAddsNothing,
       .exchange = no_exchange,
       .lower = lower_dot,
+      .linear = {.together = {{0}, {1}}},
   };
   return p;
 }

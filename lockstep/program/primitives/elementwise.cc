@@ -31,8 +31,8 @@ Primitive comparison(std::string name, std::string direction, const Primitive& (
   Primitive p = elementwise({name, "compare", name == "eq" || name == "ne" ? Takes::kAny : Takes::kOrdered,
                              self, zero_tangents, not_linear, DType::kBool});
   p.lower = [direction](Lowering& out, const Equation& e) -> std::vector<std::string> {
-    return {out.op("stablehlo.compare", e,
-                   fmt::format("comparison_direction = #stablehlo<comparison_direction {}>", direction))};
+    const Aval& aval = out.operand_aval(e, 0);
+    return {out.compare(direction, out.operand(e, 0), out.operand(e, 1), aval.dtype, aval.shape)};
   };
   return p;
 }
@@ -40,9 +40,9 @@ Primitive comparison(std::string name, std::string direction, const Primitive& (
 }  // namespace
 
 const Primitive& neg_p() {
-  static const Primitive p =
-      elementwise({"neg", "negate", Takes::kNumber, neg_p, rules::linear_jvp(neg_p),
-                   [](const TransposeCall& c) -> Tangents { return {lax::neg(*c.cotangents[0])}; }});
+  static const Primitive p = rules::linear_in(
+      {{0}}, elementwise({"neg", "negate", Takes::kNumber, neg_p, rules::linear_jvp(neg_p),
+                          [](const TransposeCall& c) -> Tangents { return {lax::neg(*c.cotangents[0])}; }}));
   return p;
 }
 
@@ -167,35 +167,37 @@ const Primitive& logical_not_p() {
 }
 
 const Primitive& add_p() {
-  static const Primitive p = elementwise({"add", "add", Takes::kNumber, add_p,
-                                          binary_jvp([](const Value& t, const JvpCall&) { return t; },
-                                                     [](const Value& t, const JvpCall&) { return t; }),
-                                          [](const TransposeCall& c) -> Tangents {
-                                            Tangents out(2);
-                                            for (int i : {0, 1}) {
-                                              if (c.operands[i].linear()) out[i] = c.cotangents[0];
-                                            }
-                                            return out;
-                                          }});
+  static const Primitive p =
+      rules::linear_in({{0, 1}}, elementwise({"add", "add", Takes::kNumber, add_p,
+                                              binary_jvp([](const Value& t, const JvpCall&) { return t; },
+                                                         [](const Value& t, const JvpCall&) { return t; }),
+                                              [](const TransposeCall& c) -> Tangents {
+                                                Tangents out(2);
+                                                for (int i : {0, 1}) {
+                                                  if (c.operands[i].linear()) out[i] = c.cotangents[0];
+                                                }
+                                                return out;
+                                              }}));
   return p;
 }
 
 const Primitive& sub_p() {
-  static const Primitive p =
-      elementwise({"sub", "subtract", Takes::kNumber, sub_p,
-                   binary_jvp([](const Value& t, const JvpCall&) { return t; },
-                              [](const Value& t, const JvpCall&) { return lax::neg(t); }),
-                   [](const TransposeCall& c) -> Tangents {
-                     Tangents out(2);
-                     if (c.operands[0].linear()) out[0] = c.cotangents[0];
-                     if (c.operands[1].linear()) out[1] = lax::neg(*c.cotangents[0]);
-                     return out;
-                   }});
+  static const Primitive p = rules::linear_in(
+      {{0, 1}}, elementwise({"sub", "subtract", Takes::kNumber, sub_p,
+                             binary_jvp([](const Value& t, const JvpCall&) { return t; },
+                                        [](const Value& t, const JvpCall&) { return lax::neg(t); }),
+                             [](const TransposeCall& c) -> Tangents {
+                               Tangents out(2);
+                               if (c.operands[0].linear()) out[0] = c.cotangents[0];
+                               if (c.operands[1].linear()) out[1] = lax::neg(*c.cotangents[0]);
+                               return out;
+                             }}));
   return p;
 }
 
 const Primitive& mul_p() {
-  static const Primitive p =
+  static const Primitive p = rules::linear_in(
+      {{0}, {1}},
       elementwise({"mul", "multiply", Takes::kNumber, mul_p,
                    binary_jvp([](const Value& t, const JvpCall& c) { return lax::mul(t, c.inputs[1]); },
                               [](const Value& t, const JvpCall& c) { return lax::mul(c.inputs[0], t); }),
@@ -204,12 +206,13 @@ const Primitive& mul_p() {
                      if (c.operands[0].linear()) out[0] = lax::mul(*c.cotangents[0], *c.operands[1].value);
                      if (c.operands[1].linear()) out[1] = lax::mul(*c.operands[0].value, *c.cotangents[0]);
                      return out;
-                   }});
+                   }}));
   return p;
 }
 
 const Primitive& div_p() {
-  static const Primitive p =
+  static const Primitive p = rules::linear_in(
+      {{0}},
       elementwise({"div", "divide", Takes::kNumber, div_p,
                    binary_jvp([](const Value& t, const JvpCall& c) { return lax::div(t, c.inputs[1]); },
                               [](const Value& t, const JvpCall& c) {
@@ -217,7 +220,7 @@ const Primitive& div_p() {
                               }),
                    [](const TransposeCall& c) -> Tangents {
                      return {lax::div(*c.cotangents[0], *c.operands[1].value), std::nullopt};
-                   }});
+                   }}));
   return p;
 }
 
@@ -352,6 +355,7 @@ const Primitive& select_p() {
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = rules::lower_as("select"),
+      .linear = {.together = {{1, 2}}, .moves = true},
   };
   return p;
 }
@@ -382,9 +386,7 @@ const Primitive& convert_element_type_p() {
         if (from.dtype == to.dtype) return {out.operand(e, 0)};
         if (to.dtype == DType::kBool) {
           std::string zero = out.splat(Scalar::of(0), from.dtype, from.shape);
-          std::string operands[] = {out.operand(e, 0), zero}, types[] = {mlir_type(from), mlir_type(from)};
-          return {out.op("stablehlo.compare", operands, types, mlir_type(to),
-                         "comparison_direction = #stablehlo<comparison_direction NE>")};
+          return {out.compare("NE", out.operand(e, 0), zero, from.dtype, from.shape)};
         }
         if (info(from.dtype).kind != DTypeKind::kComplex || info(to.dtype).kind == DTypeKind::kComplex)
           return {out.op("stablehlo.convert", e)};
@@ -395,6 +397,7 @@ const Primitive& convert_element_type_p() {
         if (to.dtype == DType::kF32) return {real[0]};
         return {out.op("stablehlo.convert", real, real_type, mlir_type(to))};
       },
+      .linear = {.together = {{0}}},
   };
   return p;
 }

@@ -46,6 +46,42 @@ std::vector<Aval> gather_shape(std::span<const Aval> inputs, const OpParams& par
   return {rules::with_shape(operand, std::move(shape))};
 }
 
+/// A dimension of the operand that is indexed, one element at a time: which number of the index vector does,
+/// and the factor that splits it.
+struct IndexedDim {
+  std::size_t number;
+  int factor;
+  std::int64_t size;
+};
+
+/// What a device has to give of a gather whose operand is split where it is indexed: zeros but for what its
+/// part has.
+std::vector<Value> gather_of_part(const OpParams& params, std::span<const Value> operands,
+                                  const PartPlaces& places, const std::vector<IndexedDim>& split_dims) {
+  const auto& p = params.as<SliceGatherParams>();
+  const Aval whole = operands[1].aval();
+  Value indices = operands[1];
+  std::optional<Value> is_here;
+  for (const IndexedDim& dim : split_dims) {
+    if (!places.is_split(dim.factor)) continue;
+    const auto parts = indexed::split_at(indices, static_cast<std::int64_t>(dim.number));
+    // As the gather of the whole does, first to the nearest within.
+    const Value one = lax::internal::clamped(*parts[1], {dim.size - 1}),
+                start = lax::broadcast_in_dim(places.start(dim.factor, whole.dtype), one.aval().shape, {}),
+                place = lax::sub(one, start);
+    const std::int64_t size =
+        operands[0].aval().shape[static_cast<std::size_t>(p.start_index_map[dim.number])];
+    const Value here = lax::internal::within(place, {size - 1});
+    is_here = is_here ? lax::logical_and(*is_here, here) : here;
+    indices = indexed::joined(parts, place);
+  }
+  const Value taken = lax::apply1<Value>(gather_p(), params, {operands[0], indices});
+  if (!is_here) return {taken};
+  const Value shown = lax::broadcast_in_dim(*is_here, taken.aval().shape,
+                                            indexed::batch_dims(taken.aval().rank(), p.offset_dims));
+  return {lax::select(shown, taken, lax::full_like(taken, 0))};
+}
+
 ShardingRule gather_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs,
                              const OpParams& params) {
   const auto& p = params.as<SliceGatherParams>();
@@ -65,6 +101,21 @@ ShardingRule gather_sharding(std::span<const Aval> inputs, std::span<const Aval>
       const auto at = static_cast<std::size_t>(it - p.start_indices_batching_dims.begin());
       rule.operands[0][static_cast<std::size_t>(p.operand_batching_dims[at])] = f;
     }
+  }
+  std::vector<IndexedDim> split_dims;
+  for (std::size_t k = 0; k < p.start_index_map.size(); ++k) {
+    const auto d = static_cast<std::size_t>(p.start_index_map[k]);
+    if (!indexed::contains(p.collapsed_slice_dims, p.start_index_map[k])) continue;
+    const bool bools = inputs[0].dtype == DType::kBool;
+    rule.operands[0][d] = factor(inputs[0].shape[d]);
+    rule.factors.back().combine = bools ? ShardingRule::Combine::kMax : ShardingRule::Combine::kSum;
+    split_dims.push_back({k, rule.operands[0][d], inputs[0].shape[d]});
+  }
+  if (!split_dims.empty()) {
+    rule.write = [split_dims](const OpParams& params, std::span<const Value> operands,
+                              const PartPlaces& places) {
+      return gather_of_part(params, operands, places, split_dims);
+    };
   }
   Integers whole;
   for (std::size_t w = 0; w < windows.size(); ++w) {
@@ -140,6 +191,7 @@ const Primitive& gather_p() {
                                    "indices_are_sorted = false",
                                    numbers, mlir_array(p.slice_sizes)))};
       },
+      .linear = {.together = {{0}}, .moves = true},
   };
   return p;
 }

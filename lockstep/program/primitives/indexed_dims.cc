@@ -42,6 +42,28 @@ Integers batch_dims(std::int64_t rank, const Integers& offset_dims) {
   return dims;
 }
 
+std::array<std::optional<Value>, 3> split_at(const Value& indices, std::int64_t k) {
+  const Shape& shape = indices.aval().shape;
+  const std::array<std::int64_t, 4> ends = {0, k, k + 1, shape.back()};
+  std::array<std::optional<Value>, 3> parts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (ends[i] == ends[i + 1]) continue;
+    Shape from(shape.size()), to = shape;
+    from.back() = ends[i];
+    to.back() = ends[i + 1];
+    parts[i] = from.back() == 0 && to.back() == shape.back() ? indices : lax::slice(indices, from, to);
+  }
+  return parts;
+}
+
+Value joined(const std::array<std::optional<Value>, 3>& parts, const Value& numbers) {
+  std::vector<Value> all;
+  if (parts[0]) all.push_back(*parts[0]);
+  all.push_back(numbers);
+  if (parts[2]) all.push_back(*parts[2]);
+  return all.size() == 1 ? numbers : lax::concatenate(std::span<const Value>(all), numbers.aval().rank() - 1);
+}
+
 void check(const Aval& operand, const Aval& indices, const GatherDimensionNumbers& numbers) {
   if (!is_integer(indices.dtype)) {
     fail<DTypeError>("expected whole numbers as indices, got {}; convert with astype", to_string(indices));

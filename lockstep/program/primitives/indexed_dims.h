@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +18,13 @@ std::vector<std::int64_t> window_dims(std::int64_t rank, const GatherDimensionNu
 
 /// The dimensions of a gather's result (a scatter's updates) of this rank that are not offset dimensions.
 std::vector<std::int64_t> batch_dims(std::int64_t rank, const std::vector<std::int64_t>& offset_dims);
+
+/// The indices in front of number k of each index vector, those numbers, and those behind; of no numbers,
+/// none.
+std::array<std::optional<Value>, 3> split_at(const Value& indices, std::int64_t k);
+
+/// The reverse, with other numbers k.
+Value joined(const std::array<std::optional<Value>, 3>& parts, const Value& numbers);
 
 /// Throws ShapeError or DTypeError where the numbers do not fit the operand and the indices.
 void check(const Aval& operand, const Aval& indices, const GatherDimensionNumbers& numbers);

@@ -82,19 +82,13 @@ Shape with_matrix(Shape shape, std::int64_t rows, std::int64_t columns) {
 /// Text of x with zeros where row `direction` column does not hold.
 std::string triangle(Lowering& out, const std::string& x, DType dtype, const Shape& shape,
                      std::string_view direction) {
-  const std::string indices = mlir_type(DType::kI32, shape), bools = mlir_type(DType::kBool, shape),
-                    type = mlir_type(dtype, shape);
+  const std::string indices = mlir_type(DType::kI32, shape);
   auto iota = [&](std::size_t dimension) {
     return out.op("stablehlo.iota", {}, {}, indices, fmt::format("iota_dimension = {} : i64", dimension));
   };
-  const std::string both[] = {iota(shape.size() - 2), iota(shape.size() - 1)},
-                    both_types[] = {indices, indices};
-  const std::string kept =
-      out.op("stablehlo.compare", both, both_types, bools,
-             fmt::format("comparison_direction = #stablehlo<comparison_direction {}>", direction));
-  const std::string operands[] = {kept, x, out.splat(Scalar::of(0.0), dtype, shape)},
-                    types[] = {bools, type, type};
-  return out.op("stablehlo.select", operands, types, type);
+  const std::string row = iota(shape.size() - 2), column = iota(shape.size() - 1);
+  const std::string kept = out.compare(direction, row, column, DType::kI32, shape);
+  return out.select(kept, x, out.splat(Scalar::of(0.0), dtype, shape), dtype, shape);
 }
 
 /// Text of the leading rows and columns.
@@ -258,15 +252,11 @@ const Primitive& qr_p() {
             triangle(out, corner(out, both + "#0", x.dtype, x.shape, r.shape), x.dtype, r.shape, "LE");
 
         // A reflection with scale 0 is none; each other one turns the sign.
-        const std::string bools = mlir_type(DType::kBool, scales);
-        const std::string compared[] = {both + "#1", out.splat(Scalar::of(0.0), x.dtype, scales)},
-                          compared_types[] = {scales_type, scales_type};
-        const std::string none = out.op("stablehlo.compare", compared, compared_types, bools,
-                                        "comparison_direction = #stablehlo<comparison_direction EQ>");
-        const std::string chosen[] = {none, out.splat(Scalar::of(1.0), x.dtype, scales),
-                                      out.splat(Scalar::of(-1.0), x.dtype, scales)},
-                          chosen_types[] = {bools, scales_type, scales_type};
-        const std::string signs = out.op("stablehlo.select", chosen, chosen_types, scales_type);
+        const std::string none =
+            out.compare("EQ", both + "#1", out.splat(Scalar::of(0.0), x.dtype, scales), x.dtype, scales);
+        const std::string kept = out.splat(Scalar::of(1.0), x.dtype, scales),
+                          turned = out.splat(Scalar::of(-1.0), x.dtype, scales);
+        const std::string signs = out.select(none, kept, turned, x.dtype, scales);
         const std::string element = mlir_type(x.dtype, {});
         const std::string reduced[] = {signs, out.splat(Scalar::of(1.0), x.dtype, {})},
                           reduced_types[] = {scales_type, element};

@@ -42,6 +42,15 @@ void check_axis(std::int64_t axis, const Aval& operand) {
   }
 }
 
+auto always(Combine combine) {
+  return [combine](DType) { return combine; };
+}
+
+/// Of bits in integers there is no collective.
+auto of_bools(Combine combine) {
+  return [combine](DType dtype) { return dtype == DType::kBool ? combine : Combine::kNone; };
+}
+
 using Jvp = JvpRule;
 using Transpose = std::function<Tangents(const TransposeCall&)>;
 
@@ -51,7 +60,8 @@ struct Reduction {
   std::string expected;   ///< dtypes it takes, in words
   bool (*takes)(DType);
   Scalar (*identity)(DType);
-  Combine combine;  ///< of the parts of a split dimension, or kNone where it must be whole
+  /// Of the parts of a split dimension, or kNone where it must be whole.
+  std::function<Combine(DType)> combine;
   const Primitive& (*self)();
   Jvp jvp;
   Transpose transpose = not_linear;
@@ -80,13 +90,14 @@ Primitive reduction(Reduction r) {
           [combine = r.combine](std::span<const Aval> inputs, std::span<const Aval> outputs,
                                 const OpParams& params) {
             ShardingRule rule = ShardingRule::replicated(inputs, outputs);
+            const Combine how = combine(inputs[0].dtype);
             std::size_t result_dim = 0;
             for (std::int64_t d = 0; d < inputs[0].rank(); ++d) {
               bool reduced = contains(axes_of(params), d);
-              if (reduced && (combine == Combine::kNone || inputs[0].dtype == DType::kBool)) continue;
+              if (reduced && how == Combine::kNone) continue;
               int factor = static_cast<int>(rule.factors.size());
               rule.factors.push_back(
-                  {inputs[0].shape[static_cast<std::size_t>(d)], reduced ? combine : Combine::kNone});
+                  {inputs[0].shape[static_cast<std::size_t>(d)], reduced ? how : Combine::kNone});
               rule.operands[0][static_cast<std::size_t>(d)] = factor;
               if (!reduced) rule.results[0][result_dim++] = factor;
             }
@@ -277,19 +288,19 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
 }  // namespace
 
 const Primitive& reduce_sum_p() {
-  static const Primitive p =
-      reduction({.name = "reduce_sum",
-                 .stablehlo = "add",
-                 .expected = "numbers",
-                 .takes = is_number,
-                 .identity = [](DType) { return Scalar::of(0); },
-                 .combine = Combine::kSum,
-                 .self = reduce_sum_p,
-                 .jvp = rules::linear_jvp(reduce_sum_p),
-                 .transpose = [](const TransposeCall& c) -> Tangents {
-                   return {spread(*c.cotangents[0], c.operands[0].aval.shape, axes_of(c.params))};
-                 },
-                 .zero_padding = ZeroPadding::kAddsNothing});
+  static const Primitive p = rules::linear_in(
+      {{0}}, reduction({.name = "reduce_sum",
+                        .stablehlo = "add",
+                        .expected = "numbers",
+                        .takes = is_number,
+                        .identity = [](DType) { return Scalar::of(0); },
+                        .combine = always(Combine::kSum),
+                        .self = reduce_sum_p,
+                        .jvp = rules::linear_jvp(reduce_sum_p),
+                        .transpose = [](const TransposeCall& c) -> Tangents {
+                          return {spread(*c.cotangents[0], c.operands[0].aval.shape, axes_of(c.params))};
+                        },
+                        .zero_padding = ZeroPadding::kAddsNothing}));
   return p;
 }
 
@@ -299,7 +310,7 @@ const Primitive& reduce_prod_p() {
                                         .expected = "numbers",
                                         .takes = is_number,
                                         .identity = [](DType) { return Scalar::of(1); },
-                                        .combine = Combine::kNone,
+                                        .combine = always(Combine::kProduct),
                                         .self = reduce_prod_p,
                                         .jvp = product_rule});
   return p;
@@ -311,7 +322,7 @@ const Primitive& reduce_max_p() {
                                         .expected = "real numbers or bools",
                                         .takes = is_ordered,
                                         .identity = [](DType dtype) { return rules::extreme(dtype, -1); },
-                                        .combine = Combine::kMax,
+                                        .combine = always(Combine::kMax),
                                         .self = reduce_max_p,
                                         .jvp = choose});
   return p;
@@ -323,7 +334,7 @@ const Primitive& reduce_min_p() {
                                         .expected = "real numbers or bools",
                                         .takes = is_ordered,
                                         .identity = [](DType dtype) { return rules::extreme(dtype, 1); },
-                                        .combine = Combine::kMin,
+                                        .combine = always(Combine::kMin),
                                         .self = reduce_min_p,
                                         .jvp = choose});
   return p;
@@ -340,7 +351,7 @@ const Primitive& reduce_and_p() {
                                                          ? Scalar::of(-1)
                                                          : rules::extreme(dtype, 1);
                                             },
-                                        .combine = Combine::kNone,
+                                        .combine = of_bools(Combine::kMin),
                                         .self = reduce_and_p,
                                         .jvp = zero_tangents});
   return p;
@@ -352,7 +363,7 @@ const Primitive& reduce_or_p() {
                                         .expected = "bools or integers",
                                         .takes = has_bits,
                                         .identity = [](DType) { return Scalar::of(0); },
-                                        .combine = Combine::kNone,
+                                        .combine = of_bools(Combine::kMax),
                                         .self = reduce_or_p,
                                         .jvp = zero_tangents});
   return p;

@@ -42,6 +42,7 @@ const Primitive& rev_p() {
         return {out.op("stablehlo.reverse", e,
                        "dimensions = " + mlir_array(e.params.as<RevParams>().dimensions))};
       },
+      .linear = {.together = {{0}}, .moves = true},
   };
   return p;
 }

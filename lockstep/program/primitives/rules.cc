@@ -42,6 +42,11 @@ std::function<Tangents(const JvpCall&)> linear_jvp(const Primitive& (*self)()) {
   };
 }
 
+Primitive linear_in(std::vector<std::vector<std::size_t>> together, Primitive primitive) {
+  primitive.linear.together = std::move(together);
+  return primitive;
+}
+
 std::vector<Value> batch_elementwise(const Primitive& primitive, const BatchCall& call) {
   std::vector<Value> inputs;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {

@@ -22,6 +22,9 @@ std::function<Tangents(const JvpCall&)> unary_jvp(UnaryTangent tangent);
 /// itself, on the tangent.
 std::function<Tangents(const JvpCall&)> linear_jvp(const Primitive& (*self)());
 
+/// The operation, which is linear in these operands.
+Primitive linear_in(std::vector<std::vector<std::size_t>> together, Primitive primitive);
+
 /// Batching of an operation on operands of one shape: those without the mapped dimension are broadcast over
 /// it.
 std::vector<Value> batch_elementwise(const Primitive& primitive, const BatchCall& call);

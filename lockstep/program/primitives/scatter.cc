@@ -7,6 +7,7 @@
 namespace lockstep {
 namespace {
 
+using Combine = ShardingRule::Combine;
 using Integers = std::vector<std::int64_t>;
 constexpr auto kDrop = GatherScatterMode::kFillOrDrop;
 
@@ -47,8 +48,10 @@ std::vector<Aval> scatter_shape(std::span<const Aval> inputs, const OpParams& pa
   return {rules::with_shape(operand, operand.shape)};
 }
 
+/// Updates may be split, where their order does not matter: each device makes its own, and the results are
+/// put together by `combine`.
 ShardingRule scatter_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs,
-                              const OpParams& params) {
+                              const OpParams& params, Combine combine, const Primitive& (*self)()) {
   const ScatterDimensionNumbers p = numbers_of(params);
   ShardingRule rule = ShardingRule::replicated(inputs, outputs);
   auto at = [](const Integers& dims, std::size_t i) { return static_cast<std::size_t>(dims[i]); };
@@ -68,6 +71,38 @@ ShardingRule scatter_sharding(std::span<const Aval> inputs, std::span<const Aval
     const std::size_t j = at(p.scatter_indices_batching_dims, i);
     rule.operands[1][j] = factor(at(p.operand_batching_dims, i), at(batch, j));
   }
+  // Each device writes what is for its own part: other updates are out of its bounds.
+  std::vector<std::pair<std::size_t, int>> split_dims;
+  for (std::size_t k = 0; k < p.scatter_dims_to_operand_dims.size(); ++k) {
+    const std::int64_t d = p.scatter_dims_to_operand_dims[k];
+    if (!indexed::contains(p.inserted_window_dims, d)) continue;
+    const auto dim = static_cast<std::size_t>(d);
+    split_dims.emplace_back(
+        k, rule.operands[0][dim] = rule.results[0][dim] = static_cast<int>(rule.factors.size()));
+    rule.factors.push_back({inputs[0].shape[dim]});
+  }
+  if (!split_dims.empty()) {
+    rule.write = [self, split_dims](const OpParams& params, std::span<const Value> operands,
+                                    const PartPlaces& places) -> std::vector<Value> {
+      Value indices = operands[1];
+      for (const auto& [k, factor] : split_dims) {
+        if (!places.is_split(factor)) continue;
+        const auto parts = indexed::split_at(indices, static_cast<std::int64_t>(k));
+        const Aval aval = parts[1]->aval();
+        indices = indexed::joined(
+            parts,
+            lax::sub(*parts[1], lax::broadcast_in_dim(places.start(factor, aval.dtype), aval.shape, {})));
+      }
+      return {lax::apply1<Value>(self(), params, {operands[0], indices, operands[2]})};
+    };
+  }
+  if (combine == Combine::kNone) return rule;
+  for (std::size_t j = 0; j < batch.size(); ++j) {
+    if (indexed::contains(p.scatter_indices_batching_dims, static_cast<std::int64_t>(j))) continue;
+    rule.operands[1][j] = rule.operands[2][at(batch, j)] = static_cast<int>(rule.factors.size());
+    rule.factors.push_back({inputs[1].shape[j], combine});
+  }
+  rule.addends = {0};
   return rule;
 }
 
@@ -223,6 +258,7 @@ struct Kind {
   std::string expected;   ///< dtypes it takes, in words
   bool (*takes)(DType);
   const Primitive& (*self)();
+  Combine combine;  ///< of updates; kNone where the last one counts
   Tangents (*jvp)(const JvpCall&);
   Tangents (*transpose)(const TransposeCall&) = not_linear;
 };
@@ -237,7 +273,11 @@ Primitive scatter_primitive(const Kind& kind) {
               fail<DTypeError>("expected {}, got {}; convert with astype", expected, to_string(inputs[0]));
             return scatter_shape(inputs, params);
           },
-      .sharding = scatter_sharding,
+      .sharding =
+          [combine = kind.combine, self = kind.self](std::span<const Aval> inputs,
+                                                     std::span<const Aval> outputs, const OpParams& params) {
+            return scatter_sharding(inputs, outputs, params, combine, self);
+          },
       .jvp = kind.jvp,
       .transpose = kind.transpose,
       .batching = [self = kind.self](const BatchCall& call) { return scatter_batching(self(), call); },
@@ -256,32 +296,33 @@ bool is_ordered(DType dtype) { return info(dtype).kind != DTypeKind::kComplex; }
 }  // namespace
 
 const Primitive& scatter_p() {
-  static const Primitive p =
-      scatter_primitive({"scatter", "", "any", is_any, scatter_p, jvp_of_set, transpose_of_set});
+  static const Primitive p = scatter_primitive(
+      {"scatter", "", "any", is_any, scatter_p, Combine::kNone, jvp_of_set, transpose_of_set});
   return p;
 }
 
 const Primitive& scatter_add_p() {
-  static const Primitive p = scatter_primitive(
-      {"scatter_add", "add", "numbers", is_number, scatter_add_p, jvp_of_add, transpose_of_add});
+  static const Primitive p = scatter_primitive({"scatter_add", "add", "numbers", is_number, scatter_add_p,
+                                                Combine::kSum, jvp_of_add, transpose_of_add});
   return p;
 }
 
 const Primitive& scatter_mul_p() {
-  static const Primitive p = scatter_primitive(
-      {"scatter_mul", "multiply", "numbers", is_number, scatter_mul_p, jvp_of_mul, transpose_of_mul});
+  static const Primitive p =
+      scatter_primitive({"scatter_mul", "multiply", "numbers", is_number, scatter_mul_p, Combine::kProduct,
+                         jvp_of_mul, transpose_of_mul});
   return p;
 }
 
 const Primitive& scatter_min_p() {
-  static const Primitive p = scatter_primitive(
-      {"scatter_min", "minimum", "real numbers or bools", is_ordered, scatter_min_p, jvp_of_extreme});
+  static const Primitive p = scatter_primitive({"scatter_min", "minimum", "real numbers or bools", is_ordered,
+                                                scatter_min_p, Combine::kMin, jvp_of_extreme});
   return p;
 }
 
 const Primitive& scatter_max_p() {
-  static const Primitive p = scatter_primitive(
-      {"scatter_max", "maximum", "real numbers or bools", is_ordered, scatter_max_p, jvp_of_extreme});
+  static const Primitive p = scatter_primitive({"scatter_max", "maximum", "real numbers or bools", is_ordered,
+                                                scatter_max_p, Combine::kMax, jvp_of_extreme});
   return p;
 }
 

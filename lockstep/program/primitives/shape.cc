@@ -152,6 +152,7 @@ const Primitive& broadcast_in_dim_p() {
                        "broadcast_dimensions = " +
                            mlir_array(e.params.as<BroadcastInDimParams>().broadcast_dimensions))};
       },
+      .linear = {.together = {{0}}, .moves = true},
   };
   return p;
 }
@@ -217,6 +218,7 @@ const Primitive& reshape_p() {
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = rules::lower_as("reshape"),
+      .linear = {.together = {{0}}, .moves = true},
   };
   return p;
 }
@@ -270,6 +272,7 @@ const Primitive& transpose_p() {
         return {out.op("stablehlo.transpose", e,
                        "permutation = " + mlir_array(e.params.as<TransposeParams>().permutation))};
       },
+      .linear = {.together = {{0}}, .moves = true},
   };
   return p;
 }

@@ -116,6 +116,103 @@ void check_starts(std::span<const Aval> inputs, std::size_t first) {
 
 }  // namespace
 
+namespace {
+
+/// A dimension of which a slice takes a part, whose start values decide, and the factor that splits it.
+struct StartedDim {
+  std::size_t dimension;
+  int factor;
+  std::int64_t size;
+};
+
+/// The elements of x at these places of a dimension, one for each; of places that x does not have, any. And
+/// whether x has them, in the shape of what is taken.
+std::pair<Value, Value> taken_along(const Value& x, std::size_t dimension, const Value& places) {
+  const Shape& shape = x.aval().shape;
+  const auto d = static_cast<std::int64_t>(dimension);
+  GatherDimensionNumbers numbers = {{}, {d}, {d}};
+  for (std::int64_t other = 0; other < static_cast<std::int64_t>(shape.size()); ++other)
+    if (other != d) numbers.offset_dims.push_back(other);
+  Shape sizes = shape;
+  sizes[dimension] = 1;
+  const std::int64_t count = places.aval().shape[0];
+  const Value indices = lax::reshape(places, Shape{count, 1});
+  const Value taken = lax::gather(x, indices, numbers, sizes, GatherScatterMode::kClip);
+  const Value has = lax::internal::within(indices, {shape[dimension] - 1});
+  return {taken, lax::broadcast_in_dim(has, taken.aval().shape, {d})};
+}
+
+/// start, start + 1, ...
+Value places_from(const Value& start, std::int64_t count) {
+  const DType dtype = start.aval().dtype;
+  return lax::add(lax::iota(start, dtype, {count}, 0), lax::broadcast_in_dim(start, {count}, {}));
+}
+
+/// Where a slice of `count` begins in a dimension of this size, as XLA takes it.
+Value start_within(const Value& start, std::int64_t size, std::int64_t count) {
+  const Value wide = lax::convert_element_type(start, place_dtype(size));
+  return lax::max(lax::min(wide, lax::full_like(wide, static_cast<double>(size - count))),
+                  lax::full_like(wide, 0));
+}
+
+/// What a device has to give of a dynamic_slice whose operand is split where it is cut: zeros but for what
+/// its part has.
+std::vector<Value> slice_of_part(const OpParams& local, std::span<const Value> operands,
+                                 const PartPlaces& places, const std::vector<StartedDim>& dims) {
+  const Shape& sizes = local.as<DynamicSliceParams>().slice_sizes;
+  std::vector<Value> starts = starts_of(operands, 1);
+  Shape first = sizes;
+  for (const StartedDim& dim : dims) {
+    if (!places.is_split(dim.factor)) continue;
+    first[dim.dimension] = operands[0].aval().shape[dim.dimension];
+    starts[dim.dimension] = lax::full_like(starts[dim.dimension], 0);
+  }
+  Value x = lax::dynamic_slice(operands[0], std::span<const Value>(starts), first);
+  std::optional<Value> is_here;
+  for (const StartedDim& dim : dims) {
+    if (!places.is_split(dim.factor)) continue;
+    const Value start = start_within(operands[1 + dim.dimension], dim.size, sizes[dim.dimension]);
+    const Value from = lax::sub(start, places.start(dim.factor, start.aval().dtype));
+    auto [taken, has] = taken_along(x, dim.dimension, places_from(from, sizes[dim.dimension]));
+    x = taken;
+    if (is_here) {
+      // Of the shape that x had before.
+      is_here = taken_along(*is_here, dim.dimension, places_from(from, sizes[dim.dimension])).first;
+    }
+    is_here = is_here ? lax::logical_and(*is_here, has) : has;
+  }
+  return {is_here ? lax::select(*is_here, x, lax::full_like(x, 0)) : x};
+}
+
+/// What a device has of a dynamic_update_slice whose operand is split where the update goes.
+std::vector<Value> update_of_part(std::span<const Value> operands, const PartPlaces& places,
+                                  const std::vector<StartedDim>& dims) {
+  const Value& x = operands[0];
+  Value update = operands[1];
+  std::vector<Value> starts = starts_of(operands, 2);
+  Shape sizes = update.aval().shape;
+  std::optional<Value> is_new;
+  for (const StartedDim& dim : dims) {
+    if (!places.is_split(dim.factor)) continue;
+    const std::size_t d = dim.dimension;
+    const Value start = start_within(starts[d], dim.size, update.aval().shape[d]);
+    const Value from = lax::sub(places.start(dim.factor, start.aval().dtype), start);
+    sizes[d] = x.aval().shape[d];
+    auto [taken, has] = taken_along(update, d, places_from(from, sizes[d]));
+    if (is_new) is_new = taken_along(*is_new, d, places_from(from, sizes[d])).first;
+    is_new = is_new ? lax::logical_and(*is_new, has) : has;
+    update = taken;
+    starts[d] = lax::full_like(starts[d], 0);
+  }
+  if (is_new) {
+    const Value before = lax::dynamic_slice(x, std::span<const Value>(starts), sizes);
+    update = lax::select(*is_new, update, before);
+  }
+  return {lax::dynamic_update_slice(x, update, std::span<const Value>(starts))};
+}
+
+}  // namespace
+
 const Primitive& slice_p() {
   static const Primitive p = {
       .name = "slice",
@@ -180,6 +277,7 @@ const Primitive& slice_p() {
             fmt::format("start_indices = {}, limit_indices = {}, strides = {}", mlir_array(s.start_indices),
                         mlir_array(s.limit_indices), mlir_array(s.strides)))};
       },
+      .linear = {.together = {{0}}, .moves = true},
   };
   return p;
 }
@@ -263,6 +361,7 @@ const Primitive& pad_p() {
                        fmt::format("edge_padding_low = {}, edge_padding_high = {}, interior_padding = {}",
                                    mlir_array(pad.low), mlir_array(pad.high), mlir_array(pad.interior)))};
       },
+      .linear = {.together = {{0, 1}}, .moves = true},
   };
   return p;
 }
@@ -338,6 +437,7 @@ const Primitive& concatenate_p() {
         return {out.op("stablehlo.concatenate", e,
                        fmt::format("dimension = {} : i64", e.params.as<ConcatenateParams>().dimension))};
       },
+      .linear = {.together = {{}}, .moves = true},
   };
   return p;
 }
@@ -363,6 +463,20 @@ const Primitive& dynamic_slice_p() {
             rule.localize = [](const OpParams&, const std::vector<Shape>&,
                                const std::vector<Shape>& results) {
               return OpParams::of(DynamicSliceParams{results[0]});
+            };
+            std::vector<StartedDim> dims;
+            for (std::size_t d = 0; d < outputs[0].shape.size(); ++d) {
+              if (inputs[0].shape[d] == outputs[0].shape[d] || outputs[0].shape[d] == 0) continue;
+              const bool bools = inputs[0].dtype == DType::kBool;
+              rule.operands[0][d] = static_cast<int>(rule.factors.size());
+              rule.factors.push_back(
+                  {inputs[0].shape[d], bools ? ShardingRule::Combine::kMax : ShardingRule::Combine::kSum});
+              dims.push_back({d, rule.operands[0][d], inputs[0].shape[d]});
+            }
+            if (dims.empty()) return rule;
+            rule.write = [dims](const OpParams& local, std::span<const Value> operands,
+                                const PartPlaces& places) {
+              return slice_of_part(local, operands, places, dims);
             };
             return rule;
           },
@@ -392,6 +506,7 @@ const Primitive& dynamic_slice_p() {
         return {out.op("stablehlo.dynamic_slice", e,
                        "slice_sizes = " + mlir_array(e.params.as<DynamicSliceParams>().slice_sizes))};
       },
+      .linear = {.together = {{0}}, .moves = true},
   };
   return p;
 }
@@ -416,6 +531,17 @@ const Primitive& dynamic_update_slice_p() {
             ShardingRule rule = keeping(
                 inputs, outputs, [&](std::size_t d) { return inputs[0].shape[d] == inputs[1].shape[d]; });
             rule.operands[1] = rule.operands[0];
+            std::vector<StartedDim> dims;
+            for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {
+              if (inputs[0].shape[d] == inputs[1].shape[d] || inputs[1].shape[d] == 0) continue;
+              rule.operands[0][d] = rule.results[0][d] = static_cast<int>(rule.factors.size());
+              rule.factors.push_back({inputs[0].shape[d]});
+              dims.push_back({d, rule.operands[0][d], inputs[0].shape[d]});
+            }
+            if (dims.empty()) return rule;
+            rule.write = [dims](const OpParams&, std::span<const Value> operands, const PartPlaces& places) {
+              return update_of_part(operands, places, dims);
+            };
             return rule;
           },
       .jvp = [](const JvpCall& call) -> Tangents {
@@ -458,6 +584,7 @@ const Primitive& dynamic_update_slice_p() {
         return {out.op("stablehlo.dynamic_update_slice", out.operands_of_update(e, 1), types,
                        out.result_type(e))};
       },
+      .linear = {.together = {{0, 1}}, .moves = true},
   };
   return p;
 }

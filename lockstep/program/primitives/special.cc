@@ -43,14 +43,11 @@ const Primitive& cbrt_p() {
 /// no result: where y is a NaN.
 std::vector<std::string> lower_atan2(Lowering& out, const Equation& e) {
   const Aval& aval = out.result_aval(e);
-  const std::string type = mlir_type(aval), bools = mlir_type({DType::kBool, aval.shape, false, {}});
-  const std::string y = out.operand(e, 0), x = out.operand(e, 1);
-  const std::string twice[] = {y, y}, pair_type[] = {type, type};
-  const std::string is_nan = out.op("stablehlo.compare", twice, pair_type, bools,
-                                    "comparison_direction = #stablehlo<comparison_direction NE>");
-  const std::string choice[] = {is_nan, y, x}, choice_type[] = {bools, type, type};
-  const std::string operands[] = {y, out.op("stablehlo.select", choice, choice_type, type)};
-  return {out.op("stablehlo.atan2", operands, pair_type, type)};
+  const std::string type = mlir_type(aval), y = out.operand(e, 0);
+  const std::string is_nan = out.compare("NE", y, y, aval.dtype, aval.shape);
+  const std::string x = out.select(is_nan, y, out.operand(e, 1), aval.dtype, aval.shape);
+  const std::string operands[] = {y, x}, types[] = {type, type};
+  return {out.op("stablehlo.atan2", operands, types, type)};
 }
 
 const Primitive& atan2_p() {

@@ -1,0 +1,305 @@
+#include "lockstep/sharding/emission.h"
+
+#include <algorithm>
+
+#include "lockstep/base/call_site_reset.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/debug.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/placement.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep::sharding {
+
+namespace {
+
+using Kind = ReshardStep::Kind;
+
+bool gives_zeros(const Equation& equation, const std::vector<bool>& zeros) {
+  if (equation.primitive == &full_p()) return equation.params.as<FullParams>().value.real == 0;
+  const auto moved = equation.primitive == &broadcast_in_dim_p() || equation.primitive == &reshape_p() ||
+                     equation.primitive == &convert_element_type_p();
+  return moved && zeros[static_cast<std::size_t>(equation.inputs[0])];
+}
+
+}  // namespace
+
+Plan plan_of(const FlatProgram& flat, std::span<const RuledEquation> equations, const Grid& grid,
+             const std::vector<Split>& wanted) {
+  const std::size_t variables = flat.program.variables.size();
+  Plan plan{flat, equations, grid, wanted, std::vector<int>(variables), std::vector<bool>(variables), {}};
+  plan.full.resize(variables);
+  for (const Equation& equation : flat.program.equations) {
+    for (Var var : equation.inputs) ++plan.uses[static_cast<std::size_t>(var)];
+    if (equation.primitive == &full_p()) plan.full[static_cast<std::size_t>(equation.outputs[0])] = &equation;
+    if (gives_zeros(equation, plan.zeros)) plan.zeros[static_cast<std::size_t>(equation.outputs[0])] = true;
+  }
+  for (Var var : flat.program.outputs) ++plan.uses[static_cast<std::size_t>(var)];
+  return plan;
+}
+
+Partitioned Emission::run(std::span<const std::optional<PartitionSpec>> out_specs) {
+  AxisEnvScope scope(grid_.env());
+  for (Var var : global_.inputs) add_input(var, {wanted(var)});
+  emit_steps();
+  Partitioned result;
+  std::vector<Value> outputs;
+  for (std::size_t i = 0; i < global_.outputs.size(); ++i) {
+    const Var var = global_.outputs[i];
+    site_ = defining_site(var);
+    Split split = out_specs[i] ? grid_.split(*out_specs[i], wanted(var).size()) : cheap_split(var);
+    outputs.push_back(get(var, {split}, [&](const Layout& from) {
+      return move_text(fmt::format("result {} of the program", i), global_.aval(var), from, split, grid_) +
+             ": so the result shall lie";
+    }));
+    result.out_specs.push_back(out_specs[i] ? *out_specs[i] : grid_.spec(split));
+    sites_.resize(builder_.program().equations.size(), site_);
+  }
+  result.program = without_varying(builder_.finish(outputs), result.reasons);
+  return result;
+}
+
+std::shared_ptr<const Program> Emission::run_within(const std::vector<Layout>& inputs,
+                                                    const std::vector<Layout>& outputs,
+                                                    CommunicationReasons& reasons) {
+  CallSiteReset reset;
+  for (std::size_t i = 0; i < inputs.size(); ++i) add_input(body_.inputs[i], inputs[i]);
+  emit_steps();
+  std::vector<Value> values;
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const Var var = body_.outputs[k];
+    site_ = defining_site(var);
+    values.push_back(get(var, outputs[k], [&](const Layout& from) {
+      return move_text(fmt::format("result {} of {}", k, body_.name), global_.aval(var), from,
+                       outputs[k].split, grid_) +
+             ": so it goes on";
+    }));
+    sites_.resize(builder_.program().equations.size(), site_);
+  }
+  CommunicationReasons within;
+  auto program = std::make_shared<const Program>(without_varying(builder_.finish(values), within));
+  for (auto& [place, reason] : within)
+    reasons[{place.first ? place.first : program.get(), place.second}] = std::move(reason);
+  return program;
+}
+
+void Emission::add_input(Var var, const Layout& layout) {
+  Aval local = global_.aval(var);
+  local.shape = grid_.local_shape(local.shape, layout.split);
+  local.varying = grid_.varying(layout);
+  if (layout.partial) partly_[var] = {};
+  add_version(var, layout, builder_.input(std::move(local)));
+}
+
+void Emission::emit_steps() {
+  for (const FlatBody::Step& step : body_.steps) {
+    site_ = step.nested ? step.nested->site : plan_.equations[step.place].equation->site;
+    if (step.nested)
+      emit_nested(step);
+    else
+      emit(plan_.equations[step.place]);
+    sites_.resize(builder_.program().equations.size(), site_);
+  }
+}
+
+void Emission::add_version(Var var, Layout layout, const Value& value) {
+  versions(var).push_back({std::move(layout), value});
+}
+
+std::pair<std::size_t, double> Emission::cheapest(Var var, const Layout& to) {
+  std::pair<std::size_t, double> best{0, 0};
+  if (full(var) != nullptr) return best;
+  const auto& all = versions(var);
+  for (std::size_t v = 0; v < all.size(); ++v) {
+    const Layout& from = all[v].layout;
+    if (to.partial && from.partial && from.partial.combine != to.partial.combine) continue;
+    const double c = from == to ? -1  // nothing to write, not even a slice
+                                : cost(plan_reshard(from, to), global_.aval(var), from, grid_);
+    if (v == 0 || c < best.second) best = {v, c};
+  }
+  best.second = std::max(best.second, 0.0);
+  return best;
+}
+
+Value Emission::get(Var var, const Layout& to, const Why& why) {
+  if (full(var) != nullptr && std::ranges::none_of(versions(var), [&](const Version& version) {
+        return version.layout.split == to.split && !version.layout.partial;
+      }))
+    add_version(var, {to.split}, written_full(var, to.split));
+  Version now =
+      full(var) != nullptr
+          ? *std::ranges::find_if(versions(var),
+                                  [&](const Version& version) { return version.layout == Layout{to.split}; })
+          : versions(var)[cheapest(var, to).first];
+  const Layout from = now.layout;
+  std::string reason;
+  const std::vector<ReshardStep> steps = plan_reshard(from, to);
+  for (auto step = steps.begin(); step != steps.end();) {
+    if (step->kind == Kind::kSlice) {
+      auto last =
+          std::find_if(step, steps.end(), [](const ReshardStep& s) { return s.kind != Kind::kSlice; });
+      now.value = resharder_.slice(now.value, {step, last});
+      for (; step != last; ++step) now.layout = step->apply(std::move(now.layout));
+    } else {
+      if (step->kind == Kind::kOnce) {
+        now.value = plan_.zeros[static_cast<std::size_t>(var)]
+                        ? lax::pvary(now.value, grid_.names(step->axes))
+                        : resharder_.once(now.value, *step);
+      } else if (now.layout.partial) {
+        put_together(var, now, *step);
+      } else {
+        now.value = resharder_.exchange(now.value, *step);
+        note(reason.empty() ? reason = why(from) : reason);
+      }
+      now.layout = step->apply(std::move(now.layout));
+      ++step;
+    }
+    versions(var).push_back(now);
+  }
+  return now.value;
+}
+
+Value Emission::written_full(Var var, const Split& split) {
+  FullParams params = full(var)->params.as<FullParams>();
+  params.shape = grid_.local_shape(global_.aval(var).shape, split);
+  return builder_.emit(full_p(), OpParams::of(std::move(params)), {}).front();
+}
+
+void Emission::put_together(Var var, Version& now, const ReshardStep& step) {
+  const Partly& of = partly_.at(var);
+  sites_.resize(builder_.program().equations.size(), site_);
+  {
+    CallSiteScope site(of.site);
+    now.value = resharder_.exchange(now.value, step);
+  }
+  sites_.resize(builder_.program().equations.size(), of.site);
+  const std::vector<Equation>& written = builder_.program().equations;
+  for (std::size_t e = written.size(); e-- > 0;) {
+    if (written[e].primitive->exchange(written[e].params).kind.empty()) continue;
+    reasons_[e] = of.reason;
+    return;
+  }
+}
+
+Split Emission::cheap_split(Var var) {
+  return cheapest(var, {wanted(var)}).second == 0 ? wanted(var)
+                                                  : reduced_split(versions(var).front().layout, wanted(var));
+}
+
+void Emission::place(const Equation& equation) {
+  const Var from = equation.inputs[0], to = equation.outputs[0];
+  const Split given = placed_split(equation, grid_, global_.aval(to).shape);
+  CallSiteScope site(equation.site);
+  auto brought = [&](const Split& needed, const char* what) {
+    return get(from, {needed}, [&](const Layout& now) {
+      return move_text(what, global_.aval(from), now, needed, grid_) + ": so its spec asks";
+    });
+  };
+  if (equation.primitive == &to_global_p()) {
+    const Split part = behind(wanted(to), given);
+    add_version(to, {in_front(given, part)}, brought(part, "a result of shard_map"));
+  } else if (equation.primitive == &to_local_p()) {
+    add_version(to, {wanted(to)}, brought(in_front(given, wanted(to)), "an argument of shard_map"));
+  } else {
+    // Dimensions of which the spec says nothing are as the propagation left them.
+    const bool open = equation.params.as<PlacementParams>().unconstrained.has_value();
+    const Split& needed = open ? wanted(to) : given;
+    add_version(to, {needed}, brought(needed, "the operand of with_sharding_constraint"));
+  }
+}
+
+void Emission::emit(const RuledEquation& ruled) {
+  const Equation& equation = *ruled.equation;
+  if (is_placement(*equation.primitive)) return place(equation);
+  Choice choice = choose_factors(global_, ruled, plan_.wanted, grid_,
+                                 {.operand = [&](std::size_t i, const Layout& needed) {
+                                   return cheapest(equation.inputs[i], needed).second;
+                                 }});
+  const Passing passing = passed_on(ruled, choice.factors);
+  const std::vector<Axes>& factors = choice.factors;
+  ChosenEquation chosen{global_, grid_, ruled, choice, plan_.wanted};
+  chosen.compare([&](std::size_t i, const Layout& needed) {
+    const Var var = equation.inputs[i];
+    return full(var) != nullptr ? needed : versions(var)[cheapest(var, needed).first].layout;
+  });
+  CallSiteScope site(equation.site);
+  std::vector<Value> operands;
+  std::vector<Shape> operand_shapes, result_shapes;
+  for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
+    operands.push_back(get(equation.inputs[i], needed(ruled, factors, passing, i),
+                           [&](const Layout& from) { return chosen.reason_of_operand(i, from); }));
+    operand_shapes.push_back(operands.back().aval().shape);
+  }
+  for (std::size_t i = 0; i < equation.outputs.size(); ++i) {
+    const Aval& aval = global_.aval(equation.outputs[i]);
+    result_shapes.push_back(grid_.local_shape(aval.shape, ruled.result_layout(i, factors).split));
+  }
+  const bool any_split = std::ranges::any_of(factors, [](const Axes& axes) { return !axes.empty(); });
+  OpParams params = any_split && ruled.rule.localize
+                        ? ruled.rule.localize(equation.params, operand_shapes, result_shapes)
+                        : equation.params;
+  if (equation.primitive == &debug_p() && ruled.forbidden.empty()) {
+    DebugParams same = params.as<DebugParams>();
+    same.once = true;
+    params = OpParams::of(std::move(same));
+  }
+  const PartPlaces places = {[&](int factor) { return !factors[static_cast<std::size_t>(factor)].empty(); },
+                             [&](int factor, DType dtype) {
+                               const Axes& axes = factors[static_cast<std::size_t>(factor)];
+                               const std::int64_t size =
+                                   ruled.rule.factors[static_cast<std::size_t>(factor)].size;
+                               return resharder_.start(axes, size / grid_.size(axes), dtype);
+                             }};
+  std::vector<Value> results = any_split && ruled.rule.write
+                                   ? ruled.rule.write(params, operands, places)
+                                   : builder_.emit(*equation.primitive, std::move(params), operands);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].aval().shape != result_shapes[i]) {
+      fail<Error>(
+          "[{}] the sharding rule {} gives parts of shape {} where the operation makes {} (at {}): this is "
+          "an error of Lockstep's own",
+          equation.primitive->name, ruled.rule.to_string(), to_string(result_shapes[i]),
+          to_string(results[i].aval().shape), equation.site.to_string());
+    }
+    Layout layout = with(ruled.result_layout(i, factors), passing.partial);
+    if (layout.partial) partly_[equation.outputs[i]] = why_partial(chosen, i, passing);
+    add_version(equation.outputs[i], std::move(layout), results[i]);
+  }
+}
+
+CallSite Emission::defining_site(Var var) const {
+  for (const RuledEquation& ruled : plan_.equations) {
+    if (std::ranges::find(ruled.equation->outputs, var) != ruled.equation->outputs.end())
+      return ruled.equation->site;
+  }
+  return {};
+}
+
+Program Emission::without_varying(Program program, CommunicationReasons& reasons) const {
+  std::vector<Var> same(program.variables.size());
+  for (std::size_t v = 0; v < same.size(); ++v) same[v] = static_cast<Var>(v);
+  auto rename = [&same](std::vector<Var>& vars) {
+    for (Var& var : vars) var = same[static_cast<std::size_t>(var)];
+  };
+  std::vector<Equation> kept;
+  for (std::size_t e = 0; e < program.equations.size(); ++e) {
+    Equation& equation = program.equations[e];
+    rename(equation.inputs);
+    equation.site = sites_[e];
+    if (equation.primitive == &pvary_p()) {
+      same[static_cast<std::size_t>(equation.outputs[0])] = equation.inputs[0];
+      continue;
+    }
+    if (auto reason = reasons_.find(e); reason != reasons_.end())
+      reasons[{nullptr, kept.size()}] = reason->second;
+    kept.push_back(std::move(equation));
+  }
+  reasons.insert(within_.begin(), within_.end());
+  program.equations = std::move(kept);
+  rename(program.outputs);
+  for (Aval& aval : program.variables) aval.varying.clear();
+  return program;
+}
+
+}  // namespace lockstep::sharding

@@ -1,0 +1,162 @@
+#include "lockstep/sharding/emission.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lockstep/program/primitives/elementwise.h"
+
+namespace lockstep::sharding {
+
+Partial Emission::accumulated(std::size_t in, std::size_t out) {
+  const Var carry = body_.inputs[in];
+  if (plan_.uses[static_cast<std::size_t>(carry)] != 1) return {};
+  return accumulated(carry, body_.outputs[out]);
+}
+
+Partial Emission::accumulated(Var carry, Var sum) {
+  for (const FlatBody::Step& step : body_.steps) {
+    if (step.nested) {
+      // The sum of a loop within, which begins with this one's.
+      const auto has = [](const std::vector<Var>& vars, Var var) {
+        return std::ranges::find(vars, var) != vars.end();
+      };
+      if (has(step.nested->outputs, sum) && has(step.nested->inputs, carry))
+        return versions(sum).front().layout.partial;
+      continue;
+    }
+    const Equation& equation = *plan_.equations[step.place].equation;
+    if (equation.primitive != &add_p() || equation.outputs[0] != sum) continue;
+    for (std::size_t i : {0U, 1U}) {
+      const Var one = equation.inputs[i], other = equation.inputs[1 - i];
+      if (one == carry) return versions(other).front().layout.partial;
+      if (const Partial partial = accumulated(carry, one)) return partial;
+    }
+  }
+  return {};
+}
+
+Emission::Written Emission::write_within(const FlatBody& body, std::vector<Layout> inputs,
+                                         std::vector<Layout> outputs,
+                                         const std::vector<std::pair<std::size_t, std::size_t>>& carries) {
+  Written written;
+  Emission first(plan_, body);
+  written.program = first.run_within(inputs, outputs, written.reasons);
+  std::vector<Written::Sum> sums;
+  for (const auto& [in, out] : carries) {
+    const Partial partial = first.accumulated(in, out);
+    if (partial.combine != Partial::Combine::kSum || !disjoint(inputs[in].split, partial.axes)) continue;
+    sums.push_back({in, out, partial, {}});
+  }
+  while (!sums.empty()) {
+    for (const Written::Sum& sum : sums) inputs[sum.in].partial = outputs[sum.out].partial = sum.partial;
+    Emission again(plan_, body);
+    Written other;
+    other.program = again.run_within(inputs, outputs, other.reasons);
+    const std::size_t before = sums.size();
+    std::erase_if(sums, [&](Written::Sum& sum) {
+      const Var var = body.outputs[sum.out];
+      const bool stays = again.versions(var).front().layout == outputs[sum.out];
+      if (stays) sum.why = again.partly_.at(var);
+      if (!stays) inputs[sum.in].partial = outputs[sum.out].partial = {};
+      return !stays;
+    });
+    if (sums.size() != before) continue;
+    other.sums = std::move(sums);
+    return other;
+  }
+  return written;
+}
+
+void Emission::emit_nested(const FlatBody::Step& step) {
+  using Link = NestedLink;
+  const Equation& equation = *step.nested;
+  const NestedRules& rules = *equation.primitive->nested;
+  const std::vector<Link> links = rules.links(equation.params);
+  std::vector<Split> operands, results;
+  for (Var var : equation.inputs) operands.emplace_back(global_.aval(var).shape.size());
+  for (Var var : equation.outputs) results.push_back(wanted(var));
+  std::vector<std::vector<Split>> inputs, outputs;
+  for (const FlatBody& body : step.bodies) {
+    auto& in = inputs.emplace_back();
+    auto& out = outputs.emplace_back();
+    for (Var var : body.inputs) in.push_back(wanted(var));
+    for (Var var : body.outputs) out.emplace_back(global_.aval(var).shape.size());
+  }
+  auto at = [](std::vector<std::vector<Split>>& splits, int program, std::size_t i) -> Split& {
+    return splits[static_cast<std::size_t>(program)][i];
+  };
+  auto stacked = [](Split split) {
+    split.insert(split.begin(), Axes());
+    return split;
+  };
+  auto element = [](const Split& split) { return Split(split.begin() + 1, split.end()); };
+  for (const Link& link : links) {
+    if (link.from_program != Link::kEquation || !is_whole(operands[link.from])) continue;
+    const Split& wish = at(inputs, link.to_program, link.to);
+    operands[link.from] = link.kind == Link::Kind::kSlice ? stacked(wish) : wish;
+  }
+  for (const Link& link : links) {
+    if (link.from_program != Link::kEquation) continue;
+    at(inputs, link.to_program, link.to) =
+        link.kind == Link::Kind::kSlice ? element(operands[link.from]) : operands[link.from];
+  }
+  for (const Link& link : links) {
+    if (link.from_program == Link::kEquation || link.to_program != Link::kEquation) continue;
+    if (link.kind == Link::Kind::kStack) results[link.to] = stacked(element(results[link.to]));
+    at(outputs, link.from_program, link.from) =
+        link.kind == Link::Kind::kStack ? element(results[link.to]) : results[link.to];
+  }
+  for (const Link& link : links) {
+    if (link.from_program == Link::kEquation || link.to_program == Link::kEquation) continue;
+    at(outputs, link.from_program, link.from) = at(inputs, link.to_program, link.to);
+  }
+  for (const Link& link : links) {
+    if (link.from_program != Link::kEquation && link.to_program == Link::kEquation &&
+        link.kind == Link::Kind::kSame)
+      results[link.to] = at(outputs, link.from_program, link.from);
+  }
+  std::vector<Layout> given = layouts(operands), got = layouts(results);
+  std::vector<std::shared_ptr<const Program>> programs;
+  for (std::size_t p = 0; p < step.bodies.size(); ++p) {
+    std::vector<std::pair<std::size_t, std::size_t>> carries;
+    for (const Link& link : links)
+      if (link.from_program == static_cast<int>(p) && link.to_program == link.from_program)
+        carries.emplace_back(link.to, link.from);
+    Written written = write_within(step.bodies[p], layouts(inputs[p]), layouts(outputs[p]), carries);
+    for (const Written::Sum& sum : written.sums) {
+      for (const Link& link : links) {
+        const auto program = static_cast<int>(p);
+        if (link.from_program == Link::kEquation && link.to_program == program && link.to == sum.in)
+          given[link.from].partial = sum.partial;
+        if (link.from_program != program || link.from != sum.out || link.to_program != Link::kEquation)
+          continue;
+        got[link.to].partial = sum.partial;
+        partly_[equation.outputs[link.to]] = sum.why;
+      }
+    }
+    within_.merge(written.reasons);
+    programs.push_back(std::move(written.program));
+  }
+  CallSiteScope site(equation.site);
+  std::vector<Value> values;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Var var = equation.inputs[i];
+    values.push_back(get(var, given[i], [&](const Layout& from) {
+      return move_text(fmt::format("operand {} of {}", i, equation.primitive->name), global_.aval(var), from,
+                       operands[i], grid_) +
+             ": so it is used within";
+    }));
+  }
+  values =
+      builder_.emit(*equation.primitive, rules.with_programs(equation.params, std::move(programs)), values);
+  for (std::size_t i = 0; i < values.size(); ++i) add_version(equation.outputs[i], got[i], values[i]);
+}
+
+std::vector<Layout> Emission::layouts(const std::vector<Split>& splits) {
+  std::vector<Layout> all;
+  for (const Split& split : splits) all.push_back({split});
+  return all;
+}
+
+}  // namespace lockstep::sharding
