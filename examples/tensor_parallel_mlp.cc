@@ -1,15 +1,17 @@
 // A two-layer perceptron split over `model` and `data` in jit alone: nobody writes a collective. Prints what
-// is communicated, and why.
+// is communicated, and why: what the gradients need goes in one all-reduce.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/tensor_parallel_mlp
-//   [0] all-reduce 256 B over model (2 devices) at tensor_parallel_mlp.cc:29
+//   [0] all-reduce 256 B over model (2 devices) at tensor_parallel_mlp.cc:31
 //   [0]   result 0 of dot_general, f32[32,4], is put together from the devices' parts over model
-//   [0] all-reduce 2.0 KiB over data (2 devices) at tensor_parallel_mlp.cc:28
-//   [0]   result 0 of dot_general, f32[16,64], is put together from the devices' parts over data
-//   [0] all-reduce 512 B over data (2 devices) at tensor_parallel_mlp.cc:29
-//   [0]   result 0 of dot_general, f32[64,4], is put together from the devices' parts over data
-//   [0] all-reduce 4 B over data (2 devices) at tensor_parallel_mlp.cc:29
-//   [0]   result 0 of reduce_sum, f32[], is put together from the devices' parts over data
+//   [0] all-reduce 2.5 KiB over data (2 devices) at tensor_parallel_mlp.cc:30
+//   [0]   3 in one:
+//   [0]     f32[16,32] at tensor_parallel_mlp.cc:30
+//   [0]       result 0 of dot_general, f32[16,64], is put together from the devices' parts over data
+//   [0]     f32[32,4] at tensor_parallel_mlp.cc:31
+//   [0]       result 0 of dot_general, f32[64,4], is put together from the devices' parts over data
+//   [0]     f32[] at tensor_parallel_mlp.cc:31
+//   [0]       result 0 of reduce_sum, f32[], is put together from the devices' parts over data
 //   [0] loss 1.425 -> 0.189
 
 #include <lockstep/lockstep.h>

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
+#include <set>
 
 #include "lockstep/array/device_put.h"
 #include "lockstep/array/result_check.h"
 #include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/program/cost.h"
 #include "lockstep/program/lowering.h"
@@ -143,6 +146,20 @@ std::string_view placed_by(const Primitive& primitive) {
 
 }  // namespace
 
+namespace {
+
+/// Logs what was not said before, on one process of the mesh.
+void warn_once(const std::vector<std::string>& warnings, const std::string& name, const Mesh& mesh) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  if (mesh.devices().front().process_index() != runtime::Runtime::get().process_index()) return;
+  const std::lock_guard lock(mutex);
+  for (const std::string& text : warnings)
+    if (said.insert(text).second) logging::warning("[jit] {}: {}", name, text);
+}
+
+}  // namespace
+
 std::shared_ptr<const Computation> Computation::compile(Program traced,
                                                         std::span<const ArrayType* const> arguments,
                                                         const ComputationOptions& options) {
@@ -231,7 +248,8 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   std::vector<Aval> out_avals = program.output_avals();
   sharding::Partitioned partitioned =
       mesh.size() > 1 ? sharding::partition(program, partitioning)
-                      : sharding::Partitioned{program, std::vector<PartitionSpec>(out_avals.size()), {}};
+                      : sharding::Partitioned{program, std::vector<PartitionSpec>(out_avals.size())};
+  warn_once(partitioned.warnings, program.name, mesh);
   for (std::size_t i = 0; i < out_avals.size(); ++i) {
     Sharding where =
         partitioning.out_specs[i] ? *option(options.out_shardings, i) : over_mesh(partitioned.out_specs[i]);
@@ -244,7 +262,8 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   for (bool donated : impl->donated) salt += donated ? "d" : "-";
   impl->partitioning = since(start);
   return finish(std::move(impl), partitioned.program, mesh.axis_env(), mesh,
-                combine(mesh.fingerprint(), fingerprint(salt)), partitioned.reasons);
+                combine(mesh.fingerprint(), fingerprint(salt)), partitioned.reasons,
+                options.combine_threshold_bytes);
 }
 
 std::shared_ptr<const Computation> Computation::compile_per_device(
@@ -319,12 +338,16 @@ bool meet_processes(const std::vector<collectives::Collective>& all, const Mesh&
 
 }  // namespace
 
-std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> impl, const Program& per_device,
+std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> impl, const Program& written,
                                                        const AxisEnv& axes, const Mesh& mesh,
                                                        Fingerprint salt,
-                                                       const sharding::CommunicationReasons& reasons) {
+                                                       sharding::CommunicationReasons reasons,
+                                                       std::int64_t combine_threshold_bytes) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   const auto start = std::chrono::steady_clock::now();
+  // A compiler that does the collectives itself combines them by itself.
+  if (runtime.native_collectives() || mesh.size() == 1) combine_threshold_bytes = 0;
+  const Program per_device = sharding::combine_collectives(written, axes, combine_threshold_bytes, reasons);
   impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
   impl->text.partitioned = sharding::describe(per_device, axes);
   impl->text.collectives = sharding::communication(per_device, axes, reasons);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,19 +11,24 @@
 #include "lockstep/array/data.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
+#include "lockstep/sharding/combining.h"
 #include "lockstep/sharding/communication.h"
 
 namespace lockstep::internal {
 
 struct ComputationOptions {
   /// For each input, where it must be; where not given, it is taken as it is.
-  std::vector<std::optional<Sharding>> in_shardings;
+  std::vector<std::optional<Sharding>> in_shardings = {};
 
   /// For each output, where it shall be; where not given, the partitioner decides.
-  std::vector<std::optional<Sharding>> out_shardings;
+  std::vector<std::optional<Sharding>> out_shardings = {};
 
   /// For each input, whether the caller gives its memory up.
-  std::vector<bool> donated;
+  std::vector<bool> donated = {};
+
+  /// How large collectives get by being combined; 0: they are not. Not looked at where the compiler does
+  /// them.
+  std::int64_t combine_threshold_bytes = sharding::kCombineThresholdBytes;
 };
 
 /// What a computation is made of, as text.
@@ -92,9 +98,10 @@ class Computation {
  private:
   struct Impl;
   explicit Computation(std::unique_ptr<Impl> impl);
-  static std::shared_ptr<const Computation> finish(std::unique_ptr<Impl> impl, const Program& per_device,
-                                                   const AxisEnv& axes, const Mesh& mesh, Fingerprint salt,
-                                                   const sharding::CommunicationReasons& reasons = {});
+  static std::shared_ptr<const Computation> finish(
+      std::unique_ptr<Impl> impl, const Program& written, const AxisEnv& axes, const Mesh& mesh,
+      Fingerprint salt, sharding::CommunicationReasons reasons = {},
+      std::int64_t combine_threshold_bytes = sharding::kCombineThresholdBytes);
   std::unique_ptr<Impl> impl_;
 };
 

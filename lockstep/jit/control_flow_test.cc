@@ -101,6 +101,19 @@ TEST(Scan, GradientsAreThoseOfTheLoop) {
   expect_equal(std::get<2>(scanned), std::get<2>(looped));
 }
 
+TEST(Scan, GradientByItsElements_DoesNotStackThemOnceMore) {
+  auto loss = [](Array ws, Array x) {
+    auto layer = [](Array h, Array w) { return std::pair(tanh(matmul(h, w)), h[0]); };
+    return sum(scan(layer, x, ws).first);
+  };
+  const Array ws = waves({5, 8, 8}), x = waves({3, 8}, 2);
+  const std::string program = jit(grad(loss)).lower(ws, x).program;
+  const std::string first = program.substr(0, program.find("= scan"));
+  const std::string results = first.substr(first.rfind('\n') + 1);
+  EXPECT_THAT(results, HasSubstr("f32[5,3,8]"));
+  EXPECT_THAT(results, ::testing::Not(HasSubstr("f32[5,8,8]")));
+}
+
 TEST(Scan, SecondDerivativesAndVmap_NestInAnyOrder) {
   const Array w = waves({3, 3}), xs = waves({4, 3}, 3), hs = waves({2, 3}, 2);
   auto value = [&](auto&& run) {

@@ -47,6 +47,11 @@ struct JitOptions {
 
   /// For messages and texts. The place of the call of jit, if empty.
   std::string name = {};
+
+  /// Collectives over the same axes that do not need each other's results are combined into one, of at most
+  /// so many bytes on a device: fewer, larger exchanges. 0: none are. A call within another traced function
+  /// goes by the outermost one's.
+  std::int64_t combine_threshold_bytes = sharding::kCombineThresholdBytes;
 };
 
 namespace internal {

@@ -7,27 +7,16 @@
 
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/grad.h"
-#include "lockstep/jit/test_devices.h"
+#include "lockstep/jit/test_exchanges.h"
 
 namespace lockstep {
 namespace {
 
+using test::exchanges;
 using test::expect_equal;
 using test::line_mesh;
 using test::waves;
 using ::testing::ElementsAre;
-
-/// "2 x all-reduce of 64 B", those of more than 4 bytes.
-template <class F, class... Args>
-std::vector<std::string> exchanges(const F& function, const Args&... args) {
-  std::vector<std::string> all;
-  for (const auto& line : function.lower(args...).communication()) {
-    if (line.bytes <= 4) continue;
-    all.push_back(std::to_string(line.times.value_or(1)) + " x " + line.kind + " of " +
-                  std::to_string(line.bytes) + " B");
-  }
-  return all;
-}
 
 Array whole(const Array& x) { return device_put(x, NamedSharding(line_mesh(), P())); }
 Array rows(const Array& x) { return device_put(x, NamedSharding(line_mesh(), P("x"))); }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "lockstep/nn/activations.h"
+#include "lockstep/nn/attention_blocks.h"
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
 #include "lockstep/ops/creation.h"
@@ -13,25 +14,53 @@
 namespace lockstep::nn {
 namespace {
 
-void check(const Operand& query, const Operand& key, const Operand& value) {
-  const Shape &q = query.shape(), &k = key.shape();
-  const bool fits = q.size() == 4 && k.size() == 4 && k == value.shape() && q[0] == k[0] && q[3] == k[3] &&
-                    k[2] > 0 && q[2] % k[2] == 0;
-  if (!fits) {
-    fail<ShapeError>(
-        "[dot_product_attention] query {}, key {} and value {} do not fit{}; expected [batch, queries, "
-        "heads, features] and twice [batch, keys, heads or a divisor of them, features]",
-        to_string(query.aval()), to_string(key.aval()), to_string(value.aval()), ops::at());
-  }
+struct Attention {
+  Array query, key, value;
+  std::optional<Array> mask, bias;
+  bool is_causal;
+  double scale;
+
+  std::int64_t queries() const { return query.shape()[1]; }
+  std::int64_t keys() const { return key.shape()[1]; }
+  std::int64_t key_heads() const { return key.shape()[2]; }
+  std::int64_t heads() const { return query.shape()[2]; }
+};
+
+/// All scores at once. Where each query head has a key head of its own there is no dimension for the group.
+Array whole(const Attention& a) {
+  const DType dtype = a.query.dtype();
+  const Shape shape = a.query.shape();
+  const bool in_groups = a.heads() != a.key_heads();
+  const Array query =
+      in_groups ? reshape(a.query, {shape[0], shape[1], a.key_heads(), a.heads() / a.key_heads(), shape[3]})
+                : a.query;
+  auto terms = [&](const Array& x) {
+    return in_groups ? internal::grouped_terms(x, a.heads(), a.key_heads()) : x;
+  };
+  Array scores = einsum(in_groups ? "bqhgf,bkhf->bhgqk" : "bqhf,bkhf->bhqk", {query, a.key});
+  if (size_of(dtype) < 4) scores = astype(scores, DType::kF32);
+  scores = scores * a.scale;
+  if (a.bias) scores = scores + terms(*a.bias);
+  const double hidden = internal::hidden_score(dtype);
+  if (a.mask) scores = where(terms(*a.mask), scores, hidden);
+  if (a.is_causal) scores = where(tril(ones({a.queries(), a.keys()}, DType::kBool)), scores, hidden);
+  const Array weights = astype(softmax(scores), dtype);
+  return reshape(einsum(in_groups ? "bhgqk,bkhf->bqhgf" : "bhqk,bkhf->bqhf", {weights, a.value}), shape);
 }
 
-/// Each head of the keys for as many heads of the queries.
-Array for_heads(const Array& x, std::int64_t heads) {
-  const Shape& shape = x.shape();
-  if (shape[2] == heads) return x;
-  const std::int64_t each = heads / shape[2];
-  Array spread = broadcast_to(expand_dims(x, 3), {shape[0], shape[1], shape[2], each, shape[3]});
-  return reshape(spread, {shape[0], shape[1], heads, shape[3]});
+Array by_blocks(const Attention& a, std::int64_t block) {
+  auto terms = [&](const std::optional<Array>& x) {
+    return x ? std::optional(internal::grouped_terms(*x, a.heads(), a.key_heads())) : std::nullopt;
+  };
+  auto places = [&](std::int64_t count) {
+    return a.is_causal ? std::optional(arange(count, DType::kI32)) : std::nullopt;
+  };
+  const internal::Queries queries = {internal::grouped(a.query, a.key_heads()), places(a.queries()), a.scale};
+  const internal::Keys keys = {transpose(a.key, {0, 2, 1, 3}), transpose(a.value, {0, 2, 1, 3}),
+                               terms(a.mask), terms(a.bias), places(a.keys())};
+  const Array result = attended(internal::with_keys(internal::no_keys(queries, keys), queries, keys, block));
+  const std::vector<ElementType> types = {{a.query.dtype(), false}, {a.value.dtype(), false}};
+  return astype(internal::ungrouped(result), promote("dot_product_attention", types).dtype);
 }
 
 }  // namespace
@@ -39,31 +68,22 @@ Array for_heads(const Array& x, std::int64_t heads) {
 Array dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
                             const AttentionOptions& options) {
   CallSiteScope here(query.site());
-  check(query, key, value);
-  const Shape shape = query.shape();
-  const std::int64_t queries = shape[1], keys = key.shape()[1];
-  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(shape[3])));
+  internal::check_attention("dot_product_attention", query, key, value, options);
+  const std::int64_t queries = query.shape()[1], keys = key.shape()[1],
+                     block = internal::block_size(options, queries, keys);
+  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(query.shape()[3])));
   std::vector<Array> operands = {query.as_array(), key.as_array(), value.as_array()};
   if (options.mask) operands.push_back(*options.mask);
   if (options.bias) operands.push_back(*options.bias);
-  const std::string parameters = fmt::format("{} {} {} {}", options.is_causal, options.mask.has_value(),
-                                             options.bias.has_value(), scale);
-  return run_operation(
-             "dot_product_attention", parameters, operands,
-             [&](std::span<const Array> t) {
-               const DType dtype = t[0].dtype();
-               Array scores = einsum("bqhf,bkhf->bhqk", {t[0], for_heads(t[1], shape[2])});
-               if (size_of(dtype) < 4) scores = astype(scores, DType::kF32);
-               scores = scores * scale;
-               if (options.bias) scores = scores + t.back();
-               const double lowest =
-                   -0.7 * (dtype == DType::kF64 ? 1.7976931348623157e308 : 3.4028234663852886e38);
-               if (options.mask) scores = where(t[3], scores, lowest);
-               if (options.is_causal)
-                 scores = where(tril(ones({queries, keys}, DType::kBool)), scores, lowest);
-               Array weights = astype(softmax(scores), dtype);
-               return std::vector<Array>{einsum("bhqk,bkhf->bqhf", {weights, for_heads(t[2], shape[2])})};
-             })
+  const std::string parameters = fmt::format("{} {} {} {} {}", options.is_causal, options.mask.has_value(),
+                                             options.bias.has_value(), scale, block);
+  return run_operation("dot_product_attention", parameters, operands,
+                       [&](std::span<const Array> t) {
+                         Attention a = {t[0], t[1], t[2], {}, {}, options.is_causal, scale};
+                         if (options.mask) a.mask = t[3];
+                         if (options.bias) a.bias = t.back();
+                         return std::vector<Array>{block < keys ? by_blocks(a, block) : whole(a)};
+                       })
       .front();
 }
 

@@ -19,6 +19,13 @@ Array made(const Array& x, const Aval& aval) {
   return lax::vary_over(lax::convert_element_type(x, aval.dtype, aval.weak_type), aval.varying);
 }
 
+/// A list of arrays that a loop carries.
+TreeOutline outline_of(std::size_t count) {
+  TreeOutline outline;
+  for (std::size_t i = 0; i < count; ++i) outline.paths.push_back(fmt::format("carry[{}]", i));
+  return outline;
+}
+
 }  // namespace
 
 std::vector<Array> merge_captures(std::vector<TracedProgram*> programs) {
@@ -179,12 +186,55 @@ std::vector<Array> while_of_arrays(const char* operation, TreeOutline outline, s
 std::vector<Array> while_of_arrays(const char* operation, std::vector<Array> initial,
                                    const Condition& condition,
                                    const std::function<std::vector<Array>(const std::vector<Array>&)>& step) {
-  TreeOutline outline;
-  for (std::size_t i = 0; i < initial.size(); ++i) outline.paths.push_back(fmt::format("carry[{}]", i));
+  const TreeOutline outline = outline_of(initial.size());
   return while_of_arrays(
       operation, outline, std::move(initial), condition,
       [&](const std::vector<Array>& carry) { return std::pair(outline, step(carry)); },
       CallSiteScope::current());
+}
+
+std::vector<Array> scan_of_arrays(
+    const char* operation, std::vector<Array> initial, const std::vector<Array>& xs, std::int64_t length,
+    const std::function<std::vector<Array>(const std::vector<Array>& carry,
+                                           const std::vector<Array>& elements)>& step) {
+  const TreeOutline outline = outline_of(initial.size());
+  LoopCarry carry(operation, outline, std::move(initial), CallSiteScope::current());
+  for (;;) {
+    TracedProgram body;
+    {
+      Trace trace("scan");
+      const std::vector<Array> before = carry.tracers(trace);
+      std::vector<Array> elements;
+      for (const Array& x : xs) {
+        Aval aval = x.aval();
+        aval.shape.erase(aval.shape.begin());
+        elements.push_back(trace.input(aval));
+      }
+      std::vector<Array> after = step(before, elements);
+      if (!carry.settle(outline, after)) continue;
+      body = {trace.finish(after), trace.captures()};
+    }
+    std::vector<Array> operands = body.captures;
+    const auto num_consts = static_cast<std::int64_t>(operands.size());
+    for (Array& array : carry.initial()) operands.push_back(std::move(array));
+    operands.insert(operands.end(), xs.begin(), xs.end());
+    return emit_nested(scan_p(),
+                       OpParams::of(ScanParams{shared(captures_first(std::move(body))), num_consts,
+                                               static_cast<std::int64_t>(carry.size()), length, false}),
+                       operands);
+  }
+}
+
+std::vector<Array> recomputed(const std::function<std::vector<Array>()>& function) {
+  TracedProgram traced;
+  {
+    Trace trace("remat");
+    const std::vector<Array> results = function();
+    traced = {trace.finish(results), trace.captures()};
+  }
+  const std::vector<Array> captures = traced.captures;
+  return emit_nested(remat_p(), OpParams::of(RematParams{shared(std::move(traced.program)), false}),
+                     captures);
 }
 
 }  // namespace lockstep::internal

@@ -89,4 +89,16 @@ std::vector<Array> while_of_arrays(const char* operation, std::vector<Array> ini
                                    const Condition& condition,
                                    const std::function<std::vector<Array>(const std::vector<Array>&)>& step);
 
+/// Within a trace: `length` times carry = step(carry, elements), with one element after the other of the
+/// leading dimension of each of xs; gives the last carry. As a scan it has derivatives both ways. Throws as
+/// LoopCarry does, at the current place.
+std::vector<Array> scan_of_arrays(
+    const char* operation, std::vector<Array> initial, const std::vector<Array>& xs, std::int64_t length,
+    const std::function<std::vector<Array>(const std::vector<Array>& carry,
+                                           const std::vector<Array>& elements)>& step);
+
+/// Within a trace: what `function` gives. A derivative backwards keeps nothing of it but the arrays from
+/// outside that it uses, and computes it again.
+std::vector<Array> recomputed(const std::function<std::vector<Array>()>& function);
+
 }  // namespace lockstep::internal

@@ -43,15 +43,6 @@ Array part(const Array& x, std::size_t d, std::int64_t start, std::int64_t limit
   return lax::slice(x, starts, limits);
 }
 
-Array rolled(const Array& x, std::size_t d, std::int64_t shift) {
-  const std::int64_t n = x.shape()[d];
-  if (n == 0) return x;
-  const std::int64_t cut = n - ((shift % n) + n) % n;
-  if (cut == n) return x;
-  const Array both[] = {part(x, d, cut, n), part(x, d, 0, cut)};
-  return lax::concatenate(std::span<const Array>(both), static_cast<std::int64_t>(d));
-}
-
 /// x with `count` copies of each block of `block` elements along the dimension, side by side.
 Array copied(const Array& x, std::size_t d, std::int64_t count, bool element_by_element) {
   Shape apart = x.shape(), result = x.shape();
@@ -132,7 +123,7 @@ Array roll(const Operand& x, std::int64_t shift, std::optional<std::int64_t> axi
   CallSiteScope here(x.site());
   return ops::run("roll", fmt::format("{}", shift), {x.as_array()}, [&](Tracers t) {
     const Shape shape = t[0].shape();
-    return lax::reshape(rolled(lax::reshape(t[0], {t[0].size()}), 0, shift), shape);
+    return lax::reshape(lax::rotate(lax::reshape(t[0], {t[0].size()}), 0, -shift), shape);
   });
 }
 
@@ -146,8 +137,7 @@ Array roll(const Operand& x, const Integers& shifts, const Integers& axes) {
   for (std::int64_t axis : axes) dimensions.push_back(ops::axis_of("roll", axis, aval.rank(), aval));
   return ops::run("roll", to_string(shifts) + to_string(dimensions), {x.as_array()}, [&](Tracers t) {
     Array result = t[0];
-    for (std::size_t i = 0; i < shifts.size(); ++i)
-      result = rolled(result, static_cast<std::size_t>(dimensions[i]), shifts[i]);
+    for (std::size_t i = 0; i < shifts.size(); ++i) result = lax::rotate(result, dimensions[i], -shifts[i]);
     return result;
   });
 }

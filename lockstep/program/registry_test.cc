@@ -227,33 +227,93 @@ bool stands_in(const ShardingRule& rule, int factor) {
   return std::ranges::any_of(rule.operands, has) || std::ranges::any_of(rule.results, has);
 }
 
+/// One of two devices that each have half of a factor.
+struct HalfDevice {
+  Joined& joined;
+  const Example& example;
+  const ShardingRule& rule;
+  int factor, device;
+  const std::vector<HostArray>& results;  ///< of the whole
+
+  /// What it computes. `exchange` is given what it gives to the other one, and what it does to that.
+  using Exchange =
+      std::function<Value(const Value& x, const std::function<Value(const Value&, const Value&)>&)>;
+  std::vector<Value> compute(const Exchange& exchange) const {
+    std::vector<HostArray> inputs;
+    std::vector<Shape> input_shapes, result_shapes;
+    const auto how = rule.factors[static_cast<std::size_t>(factor)].combine;
+    for (std::size_t i = 0; i < example.inputs.size(); ++i) {
+      inputs.push_back(half(example.inputs[i], rule.operands[i], factor, device));
+      if (device == 1 && std::ranges::find(rule.addends, i) != rule.addends.end() &&
+          (how == ShardingRule::Combine::kSum || how == ShardingRule::Combine::kProduct)) {
+        std::ranges::fill(inputs.back().values, how == ShardingRule::Combine::kSum ? 0 : 1);
+      }
+      input_shapes.push_back(inputs.back().shape);
+    }
+    for (std::size_t i = 0; i < results.size(); ++i)
+      result_shapes.push_back(half(results[i], rule.results[i], factor, device).shape);
+    OpParams params =
+        rule.localize ? rule.localize(example.params, input_shapes, result_shapes) : example.params;
+    const std::vector<Value> values = joined.inputs(inputs, example.varying);
+    if (!rule.write) return joined.builder().emit(*example.primitive, params, values);
+    const std::vector<Value> whole = joined.inputs(example.inputs, example.varying);
+    auto number = [&](std::int64_t n, DType dtype) { return lax::full(values[0], Scalar::of(n), dtype, {}); };
+    PartPlaces places;
+    places.is_split = [&](int which) { return which == factor; };
+    places.num_parts = [](int) { return 2; };
+    places.number = [&](int, DType dtype) { return number(device, dtype); };
+    places.start = [&](int which, DType dtype) {
+      return number(device * rule.factors[static_cast<std::size_t>(which)].size / 2, dtype);
+    };
+    places.window = [&](const Value& part, std::size_t dimension, int, const PartWindows& windows,
+                        const std::optional<Value>& fill) {
+      const auto i = static_cast<std::size_t>(std::ranges::find(values, part) - values.begin());
+      Value x = whole.at(i);
+      std::int64_t begin = windows.first + device * windows.step;
+      if (windows.wraps) {
+        const std::int64_t size = x.aval().shape[dimension];
+        begin = (begin % size + size) % size;
+        const Value twice[] = {x, x};
+        x = lax::concatenate(std::span<const Value>(twice), static_cast<std::int64_t>(dimension));
+      }
+      const Aval& aval = x.aval();
+      std::vector<std::int64_t> low(aval.shape.size()), high = low, none = low;
+      low[dimension] = -begin;
+      high[dimension] = begin + windows.count - aval.shape[dimension];
+      return lax::pad(x, fill ? *fill : lax::full(part, Scalar::of(7), aval.dtype, {}), low, high, none);
+    };
+    places.all_gather = [&](const Value& x, std::size_t dimension, int) {
+      return exchange(x, [&](const Value& first, const Value& second) {
+        const Value both[] = {first, second};
+        return lax::concatenate(std::span<const Value>(both), static_cast<std::int64_t>(dimension));
+      });
+    };
+    places.all_reduce = [&](const Value& x, ShardingRule::Combine combine, int) {
+      return exchange(x, [&](const Value& first, const Value& second) {
+        EXPECT_NE(combine, ShardingRule::Combine::kNone);
+        return combine == ShardingRule::Combine::kMax   ? lax::max(first, second)
+               : combine == ShardingRule::Combine::kMin ? lax::min(first, second)
+                                                        : lax::add(first, second);
+      });
+    };
+    return rule.write(params, values, places);
+  }
+};
+
 /// Adds to `joined` what a device does that has half of a factor, and gives the place of its first result.
 std::size_t add_half(Joined& joined, const Example& example, const ShardingRule& rule, int factor, int device,
                      const std::vector<HostArray>& whole) {
-  std::vector<HostArray> inputs;
-  std::vector<Shape> input_shapes, result_shapes;
-  const auto how = rule.factors[static_cast<std::size_t>(factor)].combine;
-  for (std::size_t i = 0; i < example.inputs.size(); ++i) {
-    inputs.push_back(half(example.inputs[i], rule.operands[i], factor, device));
-    if (device == 1 && std::ranges::find(rule.addends, i) != rule.addends.end() &&
-        (how == ShardingRule::Combine::kSum || how == ShardingRule::Combine::kProduct)) {
-      std::ranges::fill(inputs.back().values, how == ShardingRule::Combine::kSum ? 0 : 1);
-    }
-    input_shapes.push_back(inputs.back().shape);
-  }
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    result_shapes.push_back(half(whole[i], rule.results[i], factor, device).shape);
-  }
-  OpParams params =
-      rule.localize ? rule.localize(example.params, input_shapes, result_shapes) : example.params;
-  std::vector<Value> values = joined.inputs(inputs, example.varying);
-  if (!rule.write) return joined.want(joined.builder().emit(*example.primitive, params, values));
-  const PartPlaces places = {[&](int which) { return which == factor; },
-                             [&](int which, DType dtype) {
-                               const std::int64_t size = rule.factors[static_cast<std::size_t>(which)].size;
-                               return lax::full(values[0], Scalar::of(device * size / 2), dtype, {});
-                             }};
-  return joined.want(rule.write(params, values, places));
+  const HalfDevice mine{joined, example, rule, factor, device, whole},
+      other{joined, example, rule, factor, 1 - device, whole};
+  return joined.want(mine.compute([&](const Value& x, const auto& together) {
+    // What the other one gives: it is let compute up to there.
+    std::optional<Value> given;
+    other.compute([&](const Value& y, const auto& its_together) {
+      if (!given) given = y;
+      return its_together(y, y);
+    });
+    return device == 0 ? together(x, *given) : together(*given, x);
+  }));
 }
 
 /// For each factor, two devices that each have half of it get, together, what one gets that has all.

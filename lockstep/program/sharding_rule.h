@@ -2,24 +2,20 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lockstep/program/aval.h"
 #include "lockstep/program/op_params.h"
+#include "lockstep/program/part_windows.h"
 
 namespace lockstep {
 
 class Value;
 
-/// Where the parts of a device are.
-struct PartPlaces {
-  std::function<bool(int factor)> is_split;
-
-  /// Of a factor that is split, the place of the first element of the device's part, a scalar.
-  std::function<Value(int factor, DType dtype)> start;
-};
+struct PartPlaces;
 
 /// How the dimensions of an operation's operands and results hang together, as in einsum: each dimension is
 /// named by a factor, and a factor may be split over mesh axes. `[i,k],[k,j]->[i,j]` is a matrix product.
@@ -33,6 +29,10 @@ struct ShardingRule {
   struct Factor {
     std::int64_t size = 0;             ///< a split must divide it
     Combine combine = Combine::kNone;  ///< of a factor that stands in operands only; one kind in a rule
+
+    /// Where it is split, a device needs elements of others, which `write` gets: how many it receives along
+    /// the dimension of an operand that has it, in so many parts. Empty where it needs none.
+    std::function<Exchanged(std::size_t operand, std::int64_t parts)> exchanged = nullptr;
   };
 
   std::vector<Factor> factors;
@@ -49,7 +49,7 @@ struct ShardingRule {
       localize = nullptr;
 
   /// Writes what one device does, in place of the operation with those parameters, where that depends on
-  /// which parts it has. Empty where it does not.
+  /// which parts it has, or needs others' elements. Empty where it does not.
   std::function<std::vector<Value>(const OpParams& local, std::span<const Value> operands,
                                    const PartPlaces& places)>
       write = nullptr;
@@ -63,6 +63,29 @@ struct ShardingRule {
   /// All operands and results have one shape, and each element depends on its own place only; operands of
   /// rank 0 among others are taken whole.
   static ShardingRule elementwise(std::span<const Aval> inputs, std::span<const Aval> outputs);
+};
+
+/// What a rule's `write` knows of the device's place, and how it gets what others have. Factors are the
+/// rule's.
+struct PartPlaces {
+  std::function<bool(int factor)> is_split;
+
+  /// Of a factor that is split, in how many parts, and which of them the device has: a scalar.
+  std::function<std::int64_t(int factor)> num_parts;
+  std::function<Value(int factor, DType dtype)> number;
+
+  /// The place of the first element of the device's part, a scalar.
+  std::function<Value(int factor, DType dtype)> start;
+
+  /// What the device needs of a dimension that the factor splits, of which it has `part`. Places outside of
+  /// the dimension hold `fill`, a scalar; anything without one.
+  std::function<Value(const Value& part, std::size_t dimension, int factor, const PartWindows& windows,
+                      const std::optional<Value>& fill)>
+      window;
+
+  /// The devices' values one behind the other; and put together.
+  std::function<Value(const Value& x, std::size_t dimension, int factor)> all_gather;
+  std::function<Value(const Value& x, ShardingRule::Combine combine, int factor)> all_reduce;
 };
 
 }  // namespace lockstep

@@ -103,6 +103,7 @@ inline void add_order_examples(std::vector<Example>& all) {
   for (const Primitive* p : {&reduce_window_sum_p(), &reduce_window_max_p()})
     all.push_back({p, OpParams::of(WindowParams{{3, 2}, {1, 2}, {1, -2}, {2, 1}, {1, 2}, {1, 2}}), {x}});
   all.push_back({&rev_p(), OpParams::of(RevParams{{1, 2}}), {cube}});
+  all.push_back({&rotate_p(), OpParams::of(RotateParams{1, 1}), {cube}});
   all.push_back({.primitive = &reduce_precision_p(),
                  .params = OpParams::of(ReducePrecisionParams{5, 10}),
                  .inputs = {x},

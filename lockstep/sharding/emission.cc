@@ -1,5 +1,7 @@
 #include "lockstep/sharding/emission.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "lockstep/base/call_site_reset.h"
@@ -9,6 +11,7 @@
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/sharding/windows.h"
 
 namespace lockstep::sharding {
 
@@ -57,6 +60,7 @@ Partitioned Emission::run(std::span<const std::optional<PartitionSpec>> out_spec
     sites_.resize(builder_.program().equations.size(), site_);
   }
   result.program = without_varying(builder_.finish(outputs), result.reasons);
+  result.warnings = std::move(warnings_);
   return result;
 }
 
@@ -115,7 +119,7 @@ std::pair<std::size_t, double> Emission::cheapest(Var var, const Layout& to) {
     const Layout& from = all[v].layout;
     if (to.partial && from.partial && from.partial.combine != to.partial.combine) continue;
     const double c = from == to ? -1  // nothing to write, not even a slice
-                                : cost(plan_reshard(from, to), global_.aval(var), from, grid_);
+                                : cost(plan_reshard(from, to, grid_), global_.aval(var), from, grid_);
     if (v == 0 || c < best.second) best = {v, c};
   }
   best.second = std::max(best.second, 0.0);
@@ -134,7 +138,7 @@ Value Emission::get(Var var, const Layout& to, const Why& why) {
           : versions(var)[cheapest(var, to).first];
   const Layout from = now.layout;
   std::string reason;
-  const std::vector<ReshardStep> steps = plan_reshard(from, to);
+  const std::vector<ReshardStep> steps = plan_reshard(from, to, grid_);
   for (auto step = steps.begin(); step != steps.end();) {
     if (step->kind == Kind::kSlice) {
       auto last =
@@ -227,8 +231,10 @@ void Emission::emit(const RuledEquation& ruled) {
   std::vector<Value> operands;
   std::vector<Shape> operand_shapes, result_shapes;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
-    operands.push_back(get(equation.inputs[i], needed(ruled, factors, passing, i),
-                           [&](const Layout& from) { return chosen.reason_of_operand(i, from); }));
+    const Var var = equation.inputs[i];
+    const Layout to = needed(ruled, factors, passing, i);
+    if (full(var) == nullptr) warn_of_whole(chosen, i, versions(var)[cheapest(var, to).first].layout);
+    operands.push_back(get(var, to, [&](const Layout& from) { return chosen.reason_of_operand(i, from); }));
     operand_shapes.push_back(operands.back().aval().shape);
   }
   for (std::size_t i = 0; i < equation.outputs.size(); ++i) {
@@ -244,16 +250,15 @@ void Emission::emit(const RuledEquation& ruled) {
     same.once = true;
     params = OpParams::of(std::move(same));
   }
-  const PartPlaces places = {[&](int factor) { return !factors[static_cast<std::size_t>(factor)].empty(); },
-                             [&](int factor, DType dtype) {
-                               const Axes& axes = factors[static_cast<std::size_t>(factor)];
-                               const std::int64_t size =
-                                   ruled.rule.factors[static_cast<std::size_t>(factor)].size;
-                               return resharder_.start(axes, size / grid_.size(axes), dtype);
-                             }};
+  const std::size_t before = builder_.program().equations.size();
   std::vector<Value> results = any_split && ruled.rule.write
-                                   ? ruled.rule.write(params, operands, places)
+                                   ? ruled.rule.write(params, operands, places(ruled, factors))
                                    : builder_.emit(*equation.primitive, std::move(params), operands);
+  const std::vector<Equation>& written = builder_.program().equations;
+  for (std::size_t e = before; e < written.size(); ++e) {
+    if (ruled.rule.write && !written[e].primitive->exchange(written[e].params).kind.empty())
+      reasons_[e] = chosen.reason_of_exchange();
+  }
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].aval().shape != result_shapes[i]) {
       fail<Error>(
@@ -266,6 +271,55 @@ void Emission::emit(const RuledEquation& ruled) {
     if (layout.partial) partly_[equation.outputs[i]] = why_partial(chosen, i, passing);
     add_version(equation.outputs[i], std::move(layout), results[i]);
   }
+}
+
+void Emission::warn_of_whole(const ChosenEquation& chosen, std::size_t operand, const Layout& from) {
+  constexpr std::int64_t kLarge = 1 << 20;
+  const Equation& equation = *chosen.ruled.equation;
+  if (equation.outputs.empty()) return;
+  Axes repeated;
+  for (const Axes& axes : from.split) {
+    for (int axis : axes) {
+      const bool used =
+          std::ranges::any_of(chosen.choice.factors, [axis](const Axes& all) { return contains(all, axis); });
+      if (!used && !contains(chosen.ruled.forbidden, axis)) repeated.push_back(axis);
+    }
+  }
+  const Aval& result = global_.aval(equation.outputs[0]);
+  const Layout computed = chosen.ruled.result_layout(0, chosen.choice.factors);
+  if (repeated.empty() || grid_.local_bytes(result, computed.split) < kLarge) return;
+  warnings_.push_back(fmt::format(
+      "{} at {}: each of the {} devices along {} computes the same {} of {}: {}", equation.primitive->name,
+      equation.site.to_string(), grid_.size(repeated), fmt::join(grid_.names(repeated), ","),
+      bytes_text(grid_.local_bytes(result, computed.split)), to_string(Aval{result.dtype, result.shape}),
+      chosen.reason_of_operand(operand, from)));
+}
+
+PartPlaces Emission::places(const RuledEquation& ruled, const std::vector<Axes>& factors) {
+  auto axes = [&](int factor) -> const Axes& { return factors[static_cast<std::size_t>(factor)]; };
+  return {
+      .is_split = [=](int factor) { return !axes(factor).empty(); },
+      .num_parts = [=, this](int factor) { return grid_.size(axes(factor)); },
+      .number = [=, this](int factor, DType dtype) { return resharder_.start(axes(factor), 1, dtype); },
+      .start =
+          [=, this, &ruled](int factor, DType dtype) {
+            const std::int64_t size = ruled.rule.factors[static_cast<std::size_t>(factor)].size;
+            return resharder_.start(axes(factor), size / grid_.size(axes(factor)), dtype);
+          },
+      .window =
+          [=, this](const Value& part, std::size_t dimension, int factor, const PartWindows& windows,
+                    const std::optional<Value>& fill) {
+            return window_of(resharder_, grid_, part, dimension, axes(factor), windows, fill);
+          },
+      .all_gather =
+          [=, this](const Value& x, std::size_t dimension, int factor) {
+            return resharder_.exchange(x, {Kind::kAllGather, axes(factor), dimension});
+          },
+      .all_reduce =
+          [=, this](const Value& x, ShardingRule::Combine combine, int factor) {
+            return resharder_.exchange(x, {Kind::kAllReduce, axes(factor), 0, 0, combine});
+          },
+  };
 }
 
 CallSite Emission::defining_site(Var var) const {

@@ -77,6 +77,7 @@ class Emission {
   struct Written {
     std::shared_ptr<const Program> program;
     CommunicationReasons reasons;
+    std::vector<std::string> warnings;
     struct Sum {
       std::size_t in, out;
       Partial partial;
@@ -161,6 +162,12 @@ class Emission {
   Layout needed(const RuledEquation& ruled, const std::vector<Axes>& factors, const Passing& passing,
                 std::size_t i) const;
 
+  /// What the equation's rule is told, with these axes of its factors. Must not outlive them.
+  PartPlaces places(const RuledEquation& ruled, const std::vector<Axes>& factors);
+
+  /// Notes where the devices of an axis that splits an operand compute the same large result.
+  void warn_of_whole(const ChosenEquation& chosen, std::size_t operand, const Layout& from);
+
   void emit(const RuledEquation& ruled);
 
   CallSite defining_site(Var var) const;
@@ -181,6 +188,7 @@ class Emission {
   std::map<Var, Partly> partly_;                // of global variables that are partial
   CallSite site_;                               // of the step that is written
   CommunicationReasons within_;                 // of the programs that its equations hold
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace lockstep::sharding

@@ -42,6 +42,7 @@ Emission::Written Emission::write_within(const FlatBody& body, std::vector<Layou
   Written written;
   Emission first(plan_, body);
   written.program = first.run_within(inputs, outputs, written.reasons);
+  written.warnings = first.warnings_;
   std::vector<Written::Sum> sums;
   for (const auto& [in, out] : carries) {
     const Partial partial = first.accumulated(in, out);
@@ -53,6 +54,7 @@ Emission::Written Emission::write_within(const FlatBody& body, std::vector<Layou
     Emission again(plan_, body);
     Written other;
     other.program = again.run_within(inputs, outputs, other.reasons);
+    other.warnings = again.warnings_;
     const std::size_t before = sums.size();
     std::erase_if(sums, [&](Written::Sum& sum) {
       const Var var = body.outputs[sum.out];
@@ -136,6 +138,7 @@ void Emission::emit_nested(const FlatBody::Step& step) {
       }
     }
     within_.merge(written.reasons);
+    warnings_.insert(warnings_.end(), written.warnings.begin(), written.warnings.end());
     programs.push_back(std::move(written.program));
   }
   CallSiteScope site(equation.site);

@@ -72,7 +72,7 @@ double Emission::way_cost(const RuledEquation& ruled, const std::vector<Axes>& f
   if (own.partial && passing.partial && own.partial.combine != passing.partial.combine)
     return std::numeric_limits<double>::infinity();
   const Layout result = with(own, passing.partial);
-  return sum + cost(plan_reshard(result, end), global_.aval(equation.outputs[0]), result, grid_);
+  return sum + cost(plan_reshard(result, end, grid_), global_.aval(equation.outputs[0]), result, grid_);
 }
 
 Emission::Partly Emission::why_partial(const ChosenEquation& chosen, std::size_t i,

@@ -17,6 +17,7 @@ using Combine = ShardingRule::Combine;
 struct Option {
   Axes axes;
   std::int64_t bytes = 0;
+  bool is_free_choice = false;  ///< it costs something to take it: not taken merely because it can be
 };
 
 Split split_of(const std::vector<int>& dims, const std::vector<Axes>& factors) {
@@ -78,9 +79,31 @@ class Search {
           break;
         auto found = std::ranges::find(options_[factor], axes, &Option::axes);
         if (found == options_[factor].end())
-          options_[factor].push_back({std::move(axes), bytes});
+          options_[factor].push_back(
+              {std::move(axes), bytes, ruled_.rule.factors[factor].exchanged != nullptr});
         else
           found->bytes += bytes;
+      }
+    }
+  }
+
+  /// What splits a dimension that must be whole may split another one of the operand instead.
+  void add_moves(const std::vector<int>& dims, const Split& split, std::int64_t bytes) {
+    auto splittable = [&](std::size_t d) {
+      return dims[d] != ShardingRule::kWhole && !ruled_.sizes[static_cast<std::size_t>(dims[d])].empty();
+    };
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      if (splittable(d) || split[d].empty()) continue;
+      for (std::size_t e = 0; e < dims.size(); ++e) {
+        if (!splittable(e)) continue;
+        const auto factor = static_cast<std::size_t>(dims[e]);
+        Axes axes = split[e];
+        axes.insert(axes.end(), split[d].begin(), split[d].end());
+        if (std::ranges::any_of(axes, [&](int axis) { return contains(ruled_.forbidden, axis); }) ||
+            !divides(grid_.size(axes), ruled_.sizes[factor]) ||
+            std::ranges::find(options_[factor], axes, &Option::axes) != options_[factor].end())
+          continue;
+        options_[factor].push_back({std::move(axes), bytes, true});
       }
     }
   }
@@ -112,8 +135,8 @@ class Search {
   bool can_grow(const std::vector<Axes>& factors) const {
     for (std::size_t f = 0; f < factors.size(); ++f) {
       for (const Option& option : options_[f]) {
-        if (option.axes.size() > factors[f].size() && is_prefix(factors[f], option.axes) &&
-            is_free(option.axes, factors[f].size(), factors))
+        if (!option.is_free_choice && option.axes.size() > factors[f].size() &&
+            is_prefix(factors[f], option.axes) && is_free(option.axes, factors[f].size(), factors))
           return true;
       }
     }
@@ -151,8 +174,9 @@ class Search {
       std::size_t at = 0;
       for (std::size_t f = 0; f < factors.size(); ++f) {
         for (const Option& option : options_[f]) {
-          if (option.axes.size() > factors[f].size() && is_prefix(factors[f], option.axes) &&
-              is_free(option.axes, factors[f].size(), factors) && (!best || option.bytes > best->bytes)) {
+          if (!option.is_free_choice && option.axes.size() > factors[f].size() &&
+              is_prefix(factors[f], option.axes) && is_free(option.axes, factors[f].size(), factors) &&
+              (!best || option.bytes > best->bytes)) {
             best = &option;
             at = f;
           }
@@ -165,8 +189,13 @@ class Search {
 
   double total(const std::vector<Axes>& factors) const {
     double sum = 0;
-    for (std::size_t i = 0; i < ruled_.rule.operands.size(); ++i)
-      sum += costs_.operand(i, ruled_.operand_layout(i, factors));
+    for (std::size_t i = 0; i < ruled_.rule.operands.size(); ++i) {
+      const ReceivedWithin within = received_within(program_, ruled_, i, factors, grid_);
+      sum += costs_.operand(i, ruled_.operand_layout(i, factors)) + within.bytes +
+             kPerCollective * within.collectives;
+      // What is gathered for the operation only is of no use to others.
+      if (within.collectives > 0) sum += 1;
+    }
     for (std::size_t i = 0; i < ruled_.rule.results.size(); ++i) sum += result_cost(i, factors);
     return sum;
   }
@@ -180,7 +209,7 @@ class Search {
     const Split reduced = reduced_split(computed, wanted);
     bool grows = costs_.results_may_grow;
     for (std::size_t d = 0; d < wanted.size(); ++d) grows = grows && is_prefix(wanted[d], reduced[d]);
-    return cost(plan_reshard(computed, {grows ? reduced : wanted}), aval, computed, grid_);
+    return cost(plan_reshard(computed, {grows ? reduced : wanted}, grid_), aval, computed, grid_);
   }
 
   const Program& program_;
@@ -212,6 +241,25 @@ Layout RuledEquation::result_layout(std::size_t i, const std::vector<Axes>& fact
   }
   std::ranges::sort(layout.partial.axes);
   return layout;
+}
+
+ReceivedWithin received_within(const Program& program, const RuledEquation& ruled, std::size_t i,
+                               const std::vector<Axes>& factors, const Grid& grid) {
+  ReceivedWithin received;
+  const std::vector<int>& dims = ruled.rule.operands[i];
+  const Aval& aval = program.aval(ruled.equation->inputs[i]);
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == ShardingRule::kWhole) continue;
+    const auto factor = static_cast<std::size_t>(dims[d]);
+    if (factors[factor].empty() || !ruled.rule.factors[factor].exchanged) continue;
+    const std::int64_t parts = grid.size(factors[factor]);
+    const Exchanged exchanged = ruled.rule.factors[factor].exchanged(i, parts);
+    const auto here = static_cast<double>(grid.local_bytes(aval, ruled.operand_layout(i, factors).split));
+    const std::int64_t size = std::max<std::int64_t>(aval.shape[d] / parts, 1);
+    received.bytes += here * static_cast<double>(exchanged.elements) / static_cast<double>(size);
+    received.collectives += static_cast<double>(exchanged.collectives);
+  }
+  return received;
 }
 
 std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& grid) {
@@ -264,6 +312,11 @@ Choice choose_factors(const Program& program, const RuledEquation& ruled, const 
   };
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) add(equation.inputs[i], ruled.rule.operands[i]);
   for (std::size_t i = 0; i < equation.outputs.size(); ++i) add(equation.outputs[i], ruled.rule.results[i]);
+  for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
+    const Var var = equation.inputs[i];
+    search.add_moves(ruled.rule.operands[i], splits[static_cast<std::size_t>(var)],
+                     program.aval(var).bytes());
+  }
   return search.run();
 }
 

@@ -32,6 +32,13 @@ struct RuledEquation {
 /// manual axes; along the others it is global, and may be split.
 std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& grid);
 
+/// What a device receives of operand i within the equation, under these axes of the factors.
+struct ReceivedWithin {
+  double bytes = 0, collectives = 0;
+};
+ReceivedWithin received_within(const Program& program, const RuledEquation& ruled, std::size_t i,
+                               const std::vector<Axes>& factors, const Grid& grid);
+
 /// What a choice for an equation is made by.
 struct ChoiceCosts {
   /// Of bringing operand i to a layout.

@@ -31,7 +31,7 @@ const Primitive& link_p() {
 
 class Flattening {
  public:
-  explicit Flattening(Program& out) : out_(out) {}
+  explicit Flattening(FlatProgram& flat) : flat_(flat), out_(flat.program) {}
 
   /// `vars` are the flat variables of the program's own.
   FlatBody run(const Program& program, const std::vector<Var>& vars) {
@@ -51,6 +51,7 @@ class Flattening {
         FlatBody::Step step;
         step.place = out_.equations.size();
         out_.equations.push_back(std::move(copy));
+        flat_.origins.push_back(&equation);
         body.steps.push_back(std::move(step));
       }
     }
@@ -80,6 +81,7 @@ class Flattening {
     };
     auto link = [&](Var from, Var to) {
       out_.equations.push_back({&link_p(), {}, {from}, {to}, equation.site});
+      flat_.origins.push_back(nullptr);
     };
     FlatBody::Step step;
     for (const NestedLink& l : links) {
@@ -96,6 +98,7 @@ class Flattening {
     return step;
   }
 
+  FlatProgram& flat_;
   Program& out_;
 };
 
@@ -109,7 +112,7 @@ FlatProgram flatten(const Program& program) {
   flat.program.outputs = program.outputs;
   std::vector<Var> same(program.variables.size());
   for (std::size_t v = 0; v < same.size(); ++v) same[v] = static_cast<Var>(v);
-  flat.body = Flattening(flat.program).run(program, same);
+  flat.body = Flattening(flat).run(program, same);
   return flat;
 }
 

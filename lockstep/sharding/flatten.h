@@ -27,6 +27,9 @@ struct FlatBody::Step {
 struct FlatProgram {
   Program program;
   FlatBody body;
+
+  /// Of each of its equations, the one that it is a copy of; none of a way of a value.
+  std::vector<const Equation*> origins;
 };
 
 FlatProgram flatten(const Program& program);

@@ -34,10 +34,20 @@ bool is_uneven(const Program& program, const Equation& equation) {
   return constrained_shape(shape, equation.params.as<PlacementParams>()) != shape;
 }
 
+bool needs_padding(const Program& program, const UnevenResults& uneven);
+
 /// Whether a program that the equation holds needs padding.
-bool holds_uneven(const Equation& equation) {
-  return std::ranges::any_of(programs_of(equation),
-                             [](const NestedProgram& nested) { return needs_padding(*nested.program); });
+bool holds_uneven(const Equation& equation, const UnevenResults& uneven) {
+  return std::ranges::any_of(programs_of(equation), [&](const NestedProgram& nested) {
+    return needs_padding(*nested.program, uneven);
+  });
+}
+
+bool needs_padding(const Program& program, const UnevenResults& uneven) {
+  return std::ranges::any_of(program.equations, [&](const Equation& equation) {
+    return uneven.shapes.contains(&equation) || is_uneven(program, equation) ||
+           holds_uneven(equation, uneven);
+  });
 }
 
 /// How an equation is done on padded operands.
@@ -50,8 +60,9 @@ struct Plan {
 
 class Padding {
  public:
-  explicit Padding(const Program& program)
+  Padding(const Program& program, const UnevenResults& uneven)
       : program_(program),
+        uneven_(uneven),
         builder_(program.name),
         plain_(program.variables.size()),
         padded_(program.variables.size()) {}
@@ -126,7 +137,8 @@ class Padding {
         const std::int64_t size = value->aval().shape[d];
         if (size == inputs[i].shape[d]) continue;
         const int factor = rule.operands[i][d];
-        if (factor == ShardingRule::kWhole || rule.factors[at(factor)].size != inputs[i].shape[d])
+        if (factor == ShardingRule::kWhole || rule.factors[at(factor)].exchanged ||
+            rule.factors[at(factor)].size != inputs[i].shape[d])
           return std::nullopt;
         if (sizes[at(factor)] != inputs[i].shape[d] && sizes[at(factor)] != size) return std::nullopt;
         sizes[at(factor)] = size;
@@ -177,7 +189,8 @@ class Padding {
       const Value value = in_shape(from, constrained_shape(program_.aval(from).shape, placement));
       return set(equation.outputs[0], lax::sharding_constraint(value, placement));
     }
-    if (holds_uneven(equation)) return emit_nested(equation);
+    if (holds_uneven(equation, uneven_)) return emit_nested(equation);
+    if (emit_resized(equation)) return;
     const std::optional<Plan> plan = this->plan(equation);
     std::vector<Value> operands;
     for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
@@ -195,13 +208,57 @@ class Padding {
     for (std::size_t i = 0; i < results.size(); ++i) set(equation.outputs[i], results[i]);
   }
 
+  /// The slice that made an operand of a concatenation along the same dimension.
+  const Equation* slice_within(const Equation& equation, Var var) const {
+    if (equation.primitive != &concatenate_p()) return nullptr;
+    for (const Equation& slice : program_.equations) {
+      if (slice.outputs.empty() || slice.outputs[0] != var) continue;
+      const auto along = static_cast<std::size_t>(equation.params.as<ConcatenateParams>().dimension);
+      const bool is_one =
+          !slice.inputs.empty() && is_slice_along(slice, program_.aval(slice.inputs[0]).shape, along);
+      return is_one ? &slice : nullptr;
+    }
+    return nullptr;
+  }
+
+  /// A slice, a pad or a concatenation of padded values, or of a size that the devices do not divide. Whether
+  /// it is one.
+  bool emit_resized(const Equation& equation) {
+    if (!can_resize(equation)) return false;
+    std::vector<PaddedOperand> operands;
+    if (uneven_.within.contains(&equation)) return true;
+    const auto found = uneven_.shapes.find(&equation);
+    const bool is_uneven = found != uneven_.shapes.end();
+    auto stored = [&](Var var) { return padded_[at(var)] ? *padded_[at(var)] : plain(var); };
+    for (Var var : equation.inputs) {
+      const Shape& own = program_.aval(var).shape;
+      const Equation* slice = is_uneven ? slice_within(equation, var) : nullptr;
+      if (slice == nullptr) {
+        operands.push_back({stored(var), own});
+      } else {
+        const auto along = at(static_cast<Var>(equation.params.as<ConcatenateParams>().dimension));
+        operands.push_back(
+            {stored(slice->inputs[0]), own, slice->params.as<SliceParams>().start_indices[along]});
+      }
+    }
+    const Shape& shape = program_.aval(equation.outputs[0]).shape;
+    std::optional<Shape> to = resized_shape(equation, operands, shape);
+    if (is_uneven) {
+      if (!to) to = shape;
+      for (std::size_t d = 0; d < shape.size(); ++d)
+        if (found->second[d] != shape[d]) (*to)[d] = found->second[d];
+    }
+    if (to) set(equation.outputs[0], resized(equation, operands, shape, *to));
+    return to.has_value();
+  }
+
   /// Values come into a program that an equation holds, and out of it, without padding: a carry has one
   /// shape.
   void emit_nested(const Equation& equation) {
     std::vector<std::shared_ptr<const Program>> programs;
     for (const NestedProgram& nested : programs_of(equation)) {
       CallSiteReset reset;
-      programs.push_back(std::make_shared<const Program>(Padding(*nested.program).run()));
+      programs.push_back(std::make_shared<const Program>(Padding(*nested.program, uneven_).run()));
     }
     std::vector<Value> operands;
     for (Var var : equation.inputs) operands.push_back(plain(var));
@@ -212,6 +269,7 @@ class Padding {
   }
 
   const Program& program_;
+  const UnevenResults& uneven_;
   Builder builder_;
   std::vector<std::optional<Value>> plain_, padded_;  // of each variable of the program
   std::vector<CallSite> sites_;                       // of each equation in the builder
@@ -219,15 +277,11 @@ class Padding {
 
 }  // namespace
 
-bool needs_padding(const Program& program) {
-  return std::ranges::any_of(program.equations, [&](const Equation& equation) {
-    return is_uneven(program, equation) || holds_uneven(equation);
-  });
-}
+bool needs_padding(const Program& program) { return needs_padding(program, {}); }
 
-Program with_padding(const Program& program, const AxisEnv& axes) {
+Program with_padding(const Program& program, const AxisEnv& axes, const UnevenResults& uneven) {
   AxisEnvScope scope(axes);
-  return Padding(program).run();
+  return Padding(program, uneven).run();
 }
 
 }  // namespace lockstep::sharding

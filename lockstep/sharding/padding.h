@@ -2,6 +2,7 @@
 
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
+#include "lockstep/sharding/uneven.h"
 
 namespace lockstep::sharding {
 
@@ -13,7 +14,7 @@ bool needs_padding(const Program& program);
 /// that keep the dimension, and sums over it, for which the padding becomes zeros. Others, and the program's
 /// outputs, get the value without it, and so do values that go into a program that an equation holds or come
 /// out of it: a loop's carry is put together after each step. So each device computes its part, where
-/// otherwise all would compute the whole.
-Program with_padding(const Program& program, const AxisEnv& axes);
+/// otherwise all would compute the whole. Results in `uneven` get the shapes that stand there.
+Program with_padding(const Program& program, const AxisEnv& axes, const UnevenResults& uneven = {});
 
 }  // namespace lockstep::sharding

@@ -2,9 +2,15 @@
 
 #include <gmock/gmock.h>
 
+#include <numeric>
 #include <random>
 #include <set>
 
+#include "lockstep/program/primitives/convolution.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/reverse.h"
+#include "lockstep/program/primitives/window.h"
+#include "lockstep/sharding/combining.h"
 #include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/partitioner.h"
 #include "lockstep/sharding/placement.h"
@@ -23,6 +29,11 @@ class Random {
   explicit Random(unsigned seed) : engine_(seed) {}
   std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(engine_); }
   bool coin() { return below(2) == 0; }
+
+  /// From 0 to n; 0 where that is negative.
+  std::int64_t upto(std::int64_t n) {
+    return n <= 0 ? 0 : static_cast<std::int64_t>(below(static_cast<std::size_t>(n) + 1));
+  }
 
   Shape shape(std::size_t rank) {
     static constexpr std::int64_t kSizes[] = {8, 4, 2, 16, 3, 6, 1};
@@ -93,6 +104,32 @@ Value add_random_shard_map(Random& random, const Value& x, const Mesh& mesh) {
   return lax::to_global(part, placement(mesh, random.spec_of_all(x.aval().shape.size(), named), manual));
 }
 
+std::vector<std::int64_t> all_dims(std::int64_t rank) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(rank));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// x, of three dimensions, with the kernels of another value, or part of x itself.
+Value add_random_convolution(Random& random, const Value& x, const std::vector<Value>& pool) {
+  const Shape& shape = x.aval().shape;
+  Value kernels =
+      lax::slice(x, {0, 0, 0}, {1 + random.upto(shape[0] - 1), shape[1], 1 + random.upto(shape[2] - 1)});
+  for (const Value& v : pool)
+    if (v.aval().rank() == 3 && v.aval().shape[1] == shape[1] && random.coin()) kernels = v;
+  ConvParams p;
+  p.lhs_dilation = {1 + random.upto(1)};
+  p.rhs_dilation = {1 + random.upto(1)};
+  p.window_strides = {1 + random.upto(1)};
+  p.padding_low = {random.upto(2)};
+  p.lhs_spec = p.rhs_spec = p.out_spec = {0, 1, 2};
+  // At least one result.
+  const std::int64_t missing = dilated(kernels.aval().shape[2], p.rhs_dilation[0]) -
+                               dilated(shape[2], p.lhs_dilation[0]) - p.padding_low[0];
+  p.padding_high = {std::max<std::int64_t>(missing, 0) + random.upto(2)};
+  return lax::sign(lax::conv_general_dilated(x, kernels, p));
+}
+
 Value add_random_equation(Random& random, const std::vector<Value>& pool, const Mesh& mesh) {
   const Value x = pool[random.below(pool.size())];
   const Shape& shape = x.aval().shape;
@@ -106,7 +143,63 @@ Value add_random_equation(Random& random, const std::vector<Value>& pool, const 
     }
     return all;
   };
-  switch (random.below(15)) {
+  switch (random.below(23)) {
+    case 15: {  // some of the elements along each dimension
+      if (rank == 0) return x;
+      std::vector<std::int64_t> start, limit, strides;
+      for (std::int64_t n : shape) {
+        strides.push_back(random.coin() ? 1 : 2);
+        start.push_back(random.coin() ? 0 : random.upto(n / 2));
+        limit.push_back(random.coin() ? n : std::max(start.back() + 1, n - random.upto(n / 2)));
+      }
+      return lax::slice(x, start, limit, strides);
+    }
+    case 16:
+    case 17: {  // from before, between and behind
+      if (rank == 0 || num_elements(shape) > 200) return lax::neg(x);
+      std::vector<std::int64_t> low, high, interior;
+      for (std::int64_t n : shape) {
+        interior.push_back(random.below(4) == 0 ? 1 : 0);
+        low.push_back(random.coin() ? 0 : random.upto(n) - n / 3);
+        const std::int64_t total = low.back() + n + (n - 1) * interior.back();
+        // As often as not, as many as there were, or twice as many.
+        high.push_back(random.coin() ? n * (random.coin() ? 1 : 2) - total
+                                     : 1 + random.upto(3) - std::min<std::int64_t>(low.back(), 0));
+        if (total + high.back() < 1) high.back() = 1 - total;
+      }
+      return lax::pad(x, lax::full_like(lax::reduce_sum(x, all_dims(rank)), 2), low, high, interior);
+    }
+    case 18:
+      return rank == 0 ? x : lax::rev(x, random.coin() ? all_dims(rank) : std::vector<std::int64_t>{d});
+    case 19:
+      if (rank == 0) return x;
+      return random.coin() ? lax::sign(lax::cumulative(cumsum_p(), x, d, random.coin()))
+                           : lax::cumulative(cummax_p(), x, d, random.coin());
+    case 20:
+      return rank == 0 ? x : lax::convert_element_type(lax::argmax(x, d), DType::kF32);
+    case 21: {  // the elements turned round by some places
+      if (rank == 0 || size(d) < 2) return x;
+      const std::int64_t by = 1 + random.upto(size(d) - 2);
+      if (random.coin()) return lax::rotate(x, d, by);
+      Shape start(shape.size()), middle = shape, middle_start = start;
+      middle[static_cast<std::size_t>(d)] = middle_start[static_cast<std::size_t>(d)] = by;
+      const Value both[] = {lax::slice(x, middle_start, shape), lax::slice(x, start, middle)};
+      return lax::concatenate(std::span<const Value>(both), d);
+    }
+    case 22: {
+      if (rank == 0) return x;
+      if (rank == 3 && random.coin()) return add_random_convolution(random, x, pool);
+      Shape windows;
+      std::vector<std::int64_t> strides;
+      Padding padding;
+      for (std::int64_t n : shape) {
+        windows.push_back(1 + random.upto(std::min<std::int64_t>(n - 1, 3)));
+        strides.push_back(1 + random.upto(1));
+        padding.emplace_back(random.upto(2), random.upto(2));
+      }
+      const Primitive& kind = random.coin() ? reduce_window_max_p() : reduce_window_sum_p();
+      return lax::sign(lax::reduce_window(kind, x, windows, strides, padding));
+    }
     case 12:
     case 13:
     case 14:
@@ -187,6 +280,7 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
   const Mesh mesh = testing::test_mesh(GetParam(), {kNames.begin(), kNames.begin() + GetParam().size()});
   const AxisEnvScope axes(mesh.axis_env());
   std::set<std::string> kinds;
+  int num_combined = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     Random random(seed);
     Builder builder("random");
@@ -227,6 +321,13 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
       kinds.insert(line.kind);
     const auto expected = testing::evaluate(global, mesh.axis_env(), whole);
     const auto found = testing::evaluate(partitioned.program, mesh.axis_env(), parts);
+    CommunicationReasons reasons = partitioned.reasons;
+    const Program combined =
+        combine_collectives(partitioned.program, mesh.axis_env(), random.coin() ? 64 : 1 << 20, reasons);
+    num_combined += combined.equations.size() != partitioned.program.equations.size();
+    ASSERT_TRUE(testing::evaluate(combined, mesh.axis_env(), parts) == found)
+        << "seed " << seed << "\n"
+        << to_string(partitioned.program) << to_string(combined);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       if (options.out_specs[i]) {
         EXPECT_EQ(partitioned.out_specs[i], *options.out_specs[i]);
@@ -237,7 +338,9 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
                         << to_string(global) << to_string(partitioned.program);
     }
   }
-  EXPECT_THAT(kinds, ::testing::ElementsAre("all-gather", "all-reduce", "all-to-all", "reduce-scatter"));
+  EXPECT_THAT(kinds,
+              ::testing::ElementsAre("all-gather", "all-reduce", "all-to-all", "permute", "reduce-scatter"));
+  EXPECT_GT(num_combined, 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, PartitionedValues,

@@ -9,17 +9,20 @@
 #include "lockstep/sharding/emission.h"
 #include "lockstep/sharding/padding.h"
 #include "lockstep/sharding/propagation.h"
+#include "lockstep/sharding/uneven.h"
 #include "lockstep/sharding/validation.h"
 
 namespace lockstep::sharding {
+namespace {
 
-Partitioned partition(const Program& global, const PartitionOptions& options) {
+/// `tried`: sizes that the devices do not divide were looked for.
+Partitioned partition(const Program& global, const PartitionOptions& options, bool tried) {
   if (options.in_specs.size() != global.inputs.size() || options.out_specs.size() != global.outputs.size()) {
     fail<ShardingError>("[partition] {} has {} inputs and {} outputs, but {} and {} specs were given",
                         global.name, global.inputs.size(), global.outputs.size(), options.in_specs.size(),
                         options.out_specs.size());
   }
-  if (needs_padding(global)) return partition(with_padding(global, options.axes), options);
+  if (needs_padding(global)) return partition(with_padding(global, options.axes), options, tried);
   const Grid grid(options.axes);
   const FlatProgram flat = flatten(global);
   std::vector<Split> splits;
@@ -59,14 +62,24 @@ Partitioned partition(const Program& global, const PartitionOptions& options) {
     if (equation.primitive != &to_global_p() && !has_split[static_cast<std::size_t>(from)]) set(from);
   }
   if (all_whole) {
-    Partitioned same{global, {}, {}};
+    Partitioned same{global};
     for (const auto& spec : options.out_specs) same.out_specs.push_back(spec.value_or(PartitionSpec()));
     return same;
   }
   const std::vector<RuledEquation> equations = ruled_equations(flat.program, grid);
   propagate(flat.program, equations, grid, splits);
+  if (!tried) {
+    const UnevenResults uneven = uneven_results(flat, splits, grid);
+    if (!uneven.shapes.empty()) return partition(with_padding(global, options.axes, uneven), options, true);
+  }
   const Plan plan = plan_of(flat, equations, grid, splits);
   return Emission(plan, flat.body).run(options.out_specs);
+}
+
+}  // namespace
+
+Partitioned partition(const Program& global, const PartitionOptions& options) {
+  return partition(global, options, false);
 }
 
 }  // namespace lockstep::sharding

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "lockstep/program/axis_env.h"
@@ -26,10 +27,14 @@ struct Partitioned {
   Program program;
 
   /// How each output comes: as asked for, or as it came out.
-  std::vector<PartitionSpec> out_specs;
+  std::vector<PartitionSpec> out_specs = {};
 
   /// Of the collectives that are not the program's own.
-  CommunicationReasons reasons;
+  CommunicationReasons reasons = {};
+
+  /// Large values that every device computes whole though what they are made of is split: what, where and
+  /// why.
+  std::vector<std::string> warnings = {};
 };
 
 /// Makes of a program over global arrays the program of each device. First every variable gets a split, from

@@ -62,7 +62,7 @@ class Propagation {
                             [&](std::size_t i, const Layout& needed) {
                               const Var var = equation.inputs[i];
                               const Layout from{splits_[static_cast<std::size_t>(var)]};
-                              return cost(plan_reshard(from, needed), program_.aval(var), from, grid_);
+                              return cost(plan_reshard(from, needed, grid_), program_.aval(var), from, grid_);
                             },
                         .results_may_grow = true})
             .factors;

@@ -38,14 +38,16 @@ Way way_of(const ChosenEquation& e, const std::vector<Axes>& factors, const From
     const Aval& aval = e.program.aval(e.ruled.equation->inputs[i]);
     const Layout needed = e.ruled.operand_layout(i, factors), from = from_of(i, needed);
     way.add(fmt::format("operand {} from {} to {}", i, text(from, e.grid), text(needed, e.grid)),
-            received_bytes(plan_reshard(from, needed), aval, from, e.grid));
+            received_bytes(plan_reshard(from, needed, e.grid), aval, from, e.grid));
+    way.add(fmt::format("elements of others' parts of operand {}", i),
+            received_within(e.program, e.ruled, i, factors, e.grid).bytes);
   }
   for (std::size_t i = 0; i < e.ruled.equation->outputs.size(); ++i) {
     const Var var = e.ruled.equation->outputs[i];
     const Aval& aval = e.program.aval(var);
     const Split& wanted = e.wanted[static_cast<std::size_t>(var)];
     Layout now = e.ruled.result_layout(i, factors);
-    const std::vector<ReshardStep> steps = plan_reshard(now, {wanted});
+    const std::vector<ReshardStep> steps = plan_reshard(now, {wanted}, e.grid);
     // What puts the devices' parts together has a line each, the rest one.
     auto rest = steps.begin();
     for (; rest != steps.end() && now.partial; ++rest) {
@@ -104,6 +106,12 @@ std::string ChosenEquation::reason_of_operand(std::size_t i, const Layout& from)
     }
   }
   return move + other_way;
+}
+
+std::string ChosenEquation::reason_of_exchange() const {
+  const Aval& aval = program.aval(ruled.equation->outputs[0]);
+  return fmt::format("for its part of the result of {}, {}, a device needs elements of others' parts{}",
+                     ruled.equation->primitive->name, to_string(Aval{aval.dtype, aval.shape}), other_way);
 }
 
 std::string ChosenEquation::reason_of_result(std::size_t i, const Axes& axes) const {

@@ -34,6 +34,9 @@ struct ChosenEquation {
   /// takes whole, or the way not taken.
   std::string reason_of_operand(std::size_t i, const Layout& from) const;
 
+  /// Why devices exchange elements within the operation.
+  std::string reason_of_exchange() const;
+
   /// Why the devices' parts of result i are put together over these axes.
   std::string reason_of_result(std::size_t i, const Axes& axes) const;
 };

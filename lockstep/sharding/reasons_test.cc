@@ -7,6 +7,7 @@
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/partitioner.h"
@@ -57,13 +58,25 @@ TEST(Reasons, SplitContraction_IsPutTogether) {
 }
 
 TEST(Reasons, DimensionThatAnOperationTakesWhole_IsNamed) {
-  EXPECT_THAT(reasons({{8, 4}},
-                      [](auto in) {
-                        return lax::slice(in[0], {1, 0}, {5, 4});
-                      },
-                      {kData, {P("data")}, {std::nullopt}}),
-              ElementsAre("all-gather because operand 0 of slice, f32[8,4], goes from P('data') to P(): "
-                          "slice takes dimension 0 whole"));
+  EXPECT_THAT(
+      reasons({{8, 4}},
+              [](auto in) {
+                return lax::slice(in[0], {1, 0}, {5, 4});
+              },
+              {kData, {P("data")}, {std::nullopt}}),
+      ElementsAre("all-gather because operand 0 of slice, f32[8,4], goes from P('data') to P(); this way "
+                  "a device receives 96 B; not taken: elements of others' parts of operand 0 (32 B), "
+                  "result 0 from P('data') to P() (48 B)"));
+}
+
+TEST(Reasons, ElementsOfOthersParts_AreNamed) {
+  EXPECT_THAT(
+      reasons({{4096, 64}}, [](auto in) { return lax::rev(in[0], {0}); },
+              {kData, {P("data")}, {std::nullopt}}),
+      ElementsAre(
+          "permute because for its part of the result of rev, f32[4096,64], a device needs "
+          "elements of others' parts; this way a device receives 256.0 KiB; not taken: operand 0 from "
+          "P('data') to P() (768.0 KiB)"));
 }
 
 TEST(Reasons, SizeThatTheAxesDoNotDivide_IsNamed) {

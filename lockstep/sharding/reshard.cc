@@ -14,9 +14,6 @@ namespace {
 using Kind = ReshardStep::Kind;
 using Combine = Partial::Combine;
 
-/// What a collective costs besides its bytes, in bytes: it settles small cases.
-constexpr double kPerCollective = 1024;
-
 bool splits(const Split& split, int axis) {
   return std::ranges::any_of(split, [&](const Axes& axes) { return contains(axes, axis); });
 }
@@ -112,6 +109,9 @@ Layout ReshardStep::apply(Layout layout) const {
       partial.axes.insert(partial.axes.end(), axes.begin(), axes.end());
       std::ranges::sort(partial.axes);
       return layout;
+    case Kind::kPermute:
+      split = after;
+      return layout;
     case Kind::kSlice:
       break;
   }
@@ -119,7 +119,9 @@ Layout ReshardStep::apply(Layout layout) const {
   return layout;
 }
 
-std::vector<ReshardStep> plan_reshard(const Layout& from, const Layout& to) {
+namespace {
+
+std::vector<ReshardStep> plan_without_permutes(const Layout& from, const Layout& to) {
   std::vector<ReshardStep> steps;
   Layout now = from;
   while (now != to) {
@@ -138,6 +140,87 @@ std::vector<ReshardStep> plan_reshard(const Layout& from, const Layout& to) {
   return steps;
 }
 
+ReshardStep permute(const Split& before, Split after) {
+  ReshardStep step{Kind::kPermute, {}};
+  for (const Split* split : {&before, &std::as_const(after)}) {
+    for (const Axes& axes : *split)
+      for (int axis : axes)
+        if (!contains(step.axes, axis)) step.axes.push_back(axis);
+  }
+  std::ranges::sort(step.axes);
+  step.before = before;
+  step.after = std::move(after);
+  return step;
+}
+
+/// Each dimension's axes in the order in which the target can go on with them: those that it wants there,
+/// those that it wants elsewhere, those that it has nowhere.
+Split reordered(const Split& now, const Split& to) {
+  Split after;
+  for (std::size_t d = 0; d < now.size(); ++d) {
+    Axes& axes = after.emplace_back();
+    for (int axis : to[d]) {
+      if (!contains(now[d], axis)) break;
+      axes.push_back(axis);
+    }
+    for (bool elsewhere : {true, false})
+      for (int axis : now[d])
+        if (!contains(axes, axis) && splits(to, axis) == elsewhere) axes.push_back(axis);
+  }
+  return after;
+}
+
+/// What a device receives, in parts of the whole.
+double received(const std::vector<ReshardStep>& steps, const Layout& from, const Grid& grid) {
+  double sum = 0;
+  Layout now = from;
+  for (const ReshardStep& step : steps) {
+    double part = 1;
+    for (const Axes& axes : now.split) part /= static_cast<double>(grid.size(axes));
+    const double n = static_cast<double>(grid.size(step.axes));
+    if (step.kind == Kind::kAllToAll || step.kind == Kind::kReduceScatter) sum += part * (n - 1) / n;
+    if (step.kind == Kind::kAllGather) sum += part * (n - 1);
+    if (step.kind == Kind::kAllReduce) sum += 2 * part * (n - 1) / n;
+    if (step.kind == Kind::kPermute) sum += part;
+    now = step.apply(std::move(now));
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::vector<ReshardStep> plan_reshard(const Layout& from, const Layout& to, const Grid& grid) {
+  std::vector<ReshardStep> best = plan_without_permutes(from, to);
+  const auto first = std::ranges::find_if(best, [](const ReshardStep& step) {
+    return step.kind == Kind::kAllToAll || step.kind == Kind::kAllGather;
+  });
+  if (std::none_of(first, best.end(), [](const ReshardStep& step) { return step.kind == Kind::kAllGather; }))
+    return best;
+  // Ways that begin with a permute, where parts would be gathered.
+  const std::vector<ReshardStep> before(best.begin(), first);
+  Layout now = from;
+  for (const ReshardStep& step : before) now = step.apply(std::move(now));
+  double least = received(best, from, grid);
+  auto consider = [&](Split after) {
+    if (after == now.split) return;
+    std::vector<ReshardStep> steps = before;
+    steps.push_back(permute(now.split, std::move(after)));
+    const Layout then = steps.back().apply(now);
+    for (ReshardStep& step : plan_without_permutes(then, to)) steps.push_back(std::move(step));
+    const double cost = received(steps, from, grid);
+    if (cost < least || (cost == least && steps.size() < best.size())) {
+      least = cost;
+      best = std::move(steps);
+    }
+  };
+  bool of_one_size = true;
+  for (std::size_t d = 0; d < now.split.size(); ++d)
+    of_one_size = of_one_size && grid.size(now.split[d]) == grid.size(to.split[d]);
+  if (of_one_size) consider(to.split);
+  consider(reordered(now.split, to.split));
+  return best;
+}
+
 Split reduced_split(const Layout& from, const Split& wanted) {
   Split split = from.split;
   for (std::size_t d = 0; d < split.size(); ++d) {
@@ -149,17 +232,7 @@ Split reduced_split(const Layout& from, const Split& wanted) {
 
 double received_bytes(const std::vector<ReshardStep>& steps, const Aval& global, const Layout& from,
                       const Grid& grid) {
-  double sum = 0;
-  Layout now = from;
-  for (const ReshardStep& step : steps) {
-    const double bytes = static_cast<double>(grid.local_bytes(global, now.split));
-    const double n = static_cast<double>(grid.size(step.axes));
-    if (step.kind == Kind::kAllToAll || step.kind == Kind::kReduceScatter) sum += bytes * (n - 1) / n;
-    if (step.kind == Kind::kAllGather) sum += bytes * (n - 1);
-    if (step.kind == Kind::kAllReduce) sum += 2 * bytes * (n - 1) / n;
-    now = step.apply(std::move(now));
-  }
-  return sum;
+  return received(steps, from, grid) * static_cast<double>(global.bytes());
 }
 
 double cost(const std::vector<ReshardStep>& steps, const Aval& global, const Layout& from, const Grid& grid) {
@@ -242,6 +315,38 @@ Value Resharder::once(const Value& value, const ReshardStep& step) {
   return lax::select(lax::broadcast_in_dim(first, value.aval().shape, {}), value, nothing);
 }
 
+std::vector<std::pair<int, int>> Resharder::new_owners(const ReshardStep& step) const {
+  const auto n = static_cast<std::size_t>(grid_.size(step.axes));
+  // Which part the device at a place along the axes has.
+  auto part = [&](std::size_t place, const Split& split) {
+    std::map<int, std::size_t> coordinates;
+    for (std::size_t a = step.axes.size(); a-- > 0;) {
+      const auto size = static_cast<std::size_t>(grid_.size({step.axes[a]}));
+      coordinates[step.axes[a]] = place % size;
+      place /= size;
+    }
+    std::size_t part = 0;
+    for (const Axes& axes : split)
+      for (int axis : axes) part = part * static_cast<std::size_t>(grid_.size({axis})) + coordinates[axis];
+    return part;
+  };
+  // Each part has as many owners as before. Those that have it already keep it.
+  std::vector<std::vector<int>> owners(n), waiting(n);
+  for (std::size_t place = 0; place < n; ++place) {
+    const std::size_t had = part(place, step.before), gets = part(place, step.after);
+    if (had == gets) continue;
+    owners[had].push_back(static_cast<int>(place));
+    waiting[gets].push_back(static_cast<int>(place));
+  }
+  std::vector<std::pair<int, int>> pairs;
+  for (std::size_t place = 0; place < n; ++place)
+    if (part(place, step.before) == part(place, step.after))
+      pairs.emplace_back(static_cast<int>(place), static_cast<int>(place));
+  for (std::size_t k = 0; k < n; ++k)
+    for (std::size_t i = 0; i < owners[k].size(); ++i) pairs.emplace_back(owners[k][i], waiting[k][i]);
+  return pairs;
+}
+
 Value Resharder::exchange(const Value& value, const ReshardStep& step) {
   const auto dimension = static_cast<std::int64_t>(step.dimension);
   const std::vector<std::string> axes = grid_.names(step.axes);
@@ -252,6 +357,8 @@ Value Resharder::exchange(const Value& value, const ReshardStep& step) {
       return lax::psum_scatter(value, axes, dimension);
     case Kind::kAllReduce:
       return put_together(value, axes, step.combine);
+    case Kind::kPermute:
+      return lax::ppermute(value, axes, new_owners(step));
     default:
       return lax::all_to_all(value, axes, dimension, static_cast<std::int64_t>(step.from_dimension));
   }

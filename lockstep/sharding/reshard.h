@@ -11,12 +11,16 @@
 
 namespace lockstep::sharding {
 
+/// What a collective costs besides its bytes, in bytes: it settles small cases.
+inline constexpr double kPerCollective = 1024;
+
 /// One step from one layout of a value to another.
 struct ReshardStep {
   enum class Kind : std::uint8_t {
     kSlice,          ///< each device keeps its part of `dimension`: free
     kAllToAll,       ///< the axes move from `from_dimension` to `dimension`
     kAllGather,      ///< `dimension` is put together over the axes
+    kPermute,        ///< parts of one size change their owners along the axes
     kReduceScatter,  ///< sums over the axes, which split `dimension` then
     kAllReduce,      ///< the value is put together over the axes
     kOnce,           ///< the first device along the axes keeps the value, for others it counts nothing: free
@@ -25,6 +29,7 @@ struct ReshardStep {
   std::size_t dimension = 0;
   std::size_t from_dimension = 0;                      ///< of kAllToAll
   Partial::Combine combine = Partial::Combine::kNone;  ///< of kAllReduce and kOnce
+  Split before = {}, after = {};                       ///< of kPermute
 
   bool is_collective() const { return kind != Kind::kSlice && kind != Kind::kOnce; }
 
@@ -33,9 +38,9 @@ struct ReshardStep {
 };
 
 /// The steps from one layout to another: reduce-scatters and slices as soon as they can be, then what is left
-/// to be put together, then moves, and the rest is gathered, so that few bytes travel. What is partial in
-/// `to` has to be so in `from` by the same combine, or not at all.
-std::vector<ReshardStep> plan_reshard(const Layout& from, const Layout& to);
+/// to be put together, then moves, and the rest is gathered, so that few bytes travel; a permute where that
+/// saves some. What is partial in `to` has to be so in `from` by the same combine, or not at all.
+std::vector<ReshardStep> plan_reshard(const Layout& from, const Layout& to, const Grid& grid);
 
 /// The split in which a partial value is had for the least on its way to `wanted`: reduce-scatters that lead
 /// there are done.
@@ -67,6 +72,7 @@ class Resharder {
 
  private:
   Value place(const Axes& axes);
+  std::vector<std::pair<int, int>> new_owners(const ReshardStep& step) const;
   Value put_together(const Value& value, const std::vector<std::string>& axes, Partial::Combine combine);
   Value constant(std::int64_t value, DType dtype);
 

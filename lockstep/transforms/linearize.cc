@@ -117,6 +117,12 @@ SplitDerivative split_derivative(const Program& program, const std::vector<bool>
     known_outputs.push_back(static_cast<Var>(v));
     linear_inputs.push_back(static_cast<Var>(v));
     ++out.num_residuals;
+    const auto input =
+        std::find(both.inputs.begin(), both.inputs.begin() + static_cast<std::ptrdiff_t>(num_inputs),
+                  static_cast<Var>(v)) -
+        both.inputs.begin();
+    const auto i = static_cast<std::size_t>(input);
+    out.residual_inputs.push_back(i < num_inputs ? std::optional(i) : std::nullopt);
   }
   linear_inputs.insert(linear_inputs.end(), both.inputs.begin() + static_cast<std::ptrdiff_t>(num_inputs),
                        both.inputs.end());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "lockstep/program/program.h"
@@ -31,6 +32,9 @@ struct SplitDerivative {
   /// that are not zero.
   Program linear;
   std::size_t num_residuals = 0;
+
+  /// Of each residual, the program's input that it is; none where it is computed.
+  std::vector<std::optional<std::size_t>> residual_inputs = {};
   std::vector<bool> has_tangent;
 };
 

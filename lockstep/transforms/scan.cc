@@ -159,7 +159,9 @@ JvpValues in_two(const NestedJvpCall& call, const Flags& wrt) {
   num_carry = add_tangents(at.carry, at.xs) - num_consts;
   for (std::size_t r = 0; r < split.num_residuals; ++r) {
     for_residuals.push_back(inner.input(input_aval(linear, at.carry + r)));
-    operands.push_back(known[at.outputs + r]);
+    // The elements that the scan is given are there already: they are not stacked once more.
+    const std::optional<std::size_t> input = split.residual_inputs[r];
+    operands.push_back(input && *input >= at.xs ? call.inputs[*input] : known[at.outputs + r]);
   }
   add_tangents(at.xs, at.inputs);
   Values inputs = for_consts;

@@ -10,11 +10,13 @@
 #include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/windowed.h"
 
 namespace lockstep {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
+using rules::WindowedDim;
 
 std::int64_t size_at(const Shape& shape, const Integers& spec, std::size_t i) {
   return shape[static_cast<std::size_t>(spec[i])];
@@ -97,6 +99,64 @@ std::vector<Aval> conv_shape(std::span<const Aval> inputs, const OpParams& param
   return {rules::with_shape(lhs, std::move(shape))};
 }
 
+/// How a spatial dimension is split: that of the operand with that of the result; or, where the kernels are
+/// larger than the result, as in the derivative by them, with that of the kernels, and results are added up.
+struct SpatialDim {
+  std::size_t lhs, rhs;
+  int factor;
+  bool by_kernel;
+  WindowedDim dim;  ///< the operand under the result's elements, or under the kernels'
+  std::int64_t results;
+};
+
+std::vector<SpatialDim> split_spatial(ShardingRule& rule, std::span<const Aval> inputs, const Aval& output,
+                                      const ConvParams& p) {
+  std::vector<SpatialDim> dims;
+  for (std::size_t i = 0; i < p.window_strides.size(); ++i) {
+    const auto lhs = static_cast<std::size_t>(p.lhs_spec[i + 2]),
+               rhs = static_cast<std::size_t>(p.rhs_spec[i + 2]),
+               out = static_cast<std::size_t>(p.out_spec[i + 2]);
+    const std::int64_t size = inputs[0].shape[lhs], kernel = inputs[1].shape[rhs],
+                       results = output.shape[out];
+    const bool by_kernel = kernel > results;
+    WindowedDim dim{size,
+                    results,
+                    p.window_strides[i],
+                    p.padding_low[i],
+                    p.lhs_dilation[i],
+                    dilated(kernel, p.rhs_dilation[i])};
+    if (by_kernel)
+      dim = {size,
+             kernel,
+             p.rhs_dilation[i],
+             p.padding_low[i],
+             p.lhs_dilation[i],
+             dilated(results, p.window_strides[i])};
+    const auto factor = static_cast<int>(rule.factors.size());
+    rule.factors.push_back(dim.factor());
+    rule.operands[0][lhs] = factor;
+    (by_kernel ? rule.operands[1][rhs] : rule.results[0][out]) = factor;
+    if (by_kernel) rule.factors.back().combine = ShardingRule::Combine::kSum;
+    dims.push_back({lhs, rhs, factor, by_kernel, dim, results});
+  }
+  return dims;
+}
+
+/// What a device does where spatial dimensions are split: it takes what its windows need from the others.
+std::vector<Value> conv_of_parts(const OpParams& local, std::span<const Value> operands,
+                                 const PartPlaces& places, const std::vector<SpatialDim>& dims) {
+  ConvParams p = local.as<ConvParams>();
+  Value x = operands[0];
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (!places.is_split(dims[i].factor)) continue;
+    const rules::LocalDim part = part_of_result(dims[i].dim, places.num_parts(dims[i].factor));
+    x = places.window(x, dims[i].lhs, dims[i].factor, part.windows, rules::zeros(x, {x.aval().dtype, {}}));
+    p.padding_low[i] = part.low;
+    p.padding_high[i] = part.high;
+  }
+  return {lax::conv_general_dilated(x, operands[1], p)};
+}
+
 ShardingRule conv_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs,
                            const OpParams& params) {
   const auto& p = params.as<ConvParams>();
@@ -118,22 +178,26 @@ ShardingRule conv_sharding(std::span<const Aval> inputs, std::span<const Aval> o
                                 std::max<std::int64_t>(size_at(results[0], local.out_spec, 0), 1);
       return OpParams::of(local);
     };
-    return rule;
+  } else {
+    lhs(0) = out(0) = factor(size_at(inputs[0].shape, p.lhs_spec, 0));
+    if (p.feature_group_count > 1) {
+      lhs(1) = rhs(0) = out(1) = factor(p.feature_group_count);
+      rule.localize = [](const OpParams& params, const std::vector<Shape>& operands,
+                         const std::vector<Shape>&) {
+        ConvParams local = params.as<ConvParams>();
+        local.feature_group_count =
+            size_at(operands[0], local.lhs_spec, 1) / size_at(operands[1], local.rhs_spec, 1);
+        return OpParams::of(local);
+      };
+    } else {
+      rhs(0) = out(1) = factor(size_at(inputs[1].shape, p.rhs_spec, 0));
+      lhs(1) = rhs(1) = factor(size_at(inputs[1].shape, p.rhs_spec, 1), ShardingRule::Combine::kSum);
+    }
   }
-  lhs(0) = out(0) = factor(size_at(inputs[0].shape, p.lhs_spec, 0));
-  if (p.feature_group_count > 1) {
-    lhs(1) = rhs(0) = out(1) = factor(p.feature_group_count);
-    rule.localize = [](const OpParams& params, const std::vector<Shape>& operands,
-                       const std::vector<Shape>&) {
-      ConvParams local = params.as<ConvParams>();
-      local.feature_group_count =
-          size_at(operands[0], local.lhs_spec, 1) / size_at(operands[1], local.rhs_spec, 1);
-      return OpParams::of(local);
-    };
-    return rule;
-  }
-  rhs(0) = out(1) = factor(size_at(inputs[1].shape, p.rhs_spec, 0));
-  lhs(1) = rhs(1) = factor(size_at(inputs[1].shape, p.rhs_spec, 1), ShardingRule::Combine::kSum);
+  rule.write = [dims = split_spatial(rule, inputs, outputs[0], p)](
+                   const OpParams& local, std::span<const Value> operands, const PartPlaces& places) {
+    return conv_of_parts(local, operands, places, dims);
+  };
   return rule;
 }
 

@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/elementwise.h"
@@ -138,9 +140,37 @@ struct Kind {
   bool (*takes)(DType);
   Scalar (*identity)(DType);
   const Primitive& (*self)();
+  Value (*join_values)(const Value&, const Value&);
   JvpRule jvp;
   std::function<Tangents(const TransposeCall&)> transpose = not_linear;
 };
+
+/// Where the axis is split: each device's running results go on from what the devices before it have in all.
+Value cumulative_of_part(const Kind& kind, const CumulativeParams& p, const Value& x, int factor,
+                         const PartPlaces& places) {
+  const Value own = lax::cumulative(kind.self(), x, p.axis, p.reverse);
+  if (!places.is_split(factor)) return own;
+  const auto along = static_cast<std::size_t>(p.axis);
+  const std::int64_t n = places.num_parts(factor), size = x.aval().shape[along];
+  const DType dtype = x.aval().dtype;
+  const std::int64_t last = p.reverse ? 0 : size - 1;
+  const Value totals = places.all_gather(strided(own, p.axis, last, last + 1, 1), along, factor);
+  const Value running = lax::cumulative(kind.self(), totals, p.axis, p.reverse);
+  // Before the first (behind the last) there is nothing.
+  Integers low(x.aval().shape.size()), high = low, none = low;
+  (p.reverse ? high : low)[along] = 1;
+  (p.reverse ? low : high)[along] = -1;
+  const Value before = lax::pad(running, lax::full(x, kind.identity(dtype), dtype, {}), low, high, none);
+  const Value number = places.number(factor, place_dtype(n));
+  std::vector<Value> starts(low.size(), lax::full_like(number, 0));
+  starts[along] = number;
+  Shape one = x.aval().shape;
+  one[along] = 1;
+  const Value here = lax::dynamic_slice(before, std::span<const Value>(starts), one);
+  Integers same(one.size());
+  std::iota(same.begin(), same.end(), 0);
+  return kind.join_values(lax::broadcast_in_dim(here, x.aval().shape, same), own);
+}
 
 /// Lowered as a reduction over windows that end (begin) at each element, which XLA does in blocks.
 Primitive cumulative_primitive(Kind kind) {
@@ -154,9 +184,18 @@ Primitive cumulative_primitive(Kind kind) {
             return cumulative_shape(inputs, params);
           },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+          [kind](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+            ShardingRule rule = ShardingRule::elementwise(inputs, outputs);
             const auto along = static_cast<std::size_t>(params.as<CumulativeParams>().axis);
-            return rules::keeping(inputs, outputs, [along](std::size_t d) { return d != along; });
+            const int factor = rule.operands[0][along];
+            rule.factors[static_cast<std::size_t>(factor)].exchanged = [](std::size_t, std::int64_t parts) {
+              return Exchanged{parts, 1};
+            };
+            rule.write = [kind, factor](const OpParams& local, std::span<const Value> operands,
+                                        const PartPlaces& places) -> std::vector<Value> {
+              return {cumulative_of_part(kind, local.as<CumulativeParams>(), operands[0], factor, places)};
+            };
+            return rule;
           },
       .jvp = std::move(kind.jvp),
       .transpose = std::move(kind.transpose),
@@ -198,6 +237,7 @@ const Primitive& cumsum_p() {
                             .takes = is_number,
                             .identity = [](DType) { return Scalar::of(0); },
                             .self = cumsum_p,
+                            .join_values = lax::add<Value>,
                             .jvp = rules::linear_jvp(cumsum_p),
                             .transpose = [](const TransposeCall& call) -> Tangents {
                               const auto& p = call.params.as<CumulativeParams>();
@@ -214,6 +254,7 @@ const Primitive& cumprod_p() {
                             .takes = is_number,
                             .identity = [](DType) { return Scalar::of(1); },
                             .self = cumprod_p,
+                            .join_values = lax::mul<Value>,
                             .jvp = [](const JvpCall& call) { return scan_jvp(call, join_products); }});
   return p;
 }
@@ -226,6 +267,7 @@ const Primitive& cummax_p() {
                             .takes = is_real,
                             .identity = [](DType dtype) { return rules::extreme(dtype, -1); },
                             .self = cummax_p,
+                            .join_values = lax::max<Value>,
                             .jvp = [](const JvpCall& call) { return scan_jvp(call, join_largest); }});
   return p;
 }
@@ -238,6 +280,7 @@ const Primitive& cummin_p() {
                             .takes = is_real,
                             .identity = [](DType dtype) { return rules::extreme(dtype, 1); },
                             .self = cummin_p,
+                            .join_values = lax::min<Value>,
                             .jvp = [](const JvpCall& call) { return scan_jvp(call, join_smallest); }});
   return p;
 }
@@ -249,6 +292,7 @@ const Primitive& cumlogsumexp_p() {
                             .takes = is_floating,
                             .identity = [](DType dtype) { return rules::extreme(dtype, -1); },
                             .self = cumlogsumexp_p,
+                            .join_values = lax::logaddexp<Value>,
                             .jvp = [](const JvpCall& call) { return scan_jvp(call, join_logsumexp); }});
   return p;
 }

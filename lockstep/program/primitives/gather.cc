@@ -186,7 +186,17 @@ const Primitive& gather_p() {
                            {"start_indices_batching_dims", &p.start_indices_batching_dims},
                            {"start_index_map", &p.start_index_map}},
                           out.operand_aval(e, 1).rank() - 1);
-        return {out.op("stablehlo.gather", e,
+        std::vector<std::int64_t> last;
+        for (std::int64_t d : p.start_index_map) {
+          const auto dimension = static_cast<std::size_t>(d);
+          last.push_back(out.operand_aval(e, 0).shape[dimension] - p.slice_sizes[dimension]);
+        }
+        const Aval& indices = out.operand_aval(e, 1);
+        std::string operands[] = {out.operand(e, 0), out.operand(e, 1)};
+        const std::string types[] = {out.operand_type(e, 0), out.operand_type(e, 1)};
+        if (!last.empty())
+          operands[1] = rules::within_bounds(out, operands[1], indices.dtype, indices.shape, last);
+        return {out.op("stablehlo.gather", operands, types, out.result_type(e),
                        fmt::format("dimension_numbers = #stablehlo.gather<{}>, slice_sizes = {}, "
                                    "indices_are_sorted = false",
                                    numbers, mlir_array(p.slice_sizes)))};

@@ -186,6 +186,22 @@ bool is_number(DType dtype) { return dtype != DType::kBool; }
 bool is_ordered(DType dtype) { return info(dtype).kind != DTypeKind::kComplex; }
 bool has_bits(DType dtype) { return !is_inexact(dtype); }
 
+/// Where the axis is split: the place of the device's own best in the whole, if none is better; else the last
+/// place of all. The first of these is the answer.
+Value place_of_best(const Value& x, const Value& own, const ArgParams& p, int sign, int factor,
+                    const PartPlaces& places) {
+  const Value best = sign > 0 ? lax::reduce_max(x, {p.axis}) : lax::reduce_min(x, {p.axis});
+  const Value of_all =
+      places.all_reduce(best, sign > 0 ? ShardingRule::Combine::kMax : ShardingRule::Combine::kMin, factor);
+  Value is_best = lax::eq(best, of_all);
+  if (is_floating(x.aval().dtype))
+    is_best = lax::logical_or(is_best, lax::logical_and(lax::ne(best, best), lax::ne(of_all, of_all)));
+  const Value start = places.start(factor, p.index_dtype);
+  const Value place = lax::add(own, lax::broadcast_in_dim(start, own.aval().shape, {}));
+  const Value none = lax::full(own, rules::extreme(p.index_dtype, 1), p.index_dtype, own.aval().shape);
+  return lax::select(is_best, place, none);
+}
+
 /// argmax (`sign` > 0) and argmin.
 Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) {
   return {
@@ -208,7 +224,7 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
         return {Aval{p.index_dtype, sizes(x.shape, kept(x.rank(), {p.axis}))}};
       },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+          [self, sign](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
             ShardingRule rule = ShardingRule::replicated(inputs, outputs);
             std::vector<std::int64_t> dimensions = kept(inputs[0].rank(), {params.as<ArgParams>().axis});
             for (std::size_t i = 0; i < dimensions.size(); ++i) {
@@ -216,6 +232,21 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
               rule.operands[0][static_cast<std::size_t>(dimensions[i])] = static_cast<int>(i);
               rule.results[0][i] = static_cast<int>(i);
             }
+            const auto along = static_cast<std::size_t>(params.as<ArgParams>().axis);
+            const auto factor = static_cast<int>(rule.factors.size());
+            rule.operands[0][along] = factor;
+            // What it exchanges is of the result's size.
+            rule.factors.push_back(
+                {inputs[0].shape[along], ShardingRule::Combine::kMin, [](std::size_t, std::int64_t) {
+                   return Exchanged{2, 1};
+                 }});
+            rule.write = [self, sign, factor](const OpParams& local, std::span<const Value> operands,
+                                              const PartPlaces& places) -> std::vector<Value> {
+              const auto& p = local.as<ArgParams>();
+              const Value own = lax::apply1<Value>(self(), local, {operands[0]});
+              if (!places.is_split(factor)) return {own};
+              return {place_of_best(operands[0], own, p, sign, factor, places)};
+            };
             return rule;
           },
       .jvp = zero_tangents,

@@ -50,7 +50,7 @@ std::span<const Primitive* const> all_primitives() {
       // convolution.h
       &conv_general_dilated_p(),
       // reverse.h
-      &rev_p(), &reduce_precision_p(),
+      &rev_p(), &rotate_p(), &reduce_precision_p(),
       // linalg.h
       &cholesky_p(), &triangular_solve_p(), &qr_p(), &eigh_p(),
       // random.h

@@ -23,10 +23,28 @@ const Primitive& rev_p() {
       },
       .sharding =
           [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
-            const auto& dimensions = params.as<RevParams>().dimensions;
-            return rules::keeping(inputs, outputs, [&dimensions](std::size_t d) {
-              return std::ranges::find(dimensions, static_cast<std::int64_t>(d)) == dimensions.end();
-            });
+            ShardingRule rule = ShardingRule::elementwise(inputs, outputs);
+            for (std::int64_t dimension : params.as<RevParams>().dimensions) {
+              const auto d = static_cast<std::size_t>(dimension);
+              rule.factors[static_cast<std::size_t>(rule.operands[0][d])].exchanged =
+                  [size = inputs[0].shape[d]](std::size_t, std::int64_t parts) {
+                    return Exchanged{size / parts, 1};
+                  };
+            }
+            rule.write = [dims = rule.operands[0]](const OpParams& local, std::span<const Value> operands,
+                                                   const PartPlaces& places) -> std::vector<Value> {
+              Value x = operands[0];
+              const std::vector<std::int64_t>& turned = local.as<RevParams>().dimensions;
+              for (std::int64_t dimension : turned) {
+                // The last device's part comes to the first device.
+                const auto d = static_cast<std::size_t>(dimension);
+                if (!places.is_split(dims[d])) continue;
+                const std::int64_t size = x.aval().shape[d], last = (places.num_parts(dims[d]) - 1) * size;
+                x = places.window(x, d, dims[d], {last, -size, size}, std::nullopt);
+              }
+              return {lax::rev(x, turned)};
+            };
+            return rule;
           },
       .jvp = rules::linear_jvp(rev_p),
       .transpose = [](const TransposeCall& call) -> Tangents {
@@ -41,6 +59,80 @@ const Primitive& rev_p() {
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         return {out.op("stablehlo.reverse", e,
                        "dimensions = " + mlir_array(e.params.as<RevParams>().dimensions))};
+      },
+      .linear = {.together = {{0}}, .moves = true},
+  };
+  return p;
+}
+
+const Primitive& rotate_p() {
+  static const Primitive p = {
+      .name = "rotate",
+      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
+        const auto& [dimension, by] = params.as<RotateParams>();
+        if (dimension < 0 || dimension >= inputs[0].rank() || by < 0 ||
+            by > inputs[0].shape[static_cast<std::size_t>(dimension)]) {
+          fail<ShapeError>("expected a dimension of {} and a number of its elements, got {} and {}",
+                           to_string(inputs[0]), dimension, by);
+        }
+        return {rules::with_shape(inputs[0], inputs[0].shape)};
+      },
+      .sharding =
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+            const auto& [dimension, by] = params.as<RotateParams>();
+            const auto d = static_cast<std::size_t>(dimension);
+            ShardingRule rule = ShardingRule::elementwise(inputs, outputs);
+            const int factor = rule.operands[0][d];
+            const std::int64_t size = inputs[0].shape[d];
+            // The shorter way round, so that what a device keeps is where it looks for it.
+            const std::int64_t first = 2 * by > size ? by - size : by;
+            auto windows = [first, size](std::int64_t parts) {
+              return PartWindows{first, size / parts, size / parts, true};
+            };
+            rule.factors[static_cast<std::size_t>(factor)].exchanged = [windows, size](std::size_t,
+                                                                                       std::int64_t parts) {
+              return plan_windows(windows(parts), parts, size / parts).exchanged;
+            };
+            rule.write = [windows, factor, d](const OpParams& local, std::span<const Value> operands,
+                                              const PartPlaces& places) -> std::vector<Value> {
+              if (!places.is_split(factor)) return {lax::apply1<Value>(rotate_p(), local, {operands[0]})};
+              return {places.window(operands[0], d, factor, windows(places.num_parts(factor)), std::nullopt)};
+            };
+            return rule;
+          },
+      .jvp = rules::linear_jvp(rotate_p),
+      .transpose = [](const TransposeCall& call) -> Tangents {
+        const auto& [dimension, by] = call.params.as<RotateParams>();
+        return {lax::rotate(*call.cotangents[0], dimension, -by)};
+      },
+      .batching = [](const BatchCall& call) -> std::vector<Value> {
+        const auto& [dimension, by] = call.params.as<RotateParams>();
+        return {lax::rotate(call.inputs[0], dimension + 1, by)};
+      },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const auto& [dimension, by] = e.params.as<RotateParams>();
+        const Aval& x = out.operand_aval(e, 0);
+        const auto d = static_cast<std::size_t>(dimension);
+        auto part = [&](std::int64_t from, std::int64_t to) {
+          std::vector<std::int64_t> start(x.shape.size()), limit = x.shape, strides(x.shape.size(), 1);
+          start[d] = from;
+          limit[d] = to;
+          Shape shape = x.shape;
+          shape[d] = to - from;
+          const std::string operands[] = {out.operand(e, 0)}, types[] = {out.operand_type(e, 0)};
+          const std::string type = mlir_type(x.dtype, shape);
+          return std::pair(out.op("stablehlo.slice", operands, types, type,
+                                  fmt::format("start_indices = {}, limit_indices = {}, strides = {}",
+                                              mlir_array(start), mlir_array(limit), mlir_array(strides))),
+                           type);
+        };
+        const auto behind = part(by, x.shape[d]), front = part(0, by);
+        const std::string operands[] = {behind.first, front.first}, types[] = {behind.second, front.second};
+        return {out.op("stablehlo.concatenate", operands, types, out.result_type(e),
+                       fmt::format("dimension = {} : i64", dimension))};
       },
       .linear = {.together = {{0}}, .moves = true},
   };

@@ -5,11 +5,17 @@
 namespace lockstep {
 
 const Primitive& rev_p();
+const Primitive& rotate_p();
 const Primitive& reduce_precision_p();
 
 struct RevParams {
   static constexpr std::array<std::string_view, 1> kFields = {"dimensions"};
   std::vector<std::int64_t> dimensions;
+};
+
+struct RotateParams {
+  static constexpr std::array<std::string_view, 2> kFields = {"dimension", "by"};
+  std::int64_t dimension, by;
 };
 
 struct ReducePrecisionParams {
@@ -24,6 +30,14 @@ template <Operand V>
 V rev(const V& x, std::vector<std::int64_t> dimensions) {
   if (dimensions.empty()) return x;
   return apply1<V>(rev_p(), OpParams::of(RevParams{std::move(dimensions)}), {x});
+}
+
+/// Element i along the dimension is x's element i + by, counted on from the first behind the last.
+template <Operand V>
+V rotate(const V& x, std::int64_t dimension, std::int64_t by) {
+  const std::int64_t size = x.aval().shape.at(static_cast<std::size_t>(dimension));
+  if (size == 0 || by % size == 0) return x;
+  return apply1<V>(rotate_p(), OpParams::of(RotateParams{dimension, (by % size + size) % size}), {x});
 }
 
 /// x rounded to the numbers that a format of so many bits of exponent and mantissa has; of x's dtype.

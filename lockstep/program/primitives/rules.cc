@@ -1,5 +1,8 @@
 #include "lockstep/program/primitives/rules.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <limits>
 
 #include "lockstep/base/fail.h"
@@ -110,6 +113,30 @@ Scalar extreme(DType dtype, int sign) {
     default:
       return Scalar::of(sign * std::numeric_limits<double>::infinity());
   }
+}
+
+std::string within_bounds(Lowering& out, const std::string& places, DType dtype, const Shape& shape,
+                          const std::vector<std::int64_t>& last) {
+  std::vector<std::int64_t> bounds = last;
+  if (const Scalar most = extreme(dtype, 1); most.integer >= 0)
+    for (std::int64_t& bound : bounds) bound = std::min(bound, most.integer);
+  const std::string type = mlir_type(dtype, shape), scalar = mlir_type(dtype, {});
+  std::string bound = out.splat(Scalar::of(bounds.front()), dtype, {}), bound_type = scalar;
+  if (std::ranges::count(bounds, bounds.front()) != static_cast<std::ptrdiff_t>(bounds.size())) {
+    const std::string each = mlir_type(dtype, {static_cast<std::int64_t>(bounds.size())});
+    const std::string row = out.op("stablehlo.constant", {}, {}, each,
+                                   fmt::format("value = dense<[{}]> : {}", fmt::join(bounds, ", "), each));
+    const std::string rows[] = {row}, types[] = {each};
+    bound = out.op("stablehlo.broadcast_in_dim", rows, types, type,
+                   fmt::format("broadcast_dimensions = array<i64: {}>", shape.size() - 1));
+    bound_type = type;
+  }
+  const std::string operands[] = {out.splat(Scalar::of(std::int64_t{0}), dtype, {}), places, bound};
+  const std::string types[] = {scalar, type, bound_type};
+  if (bound_type == scalar) return out.op("stablehlo.clamp", operands, types, type);
+  const std::string zeros[] = {out.splat(Scalar::of(std::int64_t{0}), dtype, shape), places, bound};
+  const std::string same[] = {type, type, type};
+  return out.op("stablehlo.clamp", zeros, same, type);
 }
 
 std::function<std::vector<std::string>(Lowering&, const Equation&)> lower_as(std::string stablehlo) {

@@ -57,6 +57,12 @@ std::vector<std::int64_t> prepended(std::int64_t value, std::vector<std::int64_t
 /// it has them.
 Scalar extreme(DType dtype, int sign);
 
+/// Text of places of this dtype and shape, whose last dimension has one for each of `last` (a scalar: one),
+/// taken to between 0 and that. XLA does so itself where it slices and gathers; but of a slice of a slice it
+/// adds up the starts as they are, and one that is out of bounds is then another element.
+std::string within_bounds(Lowering& out, const std::string& places, DType dtype, const Shape& shape,
+                          const std::vector<std::int64_t>& last);
+
 /// Lowers to one StableHLO operation on all operands.
 std::function<std::vector<std::string>(Lowering&, const Equation&)> lower_as(std::string stablehlo);
 

@@ -138,7 +138,10 @@ std::vector<std::string> lower_scatter(std::string_view combine, Lowering& out, 
                             element, combine);
   std::vector<std::string> types;
   for (std::size_t i = 0; i < e.inputs.size(); ++i) types.push_back(out.operand_type(e, i));
-  return {out.op("stablehlo.scatter", out.operands_of_update(e, 2), types, out.result_type(e),
+  // Of a slice, XLA would take what is out of its bounds from what it is a slice of (rules::within_bounds).
+  std::vector<std::string> operands = out.operands_of_update(e, 2);
+  operands[0] = out.barrier({operands[0]}, {types[0]}).front();
+  return {out.op("stablehlo.scatter", operands, types, out.result_type(e),
                  fmt::format("scatter_dimension_numbers = #stablehlo.scatter<{}>, indices_are_sorted = "
                              "false, unique_indices = {}",
                              numbers, p.unique_indices),

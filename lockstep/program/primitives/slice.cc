@@ -1,214 +1,131 @@
 #include "lockstep/program/primitives/shape.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <optional>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/elementwise.h"
-#include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/windowed.h"
 
 namespace lockstep {
 namespace {
 
 using rules::check_rank;
 using rules::keeping;
+using rules::LocalDim;
+using rules::WindowedDim;
 using rules::with_shape;
 using rules::zeros;
 constexpr int kWhole = ShardingRule::kWhole;
 
-/// Where examples start, each elsewhere: an index vector for each example, and the dimensions that its
-/// numbers are of. The starts are taken into bounds; dimensions in which only one is possible are left out.
-struct EachStart {
-  std::optional<Value> indices;  ///< [examples, dimensions]; none without dimensions
-  std::vector<std::int64_t> dimensions;
-};
+/// Whether a slice takes only few elements, in a number that devices do not divide.
+bool is_taken(const WindowedDim& dim) {
+  return dim.count > 0 && dim.factor().size == 1 && 4 * dim.count <= dim.size;
+}
 
-EachStart starts_of_each(const BatchCall& call, std::size_t first, const Shape& whole, const Shape& sizes) {
-  EachStart out;
-  std::vector<Value> columns;
-  const DType dtype =
-      *std::ranges::max_element(whole) > std::numeric_limits<std::int32_t>::max() ? DType::kI64 : DType::kI32;
-  for (std::size_t d = 0; d < whole.size(); ++d) {
-    const std::int64_t last = whole[d] - sizes[d];
-    if (last == 0) continue;
-    Value start = call.inputs[first + d];
-    if (!call.batched[first + d]) start = rules::broadcast_leading(start, call.size);
-    // In its own dtype first, which may hold more or fewer numbers than the indices'.
-    const Aval aval = start.aval();
-    const Scalar most = rules::extreme(aval.dtype, 1);
-    if (most.integer < 0 || most.integer > last)
-      start = lax::min(start, lax::full(start, Scalar::of(last), aval.dtype, aval.shape));
-    start = lax::max(start, lax::full(start, Scalar::of(0), aval.dtype, aval.shape));
-    start = lax::convert_element_type(start, dtype);
-    columns.push_back(lax::reshape(start, {call.size, 1}));
-    out.dimensions.push_back(static_cast<std::int64_t>(d));
+/// What a slice takes of a dimension, if the device has it; else zeros.
+Value taken_of_part(const Value& x, std::size_t d, const WindowedDim& dim, const PartPlaces& places) {
+  const std::int64_t span = (dim.count - 1) * dim.stride + 1;
+  const std::size_t rank = x.aval().shape.size();
+  std::vector<std::int64_t> around(rank), none(rank), first(rank), strides(rank, 1);
+  around[d] = span;
+  strides[d] = dim.stride;
+  const Value wide = lax::pad(x, zeros(x, {x.aval().dtype, {}}), around, around, none);
+  // A start far outside is moved to the edge, where there are only zeros.
+  const Value start = places.start(static_cast<int>(d), place_dtype(4 * dim.size));
+  std::vector<Value> starts(rank, lax::full_like(start, 0));
+  starts[d] = lax::sub(lax::full_like(start, static_cast<double>(span - dim.low)), start);
+  Shape sizes = x.aval().shape;
+  sizes[d] = span;
+  return lax::slice(lax::dynamic_slice(wide, std::span<const Value>(starts), sizes), first, sizes, strides);
+}
+
+/// Each dimension of the first operand that of the result, with factor d.
+ShardingRule windowed(std::span<const Aval> inputs, std::span<const Aval> outputs,
+                      const std::vector<WindowedDim>& dims) {
+  ShardingRule rule = ShardingRule::replicated(inputs, outputs);
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    rule.operands[0][d] = rule.results[0][d] = static_cast<int>(d);
+    rule.factors.push_back(dims[d].factor());
   }
-  if (!columns.empty()) out.indices = lax::concatenate(std::span<const Value>(columns), 1);
-  return out;
+  return rule;
 }
 
-/// 0, 1, ..., n - 1, each moved by `by`.
-std::vector<std::int64_t> counted(std::size_t n, std::int64_t by) {
-  std::vector<std::int64_t> out(n);
-  std::iota(out.begin(), out.end(), by);
-  return out;
+/// The elements of x, which is whole, that are under the device's part of a result of so many elements, if x
+/// begins at place `begin` of that.
+Value under_part(const Value& x, std::size_t along, std::int64_t begin, std::int64_t count,
+                 const Value& first) {
+  const std::size_t rank = x.aval().shape.size();
+  std::vector<std::int64_t> around(rank), none(rank);
+  around[along] = count;
+  const Value wide = lax::pad(x, zeros(x, {x.aval().dtype, {}}), around, around, none);
+  std::vector<Value> starts(rank, lax::full_like(first, 0));
+  starts[along] = lax::add(first, lax::full_like(first, static_cast<double>(count - begin)));
+  Shape sizes = x.aval().shape;
+  sizes[along] = count;
+  return lax::dynamic_slice(wide, std::span<const Value>(starts), sizes);
 }
 
-std::vector<std::int64_t> moved(std::vector<std::int64_t> numbers, std::int64_t by) {
-  for (std::int64_t& number : numbers) number += by;
-  return numbers;
-}
-
-/// dynamic_slice where each example starts elsewhere: a gather.
-Value slice_of_each(const BatchCall& call) {
-  const Shape& sizes = call.params.as<DynamicSliceParams>().slice_sizes;
-  const bool batched = call.batched[0];
-  const Value& x = call.inputs[0];
-  const Shape whole(x.aval().shape.begin() + (batched ? 1 : 0), x.aval().shape.end());
-  const EachStart starts = starts_of_each(call, 1, whole, sizes);
-  if (!starts.indices) return batched ? x : rules::broadcast_leading(x, call.size);
-  GatherDimensionNumbers numbers{counted(sizes.size(), 1), {}, moved(starts.dimensions, batched ? 1 : 0)};
-  if (batched) numbers.operand_batching_dims = numbers.start_indices_batching_dims = {0};
-  return lax::gather(x, *starts.indices, numbers, batched ? rules::prepended(1, sizes) : sizes,
-                     GatherScatterMode::kPromiseInBounds);
-}
-
-/// dynamic_update_slice where each example starts elsewhere: a scatter.
-Value update_of_each(const BatchCall& call) {
-  auto each = [&](std::size_t i) {
-    return call.batched[i] ? call.inputs[i] : rules::broadcast_leading(call.inputs[i], call.size);
+/// A split of the dimension along which operands are put one behind the other: of those whose size fits, each
+/// device takes the elements of its part of the result from the others' parts; small ones are taken whole.
+void concatenate_parts(ShardingRule& rule, std::span<const Aval> inputs, const Aval& output,
+                       std::size_t along) {
+  const std::int64_t size = output.shape[along];
+  auto common = [&](std::int64_t least) {
+    std::int64_t divided = size;
+    for (const Aval& input : inputs)
+      if (input.shape[along] >= least) divided = std::gcd(divided, input.shape[along]);
+    return divided;
   };
-  const Value x = each(0), update = each(1);
-  const Shape whole(x.aval().shape.begin() + 1, x.aval().shape.end()),
-      sizes(update.aval().shape.begin() + 1, update.aval().shape.end());
-  const EachStart starts = starts_of_each(call, 2, whole, sizes);
-  if (!starts.indices) return update;
-  return lax::scatter(x, *starts.indices, update,
-                      {counted(sizes.size(), 1), {}, moved(starts.dimensions, 1), {0}, {0}},
-                      GatherScatterMode::kPromiseInBounds, true);
-}
-
-std::vector<Value> starts_of(std::span<const Value> inputs, std::size_t first) {
-  return {inputs.begin() + static_cast<std::ptrdiff_t>(first), inputs.end()};
-}
-
-bool any_from(std::span<const bool> flags, std::size_t first) {
-  return std::ranges::find(flags.begin() + static_cast<std::ptrdiff_t>(first), flags.end(), true) !=
-         flags.end();
-}
-
-void check_starts(std::span<const Aval> inputs, std::size_t first) {
-  check_rank(inputs.size() - first, inputs[0], "one start");
-  for (const Aval& start : inputs.subspan(first)) {
-    if (!start.shape.empty() || !is_integer(start.dtype)) {
-      fail<ShapeError>("expected integer scalars as starts, got {}", to_string(start));
+  std::int64_t least = 1;
+  if (common(least) == 1) least = size / 8 + 1;
+  if (common(least) <= 1) return;
+  const auto factor = static_cast<int>(rule.factors.size());
+  std::vector<std::int64_t> sizes;
+  for (const Aval& input : inputs) sizes.push_back(input.shape[along]);
+  rule.factors.push_back(
+      {.size = common(least), .exchanged = [sizes, size](std::size_t operand, std::int64_t parts) {
+         const std::int64_t count = size / parts;
+         const std::int64_t begin = std::accumulate(
+             sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(operand), std::int64_t{0});
+         return plan_windows({-begin, count, count}, parts, sizes[operand] / parts).exchanged;
+       }});
+  rule.results[0][along] = factor;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (sizes[i] >= least) rule.operands[i][along] = factor;
+  rule.write = [sizes, size, least, factor, along](const OpParams& local, std::span<const Value> operands,
+                                                   const PartPlaces& places) -> std::vector<Value> {
+    if (!places.is_split(factor))
+      return {lax::concatenate(operands, local.as<ConcatenateParams>().dimension)};
+    const std::int64_t count = size / places.num_parts(factor);
+    const DType dtype = place_dtype(2 * size);
+    const Value number = places.number(factor, dtype);
+    const Value first = lax::mul(number, lax::full_like(number, static_cast<double>(count)));
+    const Value at = lax::add(lax::iota(first, dtype, {count}, 0), lax::broadcast_in_dim(first, {count}, {}));
+    std::optional<Value> result;
+    std::int64_t end = size;
+    for (std::size_t i = operands.size(); i-- > 0;) {
+      if (sizes[i] == 0) continue;
+      end -= sizes[i];
+      const Value part = sizes[i] >= least
+                             ? places.window(operands[i], along, factor, {-end, count, count}, std::nullopt)
+                             : under_part(operands[i], along, end, count, first);
+      if (!result) {
+        result = part;
+        continue;
+      }
+      // Of the places before `end + sizes[i]`, those of operands further in front come later.
+      const Value is_here = lax::lt(at, lax::full_like(at, static_cast<double>(end + sizes[i])));
+      result =
+          lax::select(lax::broadcast_in_dim(is_here, part.aval().shape, {static_cast<std::int64_t>(along)}),
+                      part, *result);
     }
-    if (start.dtype != inputs[first].dtype)
-      fail<DTypeError>("expected starts of one dtype, got {} and {}", to_string(inputs[first]),
-                       to_string(start));
-  }
-}
-
-}  // namespace
-
-namespace {
-
-/// A dimension of which a slice takes a part, whose start values decide, and the factor that splits it.
-struct StartedDim {
-  std::size_t dimension;
-  int factor;
-  std::int64_t size;
-};
-
-/// The elements of x at these places of a dimension, one for each; of places that x does not have, any. And
-/// whether x has them, in the shape of what is taken.
-std::pair<Value, Value> taken_along(const Value& x, std::size_t dimension, const Value& places) {
-  const Shape& shape = x.aval().shape;
-  const auto d = static_cast<std::int64_t>(dimension);
-  GatherDimensionNumbers numbers = {{}, {d}, {d}};
-  for (std::int64_t other = 0; other < static_cast<std::int64_t>(shape.size()); ++other)
-    if (other != d) numbers.offset_dims.push_back(other);
-  Shape sizes = shape;
-  sizes[dimension] = 1;
-  const std::int64_t count = places.aval().shape[0];
-  const Value indices = lax::reshape(places, Shape{count, 1});
-  const Value taken = lax::gather(x, indices, numbers, sizes, GatherScatterMode::kClip);
-  const Value has = lax::internal::within(indices, {shape[dimension] - 1});
-  return {taken, lax::broadcast_in_dim(has, taken.aval().shape, {d})};
-}
-
-/// start, start + 1, ...
-Value places_from(const Value& start, std::int64_t count) {
-  const DType dtype = start.aval().dtype;
-  return lax::add(lax::iota(start, dtype, {count}, 0), lax::broadcast_in_dim(start, {count}, {}));
-}
-
-/// Where a slice of `count` begins in a dimension of this size, as XLA takes it.
-Value start_within(const Value& start, std::int64_t size, std::int64_t count) {
-  const Value wide = lax::convert_element_type(start, place_dtype(size));
-  return lax::max(lax::min(wide, lax::full_like(wide, static_cast<double>(size - count))),
-                  lax::full_like(wide, 0));
-}
-
-/// What a device has to give of a dynamic_slice whose operand is split where it is cut: zeros but for what
-/// its part has.
-std::vector<Value> slice_of_part(const OpParams& local, std::span<const Value> operands,
-                                 const PartPlaces& places, const std::vector<StartedDim>& dims) {
-  const Shape& sizes = local.as<DynamicSliceParams>().slice_sizes;
-  std::vector<Value> starts = starts_of(operands, 1);
-  Shape first = sizes;
-  for (const StartedDim& dim : dims) {
-    if (!places.is_split(dim.factor)) continue;
-    first[dim.dimension] = operands[0].aval().shape[dim.dimension];
-    starts[dim.dimension] = lax::full_like(starts[dim.dimension], 0);
-  }
-  Value x = lax::dynamic_slice(operands[0], std::span<const Value>(starts), first);
-  std::optional<Value> is_here;
-  for (const StartedDim& dim : dims) {
-    if (!places.is_split(dim.factor)) continue;
-    const Value start = start_within(operands[1 + dim.dimension], dim.size, sizes[dim.dimension]);
-    const Value from = lax::sub(start, places.start(dim.factor, start.aval().dtype));
-    auto [taken, has] = taken_along(x, dim.dimension, places_from(from, sizes[dim.dimension]));
-    x = taken;
-    if (is_here) {
-      // Of the shape that x had before.
-      is_here = taken_along(*is_here, dim.dimension, places_from(from, sizes[dim.dimension])).first;
-    }
-    is_here = is_here ? lax::logical_and(*is_here, has) : has;
-  }
-  return {is_here ? lax::select(*is_here, x, lax::full_like(x, 0)) : x};
-}
-
-/// What a device has of a dynamic_update_slice whose operand is split where the update goes.
-std::vector<Value> update_of_part(std::span<const Value> operands, const PartPlaces& places,
-                                  const std::vector<StartedDim>& dims) {
-  const Value& x = operands[0];
-  Value update = operands[1];
-  std::vector<Value> starts = starts_of(operands, 2);
-  Shape sizes = update.aval().shape;
-  std::optional<Value> is_new;
-  for (const StartedDim& dim : dims) {
-    if (!places.is_split(dim.factor)) continue;
-    const std::size_t d = dim.dimension;
-    const Value start = start_within(starts[d], dim.size, update.aval().shape[d]);
-    const Value from = lax::sub(places.start(dim.factor, start.aval().dtype), start);
-    sizes[d] = x.aval().shape[d];
-    auto [taken, has] = taken_along(update, d, places_from(from, sizes[d]));
-    if (is_new) is_new = taken_along(*is_new, d, places_from(from, sizes[d])).first;
-    is_new = is_new ? lax::logical_and(*is_new, has) : has;
-    update = taken;
-    starts[d] = lax::full_like(starts[d], 0);
-  }
-  if (is_new) {
-    const Value before = lax::dynamic_slice(x, std::span<const Value>(starts), sizes);
-    update = lax::select(*is_new, update, before);
-  }
-  return {lax::dynamic_update_slice(x, update, std::span<const Value>(starts))};
+    return {*result};
+  };
 }
 
 }  // namespace
@@ -235,17 +152,52 @@ const Primitive& slice_p() {
         return {with_shape(inputs[0], shape)};
       },
       .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
-            ShardingRule rule = keeping(
-                inputs, outputs, [&](std::size_t d) { return inputs[0].shape[d] == outputs[0].shape[d]; });
-            rule.localize = [dims = rule.operands[0]](const OpParams& params,
-                                                      const std::vector<Shape>& operands,
-                                                      const std::vector<Shape>&) {
+          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+            const auto& s = params.as<SliceParams>();
+            std::vector<WindowedDim> dims;
+            for (std::size_t d = 0; d < s.strides.size(); ++d)
+              dims.push_back({.size = inputs[0].shape[d],
+                              .count = outputs[0].shape[d],
+                              .stride = s.strides[d],
+                              .low = -s.start_indices[d]});
+            ShardingRule rule = windowed(inputs, outputs, dims);
+            // Of a few elements that cannot be split each device gives those that it has.
+            const bool bools = inputs[0].dtype == DType::kBool;
+            for (std::size_t d = 0; d < dims.size(); ++d) {
+              if (!is_taken(dims[d])) continue;
+              rule.results[0][d] = kWhole;
+              rule.factors[d] = {dims[d].size,
+                                 bools ? ShardingRule::Combine::kMax : ShardingRule::Combine::kSum};
+            }
+            rule.localize = [dims](const OpParams& params, const std::vector<Shape>& operands,
+                                   const std::vector<Shape>&) {
               SliceParams s = params.as<SliceParams>();
-              for (std::size_t d = 0; d < dims.size(); ++d) {
-                if (dims[d] != kWhole) s.limit_indices[d] = operands[0][d];
-              }
+              for (std::size_t d = 0; d < dims.size(); ++d)
+                if (dims[d].keeps_places()) s.limit_indices[d] = operands[0][d];
               return OpParams::of(s);
+            };
+            rule.write = [dims](const OpParams& local, std::span<const Value> operands,
+                                const PartPlaces& places) -> std::vector<Value> {
+              SliceParams s = local.as<SliceParams>();
+              Value x = operands[0];
+              for (std::size_t d = 0; d < dims.size(); ++d) {
+                const auto factor = static_cast<int>(d);
+                if (dims[d].keeps_places() || !places.is_split(factor)) continue;
+                s.start_indices[d] = 0;
+                if (is_taken(dims[d])) {
+                  s.limit_indices[d] = x.aval().shape[d];
+                  s.strides[d] = 1;
+                  continue;
+                }
+                const LocalDim part = part_of_result(dims[d], places.num_parts(factor));
+                x = places.window(x, d, factor, part.windows, std::nullopt);
+                s.limit_indices[d] = part.windows.count;
+              }
+              x = lax::slice(x, s.start_indices, s.limit_indices, s.strides);
+              for (std::size_t d = 0; d < dims.size(); ++d)
+                if (is_taken(dims[d]) && places.is_split(static_cast<int>(d)))
+                  x = taken_of_part(x, d, dims[d], places);
+              return {x};
             };
             return rule;
           },
@@ -309,9 +261,28 @@ const Primitive& pad_p() {
       .sharding =
           [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
             const auto& pad = params.as<PadParams>();
-            return keeping(inputs, outputs, [&](std::size_t d) {
-              return pad.low[d] == 0 && pad.high[d] == 0 && pad.interior[d] == 0;
-            });
+            std::vector<WindowedDim> dims;
+            for (std::size_t d = 0; d < pad.low.size(); ++d)
+              dims.push_back({.size = inputs[0].shape[d],
+                              .count = outputs[0].shape[d],
+                              .low = pad.low[d],
+                              .dilation = pad.interior[d] + 1});
+            ShardingRule rule = windowed(inputs, outputs, dims);
+            rule.write = [dims](const OpParams& local, std::span<const Value> operands,
+                                const PartPlaces& places) -> std::vector<Value> {
+              PadParams pad = local.as<PadParams>();
+              Value x = operands[0];
+              for (std::size_t d = 0; d < dims.size(); ++d) {
+                const auto factor = static_cast<int>(d);
+                if (dims[d].keeps_places() || !places.is_split(factor)) continue;
+                const LocalDim part = part_of_result(dims[d], places.num_parts(factor));
+                x = places.window(x, d, factor, part.windows, operands[1]);
+                pad.low[d] = part.low;
+                pad.high[d] = part.high;
+              }
+              return {lax::pad(x, operands[1], pad.low, pad.high, pad.interior)};
+            };
+            return rule;
           },
       .jvp = [](const JvpCall& call) -> Tangents {
         if (!call.tangents[0] && !call.tangents[1]) return {std::nullopt};
@@ -395,6 +366,7 @@ const Primitive& concatenate_p() {
             auto along = static_cast<std::size_t>(params.as<ConcatenateParams>().dimension);
             ShardingRule rule = keeping(inputs, outputs, [&](std::size_t d) { return d != along; });
             for (auto& dims : rule.operands) dims = rule.operands[0];
+            concatenate_parts(rule, inputs, outputs[0], along);
             return rule;
           },
       .jvp = [](const JvpCall& call) -> Tangents {
@@ -438,153 +410,6 @@ const Primitive& concatenate_p() {
                        fmt::format("dimension = {} : i64", e.params.as<ConcatenateParams>().dimension))};
       },
       .linear = {.together = {{}}, .moves = true},
-  };
-  return p;
-}
-
-const Primitive& dynamic_slice_p() {
-  static const Primitive p = {
-      .name = "dynamic_slice",
-      .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
-        const Shape& sizes = params.as<DynamicSliceParams>().slice_sizes;
-        check_rank(sizes.size(), inputs[0], "one size");
-        check_starts(inputs, 1);
-        for (std::size_t d = 0; d < sizes.size(); ++d) {
-          if (sizes[d] < 0 || sizes[d] > inputs[0].shape[d]) {
-            fail<ShapeError>("expected sizes within {}, got {}", to_string(inputs[0]), to_string(sizes));
-          }
-        }
-        return {with_shape(inputs[0], sizes)};
-      },
-      .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
-            ShardingRule rule = keeping(
-                inputs, outputs, [&](std::size_t d) { return inputs[0].shape[d] == outputs[0].shape[d]; });
-            rule.localize = [](const OpParams&, const std::vector<Shape>&,
-                               const std::vector<Shape>& results) {
-              return OpParams::of(DynamicSliceParams{results[0]});
-            };
-            std::vector<StartedDim> dims;
-            for (std::size_t d = 0; d < outputs[0].shape.size(); ++d) {
-              if (inputs[0].shape[d] == outputs[0].shape[d] || outputs[0].shape[d] == 0) continue;
-              const bool bools = inputs[0].dtype == DType::kBool;
-              rule.operands[0][d] = static_cast<int>(rule.factors.size());
-              rule.factors.push_back(
-                  {inputs[0].shape[d], bools ? ShardingRule::Combine::kMax : ShardingRule::Combine::kSum});
-              dims.push_back({d, rule.operands[0][d], inputs[0].shape[d]});
-            }
-            if (dims.empty()) return rule;
-            rule.write = [dims](const OpParams& local, std::span<const Value> operands,
-                                const PartPlaces& places) {
-              return slice_of_part(local, operands, places, dims);
-            };
-            return rule;
-          },
-      .jvp = rules::linear_jvp(dynamic_slice_p),
-      .transpose = [](const TransposeCall& call) -> Tangents {
-        const Value& ct = *call.cotangents[0];
-        std::vector<Value> starts;
-        for (const TransposeOperand& operand : call.operands.subspan(1)) starts.push_back(*operand.value);
-        Tangents out(call.operands.size());
-        out[0] =
-            lax::dynamic_update_slice(zeros(ct, call.operands[0].aval), ct, std::span<const Value>(starts));
-        return out;
-      },
-      .batching = [](const BatchCall& call) -> std::vector<Value> {
-        if (any_from(call.batched, 1)) return {slice_of_each(call)};
-        std::vector<Value> starts = starts_of(call.inputs, 1);
-        starts.insert(starts.begin(), lax::full(call.inputs[0], Scalar::of(0),
-                                                starts.empty() ? DType::kI32 : starts[0].aval().dtype, {}));
-        return {lax::dynamic_slice(
-            call.inputs[0], std::span<const Value>(starts),
-            rules::prepended(call.size, call.params.as<DynamicSliceParams>().slice_sizes))};
-      },
-      .flops = no_flops,
-      .zero_padding = ZeroPadding::kCounts,
-      .exchange = no_exchange,
-      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
-        return {out.op("stablehlo.dynamic_slice", e,
-                       "slice_sizes = " + mlir_array(e.params.as<DynamicSliceParams>().slice_sizes))};
-      },
-      .linear = {.together = {{0}}, .moves = true},
-  };
-  return p;
-}
-
-const Primitive& dynamic_update_slice_p() {
-  static const Primitive p = {
-      .name = "dynamic_update_slice",
-      .shape = [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
-        rules::same_dtypes(inputs.first(2));
-        check_rank(inputs[1].shape.size(), inputs[0], "one size of the update");
-        check_starts(inputs, 2);
-        for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {
-          if (inputs[1].shape[d] > inputs[0].shape[d]) {
-            fail<ShapeError>("expected an update within {}, got {}", to_string(inputs[0]),
-                             to_string(inputs[1]));
-          }
-        }
-        return {with_shape(inputs[0], inputs[0].shape)};
-      },
-      .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
-            ShardingRule rule = keeping(
-                inputs, outputs, [&](std::size_t d) { return inputs[0].shape[d] == inputs[1].shape[d]; });
-            rule.operands[1] = rule.operands[0];
-            std::vector<StartedDim> dims;
-            for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {
-              if (inputs[0].shape[d] == inputs[1].shape[d] || inputs[1].shape[d] == 0) continue;
-              rule.operands[0][d] = rule.results[0][d] = static_cast<int>(rule.factors.size());
-              rule.factors.push_back({inputs[0].shape[d]});
-              dims.push_back({d, rule.operands[0][d], inputs[0].shape[d]});
-            }
-            if (dims.empty()) return rule;
-            rule.write = [dims](const OpParams&, std::span<const Value> operands, const PartPlaces& places) {
-              return update_of_part(operands, places, dims);
-            };
-            return rule;
-          },
-      .jvp = [](const JvpCall& call) -> Tangents {
-        if (!call.tangents[0] && !call.tangents[1]) return {std::nullopt};
-        Value x = call.tangents[0] ? *call.tangents[0] : zeros(call.inputs[0], call.inputs[0].aval());
-        Value update = call.tangents[1] ? *call.tangents[1] : zeros(call.inputs[1], call.inputs[1].aval());
-        std::vector<Value> starts = starts_of(call.inputs, 2);
-        return {lax::dynamic_update_slice(x, update, std::span<const Value>(starts))};
-      },
-      .transpose = [](const TransposeCall& call) -> Tangents {
-        const Value& ct = *call.cotangents[0];
-        std::vector<Value> starts;
-        for (const TransposeOperand& operand : call.operands.subspan(2)) starts.push_back(*operand.value);
-        Tangents out(call.operands.size());
-        if (call.operands[0].linear()) {
-          out[0] =
-              lax::dynamic_update_slice(ct, zeros(ct, call.operands[1].aval), std::span<const Value>(starts));
-        }
-        if (call.operands[1].linear()) {
-          out[1] = lax::dynamic_slice(ct, std::span<const Value>(starts), call.operands[1].aval.shape);
-        }
-        return out;
-      },
-      .batching = [](const BatchCall& call) -> std::vector<Value> {
-        if (any_from(call.batched, 2)) return {update_of_each(call)};
-        auto whole = [&](std::size_t i) {
-          return call.batched[i] ? call.inputs[i] : rules::broadcast_leading(call.inputs[i], call.size);
-        };
-        std::vector<Value> starts = starts_of(call.inputs, 2);
-        starts.insert(starts.begin(), lax::full(call.inputs[0], Scalar::of(0),
-                                                starts.empty() ? DType::kI32 : starts[0].aval().dtype, {}));
-        return {lax::dynamic_update_slice(whole(0), whole(1), std::span<const Value>(starts))};
-      },
-      .flops = no_flops,
-      .zero_padding = ZeroPadding::kCounts,
-      .exchange = no_exchange,
-      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
-        std::vector<std::string> types;
-        for (std::size_t i = 0; i < e.inputs.size(); ++i) types.push_back(out.operand_type(e, i));
-        return {out.op("stablehlo.dynamic_update_slice", out.operands_of_update(e, 1), types,
-                       out.result_type(e))};
-      },
-      .linear = {.together = {{0, 1}}, .moves = true},
   };
   return p;
 }

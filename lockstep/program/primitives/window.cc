@@ -6,6 +6,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/window_text.h"
+#include "lockstep/program/primitives/windowed.h"
 
 namespace lockstep {
 
@@ -93,13 +94,33 @@ std::vector<Aval> window_shape(std::span<const Aval> inputs, const OpParams& par
   return {rules::with_shape(x, std::move(shape))};
 }
 
-ShardingRule window_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs,
-                             const OpParams& params) {
+ShardingRule window_sharding(const Primitive& self, Scalar (*identity)(DType), std::span<const Aval> inputs,
+                             std::span<const Aval> outputs, const OpParams& params) {
   const auto& p = params.as<WindowParams>();
-  return rules::keeping(inputs, outputs, [&p](std::size_t d) {
-    return p.window_dimensions[d] == 1 && p.window_strides[d] == 1 && p.padding_low[d] == 0 &&
-           p.padding_high[d] == 0 && p.base_dilation[d] == 1;
-  });
+  ShardingRule rule = ShardingRule::replicated(inputs, outputs);
+  std::vector<rules::WindowedDim> dims;
+  for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {
+    dims.push_back({inputs[0].shape[d], outputs[0].shape[d], p.window_strides[d], p.padding_low[d],
+                    p.base_dilation[d], dilated(p.window_dimensions[d], p.window_dilation[d])});
+    rule.operands[0][d] = rule.results[0][d] = static_cast<int>(d);
+    rule.factors.push_back(dims.back().factor());
+  }
+  rule.write = [&self, dims, identity](const OpParams& local, std::span<const Value> operands,
+                                       const PartPlaces& places) -> std::vector<Value> {
+    WindowParams p = local.as<WindowParams>();
+    Value x = operands[0];
+    const Value fill = lax::full(x, identity(x.aval().dtype), x.aval().dtype, {}, x.aval().weak_type);
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      const auto factor = static_cast<int>(d);
+      if (dims[d].keeps_places() || !places.is_split(factor)) continue;
+      const rules::LocalDim part = part_of_result(dims[d], places.num_parts(factor));
+      x = places.window(x, d, factor, part.windows, fill);
+      p.padding_low[d] = part.low;
+      p.padding_high[d] = part.high;
+    }
+    return {lax::apply1<Value>(self, OpParams::of(std::move(p)), {x})};
+  };
+  return rule;
 }
 
 std::vector<Value> window_batching(const Primitive& self, const BatchCall& call) {
@@ -202,7 +223,11 @@ Primitive window_primitive(Kind kind) {
               fail<DTypeError>("expected real numbers, got {}", to_string(inputs[0]));
             return window_shape(inputs, params);
           },
-      .sharding = window_sharding,
+      .sharding =
+          [self = kind.self, identity = kind.identity](
+              std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
+            return window_sharding(self(), identity, inputs, outputs, params);
+          },
       .jvp = std::move(kind.jvp),
       .transpose = std::move(kind.transpose),
       .batching = [self = kind.self](const BatchCall& call) { return window_batching(self(), call); },

@@ -1,0 +1,136 @@
+// Steps of training: perceptrons, accumulated gradients, a transformer.
+
+#include "benchmarks/communication/programs.h"
+#include "examples/transformer.h"
+
+namespace communication {
+namespace {
+
+Array mlp_loss(const Array& w1, const Array& w2, const Array& x, const Array& y) {
+  return mean_square(ls::matmul(ls::tanh(ls::matmul(x, w1)), w2) - y);
+}
+
+auto mlp_step(const Array& w1, const Array& w2, const Array& x, const Array& y) {
+  auto [loss, grads] = ls::value_and_grad<0, 1>(mlp_loss)(w1, w2, x, y);
+  auto [g1, g2] = grads;
+  return std::tuple(w1 - 0.1 * g1, w2 - 0.1 * g2, loss);
+}
+
+Measured mlp_data() {
+  Placed at({{"data", 8}});
+  return measure(at, mlp_step, {P(), P(), P()}, at({512, 2048}), at({2048, 512}), at({1024, 512}, P("data")),
+                 at({1024, 512}, P("data")));
+}
+
+Measured mlp_fsdp() {
+  Placed at({{"fsdp", 8}});
+  const P rows("fsdp");
+  return measure(at, mlp_step, {rows, rows, P()}, at({512, 2048}, rows), at({2048, 512}, rows),
+                 at({1024, 512}, rows), at({1024, 512}, rows));
+}
+
+Measured mlp_tensor() {
+  Placed at({{"data", 2}, {"tensor", 4}});
+  const P columns(nullptr, "tensor"), rows("tensor"), batch("data");
+  auto step = [](Array w1, Array w2, Array x, Array y) {
+    auto [loss, grads] = ls::value_and_grad<0, 1, 2>(mlp_loss)(w1, w2, x, y);
+    auto [g1, g2, gx] = grads;
+    return std::tuple(w1 - 0.1 * g1, w2 - 0.1 * g2, gx, loss);
+  };
+  return measure(at, step, {columns, rows, batch, P()}, at({512, 2048}, columns), at({2048, 512}, rows),
+                 at({1024, 512}, batch), at({1024, 512}, batch));
+}
+
+Measured scanned_layers() {
+  Placed at({{"fsdp", 4}, {"tensor", 2}});
+  const P up(nullptr, "fsdp", "tensor"), down(nullptr, "tensor", "fsdp"), batch("fsdp");
+  auto loss = [&](Array w1, Array w2, Array x) {
+    auto layer = [&](Array h, std::pair<Array, Array> weights) {
+      auto [w1, w2] = weights;
+      Array next = h + ls::matmul(ls::nn::gelu(ls::matmul(h, w1)), w2);
+      return std::pair(at.constrain(next, P("fsdp")), std::tuple<>());
+    };
+    return mean_square(ls::scan(ls::remat(layer), x, std::pair(w1, w2)).first);
+  };
+  auto step = [&](Array w1, Array w2, Array x) {
+    auto [value, grads] = ls::value_and_grad<0, 1>(loss)(w1, w2, x);
+    auto [g1, g2] = grads;
+    return std::tuple(w1 - 0.1 * g1, w2 - 0.1 * g2, value);
+  };
+  return measure(at, step, {up, down, P()}, at({8, 512, 2048}, up), at({8, 2048, 512}, down),
+                 at({1024, 512}, batch));
+}
+
+Measured microbatches() {
+  Placed at({{"data", 8}});
+  auto step = [](Array w1, Array w2, Array x, Array y) {
+    auto add = [&](std::pair<Array, Array> sums, std::pair<Array, Array> batch) {
+      auto [g1, g2] = ls::grad<0, 1>(mlp_loss)(w1, w2, batch.first, batch.second);
+      return std::pair(std::pair(sums.first + g1, sums.second + g2), std::tuple<>());
+    };
+    const std::pair none(ls::zeros({512, 2048}), ls::zeros({2048, 512}));
+    auto [g1, g2] = ls::scan(add, none, std::pair(x, y)).first;
+    return std::tuple(w1 - 0.1 * (g1 / 8), w2 - 0.1 * (g2 / 8));
+  };
+  const P batches(nullptr, "data");
+  return measure(at, step, {P(), P()}, at({512, 2048}), at({2048, 512}), at({8, 256, 512}, batches),
+                 at({8, 256, 512}, batches));
+}
+
+/// How a parameter lies, by its name.
+P transformer_spec(const std::string& path) {
+  const std::string name = path.substr(path.rfind('.') + 1);
+  if (name == "query" || name == "key" || name == "value" || name == "up") return P("fsdp", "tensor");
+  if (name == "down" || name == "embedding") return P("tensor", "fsdp");
+  if (name == "out") return P("tensor", nullptr, "fsdp");
+  if (name == "position") return P(nullptr, "fsdp");
+  if (name == "up_bias") return P("tensor");
+  return P();
+}
+
+Measured transformer_step() {
+  Placed at({{"data", 2}, {"fsdp", 2}, {"tensor", 2}});
+  const transformer::Config config{.vocabulary = 4096, .context = 256, .width = 256, .heads = 8, .layers = 2};
+  const auto optimizer = transformer::optimizer({});
+  const P batch({"data", "fsdp"});
+
+  auto lay = [&](const auto& tree) {
+    return ls::tree::map_with_path(
+        [&](const std::string& path, const Array& x) { return at.constrain(x, transformer_spec(path)); },
+        tree);
+  };
+  auto loss = [&](const transformer::Model& model, const Array& tokens) {
+    const std::int64_t places = tokens.shape()[1] - 1;
+    Array inputs = tokens[{ls::slice(), ls::slice(0, places)}];
+    Array targets = tokens[{ls::slice(), ls::slice(1, ls::none)}];
+    Array x = ls::nn::embedding(model.embedding, inputs) + model.position[ls::slice(0, places)];
+    x = at.constrain(x, batch);
+    for (const auto& layer : model.layers) x = at.constrain(transformer::apply(layer, x), batch);
+    Array logits = ls::matmul(transformer::normalize(model.norm, x), ls::transpose(model.embedding));
+    return ls::mean(ls::nn::softmax_cross_entropy_with_integer_labels(logits, targets));
+  };
+  auto init = [&] {
+    auto model = lay(transformer::init(config, ls::random::key(0)));
+    return std::pair(model, lay(optimizer.init(model)));
+  };
+  auto [model, state] = ls::jit(init)();
+  auto step = [&](transformer::Model model, decltype(state) state, Array tokens) {
+    auto [value, grads] = ls::value_and_grad(loss)(model, tokens);
+    auto [updates, next] = optimizer.update(grads, state, model);
+    return std::tuple(lay(ls::optim::apply_updates(model, updates)), lay(next), value);
+  };
+  return measure(ls::jit(step), model, state, at({16, 257}, batch, ls::int32));
+}
+
+}  // namespace
+
+void add_training(Programs& programs) {
+  programs.insert(programs.end(), {{"mlp, data", mlp_data},
+                                   {"mlp, fsdp", mlp_fsdp},
+                                   {"mlp, tensor", mlp_tensor},
+                                   {"layers, fsdp x tensor, scan and remat", scanned_layers},
+                                   {"8 microbatches, data", microbatches},
+                                   {"transformer step, data x fsdp x tensor", transformer_step}});
+}
+
+}  // namespace communication

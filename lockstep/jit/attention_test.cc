@@ -1,0 +1,475 @@
+// Attention by blocks and round a ring of devices is the plain one, with its derivatives, and does not
+// materialise the scores. That the plain one is JAX's is tests/golden/.
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <limits>
+
+#include "lockstep/base/error.h"
+#include "lockstep/jit/derivatives.h"
+#include "lockstep/jit/grad.h"
+#include "lockstep/jit/shard_map.h"
+#include "lockstep/jit/test_devices.h"
+#include "lockstep/jit/vmap.h"
+#include "lockstep/nn/attention.h"
+#include "lockstep/runtime/initialize.h"
+#include "lockstep/testing/processes.h"
+
+namespace lockstep {
+namespace {
+
+using test::error_of;
+using test::expect_equal;
+using test::waves;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Arrays = std::vector<Array>;
+
+/// Of query, key, value and, where there is one, the bias.
+using Attend = std::function<Array(const Arrays&)>;
+
+struct Sizes {
+  std::int64_t batch = 2, queries = 12, keys = 23, heads = 4, key_heads = 2, features = 6;
+};
+
+Arrays operands(const Sizes& s, DType dtype = float32) {
+  return {astype(2 * waves({s.batch, s.queries, s.heads, s.features}, 1), dtype),
+          astype(2 * waves({s.batch, s.keys, s.key_heads, s.features}, 2), dtype),
+          astype(waves({s.batch, s.keys, s.key_heads, s.features}, 3), dtype)};
+}
+
+Attend attention(const nn::AttentionOptions& options) {
+  return [options](const Arrays& x) {
+    nn::AttentionOptions all = options;
+    if (x.size() > 3) all.bias = x[3];
+    return nn::dot_product_attention(x[0], x[1], x[2], all);
+  };
+}
+
+nn::AttentionOptions in_blocks(nn::AttentionOptions options, std::int64_t block) {
+  options.block_size = block;
+  return options;
+}
+
+/// A function of x, whose first result is the attention, the others the gradients of a sum of it.
+std::function<Arrays(const Arrays&)> with_gradients(const Attend& f) {
+  return [f](const Arrays& x) {
+    auto loss = [&](const Arrays& x) {
+      const Array y = f(x);
+      return std::pair(sum(astype(y, float32) * waves(y.shape(), 5)), y);
+    };
+    auto [value, gradients] = value_and_grad(loss)(x);
+    gradients.insert(gradients.begin(), value.second);
+    return gradients;
+  };
+}
+
+Arrays computed(const Attend& f, const Arrays& x) { return jit(with_gradients(f))(x); }
+
+void expect_all_equal(const Arrays& found, const Arrays& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    SCOPED_TRACE(i == 0 ? "the attention" : "gradient " + std::to_string(i - 1));
+    expect_equal(found[i], expected[i], tolerance);
+  }
+}
+
+/// Who sees whom: no query sees all, and, with `all`, the third of each sees none.
+Array some_seen(const Shape& shape, bool all = true) {
+  const Array seen = waves(shape, 4) > -0.3f;
+  if (!all) return seen;
+  return seen & (reshape(arange(shape[2]), {1, 1, shape[2], 1}) != 2);
+}
+
+/// The largest number of elements of an array that a program's text names: "f32[2,3]".
+std::int64_t largest_array(const std::string& text) {
+  std::int64_t most = 0;
+  for (std::size_t at = text.find('['); at != text.npos; at = text.find('[', at + 1)) {
+    if (at == 0 || std::isdigit(static_cast<unsigned char>(text[at - 1])) == 0) continue;
+    std::int64_t elements = 1;
+    std::size_t next = at + 1;
+    while (next < text.size() && std::isdigit(static_cast<unsigned char>(text[next])) != 0) {
+      std::size_t digits = 0;
+      elements *= std::stoll(text.substr(next, 20), &digits);
+      next += digits + (text[next + digits] == ',' ? 1 : 0);
+    }
+    if (text[next] == ']') most = std::max(most, elements);
+  }
+  return most;
+}
+
+struct Variant {
+  std::string name;
+  nn::AttentionOptions options;
+  bool has_bias = false;
+  Shape bias = {};
+};
+
+/// Every option, each in several shapes.
+std::vector<Variant> variants(const Sizes& s) {
+  return {
+      {"nothing", {}},
+      {"causal", {.is_causal = true, .scale = 0.7}},
+      {"mask", {.mask = some_seen({s.batch, s.heads, s.queries, s.keys})}},
+      {"mask of keys, causal", {.is_causal = true, .mask = some_seen({s.batch, 1, 1, s.keys}, false)}},
+      {"bias, mask of queries",
+       {.mask = some_seen({1, 1, s.queries, 1})},
+       true,
+       {s.batch, s.heads, s.queries, s.keys}},
+      {"bias of a head, mask", {.mask = some_seen({1, 1, s.queries, s.keys})}, true, {s.heads, 1, s.keys}},
+      {"bias of queries, causal", {.is_causal = true}, true, {1, 1, s.queries, 1}}};
+}
+
+Arrays operands(const Sizes& s, const Variant& variant, DType dtype = float32) {
+  Arrays x = operands(s, dtype);
+  if (variant.has_bias) x.push_back(astype(waves(variant.bias, 7), dtype));
+  return x;
+}
+
+TEST(Attention, ByBlocks_IsThePlainOne) {
+  for (const std::int64_t key_heads : {2, 4, 1}) {
+    const Sizes s{.key_heads = key_heads};
+    for (const Variant& variant : variants(s)) {
+      if (key_heads != 2 && variant.name != "bias, mask of queries") continue;
+      SCOPED_TRACE(variant.name + ", key heads: " + std::to_string(key_heads));
+      const Arrays x = operands(s, variant);
+      const Arrays plain = computed(attention(in_blocks(variant.options, 0)), x);
+      expect_all_equal(computed(attention(in_blocks(variant.options, 5)), x), plain, 2e-5);
+    }
+  }
+}
+
+TEST(Attention, ByBlocksOfAnySize_IsThePlainOne) {
+  const Sizes s;
+  const nn::AttentionOptions options = {.is_causal = true};
+  const Arrays x = operands(s), plain = computed(attention(in_blocks(options, 0)), x);
+  for (const std::int64_t block : {1, 12, 22, 23})
+    expect_all_equal(computed(attention(in_blocks(options, block)), x), plain, 2e-5);
+}
+
+TEST(Attention, ByBlocks_HasTheDTypesPrecision) {
+  for (const auto& [dtype, tolerance] : {std::pair(float64, 1e-12), {bfloat16, 3e-2}, {float16, 4e-3}}) {
+    SCOPED_TRACE(std::string(name(dtype)));
+    const Sizes s;
+    const Variant variant = {"", {.is_causal = true}, true, {1, 1, s.queries, s.keys}};
+    const Arrays x = operands(s, variant, dtype);
+    const Arrays plain = computed(attention(in_blocks(variant.options, 0)), x);
+    expect_all_equal(computed(attention(in_blocks(variant.options, 5)), x), plain, tolerance);
+  }
+}
+
+TEST(Attention, OfSmallSizes_IsNotByBlocks_AndOfLargeOnesIs) {
+  auto text = [](std::int64_t queries, std::int64_t keys) {
+    const Sizes s{.batch = 1, .queries = queries, .keys = keys, .heads = 1, .key_heads = 1};
+    auto f = [](const Array& q, const Array& k, const Array& v) {
+      return nn::dot_product_attention(q, k, v);
+    };
+    return jit(f).lower(operands(s)[0], operands(s)[1], operands(s)[2]).program;
+  };
+  EXPECT_EQ(largest_array(text(1024, 1024)), 1024 * 1024);
+  EXPECT_EQ(largest_array(text(1, 4096)), 4096 * 6);
+  EXPECT_THAT(text(1, 4096), ::testing::Not(HasSubstr("scan")));
+  EXPECT_EQ(largest_array(text(1025, 1024)), 1025 * 256);
+}
+
+TEST(Attention, ByBlocks_HasNoArrayOfAllScores_NorItsDerivativesHave) {
+  const Sizes s{.batch = 1, .queries = 512, .keys = 512, .heads = 2, .key_heads = 1, .features = 4};
+  const Arrays x = operands(s);
+  auto size_of_largest = [&](std::int64_t block, auto&& derive) {
+    return largest_array(jit(derive(attention({.is_causal = true, .block_size = block}))).lower(x).program);
+  };
+  auto gradients = [](const Attend& f) { return with_gradients(f); };
+  auto second = [](const Attend& f) {
+    auto first = [f](const Arrays& x) {
+      Array total = 0.f;
+      for (const Array& g : with_gradients(f)(x)) total = total + sum(g * g);
+      return total;
+    };
+    return [first](const Arrays& x) { return grad(first)(x); };
+  };
+  const std::int64_t scores = s.heads * s.queries * s.keys;
+  EXPECT_EQ(size_of_largest(0, gradients), scores);
+  EXPECT_EQ(size_of_largest(32, gradients), scores / 16);
+  EXPECT_EQ(size_of_largest(0, second), scores);
+  EXPECT_LE(size_of_largest(32, second), scores / 4);
+}
+
+TEST(Attention, ByBlocks_HasDerivativesForwardsAndOfDerivatives) {
+  const Sizes s{.batch = 1, .queries = 3, .keys = 7, .heads = 2, .key_heads = 1, .features = 2};
+  const Arrays x = operands(s),
+               directions = {waves(x[0].shape(), 11), waves(x[1].shape(), 12), waves(x[2].shape(), 13)};
+  const Array mask = some_seen({1, 1, s.queries, s.keys});
+  auto both = [&](std::int64_t block) {
+    const Attend f = attention({.is_causal = true, .mask = mask, .block_size = block});
+    auto loss = [f](const Arrays& x) { return sum(f(x) * waves({1, 3, 2, 2}, 5)); };
+    auto of_gradients = [loss](const Arrays& x) {
+      Array total = 0.f;
+      for (const Array& g : grad(loss)(x)) total = total + sum(g * g);
+      return total;
+    };
+    auto run = [&](const Arrays& x, const Arrays& v) {
+      Arrays out = {jvp(f, std::tuple(x), std::tuple(v)).second};
+      for (const Array& g : grad(of_gradients)(x)) out.push_back(g);
+      for (const Array& g : jvp(grad(loss), std::tuple(x), std::tuple(v)).second) out.push_back(g);
+      auto along = [&](const Arrays& x) { return sum(jvp(loss, std::tuple(x), std::tuple(v)).second); };
+      for (const Array& g : grad(along)(x)) out.push_back(g);
+      return out;
+    };
+    return jit(run)(x, directions);
+  };
+  expect_all_equal(both(3), both(0), 5e-5);
+}
+
+TEST(Attention, ByBlocks_OfAnExampleEach) {
+  const Sizes s;
+  const Arrays x = operands(s);
+  auto each = [&](std::int64_t block) {
+    auto one = [block](const Array& q, const Array& k, const Array& v) {
+      auto loss = [block](const Arrays& x) {
+        return sum(square(nn::dot_product_attention(x[0], x[1], x[2], {.block_size = block})));
+      };
+      return grad(loss)(Arrays{expand_dims(q, 0), expand_dims(k, 0), v});
+    };
+    return vmap(one, {.in_axes = {0, 0, std::nullopt}})(x[0], x[1], slice(x[2], {0, 0, 0, 0}, {1, 23, 2, 6}));
+  };
+  expect_all_equal(each(4), each(0), 2e-5);
+}
+
+TEST(Attention, WhoSeesNothing_GetsTheMean_AndNoNaN) {
+  const Sizes s{.batch = 1, .queries = 3, .keys = 7, .heads = 1, .key_heads = 1};
+  const Arrays x = operands(s);
+  auto mean_of_values = [&](const Array& y) {
+    const Array mean_value = mean(reshape(x[2], {7, 6}), 0);
+    expect_equal(slice(reshape(y, {3, 6}), {2, 0}, {3, 6}), reshape(mean_value, {1, 6}));
+  };
+  const Array mask = some_seen({1, 1, 3, 7});
+  const Array lowest = where(mask, 0.f, std::numeric_limits<float>::lowest());
+  const Array infinite = where(some_seen({1, 1, 3, 7}, false), 0.f, -std::numeric_limits<float>::infinity());
+  for (const std::int64_t block : {0, 3}) {
+    for (const nn::AttentionOptions& options : {nn::AttentionOptions{.mask = mask}, {.bias = lowest}}) {
+      const Arrays found = computed(attention(in_blocks(options, block)), x);
+      mean_of_values(found[0]);
+      for (const Array& each : found) EXPECT_TRUE(all(isfinite(each)).item<bool>());
+    }
+  }
+  expect_all_equal(computed(attention({.bias = infinite, .block_size = 3}), x),
+                   computed(attention({.mask = some_seen({1, 1, 3, 7}, false), .block_size = 0}), x), 2e-5);
+}
+
+TEST(Attention, WhatDoesNotFit_IsAnErrorAtTheUsersLine) {
+  const Arrays x = operands({});
+  auto wrong = [&](const nn::AttentionOptions& options) {
+    return error_of<ShapeError>([&] { nn::dot_product_attention(x[0], x[1], x[2], options); });
+  };
+  EXPECT_THAT(
+      wrong({.mask = ones({2, 3, 12, 23}, bool_)}),
+      AllOf(HasSubstr("[dot_product_attention] mask bool[2,3,12,23] does not broadcast to [batch, heads, "
+                      "queries, keys] = [2,4,12,23]"),
+            HasSubstr("attention_test.cc:")));
+  EXPECT_THAT(wrong({.bias = ones({1, 1, 1, 1, 1})}), HasSubstr("bias f32[1,1,1,1,1] does not broadcast"));
+  EXPECT_THAT(wrong({.block_size = -1}), HasSubstr("expected a block_size of 1 or more, or 0"));
+  EXPECT_THAT(error_of<ShapeError>([&] { nn::dot_product_attention(x[0], x[1], x[0]); }),
+              HasSubstr("do not fit"));
+}
+
+nn::AttentionOptions ring_options(const Variant& variant, const Arrays& x, bool has_mask) {
+  nn::AttentionOptions options = variant.options;
+  std::size_t next = 3;
+  if (variant.has_bias) options.bias = x[next++];
+  if (has_mask) options.mask = x[next];
+  return options;
+}
+
+/// ring_attention of whole arrays, over this mesh's axis "s".
+Attend ring(const Mesh& mesh, const Variant& variant, std::int64_t block = 0) {
+  return [=](const Arrays& x) {
+    Arrays given = x;
+    const bool has_mask = variant.options.mask.has_value();
+    std::vector<PartitionSpec> specs(3, P(none, "s"));
+    auto spec_of = [](const Array& terms) {
+      const Shape& shape = terms.shape();
+      if (shape.size() == 4 && shape[2] != 1) return P(none, none, "s");
+      return P();
+    };
+    if (variant.has_bias) specs.push_back(spec_of(x[3]));
+    if (has_mask) {
+      given.push_back(*variant.options.mask);
+      specs.push_back(spec_of(given.back()));
+    }
+    auto local = [&](const Arrays& x) {
+      return nn::ring_attention(x[0], x[1], x[2], "s", in_blocks(ring_options(variant, x, has_mask), block));
+    };
+    return shard_map(local, {.mesh = mesh, .in_specs = {specs}, .out_specs = {P(none, "s")}})(given);
+  };
+}
+
+Mesh ring_mesh(int devices_of_it) {
+  return Mesh({devices().begin(), devices().begin() + devices_of_it}, {devices_of_it}, {"s"});
+}
+
+TEST(RingAttention, OfOneTwoAndFourDevices_IsThePlainOne) {
+  const Sizes s{.queries = 8, .keys = 12};
+  for (const Variant& variant : variants(s)) {
+    SCOPED_TRACE(variant.name);
+    const Arrays x = operands(s, variant);
+    const Arrays plain = computed(attention(in_blocks(variant.options, 0)), x);
+    expect_all_equal(computed(ring(ring_mesh(4), variant), x), plain, 2e-5);
+    if (variant.name != "bias, mask of queries") continue;
+    expect_all_equal(computed(ring(ring_mesh(4), variant, 2), x), plain, 2e-5);
+    expect_all_equal(computed(ring(ring_mesh(2), variant), x), plain, 2e-5);
+    expect_all_equal(computed(ring(ring_mesh(1), variant), x), plain, 2e-5);
+  }
+}
+
+TEST(RingAttention, HasTheDTypesPrecision) {
+  const Sizes s{.queries = 8, .keys = 8};
+  for (const auto& [dtype, tolerance] : {std::pair(float64, 1e-12), {bfloat16, 3e-2}}) {
+    SCOPED_TRACE(std::string(name(dtype)));
+    const Variant variant = {"", {.is_causal = true}};
+    const Arrays x = operands(s, dtype);
+    expect_all_equal(computed(ring(ring_mesh(4), variant), x),
+                     computed(attention(in_blocks(variant.options, 0)), x), tolerance);
+  }
+}
+
+TEST(RingAttention, BesideASplitBatch_IsThePlainOne) {
+  const Mesh mesh(devices(), {2, 2}, {"data", "s"});
+  const Sizes s{.queries = 8, .keys = 8};
+  const Arrays x = operands(s);
+  auto whole = [&](const Arrays& x) {
+    auto local = [](const Array& q, const Array& k, const Array& v) {
+      return nn::ring_attention(q, k, v, "s", {.is_causal = true});
+    };
+    return shard_map(local, {.mesh = mesh, .in_specs = {P("data", "s")}, .out_specs = {P("data", "s")}})(
+        x[0], x[1], x[2]);
+  };
+  expect_all_equal(computed(whole, x), computed(attention({.is_causal = true}), x), 2e-5);
+}
+
+TEST(RingAttention, KeepsAndHoldsPartsOnly) {
+  const Sizes s{.batch = 1, .queries = 256, .keys = 256, .heads = 2, .key_heads = 2, .features = 8};
+  Arrays x = operands(s);
+  for (Array& each : x) each = device_put(each, NamedSharding(ring_mesh(4), P(none, "s")));
+  auto loss = [f = ring(ring_mesh(4), {"", {.is_causal = true}}, 16)](const Arrays& x) {
+    return sum(square(f(x)));
+  };
+  // The scores of a device's 64 queries with 16 keys; its part of the query has half as many elements.
+  EXPECT_EQ(largest_array(jit(grad(loss)).lower(x).partitioned), s.heads * 64 * 16);
+}
+
+TEST(RingAttention, SendsEachPartOnAndItsCotangentHome) {
+  const Sizes s{.batch = 1, .queries = 8, .keys = 8, .heads = 1, .key_heads = 1, .features = 2};
+  std::int64_t sent = 0;
+  for (const auto& line :
+       jit(with_gradients(ring(ring_mesh(4), {"", {}}))).lower(operands(s)).communication())
+    sent += line.total_bytes();
+  // Parts of 2 * 2 f32: key and value three times each way, their cotangents four times.
+  EXPECT_EQ(sent, 16 * (2 * 3 + 2 * 3 + 2 * 4));
+}
+
+TEST(RingAttention, MayBeDifferentiatedAgain_ButNotForwardsFirst) {
+  const Sizes s{.batch = 1, .queries = 4, .keys = 4, .heads = 1, .key_heads = 1, .features = 2};
+  const Arrays x = operands(s);
+  auto second = [](const Attend& f) {
+    auto of_gradients = [f](const Arrays& x) {
+      Array total = 0.f;
+      for (const Array& g : with_gradients(f)(x)) total = total + sum(g * g);
+      return total;
+    };
+    return [of_gradients](const Arrays& x) { return grad(of_gradients)(x); };
+  };
+  const Attend around = ring(ring_mesh(2), {"", {.is_causal = true}});
+  expect_all_equal(jit(second(around))(x), jit(second(attention({.is_causal = true})))(x), 5e-5);
+  EXPECT_THAT(error_of<TraceError>([&] { jvp(around, std::tuple(x), std::tuple(x)); }),
+              HasSubstr("has a derivative backwards only"));
+}
+
+TEST(RingAttention, WhatDoesNotFit_IsAnErrorAtTheUsersLine) {
+  const Sizes s{.queries = 8, .keys = 12};
+  const Arrays x = operands(s);
+  EXPECT_THAT(error_of<ShardingError>([&] { nn::ring_attention(x[0], x[1], x[2], "s"); }),
+              AllOf(HasSubstr("[ring_attention]"), HasSubstr("attention_test.cc:")));
+  auto with = [&](const Array& query, nn::AttentionOptions options) {
+    auto local = [&](const Array& q, const Array& k, const Array& v) {
+      return nn::ring_attention(q, k, v, "s", options);
+    };
+    shard_map(local, {.mesh = ring_mesh(4), .in_specs = {P(none, "s")}, .out_specs = {P(none, "s")}})(
+        query, x[1], x[2]);
+  };
+  EXPECT_THAT(
+      error_of<ShapeError>([&] {
+        with(x[0], {.mask = ones({2, 3}, bool_)});
+      }),
+      HasSubstr("[ring_attention] mask bool[2,3] does not broadcast to [batch, heads, queries, keys] = "
+                "[2,4,2,12]"));
+  EXPECT_THAT(error_of<DTypeError>([&] { with(astype(x[0], int32), {}); }),
+              HasSubstr("expected query, key and value of one floating dtype, got i32[2,2,4,6]"));
+}
+
+/// Splits of query and of key and value, and the collectives that they need.
+struct Placement {
+  PartitionSpec query, key;
+  bool no_collectives;
+};
+
+LOCKSTEP_CHILD(attention_of_eight_devices) {
+  initialize();
+  const Mesh mesh(devices(), {2, 2, 2}, {"data", "model", "s"});
+  const Sizes s{.batch = 4, .queries = 8, .keys = 16, .heads = 8, .key_heads = 4};
+  const std::vector<Placement> placements = {
+      {P("data"), P("data"), true},
+      {P({"data", "s"}), P({"data", "s"}), true},
+      {P(none, none, "model"), P(none, none, "model"), true},
+      {P("data", none, {"model", "s"}), P("data", none, {"model", "s"}), true},
+      {P(none, "s"), P(), false},
+      {P(), P(none, {"s", "data"}), false},
+      {P("data", "s", "model"), P("data", "s", "model"), false}};
+  for (const Variant& variant :
+       {Variant{"causal", {.is_causal = true}},
+        Variant{"bias and mask", {.mask = some_seen({4, 1, 8, 16})}, true, {1, 8, 8, 16}}}) {
+    Sizes sizes = s;
+    if (variant.has_bias) sizes.key_heads = sizes.heads;
+    const Arrays x = operands(sizes, variant);
+    const Attend f = attention(in_blocks(variant.options, 4));
+    const Arrays plain = computed(attention(in_blocks(variant.options, 0)), x);
+    for (const Placement& each : placements) {
+      if (variant.has_bias && each.no_collectives) continue;
+      Arrays placed = {device_put(x[0], NamedSharding(mesh, each.query)),
+                       device_put(x[1], NamedSharding(mesh, each.key)),
+                       device_put(x[2], NamedSharding(mesh, each.key))};
+      placed.insert(placed.end(), x.begin() + 3, x.end());
+      const std::string what = variant.name + ", " + each.query.to_string() + " and " + each.key.to_string();
+      SCOPED_TRACE(what);
+      expect_all_equal(computed(f, placed), plain, 2e-5);
+      if (each.no_collectives) EXPECT_EQ(jit(f).lower(placed).explain(), "") << what;
+    }
+  }
+  const Sizes of_ring{.queries = 16, .keys = 24};
+  for (const Variant& variant : variants(of_ring)) {
+    if (variant.name != "causal" && variant.name != "bias, mask of queries") continue;
+    SCOPED_TRACE(variant.name);
+    const Arrays x = operands(of_ring, variant);
+    expect_all_equal(computed(ring(ring_mesh(8), variant), x),
+                     computed(attention(in_blocks(variant.options, 0)), x), 2e-5);
+  }
+  // Longer than one device computes at once.
+  const Sizes large{.batch = 1, .queries = 2048, .keys = 2048, .heads = 1, .key_heads = 1, .features = 8};
+  const Arrays x = operands(large);
+  const Arrays by_blocks = computed(attention({.is_causal = true}), x);
+  expect_all_equal(computed(ring(ring_mesh(8), {"", {.is_causal = true}}, 100), x), by_blocks, 5e-5);
+  expect_all_equal(by_blocks, computed(attention({.is_causal = true, .block_size = 0}), x), 5e-5);
+}
+
+TEST(Attention, OverEightDevices_IsThatOfOne) {
+  for (const auto& result : testing::run_processes({.count = 1,
+                            .child = "attention_of_eight_devices",
+                            .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "8"}},
+                            .coordinator = true,
+                            .deadline = std::chrono::minutes(4)})) {
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,157 @@
+// Operations that move elements along a split dimension: each device gets what its part of the result needs
+// of the others, and no more.
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lockstep/jit/grad.h"
+#include "lockstep/jit/test_exchanges.h"
+#include "lockstep/nn/nn.h"
+
+namespace lockstep {
+namespace {
+
+using test::exchanges;
+using test::expect_equal;
+using test::line_mesh;
+using test::waves;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+Array over_x(const Array& array, const PartitionSpec& spec = P("x")) {
+  return device_put(array, NamedSharding(line_mesh(), spec));
+}
+
+/// What a function of an array whose rows are split gives is what it gives of the whole, and so are its
+/// gradient's; what is exchanged for it.
+std::vector<std::string> moved(const std::function<Array(Array)>& function, const Array& x,
+                               const PartitionSpec& spec = P("x")) {
+  auto jitted = jit([&](Array a) { return function(a); });
+  auto gradient = [&](Array a) { return grad([&](Array b) { return sum(sin(function(b))); })(a); };
+  expect_equal(jitted(over_x(x, spec)), function(x));
+  expect_equal(jit(gradient)(over_x(x, spec)), gradient(x));
+  return exchanges(jitted, over_x(x, spec));
+}
+
+const Shape kShape = {64, 256};  // a row is 1 KiB
+
+TEST(MovedElements, OfARoll_AreTheRowsThatComeIn) {
+  const Array x = waves(kShape);
+  EXPECT_THAT(moved([](Array a) { return roll(a, 1, 0); }, x), ElementsAre("1 x permute of 1024 B"));
+  // By more than a part: from two devices.
+  EXPECT_THAT(moved([](Array a) { return roll(a, 20, 0); }, x),
+              ElementsAre("1 x permute of 4096 B", "1 x permute of 12288 B"));
+  EXPECT_THAT(moved([](Array a) { return roll(a, 3, 1); }, x), IsEmpty());
+  // Written out.
+  EXPECT_THAT(moved(
+                  [](Array a) {
+                    return concatenate({a[{slice(32, none)}], a[{slice(none, 32)}]}, 0);
+                  },
+                  x),
+              ElementsAre("1 x permute of 16384 B", "1 x permute of 16384 B"));
+}
+
+TEST(MovedElements, OfATokenShift_AreTheRowBefore) {
+  const Array x = waves(kShape);
+  EXPECT_THAT(moved(
+                  [](Array a) {
+                    return pad(a[{slice(none, -1)}], {{1, 0}, {0, 0}}) + a;
+                  },
+                  x),
+              ElementsAre("1 x permute of 1024 B"));
+  EXPECT_THAT(moved([](Array a) { return mean(square(a[{slice(1, none)}] - a[{slice(none, -1)}])); }, x),
+              ElementsAre("1 x permute of 1024 B"));
+}
+
+TEST(MovedElements, OfHalvesAndStrides_AreThoseOfTheResult) {
+  const Array x = waves(kShape);
+  // The first half is of devices 0 and 1: 8 rows for each of the others.
+  EXPECT_THAT(moved([](Array a) { return a[{slice(none, 32)}] * 2.; }, x),
+              ElementsAre("1 x permute of 8192 B", "1 x permute of 8192 B"));
+  EXPECT_THAT(moved([](Array a) { return a[{slice(none, none, 2)}] * 2.; }, x), IsEmpty());
+  EXPECT_THAT(moved([](Array a) { return flip(a, 0); }, x), ElementsAre("1 x permute of 16384 B"));
+}
+
+TEST(MovedElements, OfOneRow_AreIts) {
+  EXPECT_THAT(moved([](Array a) { return a[37] * 2.; }, waves(kShape)),
+              ElementsAre("1 x all-reduce of 1024 B"));
+}
+
+TEST(MovedElements, OfRunningSums_AreTheTotals) {
+  const Array x = waves(kShape);
+  EXPECT_THAT(moved([](Array a) { return cumsum(a, 0); }, x), ElementsAre("1 x all-gather of 4096 B"));
+  EXPECT_THAT(moved([](Array a) { return cumprod(a + 0.9, 0); }, x), ElementsAre("1 x all-gather of 4096 B"));
+}
+
+TEST(MovedElements, OfTheLargestsPlace_AreTheLargest) {
+  const Array x = waves({64, 128});
+  EXPECT_THAT(exchanges(jit([](Array a) { return argmax(a, 1); }), over_x(x, P(none, "x"))),
+              ElementsAre("1 x all-reduce of 256 B", "1 x all-reduce of 256 B"));
+  for (int axis : {0, 1}) {
+    auto f = [axis](Array a) { return std::pair(argmax(a, axis), argmin(round(a), axis)); };
+    const auto got = jit(f)(over_x(x, P(none, "x"))), expected = f(x);
+    expect_equal(got.first, expected.first);
+    expect_equal(got.second, expected.second);
+  }
+  // The first NaN, and the first of equals.
+  const Array some = where(arange(8) == 5, NAN, 1.);
+  EXPECT_EQ(jit([](Array a) { return argmax(a); })(over_x(some)).item<int>(), 5);
+  EXPECT_EQ(jit([](Array a) { return argmin(a); })(over_x(ones({8}))).item<int>(), 0);
+}
+
+TEST(MovedElements, OfImagesSplitByRows_AreHalos) {
+  const Array images = waves({2, 16, 16, 4}), kernels = waves({3, 3, 4, 4}, 3);
+  const PartitionSpec rows = P(none, "x");
+  auto convolved = [&](Array a) { return nn::conv(a, kernels); };
+  // One row of pixels from each side: 2 x 16 x 4 numbers.
+  EXPECT_THAT(moved(convolved, images, rows), ElementsAre("1 x permute of 512 B", "1 x permute of 512 B"));
+  EXPECT_THAT(moved(
+                  [](Array a) {
+                    return nn::max_pool(a, {2, 2}, {.strides = {2, 2}});
+                  },
+                  images, rows),
+              IsEmpty());
+  EXPECT_THAT(moved(
+                  [](Array a) {
+                    return nn::avg_pool(a, {3, 3}, {.padding = "SAME"});
+                  },
+                  images, rows),
+              ElementsAre("1 x permute of 512 B", "1 x permute of 512 B"));
+  // The gradient by the kernels is a sum over the devices.
+  auto by_kernels = [&](Array a, Array w) {
+    return grad([&](Array v) { return sum(square(nn::conv(a, v))); })(w);
+  };
+  expect_equal(jit(by_kernels)(over_x(images, rows), kernels), by_kernels(images, kernels), 2e-4);
+  EXPECT_THAT(exchanges(jit(by_kernels), over_x(images, rows), kernels),
+              ::testing::Contains("1 x all-reduce of 576 B"));
+}
+
+TEST(MovedElements, OfASort_GoToAnotherDimensionAndBack) {
+  const Array x = waves({64, 256});
+  auto f =
+      jit([](Array a) { return sort(a, 1); }, {.out_shardings = {NamedSharding(line_mesh(), P(none, "x"))}});
+  expect_equal(f(over_x(x, P(none, "x"))), sort(x, 1));
+  EXPECT_THAT(exchanges(f, over_x(x, P(none, "x"))),
+              ElementsAre("1 x all-to-all of 16384 B", "1 x all-to-all of 16384 B"));
+}
+
+TEST(MovedElements, WhereOnlyOwnersChange_GoByOnePermute) {
+  const Mesh mesh = test::square_mesh();
+  const Array x = waves({8, 8});
+  const std::vector<std::pair<PartitionSpec, PartitionSpec>> pairs = {
+      {P({"x", "y"}), P({"y", "x"})}, {P("x", "y"), P("y", "x")}, {P("x"), P("y")}};
+  for (const auto& [from, to] : pairs) {
+    auto f = jit([](Array a) { return a * 2.; }, {.out_shardings = {NamedSharding(mesh, to)}});
+    const Array given = device_put(x, NamedSharding(mesh, from));
+    expect_equal(f(given), x * 2.);
+    const std::vector<std::string> all = exchanges(f, given);
+    ASSERT_EQ(all.size(), 1u) << from.to_string();
+    EXPECT_THAT(all[0], ::testing::HasSubstr("permute"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

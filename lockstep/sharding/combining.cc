@@ -1,0 +1,274 @@
+#include "lockstep/sharding/combining.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "lockstep/program/primitive.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep::sharding {
+namespace {
+
+/// What collectives must have in common to be one.
+using Key = std::tuple<const Primitive*, std::vector<std::string>, DType, bool>;
+
+std::int64_t& at(Shape& shape, std::int64_t dimension) { return shape[static_cast<std::size_t>(dimension)]; }
+
+class Combining {
+ public:
+  Combining(const Program& program, const AxisEnv& axes, std::int64_t threshold)
+      : program_(program), axes_(axes), threshold_(threshold), waits_(program.variables.size()) {}
+
+  /// `self` is the program that `given` knows it by; null: the outermost.
+  Program run(const Program* self, const CommunicationReasons& given) {
+    self_ = self;
+    given_ = &given;
+    result_ = program_;
+    result_.equations.clear();
+    std::vector<std::size_t> left(program_.equations.size());
+    std::iota(left.begin(), left.end(), 0);
+    while (!left.empty()) left = wave(left);
+    return std::move(result_);
+  }
+
+  /// Of the equations that were written, by their places; and those of the programs that they hold.
+  std::map<std::size_t, std::string> reasons;
+  CommunicationReasons reasons_within;
+
+ private:
+  struct Bucket {
+    std::vector<std::size_t> members;  // places of equations
+    std::int64_t bytes = 0;
+  };
+
+  /// Writes these equations, but for those that need the result of a collective that waits to be combined,
+  /// and what comes behind them; these are given back.
+  std::vector<std::size_t> wave(const std::vector<std::size_t>& equations) {
+    std::vector<std::size_t> later;
+    bool effects_wait = false;
+    std::vector<Key> order;
+    for (std::size_t e : equations) {
+      const Equation& equation = program_.equations[e];
+      const bool effect = has_effect(equation);
+      if ((effect && effects_wait) ||
+          std::ranges::any_of(equation.inputs, [&](Var var) { return waits(var); })) {
+        set_waiting(equation, true);
+        effects_wait = effects_wait || effect;
+        later.push_back(e);
+        continue;
+      }
+      const std::optional<Key> key = key_of(equation);
+      if (!key) {
+        write(e);
+        continue;
+      }
+      Bucket& bucket = buckets_[*key];
+      const std::int64_t bytes = bytes_of(equation);
+      if (bucket.bytes + bytes > threshold_) flush(bucket);
+      if (bucket.members.empty() && std::ranges::find(order, *key) == order.end()) order.push_back(*key);
+      bucket.members.push_back(e);
+      bucket.bytes += bytes;
+      set_waiting(equation, true);
+    }
+    for (const Key& key : order) flush(buckets_[key]);
+    for (std::size_t e : later) set_waiting(program_.equations[e], false);
+    return later;
+  }
+
+  bool waits(Var var) const { return waits_[static_cast<std::size_t>(var)]; }
+  void set_waiting(const Equation& equation, bool waits) {
+    for (Var var : equation.outputs) waits_[static_cast<std::size_t>(var)] = waits;
+  }
+
+  std::int64_t bytes_of(const Equation& equation) const {
+    return std::max(program_.aval(equation.inputs[0]).bytes(), program_.aval(equation.outputs[0]).bytes());
+  }
+
+  /// None where the equation is no collective that can be combined.
+  std::optional<Key> key_of(const Equation& equation) const {
+    const Primitive* p = equation.primitive;
+    std::vector<std::string> axes;
+    if (p == &psum_p() || p == &pmax_p() || p == &pmin_p()) {
+      const auto& params = equation.params.as<AxesParams>();
+      if (params.groups) return std::nullopt;
+      axes = params.axes;
+      std::ranges::sort(axes);
+    } else if (p == &all_gather_p() || p == &psum_scatter_p()) {
+      const auto& params = equation.params.as<GatherParams>();
+      if (params.groups) return std::nullopt;
+      axes = params.axes;
+    } else {
+      return std::nullopt;
+    }
+    const Aval& aval = program_.aval(equation.outputs[0]);
+    const std::int64_t bytes = bytes_of(equation);
+    if (axes_.size(axes) == 1 || bytes > threshold_ || bytes == 0) return std::nullopt;
+    return Key(p, std::move(axes), aval.dtype, aval.weak_type);
+  }
+
+  /// Writes an equation as it is, with its reason.
+  void write(std::size_t e) {
+    Equation equation = program_.equations[e];
+    if (equation.primitive->nested) {
+      std::vector<std::shared_ptr<const Program>> programs;
+      for (const NestedProgram& nested : programs_of(equation)) programs.push_back(within(nested.program));
+      equation.params = equation.primitive->nested->with_programs(equation.params, std::move(programs));
+    }
+    if (auto reason = given_->find({self_, e}); reason != given_->end())
+      reasons[result_.equations.size()] = reason->second;
+    result_.equations.push_back(std::move(equation));
+  }
+
+  std::shared_ptr<const Program> within(const std::shared_ptr<const Program>& program) {
+    Combining inner(*program, axes_, threshold_);
+    auto combined = std::make_shared<const Program>(inner.run(program.get(), *given_));
+    reasons_within.merge(inner.reasons_within);
+    for (auto& [place, reason] : inner.reasons) reasons_within[{combined.get(), place}] = std::move(reason);
+    return combined;
+  }
+
+  Var add(const Primitive& primitive, OpParams params, std::vector<Var> inputs, Shape shape, Var like,
+          std::optional<Var> to = std::nullopt) {
+    if (!to) {
+      Aval aval = result_.aval(like);
+      aval.shape = std::move(shape);
+      to = static_cast<Var>(result_.variables.size());
+      result_.variables.push_back(std::move(aval));
+    }
+    result_.equations.push_back({&primitive, std::move(params), std::move(inputs), {*to}, site_});
+    return *to;
+  }
+
+  Var reshaped(Var var, Shape shape, std::optional<Var> to = std::nullopt) {
+    if (!to && result_.aval(var).shape == shape) return var;
+    OpParams params = OpParams::of(ReshapeParams{shape});
+    return add(reshape_p(), std::move(params), {var}, std::move(shape), var, to);
+  }
+
+  Var transposed(Var var, const std::vector<std::int64_t>& order) {
+    if (std::ranges::is_sorted(order)) return var;
+    Shape shape;
+    for (std::int64_t d : order) shape.push_back(result_.aval(var).shape[static_cast<std::size_t>(d)]);
+    return add(transpose_p(), OpParams::of(TransposeParams{order}), {var}, std::move(shape), var);
+  }
+
+  /// 0, 1, ..., rank - 1 with dimension `from` taken out and put in as dimension `to`.
+  static std::vector<std::int64_t> moving(std::size_t rank, std::int64_t from, std::int64_t to) {
+    std::vector<std::int64_t> order(rank);
+    std::iota(order.begin(), order.end(), 0);
+    order.erase(order.begin() + from);
+    order.insert(order.begin() + to, from);
+    return order;
+  }
+
+  /// What a collective over n devices exchanges, in a shape that can be put behind that of others along the
+  /// last dimension: a reduction [elements], a reduce-scatter [n, elements], an all-gather [1, elements].
+  Var flat(const Equation& equation, std::int64_t n) {
+    const Var var = equation.inputs[0];
+    Shape shape = program_.aval(var).shape;
+    const std::int64_t count = num_elements(shape);
+    if (equation.primitive == &all_gather_p()) return reshaped(var, {1, count});
+    if (equation.primitive != &psum_scatter_p()) return reshaped(var, {count});
+    const std::int64_t d = equation.params.as<GatherParams>().dimension;
+    Shape parts = shape;
+    at(parts, d) /= n;
+    parts.insert(parts.begin() + d, n);
+    const std::size_t rank = parts.size();
+    return reshaped(d == 0 ? var : transposed(reshaped(var, std::move(parts)), moving(rank, d, 0)),
+                    {n, count / n});
+  }
+
+  /// From the combined collective's result, that of one whose elements begin at `begin`.
+  void unflatten(const Equation& equation, std::int64_t n, Var all, std::int64_t begin, std::int64_t count) {
+    const Var to = equation.outputs[0];
+    Shape shape = result_.aval(all).shape;
+    std::vector<std::int64_t> start(shape.size()), limit = shape, strides(shape.size(), 1);
+    start.back() = begin;
+    limit.back() = begin + count;
+    shape.back() = count;
+    Var part = add(slice_p(), OpParams::of(SliceParams{start, limit, strides}), {all}, std::move(shape), all);
+    if (equation.primitive == &all_gather_p()) {
+      Shape gathered = program_.aval(equation.inputs[0]).shape;
+      gathered.insert(gathered.begin(), n);
+      const std::size_t rank = gathered.size();
+      const std::int64_t d = equation.params.as<GatherParams>().dimension;
+      part = transposed(reshaped(part, std::move(gathered)), moving(rank, 0, d));
+    }
+    reshaped(part, program_.aval(to).shape, to);
+  }
+
+  void flush(Bucket& full) {
+    const Bucket bucket = std::exchange(full, {});
+    for (std::size_t e : bucket.members) set_waiting(program_.equations[e], false);
+    if (bucket.members.size() == 1) write(bucket.members.front());
+    if (bucket.members.size() > 1) write_combined(bucket.members);
+  }
+
+  void write_combined(const std::vector<std::size_t>& members) {
+    const Equation& first = program_.equations[members.front()];
+    const bool reduces = first.primitive != &all_gather_p() && first.primitive != &psum_scatter_p();
+    const std::vector<std::string>& axes =
+        reduces ? first.params.as<AxesParams>().axes : first.params.as<GatherParams>().axes;
+    const std::int64_t n = axes_.size(axes);
+    std::vector<Var> parts;
+    std::vector<std::int64_t> counts;
+    std::string reason = fmt::format("{} in one:", members.size());
+    for (std::size_t e : members) {
+      const Equation& equation = program_.equations[e];
+      site_ = equation.site;
+      parts.push_back(flat(equation, n));
+      counts.push_back(result_.aval(parts.back()).shape.back());
+      const Aval& aval = program_.aval(equation.inputs[0]);
+      reason +=
+          fmt::format("\n    {} at {}", to_string(Aval{aval.dtype, aval.shape}), equation.site.to_string());
+      if (auto own = given_->find({self_, e}); own != given_->end()) reason += "\n      " + own->second;
+    }
+    site_ = first.site;
+    const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    Shape shape = result_.aval(parts.front()).shape;
+    shape.back() = total;
+    const auto last = static_cast<std::int64_t>(shape.size()) - 1;
+    const Var all = add(concatenate_p(), OpParams::of(ConcatenateParams{last}), parts, shape, parts.front());
+    reasons[result_.equations.size()] = std::move(reason);
+    if (!reduces) at(shape, 0) = first.primitive == &all_gather_p() ? n : 1;
+    const Var exchanged = add(
+        *first.primitive, reduces ? first.params : OpParams::of(GatherParams{axes, n, 0}), {all}, shape, all);
+    std::int64_t begin = 0;
+    for (std::size_t k = 0; k < members.size(); ++k) {
+      site_ = program_.equations[members[k]].site;
+      unflatten(program_.equations[members[k]], n, exchanged, begin, counts[k]);
+      begin += counts[k];
+    }
+  }
+
+  const Program& program_;
+  const AxisEnv& axes_;
+  const std::int64_t threshold_;
+  const Program* self_ = nullptr;
+  const CommunicationReasons* given_ = nullptr;
+  Program result_;
+  std::vector<bool> waits_;  // which variables are not written yet
+  std::map<Key, Bucket> buckets_;
+  CallSite site_;  // of the equations that are written
+};
+
+}  // namespace
+
+Program combine_collectives(const Program& program, const AxisEnv& axes, std::int64_t threshold,
+                            CommunicationReasons& reasons) {
+  if (threshold == 0) return program;
+  Combining combining(program, axes, threshold);
+  Program result = combining.run(nullptr, reasons);
+  reasons = std::move(combining.reasons_within);
+  for (auto& [place, reason] : combining.reasons) reasons[{nullptr, place}] = std::move(reason);
+  return result;
+}
+
+}  // namespace lockstep::sharding

@@ -1,0 +1,181 @@
+#include "lockstep/sharding/uneven.h"
+
+#include <algorithm>
+
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep::sharding {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+Value zero(const Value& like) {
+  const Aval& aval = like.aval();
+  return lax::full(like, is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(std::int64_t{0}), aval.dtype,
+                   {}, aval.weak_type);
+}
+
+/// x with so many elements before and behind in each dimension, negative where it is cut; zeros unless said.
+Value padded(const Value& x, Integers low, Integers high, const std::optional<Value>& fill = std::nullopt,
+             Integers interior = {}) {
+  interior.resize(low.size());
+  const bool same = std::ranges::all_of(low, [](auto n) { return n == 0; }) &&
+                    std::ranges::all_of(high, [](auto n) { return n == 0; }) &&
+                    std::ranges::all_of(interior, [](auto n) { return n == 0; });
+  return same ? x : lax::pad(x, fill ? *fill : zero(x), std::move(low), std::move(high), std::move(interior));
+}
+
+/// Which places of a dimension come before `end`, in this shape.
+Value before(const Value& like, const Shape& shape, std::size_t dimension, std::int64_t end) {
+  const DType dtype = place_dtype(shape[dimension]);
+  const Value places = lax::iota(like, dtype, {shape[dimension]}, 0);
+  const Value is_before = lax::lt(places, lax::full_like(places, static_cast<double>(end)));
+  return lax::broadcast_in_dim(is_before, shape, {static_cast<std::int64_t>(dimension)});
+}
+
+Value resized_slice(const SliceParams& s, const PaddedOperand& x, const Shape& shape, const Shape& to) {
+  const Shape& stored = x.value.aval().shape;
+  Integers low(shape.size()), high = low, start = s.start_indices, limit = s.limit_indices;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (to[d] == shape[d] && stored[d] == x.shape[d]) continue;
+    low[d] = -s.start_indices[d];
+    high[d] = s.start_indices[d] + to[d] * s.strides[d] - stored[d];
+    start[d] = 0;
+    limit[d] = to[d] * s.strides[d];
+  }
+  const Value wide = padded(x.value, low, high);
+  return wide.aval().shape == to ? wide : lax::slice(wide, start, limit, s.strides);
+}
+
+Value resized_pad(const PadParams& p, const PaddedOperand& x, const Value& fill, const Shape& to) {
+  Value filled = x.value;
+  const Shape stored = x.value.aval().shape;
+  Integers high(stored.size());
+  for (std::size_t d = 0; d < stored.size(); ++d) {
+    if (stored[d] != x.shape[d])
+      filled =
+          lax::select(before(filled, stored, d, x.shape[d]), filled, lax::broadcast_in_dim(fill, stored, {}));
+    high[d] = to[d] - p.low[d] - stored[d] - std::max<std::int64_t>(stored[d] - 1, 0) * p.interior[d];
+  }
+  return padded(filled, p.low, high, fill, p.interior);
+}
+
+Value resized_concatenate(std::size_t along, std::span<const PaddedOperand> operands, const Shape& to) {
+  std::optional<Value> result;
+  std::int64_t begin = 0;
+  for (const PaddedOperand& operand : operands) begin += operand.shape[along];
+  for (std::size_t i = operands.size(); i-- > 0;) {
+    const PaddedOperand& operand = operands[i];
+    begin -= operand.shape[along];
+    const Shape& stored = operand.value.aval().shape;
+    Integers low(to.size()), high = low;
+    for (std::size_t d = 0; d < to.size(); ++d) high[d] = to[d] - stored[d];
+    low[along] = begin - operand.skipped;
+    high[along] -= low[along];
+    const Value part = padded(operand.value, low, high);
+    result =
+        result ? lax::select(before(part, to, along, begin + operand.shape[along]), part, *result) : part;
+  }
+  return *result;
+}
+
+}  // namespace
+
+bool can_resize(const Equation& equation) {
+  return equation.primitive == &slice_p() || equation.primitive == &pad_p() ||
+         equation.primitive == &concatenate_p();
+}
+
+bool is_slice_along(const Equation& equation, const Shape& operand, std::size_t dimension) {
+  if (equation.primitive != &slice_p()) return false;
+  const auto& s = equation.params.as<SliceParams>();
+  for (std::size_t d = 0; d < operand.size(); ++d) {
+    if (s.strides[d] != 1) return false;
+    if (d != dimension && (s.start_indices[d] != 0 || s.limit_indices[d] != operand[d])) return false;
+  }
+  return true;
+}
+
+UnevenResults uneven_results(const FlatProgram& flat, const std::vector<Split>& splits, const Grid& grid) {
+  const Program& program = flat.program;
+  std::vector<std::size_t> made_by(program.variables.size(), program.equations.size());
+  std::vector<int> uses(program.variables.size());
+  for (std::size_t e = 0; e < program.equations.size(); ++e) {
+    for (Var var : program.equations[e].outputs) made_by[static_cast<std::size_t>(var)] = e;
+    for (Var var : program.equations[e].inputs) ++uses[static_cast<std::size_t>(var)];
+  }
+  for (Var var : program.outputs) ++uses[static_cast<std::size_t>(var)];
+  UnevenResults results;
+  auto parts_of = [&](Var var, std::size_t d) { return grid.size(splits[static_cast<std::size_t>(var)][d]); };
+  auto up = [](std::int64_t size, std::int64_t parts) { return (size + parts - 1) / parts * parts; };
+  for (std::size_t e = 0; e < program.equations.size(); ++e) {
+    const Equation& equation = program.equations[e];
+    if (flat.origins[e] == nullptr || !can_resize(equation)) continue;
+    const Shape& shape = program.aval(equation.outputs[0]).shape;
+    Shape to = shape;
+    const bool concatenates = equation.primitive == &concatenate_p();
+    for (std::size_t i = 0; i < (concatenates ? equation.inputs.size() : 1); ++i) {
+      const Var var = equation.inputs[i];
+      for (std::size_t d = 0; d < shape.size(); ++d) {
+        const std::int64_t parts = parts_of(var, d);
+        if (shape[d] % parts == 0 || shape[d] < parts || program.aval(var).shape[d] == shape[d]) continue;
+        to[d] = up(shape[d], parts);
+      }
+    }
+    if (to != shape) results.shapes[flat.origins[e]] = to;
+    if (!concatenates) continue;
+    const auto along = static_cast<std::size_t>(equation.params.as<ConcatenateParams>().dimension);
+    for (Var var : equation.inputs) {
+      const std::size_t made = made_by[static_cast<std::size_t>(var)];
+      if (made == program.equations.size()) continue;
+      const Equation& slice = program.equations[made];
+      if (flat.origins[made] == nullptr || slice.inputs.empty() ||
+          !is_slice_along(slice, program.aval(slice.inputs[0]).shape, along))
+        continue;
+      const std::int64_t parts = parts_of(slice.inputs[0], along);
+      if (parts == 1) continue;
+      to[along] = up(shape[along], parts);
+      results.shapes[flat.origins[e]] = to;
+    }
+    if (!results.shapes.contains(flat.origins[e])) continue;
+    for (Var var : equation.inputs) --uses[static_cast<std::size_t>(var)];
+  }
+  for (std::size_t e = 0; e < program.equations.size(); ++e) {
+    const Equation& equation = program.equations[e];
+    if (equation.primitive != &slice_p() || uses[static_cast<std::size_t>(equation.outputs[0])] > 0) continue;
+    results.within.insert(flat.origins[e]);
+  }
+  return results;
+}
+
+std::optional<Shape> resized_shape(const Equation& equation, std::span<const PaddedOperand> operands,
+                                   const Shape& shape) {
+  if (!can_resize(equation)) return std::nullopt;
+  Shape to = shape;
+  bool any = false;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    for (const PaddedOperand& operand : operands) {
+      if (operand.shape.size() != shape.size()) continue;  // what a pad pads with
+      const std::int64_t stored = operand.value.aval().shape[d];
+      if (stored == operand.shape[d]) continue;
+      any = true;
+      // A dimension that is not changed keeps its padding.
+      const bool fits = operand.shape[d] == shape[d] || (shape[d] < stored && 2 * shape[d] > stored);
+      if (fits) to[d] = std::max(to[d], stored);
+    }
+  }
+  return any ? std::optional(std::move(to)) : std::nullopt;
+}
+
+Value resized(const Equation& equation, std::span<const PaddedOperand> operands, const Shape& shape,
+              const Shape& to) {
+  if (equation.primitive == &slice_p())
+    return resized_slice(equation.params.as<SliceParams>(), operands[0], shape, to);
+  if (equation.primitive == &pad_p())
+    return resized_pad(equation.params.as<PadParams>(), operands[0], operands[1].value, to);
+  return resized_concatenate(static_cast<std::size_t>(equation.params.as<ConcatenateParams>().dimension),
+                             operands, to);
+}
+
+}  // namespace lockstep::sharding

@@ -1,0 +1,237 @@
+#include "lockstep/sharding/windows.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep::sharding {
+namespace {
+
+class Windowing {
+ public:
+  Windowing(Resharder& resharder, const Grid& grid, const Value& part, std::size_t dimension,
+            const Axes& axes, const PartWindows& windows)
+      : resharder_(resharder),
+        grid_(grid),
+        part_(part),
+        dimension_(dimension),
+        axes_(axes),
+        windows_(windows),
+        n_(grid.size(axes)),
+        m_(part.aval().shape[dimension]),
+        dtype_(place_dtype(n_ * m_ + 4 * (windows.count + m_))) {}
+
+  Value run(const std::optional<Value>& fill) {
+    const WindowPlan plan = plan_windows(windows_, n_, m_);
+    const Value value = plan.gathers ? of_whole() : of_pieces(plan.rounds);
+    return fill && leaves() ? filled(value, *fill) : value;
+  }
+
+ private:
+  /// What is put into the window, at place `at` of it.
+  struct Piece {
+    Value value;
+    std::vector<std::int64_t> at;  // by device
+    bool same;                     // on all of them
+  };
+
+  std::int64_t begin(std::int64_t device) const { return windows_.begin(device); }
+
+  bool leaves() const {
+    const std::int64_t a = begin(0), b = begin(n_ - 1);
+    return !windows_.wraps && (std::min(a, b) < 0 || std::max(a, b) + windows_.count > n_ * m_);
+  }
+
+  /// A number of each device's own.
+  Value of_device(const std::vector<std::int64_t>& numbers) {
+    auto constant = [&](std::int64_t number) { return lax::full(part_, Scalar::of(number), dtype_, {}); };
+    const std::int64_t slope = numbers.size() > 1 ? numbers[1] - numbers[0] : 0;
+    bool is_affine = true;
+    for (std::size_t p = 0; p < numbers.size(); ++p)
+      is_affine = is_affine && numbers[p] == numbers[0] + static_cast<std::int64_t>(p) * slope;
+    if (is_affine && slope == 0) return constant(numbers[0]);
+    if (is_affine) return lax::add(resharder_.start(axes_, slope, dtype_), constant(numbers[0]));
+    std::vector<Value> all;
+    for (std::int64_t number : numbers) all.push_back(lax::full(part_, Scalar::of(number), dtype_, {1}));
+    const Value start[] = {resharder_.start(axes_, 1, dtype_)};
+    const Value table = lax::concatenate(std::span<const Value>(all), 0);
+    return lax::reshape(lax::dynamic_slice(table, std::span<const Value>(start), {1}), {});
+  }
+
+  static bool are_same(const std::vector<std::int64_t>& numbers) {
+    return std::ranges::all_of(numbers, [&](std::int64_t number) { return number == numbers[0]; });
+  }
+
+  /// `count` elements of x along the dimension, from a place of each device's own on.
+  Value taken(const Value& x, const std::vector<std::int64_t>& from, std::int64_t count) {
+    Shape shape = x.aval().shape;
+    if (are_same(from))
+      return sliced(x, std::clamp<std::int64_t>(from[0], 0, shape[dimension_] - count), count);
+    std::vector<Value> starts(shape.size(), lax::full(part_, Scalar::of(0), dtype_, {}));
+    starts[dimension_] = of_device(from);
+    shape[dimension_] = count;
+    return lax::dynamic_slice(x, std::span<const Value>(starts), shape);
+  }
+
+  Value sliced(const Value& x, std::int64_t from, std::int64_t count) {
+    Shape limit = x.aval().shape;
+    if (from == 0 && count == limit[dimension_]) return x;
+    std::vector<std::int64_t> start(limit.size()), strides(limit.size(), 1);
+    start[dimension_] = from;
+    limit[dimension_] = from + count;
+    return lax::slice(x, start, limit, strides);
+  }
+
+  Value zeros(std::int64_t count) {
+    Shape shape = part_.aval().shape;
+    shape[dimension_] = count;
+    const bool inexact = is_inexact(part_.aval().dtype);
+    return lax::full(part_, inexact ? Scalar::of(0.0) : Scalar::of(std::int64_t{0}), part_.aval().dtype,
+                     shape, part_.aval().weak_type);
+  }
+
+  /// Where a piece of a round goes; of devices that get none, where it does no harm.
+  Piece received(const WindowRound& round) {
+    std::vector<std::int64_t> from(static_cast<std::size_t>(n_)), at(from.size());
+    std::vector<bool> sends(from.size()), gets(from.size());
+    std::vector<std::pair<int, int>> pairs;
+    for (const WindowSegment& s : round.segments) {
+      const auto source = static_cast<std::size_t>(s.from), target = static_cast<std::size_t>(s.to);
+      from[source] = std::min(s.begin - s.start, m_ - round.length);
+      at[target] = s.start + from[source] - begin(s.to);
+      sends[source] = gets[target] = true;
+      pairs.emplace_back(static_cast<int>(s.from), static_cast<int>(s.to));
+    }
+    fit(
+        from, sends, [](std::size_t, std::int64_t) { return true; }, 0);
+    fit(
+        at, gets,
+        [&](std::size_t device, std::int64_t place) {
+          const std::int64_t first = begin(static_cast<std::int64_t>(device));
+          if (windows_.wraps) return place >= windows_.count || place + round.length <= 0;
+          const std::int64_t low = std::max({first + place, first, std::int64_t{0}});
+          return low >= std::min({first + place + round.length, first + windows_.count, n_ * m_});
+        },
+        windows_.count + std::max(m_, round.length));
+    const Value value = lax::ppermute(taken(part_, from, round.length), grid_.names(axes_), std::move(pairs));
+    return {value, at, are_same(at)};
+  }
+
+  /// Gives the numbers of devices that do not take part such that all of them can be computed easily, if that
+  /// `does_no_harm`; else `otherwise`.
+  template <class DoesNoHarm>
+  void fit(std::vector<std::int64_t>& numbers, const std::vector<bool>& takes_part,
+           const DoesNoHarm& does_no_harm, std::int64_t otherwise) {
+    const auto first = static_cast<std::size_t>(std::ranges::find(takes_part, true) - takes_part.begin());
+    const auto second = static_cast<std::size_t>(
+        std::find(takes_part.begin() + static_cast<std::ptrdiff_t>(first) + 1, takes_part.end(), true) -
+        takes_part.begin());
+    const std::int64_t distance = static_cast<std::int64_t>(second - first);
+    const std::int64_t rise = second < numbers.size() ? numbers[second] - numbers[first] : 0;
+    bool fits = rise % distance == 0;
+    std::vector<std::int64_t> line(numbers.size());
+    for (std::size_t p = 0; p < numbers.size() && fits; ++p) {
+      line[p] = numbers[first] +
+                (static_cast<std::int64_t>(p) - static_cast<std::int64_t>(first)) * (rise / distance);
+      fits = takes_part[p] ? line[p] == numbers[p] : does_no_harm(p, line[p]);
+    }
+    if (fits) {
+      numbers = std::move(line);
+      return;
+    }
+    for (std::size_t p = 0; p < numbers.size(); ++p)
+      if (!takes_part[p]) numbers[p] = otherwise;
+  }
+
+  Value of_pieces(const std::vector<WindowRound>& rounds) {
+    std::vector<std::int64_t> own;
+    for (std::int64_t p = 0; p < n_; ++p) own.push_back(p * m_ - begin(p));
+    std::vector<Piece> pieces = {{part_, own, are_same(own)}};
+    for (const WindowRound& round : rounds) pieces.push_back(received(round));
+    if (std::ranges::all_of(pieces, &Piece::same)) return one_behind_the_other(std::move(pieces));
+    // Into a window with room on both sides, as some pieces are partly or wholly outside.
+    std::int64_t room = 0;
+    for (const Piece& piece : pieces) room = std::max(room, piece.value.aval().shape[dimension_]);
+    Value all = zeros(windows_.count + 2 * room);
+    for (const Piece& piece : pieces) {
+      // What begins further out is put at the edge, as XLA does it: outside of the window too.
+      std::vector<std::int64_t> at = piece.at;
+      for (std::int64_t& place : at) place += room;
+      std::vector<Value> starts(all.aval().shape.size(), lax::full(part_, Scalar::of(0), dtype_, {}));
+      starts[dimension_] = of_device(at);
+      all = lax::dynamic_update_slice(all, piece.value, std::span<const Value>(starts));
+    }
+    return sliced(all, room, windows_.count);
+  }
+
+  Value one_behind_the_other(std::vector<Piece> pieces) {
+    std::ranges::stable_sort(pieces, {}, [](const Piece& piece) { return piece.at[0]; });
+    std::vector<Value> parts;
+    std::int64_t end = 0;
+    for (const Piece& piece : pieces) {
+      const std::int64_t at = piece.at[0], length = piece.value.aval().shape[dimension_];
+      const std::int64_t from = std::max(at, end), to = std::min(at + length, windows_.count);
+      if (to <= from) continue;
+      if (from > end) parts.push_back(zeros(from - end));
+      parts.push_back(sliced(piece.value, from - at, to - from));
+      end = to;
+    }
+    if (end < windows_.count) parts.push_back(zeros(windows_.count - end));
+    return parts.size() == 1
+               ? parts[0]
+               : lax::concatenate(std::span<const Value>(parts), static_cast<std::int64_t>(dimension_));
+  }
+
+  Value of_whole() {
+    const auto dimension = static_cast<std::int64_t>(dimension_);
+    const Value whole = lax::all_gather(part_, grid_.names(axes_), dimension);
+    if (windows_.wraps) {
+      const Value turned[] = {whole, whole};
+      std::vector<std::int64_t> from;
+      for (std::int64_t p = 0; p < n_; ++p) from.push_back((begin(p) % (n_ * m_) + n_ * m_) % (n_ * m_));
+      return taken(lax::concatenate(std::span<const Value>(turned), dimension), from, windows_.count);
+    }
+    const Value parts[] = {zeros(windows_.count), whole, zeros(windows_.count)};
+    const Value wide = lax::concatenate(std::span<const Value>(parts), dimension);
+    std::vector<std::int64_t> from;
+    for (std::int64_t p = 0; p < n_; ++p) from.push_back(begin(p) + windows_.count);
+    return taken(wide, from, windows_.count);
+  }
+
+  Value filled(const Value& value, const Value& fill) {
+    const Shape& shape = value.aval().shape;
+    std::vector<std::int64_t> begins;
+    for (std::int64_t p = 0; p < n_; ++p) begins.push_back(begin(p));
+    const Value first = of_device(begins);
+    const Value places = lax::add(lax::iota(part_, dtype_, {windows_.count}, 0),
+                                  lax::broadcast_in_dim(first, {windows_.count}, {}));
+    const Value is_there =
+        lax::logical_and(lax::ge(places, lax::full_like(places, 0)),
+                         lax::lt(places, lax::full_like(places, static_cast<double>(n_ * m_))));
+    return lax::select(lax::broadcast_in_dim(is_there, shape, {static_cast<std::int64_t>(dimension_)}), value,
+                       lax::broadcast_in_dim(fill, shape, {}));
+  }
+
+  Resharder& resharder_;
+  const Grid& grid_;
+  const Value part_;
+  const std::size_t dimension_;
+  const Axes& axes_;
+  const PartWindows& windows_;
+  const std::int64_t n_, m_;  // parts, and the elements of one
+  const DType dtype_;         // of places
+};
+
+}  // namespace
+
+Value window_of(Resharder& resharder, const Grid& grid, const Value& part, std::size_t dimension,
+                const Axes& axes, const PartWindows& windows, const std::optional<Value>& fill) {
+  return Windowing(resharder, grid, part, dimension, axes, windows).run(fill);
+}
+
+}  // namespace lockstep::sharding
