@@ -9,6 +9,7 @@
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/placement.h"
+#include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::sharding {
@@ -225,9 +226,24 @@ class Padding {
   /// it is one.
   bool emit_resized(const Equation& equation) {
     if (!can_resize(equation)) return false;
-    std::vector<PaddedOperand> operands;
     if (uneven_.within.contains(&equation)) return true;
-    const auto found = uneven_.shapes.find(&equation);
+    if (const auto pad = uneven_.of_pads.find(&equation); pad != uneven_.of_pads.end()) {
+      const auto& slice = equation.params.as<SliceParams>();
+      const Var x = pad->second->inputs[0];
+      Equation one = *pad->second;
+      one.params = OpParams::of(pad_of(slice, one.params.as<PadParams>(), program_.aval(x).shape));
+      one.outputs = equation.outputs;
+      emit_as(one, &equation);
+      return true;
+    }
+    return emit_as(equation, &equation);
+  }
+
+  /// The same of an equation that stands for another one, `origin`.
+  bool emit_as(const Equation& equation, const Equation* origin) {
+    std::vector<PaddedOperand> operands;
+    if (emit_rotation(equation, origin)) return true;
+    const auto found = uneven_.shapes.find(origin);
     const bool is_uneven = found != uneven_.shapes.end();
     auto stored = [&](Var var) { return padded_[at(var)] ? *padded_[at(var)] : plain(var); };
     for (Var var : equation.inputs) {
@@ -249,7 +265,29 @@ class Padding {
         if (found->second[d] != shape[d]) (*to)[d] = found->second[d];
     }
     if (to) set(equation.outputs[0], resized(equation, operands, shape, *to));
+    if (!to && &equation != origin) {
+      std::vector<Value> values;
+      for (Var var : equation.inputs) values.push_back(plain(var));
+      set(equation.outputs[0], builder_.emit(*equation.primitive, equation.params, values)[0]);
+    }
     return to.has_value();
+  }
+
+  /// A value's end before its beginning: a rotation. Whether the equation is one.
+  bool emit_rotation(const Equation& equation, const Equation* origin) {
+    if (equation.inputs.size() != 2 || !uneven_.shapes.contains(origin)) return false;
+    const Equation *end = slice_within(equation, equation.inputs[0]),
+                   *begin = slice_within(equation, equation.inputs[1]);
+    if (end == nullptr || begin == nullptr || end->inputs[0] != begin->inputs[0]) return false;
+    const Var x = end->inputs[0];
+    const auto along = static_cast<std::size_t>(equation.params.as<ConcatenateParams>().dimension);
+    const auto &first = begin->params.as<SliceParams>(), &last = end->params.as<SliceParams>();
+    const std::int64_t cut = last.start_indices[along];
+    const bool is_rotation = first.start_indices[along] == 0 && first.limit_indices[along] == cut &&
+                             last.limit_indices[along] == program_.aval(x).shape[along];
+    if (!is_rotation || padded_[at(x)]) return false;
+    set(equation.outputs[0], lax::rotate(plain(x), static_cast<std::int64_t>(along), cut));
+    return true;
   }
 
   /// Values come into a program that an equation holds, and out of it, without padding: a carry has one

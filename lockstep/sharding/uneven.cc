@@ -97,6 +97,15 @@ bool is_slice_along(const Equation& equation, const Shape& operand, std::size_t 
   return true;
 }
 
+PadParams pad_of(const SliceParams& slice, const PadParams& pad, const Shape& operand) {
+  PadParams both = pad;
+  for (std::size_t d = 0; d < operand.size(); ++d) {
+    both.low[d] = pad.low[d] - slice.start_indices[d];
+    both.high[d] = slice.limit_indices[d] - pad.low[d] - operand[d];
+  }
+  return both;
+}
+
 UnevenResults uneven_results(const FlatProgram& flat, const std::vector<Split>& splits, const Grid& grid) {
   const Program& program = flat.program;
   std::vector<std::size_t> made_by(program.variables.size(), program.equations.size());
@@ -140,6 +149,20 @@ UnevenResults uneven_results(const FlatProgram& flat, const std::vector<Split>& 
     }
     if (!results.shapes.contains(flat.origins[e])) continue;
     for (Var var : equation.inputs) --uses[static_cast<std::size_t>(var)];
+  }
+  auto all = [](const Integers& numbers, std::int64_t number) {
+    return std::ranges::all_of(numbers, [number](std::int64_t n) { return n == number; });
+  };
+  for (std::size_t e = 0; e < program.equations.size(); ++e) {
+    const Equation& slice = program.equations[e];
+    if (slice.primitive != &slice_p() || !all(slice.params.as<SliceParams>().strides, 1)) continue;
+    const std::size_t made = made_by[static_cast<std::size_t>(slice.inputs[0])];
+    if (made == program.equations.size() || program.equations[made].primitive != &pad_p()) continue;
+    const Equation& pad = program.equations[made];
+    if (!results.shapes.contains(flat.origins[made]) || !all(pad.params.as<PadParams>().interior, 0))
+      continue;
+    results.of_pads[flat.origins[e]] = flat.origins[made];
+    if (--uses[static_cast<std::size_t>(slice.inputs[0])] == 0) results.within.insert(flat.origins[made]);
   }
   for (std::size_t e = 0; e < program.equations.size(); ++e) {
     const Equation& equation = program.equations[e];

@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 
+#include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/program.h"
 #include "lockstep/sharding/flatten.h"
 #include "lockstep/sharding/split.h"
@@ -17,8 +18,12 @@ struct UnevenResults {
   /// The shapes that results of equations get.
   std::map<const Equation*, Shape> shapes;
 
-  /// Slices that are taken within the concatenations in `shapes`, and used nowhere else.
+  /// Slices that are taken within the concatenations in `shapes`, and pads that are made within the slices
+  /// in `of_pads`, and used nowhere else.
   std::set<const Equation*> within;
+
+  /// Slices of a pad, which are one pad.
+  std::map<const Equation*, const Equation*> of_pads;
 };
 
 /// Of the program's equations (those that it was made flat from) whose operand is split, by these splits, in
@@ -36,6 +41,9 @@ struct PaddedOperand {
 
 /// Whether the equation takes a part of one dimension, one element after the other.
 bool is_slice_along(const Equation& equation, const Shape& operand, std::size_t dimension);
+
+/// The pad that a slice of a pad is.
+PadParams pad_of(const SliceParams& slice, const PadParams& pad, const Shape& operand);
 
 /// Whether the equation can be given more results.
 bool can_resize(const Equation& equation);
