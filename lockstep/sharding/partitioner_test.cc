@@ -13,6 +13,7 @@
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/sort.h"
 #include "lockstep/sharding/communication.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/vjp.h"
@@ -282,6 +283,21 @@ TEST(Partition, ValueGatheredForTwoUses_IsGatheredOnce) {
   const Value outputs[] = {first, second};
   Partitioned p = partition(b.finish(outputs), {kData, {P("data")}, {P(), P()}});
   EXPECT_THAT(collectives(p.program, kData), ElementsAre("all-gather f32[8,4] data"));
+}
+
+TEST(Partition, LargeValueThatEveryDeviceComputes_IsAWarning) {
+  auto warnings = [](std::int64_t size) {
+    Builder b("order");
+    const Value x = b.input(f32({size}));
+    const Value outputs[] = {lax::sort(std::span<const Value>(&x, 1), 0)[0]};
+    return partition(b.finish(outputs), {kData, {P("data")}, {kAny}}).warnings;
+  };
+  EXPECT_THAT(warnings(1 << 17), ::testing::IsEmpty());
+  EXPECT_THAT(
+      warnings(1 << 19),
+      ElementsAre(::testing::AllOf(
+          ::testing::HasSubstr("each of the 4 devices along data computes the same 2.0 MiB of f32[524288]"),
+          ::testing::HasSubstr("sort takes dimension 0 whole"))));
 }
 
 TEST(Partition, AxisThatMovesBetweenDimensions_IsAnAllToAll) {
