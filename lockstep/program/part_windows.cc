@@ -4,13 +4,13 @@
 #include <cstdlib>
 #include <map>
 
+#include "lockstep/base/floor_div.h"
+
 namespace lockstep {
 namespace {
 
 /// What a collective costs besides its elements, in elements along the dimension.
 constexpr std::int64_t kPerCollective = 1;
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
 }  // namespace
 

@@ -233,7 +233,7 @@ void Emission::emit(const RuledEquation& ruled) {
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
     const Var var = equation.inputs[i];
     const Layout to = needed(ruled, factors, passing, i);
-    if (full(var) == nullptr) warn_of_whole(chosen, i, versions(var)[cheapest(var, to).first].layout);
+    warn_of_whole(chosen, i, to);
     operands.push_back(get(var, to, [&](const Layout& from) { return chosen.reason_of_operand(i, from); }));
     operand_shapes.push_back(operands.back().aval().shape);
   }
@@ -273,10 +273,16 @@ void Emission::emit(const RuledEquation& ruled) {
   }
 }
 
-void Emission::warn_of_whole(const ChosenEquation& chosen, std::size_t operand, const Layout& from) {
+void Emission::warn_of_whole(const ChosenEquation& chosen, std::size_t operand, const Layout& to) {
   constexpr std::int64_t kLarge = 1 << 20;
   const Equation& equation = *chosen.ruled.equation;
-  if (equation.outputs.empty()) return;
+  const Var var = equation.inputs[operand];
+  if (equation.outputs.empty() || full(var) != nullptr) return;
+  const Aval& result = global_.aval(equation.outputs[0]);
+  const std::int64_t bytes =
+      grid_.local_bytes(result, chosen.ruled.result_layout(0, chosen.choice.factors).split);
+  if (bytes < kLarge) return;
+  const Layout& from = versions(var)[cheapest(var, to).first].layout;
   Axes repeated;
   for (const Axes& axes : from.split) {
     for (int axis : axes) {
@@ -285,14 +291,12 @@ void Emission::warn_of_whole(const ChosenEquation& chosen, std::size_t operand, 
       if (!used && !contains(chosen.ruled.forbidden, axis)) repeated.push_back(axis);
     }
   }
-  const Aval& result = global_.aval(equation.outputs[0]);
-  const Layout computed = chosen.ruled.result_layout(0, chosen.choice.factors);
-  if (repeated.empty() || grid_.local_bytes(result, computed.split) < kLarge) return;
-  warnings_.push_back(fmt::format(
-      "{} at {}: each of the {} devices along {} computes the same {} of {}: {}", equation.primitive->name,
-      equation.site.to_string(), grid_.size(repeated), fmt::join(grid_.names(repeated), ","),
-      bytes_text(grid_.local_bytes(result, computed.split)), to_string(Aval{result.dtype, result.shape}),
-      chosen.reason_of_operand(operand, from)));
+  if (repeated.empty()) return;
+  warnings_.push_back(fmt::format("{} at {}: each of the {} devices along {} computes the same {} of {}: {}",
+                                  equation.primitive->name, equation.site.to_string(), grid_.size(repeated),
+                                  fmt::join(grid_.names(repeated), ","), bytes_text(bytes),
+                                  to_string(Aval{result.dtype, result.shape}),
+                                  chosen.reason_of_operand(operand, from)));
 }
 
 PartPlaces Emission::places(const RuledEquation& ruled, const std::vector<Axes>& factors) {

@@ -165,8 +165,9 @@ class Emission {
   /// What the equation's rule is told, with these axes of its factors. Must not outlive them.
   PartPlaces places(const RuledEquation& ruled, const std::vector<Axes>& factors);
 
-  /// Notes where the devices of an axis that splits an operand compute the same large result.
-  void warn_of_whole(const ChosenEquation& chosen, std::size_t operand, const Layout& from);
+  /// Notes where the devices of an axis that splits an operand, which is brought to this layout, compute the
+  /// same large result.
+  void warn_of_whole(const ChosenEquation& chosen, std::size_t operand, const Layout& to);
 
   void emit(const RuledEquation& ruled);
 

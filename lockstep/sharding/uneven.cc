@@ -3,18 +3,13 @@
 #include <algorithm>
 
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::sharding {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
-
-Value zero(const Value& like) {
-  const Aval& aval = like.aval();
-  return lax::full(like, is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(std::int64_t{0}), aval.dtype,
-                   {}, aval.weak_type);
-}
 
 /// x with so many elements before and behind in each dimension, negative where it is cut; zeros unless said.
 Value padded(const Value& x, Integers low, Integers high, const std::optional<Value>& fill = std::nullopt,
@@ -23,7 +18,9 @@ Value padded(const Value& x, Integers low, Integers high, const std::optional<Va
   const bool same = std::ranges::all_of(low, [](auto n) { return n == 0; }) &&
                     std::ranges::all_of(high, [](auto n) { return n == 0; }) &&
                     std::ranges::all_of(interior, [](auto n) { return n == 0; });
-  return same ? x : lax::pad(x, fill ? *fill : zero(x), std::move(low), std::move(high), std::move(interior));
+  return same ? x
+              : lax::pad(x, fill ? *fill : rules::zeros(x, {x.aval().dtype, {}}), std::move(low),
+                         std::move(high), std::move(interior));
 }
 
 /// Which places of a dimension come before `end`, in this shape.

@@ -11,7 +11,6 @@
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/rules.h"
-#include "lockstep/program/primitives/windowed.h"
 
 namespace lockstep {
 namespace {
@@ -121,6 +120,23 @@ struct StartedDim {
   std::int64_t size;
 };
 
+/// The elements of x at these places of a dimension, one for each; of places that x does not have, any. And
+/// whether x has them, in the shape of what is taken.
+std::pair<Value, Value> taken_along(const Value& x, std::size_t dimension, const Value& places) {
+  const Shape& shape = x.aval().shape;
+  const auto d = static_cast<std::int64_t>(dimension);
+  GatherDimensionNumbers numbers = {{}, {d}, {d}};
+  for (std::int64_t other = 0; other < static_cast<std::int64_t>(shape.size()); ++other)
+    if (other != d) numbers.offset_dims.push_back(other);
+  Shape sizes = shape;
+  sizes[dimension] = 1;
+  const std::int64_t count = places.aval().shape[0];
+  const Value indices = lax::reshape(places, Shape{count, 1});
+  const Value taken = lax::gather(x, indices, numbers, sizes, GatherScatterMode::kClip);
+  const Value has = lax::internal::within(indices, {shape[dimension] - 1});
+  return {taken, lax::broadcast_in_dim(has, taken.aval().shape, {d})};
+}
+
 /// start, start + 1, ...
 Value places_from(const Value& start, std::int64_t count) {
   const DType dtype = start.aval().dtype;
@@ -152,11 +168,11 @@ std::vector<Value> slice_of_part(const OpParams& local, std::span<const Value> o
     if (!places.is_split(dim.factor)) continue;
     const Value start = start_within(operands[1 + dim.dimension], dim.size, sizes[dim.dimension]);
     const Value from = lax::sub(start, places.start(dim.factor, start.aval().dtype));
-    auto [taken, has] = rules::taken_along(x, dim.dimension, places_from(from, sizes[dim.dimension]));
+    auto [taken, has] = taken_along(x, dim.dimension, places_from(from, sizes[dim.dimension]));
     x = taken;
     if (is_here) {
       // Of the shape that x had before.
-      is_here = rules::taken_along(*is_here, dim.dimension, places_from(from, sizes[dim.dimension])).first;
+      is_here = taken_along(*is_here, dim.dimension, places_from(from, sizes[dim.dimension])).first;
     }
     is_here = is_here ? lax::logical_and(*is_here, has) : has;
   }
@@ -177,8 +193,8 @@ std::vector<Value> update_of_part(std::span<const Value> operands, const PartPla
     const Value start = start_within(starts[d], dim.size, update.aval().shape[d]);
     const Value from = lax::sub(places.start(dim.factor, start.aval().dtype), start);
     sizes[d] = x.aval().shape[d];
-    auto [taken, has] = rules::taken_along(update, d, places_from(from, sizes[d]));
-    if (is_new) is_new = rules::taken_along(*is_new, d, places_from(from, sizes[d])).first;
+    auto [taken, has] = taken_along(update, d, places_from(from, sizes[d]));
+    if (is_new) is_new = taken_along(*is_new, d, places_from(from, sizes[d])).first;
     is_new = is_new ? lax::logical_and(*is_new, has) : has;
     update = taken;
     starts[d] = lax::full_like(starts[d], 0);

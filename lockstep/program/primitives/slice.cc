@@ -17,6 +17,7 @@ namespace {
 using rules::check_rank;
 using rules::keeping;
 using rules::LocalDim;
+using rules::windowed;
 using rules::WindowedDim;
 using rules::with_shape;
 using rules::zeros;
@@ -42,17 +43,6 @@ Value taken_of_part(const Value& x, std::size_t d, const WindowedDim& dim, const
   Shape sizes = x.aval().shape;
   sizes[d] = span;
   return lax::slice(lax::dynamic_slice(wide, std::span<const Value>(starts), sizes), first, sizes, strides);
-}
-
-/// Each dimension of the first operand that of the result, with factor d.
-ShardingRule windowed(std::span<const Aval> inputs, std::span<const Aval> outputs,
-                      const std::vector<WindowedDim>& dims) {
-  ShardingRule rule = ShardingRule::replicated(inputs, outputs);
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    rule.operands[0][d] = rule.results[0][d] = static_cast<int>(d);
-    rule.factors.push_back(dims[d].factor());
-  }
-  return rule;
 }
 
 /// The elements of x, which is whole, that are under the device's part of a result of so many elements, if x
@@ -271,15 +261,7 @@ const Primitive& pad_p() {
             rule.write = [dims](const OpParams& local, std::span<const Value> operands,
                                 const PartPlaces& places) -> std::vector<Value> {
               PadParams pad = local.as<PadParams>();
-              Value x = operands[0];
-              for (std::size_t d = 0; d < dims.size(); ++d) {
-                const auto factor = static_cast<int>(d);
-                if (dims[d].keeps_places() || !places.is_split(factor)) continue;
-                const LocalDim part = part_of_result(dims[d], places.num_parts(factor));
-                x = places.window(x, d, factor, part.windows, operands[1]);
-                pad.low[d] = part.low;
-                pad.high[d] = part.high;
-              }
+              const Value x = rules::brought(operands[0], dims, places, operands[1], pad.low, pad.high);
               return {lax::pad(x, operands[1], pad.low, pad.high, pad.interior)};
             };
             return rule;

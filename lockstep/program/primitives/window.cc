@@ -97,27 +97,17 @@ std::vector<Aval> window_shape(std::span<const Aval> inputs, const OpParams& par
 ShardingRule window_sharding(const Primitive& self, Scalar (*identity)(DType), std::span<const Aval> inputs,
                              std::span<const Aval> outputs, const OpParams& params) {
   const auto& p = params.as<WindowParams>();
-  ShardingRule rule = ShardingRule::replicated(inputs, outputs);
   std::vector<rules::WindowedDim> dims;
-  for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {
+  for (std::size_t d = 0; d < inputs[0].shape.size(); ++d)
     dims.push_back({inputs[0].shape[d], outputs[0].shape[d], p.window_strides[d], p.padding_low[d],
                     p.base_dilation[d], dilated(p.window_dimensions[d], p.window_dilation[d])});
-    rule.operands[0][d] = rule.results[0][d] = static_cast<int>(d);
-    rule.factors.push_back(dims.back().factor());
-  }
+  ShardingRule rule = rules::windowed(inputs, outputs, dims);
   rule.write = [&self, dims, identity](const OpParams& local, std::span<const Value> operands,
                                        const PartPlaces& places) -> std::vector<Value> {
     WindowParams p = local.as<WindowParams>();
-    Value x = operands[0];
-    const Value fill = lax::full(x, identity(x.aval().dtype), x.aval().dtype, {}, x.aval().weak_type);
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-      const auto factor = static_cast<int>(d);
-      if (dims[d].keeps_places() || !places.is_split(factor)) continue;
-      const rules::LocalDim part = part_of_result(dims[d], places.num_parts(factor));
-      x = places.window(x, d, factor, part.windows, fill);
-      p.padding_low[d] = part.low;
-      p.padding_high[d] = part.high;
-    }
+    const Aval& aval = operands[0].aval();
+    const Value fill = lax::full(operands[0], identity(aval.dtype), aval.dtype, {}, aval.weak_type);
+    const Value x = rules::brought(operands[0], dims, places, fill, p.padding_low, p.padding_high);
     return {lax::apply1<Value>(self, OpParams::of(std::move(p)), {x})};
   };
   return rule;

@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lockstep/program/primitives/elementwise.h"
-#include "lockstep/program/primitives/gather.h"
-#include "lockstep/program/primitives/shape.h"
+#include "lockstep/base/floor_div.h"
 
 namespace lockstep::rules {
 namespace {
 
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+/// Of devices whose windows begin `step` places behind each other, the first one's at the first of the padded
+/// operand, and span so many.
+LocalDim under_window(std::int64_t low, std::int64_t dilation, std::int64_t step, std::int64_t span) {
+  const std::int64_t first = -floor_div(low, dilation);
+  const std::int64_t before = first * dilation + low;  // 0 or less than the dilation
+  const std::int64_t count = std::max<std::int64_t>(floor_div(span - 1 - before, dilation) + 1, 1);
+  return {{first, step / dilation, count}, before, span - before - (count - 1) * dilation - 1};
+}
 
 }  // namespace
 
@@ -31,31 +36,33 @@ ShardingRule::Factor WindowedDim::factor() const {
           }};
 }
 
-LocalDim under_window(std::int64_t low, std::int64_t dilation, std::int64_t step, std::int64_t span) {
-  const std::int64_t first = -floor_div(low, dilation);
-  const std::int64_t before = first * dilation + low;  // 0 or less than the dilation
-  const std::int64_t count = std::max<std::int64_t>(floor_div(span - 1 - before, dilation) + 1, 1);
-  return {{first, step / dilation, count}, before, span - before - (count - 1) * dilation - 1};
-}
-
 LocalDim part_of_result(const WindowedDim& dim, std::int64_t parts) {
   const std::int64_t count = dim.count / parts;
   return under_window(dim.low, dim.dilation, count * dim.stride, (count - 1) * dim.stride + dim.extent);
 }
 
-std::pair<Value, Value> taken_along(const Value& x, std::size_t dimension, const Value& places) {
-  const Shape& shape = x.aval().shape;
-  const auto d = static_cast<std::int64_t>(dimension);
-  GatherDimensionNumbers numbers = {{}, {d}, {d}};
-  for (std::int64_t other = 0; other < static_cast<std::int64_t>(shape.size()); ++other)
-    if (other != d) numbers.offset_dims.push_back(other);
-  Shape sizes = shape;
-  sizes[dimension] = 1;
-  const std::int64_t count = places.aval().shape[0];
-  const Value indices = lax::reshape(places, Shape{count, 1});
-  const Value taken = lax::gather(x, indices, numbers, sizes, GatherScatterMode::kClip);
-  const Value has = lax::internal::within(indices, {shape[dimension] - 1});
-  return {taken, lax::broadcast_in_dim(has, taken.aval().shape, {d})};
+ShardingRule windowed(std::span<const Aval> inputs, std::span<const Aval> outputs,
+                      const std::vector<WindowedDim>& dims) {
+  ShardingRule rule = ShardingRule::replicated(inputs, outputs);
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    rule.operands[0][d] = rule.results[0][d] = static_cast<int>(d);
+    rule.factors.push_back(dims[d].factor());
+  }
+  return rule;
+}
+
+Value brought(Value x, const std::vector<WindowedDim>& dims, const PartPlaces& places,
+              const std::optional<Value>& fill, std::vector<std::int64_t>& low,
+              std::vector<std::int64_t>& high) {
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const auto factor = static_cast<int>(d);
+    if (dims[d].keeps_places() || !places.is_split(factor)) continue;
+    const LocalDim part = part_of_result(dims[d], places.num_parts(factor));
+    x = places.window(x, d, factor, part.windows, fill);
+    low[d] = part.low;
+    high[d] = part.high;
+  }
+  return x;
 }
 
 }  // namespace lockstep::rules

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "lockstep/program/program.h"
 #include "lockstep/program/sharding_rule.h"
@@ -34,12 +36,14 @@ struct LocalDim {
 /// Of one of `parts` equal parts of the result.
 LocalDim part_of_result(const WindowedDim& dim, std::int64_t parts);
 
-/// Of devices whose windows begin `step` places behind each other, the first one's at the first of the padded
-/// operand, and span so many.
-LocalDim under_window(std::int64_t low, std::int64_t dilation, std::int64_t step, std::int64_t span);
+/// Each dimension of the first operand with that of the result, by factor d.
+ShardingRule windowed(std::span<const Aval> inputs, std::span<const Aval> outputs,
+                      const std::vector<WindowedDim>& dims);
 
-/// The elements of x at these places of a dimension, one for each; of places that x does not have, any. And
-/// whether x has them, in the shape of what is taken.
-std::pair<Value, Value> taken_along(const Value& x, std::size_t dimension, const Value& places);
+/// What a device needs of the operand under such a rule, of which it has x; `fill` stands outside of the
+/// dimensions. Sets the padding around it in those that were brought.
+Value brought(Value x, const std::vector<WindowedDim>& dims, const PartPlaces& places,
+              const std::optional<Value>& fill, std::vector<std::int64_t>& low,
+              std::vector<std::int64_t>& high);
 
 }  // namespace lockstep::rules
