@@ -101,7 +101,7 @@ void measure(Communicator& communicator, const Options& options, const std::stri
 }
 
 int be_member(const Options& options) {
-  if (options.fresh) tune_allocator();
+  if (options.fresh) tune_allocator(true);
   if (options.pin) {
     cpu_set_t one;
     CPU_ZERO(&one);

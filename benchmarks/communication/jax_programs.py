@@ -397,6 +397,12 @@ def argmax():
     return lambda x: jnp.argmax(x, -1), (at((256, 32768), P(None, "tensor")),), at.on(P())[0]
 
 
+@program("top-k of split logits")
+def top_k():
+    at = Placed(tensor=8)
+    return lambda x: jax.lax.top_k(x, 40), (at((256, 32768), P(None, "tensor")),), at.on(P())[0]
+
+
 # Resharding. What is added keeps it from being the argument itself.
 
 

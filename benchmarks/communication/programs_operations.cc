@@ -19,6 +19,12 @@ Measured argmax() {
   return measure(at, largest, {P()}, at({256, 32768}, P(nullptr, "tensor")));
 }
 
+Measured top_k() {
+  Placed at({{"tensor", 8}});
+  auto largest = [](Array x) { return ls::top_k(x, 40); };
+  return measure(at, largest, {P(), P()}, at({256, 32768}, P(nullptr, "tensor")));
+}
+
 Measured matmul() {
   Placed at({{"x", 4}, {"y", 2}});
   auto product = [](Array x, Array y) { return ls::matmul(x, y); };
@@ -62,6 +68,7 @@ void add_operations(Programs& programs) {
       programs.end(),
       {{"all(isfinite)", all_finite},
        {"argmax of split logits", argmax},
+       {"top-k of split logits", top_k},
        {"P('x') to P(None, 'x')", reshard(line, P("x"), P(nullptr, "x"))},
        {"P('x', 'y') to P('y', 'x')", reshard(grid, P("x", "y"), P("y", "x"))},
        {"P(('x', 'y')) to P(('y', 'x'))", reshard(grid, P({"x", "y"}), P({"y", "x"}))},

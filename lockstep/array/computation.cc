@@ -17,6 +17,7 @@
 #include "lockstep/runtime/compile.h"
 #include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/sharding/combining.h"
 #include "lockstep/sharding/partitioner.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/transforms/dce.h"
@@ -217,7 +218,9 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   impl->text.program = to_string(program);
   impl->inputs.assign(arguments.begin(), arguments.end());
   impl->moved.resize(arguments.size());
-  sharding::PartitionOptions partitioning{.axes = mesh.axis_env()};
+  sharding::PartitionOptions partitioning{.axes = mesh.axis_env(),
+                                          .gathered_for_loops_bytes = options.gathered_for_loops_bytes,
+                                          .memory_limit_bytes = options.memory_limit_bytes};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const ArrayType& type = *arguments[i];
     std::optional<Sharding> wanted = option(options.in_shardings, i);
@@ -263,7 +266,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   impl->partitioning = since(start);
   return finish(std::move(impl), partitioned.program, mesh.axis_env(), mesh,
                 combine(mesh.fingerprint(), fingerprint(salt)), partitioned.reasons,
-                options.combine_threshold_bytes);
+                partitioned.gathers_again ? 0 : options.combine_threshold_bytes);
 }
 
 std::shared_ptr<const Computation> Computation::compile_per_device(

@@ -11,8 +11,8 @@
 #include "lockstep/array/data.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
-#include "lockstep/sharding/combining.h"
 #include "lockstep/sharding/communication.h"
+#include "lockstep/sharding/limits.h"
 
 namespace lockstep::internal {
 
@@ -29,6 +29,10 @@ struct ComputationOptions {
   /// How large collectives get by being combined; 0: they are not. Not looked at where the compiler does
   /// them.
   std::int64_t combine_threshold_bytes = sharding::kCombineThresholdBytes;
+
+  /// As sharding::PartitionOptions has them.
+  std::int64_t gathered_for_loops_bytes = sharding::kGatheredForLoopsBytes;
+  std::int64_t memory_limit_bytes = 0;
 };
 
 /// What a computation is made of, as text.

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/arena.h"
 #include "lockstep/collectives/host_layout.h"
 #include "lockstep/collectives/reduce.h"
 #include "lockstep/collectives/segment.h"
@@ -122,7 +123,32 @@ Collective collective(Kind kind, DType dtype, std::int64_t count, int n, ReduceO
   return c;
 }
 
-/// Takes part in the collective as `device`, and looks at what comes out.
+/// Memory for a member's input or output: of the arena that the others read, or not.
+class Block {
+ public:
+  Block(Arena* arena, const Bytes& content)
+      : arena_(arena), own_(arena == nullptr ? content : Bytes()), bytes_(content.size()) {
+    data_ = arena != nullptr ? static_cast<std::byte*>(arena->allocate(bytes_)) : own_.data();
+    if (arena != nullptr && bytes_ != 0) std::memcpy(data_, content.data(), bytes_);
+  }
+  ~Block() {
+    if (arena_ != nullptr) arena_->free(data_);
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  std::byte* data() const { return data_; }
+  Bytes content() const { return Bytes(data_, data_ + bytes_); }
+
+ private:
+  Arena* arena_;
+  Bytes own_;
+  std::size_t bytes_;
+  std::byte* data_;
+};
+
+/// Takes part in the collective as `device`, and looks at what comes out. Large inputs and outputs are in the
+/// arenas of all members, of some, or of none.
 void take_part(World& world, Communicator& communicator, int device, const Collective& c, std::uint64_t seed,
                bool in_place = false) {
   const HostLayout layout(communicator.members(), world.options());
@@ -132,9 +158,16 @@ void take_part(World& world, Communicator& communicator, int device, const Colle
   for (int member = 0; member < communicator.size(); ++member) {
     inputs.push_back(random_data(c.dtype, call.input_bytes, seed * 100 + member));
   }
-  Bytes out(call.output_bytes, std::byte{0xcd});
-  if (in_place) out = inputs[rank];
-  communicator.run(call, rank, in_place ? out.data() : inputs[rank].data(), out.data());
+  Arena* arena = call.input_bytes >= kSingleCopyBytes ? test_arena() : nullptr;
+  const auto way = seed % 5;
+  Block input(way == 1 || (way == 2 && rank == 0) || way == 3 ? nullptr : arena, inputs[rank]),
+      output(way == 1 || (way == 4 && rank == 1) ? nullptr : arena,
+             in_place ? inputs[rank] : Bytes(call.output_bytes, std::byte{0xcd}));
+  communicator.run(call, rank, in_place ? output.data() : input.data(), output.data());
+  const Bytes out = output.content();
+  if (!in_place) {
+    ASSERT_TRUE(input.content() == inputs[rank]) << call.text << ": the input was written over";
+  }
   const Bytes wanted = expected(call, inputs, rank, layout);
   ASSERT_EQ(out.size(), wanted.size()) << call.text;
   if (out == wanted) return;

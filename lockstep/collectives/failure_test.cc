@@ -185,9 +185,20 @@ LOCKSTEP_CHILD(sums_until_an_error) {
   ChildWorld world;
   Communicator& communicator = world->communicator(all_devices(*world));
   const Call call = sum_call(std::stoi(testing::child_arguments().at(0)), communicator.size());
+  const bool in_arena = testing::child_arguments().at(1) == "in arenas";
   testing::say("summing");
   testing::say("said: " + message_of<PeerFailure>([&] {
-                 for (;;) run(communicator, world.process(), call);
+                 for (;;) {
+                   if (!in_arena) {
+                     run(communicator, world.process(), call);
+                     continue;
+                   }
+                   auto* data = static_cast<float*>(test_arena()->allocate(call.input_bytes));
+                   std::fill_n(data, call.input_bytes / sizeof(float), 1.0f);
+                   communicator.run(call, world.process(), data, data);
+                   EXPECT_EQ(data[7], static_cast<float>(communicator.size()));
+                   test_arena()->free(data);
+                 }
                }));
 }
 
@@ -195,7 +206,7 @@ LOCKSTEP_CHILD(sums_until_an_error) {
 std::byte* shared_memory() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
-    if (line.find("memfd:lockstep") != line.npos)
+    if (line.find("memfd:lockstep ") != line.npos)
       return reinterpret_cast<std::byte*>(std::stoull(line.substr(0, line.find('-')), nullptr, 16));
   }
   throw Error("no shared memory is mapped");
@@ -230,9 +241,10 @@ TEST(KilledProcess, BetweenItsWordAndTheCountOfAll_IsNamedToo) {
   }
 }
 
-void expect_that_the_survivors_name_the_killed(int count, int elements) {
+void expect_that_the_survivors_name_the_killed(int count, int elements,
+                                               const std::string& where = "anywhere") {
   testing::Processes processes(
-      {.count = count, .child = "sums_until_an_error", .arguments = {std::to_string(elements)}});
+      {.count = count, .child = "sums_until_an_error", .arguments = {std::to_string(elements), where}});
   for (int i = 0; i < count; ++i) processes.wait_for_line(i, "summing");
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // To be in the middle of it.
   const int victim = count - 1;
@@ -253,6 +265,13 @@ void expect_that_the_survivors_name_the_killed(int count, int elements) {
 TEST(KilledProcess, IsNamedByTheOtherOfTwo) { expect_that_the_survivors_name_the_killed(2, 10); }
 TEST(KilledProcess, IsNamedByTheOtherOfTwoInLargeSums) {
   expect_that_the_survivors_name_the_killed(2, 3'000'000);
+}
+TEST(KilledProcess, IsNamedByTheOtherOfTwo_InSumsReadWhereTheyAre) {
+  expect_that_the_survivors_name_the_killed(2, 3'000'000, "in arenas");
+}
+TEST(KilledProcess, IsNamedByAllThreeOthers_InSumsReadWhereTheyAre) {
+  for (int round = 0; round < 3; ++round)
+    expect_that_the_survivors_name_the_killed(4, 3'000'000, "in arenas");
 }
 TEST(KilledProcess, IsNamedByAllThreeOthers) { expect_that_the_survivors_name_the_killed(4, 10); }
 TEST(KilledProcess, IsNamedByAllThreeOthersInLargeSums) {
@@ -467,7 +486,8 @@ std::size_t count_shared_memory_files() {
 
 TEST(KilledJob, LeavesNothingBehind) {
   const std::size_t before = count_shared_memory_files();
-  testing::Processes processes({.count = 4, .child = "sums_until_an_error", .arguments = {"1000000"}});
+  testing::Processes processes(
+      {.count = 4, .child = "sums_until_an_error", .arguments = {"1000000", "anywhere"}});
   for (int i = 0; i < 4; ++i) processes.wait_for_line(i, "summing");
   for (int i = 0; i < 4; ++i) processes.kill(i, SIGKILL);
   for (const auto& result : processes.wait()) EXPECT_EQ(result.signal, SIGKILL);

@@ -9,9 +9,10 @@
 
 namespace lockstep::collectives {
 
-inline constexpr std::size_t kSmallBytes = 16 << 10;   ///< An input up to this is exchanged in one step.
-inline constexpr std::size_t kInlineBytes = 48;        ///< An input up to this travels with its flag.
-inline constexpr std::size_t kChunkBytes = 512 << 10;  ///< What a member stages at a time of a larger one.
+inline constexpr std::size_t kSmallBytes = 16 << 10;      ///< An input up to this is exchanged in one step.
+inline constexpr std::size_t kInlineBytes = 48;           ///< An input up to this travels with its flag.
+inline constexpr std::size_t kSingleCopyBytes = 1 << 20;  ///< An input from this on may be read where it is.
+inline constexpr std::size_t kChunkBytes = 512 << 10;     ///< What a member stages at a time of a larger one.
 inline constexpr std::size_t kTextBytes = 1000;
 
 /// What a member has posted: its part in operation number `operation`, and what it takes that operation to

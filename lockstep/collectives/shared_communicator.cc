@@ -51,14 +51,20 @@ bool spin(std::chrono::nanoseconds limit, Done done, Worthwhile worthwhile) {
 
 }  // namespace
 
-SharedCommunicator::SharedCommunicator(Job& job, std::vector<Member> members, Segment segment)
+SharedCommunicator::SharedCommunicator(Job& job, std::vector<Member> members, Segment segment,
+                                       std::vector<const std::byte*> arenas)
     : job_(job),
       members_(std::move(members)),
       segment_(std::move(segment)),
+      arenas_(std::move(arenas)),
       central_(segment_.header().central != 0),
       spin_(central_ ? kShortSpin : kSpin),
       locals_(members_.size()) {
-  for (Local& local : locals_) local.sources.resize(members_.size());
+  for (Local& local : locals_) {
+    local.sources.resize(members_.size());
+    local.inputs.resize(members_.size());
+    local.outputs.resize(members_.size());
+  }
 }
 
 int SharedCommunicator::rank_of(int device) const {
@@ -76,12 +82,15 @@ void SharedCommunicator::run(const Call& call, int rank, const void* in, void* o
     auto from = static_cast<const std::byte*>(in);
     auto to = static_cast<std::byte*>(out);
     if (call.input_bytes <= kSmallBytes) {
-      run_small(call, rank, from, to);
-    } else if (call.collective.kind == Kind::kAllReduce) {
-      run_large_all_reduce(call, rank, from, to);
-    } else {
-      run_large_exchange(call, rank, from, to);
+      return run_small(call, rank, from, to);
     }
+    ++locals_[rank].operation;
+    const bool told = call.input_bytes >= kSingleCopyBytes && call.step_of == 0;
+    if (told && run_direct(call, rank, from, to)) return;
+    if (call.collective.kind == Kind::kAllReduce)
+      run_large_all_reduce(call, rank, from, to, told);
+    else
+      run_large_exchange(call, rank, from, to, told);
   } catch (...) {
     std::lock_guard lock(broken_mutex_);
     if (!broken_) {

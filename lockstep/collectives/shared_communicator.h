@@ -23,9 +23,14 @@ namespace lockstep::collectives {
 /// use for the chunk before, over all operations, and steps: the first step of an operation is the post, the
 /// others raise `progress`. Before a member stages a chunk it has seen all members' step for the chunk
 /// before, whence they have read the one before that.
+///
+/// From kSingleCopyBytes on members first tell each other where their input and output are. Where all of
+/// these are in arenas (arena.h), each reads the others' where they are, and nothing is staged.
 class SharedCommunicator : public Communicator {
  public:
-  SharedCommunicator(Job& job, std::vector<Member> members, Segment segment);
+  /// `arenas` says for each member where this process can read its arena; null where it cannot.
+  SharedCommunicator(Job& job, std::vector<Member> members, Segment segment,
+                     std::vector<const std::byte*> arenas);
 
   int size() const override { return static_cast<int>(members_.size()); }
   const std::vector<Member>& members() const override { return members_; }
@@ -42,13 +47,22 @@ class SharedCommunicator : public Communicator {
     std::uint64_t step = 0;   ///< Value of `progress`.
     std::uint64_t chunk = 0;  ///< Chunks staged.
     std::vector<const void*> sources;
+    std::vector<const std::byte*> inputs, outputs;  ///< All members', in a direct operation.
   };
 
   // staged.cc
   void run_alone(const Call& call, const void* in, void* out);
   void run_small(const Call& call, int rank, const std::byte* in, std::byte* out);
-  void run_large_all_reduce(const Call& call, int rank, const std::byte* in, std::byte* out);
-  void run_large_exchange(const Call& call, int rank, const std::byte* in, std::byte* out);
+  /// `posted`: the first step has been taken.
+  void run_large_all_reduce(const Call& call, int rank, const std::byte* in, std::byte* out, bool posted);
+  void run_large_exchange(const Call& call, int rank, const std::byte* in, std::byte* out, bool posted);
+
+  // direct.cc
+  /// Takes the first step, and does the operation if all can read all.
+  bool run_direct(const Call& call, int rank, const std::byte* in, std::byte* out);
+  void run_direct_all_reduce(const Call& call, int rank, const std::byte* in, std::byte* out);
+  void run_direct_exchange(const Call& call, int rank, const std::byte* in, std::byte* out);
+
   /// Begins an operation, or takes its next step: says that this member has come so far, and waits for all
   /// others.
   void meet(const Call& call, int rank, bool first);
@@ -77,6 +91,7 @@ class SharedCommunicator : public Communicator {
   Job& job_;
   const std::vector<Member> members_;
   Segment segment_;
+  const std::vector<const std::byte*> arenas_;
   const bool central_;
   const std::chrono::nanoseconds spin_;
   std::vector<Local> locals_;

@@ -4,14 +4,10 @@
 
 #include "lockstep/collectives/reduce.h"
 #include "lockstep/collectives/shared_communicator.h"
+#include "lockstep/collectives/shares.h"
 
 namespace lockstep::collectives {
 namespace {
-
-constexpr std::size_t kStreamFrom = 8 << 20;  ///< Outputs from this size on are written past the caches.
-constexpr std::size_t kLine = 64;
-
-std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
 /// Chunks of equal size, a multiple of `multiple`, that cover `total` and are at most `limit`.
 struct Chunks {
@@ -26,26 +22,6 @@ struct Chunks {
   std::size_t begin(std::size_t chunk) const { return chunk * bytes; }
   std::size_t size(std::size_t chunk) const { return std::min(bytes, total - begin(chunk)); }
 };
-
-/// Who sends to `rank` in a permute, -1 where nobody does.
-int source_of(const Collective& collective, int rank) {
-  for (auto [from, to] : collective.pairs) {
-    if (to == rank) return from;
-  }
-  return -1;
-}
-
-bool sends(const Collective& collective, int rank) {
-  switch (collective.kind) {
-    case Kind::kBroadcast:
-      return rank == collective.root;
-    case Kind::kPermute:
-      return std::any_of(collective.pairs.begin(), collective.pairs.end(),
-                         [&](auto pair) { return pair.first == rank && pair.second != rank; });
-    default:
-      return true;
-  }
-}
 
 }  // namespace
 
@@ -101,30 +77,20 @@ void SharedCommunicator::run_small(const Call& call, int rank, const std::byte* 
   }
 }
 
-void SharedCommunicator::run_large_all_reduce(const Call& call, int rank, const std::byte* in,
-                                              std::byte* out) {
+void SharedCommunicator::run_large_all_reduce(const Call& call, int rank, const std::byte* in, std::byte* out,
+                                              bool posted) {
   const Collective& c = call.collective;
   Local& local = locals_[rank];
-  ++local.operation;
   const std::size_t n = size();
   const std::size_t element = size_of(c.dtype);
   const bool stream = call.output_bytes >= kStreamFrom;
   const Chunks chunks(call.input_bytes, kChunkBytes, kLine);
 
-  // Of each chunk, every member reduces one part: [begin, end) in bytes of the chunk.
-  struct Part {
-    std::size_t begin, size;
-  };
-  const auto part_of = [&](std::size_t member, std::size_t size) {
-    const std::size_t each = round_up((size + n - 1) / n, kLine);
-    const std::size_t begin = std::min(member * each, size);
-    return Part{begin, std::min(each, size - begin)};
-  };
   // What the others have reduced of a chunk that all have stepped past.
   const auto collect = [&](std::size_t chunk, unsigned slot) {
     for (std::size_t member = 0; member < n; ++member) {
       if (static_cast<int>(member) == rank) continue;
-      const Part part = part_of(member, chunks.size(chunk));
+      const Share part = share_of(member, n, chunks.size(chunk));
       copy_bytes(out + chunks.begin(chunk) + part.begin, segment_.reduced(member, slot), part.size, stream);
     }
   };
@@ -133,12 +99,12 @@ void SharedCommunicator::run_large_all_reduce(const Call& call, int rank, const 
   for (std::size_t chunk = 0; chunk < chunks.count(); ++chunk) {
     slot = ++local.chunk % 2;
     const std::size_t begin = chunks.begin(chunk), size = chunks.size(chunk);
-    const Part own = part_of(rank, size);
+    const Share own = share_of(static_cast<std::size_t>(rank), n, size);
     std::byte* staged = segment_.staged(rank, slot);
     std::memcpy(staged, in + begin, own.begin);
     const std::size_t own_end = own.begin + own.size;
     std::memcpy(staged + own_end, in + begin + own_end, size - own_end);
-    meet(call, rank, /*first=*/chunk == 0);
+    meet(call, rank, /*first=*/chunk == 0 && !posted);
     for (std::size_t member = 0; member < n; ++member) {
       local.sources[member] = segment_.staged(member, slot) + own.begin;
     }
@@ -151,10 +117,10 @@ void SharedCommunicator::run_large_all_reduce(const Call& call, int rank, const 
   collect(chunks.count() - 1, slot);
 }
 
-void SharedCommunicator::run_large_exchange(const Call& call, int rank, const std::byte* in, std::byte* out) {
+void SharedCommunicator::run_large_exchange(const Call& call, int rank, const std::byte* in, std::byte* out,
+                                            bool posted) {
   const Collective& c = call.collective;
   Local& local = locals_[rank];
-  ++local.operation;
   const std::size_t n = size();
   const std::size_t part = c.count * size_of(c.dtype);
   const bool stream = call.output_bytes >= kStreamFrom;
@@ -179,7 +145,7 @@ void SharedCommunicator::run_large_exchange(const Call& call, int rank, const st
     } else if (sending) {
       std::memcpy(staged, in + begin, size);
     }
-    meet(call, rank, /*first=*/chunk == 0);
+    meet(call, rank, /*first=*/chunk == 0 && !posted);
     switch (c.kind) {
       case Kind::kAllGather:
         for (std::size_t member = 0; member < n; ++member) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/collectives/arena.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/collectives/folder_store.h"
 #include "lockstep/collectives/world.h"
@@ -27,6 +28,9 @@ struct Layout {
 
 /// In the environment of children: the number of hosts to pretend, where the child itself says nothing.
 inline constexpr const char* kHostsVariable = "TEST_HOSTS";
+
+/// What the members of a test's Worlds read where it is.
+Arena* test_arena();
 
 /// The World of a job of one process.
 std::unique_ptr<World> local_world(int devices);

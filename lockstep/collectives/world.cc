@@ -1,14 +1,18 @@
 #include "lockstep/collectives/world.h"
 
 #include <fmt/ranges.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/fingerprint.h"
+#include "lockstep/collectives/arena.h"
 #include "lockstep/collectives/host_layout.h"
 #include "lockstep/collectives/hosts_communicator.h"
 #include "lockstep/collectives/job.h"
@@ -57,6 +61,12 @@ class WorldImpl : public World {
     Made made;
   };
 
+  /// Of another process's arena.
+  struct View {
+    std::mutex mutex;
+    std::optional<ArenaView> arena;
+  };
+
   std::vector<Member> members_of(const std::vector<int>& devices) const {
     const WorldOptions& options = job_.options();
     std::vector<Member> members;
@@ -85,7 +95,9 @@ class WorldImpl : public World {
     HostLayout layout(members, job_.options());
     if (layout.host_count() == 1) {
       Segment segment = share_segment(members, fmt::format("{}", fmt::join(devices, ",")), devices, doing);
-      auto made = std::make_unique<SharedCommunicator>(job_, std::move(members), std::move(segment));
+      std::vector<const std::byte*> arenas = share_arenas(members, devices, doing);
+      auto made = std::make_unique<SharedCommunicator>(job_, std::move(members), std::move(segment),
+                                                       std::move(arenas));
       const auto wake = [communicator = made.get()] { communicator->wake_sleepers(); };
       return {std::move(made), wake};
     }
@@ -98,7 +110,9 @@ class WorldImpl : public World {
       // The devices of this host may have a communicator of their own besides.
       Segment segment =
           share_segment(here, fmt::format("{} on one host", fmt::join(devices, ",")), devices, doing);
-      local = std::make_unique<SharedCommunicator>(job_, here, std::move(segment));
+      // What they reduce on the way to other hosts is in no arena.
+      local = std::make_unique<SharedCommunicator>(job_, here, std::move(segment),
+                                                   std::vector<const std::byte*>(here.size()));
     }
     auto made =
         std::make_unique<HostsCommunicator>(job_, std::move(members), std::move(layout), std::move(local));
@@ -117,15 +131,9 @@ class WorldImpl : public World {
       }
     }
     const auto check = [&] { job_.check(); };
-    const auto own =
-        std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.process == self; });
     LongWait wait(
-        job_, own->device, /*operation=*/0,
-        [&] { return fmt::format("process {} of {}", self, job_.options().process_count); },
-        [&] {
-          return doing.empty() ? fmt::format("a collective over the devices [{}]", fmt::join(devices, ", "))
-                               : doing;
-        });
+        job_, own_device(members), /*operation=*/0, [&] { return process_text(); },
+        [&] { return doing_text(devices, doing); });
     const watch::Doing connecting(watch::Kind::kConnect,
                                   doing.empty() ? std::string_view("a collective") : doing);
     const auto check_and_look = [&] {
@@ -156,6 +164,69 @@ class WorldImpl : public World {
     }
   }
 
+  /// Where the members' arenas can be read here; null for those that have none. Each pair of processes tells
+  /// each other once.
+  std::vector<const std::byte*> share_arenas(const std::vector<Member>& members,
+                                             const std::vector<int>& devices, const std::string& doing) {
+    const int self = job_.options().process_index;
+    const std::string key = "blocks";
+    {
+      std::lock_guard lock(mutex_);
+      for (const Member& member : members) {
+        if (member.process == self || !told_.insert(member.process).second) continue;
+        const Arena* own = job_.options().arena;
+        FileDescriptor fd = own != nullptr ? own->descriptor_to_read() : FileDescriptor();
+        if (!fd) fd = FileDescriptor(memfd_create("lockstep-no-blocks", MFD_CLOEXEC));
+        job_.peers().send(member.process, key, fd.get());
+      }
+    }
+    std::vector<const std::byte*> bases;
+    for (const Member& member : members) {
+      if (member.process == self) {
+        bases.push_back(job_.options().arena != nullptr ? job_.options().arena->base() : nullptr);
+        continue;
+      }
+      View& view = view_of(member.process);
+      std::lock_guard lock(view.mutex);
+      if (!view.arena) {
+        LongWait wait(
+            job_, own_device(members), /*operation=*/0, [&] { return process_text(); },
+            [&] { return doing_text(devices, doing); });
+        try {
+          const FileDescriptor fd = job_.peers().receive(member.process, key, [&] {
+            job_.check();
+            wait.look({member.device});
+          });
+          view.arena.emplace(fd);
+        } catch (const PeerFailure&) {
+          job_.check_peer(member.process, fmt::format("process {} set up a communicator with it", self));
+          throw;
+        }
+      }
+      bases.push_back(view.arena->base());
+    }
+    return bases;
+  }
+
+  View& view_of(int process) {
+    std::lock_guard lock(mutex_);
+    return views_[process];
+  }
+
+  int own_device(const std::vector<Member>& members) const {
+    const int self = job_.options().process_index;
+    return std::ranges::find(members, self, &Member::process)->device;
+  }
+
+  std::string process_text() const {
+    return fmt::format("process {} of {}", job_.options().process_index, job_.options().process_count);
+  }
+
+  static std::string doing_text(const std::vector<int>& devices, const std::string& doing) {
+    return doing.empty() ? fmt::format("a collective over the devices [{}]", fmt::join(devices, ", "))
+                         : doing;
+  }
+
   /// How many CPUs these processes have between them.
   int count_cpus(const std::vector<int>& processes) const {
     cpu_set_t all;
@@ -176,6 +247,8 @@ class WorldImpl : public World {
 
   std::mutex mutex_;
   std::map<std::vector<int>, std::shared_ptr<Entry>> entries_;
+  std::set<int> told_;  // the processes that have been told of the own arena
+  std::map<int, View> views_;
   mutable Job job_;  // After what its thread uses through wake_sleepers, so that it goes first.
 };
 

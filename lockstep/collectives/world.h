@@ -12,6 +12,8 @@
 
 namespace lockstep::collectives {
 
+class Arena;
+
 class Communicator;
 
 /// The host of this process, the same text for all processes that can share memory: the kernel that runs, the
@@ -45,6 +47,10 @@ struct WorldOptions {
   /// Whether collectives between hosts are made by this World; where the platform has its own, UCX is not
   /// needed.
   bool carries_data = true;
+
+  /// This process's large blocks, which others of the host read where they are; null: they are handed over
+  /// piece by piece. Used until the World is destroyed.
+  const Arena* arena = nullptr;
 
   /// How long a communicator waits for a process of its clique to be connected. For the process's first
   /// collective with it no time is set: it may have much to do before.

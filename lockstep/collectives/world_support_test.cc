@@ -20,8 +20,13 @@ std::vector<std::string> Layout::process_host() const {
   return hosts_of;
 }
 
+Arena* test_arena() {
+  static Arena arena(std::size_t{4} << 30);
+  return &arena;
+}
+
 std::unique_ptr<World> local_world(int devices) {
-  return World::create({.device_process = Layout{1, devices}.device_process()});
+  return World::create({.device_process = Layout{1, devices}.device_process(), .arena = test_arena()});
 }
 
 std::filesystem::path shared_folder() { return std::filesystem::current_path().parent_path(); }
@@ -35,7 +40,8 @@ WorldOptions child_options(coordination::KeyValueStore& store, int devices_per_p
           .process_host = layout.process_host(),
           .interface = hosts > 1 ? "lo" : "",
           .store = &store,
-          .job_id = "test"};
+          .job_id = "test",
+          .arena = test_arena()};
 }
 
 ChildWorld::ChildWorld(int devices_per_process, const std::function<void(int)>& before, int hosts)

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/test_devices.h"
@@ -14,6 +15,7 @@ namespace {
 using test::error_of;
 using test::expect_equal;
 using test::line_mesh;
+using test::number;
 using test::square_mesh;
 using test::waves;
 using ::testing::HasSubstr;
@@ -189,6 +191,38 @@ TEST(CollectiveRules, ExtremesHaveNoDerivative_AndSayWhatToDo) {
     EXPECT_THAT(error_of<TraceError>([&] { grad(loss)(waves({4})); }),
                 ::testing::AllOf(HasSubstr("has no derivative (at collective_rules_test.cc:"),
                                  HasSubstr("stop_gradient")));
+  }
+}
+
+/// Found by the fuzzer: what one branch keeps for its derivative varies over the devices, what the other one
+/// keeps does not.
+TEST(CollectiveRules, OfBranchesThatVaryAndDoNot_DerivativesAreTheSums) {
+  for (int branch : {0, 1}) {
+    auto sum_of = [branch](Array x) {
+      auto varies = [&](Array a) { return pvary(exp(a) / (1.f - a), "x"); };
+      auto does_not = [](Array a) { return a * square(a); };
+      return psum(switch_(full({}, branch, int32), std::tuple(varies, does_not), x), "x");
+    };
+    auto split = [&](Array x) {
+      return shard_map(sum_of, {.mesh = line_mesh(), .in_specs = {P()}, .out_specs = {P()}})(x);
+    };
+    auto whole = [branch](Array x) { return 4.f * (branch == 0 ? exp(x) / (1.f - x) : x * square(x)); };
+    auto derivatives = [](auto f) {
+      return [f](Array x) {
+        auto first = [f](Array a) { return grad(f)(a) * 1.5f; };
+        auto second = [first](Array a) { return grad(first)(a) * 0.5f; };
+        return std::tuple(f(x), first(x), second(x), grad(second)(x));
+      };
+    };
+    const Array x = number(0.3f);
+    const auto expected = tree::flatten(derivatives(whole)(x)).first;
+    for (const auto& got :
+         {tree::flatten(derivatives(split)(x)).first, tree::flatten(jit(derivatives(split))(x)).first}) {
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        SCOPED_TRACE(i);
+        expect_equal(got[i], expected[i]);
+      }
+    }
   }
 }
 

@@ -94,7 +94,9 @@ std::shared_ptr<const CallEntry> JitCache::add(const Signature& signature, Progr
   std::vector<const ArrayType*> types;
   for (const Array* array : signature.leaves()) types.push_back(concrete(*array, "[jit] an argument").type);
   for (const Array& array : captures) types.push_back(concrete(array, "[jit] an array from outside").type);
-  ComputationOptions options{.combine_threshold_bytes = options_.combine_threshold_bytes};
+  ComputationOptions options{.combine_threshold_bytes = options_.combine_threshold_bytes,
+                             .gathered_for_loops_bytes = options_.gathered_for_loops_bytes,
+                             .memory_limit_bytes = options_.memory_limit_bytes};
   for (int argument : signature.argument_of()) {
     options.in_shardings.push_back(at(options_.in_shardings, argument));
     options.donated.push_back(std::ranges::find(options_.donate_argnums, argument) !=

@@ -52,6 +52,16 @@ struct JitOptions {
   /// so many bytes on a device: fewer, larger exchanges. 0: none are. A call within another traced function
   /// goes by the outermost one's.
   std::int64_t combine_threshold_bytes = sharding::kCombineThresholdBytes;
+
+  /// What a loop uses and does not change, and each of its steps would gather, is gathered once before the
+  /// loop, as far as that takes no more bytes on a device. 0: never.
+  std::int64_t gathered_for_loops_bytes = sharding::kGatheredForLoopsBytes;
+
+  /// Where a device would need more bytes for the computation, what is gathered (such as parameters that are
+  /// split over the devices) is dropped after its use and gathered again for a later one, and no collectives
+  /// are combined, if that takes less.
+  /// What it would need is estimated from the program, before the compiler makes less of it. 0: no limit.
+  std::int64_t memory_limit_bytes = 0;
 };
 
 namespace internal {

@@ -141,6 +141,26 @@ TEST(MovedElements, OfImagesSplitByRows_AreHalos) {
               ::testing::Contains("1 x all-reduce of 576 B"));
 }
 
+TEST(MovedElements, OfTheLargestFew_AreEachDevicesLargest) {
+  const Array x = waves({64, 128});
+  auto f = jit([](Array a) { return top_k(a, 3); });
+  // Of each row three numbers and three places of four devices.
+  EXPECT_THAT(exchanges(f, over_x(x, P(none, "x"))),
+              ElementsAre("1 x all-gather of 3072 B", "1 x all-gather of 3072 B"));
+  for (const Array& each : {x, round(x * 2.f), where(x > 0.9f, NAN, x), astype(x * 9.f, int32)}) {
+    for (int axis : {0, 1}) {
+      for (int k : {0, 1, 3, 40, 64}) {
+        auto g = [=](Array a) { return top_k(a, k, axis); };
+        const auto got = jit(g)(over_x(each, P(none, "x"))), expected = g(each);
+        expect_equal(where(isnan(got.first), 7, got.first), where(isnan(expected.first), 7, expected.first));
+        expect_equal(got.second, expected.second);
+      }
+    }
+  }
+  auto gradient = [](Array a) { return grad([](Array v) { return sum(square(top_k(v, 3).first)); })(a); };
+  expect_equal(jit(gradient)(over_x(x, P(none, "x"))), gradient(x));
+}
+
 TEST(MovedElements, OfASort_GoToAnotherDimensionAndBack) {
   const Array x = waves({64, 256});
   auto f =

@@ -98,11 +98,8 @@ std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axi
   const Array operands[] = {along.x};
   std::vector<Array> both =
       run_operation("top_k", fmt::format("{} {}", along.axis, k), operands, [&](Tracers t) {
-        std::vector<Array> all = sorted_with_places(t[0], along.axis, true);
-        Shape limit = t[0].shape();
-        limit[d] = k;
-        for (Array& each : all) each = lax::slice(each, Shape(limit.size(), 0), limit);
-        return all;
+        const Array with_places[] = {t[0], places_like(t[0], along.axis)};
+        return lax::first_sorted(std::span<const Array>(with_places), along.axis, k, 1, true);
       });
   return {both[0], both[1]};
 }

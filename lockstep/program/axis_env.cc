@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "lockstep/base/fail.h"
 
@@ -11,13 +12,9 @@ namespace {
 
 thread_local AxisEnv current_env;
 
-std::size_t find(const AxisEnv& env, const std::string& axis) {
-  const auto& axes = env.axes();
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i].first == axis) return i;
-  }
+[[noreturn]] void fail_of_unknown(const AxisEnv& env, const std::string& axis) {
   std::vector<std::string> names;
-  for (const auto& [name, size] : axes) names.push_back(name);
+  for (const auto& [name, size] : env.axes()) names.push_back(name);
   if (names.empty()) {
     fail<ShardingError>(
         "there is no mesh axis '{}' here: collectives over named axes work inside of pmap and shard_map, and "
@@ -34,7 +31,29 @@ bool AxisEnv::has(const std::string& axis) const {
   return std::ranges::any_of(axes_, [&](const auto& entry) { return entry.first == axis; });
 }
 
-std::int64_t AxisEnv::size(const std::string& axis) const { return axes_[find(*this, axis)].second; }
+std::string AxisEnv::part_name(const std::string& axis, std::int64_t before, std::int64_t size) {
+  return fmt::format("{}:({}){}", axis, before, size);
+}
+
+AxisEnv::Extent AxisEnv::extent(const std::string& axis) const {
+  std::int64_t stride = 1;
+  for (std::size_t i = axes_.size(); i-- > 0;) {
+    const auto& [name, size] = axes_[i];
+    if (name == axis) return {size, stride};
+    stride *= size;
+  }
+  const std::size_t colon = axis.rfind(":(");
+  if (colon == std::string::npos) fail_of_unknown(*this, axis);
+  std::int64_t before = 0, size = 0;
+  const char *numbers = axis.data() + colon + 2, *end = axis.data() + axis.size();
+  const auto first = std::from_chars(numbers, end, before);
+  if (first.ec == std::errc() && first.ptr != end) std::from_chars(first.ptr + 1, end, size);
+  const Extent whole = extent(axis.substr(0, colon));
+  if (before < 1 || size < 1 || whole.size % (before * size) != 0) fail_of_unknown(*this, axis);
+  return {size, whole.stride * (whole.size / (before * size))};
+}
+
+std::int64_t AxisEnv::size(const std::string& axis) const { return extent(axis).size; }
 
 std::int64_t AxisEnv::size(std::span<const std::string> axes) const {
   std::int64_t n = 1;
@@ -48,26 +67,24 @@ std::int64_t AxisEnv::num_positions() const {
   return n;
 }
 
-std::int64_t AxisEnv::stride(const std::string& axis) const {
-  std::int64_t stride = 1;
-  for (std::size_t i = find(*this, axis) + 1; i < axes_.size(); ++i) stride *= axes_[i].second;
-  return stride;
-}
+std::int64_t AxisEnv::stride(const std::string& axis) const { return extent(axis).stride; }
 
 std::vector<std::vector<int>> AxisEnv::groups(std::span<const std::string> axes) const {
   std::vector<int> offsets = {0};  // of a group's members from its first
+  std::vector<Extent> extents;
   for (const std::string& axis : axes) {
+    const Extent& along = extents.emplace_back(extent(axis));
     std::vector<int> next;
     for (int offset : offsets) {
-      for (std::int64_t i = 0; i < size(axis); ++i)
-        next.push_back(offset + static_cast<int>(i * stride(axis)));
+      for (std::int64_t i = 0; i < along.size; ++i)
+        next.push_back(offset + static_cast<int>(i * along.stride));
     }
     offsets = std::move(next);
   }
   std::vector<std::vector<int>> groups;
   for (int position = 0; position < num_positions(); ++position) {
-    bool first = std::ranges::all_of(
-        axes, [&](const std::string& axis) { return position / stride(axis) % size(axis) == 0; });
+    const bool first = std::ranges::all_of(
+        extents, [&](const Extent& along) { return position / along.stride % along.size == 0; });
     if (!first) continue;
     std::vector<int>& group = groups.emplace_back();
     for (int offset : offsets) group.push_back(position + offset);

@@ -10,6 +10,9 @@ namespace lockstep {
 
 /// The mesh axes that collectives may name, major to minor, with their sizes. A device's position is its
 /// place in the mesh, counted row-major.
+///
+/// A part of an axis is named as Shardy writes it: of an axis `x` of 8, counted as 2 x 2 x 2, `x:(1)2` is the
+/// first, `x:(2)2` the one behind 2 places, and `x:(4)2` the last.
 class AxisEnv {
  public:
   AxisEnv() = default;
@@ -17,6 +20,9 @@ class AxisEnv {
 
   const std::vector<std::pair<std::string, std::int64_t>>& axes() const { return axes_; }
   bool has(const std::string& axis) const;
+
+  /// The name of the part of an axis that has `size` places, each of which is `before` times in the axis.
+  static std::string part_name(const std::string& axis, std::int64_t before, std::int64_t size);
 
   /// Number of devices along one axis. Throws ShardingError, listing the axes in force, where there is none
   /// of the name.
@@ -48,6 +54,11 @@ class AxisEnv {
 
  private:
   friend class AxisEnvScope;
+  struct Extent {
+    std::int64_t size, stride;
+  };
+  Extent extent(const std::string& axis) const;
+
   std::vector<std::pair<std::string, std::int64_t>> axes_;
   std::vector<std::string> mapped_;
 };

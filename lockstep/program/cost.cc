@@ -58,4 +58,40 @@ ProgramCost cost_of(const Program& program) {
   return cost;
 }
 
+std::int64_t peak_bytes(const Program& program) {
+  const std::size_t num_equations = program.equations.size();
+  std::vector<std::size_t> last_use(program.variables.size(), 0);
+  std::vector<bool> stays(program.variables.size(), false);
+  for (std::size_t e = 0; e < num_equations; ++e)
+    for (Var var : program.equations[e].inputs) last_use[static_cast<std::size_t>(var)] = e;
+  std::int64_t live = 0;
+  for (Var var : program.inputs) {
+    stays[static_cast<std::size_t>(var)] = true;
+    live += program.aval(var).bytes();
+  }
+  for (Var var : program.outputs) stays[static_cast<std::size_t>(var)] = true;
+  std::int64_t peak = live;
+  for (std::size_t e = 0; e < num_equations; ++e) {
+    const Equation& equation = program.equations[e];
+    for (Var var : equation.outputs) live += program.aval(var).bytes();
+    std::int64_t within = 0;
+    if (equation.primitive->nested) {
+      for (const NestedProgram& nested : programs_of(equation)) {
+        std::int64_t of_nested = peak_bytes(*nested.program);
+        for (Var var : nested.program->inputs) of_nested -= nested.program->aval(var).bytes();
+        within = std::max(within, of_nested);
+      }
+    }
+    peak = std::max(peak, live + within);
+    auto end = [&](Var var) {
+      if (stays[static_cast<std::size_t>(var)] || last_use[static_cast<std::size_t>(var)] > e) return;
+      stays[static_cast<std::size_t>(var)] = true;  // it is counted out once
+      live -= program.aval(var).bytes();
+    };
+    std::ranges::for_each(equation.inputs, end);
+    std::ranges::for_each(equation.outputs, end);
+  }
+  return peak;
+}
+
 }  // namespace lockstep

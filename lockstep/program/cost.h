@@ -17,4 +17,8 @@ struct ProgramCost {
 
 ProgramCost cost_of(const Program& program);
 
+/// The most bytes that are needed at once if each equation's results have memory of their own, from the
+/// equation to their last use, and the inputs all the time. More than what the compiler needs, which fuses.
+std::int64_t peak_bytes(const Program& program);
+
 }  // namespace lockstep

@@ -96,7 +96,8 @@ Lowering::Lowering(const Program& program, const LowerOptions& options)
     : program_(&program),
       axes_(options.axes),
       native_collectives_(options.native_collectives),
-      for_cpu_(options.for_cpu) {}
+      for_cpu_(options.for_cpu),
+      donated_(options.donated) {}
 
 const std::string& Lowering::operand(const Equation& equation, std::size_t i) const {
   return names_[static_cast<std::size_t>(equation.inputs[i])];
@@ -147,6 +148,17 @@ std::string Lowering::select(const std::string& which, const std::string& a, con
   const std::string type = mlir_type(dtype, shape);
   const std::string operands[] = {which, a, b}, types[] = {mlir_type(DType::kBool, shape), type, type};
   return op("stablehlo.select", operands, types, type);
+}
+
+std::string Lowering::slice(const std::string& x, DType dtype, const Shape& from, const Shape& start,
+                            const Shape& limit) {
+  Shape to(limit.size());
+  std::ranges::transform(limit, start, to.begin(), std::minus<>());
+  if (to == from) return x;
+  const std::string operands[] = {x}, types[] = {mlir_type(dtype, from)};
+  return op("stablehlo.slice", operands, types, mlir_type(dtype, to),
+            fmt::format("start_indices = {}, limit_indices = {}, strides = {}", mlir_array(start),
+                        mlir_array(limit), mlir_array(Shape(to.size(), 1))));
 }
 
 std::string Lowering::splat(const Scalar& value, DType dtype, const Shape& shape) {
@@ -267,10 +279,9 @@ std::string Lowering::call(collectives::Collective plan, const std::string& data
                            const std::string& data_type, const std::string& result_type) {
   if (chain_.empty()) make_token(chain_ = fresh());
   std::string result = fresh();
-  // An all-reduce within one buffer spares a fresh output and its page faults; XLA copies the operand where
-  // it lives on.
+  // An all-reduce within one buffer spares a fresh output; an operand that lives on would be copied.
   std::string alias =
-      data_type != result_type
+      plan.kind != collectives::Kind::kAllReduce || data_type != result_type || !operand_dies_
           ? ""
           : ", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [0], "
             "operand_index = 1, operand_tuple_indices = []>]";
@@ -295,9 +306,8 @@ struct LowerProgram {
     for (std::size_t i = 0; i < program.inputs.size(); ++i) {
       std::string name = fmt::format("%arg{}", i);
       inputs.push_back(name);
-      bool donated = i < options.donated.size() && options.donated[i];
       arguments += fmt::format(", {}: {}{}", name, mlir_type(program.aval(program.inputs[i])),
-                               donated ? " {jax.buffer_donor = true}" : "");
+                               out.is_donated(i) ? " {jax.buffer_donor = true}" : "");
     }
     const std::vector<std::string> outputs = out.inlined(program, std::move(inputs));
     std::string results, types;

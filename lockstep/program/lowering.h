@@ -61,6 +61,10 @@ class Lowering {
   std::string select(const std::string& which, const std::string& a, const std::string& b, DType dtype,
                      const Shape& shape);
 
+  /// The elements of x, of shape `from`, that begin at `start` and end before `limit`.
+  std::string slice(const std::string& x, DType dtype, const Shape& from, const Shape& start,
+                    const Shape& limit);
+
   /// A constant with the value in every element.
   std::string splat(const Scalar& value, DType dtype, const Shape& shape);
 
@@ -130,6 +134,8 @@ class Lowering {
   std::string native(const collectives::Collective& plan, const std::string& data, const Shape& data_shape,
                      const Shape& result_shape);
 
+  bool is_donated(std::size_t input) const { return input < donated_.size() && donated_[input]; }
+
   std::string captured(const std::function<void()>& write);
   void make_token(const std::string& name);
   Names several(const std::string& name, std::size_t count) const;
@@ -137,6 +143,9 @@ class Lowering {
   const Program* program_;
   AxisEnv axes_;
   bool native_collectives_, for_cpu_;
+  std::vector<bool> donated_;  // of the program's inputs
+  bool operand_dies_ =
+      false;  // whether the first operand of the equation that is written is not needed later
   std::vector<std::string> names_;  // of each variable
   std::string body_;
   int next_ = 0;

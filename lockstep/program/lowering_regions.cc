@@ -54,9 +54,18 @@ Names Lowering::inlined(const Program& program, Names inputs) {
   Names outer_names = std::exchange(names_, Names(program.variables.size()));
   for (std::size_t i = 0; i < inputs.size(); ++i)
     names_[static_cast<std::size_t>(program.inputs[i])] = std::move(inputs[i]);
+  // What may be written over: what was computed here, or given up by the caller, by its last use.
+  std::vector<const Equation*> last_use(program.variables.size(), nullptr);
+  for (const Equation& equation : program.equations)
+    for (Var var : equation.inputs) last_use[static_cast<std::size_t>(var)] = &equation;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    if (outer != &program || !is_donated(i)) last_use[static_cast<std::size_t>(program.inputs[i])] = nullptr;
+  for (Var var : program.outputs) last_use[static_cast<std::size_t>(var)] = nullptr;
   for (const Equation& equation : program.equations) {
     CallSiteReset reset;
     CallSiteScope site(equation.site);
+    operand_dies_ =
+        !equation.inputs.empty() && last_use[static_cast<std::size_t>(equation.inputs[0])] == &equation;
     Names results = equation.primitive->lower(*this, equation);
     remember(equation, results);
     for (std::size_t i = 0; i < results.size(); ++i)

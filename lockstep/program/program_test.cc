@@ -126,6 +126,23 @@ TEST(AxisEnv, GroupsDifferOnlyAlongTheAxes) {
   EXPECT_THAT(env.groups(std::vector<std::string>{"b", "a"}), ElementsAre(ElementsAre(0, 3, 1, 4, 2, 5)));
 }
 
+TEST(AxisEnv, KnowsPartsOfAxes) {
+  const AxisEnv env({{"a", 2}, {"b", 6}});
+  const std::string first = AxisEnv::part_name("b", 1, 2), second = AxisEnv::part_name("b", 2, 3);
+  EXPECT_EQ(first, "b:(1)2");
+  EXPECT_EQ(env.size(first), 2);
+  EXPECT_EQ(env.stride(first), 3);
+  EXPECT_EQ(env.size(second), 3);
+  EXPECT_EQ(env.stride(second), 1);
+  EXPECT_EQ(env.groups(std::vector{first, second}), env.groups(std::vector<std::string>{"b"}));
+  EXPECT_THAT(env.groups(std::vector{first}),
+              ElementsAre(ElementsAre(0, 3), ElementsAre(1, 4), ElementsAre(2, 5), ElementsAre(6, 9),
+                          ElementsAre(7, 10), ElementsAre(8, 11)));
+  for (const char* wrong : {"b:(1)4", "b:(4)2", "b:(0)2", "b:()2", "b:(2)", "c:(1)2", "b:(1)x"})
+    EXPECT_THAT(error_of<ShardingError>([&] { env.size(wrong); }), HasSubstr("there is no mesh axis"))
+        << wrong;
+}
+
 TEST(AxisEnv, OfAnUnknownAxis_ListsThoseInForce) {
   EXPECT_THAT(error_of<ShardingError>([] {
                 AxisEnv({{"a", 2}, {"b", 3}}).size("c");
@@ -138,6 +155,33 @@ TEST(Lowering, MarksDonatedInputs) {
   options.donated = {false, true};
   const std::string text = lower(layer(), options).stablehlo;
   EXPECT_THAT(text, HasSubstr("%arg0: tensor<4x8xf32>, %arg1: tensor<8x2xf32> {jax.buffer_donor = true}"));
+}
+
+/// What is written over is what nothing needs afterwards: XLA would copy anything else.
+TEST(Lowering, CollectivesWriteOverOperandsThatEndThere) {
+  LowerOptions options;
+  options.axes = AxisEnv({{"i", 2}});
+  const AxisEnvScope axes(options.axes);
+  auto writes_over = [&](const std::function<std::vector<Value>(const Value&)>& write, bool donated = false) {
+    Builder builder("sums");
+    Aval aval{f32, {8}};
+    aval.varying = {"i"};
+    const Program program = builder.finish(write(builder.input(aval)));
+    options.donated = {donated};
+    return lower(program, options).stablehlo.find("output_operand_aliases") != std::string::npos;
+  };
+  const std::vector<std::string> over = {"i"};
+  EXPECT_FALSE(writes_over([&](const Value& x) { return std::vector{lax::psum(x, over)}; }));
+  EXPECT_TRUE(writes_over([&](const Value& x) { return std::vector{lax::psum(x, over)}; }, true));
+  EXPECT_TRUE(writes_over([&](const Value& x) { return std::vector{lax::psum(lax::neg(x), over)}; }));
+  EXPECT_FALSE(writes_over([&](const Value& x) {
+    const Value y = lax::neg(x), sum = lax::psum(y, over);
+    return std::vector{lax::add(sum, y)};
+  }));
+  EXPECT_FALSE(writes_over([&](const Value& x) {
+    const Value y = lax::neg(x);
+    return std::vector{lax::psum(y, over), y};
+  }));
 }
 
 TEST(Lowering, FingerprintTellsProgramsAndSaltsApart) {

@@ -305,11 +305,14 @@ std::size_t add_half(Joined& joined, const Example& example, const ShardingRule&
                      const std::vector<HostArray>& whole) {
   const HalfDevice mine{joined, example, rule, factor, device, whole},
       other{joined, example, rule, factor, 1 - device, whole};
+  int exchanges = 0;
   return joined.want(mine.compute([&](const Value& x, const auto& together) {
     // What the other one gives: it is let compute up to there.
     std::optional<Value> given;
+    const int mine_before = exchanges++;
+    int others_before = 0;
     other.compute([&](const Value& y, const auto& its_together) {
-      if (!given) given = y;
+      if (others_before++ == mine_before) given = y;
       return its_together(y, y);
     });
     return device == 0 ? together(x, *given) : together(*given, x);
@@ -344,8 +347,10 @@ void expect_splits_agree(const Example& example, const ShardingRule& rule, int& 
         expect_close(first, half(whole[i], factors, split.factor, 0), example.tolerance);
         expect_close(second, half(whole[i], factors, split.factor, 1), example.tolerance);
       } else {
-        auto how = rule.factors[static_cast<std::size_t>(split.factor)].combine;
-        expect_close(combined(first, second, how), whole[i], example.tolerance);
+        const ShardingRule::Factor& of = rule.factors[static_cast<std::size_t>(split.factor)];
+        if (of.is_completed) expect_close(first, second, 0);
+        expect_close(of.is_completed ? first : combined(first, second, of.combine), whole[i],
+                     example.tolerance);
       }
     }
   }

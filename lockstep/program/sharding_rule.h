@@ -33,6 +33,9 @@ struct ShardingRule {
     /// Where it is split, a device needs elements of others, which `write` gets: how many it receives along
     /// the dimension of an operand that has it, in so many parts. Empty where it needs none.
     std::function<Exchanged(std::size_t operand, std::int64_t parts)> exchanged = nullptr;
+
+    /// It stands in operands only, and `write` gives each device the results of the whole.
+    bool is_completed = false;
   };
 
   std::vector<Factor> factors;

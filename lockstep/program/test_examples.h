@@ -89,6 +89,9 @@ inline void add_order_examples(std::vector<Example>& all) {
   all.push_back({&sort_p(), OpParams::of(SortParams{1, true, 1, false}), {x}});
   all.push_back({&sort_p(), OpParams::of(SortParams{0, true, 1, true}), {x, y}});
   all.push_back({&sort_p(), OpParams::of(SortParams{1, true, 2, false}), {few, x, y}});
+  all.push_back({&sort_p(), OpParams::of(SortParams{1, true, 1, true, 2}), {x, y}});
+  all.push_back({&sort_p(), OpParams::of(SortParams{0, true, 2, false, 3}), {few, x}});
+  all.push_back({&sort_p(), OpParams::of(SortParams{1, true, 1, false, 0}), {few}});
   for (const Primitive* p : {&cumsum_p(), &cumprod_p(), &cummax_p(), &cummin_p(), &cumlogsumexp_p()}) {
     all.push_back({p, OpParams::of(CumulativeParams{1, false}), {cube}});
   }

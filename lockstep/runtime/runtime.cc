@@ -104,10 +104,10 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   if (process_count() > 1 && settings_.place.cluster != "launcher")
     set_debug_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
   set_max_kept(static_cast<std::size_t>(settings_.max_compiled_programs));
-  collectives::tune_allocator();
   meet();
   open_devices();
   exchange_topology();
+  collectives::tune_allocator(!native_collectives() && shares_its_host());
   std::vector<int> device_process;
   for (Device device : devices_) device_process.push_back(device.process_index());
   watch_ = std::make_unique<FailureWatch>(
@@ -125,6 +125,7 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
        .job_secret = settings_.place.job_secret,
        .tls = coordination::TlsFiles::from(Environment::process()),
        .carries_data = !native_collectives(),
+       .arena = collectives::process_arena(),
        .timeout = settings_.initialization_timeout,
        .on_loss = [this](int process, bool left,
                          const std::string& doing) { peer_lost(process, left, doing); },
@@ -222,6 +223,11 @@ void Runtime::open_devices() {
   }
   for (int id : chosen_devices(settings_.place, client_->platform_name(), static_cast<int>(all.size())))
     local_pjrt_.push_back(all[static_cast<std::size_t>(id)]);
+}
+
+bool Runtime::shares_its_host() const {
+  return process_count() > 1 &&
+         std::ranges::count(process_host_, process_host_[static_cast<std::size_t>(process_index())]) > 1;
 }
 
 void Runtime::exchange_topology() {

@@ -122,6 +122,9 @@ class Runtime {
   void meet();
   void open_devices();
   void exchange_topology();
+
+  /// Whether there is another process on this host.
+  bool shares_its_host() const;
   void watch_for_stalls();
   void job_failed(const coordination::JobError& error);
   void peer_lost(int process, bool left, const std::string& doing);

@@ -8,9 +8,6 @@
 
 namespace lockstep::sharding {
 
-/// Above this a collective gains little by being combined with others: what it takes is to move its bytes.
-inline constexpr std::int64_t kCombineThresholdBytes = 1 << 20;
-
 /// Combines collectives of a device's program, and of those that it holds, that are alike, go over the same
 /// axes and do not need each other's results: what they exchange is put one behind the other and goes in one,
 /// of at most `threshold` bytes on a device. What needs their results waits until the combined one is done.

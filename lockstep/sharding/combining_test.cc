@@ -1,4 +1,5 @@
 #include "lockstep/sharding/combining.h"
+#include "lockstep/sharding/limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

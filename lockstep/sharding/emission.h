@@ -30,6 +30,8 @@ struct Plan {
   std::vector<int> uses;              ///< of each variable
   std::vector<bool> zeros;            ///< which variables are nothing but zeros
   std::vector<const Equation*> full;  ///< those that give variables of one number; null for others
+  std::int64_t gathered_for_loops_bytes = 0;
+  bool gathers_again = false;  ///< what was gathered is not kept for uses that come much later
 };
 
 Plan plan_of(const FlatProgram& flat, std::span<const RuledEquation> equations, const Grid& grid,
@@ -58,6 +60,7 @@ class Emission {
   struct Version {
     Layout layout;
     Value value;
+    bool is_exchanged = false, is_gathered = false;  ///< of others' parts, or of a whole group's
   };
 
   /// Why a variable's parts are put together, and the line that made them.
@@ -73,7 +76,8 @@ class Emission {
   Partial accumulated(std::size_t in, std::size_t out);
   Partial accumulated(Var carry, Var sum);
 
-  /// A program of a loop that was written, with the sums that it leaves to be put together behind it.
+  /// A program that was written, with what it leaves to be done around its loop: sums that are put together
+  /// behind it, and inputs that come to it in other layouts.
   struct Written {
     std::shared_ptr<const Program> program;
     CommunicationReasons reasons;
@@ -84,12 +88,34 @@ class Emission {
       Partly why;
     };
     std::vector<Sum> sums;
+    struct Brought {
+      std::size_t in;
+      Layout layout;
+      double saved;  ///< bytes, in each step
+    };
+    std::vector<Brought> brought;
   };
 
-  /// Writes a program, and where that leaves sums of a loop, whose carries these are (places of inputs and
-  /// outputs), to be put together once and not in each step, it does.
+  /// Of a program of a loop, which inputs and outputs are a carry, and which inputs are the same in all
+  /// steps.
+  struct LoopValues {
+    std::vector<std::pair<std::size_t, std::size_t>> carries;
+    std::vector<std::size_t> constants;
+  };
+  static LoopValues loop_values(const std::vector<NestedLink>& links, int program);
+
+  /// Writes a program, such that what need not be done in each step of its loop is not.
   Written write_within(const FlatBody& body, std::vector<Layout> inputs, std::vector<Layout> outputs,
-                       const std::vector<std::pair<std::size_t, std::size_t>>& carries);
+                       const LoopValues& values);
+
+  /// The sums that the written program could leave to be put together once.
+  std::vector<Written::Sum> sums_behind(const LoopValues& values, const std::vector<Layout>& inputs);
+
+  /// What the written program could be given as it brings it itself, by what that saves.
+  std::vector<Written::Brought> brought_before(const LoopValues& values);
+
+  /// Whether the variable has another use soon in the steps.
+  bool is_used_soon(Var var);
 
   void emit_steps();
 
@@ -183,12 +209,15 @@ class Emission {
   const Grid& grid_;
   Builder builder_;
   Resharder resharder_;
-  std::vector<std::vector<Version>> versions_;  // of each global variable; the first is as it was computed
-  std::vector<CallSite> sites_;                 // of each equation in the builder
-  std::map<std::size_t, std::string> reasons_;  // by the place in the builder
-  std::map<Var, Partly> partly_;                // of global variables that are partial
-  CallSite site_;                               // of the step that is written
-  CommunicationReasons within_;                 // of the programs that its equations hold
+  std::vector<std::vector<Version>> versions_;    // of each global variable; the first is as it was computed
+  std::vector<CallSite> sites_;                   // of each equation in the builder
+  std::map<std::size_t, std::string> reasons_;    // by the place in the builder
+  std::map<Var, Partly> partly_;                  // of global variables that are partial
+  std::map<Var, std::vector<Layout>> brought_;    // what was brought by collectives to these layouts
+  std::map<Var, std::vector<std::size_t>> used_;  // in which steps; filled where it is asked for
+  std::size_t step_ = 0;                          // that is written; the number of them behind the last one
+  CallSite site_;                                 // of that step
+  CommunicationReasons within_;                   // of the programs that its equations hold
   std::vector<std::string> warnings_;
 };
 

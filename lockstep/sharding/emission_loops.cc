@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "lockstep/program/primitives/elementwise.h"
 
@@ -36,25 +37,82 @@ Partial Emission::accumulated(Var carry, Var sum) {
   return {};
 }
 
-Emission::Written Emission::write_within(const FlatBody& body, std::vector<Layout> inputs,
-                                         std::vector<Layout> outputs,
-                                         const std::vector<std::pair<std::size_t, std::size_t>>& carries) {
-  Written written;
-  Emission first(plan_, body);
-  written.program = first.run_within(inputs, outputs, written.reasons);
-  written.warnings = first.warnings_;
+std::vector<Emission::Written::Sum> Emission::sums_behind(const LoopValues& values,
+                                                          const std::vector<Layout>& inputs) {
   std::vector<Written::Sum> sums;
-  for (const auto& [in, out] : carries) {
-    const Partial partial = first.accumulated(in, out);
+  for (const auto& [in, out] : values.carries) {
+    const Partial partial = accumulated(in, out);
     if (partial.combine != Partial::Combine::kSum || !disjoint(inputs[in].split, partial.axes)) continue;
     sums.push_back({in, out, partial, {}});
   }
-  while (!sums.empty()) {
+  return sums;
+}
+
+std::vector<Emission::Written::Brought> Emission::brought_before(const LoopValues& values) {
+  std::vector<Written::Brought> all;
+  for (std::size_t in : values.constants) {
+    const Var var = body_.inputs[in];
+    const auto found = brought_.find(var);
+    if (found == brought_.end()) continue;
+    const Layout& from = versions(var).front().layout;
+    Written::Brought most{in, {}, 0};
+    for (const Layout& layout : found->second) {
+      const double saved = cost(plan_reshard(from, layout, grid_), global_.aval(var), from, grid_);
+      if (saved > most.saved) most = {in, layout, saved};
+    }
+    if (most.saved > 0) all.push_back(std::move(most));
+  }
+  std::ranges::stable_sort(all, std::greater<>(), &Written::Brought::saved);
+  std::int64_t left = plan_.gathered_for_loops_bytes;
+  std::erase_if(all, [&](const Written::Brought& brought) {
+    const std::int64_t bytes =
+        grid_.local_bytes(global_.aval(body_.inputs[brought.in]), brought.layout.split);
+    if (bytes > left) return true;
+    left -= bytes;
+    return false;
+  });
+  return all;
+}
+
+Emission::LoopValues Emission::loop_values(const std::vector<NestedLink>& links, int program) {
+  using Link = NestedLink;
+  LoopValues values;
+  const bool is_loop = std::ranges::any_of(links, [](const Link& link) {
+    return link.kind == Link::Kind::kSlice ||
+           (link.from_program != Link::kEquation && link.from_program == link.to_program);
+  });
+  if (!is_loop) return values;
+  for (const Link& link : links) {
+    if (link.from_program == program && link.to_program == program)
+      values.carries.emplace_back(link.to, link.from);
+    if (link.from_program != Link::kEquation || link.to_program != program || link.kind != Link::Kind::kSame)
+      continue;
+    // It comes from there only, and goes there only.
+    const bool is_alone = std::ranges::none_of(links, [&](const Link& other) {
+      if (&other == &link) return false;
+      return (other.to_program == program && other.to == link.to) ||
+             (other.from_program == Link::kEquation && other.from == link.from);
+    });
+    if (is_alone) values.constants.push_back(link.to);
+  }
+  return values;
+}
+
+Emission::Written Emission::write_within(const FlatBody& body, std::vector<Layout> inputs,
+                                         std::vector<Layout> outputs, const LoopValues& values) {
+  Written written;
+  Emission first(plan_, body);
+  written.program = first.run_within(inputs, outputs, written.reasons);
+  written.warnings = std::move(first.warnings_);
+  std::vector<Written::Sum> sums = first.sums_behind(values, inputs);
+  std::vector<Written::Brought> brought = first.brought_before(values);
+  for (const Written::Brought& each : brought) inputs[each.in] = each.layout;
+  while (!sums.empty() || !brought.empty()) {
     for (const Written::Sum& sum : sums) inputs[sum.in].partial = outputs[sum.out].partial = sum.partial;
     Emission again(plan_, body);
     Written other;
     other.program = again.run_within(inputs, outputs, other.reasons);
-    other.warnings = again.warnings_;
+    other.warnings = std::move(again.warnings_);
     const std::size_t before = sums.size();
     std::erase_if(sums, [&](Written::Sum& sum) {
       const Var var = body.outputs[sum.out];
@@ -65,6 +123,7 @@ Emission::Written Emission::write_within(const FlatBody& body, std::vector<Layou
     });
     if (sums.size() != before) continue;
     other.sums = std::move(sums);
+    other.brought = std::move(brought);
     return other;
   }
   return written;
@@ -121,11 +180,15 @@ void Emission::emit_nested(const FlatBody::Step& step) {
   std::vector<Layout> given = layouts(operands), got = layouts(results);
   std::vector<std::shared_ptr<const Program>> programs;
   for (std::size_t p = 0; p < step.bodies.size(); ++p) {
-    std::vector<std::pair<std::size_t, std::size_t>> carries;
-    for (const Link& link : links)
-      if (link.from_program == static_cast<int>(p) && link.to_program == link.from_program)
-        carries.emplace_back(link.to, link.from);
-    Written written = write_within(step.bodies[p], layouts(inputs[p]), layouts(outputs[p]), carries);
+    Written written = write_within(step.bodies[p], layouts(inputs[p]), layouts(outputs[p]),
+                                   loop_values(links, static_cast<int>(p)));
+    for (const Written::Brought& brought : written.brought) {
+      for (const Link& link : links) {
+        if (link.from_program == Link::kEquation && link.to_program == static_cast<int>(p) &&
+            link.to == brought.in)
+          given[link.from] = brought.layout;
+      }
+    }
     for (const Written::Sum& sum : written.sums) {
       for (const Link& link : links) {
         const auto program = static_cast<int>(p);
@@ -147,7 +210,7 @@ void Emission::emit_nested(const FlatBody::Step& step) {
     const Var var = equation.inputs[i];
     values.push_back(get(var, given[i], [&](const Layout& from) {
       return move_text(fmt::format("operand {} of {}", i, equation.primitive->name), global_.aval(var), from,
-                       operands[i], grid_) +
+                       given[i].split, grid_) +
              ": so it is used within";
     }));
   }

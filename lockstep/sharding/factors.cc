@@ -39,9 +39,8 @@ bool can_split(const ShardingRule& rule, int factor) {
   }
   for (const auto& dims : rule.results) {
     if (std::ranges::count(dims, factor) > 1) return false;
-    if (in_operands && !names(dims, factor) &&
-        rule.factors[static_cast<std::size_t>(factor)].combine == Combine::kNone)
-      return false;
+    const ShardingRule::Factor& of = rule.factors[static_cast<std::size_t>(factor)];
+    if (in_operands && !names(dims, factor) && of.combine == Combine::kNone && !of.is_completed) return false;
   }
   return true;
 }
@@ -235,7 +234,8 @@ Layout RuledEquation::operand_layout(std::size_t i, const std::vector<Axes>& fac
 Layout RuledEquation::result_layout(std::size_t i, const std::vector<Axes>& factors) const {
   Layout layout{split_of(rule.results[i], factors)};
   for (std::size_t f = 0; f < factors.size(); ++f) {
-    if (factors[f].empty() || names(rule.results[i], static_cast<int>(f))) continue;
+    if (factors[f].empty() || rule.factors[f].is_completed || names(rule.results[i], static_cast<int>(f)))
+      continue;
     layout.partial.combine = rule.factors[f].combine;
     layout.partial.axes.insert(layout.partial.axes.end(), factors[f].begin(), factors[f].end());
   }

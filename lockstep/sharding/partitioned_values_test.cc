@@ -9,6 +9,7 @@
 #include "lockstep/program/primitives/convolution.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/reverse.h"
+#include "lockstep/program/primitives/sort.h"
 #include "lockstep/program/primitives/window.h"
 #include "lockstep/sharding/combining.h"
 #include "lockstep/sharding/communication.h"
@@ -143,7 +144,7 @@ Value add_random_equation(Random& random, const std::vector<Value>& pool, const 
     }
     return all;
   };
-  switch (random.below(23)) {
+  switch (random.below(24)) {
     case 15: {  // some of the elements along each dimension
       if (rank == 0) return x;
       std::vector<std::int64_t> start, limit, strides;
@@ -168,6 +169,11 @@ Value add_random_equation(Random& random, const std::vector<Value>& pool, const 
         if (total + high.back() < 1) high.back() = 1 - total;
       }
       return lax::pad(x, lax::full_like(lax::reduce_sum(x, all_dims(rank)), 2), low, high, interior);
+    }
+    case 23: {  // the first few in order
+      if (rank == 0) return x;
+      const std::int64_t count = 1 + random.upto(size(d) - 1);
+      return lax::first_sorted(std::span<const Value>(&x, 1), d, count, 1, random.coin())[0];
     }
     case 18:
       return rank == 0 ? x : lax::rev(x, random.coin() ? all_dims(rank) : std::vector<std::int64_t>{d});
@@ -294,18 +300,7 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
 
     PartitionOptions options{mesh.axis_env(), {}, {}};
     std::vector<std::vector<Tensor>> whole, parts;
-    auto split = [&](const Tensor& t, const PartitionSpec& spec) {
-      std::vector<Tensor> all;
-      for (const auto& ranges : NamedSharding(mesh, spec).device_indices(t.shape)) {
-        Shape local;
-        for (const IndexRange& range : ranges) local.push_back(range.limit - range.start);
-        all.push_back(testing::make(local, [&](Index i) {
-          for (std::size_t d = 0; d < i.size(); ++d) i[d] += ranges[d].start;
-          return t.at(i);
-        }));
-      }
-      return all;
-    };
+    auto split = [&](const Tensor& t, const PartitionSpec& spec) { return testing::parts(t, mesh, spec); };
     for (const Aval& aval : global.input_avals()) {
       options.in_specs.push_back(random.spec(aval.shape, mesh));
       const Tensor t = random.tensor(aval.shape);

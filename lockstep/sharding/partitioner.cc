@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/program/cost.h"
 #include "lockstep/program/primitives/debug.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/sharding/emission.h"
@@ -72,8 +73,17 @@ Partitioned partition(const Program& global, const PartitionOptions& options, bo
     const UnevenResults uneven = uneven_results(flat, splits, grid);
     if (!uneven.shapes.empty()) return partition(with_padding(global, options.axes, uneven), options, true);
   }
-  const Plan plan = plan_of(flat, equations, grid, splits);
-  return Emission(plan, flat.body).run(options.out_specs);
+  Plan plan = plan_of(flat, equations, grid, splits);
+  plan.gathered_for_loops_bytes = options.gathered_for_loops_bytes;
+  Partitioned kept = Emission(plan, flat.body).run(options.out_specs);
+  if (options.memory_limit_bytes == 0) return kept;
+  const std::int64_t needed = peak_bytes(kept.program);
+  if (needed <= options.memory_limit_bytes) return kept;
+  plan.gathers_again = true;
+  plan.gathered_for_loops_bytes = 0;
+  Partitioned again = Emission(plan, flat.body).run(options.out_specs);
+  again.gathers_again = true;
+  return peak_bytes(again.program) < needed ? std::move(again) : std::move(kept);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
 #include "lockstep/sharding/communication.h"
+#include "lockstep/sharding/limits.h"
 #include "lockstep/sharding/partition_spec.h"
 
 namespace lockstep::sharding {
@@ -20,6 +21,14 @@ struct PartitionOptions {
 
   /// How each output shall be; where not given, as it comes out of the computation.
   std::vector<std::optional<PartitionSpec>> out_specs;
+
+  /// What a loop uses and does not change is brought to where each step needs it before the loop, as far as
+  /// that takes no more bytes on a device.
+  std::int64_t gathered_for_loops_bytes = kGatheredForLoopsBytes;
+
+  /// Where a device would need more for the program (peak_bytes), what is gathered is gathered again for
+  /// later uses, not kept for them. 0: there is no limit.
+  std::int64_t memory_limit_bytes = 0;
 };
 
 struct Partitioned {
@@ -31,6 +40,10 @@ struct Partitioned {
 
   /// Of the collectives that are not the program's own.
   CommunicationReasons reasons = {};
+
+  /// Whether what is gathered is gathered again for later uses, because memory is short: collectives are not
+  /// to be combined then.
+  bool gathers_again = false;
 
   /// Large values that every device computes whole though what they are made of is split: what, where and
   /// why.

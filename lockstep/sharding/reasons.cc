@@ -55,7 +55,7 @@ Way way_of(const ChosenEquation& e, const std::vector<Axes>& factors, const From
       way.add(fmt::format("{} of result {} over {}", scatters ? "a reduce-scatter" : "an all-reduce", i,
                           fmt::join(e.grid.names(rest->axes), ",")),
               received_bytes({*rest}, aval, now, e.grid));
-      now = rest->apply(std::move(now));
+      now = rest->apply(std::move(now), e.grid);
     }
     way.add(fmt::format("result {} from {} to {}", i, text(now, e.grid), text({wanted}, e.grid)),
             received_bytes({rest, steps.end()}, aval, now, e.grid));

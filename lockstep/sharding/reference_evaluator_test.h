@@ -10,6 +10,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/sharding/reference_operations_test.h"
+#include "lockstep/sharding/sharding.h"
 
 /// A slow and plain evaluator of programs, for tests: all positions of a mesh in lock step.
 namespace lockstep::sharding::testing {
@@ -144,6 +145,20 @@ inline std::vector<std::vector<Tensor>> evaluate(const Program& program, const A
   std::vector<std::vector<Tensor>> outputs;
   for (Var var : program.outputs) outputs.push_back(of(var));
   return outputs;
+}
+
+/// Each position's part.
+inline std::vector<Tensor> parts(const Tensor& x, const Mesh& mesh, const PartitionSpec& spec) {
+  std::vector<Tensor> all;
+  for (const auto& ranges : NamedSharding(mesh, spec).device_indices(x.shape)) {
+    Shape local;
+    for (const IndexRange& range : ranges) local.push_back(range.limit - range.start);
+    all.push_back(make(local, [&](Index i) {
+      for (std::size_t d = 0; d < i.size(); ++d) i[d] += ranges[d].start;
+      return x.at(i);
+    }));
+  }
+  return all;
 }
 
 }  // namespace lockstep::sharding::testing

@@ -17,6 +17,7 @@
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/sort.h"
 #include "lockstep/program/primitives/window.h"
 
 /// What the reference evaluator (reference_evaluator_test.h) does on one position: slow and plain, every
@@ -168,6 +169,17 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
       Index from(i.size());
       for (std::size_t d = 0; d < i.size(); ++d) from[static_cast<std::size_t>(permutation[d])] = i[d];
       return in[0].at(from);
+    });
+  }
+  if (op == "sort") {
+    const auto& p = e.params.as<SortParams>();
+    const auto along = static_cast<std::size_t>(p.dimension);
+    return make(shape, [&](Index i) {
+      const auto place = static_cast<std::size_t>(i[along]);
+      std::vector<double> line;
+      for (i[along] = 0; i[along] < in[0].shape[along]; ++i[along]) line.push_back(in[0].at(i));
+      std::ranges::sort(line);
+      return p.descending ? line[line.size() - 1 - place] : line[place];
     });
   }
   if (op == "slice") {

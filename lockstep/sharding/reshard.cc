@@ -1,6 +1,7 @@
 #include "lockstep/sharding/reshard.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "lockstep/program/primitives/collectives.h"
@@ -87,39 +88,37 @@ std::optional<ReshardStep> next_gather(const Split& now, const Split& to) {
   return any;
 }
 
-}  // namespace
-
-Layout ReshardStep::apply(Layout layout) const {
+/// How a value is after the step, both by the axes that the step names.
+Layout after_step(const ReshardStep& step, Layout layout) {
   Split& split = layout.split;
   auto& partial = layout.partial;
-  switch (kind) {
+  switch (step.kind) {
     case Kind::kAllToAll:
-      split[from_dimension].resize(split[from_dimension].size() - axes.size());
+      split[step.from_dimension].resize(split[step.from_dimension].size() - step.axes.size());
       break;
     case Kind::kAllGather:
-      split[dimension].resize(split[dimension].size() - axes.size());
+      split[step.dimension].resize(split[step.dimension].size() - step.axes.size());
       return layout;
     case Kind::kReduceScatter:
     case Kind::kAllReduce:
-      std::erase_if(partial.axes, [&](int axis) { return contains(axes, axis); });
+      std::erase_if(partial.axes, [&](int axis) { return contains(step.axes, axis); });
       if (partial.axes.empty()) partial = {};
       break;
     case Kind::kOnce:
-      partial.combine = combine;
-      partial.axes.insert(partial.axes.end(), axes.begin(), axes.end());
+      partial.combine = step.combine;
+      partial.axes.insert(partial.axes.end(), step.axes.begin(), step.axes.end());
       std::ranges::sort(partial.axes);
       return layout;
     case Kind::kPermute:
-      split = after;
+      split = step.after;
       return layout;
     case Kind::kSlice:
       break;
   }
-  if (kind != Kind::kAllReduce) split[dimension].insert(split[dimension].end(), axes.begin(), axes.end());
+  if (step.kind != Kind::kAllReduce)
+    split[step.dimension].insert(split[step.dimension].end(), step.axes.begin(), step.axes.end());
   return layout;
 }
-
-namespace {
 
 std::vector<ReshardStep> plan_without_permutes(const Layout& from, const Layout& to) {
   std::vector<ReshardStep> steps;
@@ -134,7 +133,7 @@ std::vector<ReshardStep> plan_without_permutes(const Layout& from, const Layout&
     if (!step) step = next_move(now.split, to.split);
     if (!step) step = next_gather(now.split, to.split);
     if (!step) step = {Kind::kOnce, std::move(once), 0, 0, to.partial.combine};
-    now = step->apply(std::move(now));
+    now = after_step(*step, std::move(now));
     steps.push_back(std::move(*step));
   }
   return steps;
@@ -182,42 +181,132 @@ double received(const std::vector<ReshardStep>& steps, const Layout& from, const
     if (step.kind == Kind::kAllGather) sum += part * (n - 1);
     if (step.kind == Kind::kAllReduce) sum += 2 * part * (n - 1) / n;
     if (step.kind == Kind::kPermute) sum += part;
-    now = step.apply(std::move(now));
+    now = step.apply(std::move(now), grid);
   }
   return sum;
 }
 
+/// Without the partial sums: a way on which moves give each dimension the parts that the target has of it,
+/// one permute makes them those of the target, and what that has nowhere is gathered. All by prime axes.
+std::optional<std::vector<ReshardStep>> plan_by_sizes(const Split& from, const Split& to, const Grid& grid) {
+  std::vector<ReshardStep> steps;
+  Layout now{from};
+  auto take = [&](ReshardStep step) {
+    now = after_step(step, std::move(now));
+    steps.push_back(std::move(step));
+  };
+  // How many times more parts a dimension has than the target, or less.
+  auto missing = [&](std::size_t d) {
+    return grid.size(to[d]) / std::gcd(grid.size(to[d]), grid.size(now.split[d]));
+  };
+  auto excess = [&](std::size_t d) {
+    return grid.size(now.split[d]) / std::gcd(grid.size(to[d]), grid.size(now.split[d]));
+  };
+  for (std::size_t d = 0; d < to.size(); ++d) {
+    for (const Axes& axes : to) {
+      for (int axis : axes) {
+        if (!splits(now.split, axis) && missing(d) % grid.size({axis}) == 0) take({Kind::kSlice, {axis}, d});
+      }
+    }
+  }
+  for (std::size_t d = 0; d < to.size(); ++d) {
+    for (std::size_t e = 0; e < to.size() && excess(d) > 1; ++e) {
+      // What moves has to be at the end.
+      Axes stays, moves;
+      for (std::size_t i = now.split[d].size(); i-- > 0;) {
+        const int axis = now.split[d][i];
+        const std::int64_t all = grid.size(moves) * grid.size({axis});
+        Axes& side = excess(d) % all == 0 && missing(e) % all == 0 ? moves : stays;
+        side.insert(side.begin(), axis);
+      }
+      if (moves.empty()) continue;
+      Split ordered = now.split;
+      ordered[d] = stays;
+      ordered[d].insert(ordered[d].end(), moves.begin(), moves.end());
+      if (ordered != now.split) take(permute(now.split, ordered));
+      take({Kind::kAllToAll, moves, e, d});
+    }
+  }
+  Split after = to;
+  std::vector<Axes> rest(to.size());
+  for (std::size_t d = 0; d < to.size(); ++d) {
+    if (missing(d) != 1) return std::nullopt;
+    std::int64_t more = excess(d);
+    auto lend = [&](const Axes& axes) {
+      for (int axis : axes) {
+        if (more % grid.size({axis}) != 0 || splits(after, axis)) continue;
+        more /= grid.size({axis});
+        after[d].push_back(axis);
+        rest[d].push_back(axis);
+      }
+    };
+    lend(now.split[d]);
+    for (const Axes& axes : now.split) lend(axes);
+    if (more != 1) return std::nullopt;
+  }
+  if (now.split != after) take(permute(now.split, after));
+  for (std::size_t d = 0; d < to.size(); ++d)
+    if (!rest[d].empty()) take({Kind::kAllGather, rest[d], d});
+  return steps;
+}
+
 }  // namespace
+
+Layout ReshardStep::apply(Layout layout, const Grid& grid) const {
+  if (!in_parts) return after_step(*this, std::move(layout));
+  layout.split = grid.in_parts(layout.split);
+  layout = after_step(*this, std::move(layout));
+  layout.split = grid.of_parts(layout.split);
+  return layout;
+}
 
 std::vector<ReshardStep> plan_reshard(const Layout& from, const Layout& to, const Grid& grid) {
   std::vector<ReshardStep> best = plan_without_permutes(from, to);
   const auto first = std::ranges::find_if(best, [](const ReshardStep& step) {
     return step.kind == Kind::kAllToAll || step.kind == Kind::kAllGather;
   });
-  if (std::none_of(first, best.end(), [](const ReshardStep& step) { return step.kind == Kind::kAllGather; }))
-    return best;
-  // Ways that begin with a permute, where parts would be gathered.
+  const auto has = [&](Kind kind) {
+    return std::any_of(first, best.end(), [&](const ReshardStep& step) { return step.kind == kind; });
+  };
+  const bool gathers = has(Kind::kAllGather);
+  if (!gathers && !has(Kind::kSlice)) return best;
+  // Ways that begin with something else, where parts would be gathered, or moved before they are cut.
   const std::vector<ReshardStep> before(best.begin(), first);
   Layout now = from;
-  for (const ReshardStep& step : before) now = step.apply(std::move(now));
+  for (const ReshardStep& step : before) now = after_step(step, std::move(now));
   double least = received(best, from, grid);
-  auto consider = [&](Split after) {
-    if (after == now.split) return;
-    std::vector<ReshardStep> steps = before;
-    steps.push_back(permute(now.split, std::move(after)));
-    const Layout then = steps.back().apply(now);
-    for (ReshardStep& step : plan_without_permutes(then, to)) steps.push_back(std::move(step));
-    const double cost = received(steps, from, grid);
-    if (cost < least || (cost == least && steps.size() < best.size())) {
+  auto consider = [&](std::vector<ReshardStep> way) {
+    way.insert(way.begin(), before.begin(), before.end());
+    const double cost = received(way, from, grid);
+    // One more collective is worth it where it saves a good part of the bytes.
+    constexpr double kGoodPart = 0.75;
+    const double most = gathers || way.size() <= best.size() ? least : kGoodPart * least;
+    if (cost < most || (cost == least && way.size() < best.size())) {
       least = cost;
-      best = std::move(steps);
+      best = std::move(way);
     }
+  };
+  auto consider_permute = [&](Split after) {
+    if (after == now.split) return;
+    std::vector<ReshardStep> way = {permute(now.split, std::move(after))};
+    const Layout then = after_step(way.back(), now);
+    for (ReshardStep& step : plan_without_permutes(then, to)) way.push_back(std::move(step));
+    consider(std::move(way));
   };
   bool of_one_size = true;
   for (std::size_t d = 0; d < now.split.size(); ++d)
     of_one_size = of_one_size && grid.size(now.split[d]) == grid.size(to.split[d]);
-  if (of_one_size) consider(to.split);
-  consider(reordered(now.split, to.split));
+  if (of_one_size && gathers) consider_permute(to.split);
+  if (gathers) consider_permute(reordered(now.split, to.split));
+  bool only_gathers = true;
+  for (std::size_t d = 0; d < now.split.size(); ++d)
+    only_gathers = only_gathers && is_prefix(to.split[d], now.split[d]);
+  if (!now.partial && !to.partial && !of_one_size && !only_gathers) {
+    if (auto way = plan_by_sizes(grid.in_parts(now.split), grid.in_parts(to.split), grid)) {
+      for (ReshardStep& step : *way) step.in_parts = grid.has_parts();
+      consider(std::move(*way));
+    }
+  }
   return best;
 }
 

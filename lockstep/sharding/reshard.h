@@ -30,16 +30,18 @@ struct ReshardStep {
   std::size_t from_dimension = 0;                      ///< of kAllToAll
   Partial::Combine combine = Partial::Combine::kNone;  ///< of kAllReduce and kOnce
   Split before = {}, after = {};                       ///< of kPermute
+  bool in_parts = false;  ///< the axes are parts of the mesh's, where those have some
 
   bool is_collective() const { return kind != Kind::kSlice && kind != Kind::kOnce; }
 
   /// How the value is after the step.
-  Layout apply(Layout layout) const;
+  Layout apply(Layout layout, const Grid& grid) const;
 };
 
 /// The steps from one layout to another: reduce-scatters and slices as soon as they can be, then what is left
 /// to be put together, then moves, and the rest is gathered, so that few bytes travel; a permute where that
-/// saves some. What is partial in `to` has to be so in `from` by the same combine, or not at all.
+/// saves some, and moves of parts of axes before it. What is partial in `to` has to be so in `from` by the
+/// same combine, or not at all.
 std::vector<ReshardStep> plan_reshard(const Layout& from, const Layout& to, const Grid& grid);
 
 /// The split in which a partial value is had for the least on its way to `wanted`: reduce-scatters that lead

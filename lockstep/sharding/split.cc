@@ -5,12 +5,37 @@
 #include "lockstep/program/primitives/placement.h"
 
 namespace lockstep::sharding {
+namespace {
+
+/// Rising, each as often as it divides n.
+std::vector<std::int64_t> primes_of(std::int64_t n) {
+  std::vector<std::int64_t> primes;
+  for (std::int64_t p = 2; p * p <= n; ++p) {
+    for (; n % p == 0; n /= p) primes.push_back(p);
+  }
+  if (n > 1) primes.push_back(n);
+  return primes;
+}
+
+}  // namespace
 
 Grid::Grid(AxisEnv env) : env_(std::move(env)) {
   for (const auto& [name, size] : env_.axes()) {
     if (size == 1) continue;
     names_.push_back(name);
     sizes_.push_back(size);
+  }
+  num_axes_ = static_cast<int>(names_.size());
+  parts_.resize(names_.size());
+  for (std::size_t axis = 0; axis < parts_.size(); ++axis) {
+    std::int64_t before = 1;
+    for (std::int64_t prime : primes_of(sizes_[axis])) {
+      if (prime == sizes_[axis]) break;
+      parts_[axis].push_back(static_cast<int>(names_.size()));
+      names_.push_back(AxisEnv::part_name(names_[axis], before, prime));
+      sizes_.push_back(prime);
+      before *= prime;
+    }
   }
 }
 
@@ -22,15 +47,15 @@ std::int64_t Grid::size(const Axes& axes) const {
 
 std::vector<std::string> Grid::names(const Axes& axes) const {
   std::vector<std::string> names;
-  for (int axis : axes) names.push_back(names_[static_cast<std::size_t>(axis)]);
+  for (int axis : of_parts(axes)) names.push_back(names_[static_cast<std::size_t>(axis)]);
   return names;
 }
 
 Axes Grid::axes(const std::vector<std::string>& names) const {
   Axes axes;
   for (const std::string& name : names) {
-    auto found = std::ranges::find(names_, name);
-    if (found != names_.end()) axes.push_back(static_cast<int>(found - names_.begin()));
+    const auto found = std::find(names_.begin(), names_.begin() + num_axes_, name);
+    if (found != names_.begin() + num_axes_) axes.push_back(static_cast<int>(found - names_.begin()));
   }
   return axes;
 }
@@ -45,6 +70,47 @@ PartitionSpec Grid::spec(const Split& split) const {
   std::vector<std::vector<std::string>> entries;
   for (const Axes& axes : split) entries.push_back(names(axes));
   return PartitionSpec::from_entries(std::move(entries)).normalized();
+}
+
+Axes Grid::in_parts(const Axes& axes) const {
+  Axes all;
+  for (int axis : axes) {
+    const bool has = axis < num_axes_ && !parts_[static_cast<std::size_t>(axis)].empty();
+    const Axes parts = has ? parts_[static_cast<std::size_t>(axis)] : Axes{axis};
+    all.insert(all.end(), parts.begin(), parts.end());
+  }
+  return all;
+}
+
+Axes Grid::of_parts(const Axes& axes) const {
+  Axes all;
+  for (std::size_t i = 0; i < axes.size();) {
+    const Axes rest = suffix(axes, i);
+    const auto whole = std::ranges::find_if(
+        parts_, [&](const Axes& parts) { return !parts.empty() && is_prefix(parts, rest); });
+    const bool found = whole != parts_.end();
+    all.push_back(found ? static_cast<int>(whole - parts_.begin()) : axes[i]);
+    i += found ? whole->size() : 1;
+  }
+  return all;
+}
+
+Split Grid::in_parts(const Split& split) const {
+  Split all;
+  for (const Axes& axes : split) all.push_back(in_parts(axes));
+  return all;
+}
+
+Split Grid::of_parts(const Split& split) const {
+  Split all;
+  for (const Axes& axes : split) all.push_back(of_parts(axes));
+  return all;
+}
+
+bool Grid::names_parts(const Split& split) const {
+  return std::ranges::any_of(split, [this](const Axes& axes) {
+    return std::ranges::any_of(axes, [this](int axis) { return axis >= num_axes_; });
+  });
 }
 
 Shape Grid::local_shape(const Shape& global, const Split& split) const {

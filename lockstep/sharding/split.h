@@ -38,13 +38,14 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// The axes of a mesh along which there is more than one device.
+/// The axes of a mesh along which there is more than one device. An axis of a size that is no prime has parts
+/// of prime sizes, which are axes as well, numbered behind the mesh's: a layout names either the axis or some
+/// of its parts.
 class Grid {
  public:
   explicit Grid(AxisEnv env);
 
   const AxisEnv& env() const { return env_; }
-  int num_axes() const { return static_cast<int>(names_.size()); }
 
   /// Number of devices along the axes.
   std::int64_t size(const Axes& axes) const;
@@ -69,8 +70,19 @@ class Grid {
   /// The names of all axes along which devices have something else, sorted.
   std::vector<std::string> varying(const Layout& layout) const;
 
+  /// The same axes by their parts, and by as few as there can be.
+  Axes in_parts(const Axes& axes) const;
+  Axes of_parts(const Axes& axes) const;
+  Split in_parts(const Split& split) const;
+  Split of_parts(const Split& split) const;
+
+  bool has_parts() const { return num_axes_ < static_cast<int>(names_.size()); }
+  bool names_parts(const Split& split) const;
+
  private:
   AxisEnv env_;
+  int num_axes_ = 0;
+  std::vector<Axes> parts_;  // of each of the mesh's axes; none of one of a prime size
   std::vector<std::string> names_;
   std::vector<std::int64_t> sizes_;
 };

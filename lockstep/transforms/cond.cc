@@ -121,15 +121,18 @@ JvpValues in_two(const NestedJvpCall& call) {
     auto& places = slot_of.emplace_back();
     for (std::size_t r = 0; r < split.num_residuals; ++r) {
       const Aval& aval = output_aval(split.known, n + r);
+      // Of one type in all branches: one that varied because another branch's does would make what is
+      // computed of it vary, too, and its derivative a sum over the devices.
+      const auto is_alike = [&](const Aval& slot) {
+        return slot.dtype == aval.dtype && slot.shape == aval.shape && slot.varying == aval.varying;
+      };
       std::size_t s = 0;
-      while (s < taken.size() && (taken[s] || slots[s].dtype != aval.dtype || slots[s].shape != aval.shape))
-        ++s;
+      while (s < taken.size() && (taken[s] || !is_alike(slots[s]))) ++s;
       if (s == taken.size()) {
         slots.push_back(aval);
         taken.push_back(true);
       }
       taken[s] = true;
-      slots[s].varying = both(slots[s].varying, aval.varying);
       places.push_back(s);
     }
   }
@@ -144,8 +147,7 @@ JvpValues in_two(const NestedJvpCall& call) {
     for (std::size_t r = 0; r < slot_of[b].size(); ++r) residuals[slot_of[b][r]] = values[n + r];
     values.erase(values.begin() + static_cast<std::ptrdiff_t>(n), values.end());
     for (std::size_t s = 0; s < slots.size(); ++s) {
-      values.push_back(residuals[s] ? vary_over(*residuals[s], slots[s].varying)
-                                    : zeros(inner.builder(), slots[s]));
+      values.push_back(residuals[s] ? *residuals[s] : zeros(inner.builder(), slots[s]));
     }
     known.push_back(inner.finish(values));
   }

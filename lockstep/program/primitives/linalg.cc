@@ -93,12 +93,7 @@ std::string triangle(Lowering& out, const std::string& x, DType dtype, const Sha
 
 /// Text of the leading rows and columns.
 std::string corner(Lowering& out, const std::string& x, DType dtype, const Shape& from, const Shape& to) {
-  if (from == to) return x;
-  const std::string operands[] = {x}, types[] = {mlir_type(dtype, from)};
-  const Shape zeros(to.size(), 0), ones(to.size(), 1);
-  return out.op("stablehlo.slice", operands, types, mlir_type(dtype, to),
-                fmt::format("start_indices = {}, limit_indices = {}, strides = {}", mlir_array(zeros),
-                            mlir_array(to), mlir_array(ones)));
+  return out.slice(x, dtype, from, Shape(to.size()), to);
 }
 
 }  // namespace

@@ -117,17 +117,12 @@ const Primitive& rotate_p() {
         const Aval& x = out.operand_aval(e, 0);
         const auto d = static_cast<std::size_t>(dimension);
         auto part = [&](std::int64_t from, std::int64_t to) {
-          std::vector<std::int64_t> start(x.shape.size()), limit = x.shape, strides(x.shape.size(), 1);
+          Shape start(x.shape.size()), limit = x.shape, shape = x.shape;
           start[d] = from;
           limit[d] = to;
-          Shape shape = x.shape;
           shape[d] = to - from;
-          const std::string operands[] = {out.operand(e, 0)}, types[] = {out.operand_type(e, 0)};
-          const std::string type = mlir_type(x.dtype, shape);
-          return std::pair(out.op("stablehlo.slice", operands, types, type,
-                                  fmt::format("start_indices = {}, limit_indices = {}, strides = {}",
-                                              mlir_array(start), mlir_array(limit), mlir_array(strides))),
-                           type);
+          return std::pair(out.slice(out.operand(e, 0), x.dtype, x.shape, start, limit),
+                           mlir_type(x.dtype, shape));
         };
         const auto behind = part(by, x.shape[d]), front = part(0, by);
         const std::string operands[] = {behind.first, front.first}, types[] = {behind.second, front.second};

@@ -24,9 +24,48 @@ std::vector<Aval> sort_shape(std::span<const Aval> inputs, const OpParams& param
     if (static_cast<std::int64_t>(i) < p.num_keys && info(inputs[i].dtype).kind == DTypeKind::kComplex) {
       fail<DTypeError>("expected real numbers or bools to sort by, got {}", to_string(inputs[i]));
     }
-    results.push_back(rules::with_shape(inputs[i], inputs[i].shape));
+    Shape shape = inputs[i].shape;
+    std::int64_t& size = shape[static_cast<std::size_t>(p.dimension)];
+    if (p.count < SortParams::kAll || p.count > size) {
+      fail<ShapeError>("expected 0 to {} elements of dimension {} of {}, got {}", size, p.dimension,
+                       to_string(inputs[i]), p.count);
+    }
+    if (p.count != SortParams::kAll) size = p.count;
+    results.push_back(rules::with_shape(inputs[i], std::move(shape)));
   }
   return results;
+}
+
+std::vector<Value> sorted(std::span<const Value> operands, SortParams params, std::int64_t count) {
+  params.count = std::min(count, operands[0].aval().shape[static_cast<std::size_t>(params.dimension)]);
+  return apply_primitive(sort_p(), OpParams::of(params), operands);
+}
+
+/// Each device sends the others the first of its own part; the first of these are those of the whole.
+ShardingRule sort_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs,
+                           const OpParams& params) {
+  const auto& p = params.as<SortParams>();
+  ShardingRule rule = ShardingRule::elementwise(inputs, outputs);
+  const auto along = static_cast<std::size_t>(p.dimension);
+  for (auto& dims : rule.results) dims[along] = ShardingRule::kWhole;
+  const std::int64_t size = inputs[0].shape[along], count = p.count;
+  const bool is_exchanged = count != SortParams::kAll && count < size;
+  const auto factor = static_cast<int>(along);
+  for (auto& dims : rule.operands) dims[along] = is_exchanged ? factor : ShardingRule::kWhole;
+  if (!is_exchanged) return rule;
+  rule.factors[along].size = size;
+  rule.factors[along].is_completed = true;
+  rule.factors[along].exchanged = [=](std::size_t, std::int64_t parts) {
+    return Exchanged{(parts - 1) * std::min(count, size / parts), 1};
+  };
+  rule.write = [=](const OpParams& local, std::span<const Value> operands, const PartPlaces& places) {
+    const auto& own = local.as<SortParams>();
+    std::vector<Value> first = sorted(operands, own, count);
+    if (!places.is_split(factor)) return first;
+    for (Value& each : first) each = places.all_gather(each, along, factor);
+    return sorted(first, own, count);
+  };
+  return rule;
 }
 
 /// Writes the region that tells whether the first of two elements comes before the second.
@@ -100,7 +139,8 @@ Tangents sort_jvp(const JvpCall& call) {
   operands.push_back(lax::iota(call.inputs[0], place_dtype(shape[static_cast<std::size_t>(p.dimension)]),
                                shape, p.dimension));
   const Value places =
-      lax::sort(std::span<const Value>(operands), p.dimension, p.num_keys, true, p.descending).back();
+      lax::first_sorted(std::span<const Value>(operands), p.dimension, p.count, p.num_keys, p.descending)
+          .back();
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (call.tangents[i]) {
       out[i] =
@@ -116,14 +156,7 @@ const Primitive& sort_p() {
   static const Primitive p = {
       .name = "sort",
       .shape = sort_shape,
-      .sharding =
-          [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
-            ShardingRule rule = ShardingRule::elementwise(inputs, outputs);
-            const auto along = static_cast<std::size_t>(params.as<SortParams>().dimension);
-            for (auto& dims : rule.operands) dims[along] = ShardingRule::kWhole;
-            for (auto& dims : rule.results) dims[along] = ShardingRule::kWhole;
-            return rule;
-          },
+      .sharding = sort_sharding,
       .jvp = sort_jvp,
       .transpose = not_linear,
       .batching = [](const BatchCall& call) -> std::vector<Value> {
@@ -155,6 +188,10 @@ const Primitive& sort_p() {
             result, e.inputs.size() == 1 ? "" : fmt::format(":{}", e.inputs.size()),
             fmt::join(operands, ", "), Comparator(dtypes, p).text(), p.dimension, p.is_stable,
             fmt::join(types, ", "), fmt::join(types, ", ")));
+        if (p.count == SortParams::kAll) return names;
+        const Shape& all = out.operand_aval(e, 0).shape;
+        for (std::size_t i = 0; i < names.size(); ++i)
+          names[i] = out.slice(names[i], dtypes[i], all, Shape(all.size()), out.result_aval(e, i).shape);
         return names;
       },
   };

@@ -7,12 +7,15 @@ namespace lockstep {
 const Primitive& sort_p();
 
 struct SortParams {
-  static constexpr std::array<std::string_view, 4> kFields = {"dimension", "is_stable", "num_keys",
-                                                              "descending"};
+  static constexpr std::array<std::string_view, 5> kFields = {"dimension", "is_stable", "num_keys",
+                                                              "descending", "count"};
   std::int64_t dimension;
   bool is_stable;
   std::int64_t num_keys;
   bool descending;
+  std::int64_t count = kAll;  ///< only so many of the first elements along the dimension are kept
+
+  static constexpr std::int64_t kAll = -1;
 };
 
 namespace lax {
@@ -23,6 +26,15 @@ template <Operand V>
 std::vector<V> sort(std::span<const V> operands, std::int64_t dimension, std::int64_t num_keys = 1,
                     bool is_stable = true, bool descending = false) {
   return apply_primitive(sort_p(), OpParams::of(SortParams{dimension, is_stable, num_keys, descending}),
+                         operands);
+}
+
+/// The first `count` elements of each in that order. Where devices have parts of the dimension, each sends
+/// the others no more than its own first ones.
+template <Operand V>
+std::vector<V> first_sorted(std::span<const V> operands, std::int64_t dimension, std::int64_t count,
+                            std::int64_t num_keys = 1, bool descending = false) {
+  return apply_primitive(sort_p(), OpParams::of(SortParams{dimension, true, num_keys, descending, count}),
                          operands);
 }
 

@@ -1,0 +1,183 @@
+#include "lockstep/collectives/arena.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr std::size_t kGrain = 64 << 10;  // offsets and sizes are multiples of it
+constexpr std::size_t kHugePage = 2 << 20;
+
+std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
+
+/// Beyond it the kernel would end the process by a signal.
+bool may_have_file_of(std::size_t bytes) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes);
+}
+
+}  // namespace
+
+Arena::Arena(std::size_t bytes, std::size_t kept, bool huge_pages) : most_kept_(kept) {
+  bytes = round_up(bytes, kHugePage);
+  if (!may_have_file_of(bytes)) return;
+  FileDescriptor file(memfd_create("lockstep-blocks", MFD_CLOEXEC));
+  if (!file || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return;
+  // Somewhat more, so that it begins where a huge page does.
+  void* room =
+      mmap(nullptr, bytes + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return;
+  auto* base = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::size_t>(room), kHugePage));
+  auto* const end = static_cast<std::byte*>(room) + bytes + kHugePage;
+  if (base != room) munmap(room, static_cast<std::size_t>(base - static_cast<std::byte*>(room)));
+  if (base + bytes != end) munmap(base + bytes, static_cast<std::size_t>(end - (base + bytes)));
+  if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file.get(), 0) ==
+      MAP_FAILED) {
+    munmap(base, bytes);
+    return;
+  }
+  if (huge_pages) madvise(base, bytes, MADV_HUGEPAGE);
+  // A child would write into the parent's arrays.
+  madvise(base, bytes, MADV_DONTFORK);
+  file_ = std::move(file);
+  base_ = base;
+  bytes_ = bytes;
+  free_.emplace(0, Free{bytes, false});
+}
+
+Arena::~Arena() {
+  if (base_ != nullptr) munmap(base_, bytes_);
+}
+
+Arena::Ranges::iterator Arena::best_fit(std::size_t bytes, bool has_pages) {
+  auto best = free_.end();
+  for (auto range = free_.begin(); range != free_.end(); ++range) {
+    if (range->second.has_pages != has_pages || range->second.bytes < bytes) continue;
+    if (best == free_.end() || range->second.bytes < best->second.bytes) best = range;
+  }
+  return best;
+}
+
+void* Arena::allocate(std::size_t bytes, std::size_t alignment) {
+  if (base_ == nullptr || abandoned_ || alignment > kHugePage || bytes > bytes_) return nullptr;
+  bytes = round_up(std::max<std::size_t>(bytes, 1), kGrain);
+  const std::size_t spare = alignment > kGrain ? alignment - kGrain : 0;
+  const std::lock_guard lock(mutex_);
+  auto range = best_fit(bytes + spare, true);
+  if (range == free_.end()) range = best_fit(bytes + spare, false);
+  if (range == free_.end()) {
+    drop_all_pages();
+    range = best_fit(bytes + spare, false);
+    if (range == free_.end()) return nullptr;
+  }
+  const auto [begin, whole] = *range;
+  free_.erase(range);
+  const std::size_t at = alignment > kGrain ? round_up(begin, alignment) : begin;
+  if (at > begin) free_.emplace(begin, Free{at - begin, whole.has_pages});
+  const std::size_t end = begin + whole.bytes;
+  if (end > at + bytes) free_.emplace(at + bytes, Free{end - at - bytes, whole.has_pages});
+  if (whole.has_pages) kept_ -= bytes;
+  taken_.emplace(at, bytes);
+  return base_ + at;
+}
+
+void Arena::free(void* block) {
+  if (abandoned_) return;
+  const std::lock_guard lock(mutex_);
+  const auto offset = static_cast<std::size_t>(static_cast<std::byte*>(block) - base_);
+  const auto taken = taken_.find(offset);
+  if (taken == taken_.end()) return;
+  const std::size_t bytes = taken->second;
+  taken_.erase(taken);
+  const bool keep = kept_ + bytes <= most_kept_;
+  if (keep) kept_ += bytes;
+  if (!keep) drop_pages(offset, bytes);
+  add_free(offset, {bytes, keep});
+}
+
+std::size_t Arena::size_of_block(const void* block) const {
+  const std::lock_guard lock(mutex_);
+  const auto taken = taken_.find(static_cast<std::size_t>(static_cast<const std::byte*>(block) - base_));
+  return taken == taken_.end() ? 0 : taken->second;
+}
+
+void Arena::add_free(std::size_t offset, Free range) {
+  auto next = free_.lower_bound(offset);
+  if (next != free_.end() && offset + range.bytes == next->first &&
+      next->second.has_pages == range.has_pages) {
+    range.bytes += next->second.bytes;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second.bytes == offset && before->second.has_pages == range.has_pages) {
+      before->second.bytes += range.bytes;
+      return;
+    }
+  }
+  free_.emplace_hint(next, offset, range);
+}
+
+void Arena::drop_pages(std::size_t offset, std::size_t bytes) {
+  const int before = errno;
+  fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+            static_cast<off_t>(bytes));
+  errno = before;
+}
+
+void Arena::drop_all_pages() {
+  const Ranges ranges = std::exchange(free_, {});
+  for (const auto& [offset, range] : ranges) {
+    if (range.has_pages) drop_pages(offset, range.bytes);
+    add_free(offset, {range.bytes, false});
+  }
+  kept_ = 0;
+}
+
+std::int64_t Arena::offset_of(const void* begin, std::size_t bytes) const {
+  if (base_ == nullptr || !owns(begin)) return -1;
+  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(begin) - base_);
+  return bytes <= bytes_ - offset ? static_cast<std::int64_t>(offset) : -1;
+}
+
+FileDescriptor Arena::descriptor_to_read() const {
+  if (base_ == nullptr) return {};
+  return FileDescriptor(
+      ::open(("/proc/self/fd/" + std::to_string(file_.get())).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+void Arena::abandon() { abandoned_ = true; }
+
+ArenaView::ArenaView(const FileDescriptor& fd) {
+  struct stat status {};
+  if (!fd || fstat(fd.get(), &status) != 0 || status.st_size <= 0) return;
+  const auto bytes = static_cast<std::size_t>(status.st_size);
+  void* base = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  if (base == MAP_FAILED) return;
+  madvise(base, bytes, MADV_DONTFORK);
+  base_ = static_cast<std::byte*>(base);
+  bytes_ = bytes;
+}
+
+ArenaView::ArenaView(ArenaView&& other) noexcept
+    : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+ArenaView& ArenaView::operator=(ArenaView&& other) noexcept {
+  std::swap(base_, other.base_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+ArenaView::~ArenaView() {
+  if (base_ != nullptr) munmap(base_, bytes_);
+}
+
+}  // namespace lockstep::collectives

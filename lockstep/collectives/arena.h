@@ -1,0 +1,94 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "lockstep/collectives/file_descriptor.h"
+
+namespace lockstep::collectives {
+
+/// Large blocks of a process's memory that other processes of its host may read: a part of the address space
+/// over one memory file, in which blocks take pages as they are written. Freed blocks keep their pages for
+/// the next ones, up to a bound. All methods may be called from any thread.
+class Arena {
+ public:
+  static constexpr std::size_t kLeastBytes = 1 << 20;  ///< Smaller blocks are not worth it.
+  static constexpr std::size_t kKeptBytes = 256 << 20;
+
+  /// Of so much address space, which takes no memory. Freed blocks keep pages of at most `kept` bytes.
+  /// Without a descriptor where the system has no such memory to give.
+  explicit Arena(std::size_t bytes, std::size_t kept = kKeptBytes, bool huge_pages = true);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  /// Null where there is no room. What is in the block is undefined.
+  void* allocate(std::size_t bytes, std::size_t alignment = 64);
+
+  bool owns(const void* block) const {
+    const auto* at = static_cast<const std::byte*>(block);
+    return at >= base_ && at < base_ + bytes_;
+  }
+
+  /// Takes back what `allocate` gave, and how large that is at least.
+  void free(void* block);
+  std::size_t size_of_block(const void* block) const;
+
+  /// Where the bytes are in it; -1 where they are not all.
+  std::int64_t offset_of(const void* begin, std::size_t bytes) const;
+
+  /// Null where there is no memory.
+  const std::byte* base() const { return base_; }
+
+  /// For others to map (ArenaView); none where there is no memory.
+  FileDescriptor descriptor_to_read() const;
+
+  /// In a forked child: what is in it belongs to the parent, and is left alone.
+  void abandon();
+
+ private:
+  struct Free {
+    std::size_t bytes;
+    bool has_pages;
+  };
+  using Ranges = std::map<std::size_t, Free>;  // by offset
+
+  Ranges::iterator best_fit(std::size_t bytes, bool has_pages);
+  void add_free(std::size_t offset, Free range);
+  void drop_pages(std::size_t offset, std::size_t bytes);
+  void drop_all_pages();
+
+  FileDescriptor file_;
+  std::byte* base_ = nullptr;
+  std::size_t bytes_ = 0;
+  const std::size_t most_kept_;
+  mutable std::mutex mutex_;
+  std::size_t kept_ = 0;
+  Ranges free_;
+  std::map<std::size_t, std::size_t> taken_;  // blocks by offset
+  std::atomic<bool> abandoned_ = false;
+};
+
+/// Another process's arena, mapped to be read.
+class ArenaView {
+ public:
+  ArenaView() = default;
+
+  /// Of a descriptor that the other process has handed over. Nothing can be read where that is of an empty
+  /// file, or there is no address space.
+  explicit ArenaView(const FileDescriptor& fd);
+  ArenaView(ArenaView&& other) noexcept;
+  ArenaView& operator=(ArenaView&& other) noexcept;
+  ~ArenaView();
+
+  const std::byte* base() const { return base_; }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,140 @@
+#include "lockstep/collectives/arena.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr std::size_t kMiB = 1 << 20;
+
+/// What the file takes of memory.
+std::size_t resident(const Arena& arena) {
+  struct stat status {};
+  EXPECT_EQ(fstat(arena.descriptor_to_read().get(), &status), 0);
+  return static_cast<std::size_t>(status.st_blocks) * 512;
+}
+
+TEST(Arena, BlocksAreReadThroughAViewWhereTheyAre) {
+  Arena arena(64 * kMiB);
+  const ArenaView view(arena.descriptor_to_read());
+  ASSERT_NE(view.base(), nullptr);
+  auto* block = static_cast<std::byte*>(arena.allocate(3 * kMiB));
+  ASSERT_NE(block, nullptr);
+  std::memset(block, 0x5a, 3 * kMiB);
+  const std::int64_t at = arena.offset_of(block, 3 * kMiB);
+  ASSERT_GE(at, 0);
+  EXPECT_EQ(std::memcmp(view.base() + at, block, 3 * kMiB), 0);
+  block[17] = std::byte{1};
+  EXPECT_EQ(view.base()[at + 17], std::byte{1});
+  arena.free(block);
+}
+
+TEST(Arena, KnowsWhatIsItsOwn) {
+  Arena arena(64 * kMiB);
+  auto* block = static_cast<std::byte*>(arena.allocate(kMiB));
+  int other = 0;
+  EXPECT_TRUE(arena.owns(block));
+  EXPECT_FALSE(arena.owns(&other));
+  EXPECT_FALSE(arena.owns(nullptr));
+  EXPECT_EQ(arena.offset_of(&other, 1), -1);
+  EXPECT_GE(arena.offset_of(block + kMiB - 1, 1), 0);
+  EXPECT_EQ(arena.offset_of(block, 65 * kMiB), -1) << "it ends beyond the arena";
+  EXPECT_GE(arena.size_of_block(block), kMiB);
+  arena.free(block);
+}
+
+TEST(Arena, WithoutRoomGivesNothing_AndItsPagesBack) {
+  Arena arena(8 * kMiB, 16 * kMiB);
+  void* all = arena.allocate(8 * kMiB);
+  ASSERT_NE(all, nullptr);
+  EXPECT_EQ(arena.allocate(1), nullptr);
+  EXPECT_EQ(arena.allocate(9 * kMiB), nullptr);
+  arena.free(all);
+  void* half = arena.allocate(4 * kMiB);
+  ASSERT_NE(half, nullptr);
+  arena.free(half);
+  EXPECT_NE(all = arena.allocate(8 * kMiB), nullptr) << "free ranges with and without pages are one again";
+  arena.free(all);
+}
+
+TEST(Arena, KeepsPagesOfFreedBlocksUpToItsBound) {
+  Arena arena(256 * kMiB, 16 * kMiB, /*huge_pages=*/false);
+  auto take = [&](std::size_t bytes) {
+    void* block = arena.allocate(bytes);
+    std::memset(block, 1, bytes);
+    return block;
+  };
+  void *first = take(12 * kMiB), *second = take(12 * kMiB);
+  EXPECT_GE(resident(arena), 24 * kMiB);
+  arena.free(first);
+  EXPECT_GE(resident(arena), 24 * kMiB) << "kept for the next one";
+  arena.free(second);
+  EXPECT_LE(resident(arena), 13 * kMiB) << "that would be more than the bound";
+  EXPECT_EQ(arena.allocate(12 * kMiB), first) << "pages that are there are used first";
+}
+
+TEST(Arena, BlocksNeverOverlap) {
+  Arena arena(128 * kMiB, 8 * kMiB, false);
+  std::mt19937 engine(1);
+  std::map<std::byte*, std::pair<std::size_t, std::byte>> taken;
+  for (int i = 0; i < 3000; ++i) {
+    if (engine() % 2 == 0 && !taken.empty()) {
+      auto block = std::next(taken.begin(), static_cast<std::ptrdiff_t>(engine() % taken.size()));
+      const auto [bytes, mark] = block->second;
+      EXPECT_EQ(block->first[0], mark);
+      EXPECT_EQ(block->first[bytes - 1], mark);
+      arena.free(block->first);
+      taken.erase(block);
+      continue;
+    }
+    const std::size_t bytes = 1 + engine() % (6 * kMiB), alignment = std::size_t{64} << engine() % 16;
+    auto* block = static_cast<std::byte*>(arena.allocate(bytes, alignment));
+    if (block == nullptr) continue;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0U);
+    const auto next = taken.lower_bound(block);
+    if (next != taken.end()) {
+      EXPECT_LE(block + bytes, next->first);
+    }
+    if (next != taken.begin()) {
+      EXPECT_LE(std::prev(next)->first + std::prev(next)->second.first, block);
+    }
+    const auto mark = static_cast<std::byte>(engine());
+    block[0] = block[bytes - 1] = mark;
+    taken.emplace(block, std::pair(bytes, mark));
+  }
+  for (const auto& [block, what] : taken) arena.free(block);
+  EXPECT_NE(arena.allocate(128 * kMiB), nullptr) << "all of it is free again";
+}
+
+/// Its memory is not the child's: nothing that the child frees is taken from the parent.
+TEST(Arena, InAForkedChildThatAbandonsIt_FreesNothing) {
+  Arena arena(64 * kMiB, 0);
+  auto* block = static_cast<std::byte*>(arena.allocate(2 * kMiB));
+  std::memset(block, 7, 2 * kMiB);
+  const pid_t child = fork();
+  if (child == 0) {
+    arena.abandon();
+    arena.free(block);
+    _exit(arena.allocate(kMiB) == nullptr ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(block[kMiB], std::byte{7});
+  arena.free(block);
+}
+
+TEST(ArenaView, OfNothingReadsNothing) {
+  EXPECT_EQ(ArenaView(FileDescriptor()).base(), nullptr);
+  EXPECT_EQ(ArenaView().base(), nullptr);
+}
+
+}  // namespace
+}  // namespace lockstep::collectives

@@ -1,0 +1,134 @@
+// When what is split is gathered: once for a loop, or again for each use where memory is short.
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "lockstep/array/sharding_constraint.h"
+#include "lockstep/jit/control_flow.h"
+#include "lockstep/jit/grad.h"
+#include "lockstep/jit/shard_map.h"
+#include "lockstep/jit/test_exchanges.h"
+
+namespace lockstep {
+namespace {
+
+using test::exchanges;
+using test::expect_equal;
+using test::line_mesh;
+using test::waves;
+using ::testing::ElementsAre;
+
+Array over_x(const Array& x, const PartitionSpec& spec) {
+  return device_put(x, NamedSharding(line_mesh(), spec));
+}
+
+/// Rows of each batch are split; so are the weights', which each product needs whole.
+const PartitionSpec kRows = P(none, "x");
+
+auto microbatches() {
+  return [](Array w, Array batches) {
+    return scan([&](Array sum, Array batch) { return std::pair(sum + mean(matmul(batch, w)), Array(sum)); },
+                Array(0.f), batches)
+        .first;
+  };
+}
+
+TEST(Gathered, ForALoop_IsGatheredBeforeIt) {
+  const Array w = waves({16, 32}), batches = waves({5, 64, 16}, 2);
+  const Array split_w = over_x(w, P("x")), split_batches = over_x(batches, kRows);
+  const auto once = jit(microbatches()), each = jit(microbatches(), {.gathered_for_loops_bytes = 0});
+  EXPECT_THAT(exchanges(once, split_w, split_batches), ElementsAre("1 x all-gather of 2048 B"));
+  EXPECT_THAT(exchanges(each, split_w, split_batches), ElementsAre("5 x all-gather of 2048 B"));
+  expect_equal(once(split_w, split_batches), microbatches()(w, batches));
+  expect_equal(each(split_w, split_batches), microbatches()(w, batches));
+}
+
+TEST(Gathered, ForALoop_TakesNoMoreThanTheOptionSays) {
+  const Array w = waves({16, 32}), batches = waves({5, 64, 16}, 2);
+  const auto all = [&](std::int64_t bytes) {
+    return exchanges(jit(microbatches(), {.gathered_for_loops_bytes = bytes}), over_x(w, P("x")),
+                     over_x(batches, kRows));
+  };
+  EXPECT_THAT(all(2047), ElementsAre("5 x all-gather of 2048 B"));
+  EXPECT_THAT(all(2048), ElementsAre("1 x all-gather of 2048 B"));
+}
+
+/// Out of both loops, out of the inner one where the outer one changes it, and not out of a branch.
+TEST(Gathered, ForLoopsInLoops_IsGatheredBeforeTheOutermostThatDoesNotChangeIt) {
+  const Array w = waves({8, 8}), x = waves({16, 8}, 2);
+  const Array split_w = over_x(w, P("x")), split_x = over_x(x, P("x"));
+  auto same = [](Array w, Array x) {
+    return fori_loop(
+        0, 3,
+        [&](Array, Array a) {
+          return fori_loop(
+              0, 2, [&](Array, Array b) { return tanh(matmul(b, w)); }, a);
+        },
+        x);
+  };
+  EXPECT_THAT(exchanges(jit(same), split_w, split_x), ElementsAre("1 x all-gather of 256 B"));
+  expect_equal(jit(same)(split_w, split_x), same(w, x));
+  auto changed = [](Array w, Array x) {
+    return fori_loop(
+               0, 3,
+               [&](Array, std::pair<Array, Array> a) {
+                 const Array next = fori_loop(
+                     0, 2, [&](Array, Array b) { return tanh(matmul(b, a.first)); }, a.second);
+                 return std::pair(
+                     with_sharding_constraint(a.first * 0.5f, NamedSharding(line_mesh(), P("x"))), next);
+               },
+               std::pair(w, x))
+        .second;
+  };
+  EXPECT_THAT(exchanges(jit(changed), split_w, split_x), ElementsAre("3 x all-gather of 256 B"));
+  expect_equal(jit(changed)(split_w, split_x), changed(w, x));
+  auto gradient = [&](Array w, Array x) { return grad([&](Array v) { return sum(square(same(v, x))); })(w); };
+  expect_equal(jit(gradient)(split_w, split_x), gradient(w, x), 1e-4);
+}
+
+/// Eight layers whose weights are split by rows.
+auto layers() {
+  return [](std::vector<Array> weights, Array x) {
+    return value_and_grad([&](const std::vector<Array>& ws) {
+      Array h = x;
+      for (const Array& w : ws) h = tanh(matmul(h, w));
+      return mean(square(h));
+    })(weights);
+  };
+}
+
+TEST(Gathered, WhereMemoryIsShort_IsGatheredAgainForItsNextUse) {
+  std::vector<Array> weights, split;
+  for (int i = 0; i < 20; ++i) {
+    weights.push_back(waves({128, 128}, i + 1) * 0.2f);
+    split.push_back(over_x(weights.back(), P("x")));
+  }
+  const Array x = waves({1024, 128}, 9), split_x = over_x(x, P("x"));
+  auto with_limit = [](std::int64_t bytes) {
+    return jit(layers(), {.out_shardings = {std::nullopt, NamedSharding(line_mesh(), P("x"))},
+                          .combine_threshold_bytes = 0,
+                          .memory_limit_bytes = bytes});
+  };
+  const auto kept = with_limit(0), again = with_limit(1 << 20);
+  auto gathers = [&](const auto& f) {
+    return std::ranges::count_if(exchanges(f, split, split_x), [](const std::string& line) {
+      return line.find("all-gather") != line.npos;
+    });
+  };
+  // Of the last layer's weights both uses are near each other; the first layer's are used once.
+  EXPECT_EQ(gathers(kept), 20);
+  EXPECT_GT(gathers(again), 30);
+  const auto less = again.lower(split, split_x).compile().cost(),
+             more = kept.lower(split, split_x).compile().cost();
+  EXPECT_LT(less.temporary_bytes + (12 << 16), more.temporary_bytes);
+  const auto got = again(split, split_x), expected = layers()(weights, x);
+  expect_equal(got.first, expected.first);
+  for (std::size_t i = 0; i < weights.size(); ++i) expect_equal(got.second[i], expected.second[i]);
+  // A limit that is not reached changes nothing.
+  EXPECT_EQ(gathers(with_limit(std::int64_t{1} << 30)), 20);
+}
+
+}  // namespace
+}  // namespace lockstep
