@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "cli/core_shares.h"
-#include "cli/cpu_quota.h"
 #include "cli/descriptors.h"
 #include "cli/job_variables.h"
+#include "lockstep/base/cpu_quota.h"
 #include "lockstep/watch/memory.h"
 
 namespace lockstep::cli {

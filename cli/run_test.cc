@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "cli/core_shares.h"
-#include "cli/cpu_quota.h"
 #include "cli/job_variables.h"
 #include "cli/tool_test.h"
+#include "lockstep/base/cpu_quota.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/client.h"
 #include "lockstep/testing/process_logs.h"

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lockstep/base/cpu_quota.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
 #include "lockstep/base/log.h"
@@ -30,9 +31,13 @@ void Peers::Impl::block_signals() {
 }
 
 Peers::Impl::Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents events)
-    : options_(options), events_(std::move(events)), peers_(options.process_count) {
+    : options_(options),
+      events_(std::move(events)),
+      crowding_(cpu_quota()),
+      peers_(options.process_count) {
   CPU_ZERO(&own_cpus_);
   sched_getaffinity(0, sizeof own_cpus_, &own_cpus_);
+  count_in(options_.process_index, own_cpus_);
   if (options_.process_count == 1) return;
   own_ = {"lockstep-" + random_hex(), random_hex(), host_name(), place()};
   own_.lanes = lanes.addresses();
@@ -48,6 +53,10 @@ Peers::Impl::Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents ev
   options_.store->set(store_key(options_.process_index), own_.encode(), /*allow_overwrite=*/true);
   listener_ = std::thread([this] { guard(&Impl::listen_to_peers); });
   if (options_.process_index > 0) connector_ = std::thread([this] { guard(&Impl::connect_to_lower_peers); });
+}
+
+void Peers::Impl::count_in(int process, const cpu_set_t& cpus) {
+  crowding_.add(cpus, static_cast<int>(std::ranges::count(options_.device_process, process)));
 }
 
 Peers::Impl::~Impl() {
@@ -144,12 +153,6 @@ void Peers::Impl::throw_if_lost(int process, const std::string& doing) const {
         "{} has left the job while {}: all processes must do the same collectives before they end",
         describe(process), doing);
   }
-}
-
-cpu_set_t Peers::Impl::cpus(int process) const {
-  if (process == options_.process_index) return own_cpus_;
-  std::lock_guard lock(mutex_);
-  return peers_[process].cpus;
 }
 
 void Peers::Impl::ask_for_waits() {
@@ -340,10 +343,10 @@ void Peers::Impl::greet(const std::shared_ptr<Connection>& connection, const Mes
   std::lock_guard lock(mutex_);
   Peer& peer = peers_[connection->process];
   peer.pid = hello.header.pid;
-  peer.cpus = hello.header.cpus;
   if (is_remote(options_, connection->process)) peer.host = hello.text;
   if (connection->accepted) connection->send(own_message(MessageType::kHello, own_.host));
   if (peer.connection == nullptr) {
+    if (!is_remote(options_, connection->process)) count_in(connection->process, hello.header.cpus);
     peer.connection = connection;
     peer.asked = false;
     if (left_) send_to(peer, own_message(MessageType::kBye, ""));
@@ -481,7 +484,7 @@ std::string Peers::describe(int process) const { return impl_->describe(process)
 void Peers::throw_if_lost(int process, const std::string& doing) const {
   impl_->throw_if_lost(process, doing);
 }
-cpu_set_t Peers::cpus(int process) const { return impl_->cpus(process); }
+const Crowding& Peers::crowding() const { return impl_->crowding(); }
 void Peers::ask_for_waits() { impl_->ask_for_waits(); }
 std::vector<Wait> Peers::heard_waits(std::chrono::steady_clock::time_point since) const {
   return impl_->heard_waits(since);

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sched.h>
-
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/collectives/crowding.h"
 #include "lockstep/collectives/file_descriptor.h"
 #include "lockstep/collectives/lane.h"
 #include "lockstep/collectives/stall.h"
@@ -69,8 +68,8 @@ class Peers {
   /// it in …".
   void throw_if_lost(int process, const std::string& doing) const;
 
-  /// The CPUs that a connected process, or this one, may run on.
-  cpu_set_t cpus(int process) const;
+  /// Of this host, as far as its processes are connected.
+  const Crowding& crowding() const;
 
   /// Asks all connected peers how they wait that have answered the last question, and gives what has been
   /// answered since.

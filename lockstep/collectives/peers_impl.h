@@ -32,7 +32,7 @@ class Peers::Impl {
   PeerState state(int process) const;
   std::string describe(int process) const;
   void throw_if_lost(int process, const std::string& doing) const;
-  cpu_set_t cpus(int process) const;
+  const Crowding& crowding() const { return crowding_; }
   void ask_for_waits();
   std::vector<Wait> heard_waits(steady_clock::time_point since) const;
   void tell_divergence(const std::string& text);
@@ -52,7 +52,6 @@ class Peers::Impl {
     std::string trouble;                     // Why it is unreachable.
     bool distrusted = false;  // It is there, but one of both does not take the other for its own.
     bool call_again = false;  // The call was ended before both had proved themselves.
-    cpu_set_t cpus{};
     std::string host = "unknown";
     std::map<std::string, FileDescriptor> received;  // Null where this process could not have it.
     bool asked = false;                              // How it waits, and it has not answered.
@@ -62,6 +61,8 @@ class Peers::Impl {
 
   // peers.cc
   static void block_signals();
+  /// A process of this host may run on these CPUs.
+  void count_in(int process, const cpu_set_t& cpus);
   std::string store_key(int process) const;
   Message own_message(MessageType type, const std::string& text) const;
   /// Calls the body of a thread; what it throws ends the job for this process.
@@ -125,6 +126,7 @@ class Peers::Impl {
   const WorldOptions options_;
   const PeerEvents events_;
   cpu_set_t own_cpus_;
+  Crowding crowding_;
   Address own_;
   FileDescriptor listening_, wake_;
   FileDescriptor other_hosts_;                    // Listens to them; null in a job on one host.

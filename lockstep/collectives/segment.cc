@@ -27,7 +27,7 @@ std::size_t segment_bytes(int members) { return kHeaderBytes + members * (kWords
 
 }  // namespace
 
-std::pair<Segment, FileDescriptor> Segment::create(int members, bool central) {
+std::pair<Segment, FileDescriptor> Segment::create(int members) {
   FileDescriptor fd(memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(segment_bytes(members))) != 0 ||
       fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
@@ -38,7 +38,6 @@ std::pair<Segment, FileDescriptor> Segment::create(int members, bool central) {
   SegmentHeader& header = segment.header();
   header.magic = kMagic;
   header.members = static_cast<std::uint32_t>(members);
-  header.central = central ? 1 : 0;
   return {std::move(segment), std::move(fd)};
 }
 

@@ -27,26 +27,17 @@ struct alignas(64) Post {
 struct MemberWords {
   Post posts[2];
   alignas(64) std::atomic<std::uint32_t> progress;  ///< Steps done within large operations, over all of them.
-  std::atomic<std::uint32_t> cpu;                   ///< Where it was last seen to run.
-  alignas(64) std::atomic<std::uint32_t> sleepers;  ///< How many sleep on one of the words above.
+  std::atomic<std::uint32_t> cpu;                   ///< Where it was last seen to run, from 1.
   alignas(64)
       std::atomic<std::uint32_t> text_operation;  ///< The operation that `text` describes; set on divergence.
   char text[kTextBytes];
 };
 
-/// Counts the members that have arrived at a step, and is what they sleep on where there are more of them
-/// than CPUs: so that the last to arrive wakes all with one call.
-struct alignas(64) Arrivals {
-  std::atomic<std::uint32_t> count;
-  std::atomic<std::uint32_t> sleepers;
-};
-
 struct SegmentHeader {
   std::uint32_t magic;
   std::uint32_t members;
-  std::uint32_t central;  ///< Whether the members sleep on the arrivals, and not on each other's words.
-  Arrivals posts[2];
-  Arrivals progress[2];
+  alignas(64) std::atomic<std::uint32_t> sleepers;  ///< How many sleep, or are about to.
+  alignas(64) std::atomic<std::uint32_t> wakes;     ///< What they sleep on: the last to arrive raises it.
 };
 
 /// The memory that the members of one communicator share: a header, each member's words, and each member's
@@ -57,7 +48,7 @@ class Segment {
  public:
   /// New memory for `members`, to be handed to other processes by its descriptor, which is not needed longer.
   /// Throws Error where there is none.
-  static std::pair<Segment, FileDescriptor> create(int members, bool central);
+  static std::pair<Segment, FileDescriptor> create(int members);
 
   /// Maps the memory that another process created. Throws Error where it is not a segment of so many members.
   static Segment open(const FileDescriptor& fd, int members);

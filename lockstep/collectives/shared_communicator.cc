@@ -16,37 +16,10 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kSleep(50);      ///< Between two looks for failures.
 constexpr std::chrono::seconds kTextTimeout(2);      ///< For the other side's text after a divergence.
-constexpr std::chrono::microseconds kSpin(200);      ///< Where every member can have a CPU.
-constexpr std::chrono::microseconds kShortSpin(10);  ///< Where they share them.
 
 /// Whether a counter that wraps around has come to the target.
 bool reached(std::uint32_t value, std::uint32_t target) {
   return static_cast<std::int32_t>(value - target) >= 0;
-}
-
-bool reached(const std::atomic<std::uint32_t>& word, std::uint32_t target) {
-  return reached(word.load(std::memory_order_acquire), target);
-}
-
-/// Counts arrivals at steps number, number-2, …: of the two counters each sees every other step.
-std::uint32_t arrivals_target(std::uint64_t number, int members) {
-  return static_cast<std::uint32_t>((number + 1) / 2 * static_cast<std::uint64_t>(members));
-}
-
-/// Spins until `done` gives true, as long as `worthwhile` does and no longer than `limit`. Gives what `done`
-/// gave last.
-template <class Done, class Worthwhile>
-bool spin(std::chrono::nanoseconds limit, Done done, Worthwhile worthwhile) {
-  if (done()) return true;
-  const auto end = steady_clock::now() + limit;
-  while (worthwhile()) {
-    for (int i = 0; i < 64; ++i) {
-      spin_pause();
-      if (done()) return true;
-    }
-    if (steady_clock::now() > end) break;
-  }
-  return false;
 }
 
 }  // namespace
@@ -56,11 +29,9 @@ SharedCommunicator::SharedCommunicator(Job& job, std::vector<Member> members, Se
     : job_(job),
       members_(std::move(members)),
       segment_(std::move(segment)),
-      arenas_(std::move(arenas)),
-      central_(segment_.header().central != 0),
-      spin_(central_ ? kShortSpin : kSpin),
-      locals_(members_.size()) {
-  for (Local& local : locals_) {
+      arenas_(std::move(arenas)) {
+  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+    Local& local = locals_.emplace_back(job.peers().crowding());
     local.sources.resize(members_.size());
     local.inputs.resize(members_.size());
     local.outputs.resize(members_.size());
@@ -101,19 +72,7 @@ void SharedCommunicator::run(const Call& call, int rank, const void* in, void* o
   }
 }
 
-void SharedCommunicator::wake_sleepers() {
-  SegmentHeader& header = segment_.header();
-  for (int i = 0; i < 2; ++i) {
-    futex_wake_all(header.posts[i].count);
-    futex_wake_all(header.progress[i].count);
-  }
-  for (int rank = 0; rank < size(); ++rank) {
-    MemberWords& words = segment_.words(rank);
-    futex_wake_all(words.posts[0].operation);
-    futex_wake_all(words.posts[1].operation);
-    futex_wake_all(words.progress);
-  }
-}
+void SharedCommunicator::wake_sleepers() { futex_wake_all(segment_.header().wakes); }
 
 void SharedCommunicator::meet(const Call& call, int rank, bool first) {
   if (first) {
@@ -128,16 +87,13 @@ void SharedCommunicator::meet(const Call& call, int rank, bool first) {
 void SharedCommunicator::post(const Call& call, int rank) {
   const std::uint64_t number = locals_[rank].operation;
   segment_.words(rank).posts[number % 2].signature.store(call.signature, std::memory_order_relaxed);
-  arrive(
-      rank, segment_.header().posts[number % 2],
-      number, [&](MemberWords & words) -> auto& { return words.posts[number % 2].operation; });
+  arrive(rank, number, [&](MemberWords & words) -> auto& { return words.posts[number % 2].operation; });
 }
 
 void SharedCommunicator::wait_for_posts(const Call& call, int rank) {
   const std::uint64_t number = locals_[rank].operation;
   wait_for_all(
-      call, rank, segment_.header().posts[number % 2],
-      number, [&](MemberWords & words) -> auto& { return words.posts[number % 2].operation; });
+      call, rank, number, [&](MemberWords & words) -> auto& { return words.posts[number % 2].operation; });
   for (int other = 0; other < size(); ++other) {
     const Post& theirs = segment_.words(other).posts[number % 2];
     if (theirs.signature.load(std::memory_order_relaxed) != call.signature) diverged(call, rank);
@@ -148,16 +104,13 @@ void SharedCommunicator::wait_for_posts(const Call& call, int rank) {
 
 void SharedCommunicator::step(int rank) {
   const std::uint64_t number = ++locals_[rank].step;
-  arrive(
-      rank, segment_.header().progress[number % 2], number,
-      [](MemberWords & words) -> auto& { return words.progress; });
+  arrive(rank, number, [](MemberWords & words) -> auto& { return words.progress; });
 }
 
 void SharedCommunicator::wait_for_steps(const Call& call, int rank) {
   const std::uint64_t number = locals_[rank].step;
   wait_for_all(
-      call, rank, segment_.header().progress[number % 2], number,
-      [](MemberWords & words) -> auto& { return words.progress; });
+      call, rank, number, [](MemberWords & words) -> auto& { return words.progress; });
 }
 
 void SharedCommunicator::note_cpu(int rank) {
@@ -167,84 +120,50 @@ void SharedCommunicator::note_cpu(int rank) {
 }
 
 template <class Word>
-void SharedCommunicator::arrive(int rank, Arrivals& arrivals, std::uint64_t number, Word word) {
+void SharedCommunicator::arrive(int rank, std::uint64_t number, Word word) {
   note_cpu(rank);
-  MemberWords& words = segment_.words(rank);
+  const auto target = static_cast<std::uint32_t>(number);
   // Sequentially consistent, as is what a sleeper does: either it sees the number, or it is seen to sleep.
-  word(words).store(static_cast<std::uint32_t>(number), std::memory_order_seq_cst);
-  if (central_) {
-    const std::uint32_t count = arrivals.count.fetch_add(1, std::memory_order_seq_cst) + 1;
-    if (count == arrivals_target(number, size()) && arrivals.sleepers.load(std::memory_order_seq_cst) != 0) {
-      futex_wake_all(arrivals.count);
-    }
-  } else if (words.sleepers.load(std::memory_order_seq_cst) != 0) {
-    futex_wake_all(word(words));
-  }
-}
-
-template <class Word>
-void SharedCommunicator::wait_for_all(const Call& call, int rank, Arrivals& arrivals, std::uint64_t number,
-                                      Word word) {
-  if (central_) return wait_central(call, rank, arrivals, number, word);
+  // Of two who arrive at a time one sees both.
+  word(segment_.words(rank)).store(target, std::memory_order_seq_cst);
+  SegmentHeader& header = segment_.header();
+  if (header.sleepers.load(std::memory_order_seq_cst) == 0) return;
   for (int other = 0; other < size(); ++other) {
-    if (other != rank) wait_for_member(call, rank, other, static_cast<std::uint32_t>(number), word);
+    if (!reached(word(segment_.words(other)).load(std::memory_order_seq_cst), target)) return;
   }
+  header.wakes.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(header.wakes);
 }
 
 template <class Word>
-void SharedCommunicator::wait_for_member(const Call& call, int rank, int other, std::uint32_t number,
-                                         Word word) {
-  MemberWords& words = segment_.words(other);
-  std::atomic<std::uint32_t>& theirs = word(words);
-  auto done = [&] { return reached(theirs, number); };
-  // To wait for one who needs this very CPU, or does not run, is of no use.
-  auto worthwhile = [&] {
-    const std::uint32_t cpu = words.cpu.load(std::memory_order_relaxed);
-    return cpu != 0 && cpu != current_cpu() + 1;
+void SharedCommunicator::wait_for_all(const Call& call, int rank, std::uint64_t number, Word word) {
+  const auto target = static_cast<std::uint32_t>(number);
+  const auto missing = [&](int other) {
+    return !reached(word(segment_.words(other)).load(std::memory_order_seq_cst), target);
   };
-  if (spin(spin_, done, worthwhile)) return;
-  const auto missing = [&](int member) { return !reached(word(segment_.words(member)), number); };
-  wait_long(
-      call, rank, [&] { sleep(theirs, number, words.sleepers); }, done, missing);
+  int awaited = 0;  // All before it have come.
+  const auto done = [&] {
+    while (awaited < size() && !missing(awaited)) ++awaited;
+    return awaited == size();
+  };
+  const auto cpu = [&] { return segment_.words(awaited).cpu.load(std::memory_order_relaxed); };
+  if (locals_[rank].patience.wait(done, cpu)) return;
+  sleep_until(call, rank, done, missing);
 }
 
-template <class Word>
-void SharedCommunicator::wait_central(const Call& call, int rank, Arrivals& arrivals, std::uint64_t number,
-                                      Word word) {
-  const std::uint32_t target = arrivals_target(number, size());
-  auto done = [&] { return reached(arrivals.count, target); };
-  auto missing = [&](int other) {
-    return !reached(word(segment_.words(other)), static_cast<std::uint32_t>(number));
-  };
-  auto worthwhile = [&] {
-    const std::uint32_t here = current_cpu() + 1;
-    for (int other = 0; other < size(); ++other) {
-      if (segment_.words(other).cpu.load(std::memory_order_relaxed) == here && missing(other)) return false;
-    }
-    return true;
-  };
-  if (spin(spin_, done, worthwhile)) return;
-  // One that dies between its word and the count has done its part, though the count never says so.
-  auto all_there = [&] {
-    if (done()) return true;
-    for (int other = 0; other < size(); ++other) {
-      if (missing(other)) return false;
-    }
-    return true;
-  };
-  wait_long(
-      call, rank, [&] { sleep(arrivals.count, target, arrivals.sleepers); }, all_there, missing);
-}
-
-template <class Sleep, class Done, class Missing>
-void SharedCommunicator::wait_long(const Call& call, int rank, Sleep sleep_once, Done done, Missing missing) {
+template <class Done, class Missing>
+void SharedCommunicator::sleep_until(const Call& call, int rank, Done done, Missing missing) {
   const std::uint64_t operation =
       call.step_of != 0 ? call.step_of
                         : operation_number(group_number(members_), locals_[rank].operation, call);
   LongWait wait(
       job_, members_[rank].device, operation, [&] { return member_text(rank); }, [&] { return call.text; });
+  SegmentHeader& header = segment_.header();
   for (;;) {
-    sleep_once();
+    header.sleepers.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t wakes = header.wakes.load(std::memory_order_seq_cst);
+    if (!done()) futex_wait(header.wakes, wakes, kSleep);
+    header.sleepers.fetch_sub(1, std::memory_order_seq_cst);
     if (done()) return;
     job_.check();
     std::vector<int> awaited;
@@ -257,14 +176,6 @@ void SharedCommunicator::wait_long(const Call& call, int rank, Sleep sleep_once,
     }
     wait.look(awaited);
   }
-}
-
-void SharedCommunicator::sleep(std::atomic<std::uint32_t>& word, std::uint32_t target,
-                               std::atomic<std::uint32_t>& sleepers) {
-  sleepers.fetch_add(1, std::memory_order_seq_cst);
-  const std::uint32_t value = word.load(std::memory_order_seq_cst);
-  if (!reached(value, target)) futex_wait(word, value, kSleep);
-  sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 std::string SharedCommunicator::member_text(int rank) const {

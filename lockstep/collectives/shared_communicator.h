@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -10,6 +9,7 @@
 
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/collectives/job.h"
+#include "lockstep/collectives/patience.h"
 #include "lockstep/collectives/segment.h"
 
 namespace lockstep::collectives {
@@ -43,6 +43,9 @@ class SharedCommunicator : public Communicator {
  private:
   /// How far a local member is.
   struct alignas(64) Local {
+    explicit Local(const Crowding& crowding) : patience(crowding) {}
+
+    Patience patience;
     std::uint64_t operation = 0;
     std::uint64_t step = 0;   ///< Value of `progress`.
     std::uint64_t chunk = 0;  ///< Chunks staged.
@@ -73,17 +76,13 @@ class SharedCommunicator : public Communicator {
   void step(int rank);
   void wait_for_steps(const Call& call, int rank);
 
+  /// `word` gives a member's atomic number of the kind that is raised to `number` here.
   template <class Word>
-  void arrive(int rank, Arrivals& arrivals, std::uint64_t number, Word word);
+  void arrive(int rank, std::uint64_t number, Word word);
   template <class Word>
-  void wait_for_all(const Call& call, int rank, Arrivals& arrivals, std::uint64_t number, Word word);
-  template <class Word>
-  void wait_central(const Call& call, int rank, Arrivals& arrivals, std::uint64_t number, Word word);
-  template <class Word>
-  void wait_for_member(const Call& call, int rank, int other, std::uint32_t number, Word word);
-  template <class Sleep, class Done, class Missing>
-  void wait_long(const Call& call, int rank, Sleep sleep_once, Done done, Missing missing);
-  void sleep(std::atomic<std::uint32_t>& word, std::uint32_t target, std::atomic<std::uint32_t>& sleepers);
+  void wait_for_all(const Call& call, int rank, std::uint64_t number, Word word);
+  template <class Done, class Missing>
+  void sleep_until(const Call& call, int rank, Done done, Missing missing);
   [[noreturn]] void diverged(const Call& call, int rank);
   std::string member_text(int rank) const;
   void note_cpu(int rank);
@@ -92,8 +91,6 @@ class SharedCommunicator : public Communicator {
   const std::vector<Member> members_;
   Segment segment_;
   const std::vector<const std::byte*> arenas_;
-  const bool central_;
-  const std::chrono::nanoseconds spin_;
   std::vector<Local> locals_;
 
   std::atomic<bool> broken_ = false;

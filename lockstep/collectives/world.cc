@@ -152,8 +152,7 @@ class WorldImpl : public World {
         return Segment::open(job_.peers().receive(processes.front(), key, check_and_look),
                              static_cast<int>(members.size()));
       }
-      const bool central = static_cast<int>(members.size()) > count_cpus(processes);
-      auto [segment, fd] = Segment::create(static_cast<int>(members.size()), central);
+      auto [segment, fd] = Segment::create(static_cast<int>(members.size()));
       for (int process : processes) {
         if (process != self) job_.peers().send(process, key, fd.get());
       }
@@ -225,17 +224,6 @@ class WorldImpl : public World {
   static std::string doing_text(const std::vector<int>& devices, const std::string& doing) {
     return doing.empty() ? fmt::format("a collective over the devices [{}]", fmt::join(devices, ", "))
                          : doing;
-  }
-
-  /// How many CPUs these processes have between them.
-  int count_cpus(const std::vector<int>& processes) const {
-    cpu_set_t all;
-    CPU_ZERO(&all);
-    for (int process : processes) {
-      const cpu_set_t some = job_.peers().cpus(process);
-      CPU_OR(&all, &all, &some);
-    }
-    return std::max(1, CPU_COUNT(&all));
   }
 
   void wake_sleepers() {

@@ -1,4 +1,4 @@
-#include "cli/cpu_quota.h"
+#include "lockstep/base/cpu_quota.h"
 
 #include <algorithm>
 #include <fstream>
@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-namespace lockstep::cli {
+namespace lockstep {
 namespace {
 
 using Path = std::filesystem::path;
@@ -66,4 +66,4 @@ std::optional<double> cpu_quota(const Path& root) {
   return std::nullopt;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <optional>
 
-namespace lockstep::cli {
+namespace lockstep {
 
 /// How many CPUs' time the control groups of this process give it, as containers and batch systems limit it:
 /// 1.5 for one and a half. nullopt where nothing limits it. `root` has proc/ and sys/ in it.
 std::optional<double> cpu_quota(const std::filesystem::path& root = "/");
 
-}  // namespace lockstep::cli
+}  // namespace lockstep

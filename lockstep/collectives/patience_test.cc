@@ -1,0 +1,83 @@
+#include "lockstep/collectives/patience.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace lockstep::collectives {
+namespace {
+
+cpu_set_t cpus(int first, int count) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int cpu = first; cpu < first + count; ++cpu) CPU_SET(cpu, &set);
+  return set;
+}
+
+struct Process {
+  cpu_set_t cpus;
+  int devices;
+};
+
+bool crowded(const std::vector<Process>& processes, std::optional<double> quota = std::nullopt) {
+  Crowding crowding(quota);
+  for (const Process& process : processes) crowding.add(process.cpus, process.devices);
+  return crowding.crowded();
+}
+
+TEST(Crowding, IsWhereTheHostHasMoreDevicesThanCpus) {
+  EXPECT_FALSE(crowded({{cpus(0, 1), 1}}));
+  EXPECT_TRUE(crowded({{cpus(0, 1), 2}}));
+  EXPECT_FALSE(crowded({{cpus(0, 2), 1}, {cpus(0, 2), 1}}));
+  EXPECT_TRUE(crowded({{cpus(0, 2), 1}, {cpus(0, 2), 1}, {cpus(0, 2), 1}}));
+  // Each has CPUs of its own.
+  EXPECT_FALSE(crowded({{cpus(0, 1), 1}, {cpus(1, 1), 1}, {cpus(2, 1), 1}, {cpus(3, 1), 1}}));
+  EXPECT_TRUE(crowded({{cpus(0, 1), 1}, {cpus(0, 1), 1}}));
+}
+
+TEST(Crowding, IsWhereControlGroupsGiveLessTimeThanTheDevicesNeed) {
+  const std::vector<Process> two = {{cpus(0, 64), 1}, {cpus(0, 64), 1}};
+  EXPECT_FALSE(crowded(two, 2.0));
+  EXPECT_TRUE(crowded(two, 1.5));
+}
+
+/// Over all the ways in which the awaited one can run.
+template <class Body>
+void each_way(Body body) {
+  for (const bool is_crowded : {false, true}) {
+    for (const bool here : {false, true}) {
+      Crowding crowding(is_crowded ? std::optional(0.5) : std::nullopt);
+      crowding.add(cpus(0, 2), 1);
+      Patience patience(crowding);
+      body(patience, [here] { return here ? current_cpu() + 1 : current_cpu() + 2; });
+    }
+  }
+}
+
+TEST(Patience, SaysWhetherItIsDone) {
+  each_way([](Patience& patience, auto cpu) {
+    EXPECT_TRUE(patience.wait([] { return true; }, cpu));
+    int looks = 0;
+    EXPECT_TRUE(patience.wait([&] { return ++looks >= 2; }, cpu));
+    EXPECT_EQ(looks, 2);
+    EXPECT_FALSE(patience.wait([] { return false; }, cpu));
+  });
+}
+
+TEST(Patience, EndsThoughTheAwaitedNeverComes_AndSeesOneThatDoes) {
+  each_way([](Patience& patience, auto cpu) {
+    std::atomic<bool> come = false;
+    std::thread other([&] { come = true; });
+    // What a communicator does is to sleep between such waits.
+    while (!patience.wait([&] { return come.load(); }, cpu)) std::this_thread::yield();
+    other.join();
+    for (int i = 0; i < 100; ++i) EXPECT_FALSE(patience.wait([] { return false; }, cpu));
+    EXPECT_TRUE(patience.wait([&] { return come.load(); }, cpu));
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::collectives
