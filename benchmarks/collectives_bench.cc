@@ -101,7 +101,7 @@ void measure(Communicator& communicator, const Options& options, const std::stri
 }
 
 int be_member(const Options& options) {
-  if (options.fresh) tune_allocator(true);
+  tune_allocator(true);
   if (options.pin) {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -115,7 +115,8 @@ int be_member(const Options& options) {
                               .process_count = options.processes,
                               .device_process = processes,
                               .store = &store,
-                              .job_id = "bench"});
+                              .job_id = "bench",
+                              .arena = process_arena()});
   Communicator& communicator = world->communicator(devices);
   for (const std::string& kind : options.kinds) {
     for (std::size_t bytes : options.sizes) measure(communicator, options, kind, bytes);

@@ -20,7 +20,8 @@ if [ -e $v1/cpu.cfs_quota_us ]; then echo 100000 > $group/cpu.cfs_quota_us; else
 echo $$ > $group/cgroup.procs || exit 77
 )" LOCKSTEP_TOOL R"( run -n 1 -- sh -c 'echo threads $NPROC'
 )" LOCKSTEP_TOOL R"( run -n 2 -- sh -c 'echo of two $NPROC')";
-  const auto result = lockstep::testing::run_processes({.program = "/bin/sh", .arguments = {"-c", script}})[0];
+  const auto result =
+      lockstep::testing::run_processes({.program = "/bin/sh", .arguments = {"-c", script}})[0];
   if (result.exit_code == 77 || geteuid() != 0) GTEST_SKIP() << "no control group can be made here";
   EXPECT_THAT(result.log, ::testing::HasSubstr("[0] threads 1\n"));
   EXPECT_THAT(result.log, ::testing::HasSubstr("[1] of two 1\n"));

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures Lockstep against JAX with gloo on this machine, alternately, and prints medians and ratios.
 
-    benchmarks/compare_jax/compare.py [--quick] [--only psum|train|start|jit|eager|scan|transformer] [--jax-only | --recorder]
+    benchmarks/compare_jax/compare.py [--quick] [--only psum|collectives|train|start|jit|eager|scan|transformer]
+                                      [--jax-only | --lockstep-only | --recorder] [--mpi]
 
 README.md beside this file says what is measured and how the two sides' programs are called.
 """
@@ -11,6 +12,7 @@ import os
 import pathlib
 import platform
 import shlex
+import shutil
 import signal
 import socket
 import statistics
@@ -120,7 +122,7 @@ class Lockstep:
 
     def __init__(self, build):
         self.build = build
-        programs = ("psum", "train", "jit", "eager", "scan", "transformer")
+        programs = ("collectives", "train", "jit", "eager", "scan", "transformer")
         needed = [build / "lockstep", *(build / "benchmarks" / f"compare_{program}" for program in programs)]
         missing = [str(path) for path in needed if not path.exists()]
         if missing:
@@ -128,7 +130,7 @@ class Lockstep:
 
     def run(self, program, processes, arguments, timeout, environment={}):
         command = [str(self.build / "benchmarks" / f"compare_{program}"), *arguments]
-        if program in ("psum", "train", "transformer"):
+        if program in ("collectives", "train", "transformer"):
             command = [str(self.build / "lockstep"), "run", "-n", str(processes), "--", *command]
         return run([(command, environment)], timeout)
 
@@ -140,12 +142,55 @@ class WithoutRecorder(Lockstep):
         return super().run(program, processes, arguments, timeout, {**environment, "LOCKSTEP_RECORDER": "0"})
 
 
+class Mpi:
+    """An MPI with its own compiler and launcher. It takes part in the collectives only."""
+
+    def __init__(self, name, flavor, options, environment):
+        self.name, self.flavor, self.options, self.environment = name, flavor, options, environment
+        self.program = None
+
+    @staticmethod
+    def sides():
+        """Those that are installed. As many processes as cores are bound to them, more are not bound."""
+        sides = [Mpi("Open MPI", "openmpi", ["--allow-run-as-root", "--oversubscribe"], {}), Mpi("MPICH", "mpich", [], {})]
+        there = [side for side in sides if shutil.which(f"mpicxx.{side.flavor}")]
+        for side in sides:
+            if side not in there:
+                print(f"{side.name} is left out: there is no mpicxx.{side.flavor}; apt-get install lib{side.flavor}-dev",
+                      file=sys.stderr)
+        return there
+
+    def run(self, program, processes, arguments, timeout):
+        if self.program is None:
+            self.program = ROOT / "build" / "compare_jax" / f"mpi_collectives.{self.flavor}"
+            self.program.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run([f"mpicxx.{self.flavor}", "-std=c++20", "-O2", f"-I{ROOT}", "-o", str(self.program),
+                            str(HERE / "mpi_collectives.cc")], check=True)
+        command = [f"mpirun.{self.flavor}", *self.options, "-n", str(processes), str(self.program), *arguments]
+        return run([(command, self.environment)], timeout)
+
+
+KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute")
+
+
+def measure_of_kinds(side, processes, sizes, kinds, timeout):
+    _, found = side.run("collectives", processes, ["--kinds", ",".join(kinds), "--sizes",
+                                                   ",".join(f"{b}:{c}" for b, c in sizes.items())], timeout)
+    return {f"{m['kind']} {label(m['bytes'])}, {processes} processes": m["median_us"] for m in found}
+
+
 def measure_psum(side, processes, quick, timeout):
     sizes = {4: 2000, 4 * KIB: 1000, 4 * MIB: 100, 64 * MIB: 12}
     if quick:
         sizes = {4: 300, 4 * KIB: 200, 4 * MIB: 20, 64 * MIB: 4}
-    _, found = side.run("psum", processes, ["--sizes", ",".join(f"{b}:{c}" for b, c in sizes.items())], timeout)
-    return {f"psum {label(m['bytes'])}, {processes} processes": m["median_us"] for m in found if m["measure"] == "psum"}
+    return measure_of_kinds(side, processes, sizes, KINDS[:1], timeout)
+
+
+def measure_collectives(side, processes, quick, timeout):
+    sizes = {64 * KIB: 400, 1 * MIB: 100, 16 * MIB: 12}
+    if quick:
+        sizes = {64 * KIB: 100, 1 * MIB: 30, 16 * MIB: 4}
+    return measure_of_kinds(side, processes, sizes, KINDS, timeout)
 
 
 def label(count):
@@ -219,24 +264,30 @@ def human(name, value):
 
 
 def print_table(rows, sides):
+    """A ratio is how many times longer another side takes than Lockstep."""
+    others = [side.name for side in sides if side.name != "lockstep"] if len(sides) > 1 else []
     width = max(len(name) for name in rows)
-    print(f"{'':{width}}  " + "".join(f"{side.name:>12}" for side in sides) + ("       ratio" if len(sides) == 2 else ""))
+    print(f"{'':{width}}  " + "".join(f"{side.name:>12}" for side in sides) + "".join(f"{'/ ' + name:>12}" for name in others))
+    digits = 3 if isinstance(sides[0], WithoutRecorder) else 2
     for name, row in rows.items():
         line = f"{name:{width}}  " + "".join(f"{human(name, row.get(side.name)):>12}" for side in sides)
-        if "ratio" in row:
-            line += f"{row['ratio']:>11.{3 if isinstance(sides[0], WithoutRecorder) else 1}f}x"
-        print(line)
+        for other in others:
+            ratio = row.get("ratio", {}).get(other)
+            line += f"{ratio:>11.{digits}f}x" if ratio is not None else f"{'-':>12}"
+        print(line.rstrip(" -"))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer calls, one round")
-    parser.add_argument("--only", choices=["psum", "train", "start", "jit", "eager", "scan", "transformer"],
+    parser.add_argument("--only", choices=["psum", "collectives", "train", "start", "jit", "eager", "scan", "transformer"],
                         help="start is measured with train, and with compiled programs on disk")
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--jax-only", action="store_true", help="leave Lockstep out")
     one.add_argument("--lockstep-only", action="store_true", help="leave JAX out")
     one.add_argument("--recorder", action="store_true", help="against Lockstep that records nothing, in JAX's place")
+    parser.add_argument("--mpi", action="store_true",
+                        help="the collectives against Open MPI and MPICH too, where they are installed")
     parser.add_argument("--rounds", type=int, help="how often each side runs each program (3; with --quick 1)")
     parser.add_argument("--processes", help="instead of 2,4 for psum, 1,2,4 for training and 1,2 for the transformer")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
@@ -258,6 +309,9 @@ def main():
     if not options.jax_only:
         sides.append(Lockstep(options.build.resolve()))
 
+    if options.mpi:
+        sides += Mpi.sides()
+
     counts = [int(n) for n in options.processes.split(",")] if options.processes else None
     plan = []
     if options.only in (None, "jit"):
@@ -268,6 +322,8 @@ def main():
         plan.append((measure_scan, 1))
     if options.only in (None, "psum"):
         plan += [(measure_psum, n) for n in counts or (2, 4)]
+    if options.only in (None, "collectives"):
+        plan += [(measure_collectives, n) for n in counts or (2, 4)]
     if options.only in (None, "train", "start"):
         plan += [(measure_train, n) for n in counts or (1, 2, 4)]
     if options.only in (None, "start"):
@@ -280,6 +336,8 @@ def main():
     for measure, processes in plan:
         for round_ in range(options.rounds or (1 if options.quick else 3)):
             for side in sides:
+                if isinstance(side, Mpi) and measure not in (measure_psum, measure_collectives):
+                    continue
                 what = f"{measure.__name__.removeprefix('measure_')}, {processes} process(es), round {round_ + 1}, {side.name}"
                 print(what, file=sys.stderr)
                 try:
@@ -294,8 +352,9 @@ def main():
     rows = {}
     for name, by_side in samples.items():
         rows[name] = {side: statistics.median(values) for side, values in by_side.items()}
-        if len(rows[name]) == 2:
-            rows[name]["ratio"] = rows[name][sides[0].name] / rows[name]["lockstep"]
+        if len(rows[name]) > 1 and "lockstep" in rows[name]:
+            rows[name]["ratio"] = {side: value / rows[name]["lockstep"] for side, value in rows[name].items()
+                                   if side != "lockstep"}
     if options.only in (None, "jit") and not options.jax_only and (launch := plugin_launch(options.build)) is not None:
         rows["the plugin's own launch of it"] = {"lockstep": launch}
     if rows:
@@ -303,7 +362,7 @@ def main():
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(
         {"machine": {"cores": os.cpu_count(), "processor": platform.machine(), "load_at_start": load, "system": platform.platform()},
-         "jax": PINNED[0], "units": f"microseconds, bytes for memory; ratio = {sides[0].name} / lockstep", "rows": rows,
+         "jax": PINNED[0], "units": "microseconds, bytes for memory; ratio = the other side / lockstep", "rows": rows,
          "samples": samples, "failures": failures}, indent=2) + "\n")
     print(f"written: {options.json}", file=sys.stderr)
     return 1 if failures or not rows else 0

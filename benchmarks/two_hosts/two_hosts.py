@@ -32,11 +32,11 @@ def commands(side, per_host, port, build, python, arguments):
         if side == "jax":
             variables = {"COMPARE_PROCESSES": count, "COMPARE_PROCESS": index, "COMPARE_COORDINATOR": address,
                          "JAX_PLATFORMS": "cpu"}
-            program = [python, str(HERE.parent / "compare_jax" / "jax_psum.py")]
+            program = [python, str(HERE.parent / "compare_jax" / "jax_collectives.py")]
         else:
             variables = {"LOCKSTEP_NUM_PROCESSES": count, "LOCKSTEP_PROCESS_ID": index,
                          "LOCKSTEP_COORDINATOR_ADDRESS": address, "LOCKSTEP_JOB_SECRET": "of-this-benchmark"}
-            program = [str(build / "benchmarks" / "compare_psum")]
+            program = [str(build / "benchmarks" / "compare_collectives")]
         settings = [f"{name}={value}" for name, value in variables.items()]
         yield [os.environ["ON"], str(host), "env", *settings, *program, *arguments], {}
 
@@ -56,7 +56,7 @@ def measure(options):
     sizes = {4: 1000, 4 * KIB: 500, 256 * KIB: 200, 4 * MIB: 40, 64 * MIB: 8}
     if options.quick:
         sizes = {size: max(3, calls // 5) for size, calls in sizes.items()}
-    arguments = ["--sizes", ",".join(f"{size}:{calls}" for size, calls in sizes.items())]
+    arguments = ["--kinds", "all-reduce", "--sizes", ",".join(f"{size}:{calls}" for size, calls in sizes.items())]
     samples, port = {}, 5000
     for per_host in options.processes:
         for round_ in range(options.rounds):
@@ -65,7 +65,7 @@ def measure(options):
                 print(f"{per_host} a host, round {round_ + 1}, {side}", file=sys.stderr)
                 started = list(commands(side, per_host, port, options.build, options.python, arguments))
                 for found in compare.run(started, options.timeout)[1]:
-                    if found["measure"] == "psum":
+                    if found["measure"] == "collective":
                         key = f"psum {compare.label(found['bytes'])}, 2 hosts x {per_host}"
                         samples.setdefault(key, {}).setdefault(side, []).append(found["median_us"])
     names.close()

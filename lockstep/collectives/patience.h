@@ -22,25 +22,19 @@ class Patience {
  public:
   explicit Patience(const Crowding& crowding) : crowding_(&crowding) {}
 
-  /// Waits for `done` a fraction of a millisecond; gives what it gave last. `awaited_cpu` gives the CPU of a
-  /// member that is awaited, counted from 1; 0 where it has not run yet.
-  template <class Done, class Cpu>
-  bool wait(Done done, Cpu awaited_cpu) {
+  /// Waits for `done` a fraction of a millisecond; gives what it gave last. `awaited_on` says whether one who
+  /// is awaited was last seen on this CPU, counted from 1, or on none.
+  template <class Done, class AwaitedOn>
+  bool wait(Done done, AwaitedOn awaited_on) {
     if (done()) return true;
-    const bool crowded = crowding_->crowded();
-    const auto elsewhere = [&] {
-      const std::uint32_t cpu = awaited_cpu();
-      return cpu != 0 && cpu != current_cpu() + 1;
-    };
+    const auto limit = crowding_->crowded() ? kShortSpin : kSpin;
     const Clock::time_point start = Clock::now();
-    if (elsewhere()) {
-      do {
-        for (int i = 0; i < 64; ++i) {
-          spin_pause();
-          if (done()) return true;
-        }
-        if (!elsewhere()) break;
-      } while (!crowded && Clock::now() - start < kSpin);
+    while (!awaited_on(current_cpu() + 1)) {
+      for (int i = 0; i < 64; ++i) {
+        spin_pause();
+        if (done()) return true;
+      }
+      if (Clock::now() - start > limit) break;
     }
     if (sleeps_ != 0) {
       --sleeps_;
@@ -53,6 +47,7 @@ class Patience {
   using Clock = std::chrono::steady_clock;
 
   static constexpr std::chrono::microseconds kSpin{200};      ///< Where every device can have a CPU.
+  static constexpr std::chrono::microseconds kShortSpin{10};  ///< Where they share them.
   static constexpr std::chrono::microseconds kGivesWay{100};  ///< So long it gives its CPU away.
   static constexpr std::chrono::microseconds kSlice{700};     ///< Away so long: a program ran that computes.
   static constexpr std::uint32_t kMostSleeps = 1024;

@@ -52,30 +52,30 @@ void each_way(Body body) {
       Crowding crowding(is_crowded ? std::optional(0.5) : std::nullopt);
       crowding.add(cpus(0, 2), 1);
       Patience patience(crowding);
-      body(patience, [here] { return here ? current_cpu() + 1 : current_cpu() + 2; });
+      body(patience, [here](std::uint32_t) { return here; });
     }
   }
 }
 
 TEST(Patience, SaysWhetherItIsDone) {
-  each_way([](Patience& patience, auto cpu) {
-    EXPECT_TRUE(patience.wait([] { return true; }, cpu));
+  each_way([](Patience& patience, auto awaited_on) {
+    EXPECT_TRUE(patience.wait([] { return true; }, awaited_on));
     int looks = 0;
-    EXPECT_TRUE(patience.wait([&] { return ++looks >= 2; }, cpu));
+    EXPECT_TRUE(patience.wait([&] { return ++looks >= 2; }, awaited_on));
     EXPECT_EQ(looks, 2);
-    EXPECT_FALSE(patience.wait([] { return false; }, cpu));
+    EXPECT_FALSE(patience.wait([] { return false; }, awaited_on));
   });
 }
 
 TEST(Patience, EndsThoughTheAwaitedNeverComes_AndSeesOneThatDoes) {
-  each_way([](Patience& patience, auto cpu) {
+  each_way([](Patience& patience, auto awaited_on) {
     std::atomic<bool> come = false;
     std::thread other([&] { come = true; });
     // What a communicator does is to sleep between such waits.
-    while (!patience.wait([&] { return come.load(); }, cpu)) std::this_thread::yield();
+    while (!patience.wait([&] { return come.load(); }, awaited_on)) std::this_thread::yield();
     other.join();
-    for (int i = 0; i < 100; ++i) EXPECT_FALSE(patience.wait([] { return false; }, cpu));
-    EXPECT_TRUE(patience.wait([&] { return come.load(); }, cpu));
+    for (int i = 0; i < 100; ++i) EXPECT_FALSE(patience.wait([] { return false; }, awaited_on));
+    EXPECT_TRUE(patience.wait([&] { return come.load(); }, awaited_on));
   });
 }
 

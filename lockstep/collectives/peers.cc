@@ -31,10 +31,7 @@ void Peers::Impl::block_signals() {
 }
 
 Peers::Impl::Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents events)
-    : options_(options),
-      events_(std::move(events)),
-      crowding_(cpu_quota()),
-      peers_(options.process_count) {
+    : options_(options), events_(std::move(events)), crowding_(cpu_quota()), peers_(options.process_count) {
   CPU_ZERO(&own_cpus_);
   sched_getaffinity(0, sizeof own_cpus_, &own_cpus_);
   count_in(options_.process_index, own_cpus_);

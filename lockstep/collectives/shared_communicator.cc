@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kSleep(50);      ///< Between two looks for failures.
-constexpr std::chrono::seconds kTextTimeout(2);      ///< For the other side's text after a divergence.
+constexpr std::chrono::milliseconds kSleep(50);  ///< Between two looks for failures.
+constexpr std::chrono::seconds kTextTimeout(2);  ///< For the other side's text after a divergence.
 
 /// Whether a counter that wraps around has come to the target.
 bool reached(std::uint32_t value, std::uint32_t target) {
@@ -26,10 +26,7 @@ bool reached(std::uint32_t value, std::uint32_t target) {
 
 SharedCommunicator::SharedCommunicator(Job& job, std::vector<Member> members, Segment segment,
                                        std::vector<const std::byte*> arenas)
-    : job_(job),
-      members_(std::move(members)),
-      segment_(std::move(segment)),
-      arenas_(std::move(arenas)) {
+    : job_(job), members_(std::move(members)), segment_(std::move(segment)), arenas_(std::move(arenas)) {
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     Local& local = locals_.emplace_back(job.peers().crowding());
     local.sources.resize(members_.size());
@@ -87,7 +84,8 @@ void SharedCommunicator::meet(const Call& call, int rank, bool first) {
 void SharedCommunicator::post(const Call& call, int rank) {
   const std::uint64_t number = locals_[rank].operation;
   segment_.words(rank).posts[number % 2].signature.store(call.signature, std::memory_order_relaxed);
-  arrive(rank, number, [&](MemberWords & words) -> auto& { return words.posts[number % 2].operation; });
+  arrive(
+      rank, number, [&](MemberWords & words) -> auto& { return words.posts[number % 2].operation; });
 }
 
 void SharedCommunicator::wait_for_posts(const Call& call, int rank) {
@@ -104,7 +102,8 @@ void SharedCommunicator::wait_for_posts(const Call& call, int rank) {
 
 void SharedCommunicator::step(int rank) {
   const std::uint64_t number = ++locals_[rank].step;
-  arrive(rank, number, [](MemberWords & words) -> auto& { return words.progress; });
+  arrive(
+      rank, number, [](MemberWords & words) -> auto& { return words.progress; });
 }
 
 void SharedCommunicator::wait_for_steps(const Call& call, int rank) {
@@ -146,8 +145,14 @@ void SharedCommunicator::wait_for_all(const Call& call, int rank, std::uint64_t 
     while (awaited < size() && !missing(awaited)) ++awaited;
     return awaited == size();
   };
-  const auto cpu = [&] { return segment_.words(awaited).cpu.load(std::memory_order_relaxed); };
-  if (locals_[rank].patience.wait(done, cpu)) return;
+  const auto awaited_on = [&](std::uint32_t cpu) {
+    for (int other = awaited; other < size(); ++other) {
+      const std::uint32_t theirs = segment_.words(other).cpu.load(std::memory_order_relaxed);
+      if ((theirs == cpu || theirs == 0) && missing(other)) return true;
+    }
+    return false;
+  };
+  if (locals_[rank].patience.wait(done, awaited_on)) return;
   sleep_until(call, rank, done, missing);
 }
 

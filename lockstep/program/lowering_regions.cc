@@ -29,6 +29,40 @@ std::string block_end(const Names& values, const std::vector<std::string>& types
                      fmt::join(types, ", "));
 }
 
+/// In whose memory each variable of the program may be: in another's where XLA makes no copy of that, as for
+/// a reshape; else in its own.
+std::vector<Var> views(const Program& program) {
+  std::vector<Var> memory(program.variables.size());
+  for (std::size_t var = 0; var < memory.size(); ++var) memory[var] = static_cast<Var>(var);
+  const auto share = [&](Var result, Var operand) {
+    memory[static_cast<std::size_t>(result)] = memory[static_cast<std::size_t>(operand)];
+  };
+  for (const Equation& equation : program.equations) {
+    const std::vector<NestedProgram> nested = programs_of(equation);
+    if (nested.size() == 1 && nested[0].times == 1 && !nested[0].alternative) {
+      const Program& inner = *nested[0].program;
+      const std::vector<Var> within = views(inner);
+      const std::vector<NestedLink> links = equation.primitive->nested->links(equation.params);
+      for (const NestedLink& in : links) {
+        if (in.from_program != NestedLink::kEquation || in.to_program != 0) continue;
+        for (const NestedLink& out : links) {
+          if (out.from_program == 0 && out.to_program == NestedLink::kEquation &&
+              within[static_cast<std::size_t>(inner.outputs[out.from])] == inner.inputs[in.to])
+            share(equation.outputs[out.to], equation.inputs[in.from]);
+        }
+      }
+    } else if (nested.empty() && equation.inputs.size() == 1 && equation.outputs.size() == 1) {
+      const Aval &from = program.aval(equation.inputs[0]), &to = program.aval(equation.outputs[0]);
+      const Primitive& primitive = *equation.primitive;
+      if (from.dtype == to.dtype && num_elements(from.shape) == num_elements(to.shape) &&
+          primitive.exchange(equation.params).kind.empty() &&
+          primitive.flops({&from, 1}, {&to, 1}, equation.params) == 0)
+        share(equation.outputs[0], equation.inputs[0]);
+    }
+  }
+  return memory;
+}
+
 }  // namespace
 
 std::string Lowering::captured(const std::function<void()>& write) {
@@ -55,17 +89,20 @@ Names Lowering::inlined(const Program& program, Names inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     names_[static_cast<std::size_t>(program.inputs[i])] = std::move(inputs[i]);
   // What may be written over: what was computed here, or given up by the caller, by its last use.
+  const std::vector<Var> memory = views(program);
+  const auto memory_of = [&](Var var) {
+    return static_cast<std::size_t>(memory[static_cast<std::size_t>(var)]);
+  };
   std::vector<const Equation*> last_use(program.variables.size(), nullptr);
   for (const Equation& equation : program.equations)
-    for (Var var : equation.inputs) last_use[static_cast<std::size_t>(var)] = &equation;
+    for (Var var : equation.inputs) last_use[memory_of(var)] = &equation;
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
     if (outer != &program || !is_donated(i)) last_use[static_cast<std::size_t>(program.inputs[i])] = nullptr;
-  for (Var var : program.outputs) last_use[static_cast<std::size_t>(var)] = nullptr;
+  for (Var var : program.outputs) last_use[memory_of(var)] = nullptr;
   for (const Equation& equation : program.equations) {
     CallSiteReset reset;
     CallSiteScope site(equation.site);
-    operand_dies_ =
-        !equation.inputs.empty() && last_use[static_cast<std::size_t>(equation.inputs[0])] == &equation;
+    operand_dies_ = !equation.inputs.empty() && last_use[memory_of(equation.inputs[0])] == &equation;
     Names results = equation.primitive->lower(*this, equation);
     remember(equation, results);
     for (std::size_t i = 0; i < results.size(); ++i)

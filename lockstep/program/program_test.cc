@@ -174,6 +174,19 @@ TEST(Lowering, CollectivesWriteOverOperandsThatEndThere) {
   EXPECT_FALSE(writes_over([&](const Value& x) { return std::vector{lax::psum(x, over)}; }));
   EXPECT_TRUE(writes_over([&](const Value& x) { return std::vector{lax::psum(x, over)}; }, true));
   EXPECT_TRUE(writes_over([&](const Value& x) { return std::vector{lax::psum(lax::neg(x), over)}; }));
+  // A view of what stays.
+  const auto seen = [](const Value& x) { return lax::reshape(lax::reshape(x, {1, 8}), {8}); };
+  EXPECT_FALSE(writes_over([&](const Value& x) { return std::vector{lax::psum(seen(x), over)}; }));
+  EXPECT_TRUE(writes_over([&](const Value& x) { return std::vector{lax::psum(seen(x), over)}; }, true));
+  EXPECT_TRUE(writes_over([&](const Value& x) { return std::vector{lax::psum(seen(lax::neg(x)), over)}; }));
+  EXPECT_FALSE(writes_over([&](const Value& x) {
+    const Value y = lax::neg(x), sum = lax::psum(seen(y), over);
+    return std::vector{lax::add(sum, y)};
+  }));
+  EXPECT_FALSE(writes_over([&](const Value& x) {
+    const Value y = lax::neg(x);
+    return std::vector{lax::psum(y, over), seen(y)};
+  }));
   EXPECT_FALSE(writes_over([&](const Value& x) {
     const Value y = lax::neg(x), sum = lax::psum(y, over);
     return std::vector{lax::add(sum, y)};
