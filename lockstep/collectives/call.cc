@@ -7,14 +7,12 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::array kKindNames = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
-                                   "permute",    "broadcast",  "barrier"};
 constexpr std::array kOpNames = {"sum", "product", "minimum", "maximum"};
 
 std::string describe(const Collective& c) {
   std::string what = c.description;
   if (what.empty()) {
-    what = kKindNames[static_cast<std::size_t>(c.kind)];
+    what = name_of(c.kind);
     if (c.kind != Kind::kBarrier) what += fmt::format(" of {} x {}", c.count, name(c.dtype));
   }
   return what;
@@ -45,6 +43,12 @@ void check(const Collective& c, int size, const std::string& text) {
 }
 
 }  // namespace
+
+std::string_view name_of(Kind kind) {
+  constexpr std::array kNames = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+                                 "permute",    "broadcast",  "barrier"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
 
 Call make_call(const Collective& collective, int size, Fingerprint program, const std::string& program_name,
                std::int64_t index) {

@@ -212,7 +212,7 @@ std::byte* shared_memory() {
   throw Error("no shared memory is mapped");
 }
 
-LOCKSTEP_CHILD(dies_between_its_word_and_the_count) {
+LOCKSTEP_CHILD(dies_between_its_word_and_the_wake_up) {
   ChildWorld world;
   Communicator& communicator = world->communicator(all_devices(*world));
   const Call call = sum_call(10, communicator.size());
@@ -232,9 +232,9 @@ LOCKSTEP_CHILD(dies_between_its_word_and_the_count) {
                }));
 }
 
-TEST(KilledProcess, BetweenItsWordAndTheCountOfAll_IsNamedToo) {
+TEST(KilledProcess, BetweenItsWordAndTheWakeUp_IsNamedToo) {
   testing::Processes processes(
-      {.count = 4, .child = "dies_between_its_word_and_the_count", .deadline = std::chrono::seconds(20)});
+      {.count = 4, .child = "dies_between_its_word_and_the_wake_up", .deadline = std::chrono::seconds(20)});
   for (int i = 0; i < 3; ++i) {
     processes.wait_for_line(i, "said: ");
     EXPECT_THAT(processes.log(i), HasSubstr("said: process 3 of 4 (pid "));

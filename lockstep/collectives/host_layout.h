@@ -16,6 +16,9 @@ struct HostLayout {
   std::vector<int> host_of, index_of;   ///< Of each rank: its host, and its place among the host's ranks.
   int carriers = 0;                     ///< The number of members on the host that has fewest.
 
+  /// Whether all hosts have the same number of members.
+  bool is_even() const { return static_cast<std::size_t>(carriers) * hosts.size() == host_of.size(); }
+
   int host_count() const { return static_cast<int>(hosts.size()); }
   int local_count(int host) const { return static_cast<int>(hosts[host].size()); }
   int leader(int host) const { return hosts[host].front(); }

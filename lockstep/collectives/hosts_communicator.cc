@@ -100,7 +100,8 @@ void HostsCommunicator::run_local(const Task& task, const Collective& collective
   if (added) {
     step = make_call(c, local_count());
     step.text = task.call.text;
-    step.signature = fingerprint(fmt::format("{} {} {}", task.call.signature, step.signature, "on one host"));
+    step.signature = fingerprint(
+        fmt::format("{} {} {} on one host", task.call.signature, step.signature, job_.ways().fingerprint()));
   }
   step.step_of = task.wire().operation_number(task.call);
   Wire::Elsewhere elsewhere(task.wire());
@@ -136,17 +137,22 @@ void HostsCommunicator::run_small(const Task& task) {
   for (int host = 0; host < host_; ++host) before += layout_.local_count(host) * bytes;
   gather(task, task.in, all + before, bytes);
   if (layout_.leader(host_) == task.rank) {
-    task.wire().begin(task.call, all + before, local_count() * bytes);
-    std::size_t at = 0;
-    for (int host = 0; host < layout_.host_count(); ++host) {
-      const std::size_t theirs = layout_.local_count(host) * bytes;
-      if (host != host_) {
-        const std::byte* told = task.wire().wait_for_leader(host);
-        if (theirs != 0) std::memcpy(all + at, told, theirs);
+    if (task.wire().tells_all()) {
+      task.wire().begin(task.call, all + before, local_count() * bytes);
+      std::size_t at = 0;
+      for (int host = 0; host < layout_.host_count(); ++host) {
+        const std::size_t theirs = layout_.local_count(host) * bytes;
+        if (host != host_) {
+          const std::byte* told = task.wire().wait_for_leader(host);
+          if (theirs != 0) std::memcpy(all + at, told, theirs);
+        }
+        at += theirs;
       }
-      at += theirs;
+      watch::all_arrived();
+    } else {
+      task.wire().begin(task.call);
+      gather_between_leaders(task, all + before, bytes, all);
     }
-    watch::all_arrived();
     task.wire().end();
   }
   if (local_ != nullptr) {
@@ -154,6 +160,25 @@ void HostsCommunicator::run_small(const Task& task) {
     watch::all_arrived();  // only the leader knew before
   }
   combine(task, all);
+}
+
+/// `own` are the inputs of this host's members, which are in `all` already; each has `bytes`.
+void HostsCommunicator::gather_between_leaders(const Task& task, const std::byte* own, std::size_t bytes,
+                                               std::byte* all) {
+  std::size_t most = 0;
+  for (int host = 0; host < layout_.host_count(); ++host)
+    most = std::max<std::size_t>(most, layout_.local_count(host));
+  // Blocks of one size for all hosts.
+  const std::size_t block = most * bytes;
+  std::byte* padded = task.scratch(1, (layout_.host_count() + 1) * block);
+  std::byte* mine = padded + layout_.host_count() * block;
+  if (bytes != 0) std::memcpy(mine, own, local_count() * bytes);
+  exchange(task, Kind::kAllGather, block, mine, padded);
+  for (int host = 0; host < layout_.host_count(); ++host) {
+    const std::size_t theirs = layout_.local_count(host) * bytes;
+    if (theirs != 0) std::memcpy(all, padded + host * block, theirs);
+    all += theirs;
+  }
 }
 
 void HostsCommunicator::combine(const Task& task, const std::byte* inputs) const {
@@ -234,7 +259,8 @@ void HostsCommunicator::run_large(const Task& task) {
   task.wire().end();
 }
 
-/// The ranks of other hosts to which `rank` sends, or which send to it, in this order of the hosts.
+/// The ranks of other hosts to which `rank` sends, or which send to it, in this order of the hosts. What goes
+/// by rounds connects by itself.
 std::vector<int> HostsCommunicator::partners(const Call& call, int rank) const {
   const Collective& c = call.collective;
   std::vector<bool> wanted(members_.size());
@@ -244,26 +270,21 @@ std::vector<int> HostsCommunicator::partners(const Call& call, int rank) const {
     if (b == rank) wanted[a] = true;
   };
   switch (c.kind) {
-    case Kind::kAllReduce:
-      for (const std::vector<int>& ranks : layout_.hosts) {
-        const int index = layout_.index_of[rank];
-        if (index < layout_.carriers) link(rank, ranks[index]);
-      }
-      break;
     case Kind::kReduceScatter:
     case Kind::kAllGather:
+      if (layout_.is_even()) break;
       for (int host = 0; host < layout_.host_count(); ++host) link(rank, layout_.contact(host, rank));
       for (int other : layout_.contacts_of(rank)) link(rank, other);
       break;
     case Kind::kAllToAll:
+      if (is_one_a_host()) break;
       for (int other = 0; other < size(); ++other) link(rank, other);
       break;
     case Kind::kPermute:
       for (auto [from, to] : c.pairs) link(from, to);
       break;
+    case Kind::kAllReduce:
     case Kind::kBroadcast:
-      for (int host = 0; host < layout_.host_count(); ++host) link(c.root, layout_.leader(host));
-      break;
     case Kind::kBarrier:
       break;
   }

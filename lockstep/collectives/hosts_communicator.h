@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/collectives/communicator.h"
@@ -14,6 +16,7 @@
 #include "lockstep/collectives/job.h"
 #include "lockstep/collectives/shared_communicator.h"
 #include "lockstep/collectives/wire.h"
+#include "lockstep/collectives/wire_carrier.h"
 
 namespace lockstep::collectives {
 
@@ -43,15 +46,18 @@ class HostsCommunicator : public Communicator {
   /// What one member keeps for a call, by its signature.
   struct Plan {
     std::string text;
-    bool connected = false;                             ///< To whom the call needs.
+    bool connected = false;                             ///< To whom the call needs,
+    std::set<std::pair<Kind, std::size_t>> exchanges;   ///< and these, which it is made of.
     std::map<std::array<std::int64_t, 4>, Call> steps;  ///< Of the members of this host, on the way.
   };
 
   struct Local {
     std::unique_ptr<Wire> wire;
     std::map<std::uint64_t, Plan> plans;
-    std::array<std::vector<std::byte>, 4> scratch;
+    std::array<std::vector<std::byte>, 6> scratch;
   };
+
+  static constexpr int kAlgorithmScratch = 2;  ///< From there on.
 
   /// One operation of one member.
   struct Task {
@@ -71,6 +77,7 @@ class HostsCommunicator : public Communicator {
   // hosts_communicator.cc
   void run_small(const Task& task);
   void run_large(const Task& task);
+  void gather_between_leaders(const Task& task, const std::byte* own, std::size_t bytes, std::byte* all);
   void combine(const Task& task, const std::byte* inputs) const;
   std::vector<int> partners(const Call& call, int rank) const;
   /// A collective of the members of this host, within the operation. `collective` is complete but for its
@@ -80,15 +87,31 @@ class HostsCommunicator : public Communicator {
   void spread(const Task& task, const void* in, void* out, std::size_t bytes, int root);
   void fail_all(std::exception_ptr cause);
 
-  // hosts_stages.cc, hosts_all_reduce.cc
+  // hosts_all_reduce.cc
   void run_all_reduce(const Task& task);
+
+  // hosts_by_rounds.cc
   void run_reduce_scatter(const Task& task);
   void run_all_gather(const Task& task);
   void run_all_to_all(const Task& task);
-  void run_permute(const Task& task);
   void run_broadcast(const Task& task);
+  /// A collective between the hosts, of this member and those of its place on the others, by the way that the
+  /// table says (Exchange); in a broadcast of the root and the leaders of the other hosts.
+  void exchange(const Task& task, Kind kind, std::size_t bytes, const std::byte* in, std::byte* out,
+                int root = 0);
+  std::unique_ptr<Algorithm> algorithm_for(Kind kind, std::size_t bytes, int root = 0) const;
+  /// To those with whom this member exchanges messages in it.
+  void connect_for(const Task& task, Kind kind, std::size_t bytes, int root = 0);
+  WireCarrier carrier_for(const Task& task, Kind kind) const;
+
+  // hosts_uneven.cc
+  void run_uneven_reduce_scatter(const Task& task);
+  void run_uneven_all_gather(const Task& task);
+  void run_direct_all_to_all(const Task& task);
+  void run_permute(const Task& task);
 
   int local_count() const { return layout_.local_count(host_); }
+  bool is_one_a_host() const { return size() == layout_.host_count(); }
 
   Job& job_;
   const std::vector<Member> members_;

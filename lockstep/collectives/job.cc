@@ -1,12 +1,14 @@
 #include "lockstep/collectives/job.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/collectives/minority.h"
 
 namespace lockstep::collectives {
 
 Job::Job(const WorldOptions& options, std::function<void()> wake)
     : options_(options),
+      ways_(options.algorithms),
       wake_(std::move(wake)),
       lanes_(options_, [this](std::exception_ptr cause) { end(std::move(cause)); }),
       peers_(options_, lanes_,
@@ -26,7 +28,10 @@ Job::Job(const WorldOptions& options, std::function<void()> wake)
               .on_failure =
                   [this](const std::string& message) { end(std::make_exception_ptr(PeerFailure(message))); },
               .waits = [this] { return waits_.list(); },
-              .on_error = [this](std::exception_ptr cause) { end(std::move(cause)); }}) {}
+              .on_error = [this](std::exception_ptr cause) { end(std::move(cause)); }}) {
+  if (spans_hosts(options_) && options_.carries_data)
+    logging::debug("collectives between hosts go by\n{}", ways_.to_string());
+}
 
 void Job::end(std::exception_ptr cause) {
   {

@@ -11,6 +11,7 @@
 
 #include "lockstep/collectives/lane.h"
 #include "lockstep/collectives/peers.h"
+#include "lockstep/collectives/rounds/table.h"
 #include "lockstep/collectives/stall.h"
 #include "lockstep/collectives/world.h"
 
@@ -26,6 +27,7 @@ class Job {
   Peers& peers() { return peers_; }
   Lanes& lanes() { return lanes_; }
   WaitTable& waits() { return waits_; }
+  const WayTable& ways() const { return ways_; }
 
   /// Only the first call counts. The peers are told of a PeerFailure.
   void abort(std::exception_ptr cause);
@@ -49,6 +51,7 @@ class Job {
   void end(std::exception_ptr cause);
 
   const WorldOptions options_;
+  const WayTable ways_;
   const std::function<void()> wake_;
   WaitTable waits_;
   std::atomic<bool> aborted_ = false;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/call_site.h"
@@ -21,11 +22,13 @@ enum class Kind : std::uint8_t {
 };
 enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax };
 
+std::string_view name_of(Kind kind);  ///< "all-reduce"
+
 /// One collective of a compiled program: what all members of a group do together. Data is dense and
 /// row-major. With n the size of the group and r a member's rank in it:
 ///   all-reduce      each gives `count` elements, each gets their reduction, element by element, in an order
-///                   that is the same for all members, so that all get the same bits: in rank order, but a
-///                   large one over several hosts in rank order within each host, and then host by host
+///                   that is the same for all members, so that all get the same bits: in rank order within a
+///                   host, and of small ones; else by the way between the hosts (rounds/)
 ///   all-gather      each gives `count` elements, each gets n*count: rank 0's, then rank 1's, …
 ///   reduce-scatter  each gives n*count elements; r gets the reduction of everyone's r-th part of `count`
 ///   all-to-all      each gives n*count elements; r gets everyone's r-th part of `count`, in rank order

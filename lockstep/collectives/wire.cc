@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/fingerprint.h"
@@ -25,6 +27,15 @@ constexpr std::chrono::microseconds kShortestSpin(10);
 // Kinds of messages, the highest bits of a tag.
 constexpr unsigned kData = 0, kLeader = 1, kText = 2, kGreeting = 3;
 
+/// The hosts at the distances 1, 2, 4, … from `host` in both directions, around; all of up to 5. So that of
+/// hosts that differ at least two see it, and each tells few.
+std::vector<int> hosts_to_tell(int host, int hosts) {
+  std::set<int> found;
+  for (int distance = 1; distance < hosts; distance *= 2)
+    found.insert({(host + distance) % hosts, (host - distance + hosts) % hosts});
+  return {found.begin(), found.end()};
+}
+
 }  // namespace
 
 Wire::Wire(Job& job, const std::vector<Member>& members, const HostLayout& layout, int rank)
@@ -35,6 +46,7 @@ Wire::Wire(Job& job, const std::vector<Member>& members, const HostLayout& layou
       host_(layout.host_of[rank]),
       group_(group_number(members)),
       lane_(job.lanes().of(members[rank].device)),
+      told_hosts_(hosts_to_tell(host_, layout.host_count())),
       secrets_(members.size()),
       told_(layout.host_count()),
       hearing_(layout.host_count()),
@@ -64,12 +76,10 @@ void Wire::begin(const Call& call, const void* data, std::size_t bytes) {
   if (!is_leader()) return;
 
   std::vector<int> leaders;
-  for (int host = 0; host < layout_.host_count(); ++host) {
-    if (host != host_) leaders.push_back(layout_.leader(host));
-  }
+  for (int host : told_hosts_) leaders.push_back(layout_.leader(host));
   std::fill(heard_.begin(), heard_.end(), true);
   connect(leaders);
-  const Header header{call.signature, bytes};
+  const Header header{call.signature, job_.ways().fingerprint(), bytes};
   telling_.resize(sizeof header + bytes);
   std::memcpy(telling_.data(), &header, sizeof header);
   if (bytes != 0) std::memcpy(telling_.data() + sizeof header, data, bytes);
@@ -194,13 +204,20 @@ bool Wire::done(Flight& flight) {
   return true;
 }
 
+bool Wire::finished(Ticket ticket) {
+  Flight* now = flight(ticket);
+  return now == nullptr || done(*now);
+}
+
 void Wire::wait(Ticket ticket) {
   const Flight* awaited = flight(ticket);
   if (awaited == nullptr) return;
-  wait_until(awaited->rank, [&] {
-    Flight* now = flight(ticket);
-    return now == nullptr || done(*now);
-  });
+  block([rank = awaited->rank] { return rank; }, [&] { return finished(ticket); });
+}
+
+void Wire::wait_until(const std::function<int()>& awaited, const std::function<bool()>& done) {
+  block(awaited, done);
+  watch::all_arrived();
 }
 
 void Wire::wait(const std::vector<Ticket>& tickets) {
@@ -208,8 +225,8 @@ void Wire::wait(const std::vector<Ticket>& tickets) {
   watch::all_arrived();
 }
 
-template <class Done>
-void Wire::wait_until(int rank, Done done) {
+template <class Awaited, class Done>
+void Wire::block(Awaited awaited_rank, Done done) {
   if (done()) return;
   const auto end = steady_clock::now() + lane_.spin;
   do {
@@ -224,7 +241,6 @@ void Wire::wait_until(int rank, Done done) {
   } while (steady_clock::now() < end);
   lane_.spin = std::max<std::chrono::nanoseconds>(lane_.spin / 2, kShortestSpin);
 
-  const Member& awaited = members_[rank];
   LongWait wait(
       job_, members_[rank_].device, operation_number(call()),
       [&] { return describe_member(members_, rank_, job_.options().process_count); },
@@ -240,6 +256,7 @@ void Wire::wait_until(int rank, Done done) {
     look_at_leaders();
     job_.check();
     // What a peer sent before it left or died is still to be read, up to the end of its connection.
+    const Member& awaited = members_[awaited_rank()];
     const PeerState state = job_.peers().state(awaited.process);
     if (state == PeerState::kLeft || state == PeerState::kDied) {
       const auto now = steady_clock::now();
@@ -257,22 +274,24 @@ void Wire::wait_until(int rank, Done done) {
 
 void Wire::look_at_leaders() {
   if (!is_leader()) return;
-  for (int host = 0; host < layout_.host_count(); ++host) {
+  for (int host : told_hosts_) {
     if (heard_[host]) continue;
     Flight* hearing = flight(hearing_[host]);
     if (hearing != nullptr && (!done(*hearing) || hearing->transfer.error != nullptr)) continue;
     heard_[host] = true;
     Header header;
     std::memcpy(&header, told_[host].data(), sizeof header);
+    if (header.ways != job_.ways().fingerprint()) differ_in_ways(host);
     if (header.signature != call().signature) diverged();
   }
 }
 
 const std::byte* Wire::wait_for_leader(int host) {
-  wait_until(layout_.leader(host), [&] {
-    look_at_leaders();
-    return bool{heard_[host]};
-  });
+  block([&] { return layout_.leader(host); },
+        [&] {
+          look_at_leaders();
+          return bool{heard_[host]};
+        });
   return told_[host].data() + sizeof(Header);
 }
 
@@ -288,9 +307,7 @@ Wire::Elsewhere::~Elsewhere() {
 
 void Wire::end() {
   if (is_leader()) {
-    for (int host = 0; host < layout_.host_count(); ++host) {
-      if (host != host_) wait_for_leader(host);
-    }
+    for (int host : told_hosts_) wait_for_leader(host);
   }
   while (!flights_.empty()) {
     wait(forgotten_);
@@ -332,6 +349,17 @@ void Wire::broken(int rank, const std::string& text) {
                     job_.peers().describe(process), call().text, text);
 }
 
+void Wire::differ_in_ways(int host) {
+  const int of = job_.options().process_count;
+  const std::string message =
+      fmt::format("{} and {} have different LOCKSTEP_ALGORITHMS: all processes of a job must have the same",
+                  describe_member(members_, std::min(rank_, layout_.leader(host)), of),
+                  describe_member(members_, std::max(rank_, layout_.leader(host)), of));
+  job_.peers().tell_divergence(message);
+  job_.abort(std::make_exception_ptr(DivergenceError(message)));
+  throw DivergenceError(message);
+}
+
 void Wire::diverged() {
   // All tell of the same two: the first leader, and the first that differs from it.
   const auto give_up = steady_clock::now() + kTextTimeout;
@@ -347,30 +375,30 @@ void Wire::diverged() {
     return flight->transfer.error == nullptr;
   };
   const std::string& own_text = call().text;
-  std::vector<std::uint64_t> signatures(layout_.host_count(), call().signature);
+  std::map<int, std::uint64_t> signatures{{host_, call().signature}};  // By host, as far as they are known.
   texts_.assign(layout_.host_count(), std::string(kTextBytes, '\0'));
-  std::vector<Ticket> hearing;
-  for (int host = 0; host < layout_.host_count(); ++host) {
-    hearing.push_back(0);
-    if (host == host_) continue;
+  std::map<int, Ticket> hearing;
+  for (int host : told_hosts_) {
     const int leader = layout_.leader(host);
     hearing[host] =
         start(leader, mailbox.receive(tag(leader, rank_, kText, 0), texts_[host].data(), kTextBytes));
     start(leader, mailbox.send(endpoint(leader), tag(rank_, leader, kText, 0), own_text.data(),
                                std::min(own_text.size(), kTextBytes)));
   }
-  for (int host = 0; host < layout_.host_count(); ++host) {
-    if (host == host_ || !finish(flight(hearing_[host]))) continue;
-    std::memcpy(&signatures[host], told_[host].data(), sizeof signatures[host]);
+  for (int host : told_hosts_) {
+    if (finish(flight(hearing_[host])))
+      std::memcpy(&signatures[host], told_[host].data(), sizeof signatures[host]);
   }
-  int second = 1;
-  while (second + 1 < layout_.host_count() && signatures[second] == signatures[0]) ++second;
-  const auto text_of = [&](int host) {
-    if (host == host_) return own_text;
+  const auto first = signatures.begin();
+  const auto second =
+      std::ranges::find_if(signatures, [&](const auto& known) { return known.second != first->second; });
+  const auto text_of = [&](const auto& known) {
+    const auto& [host, signature] = known;
+    if (signature == call().signature) return own_text;
     if (!finish(flight(hearing[host]))) return std::string("another operation, which it did not tell");
     return texts_[host].substr(0, texts_[host].find('\0'));
   };
-  const std::string first_text = text_of(0), second_text = text_of(second);
+  const std::string first_text = text_of(*first), second_text = text_of(*second);
   for (Flight& flight : flights_) {
     if (!flight.transfer.receives) finish(&flight);
   }
@@ -378,13 +406,13 @@ void Wire::diverged() {
   const std::string message = fmt::format(
       "{} is in {} but {} in {}{}: all processes must run the same programs, on the same shapes, in "
       "the same order",
-      describe_member(members_, layout_.leader(0), of), first_text,
-      describe_member(members_, layout_.leader(second), of), second_text,
+      describe_member(members_, layout_.leader(first->first), of), first_text,
+      describe_member(members_, layout_.leader(second->first), of), second_text,
       first_text == second_text ? " of a program that differs elsewhere" : "");
   // Those of one host agree, or would have found out before.
   std::vector<std::pair<int, std::uint64_t>> by_process;
-  for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank)
-    by_process.emplace_back(members_[rank].process, signatures[layout_.host_of[rank]]);
+  for (const auto& [host, signature] : signatures)
+    for (int rank : layout_.hosts[host]) by_process.emplace_back(members_[rank].process, signature);
   job_.tell_divergence(by_process, message);
   job_.abort(std::make_exception_ptr(DivergenceError(message)));
   throw DivergenceError(message);

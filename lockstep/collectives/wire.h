@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,8 +16,9 @@
 namespace lockstep::collectives {
 
 /// What every member of a group on several hosts does on the network, in one operation after the other:
-/// messages to the members of other hosts. The first member of each host, its leader, also tells the other
-/// leaders which operation it is in. To be used by the thread that drives the member.
+/// messages to the members of other hosts. The first member of each host, its leader, also tells other
+/// leaders which operation it is in: all of them where there are few hosts, else those at the distances 1, 2,
+/// 4, … in both directions. To be used by the thread that drives the member.
 class Wire {
  public:
   Wire(Job& job, const std::vector<Member>& members, const HostLayout& layout, int rank);
@@ -24,13 +26,16 @@ class Wire {
   /// To be called for each operation of the group, whether or not this member has anything to send in it.
   void next_operation() { ++operation_; }
 
+  /// Whether each leader tells all others.
+  bool tells_all() const { return static_cast<int>(told_hosts_.size()) == layout_.host_count() - 1; }
+
   /// Of the operation that the member is in, for Wait::operation.
   std::uint64_t operation_number(const Call& call) const {
     return collectives::operation_number(group_, operation_, call);
   }
 
-  /// Begins the operation. As the leader, tells `call` to the other leaders, with `bytes` of data if there
-  /// are any.
+  /// Begins the operation. As the leader, tells `call` to other leaders, with `bytes` of data if there are
+  /// any.
   void begin(const Call& call, const void* data = nullptr, std::size_t bytes = 0);
 
   /// Makes sure that there are connections to these ranks, which do the same.
@@ -43,9 +48,16 @@ class Wire {
   Ticket send(int rank, int stage, const void* data, std::size_t bytes);
   Ticket receive(int rank, int stage, void* data, std::size_t bytes);
 
+  /// Whether the transfer is done. Throws where it has failed, as Communicator::run.
+  bool finished(Ticket ticket);
+
   /// Blocks until the transfer is done. Throws as Communicator::run.
   void wait(Ticket ticket);
   void wait(const std::vector<Ticket>& tickets);
+
+  /// Blocks until `done`, which is asked again and again, gives true; `awaited` gives the rank of a member
+  /// that is waited for.
+  void wait_until(const std::function<int()>& awaited, const std::function<bool()>& done);
 
   /// As the leader: blocks until the leader of another host has told its call, which must be this one, and
   /// gives the data that came with it. Throws DivergenceError where it is another.
@@ -64,7 +76,7 @@ class Wire {
     const bool left_;
   };
 
-  /// Ends the operation: blocks until all is done, and all leaders have told their calls.
+  /// Ends the operation: blocks until all is done, and the leaders that tell this one have told their calls.
   void end();
 
   /// Ends an operation that has thrown, so that its memory may go. Blocks for a second at most.
@@ -78,6 +90,7 @@ class Wire {
   };
   struct Header {
     std::uint64_t signature;
+    std::uint64_t ways;  ///< By which collectives go (WayTable::fingerprint).
     std::uint64_t bytes;
   };
 
@@ -91,10 +104,11 @@ class Wire {
   void forget_done();
   void greet(unsigned round);
   bool done(Flight& flight);
-  template <class Done>
-  void wait_until(int rank, Done done);
+  template <class Awaited, class Done>
+  void block(Awaited awaited, Done done);
   void look_at_leaders();
   [[noreturn]] void diverged();
+  [[noreturn]] void differ_in_ways(int host);
   [[noreturn]] void broken(int rank, const std::string& text);
   std::string doing() const;
 
@@ -111,6 +125,7 @@ class Wire {
     std::string out, in;
   };
 
+  const std::vector<int> told_hosts_;  // Whose leaders tell this one, and are told; ascending.
   const Call* call_ = nullptr;
   std::uint64_t operation_ = 0;
   std::deque<Flight> flights_;          // Of this operation, but for the first that are done.

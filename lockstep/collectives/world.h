@@ -48,6 +48,10 @@ struct WorldOptions {
   /// needed.
   bool carries_data = true;
 
+  /// By which ways collectives between hosts go, before the built-in table (WayTable); the same in all
+  /// processes.
+  std::string algorithms;
+
   /// This process's large blocks, which others of the host read where they are; null: they are handed over
   /// piece by piece. Used until the World is destroyed.
   const Arena* arena = nullptr;
@@ -78,8 +82,9 @@ struct WorldOptions {
 class World {
  public:
   /// Makes this process reachable and returns; connections are made in the background. Throws Error where the
-  /// options contradict each other, no socket can be opened, or the job is on several hosts and UCX is not to
-  /// be had or no interface leads to others; InitializationError as coordination::Tls::load.
+  /// options contradict each other, `algorithms` is none, no socket can be opened, or the job is on several
+  /// hosts and UCX is not to be had or no interface leads to others; InitializationError as
+  /// coordination::Tls::load.
   static std::unique_ptr<World> create(WorldOptions options);
 
   /// Leaves. No collective may be in progress.

@@ -125,6 +125,7 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
        .job_secret = settings_.place.job_secret,
        .tls = coordination::TlsFiles::from(Environment::process()),
        .carries_data = !native_collectives(),
+       .algorithms = Environment::process().get("LOCKSTEP_ALGORITHMS").value_or(""),
        .arena = collectives::process_arena(),
        .timeout = settings_.initialization_timeout,
        .on_loss = [this](int process, bool left,

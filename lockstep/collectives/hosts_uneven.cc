@@ -1,4 +1,5 @@
-// The other large operations of HostsCommunicator.
+// Large operations of HostsCommunicator that go from member to member: permutes, and, where hosts have
+// different numbers of members, what else goes by rounds (hosts_by_rounds.cc).
 #include <algorithm>
 #include <cstring>
 
@@ -26,7 +27,7 @@ struct Pieces {
 
 }  // namespace
 
-void HostsCommunicator::run_reduce_scatter(const Task& task) {
+void HostsCommunicator::run_uneven_reduce_scatter(const Task& task) {
   const Collective& c = task.call.collective;
   const std::size_t element = size_of(c.dtype), part = c.count * element;
   const int hosts = layout_.host_count(), locals = local_count();
@@ -80,7 +81,7 @@ void HostsCommunicator::run_reduce_scatter(const Task& task) {
   });
 }
 
-void HostsCommunicator::run_all_gather(const Task& task) {
+void HostsCommunicator::run_uneven_all_gather(const Task& task) {
   const std::size_t part = task.call.input_bytes;
   const int hosts = layout_.host_count(), locals = local_count();
   const std::size_t most = layout_.most_contacts(host_);
@@ -113,7 +114,7 @@ void HostsCommunicator::run_all_gather(const Task& task) {
   });
 }
 
-void HostsCommunicator::run_all_to_all(const Task& task) {
+void HostsCommunicator::run_direct_all_to_all(const Task& task) {
   const Collective& c = task.call.collective;
   const std::size_t part = c.count * size_of(c.dtype);
   const int locals = local_count();
@@ -189,28 +190,6 @@ void HostsCommunicator::run_permute(const Task& task) {
     }
     if (receives) tickets.push_back(task.wire().receive(source, 0, task.out + begin, size));
     task.wire().wait(tickets);
-  });
-}
-
-void HostsCommunicator::run_broadcast(const Task& task) {
-  const int root = task.call.collective.root;
-  const int root_host = layout_.host_of[root];
-  const std::size_t part = task.call.input_bytes;
-  const bool leads = layout_.leader(host_) == task.rank && host_ != root_host;
-  Wire& wire = task.wire();
-  const Pieces pieces(part, 1);
-  pieces.each([&](std::size_t begin, std::size_t size) {
-    std::vector<Wire::Ticket> tickets;
-    if (task.rank == root) {
-      for (int host = 0; host < layout_.host_count(); ++host) {
-        if (host != root_host) tickets.push_back(wire.send(layout_.leader(host), 0, task.in + begin, size));
-      }
-    } else if (leads) {
-      wire.wait(wire.receive(root, 0, task.out + begin, size));
-    }
-    const std::byte* from = leads ? task.out + begin : task.in + begin;
-    spread(task, from, task.out + begin, size, host_ == root_host ? layout_.index_of[root] : 0);
-    wire.wait(tickets);
   });
 }
 

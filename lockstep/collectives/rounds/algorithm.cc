@@ -1,0 +1,506 @@
+#include "lockstep/collectives/rounds/algorithm.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/collectives/shares.h"
+
+// Rings, halving and doubling, Bruck's algorithm and binomial trees are as in R. Thakur, R. Rabenseifner and
+// W. Gropp, "Optimization of Collective Communication Operations in MPICH" (2005).
+namespace lockstep::collectives {
+namespace {
+
+constexpr Area kIn = Area::kInput, kOut = Area::kOutput, kScratch = Area::kScratch;
+constexpr int kWindow = 16;  ///< Partners at a time in an all-to-all.
+
+int log2_up(int value) { return std::bit_width(static_cast<unsigned>(value - 1)); }
+
+/// What all algorithms know.
+class Base : public Algorithm {
+ public:
+  explicit Base(const Exchange& e) : rank_(e.rank), n_(e.size), bytes_(e.bytes), root_(e.root) {}
+
+ protected:
+  int around(int rank) const { return (rank % n_ + n_) % n_; }
+  std::size_t part(int rank) const { return static_cast<std::size_t>(rank) * bytes_; }
+  std::size_t times(std::size_t count) const { return count * bytes_; }
+  /// Of `bytes_`, one of `of` pieces.
+  Share piece(int number, int of) const {
+    return share_of(static_cast<std::size_t>(number), static_cast<std::size_t>(of), bytes_);
+  }
+  /// Calls `each(first, parts, bytes before)` for the one or two stretches of `count` participants up to
+  /// `last`.
+  template <class Each>
+  void run_of(int last, int count, Each each) const {
+    const int first = last - count + 1;
+    if (first >= 0) return each(first, count, std::size_t{0});
+    each(n_ + first, -first, std::size_t{0});
+    each(0, last + 1, times(static_cast<std::size_t>(-first)));
+  }
+  static void message(std::vector<RoundMessage>& to, int peer, Area area, const Share& share) {
+    if (share.size != 0) to.push_back({peer, {area, share.begin}, share.size});
+  }
+
+  const int rank_, n_;
+  const std::size_t bytes_;
+  const int root_;
+};
+
+// --- all-reduce ---
+
+class DirectAllReduce : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return 1; }
+  std::size_t scratch_bytes() const override { return times(static_cast<std::size_t>(n_)); }
+  void write(int, Round& to) const override {
+    Sum sum{{}, {kOut, 0}, bytes_};
+    for (int peer = 0; peer < n_; ++peer) {
+      sum.sources.push_back(peer == rank_ ? Place{kIn, 0} : Place{kScratch, part(peer)});
+      if (peer == rank_) continue;
+      to.receives.push_back({peer, {kScratch, part(peer)}, bytes_});
+    }
+    for (int i = 1; i < n_; ++i) to.sends.push_back({around(rank_ + i), {kIn, 0}, bytes_});
+    to.sums.push_back(std::move(sum));
+  }
+};
+
+class PairwiseAllReduce : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return 2; }
+  std::size_t scratch_bytes() const override { return static_cast<std::size_t>(n_) * own().size; }
+  void write(int round, Round& to) const override {
+    if (round == 0) {
+      Sum sum{{}, {kOut, own().begin}, own().size};
+      for (int peer = 0; peer < n_; ++peer) {
+        const Share received{static_cast<std::size_t>(peer) * own().size, own().size};
+        sum.sources.push_back(peer == rank_ ? Place{kIn, own().begin} : Place{kScratch, received.begin});
+        if (peer != rank_) message(to.receives, peer, kScratch, received);
+      }
+      for (int i = 1; i < n_; ++i) message(to.sends, around(rank_ + i), kIn, piece(around(rank_ + i), n_));
+      to.sums.push_back(std::move(sum));
+    } else {
+      for (int i = 1; i < n_; ++i) {
+        message(to.receives, around(rank_ - i), kOut, piece(around(rank_ - i), n_));
+        message(to.sends, around(rank_ + i), kOut, own());
+      }
+    }
+  }
+
+ private:
+  Share own() const { return piece(rank_, n_); }
+};
+
+/// Piece i is summed up from participant i on, once around; its sum goes around from participant i-1 on.
+class RingAllReduce : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return 2 * (n_ - 1); }
+  std::size_t scratch_bytes() const override { return piece(0, n_).size; }
+  void write(int round, Round& to) const override {
+    const int next = around(rank_ + 1), before = around(rank_ - 1);
+    if (round < n_ - 1) {
+      const Share sent = piece(around(rank_ - round), n_), summed = piece(around(rank_ - round - 1), n_);
+      message(to.sends, next, round == 0 ? kIn : kOut, sent);
+      message(to.receives, before, kScratch, {0, summed.size});
+      to.sums.push_back({{{kScratch, 0}, {kIn, summed.begin}}, {kOut, summed.begin}, summed.size});
+    } else {
+      const int back = round - (n_ - 1);
+      message(to.sends, next, kOut, piece(around(rank_ + 1 - back), n_));
+      message(to.receives, before, kOut, piece(around(rank_ - back), n_));
+    }
+  }
+};
+
+/// Those beyond the largest power of two give theirs to a partner first, and get the result from it last.
+class PowerOfTwoAllReduce : public Base {
+ public:
+  explicit PowerOfTwoAllReduce(const Exchange& e)
+      : Base(e), power_(std::bit_floor(static_cast<unsigned>(n_))), steps_(log2_up(power_)) {}
+  int rounds() const override { return inner_rounds() + (folds() ? 2 : 0); }
+  void write(int round, Round& to) const override {
+    if (folds() && round == 0) return fold(to);
+    if (folds() && round == rounds() - 1) return unfold(to);
+    if (rank_ < power_) write_inner(round - (folds() ? 1 : 0), to);
+  }
+
+ protected:
+  virtual int inner_rounds() const = 0;
+  virtual void write_inner(int round, Round& to) const = 0;
+  /// Where this participant's values are before the inner rounds.
+  Area begins_in() const { return rank_ + power_ < n_ ? kOut : kIn; }
+
+  const int power_, steps_;
+
+ private:
+  bool folds() const { return power_ != n_; }
+  void fold(Round& to) const {
+    if (rank_ >= power_) {
+      to.sends.push_back({rank_ - power_, {kIn, 0}, bytes_});
+    } else if (rank_ + power_ < n_) {
+      to.receives.push_back({rank_ + power_, {kScratch, 0}, bytes_});
+      to.sums.push_back({{{kIn, 0}, {kScratch, 0}}, {kOut, 0}, bytes_});
+    }
+  }
+  void unfold(Round& to) const {
+    if (rank_ >= power_) {
+      to.receives.push_back({rank_ - power_, {kOut, 0}, bytes_});
+    } else if (rank_ + power_ < n_) {
+      to.sends.push_back({rank_ + power_, {kOut, 0}, bytes_});
+    }
+  }
+};
+
+class DoublingAllReduce : public PowerOfTwoAllReduce {
+ public:
+  using PowerOfTwoAllReduce::PowerOfTwoAllReduce;
+  std::size_t scratch_bytes() const override { return bytes_; }
+
+ private:
+  int inner_rounds() const override { return steps_; }
+  void write_inner(int round, Round& to) const override {
+    const int partner = rank_ ^ (1 << round);
+    const Place own{round == 0 ? begins_in() : kOut, 0}, theirs{kScratch, 0};
+    to.sends.push_back({partner, own, bytes_});
+    to.receives.push_back({partner, theirs, bytes_});
+    // Both add in one order, so that they get the same bits.
+    to.sums.push_back(
+        {rank_ < partner ? std::vector{own, theirs} : std::vector{theirs, own}, {kOut, 0}, bytes_});
+  }
+};
+
+class HalvingAllReduce : public PowerOfTwoAllReduce {
+ public:
+  using PowerOfTwoAllReduce::PowerOfTwoAllReduce;
+  std::size_t scratch_bytes() const override { return bytes_; }
+
+ private:
+  int inner_rounds() const override { return 2 * steps_; }
+  void write_inner(int round, Round& to) const override {
+    if (round < steps_) {
+      const int partner = rank_ ^ (power_ >> (round + 1));
+      const Area from = round == 0 ? begins_in() : kOut;
+      const Share kept = range(rank_, round + 1), given = range(partner, round + 1);
+      message(to.sends, partner, from, given);
+      message(to.receives, partner, kScratch, {0, kept.size});
+      const Place own{from, kept.begin}, theirs{kScratch, 0};
+      to.sums.push_back({rank_ < partner ? std::vector{own, theirs} : std::vector{theirs, own},
+                         {kOut, kept.begin},
+                         kept.size});
+    } else {
+      const int depth = 2 * steps_ - round;
+      const int partner = rank_ ^ (power_ >> depth);
+      message(to.sends, partner, kOut, range(rank_, depth));
+      message(to.receives, partner, kOut, range(partner, depth));
+    }
+  }
+  /// The pieces of those who agree with `rank` in the first `depth` bits.
+  Share range(int rank, int depth) const {
+    const int width = power_ >> depth, first = rank / width * width;
+    const Share begin = piece(first, power_), last = piece(first + width - 1, power_);
+    return {begin.begin, last.begin + last.size - begin.begin};
+  }
+};
+
+// --- reduce-scatter ---
+
+class PairwiseReduceScatter : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return 1; }
+  std::size_t scratch_bytes() const override { return times(static_cast<std::size_t>(n_)); }
+  void write(int, Round& to) const override {
+    Sum sum{{}, {kOut, 0}, bytes_};
+    for (int peer = 0; peer < n_; ++peer) {
+      sum.sources.push_back(peer == rank_ ? Place{kIn, part(peer)} : Place{kScratch, part(peer)});
+      if (peer != rank_) to.receives.push_back({peer, {kScratch, part(peer)}, bytes_});
+    }
+    for (int i = 1; i < n_; ++i) {
+      const int peer = around(rank_ + i);
+      to.sends.push_back({peer, {kIn, part(peer)}, bytes_});
+    }
+    to.sums.push_back(std::move(sum));
+  }
+};
+
+/// Part i is summed up from participant i+1 on, and comes to i last.
+class RingReduceScatter : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return n_ - 1; }
+  std::size_t scratch_bytes() const override { return times(2); }
+  void write(int round, Round& to) const override {
+    const int sent = around(rank_ - 1 - round), summed = around(rank_ - 2 - round);
+    to.sends.push_back({around(rank_ + 1), round == 0 ? Place{kIn, part(sent)} : slot(round - 1), bytes_});
+    to.receives.push_back({around(rank_ - 1), slot(round), bytes_});
+    to.sums.push_back(
+        {{slot(round), {kIn, part(summed)}}, round == n_ - 2 ? Place{kOut, 0} : slot(round), bytes_});
+  }
+
+ private:
+  Place slot(int round) const { return {kScratch, part(round % 2)}; }
+};
+
+/// Bruck's all-gather backwards: what would be received there is summed up and sent here. Everyone has sums
+/// of the parts of a run of participants up to itself, which gets shorter from round to round.
+class BruckReduceScatter : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return log2_up(n_); }
+  std::size_t scratch_bytes() const override { return times(2 * static_cast<std::size_t>(n_)); }
+  void write(int round, Round& to) const override {
+    // Sums stand in the first half of the scratch, those of participant i at i.
+    if (round == 0) to.copies.push_back({{kIn, 0}, {kScratch, 0}, times(static_cast<std::size_t>(n_))});
+    const int distance = 1 << (rounds() - 1 - round), count = std::min(distance, n_ - distance);
+    run_of(around(rank_ - distance), count, [&](int first, int parts, std::size_t) {
+      to.sends.push_back(
+          {around(rank_ - distance), {kScratch, part(first)}, times(static_cast<std::size_t>(parts))});
+    });
+    run_of(rank_, count, [&](int first, int parts, std::size_t before) {
+      const Place theirs{kScratch, times(static_cast<std::size_t>(n_)) + before}, own{kScratch, part(first)};
+      const std::size_t bytes = times(static_cast<std::size_t>(parts));
+      to.receives.push_back({around(rank_ + distance), theirs, bytes});
+      to.sums.push_back({{own, theirs}, own, bytes});
+    });
+    if (round == rounds() - 1) to.sums.push_back({{{kScratch, part(rank_)}}, {kOut, 0}, bytes_});
+  }
+};
+
+// --- all-gather ---
+
+class PairwiseAllGather : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return 1; }
+  std::size_t scratch_bytes() const override { return 0; }
+  void write(int, Round& to) const override {
+    to.copies.push_back({{kIn, 0}, {kOut, part(rank_)}, bytes_});
+    for (int i = 1; i < n_; ++i) {
+      to.receives.push_back({around(rank_ - i), {kOut, part(around(rank_ - i))}, bytes_});
+      to.sends.push_back({around(rank_ + i), {kIn, 0}, bytes_});
+    }
+  }
+};
+
+class RingAllGather : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return n_ - 1; }
+  std::size_t scratch_bytes() const override { return 0; }
+  void write(int round, Round& to) const override {
+    if (round == 0) to.copies.push_back({{kIn, 0}, {kOut, part(rank_)}, bytes_});
+    to.sends.push_back({around(rank_ + 1), {kOut, part(around(rank_ - round))}, bytes_});
+    to.receives.push_back({around(rank_ - 1), {kOut, part(around(rank_ - round - 1))}, bytes_});
+  }
+};
+
+/// In round k everyone has the parts of the 2^k participants up to itself, and gives them to the one that far
+/// behind it.
+class BruckAllGather : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return log2_up(n_); }
+  std::size_t scratch_bytes() const override { return 0; }
+  void write(int round, Round& to) const override {
+    if (round == 0) to.copies.push_back({{kIn, 0}, {kOut, part(rank_)}, bytes_});
+    const int distance = 1 << round, count = std::min(distance, n_ - distance);
+    run_of(rank_, count, [&](int first, int parts, std::size_t) {
+      to.sends.push_back(
+          {around(rank_ + distance), {kOut, part(first)}, times(static_cast<std::size_t>(parts))});
+    });
+    run_of(around(rank_ - distance), count, [&](int first, int parts, std::size_t) {
+      to.receives.push_back(
+          {around(rank_ - distance), {kOut, part(first)}, times(static_cast<std::size_t>(parts))});
+    });
+  }
+};
+
+// --- all-to-all ---
+
+class PairwiseAllToAll : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return std::max(1, (n_ - 1 + kWindow - 1) / kWindow); }
+  std::size_t scratch_bytes() const override { return 0; }
+  void write(int round, Round& to) const override {
+    if (round == 0) to.copies.push_back({{kIn, part(rank_)}, {kOut, part(rank_)}, bytes_});
+    for (int i = 1 + round * kWindow; i < std::min(n_, 1 + (round + 1) * kWindow); ++i) {
+      const int to_whom = around(rank_ + i), from_whom = around(rank_ - i);
+      to.receives.push_back({from_whom, {kOut, part(from_whom)}, bytes_});
+      to.sends.push_back({to_whom, {kIn, part(to_whom)}, bytes_});
+    }
+  }
+};
+
+/// A part that has to go d participants on makes the steps of d's bits.
+class BruckAllToAll : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return log2_up(n_) + 1; }
+  std::size_t scratch_bytes() const override { return times(3 * static_cast<std::size_t>(n_)); }
+  void write(int round, Round& to) const override {
+    if (round == 0) {
+      for (int i = 0; i < n_; ++i) to.copies.push_back({{kIn, part(around(rank_ + i))}, at(0, i), bytes_});
+    } else {
+      int count = 0;
+      for (int i = 0; i < n_; ++i)
+        if (goes(i, round - 1)) to.copies.push_back({at(2, count++), at(0, i), bytes_});
+    }
+    if (round == rounds() - 1) {
+      for (int i = 0; i < n_; ++i) to.copies.push_back({at(0, i), {kOut, part(around(rank_ - i))}, bytes_});
+      return;
+    }
+    int count = 0;
+    for (int i = 0; i < n_; ++i)
+      if (goes(i, round)) to.copies.push_back({at(0, i), at(1, count++), bytes_});
+    const int distance = 1 << round;
+    to.sends.push_back({around(rank_ + distance), at(1, 0), times(static_cast<std::size_t>(count))});
+    to.receives.push_back({around(rank_ - distance), at(2, 0), times(static_cast<std::size_t>(count))});
+  }
+
+ private:
+  static bool goes(int part, int round) { return (part >> round & 1) != 0; }
+  Place at(int which, int number) const { return {kScratch, part(which * n_ + number)}; }
+};
+
+// --- broadcast ---
+
+class DirectBroadcast : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return 1; }
+  std::size_t scratch_bytes() const override { return 0; }
+  void write(int, Round& to) const override {
+    if (rank_ != root_) {
+      to.receives.push_back({root_, {kOut, 0}, bytes_});
+      return;
+    }
+    to.copies.push_back({{kIn, 0}, {kOut, 0}, bytes_});
+    for (int i = 1; i < n_; ++i) to.sends.push_back({around(rank_ + i), {kIn, 0}, bytes_});
+  }
+};
+
+class TreeBroadcast : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return log2_up(n_); }
+  std::size_t scratch_bytes() const override { return 0; }
+  void write(int round, Round& to) const override {
+    const int place = around(rank_ - root_), distance = 1 << round;
+    if (round == 0 && place == 0) to.copies.push_back({{kIn, 0}, {kOut, 0}, bytes_});
+    if (place < distance && place + distance < n_) {
+      to.sends.push_back({around(rank_ + distance), {kOut, 0}, bytes_});
+    } else if (place >= distance && place < 2 * distance) {
+      to.receives.push_back({around(rank_ - distance), {kOut, 0}, bytes_});
+    }
+  }
+};
+
+/// The root's pieces go down a binomial tree, each participant's to itself; then they are gathered as by
+/// Bruck's all-gather. Places are counted from the root.
+class ScatterBruckBroadcast : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return 2 * log2_up(n_); }
+  std::size_t scratch_bytes() const override { return 0; }
+  void write(int round, Round& to) const override {
+    const int steps = log2_up(n_), place = around(rank_ - root_);
+    if (round < steps) {
+      if (round == 0 && place == 0) to.copies.push_back({{kIn, 0}, {kOut, 0}, bytes_});
+      // Who has the pieces of the next 2 * distance places gives the second half of them away.
+      const int distance = 1 << (steps - 1 - round);
+      if (place % (2 * distance) == 0 && place + distance < n_) {
+        message(to.sends, around(rank_ + distance), kOut, pieces(place + distance, distance));
+      } else if (place % (2 * distance) == distance) {
+        message(to.receives, around(rank_ - distance), kOut, pieces(place, distance));
+      }
+      return;
+    }
+    const int distance = 1 << (round - steps), count = std::min(distance, n_ - distance);
+    const int receiver = around(place + distance), sender = around(place - distance);
+    // The root has all.
+    if (receiver != 0) {
+      run_of(place, count, [&](int first, int parts, std::size_t) {
+        message(to.sends, around(rank_ + distance), kOut, pieces(first, parts));
+      });
+    }
+    if (place != 0) {
+      run_of(sender, count, [&](int first, int parts, std::size_t) {
+        message(to.receives, around(rank_ - distance), kOut, pieces(first, parts));
+      });
+    }
+  }
+
+ private:
+  Share pieces(int first, int count) const {
+    const int last = std::min(first + count, n_) - 1;
+    const Share begin = piece(first, n_), end = piece(last, n_);
+    return {begin.begin, end.begin + end.size - begin.begin};
+  }
+};
+
+template <class T>
+std::unique_ptr<Algorithm> make(const Exchange& exchange) {
+  return std::make_unique<T>(exchange);
+}
+
+struct Entry {
+  Kind kind;
+  Way way;
+  std::unique_ptr<Algorithm> (*make)(const Exchange&);
+};
+constexpr std::array kEntries = {
+    Entry{Kind::kAllReduce, Way::kDirect, make<DirectAllReduce>},
+    Entry{Kind::kAllReduce, Way::kPairwise, make<PairwiseAllReduce>},
+    Entry{Kind::kAllReduce, Way::kRing, make<RingAllReduce>},
+    Entry{Kind::kAllReduce, Way::kRecursiveDoubling, make<DoublingAllReduce>},
+    Entry{Kind::kAllReduce, Way::kHalvingDoubling, make<HalvingAllReduce>},
+    Entry{Kind::kReduceScatter, Way::kPairwise, make<PairwiseReduceScatter>},
+    Entry{Kind::kReduceScatter, Way::kRing, make<RingReduceScatter>},
+    Entry{Kind::kReduceScatter, Way::kBruck, make<BruckReduceScatter>},
+    Entry{Kind::kAllGather, Way::kPairwise, make<PairwiseAllGather>},
+    Entry{Kind::kAllGather, Way::kRing, make<RingAllGather>},
+    Entry{Kind::kAllGather, Way::kBruck, make<BruckAllGather>},
+    Entry{Kind::kAllToAll, Way::kPairwise, make<PairwiseAllToAll>},
+    Entry{Kind::kAllToAll, Way::kBruck, make<BruckAllToAll>},
+    Entry{Kind::kBroadcast, Way::kDirect, make<DirectBroadcast>},
+    Entry{Kind::kBroadcast, Way::kTree, make<TreeBroadcast>},
+    Entry{Kind::kBroadcast, Way::kScatterBruck, make<ScatterBruckBroadcast>},
+};
+
+const Entry* find(Way way, Kind kind) {
+  const auto it = std::ranges::find_if(
+      kEntries, [&](const Entry& entry) { return entry.way == way && entry.kind == kind; });
+  return it == kEntries.end() ? nullptr : it;
+}
+
+/// Of one participant.
+class Alone : public Base {
+ public:
+  using Base::Base;
+  int rounds() const override { return 1; }
+  std::size_t scratch_bytes() const override { return 0; }
+  void write(int, Round& to) const override { to.copies.push_back({{kIn, 0}, {kOut, 0}, bytes_}); }
+};
+
+}  // namespace
+
+std::string_view name_of(Way way) {
+  constexpr std::array kNames = {"direct",           "pairwise", "ring", "recursive-doubling",
+                                 "halving-doubling", "bruck",    "tree", "scatter-bruck"};
+  return kNames[static_cast<std::size_t>(way)];
+}
+
+bool is_way_of(Way way, Kind kind) { return find(way, kind) != nullptr; }
+
+std::unique_ptr<Algorithm> make_algorithm(Way way, const Exchange& exchange) {
+  const Entry* entry = find(way, exchange.kind);
+  if (entry == nullptr) fail("there is no {} by the way {}", name_of(exchange.kind), name_of(way));
+  if (exchange.size == 1) return make<Alone>(exchange);
+  return entry->make(exchange);
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/collectives/plan.h"
+
+/// Collectives between hosts as data: what each participant sends, receives and sums up, round by round. The
+/// participants are one member of each host, in the order of the hosts.
+namespace lockstep::collectives {
+
+enum class Area : std::uint8_t { kInput, kOutput, kScratch };
+
+/// A place in a participant's memory, in bytes from where the area begins.
+struct Place {
+  Area area;
+  std::size_t at;
+};
+
+struct RoundMessage {
+  int peer;
+  Place place;
+  std::size_t bytes;
+};
+
+struct Copy {
+  Place from, to;
+  std::size_t bytes;
+};
+
+/// to = ((sources[0] op sources[1]) op …); `to` may be one of the sources.
+struct Sum {
+  std::vector<Place> sources;
+  Place to;
+  std::size_t bytes;
+};
+
+/// First the copies, one after the other; then all messages at a time; when all have gone and come, the sums.
+/// Messages from one participant to another meet in the order in which they stand here.
+struct Round {
+  std::vector<Copy> copies;
+  std::vector<RoundMessage> sends, receives;
+  std::vector<Sum> sums;
+
+  void clear() { copies.clear(), sends.clear(), receives.clear(), sums.clear(); }
+};
+
+/// What a participant does. It keeps nothing that grows with the number of rounds.
+class Algorithm {
+ public:
+  virtual ~Algorithm() = default;
+  virtual int rounds() const = 0;
+  virtual void write(int round, Round& to) const = 0;  ///< `to` is empty.
+  virtual std::size_t scratch_bytes() const = 0;
+};
+
+/// n is the number of participants.
+enum class Way : std::uint8_t {
+  kDirect,             ///< everyone sends all it has to everyone: one round
+  kPairwise,           ///< everyone sends each its part, some at a time
+  kRing,               ///< parts go around: n-1 rounds, the fewest bytes
+  kRecursiveDoubling,  ///< all of it with partners at distances 1, 2, 4, …: log n rounds
+  kHalvingDoubling,    ///< halves, quarters, … and back: 2 log n rounds, the fewest bytes
+  kBruck,              ///< what is there so far to distances 1, 2, 4, …: log n rounds
+  kTree,               ///< a binomial tree: log n rounds
+  kScatterBruck,       ///< parts of it down a tree, which are then gathered: 2 log n rounds
+};
+inline constexpr Way kWays[] = {Way::kDirect,          Way::kPairwise, Way::kRing, Way::kRecursiveDoubling,
+                                Way::kHalvingDoubling, Way::kBruck,    Way::kTree, Way::kScatterBruck};
+
+std::string_view name_of(Way way);  ///< "recursive-doubling"
+
+/// Whether there is such an algorithm.
+bool is_way_of(Way way, Kind kind);
+
+/// A collective as `rank` of `size` participants sees it. Inputs and outputs are those of Collective, whose
+/// part of `count` elements has `bytes`.
+struct Exchange {
+  Kind kind;
+  int rank, size;
+  std::size_t bytes;
+  int root = 0;
+};
+
+/// Throws Error where is_way_of says that there is none. In an all-reduce input and output may be the same
+/// memory, in the others not. All participants get the same bits.
+std::unique_ptr<Algorithm> make_algorithm(Way way, const Exchange& exchange);
+
+}  // namespace lockstep::collectives

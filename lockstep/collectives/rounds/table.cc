@@ -1,0 +1,111 @@
+#include "lockstep/collectives/rounds/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "lockstep/base/fail.h"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr std::size_t kKiB = 1 << 10;
+constexpr std::size_t kAnyBytes = WayTable::kAnyBytes;
+constexpr int kAnyHosts = WayTable::kAnyHosts;
+
+// By benchmarks/collectives_scale --all-ways: 10 us from host to host, 1 us a message, 10 GB/s. Where ways
+// are close, the one that needs less memory: pairwise sums need a place for each host's part.
+constexpr WayTable::Row kRows[] = {
+    {Kind::kAllReduce, 2 * kKiB, 16, Way::kDirect},
+    {Kind::kAllReduce, 32 * kKiB, 4, Way::kDirect},
+    {Kind::kAllReduce, 128 * kKiB, 2, Way::kDirect},
+    {Kind::kAllReduce, kAnyBytes, 4, Way::kPairwise},
+    {Kind::kAllReduce, 64 * kKiB, kAnyHosts, Way::kRecursiveDoubling},
+    {Kind::kAllReduce, kAnyBytes, kAnyHosts, Way::kHalvingDoubling},
+    {Kind::kReduceScatter, 64 * kKiB, 64, Way::kPairwise},
+    {Kind::kReduceScatter, 64 * kKiB, kAnyHosts, Way::kBruck},
+    {Kind::kReduceScatter, kAnyBytes, kAnyHosts, Way::kRing},
+    {Kind::kAllGather, kAnyBytes, 64, Way::kPairwise},
+    {Kind::kAllGather, 1024 * kKiB, kAnyHosts, Way::kBruck},
+    {Kind::kAllGather, kAnyBytes, kAnyHosts, Way::kRing},
+    {Kind::kAllToAll, kAnyBytes, 32, Way::kPairwise},
+    {Kind::kAllToAll, 2 * kKiB, kAnyHosts, Way::kBruck},
+    {Kind::kAllToAll, kAnyBytes, kAnyHosts, Way::kPairwise},
+    {Kind::kBroadcast, kAnyBytes, 2, Way::kDirect},
+    {Kind::kBroadcast, 2 * kKiB, 16, Way::kDirect},
+    {Kind::kBroadcast, 64 * kKiB, kAnyHosts, Way::kTree},
+    {Kind::kBroadcast, kAnyBytes, kAnyHosts, Way::kScatterBruck},
+};
+
+[[noreturn]] void fail_row(std::string_view row, const std::string& why) {
+  fail(
+      "LOCKSTEP_ALGORITHMS has the row \"{}\": {}; a row is KIND:BYTES:HOSTS=WAY, such as "
+      "all-reduce:64K:8=ring",
+      row, why);
+}
+
+/// What stands before the first `divider`, which is taken away with it.
+std::string_view take(std::string_view& text, char divider) {
+  const std::size_t end = std::min(text.find(divider), text.size());
+  const std::string_view before = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return before;
+}
+
+std::size_t number(std::string_view row, std::string_view text) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (error != std::errc() || (!unit.empty() && unit != "K" && unit != "M"))
+    fail_row(row, fmt::format("\"{}\" is no number", text));
+  return value * (unit == "K" ? kKiB : unit == "M" ? kKiB * kKiB : 1);
+}
+
+WayTable::Row parse(std::string_view row) {
+  std::string_view way = row;
+  std::string_view size = take(way, '=');
+  const std::string_view kind = take(size, ':'), bytes = take(size, ':'), hosts = size;
+  constexpr Kind kKinds[] = {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll,
+                             Kind::kBroadcast};
+  const auto found_kind = std::ranges::find(kKinds, kind, [](Kind k) { return name_of(k); });
+  if (found_kind == std::end(kKinds)) fail_row(row, fmt::format("\"{}\" has no choice", kind));
+  const auto found_way = std::ranges::find(kWays, way, [](Way w) { return name_of(w); });
+  if (found_way == std::end(kWays)) fail_row(row, fmt::format("\"{}\" is no way", way));
+  if (!is_way_of(*found_way, *found_kind)) fail_row(row, fmt::format("there is no {} by that way", kind));
+  return {*found_kind, bytes.empty() ? kAnyBytes : number(row, bytes),
+          hosts.empty() ? kAnyHosts : static_cast<int>(std::min<std::size_t>(number(row, hosts), kAnyHosts)),
+          *found_way};
+}
+
+}  // namespace
+
+std::size_t slice_bytes(int hosts) {
+  return std::clamp(static_cast<std::size_t>(hosts) * 16 * kKiB, 512 * kKiB, 2048 * kKiB);
+}
+
+WayTable::WayTable(std::string_view user) {
+  while (!user.empty()) rows_.push_back(parse(take(user, ',')));
+  rows_.insert(rows_.end(), std::begin(kRows), std::end(kRows));
+  fingerprint_ = lockstep::fingerprint(to_string());
+}
+
+Way WayTable::choose(Kind kind, std::size_t bytes, int hosts) const {
+  const auto fits = [&](const Row& row) {
+    return row.kind == kind && bytes <= row.most_bytes && hosts <= row.most_hosts;
+  };
+  return std::ranges::find_if(rows_, fits)->way;
+}
+
+std::string WayTable::to_string() const {
+  std::string text = fmt::format("{:<16}{:>12}{:>8}  way\n", "collective", "bytes up to", "hosts");
+  for (const Row& row : rows_) {
+    text += fmt::format("{:<16}{:>12}{:>8}  {}\n", name_of(row.kind),
+                        row.most_bytes == kAnyBytes ? "any" : fmt::format("{}", row.most_bytes),
+                        row.most_hosts == kAnyHosts ? "any" : fmt::format("{}", row.most_hosts),
+                        name_of(row.way));
+  }
+  return text;
+}
+
+}  // namespace lockstep::collectives
