@@ -24,7 +24,8 @@ void AlgorithmRun::begin_round() {
   algorithm_.write(round_, now_);
   if (memory_.input != nullptr) {
     for (const Copy& copy : now_.copies) {
-      if (from(copy.from) != to(copy.to)) std::memcpy(to(copy.to), from(copy.from), copy.bytes);
+      if (copy.bytes != 0 && from(copy.from) != to(copy.to))
+        std::memcpy(to(copy.to), from(copy.from), copy.bytes);
     }
   }
   // A message finds its place ready, where that can be.

@@ -17,6 +17,13 @@ namespace {
 constexpr Kind kKinds[] = {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll,
                            Kind::kBroadcast};
 
+// Nothing here has threads: the thread sanitizer only makes it slow.
+#ifdef __SANITIZE_THREAD__
+const std::vector<int> kHosts = {1, 2, 3, 5, 8};
+#else
+const std::vector<int> kHosts = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33};
+#endif
+
 /// All hosts' collective, with inputs whose sums are exact in any order, and the results.
 template <class T>
 struct Trial {
@@ -119,7 +126,7 @@ void each_way(Body body) {
 
 TEST(Algorithms, GiveWhatTheCollectiveIs) {
   each_way([](Way way, Kind kind) {
-    for (int hosts : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33}) {
+    for (int hosts : kHosts) {
       for (std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{5}, std::size_t{16},
                                 std::size_t{100}, std::size_t{1000}}) {
         for (int root : kind == Kind::kBroadcast ? std::vector{0, hosts - 1, hosts / 2} : std::vector{0}) {
