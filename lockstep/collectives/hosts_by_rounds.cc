@@ -122,12 +122,57 @@ void HostsCommunicator::run_all_gather(const Task& task) {
 
 void HostsCommunicator::run_all_to_all(const Task& task) {
   const Collective& c = task.call.collective;
-  if (!is_one_a_host()) return run_direct_all_to_all(task);
-  const std::byte* in = task.in;
-  if (in == task.out)
-    in = static_cast<std::byte*>(
-        std::memcpy(task.scratch(0, task.call.input_bytes), in, task.call.input_bytes));
-  exchange(task, Kind::kAllToAll, c.count * size_of(c.dtype), in, task.out);
+  const std::size_t part = c.count * size_of(c.dtype);
+  if (is_one_a_host()) {
+    const std::byte* in = task.in;
+    if (in == task.out)
+      in = static_cast<std::byte*>(
+          std::memcpy(task.scratch(0, task.call.input_bytes), in, task.call.input_bytes));
+    exchange(task, Kind::kAllToAll, part, in, task.out);
+  } else if (goes_together(part)) {
+    run_all_to_all_together(task);
+  } else {
+    run_direct_all_to_all(task);
+  }
+}
+
+/// Small parts of the members of a host go to another host together.
+bool HostsCommunicator::goes_together(std::size_t part) const {
+  return layout_.is_even() && part < kLeastPiece;
+}
+
+/// First the members of a host give each other what goes to the members of their places on the other hosts;
+/// then these exchange it.
+void HostsCommunicator::run_all_to_all_together(const Task& task) {
+  const Collective& c = task.call.collective;
+  const std::size_t part = c.count * size_of(c.dtype);
+  const auto hosts = static_cast<std::size_t>(layout_.host_count()),
+             locals = static_cast<std::size_t>(local_count());
+  const std::size_t least = kLeastPiece / locals / kLine * kLine;
+  const std::size_t piece =
+      std::min(part, std::max({kLine, least, kStaged / (hosts * locals) / kLine * kLine}));
+  std::byte* first = task.scratch(0, hosts * locals * piece);
+  std::byte* second = task.scratch(1, hosts * locals * piece);
+  for (std::size_t begin = 0; begin < part; begin += piece) {
+    const std::size_t size = std::min(piece, part - begin);
+    const auto offset = [&](std::size_t host, std::size_t local) {
+      return static_cast<std::size_t>(layout_.hosts[host][local]) * part + begin;
+    };
+    for (std::size_t local = 0; local < locals; ++local)
+      for (std::size_t host = 0; host < hosts; ++host)
+        std::memcpy(first + (local * hosts + host) * size, task.in + offset(host, local), size);
+    run_local(
+        task,
+        {.kind = Kind::kAllToAll, .dtype = DType::kU8, .count = static_cast<std::int64_t>(hosts * size)},
+        first, second);
+    for (std::size_t local = 0; local < locals; ++local)
+      for (std::size_t host = 0; host < hosts; ++host)
+        std::memcpy(first + (host * locals + local) * size, second + (local * hosts + host) * size, size);
+    exchange(task, Kind::kAllToAll, locals * size, first, second);
+    for (std::size_t host = 0; host < hosts; ++host)
+      for (std::size_t local = 0; local < locals; ++local)
+        std::memcpy(task.out + offset(host, local), second + (host * locals + local) * size, size);
+  }
 }
 
 void HostsCommunicator::run_broadcast(const Task& task) {

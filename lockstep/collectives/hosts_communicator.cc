@@ -277,7 +277,7 @@ std::vector<int> HostsCommunicator::partners(const Call& call, int rank) const {
       for (int other : layout_.contacts_of(rank)) link(rank, other);
       break;
     case Kind::kAllToAll:
-      if (is_one_a_host()) break;
+      if (is_one_a_host() || goes_together(call.input_bytes / members_.size())) break;
       for (int other = 0; other < size(); ++other) link(rank, other);
       break;
     case Kind::kPermute:

@@ -94,6 +94,8 @@ class HostsCommunicator : public Communicator {
   void run_reduce_scatter(const Task& task);
   void run_all_gather(const Task& task);
   void run_all_to_all(const Task& task);
+  void run_all_to_all_together(const Task& task);
+  bool goes_together(std::size_t part) const;
   void run_broadcast(const Task& task);
   /// A collective between the hosts, of this member and those of its place on the others, by the way that the
   /// table says (Exchange); in a broadcast of the root and the leaders of the other hosts.

@@ -5,18 +5,20 @@
 
 #include "lockstep/collectives/hosts_communicator.h"
 #include "lockstep/collectives/reduce.h"
+#include "lockstep/collectives/shares.h"
 
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::size_t kLine = 64;
+constexpr std::size_t kLeastPiece = 16 << 10;  ///< Smaller messages take longer than their bytes do.
 
-/// Pieces of a part, each a multiple of kLine but the last, so that `times` of them are about kChunkBytes.
+/// Pieces of a part, each a multiple of kLine but the last, so that `times` of them are about kChunkBytes,
+/// where they are not too small then.
 struct Pieces {
   std::size_t total, bytes;
 
   Pieces(std::size_t total, std::size_t times)
-      : total(total), bytes(std::max(kLine, kChunkBytes / times / kLine * kLine)) {
+      : total(total), bytes(std::max(kLeastPiece, kChunkBytes / times / kLine * kLine)) {
     bytes = std::min(bytes, total);
   }
   template <class Body>
@@ -120,7 +122,7 @@ void HostsCommunicator::run_direct_all_to_all(const Task& task) {
   const int locals = local_count();
   const bool in_place = task.in == task.out;
   const Pieces pieces(part, size());
-  std::byte* going = task.scratch(0, size() * pieces.bytes);
+  std::byte* going = in_place ? task.scratch(0, size() * pieces.bytes) : nullptr;
   std::byte* local_in = task.scratch(1, locals * pieces.bytes);
   std::byte* local_out = task.scratch(2, locals * pieces.bytes);
   Wire& wire = task.wire();
