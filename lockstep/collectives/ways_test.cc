@@ -74,9 +74,9 @@ void expect_the_same_bits(World& world) {
 }
 
 /// Of integers.
-void expect_what_it_is(World& world, Kind kind) {
+void expect_what_it_is(World& world, Kind kind, int device) {
   const std::vector<int> devices = all_devices(world);
-  const int n = static_cast<int>(devices.size()), rank = world.options().process_index;
+  const int n = static_cast<int>(devices.size()), rank = device;
   const auto value = [](int of, std::int64_t at) {
     return static_cast<std::int32_t>(of * 1'000'003 + at * 7);
   };
@@ -109,7 +109,7 @@ LOCKSTEP_CHILD(goes_every_way) {
   each_way([&](Kind kind, Way way) {
     SCOPED_TRACE(std::string(name_of(kind)) + " by " + std::string(name_of(way)));
     const auto world = world_with(store, kind, way);
-    ASSERT_NO_FATAL_FAILURE(expect_what_it_is(*world, kind));
+    ASSERT_NO_FATAL_FAILURE(expect_what_it_is(*world, kind, world->options().process_index));
     if (kind == Kind::kAllReduce) {
       ASSERT_NO_FATAL_FAILURE(expect_the_same_bits(*world));
     }
@@ -120,6 +120,21 @@ LOCKSTEP_CHILD(goes_every_way) {
 TEST(WaysBetweenHosts, GiveWhatTheCollectiveIs_AndTheSameBitsEverywhere) {
   for (const auto& result :
        testing::run_processes({.count = 6, .child = "goes_every_way", .deadline = std::chrono::seconds(240)}))
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
+LOCKSTEP_CHILD(has_two_devices) {
+  ChildWorld world(2, {}, /*hosts=*/testing::child_count());
+  for_each_local_device(*world, [&](int device) {
+    for (Kind kind :
+         {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll, Kind::kBroadcast})
+      ASSERT_NO_FATAL_FAILURE(expect_what_it_is(*world, kind, device));
+  });
+}
+
+TEST(WaysBetweenHosts, OfSeveralMembersOnEach_GiveWhatTheCollectiveIs) {
+  for (const auto& result : testing::run_processes(
+           {.count = 6, .child = "has_two_devices", .deadline = std::chrono::seconds(240)}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
