@@ -312,17 +312,22 @@ TEST(ProcessOnAnotherHost, IsAnErrorThatNamesBoth) {
   }
 }
 
-LOCKSTEP_CHILD(sums_a_thousand_times) {
+LOCKSTEP_CHILD(sums_many_times) {
+#ifdef __SANITIZE_THREAD__
+  constexpr int kTimes = 200;
+#else
+  constexpr int kTimes = 1000;
+#endif
   ChildWorld world;
   Communicator& communicator = world->communicator(all_devices(*world));
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < kTimes; ++i) {
     run(communicator, world.process(), sum_call(i % 2 == 0 ? 10 : 50'000, communicator.size()));
     if (i == 10) testing::say("summing");
   }
 }
 
 TEST(StoppedProcess, IsWaitedForAndGoesOn) {
-  testing::Processes processes({.count = 3, .child = "sums_a_thousand_times"});
+  testing::Processes processes({.count = 3, .child = "sums_many_times"});
   processes.wait_for_line(1, "summing");
   processes.kill(1, SIGSTOP);
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
