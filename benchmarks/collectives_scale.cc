@@ -23,7 +23,6 @@ namespace {
 using namespace lockstep;
 using namespace lockstep::collectives;
 
-constexpr std::size_t kInFlight = 3;  ///< Slices of an all-reduce, as in hosts_all_reduce.cc.
 constexpr std::size_t kCheckedBytes = 64 << 10;
 
 struct Options {
@@ -76,7 +75,7 @@ class Participant {
   const Way way_;
   std::size_t next_ = 0;
   int rounds_ = 0;
-  Flight flights_[kInFlight];
+  Flight flights_[kSlicesInFlight];
 };
 
 /// Runs it once more with values, and throws where one is wrong.

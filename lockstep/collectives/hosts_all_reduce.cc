@@ -10,7 +10,7 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::size_t kInFlight = 3;  ///< Chunks on their way at a time.
+constexpr std::size_t kInFlight = kSlicesInFlight;  ///< Chunks on their way at a time.
 
 }  // namespace
 

@@ -10,8 +10,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Of a part, where members of a host exchange what went between the hosts.
-constexpr std::size_t kLeastPiece = 16 << 10;
+/// Where members of a host exchange what went between the hosts.
 constexpr std::size_t kStaged = 4 << 20;  ///< All parts' pieces together, where that leaves no less of each.
 constexpr std::size_t kBroadcastPiece = 4 << 20;
 

@@ -10,8 +10,6 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::size_t kLeastPiece = 16 << 10;  ///< Smaller messages take longer than their bytes do.
-
 /// Pieces of a part, each a multiple of kLine but the last, so that `times` of them are about kChunkBytes,
 /// where they are not too small then.
 struct Pieces {

@@ -14,6 +14,12 @@ namespace lockstep::collectives {
 /// are small; bounded, for each member keeps several.
 std::size_t slice_bytes(int hosts);
 
+/// So many slices of one all-reduce are on their way at a time.
+inline constexpr std::size_t kSlicesInFlight = 3;
+
+/// Smaller messages between hosts take longer than their bytes do.
+inline constexpr std::size_t kLeastPiece = 16 << 10;
+
 /// By which way collectives between hosts go: the first row that fits.
 class WayTable {
  public:
