@@ -35,7 +35,7 @@ std::size_t hash_of_words(const CallCache* function, const std::vector<std::uint
 bool CallEntry::takes_array(std::size_t i) const {
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     if (kinds[k] != Signature::Word::kArgument || i-- != 0) continue;
-    return signature[k] == std::bit_cast<std::uintptr_t>(&type_mark<Array>);
+    return signature[k] == std::bit_cast<std::uintptr_t>(&tree::type_of<Array>);
   }
   return false;
 }

@@ -27,7 +27,7 @@ struct CallEntry : Kept {
   std::shared_ptr<const Computation> computation;  ///< holds the array types that the signature points to
   std::shared_ptr<const Program> traced;           ///< in place of it, where jit is disabled
   std::vector<Array> captures;     ///< arrays from outside of the function: inputs that follow the arguments'
-  std::shared_ptr<void> exemplar;  ///< a result, with empty arrays
+  std::shared_ptr<void> exemplar;  ///< a result, with empty arrays, of the C++ type in the signature
 
   /// Whether argument i is an Array, though a number may be given.
   bool takes_array(std::size_t i) const;

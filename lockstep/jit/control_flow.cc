@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/array/disable_jit.h"
 #include "lockstep/array/evaluate.h"
 #include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
@@ -36,7 +37,53 @@ ProgramPtr conforming(const Program& program, const std::vector<Array>& operands
   return shared(builder.finish(values));
 }
 
-}  // namespace
+/// The operand of cond_p that tells the branch: an i32 scalar, clamped. Throws TraceError unless `index` is a
+/// bool scalar (cond), an integer scalar (switch_).
+Array branch_index(const char* operation, const Array& index, std::size_t branches, const CallSite& site) {
+  const Aval& aval = index.aval();
+  if (std::string_view(operation) == "cond") {
+    check_predicate(operation, aval, site);
+    return lax::convert_element_type(index, DType::kI32);
+  }
+  if (!aval.shape.empty() || !is_integer(aval.dtype)) {
+    fail<TraceError>("[{}] expected an index that is an integer scalar, got {} (at {})", operation,
+                     to_string(aval), site.to_string());
+  }
+  const Array number = lax::convert_element_type(index, DType::kI32);
+  const Array last = lax::full_like(number, static_cast<double>(branches) - 1);
+  return lax::max(lax::min(number, last), lax::full_like(number, 0));
+}
+
+/// The value of a condition, of a branch's index, outside of traces. Throws TraceError as check_predicate does.
+bool condition_holds(const char* operation, const Array& condition, const CallSite& site) {
+  CallSiteScope scope(site);
+  check_predicate(operation, condition.aval(), site);
+  return condition.item<std::uint8_t>() != 0;
+}
+
+std::size_t branch_number(const char* operation, const Array& index, std::size_t branches,
+                          const CallSite& site) {
+  CallSiteScope scope(site);
+  return static_cast<std::size_t>(branch_index(operation, index, branches, site).item<std::int32_t>());
+}
+
+/// One call of scan: what its xs are.
+class ScanXs {
+ public:
+  ScanXs(const TreeOutline& outline, std::vector<Array> xs, const ScanOptions& options, const CallSite& site);
+  std::vector<Array> tracers(Trace& trace) const;
+  std::vector<Array> emit(TracedProgram body, const LoopCarry& carry) const;
+  std::int64_t length() const { return length_; }
+
+  /// Where there is no trace: what step number `step` gets, and the ys of all steps in its order.
+  std::vector<Array> of_step(std::int64_t step) const;
+  std::vector<Array> stacked_ys(std::vector<std::vector<Array>> ys_of_steps) const;
+
+ private:
+  std::vector<Array> xs_;
+  std::int64_t length_ = 0;
+  bool reverse_;
+};
 
 ScanXs::ScanXs(const TreeOutline& outline, std::vector<Array> xs, const ScanOptions& options,
                const CallSite& site)
@@ -97,18 +144,6 @@ std::vector<Array> ScanXs::stacked_ys(std::vector<std::vector<Array>> ys_of_step
   return all;
 }
 
-bool condition_holds(const char* operation, const Array& condition, const CallSite& site) {
-  CallSiteScope scope(site);
-  check_predicate(operation, condition.aval(), site);
-  return condition.item<std::uint8_t>() != 0;
-}
-
-std::size_t branch_number(const char* operation, const Array& index, std::size_t branches,
-                          const CallSite& site) {
-  CallSiteScope scope(site);
-  return static_cast<std::size_t>(branch_index(operation, index, branches, site).item<std::int32_t>());
-}
-
 std::vector<Array> ScanXs::emit(TracedProgram body, const LoopCarry& carry) const {
   const std::vector<Array> captures = body.captures;
   OpParams params = OpParams::of(ScanParams{shared(captures_first(std::move(body))),
@@ -117,47 +152,71 @@ std::vector<Array> ScanXs::emit(TracedProgram body, const LoopCarry& carry) cons
   return emit_nested(scan_p(), std::move(params), joined(joined(captures, carry.initial()), xs_));
 }
 
-Array counter(std::int64_t first, std::int64_t last) {
-  const bool small = holds(DType::kI32, first) && holds(DType::kI32, last);
-  return lax::full(Array(), Scalar::of(first), small ? DType::kI32 : DType::kI64, {});
-}
-
-std::pair<Array, Array> loop_bounds(const Operand& lower, const Operand& upper) {
-  std::vector<ElementType> types;
-  for (const Operand* bound : {&lower, &upper}) {
-    const Aval aval = bound->aval();
-    if (!aval.shape.empty() || !is_integer(aval.dtype)) {
-      fail<TraceError>("[fori_loop] expected bounds that are integer scalars, got {} (at {})",
-                       to_string(aval), bound->site().to_string());
+tree::AnyTree scan_in_trace(const TreeFunction& function, tree::TreeRef init, tree::TreeRef xs,
+                            const ScanOptions& options, const CallSite& site) {
+  LoopCarry carry("scan", outline(init, "carry"), init.leaves(), site);
+  const ScanXs elements(outline(xs, "xs"), xs.leaves(), options, site);
+  for (;;) {
+    TracedProgram body;
+    tree::AnyTree result;
+    {
+      Trace trace("scan");
+      std::vector<tree::AnyTree> given;
+      given.push_back(tree::AnyTree::with_leaves(init, carry.tracers(trace)));
+      given.push_back(tree::AnyTree::with_leaves(xs, elements.tracers(trace)));
+      result = function(given);
+      std::vector<Array> outputs = result->element(0).leaves();
+      if (!carry.settle(outline(result->element(0), "carry"), outputs)) continue;
+      for (Array& y : result->element(1).leaves()) outputs.push_back(std::move(y));
+      body = {trace.finish(outputs), trace.captures()};
     }
-    types.push_back({aval.dtype, aval.weak_type});
+    CallSiteScope scope(site);
+    result->replace_leaves(elements.emit(std::move(body), carry));
+    return result;
   }
-  const DType dtype = promote("fori_loop", types).dtype;
-  if (!is_integer(dtype)) {
-    fail<TraceError>(
-        "[fori_loop] no integer dtype holds both bounds, {} and {} (at {}); convert one, with astype",
-        to_string(lower.aval()), to_string(upper.aval()), lower.site().to_string());
-  }
-  auto bound = [&](const Operand& each) {
-    return lax::convert_element_type(each.as_array({dtype, false}), dtype);
-  };
-  return {bound(lower), bound(upper)};
 }
 
-Array branch_index(const char* operation, const Array& index, std::size_t branches, const CallSite& site) {
-  const Aval& aval = index.aval();
-  if (std::string_view(operation) == "cond") {
-    check_predicate(operation, aval, site);
-    return lax::convert_element_type(index, DType::kI32);
+/// Where jit is disabled: a loop that calls the function. Nothing of a scan of no steps, which must be traced
+/// to know what its ys are.
+tree::AnyTree scan_untraced(const TreeFunction& function, tree::TreeRef init, tree::TreeRef xs,
+                            const ScanOptions& options, const CallSite& site) {
+  const ScanXs elements(outline(xs, "xs"), xs.leaves(), options, site);
+  tree::AnyTree result;
+  std::vector<std::vector<Array>> of_steps;
+  for (std::int64_t step = 0; step < elements.length(); ++step) {
+    std::vector<tree::AnyTree> given;
+    given.push_back(tree::AnyTree::copy_of(result.valid() ? result->element(0) : init));
+    {
+      CallSiteScope scope(site);
+      given.push_back(tree::AnyTree::with_leaves(xs, elements.of_step(step)));
+    }
+    result = function(given);
+    of_steps.push_back(result->element(1).leaves());
   }
-  if (!aval.shape.empty() || !is_integer(aval.dtype)) {
-    fail<TraceError>("[{}] expected an index that is an integer scalar, got {} (at {})", operation,
-                     to_string(aval), site.to_string());
-  }
-  const Array number = lax::convert_element_type(index, DType::kI32);
-  const Array last = lax::full_like(number, static_cast<double>(branches) - 1);
-  return lax::max(lax::min(number, last), lax::full_like(number, 0));
+  if (!result.valid()) return result;
+  CallSiteScope scope(site);
+  result->element(1).replace_leaves(elements.stacked_ys(std::move(of_steps)));
+  return result;
 }
+
+/// Branches for the same operands; the results of the one that `index` tells. Throws TraceError where they
+/// give different structures, shapes or dtypes, showing both and the path.
+class Branches {
+ public:
+  Branches(std::string operation, Array index, std::vector<Array> operands, const CallSite& site);
+
+  std::vector<Array> tracers(Trace& trace) const;
+  void add(TreeOutline outline, Trace& trace, const std::vector<Array>& results);
+  std::vector<Array> emit();
+
+ private:
+  std::string operation_;
+  Array index_;
+  std::vector<Array> operands_;
+  CallSite site_;
+  std::vector<TracedProgram> branches_;
+  std::vector<TreeOutline> outlines_;
+};
 
 Branches::Branches(std::string operation, Array index, std::vector<Array> operands, const CallSite& site)
     : operation_(std::move(operation)),
@@ -227,6 +286,97 @@ std::vector<Array> Branches::emit() {
     programs.push_back(conforming(branch.program, operands, expected));
   operands.insert(operands.begin(), branch_index(operation_.c_str(), index_, branches_.size(), site_));
   return emit_nested(cond_p(), OpParams::of(CondParams{std::move(programs)}), operands);
+}
+
+}  // namespace
+
+Array counter(std::int64_t first, std::int64_t last) {
+  const bool small = holds(DType::kI32, first) && holds(DType::kI32, last);
+  return lax::full(Array(), Scalar::of(first), small ? DType::kI32 : DType::kI64, {});
+}
+
+std::pair<Array, Array> loop_bounds(const Operand& lower, const Operand& upper) {
+  std::vector<ElementType> types;
+  for (const Operand* bound : {&lower, &upper}) {
+    const Aval aval = bound->aval();
+    if (!aval.shape.empty() || !is_integer(aval.dtype)) {
+      fail<TraceError>("[fori_loop] expected bounds that are integer scalars, got {} (at {})",
+                       to_string(aval), bound->site().to_string());
+    }
+    types.push_back({aval.dtype, aval.weak_type});
+  }
+  const DType dtype = promote("fori_loop", types).dtype;
+  if (!is_integer(dtype)) {
+    fail<TraceError>(
+        "[fori_loop] no integer dtype holds both bounds, {} and {} (at {}); convert one, with astype",
+        to_string(lower.aval()), to_string(upper.aval()), lower.site().to_string());
+  }
+  auto bound = [&](const Operand& each) {
+    return lax::convert_element_type(each.as_array({dtype, false}), dtype);
+  };
+  return {bound(lower), bound(upper)};
+}
+
+tree::AnyTree scan_of(const TreeFunction& function, tree::TreeRef init, tree::TreeRef xs,
+                      const ScanOptions& options, const CallSite& site) {
+  if (jit_is_disabled()) {
+    if (tree::AnyTree done = scan_untraced(function, init, xs, options, site); done.valid()) return done;
+  }
+  const tree::TreeRef trees[] = {init, xs};
+  return run_trees_in_trace("scan", site, trees, [&](const std::vector<tree::TreeRef>& given) {
+    return scan_in_trace(function, given[0], given[1], options, site);
+  });
+}
+
+tree::AnyTree while_of(const TreeFunction& condition, const TreeFunction& body, tree::TreeRef init,
+                       const CallSite& site) {
+  auto call = [](const TreeFunction& function, tree::AnyTree carry) {
+    return function({&carry, 1});
+  };
+  auto holds = [&](tree::AnyTree carry) { return call(condition, std::move(carry)).take<Array>(); };
+  if (jit_is_disabled()) {
+    tree::AnyTree carry = tree::AnyTree::copy_of(init);
+    while (condition_holds("while_loop", holds(tree::AnyTree::copy_of(carry.ref())), site))
+      carry = call(body, std::move(carry));
+    return carry;
+  }
+  return run_trees_in_trace("while_loop", site, {&init, 1}, [&](const std::vector<tree::TreeRef>& given) {
+    auto go_on = [&](const std::vector<Array>& carry) {
+      return holds(tree::AnyTree::with_leaves(init, carry));
+    };
+    auto step = [&](const std::vector<Array>& carry) {
+      const tree::AnyTree result = call(body, tree::AnyTree::with_leaves(init, carry));
+      return std::pair(outline(result.ref(), "carry"), result->leaves());
+    };
+    return tree::AnyTree::with_leaves(init, while_of_arrays("while_loop", outline(init, "carry"),
+                                                            given[0].leaves(), go_on, step, site));
+  });
+}
+
+tree::AnyTree choice_of(const char* operation, const Operand& index, std::span<const TreeFunction> branches,
+                        std::span<const tree::TreeRef> arguments) {
+  const CallSite site = index.site();
+  const Array which = index.as_array();
+  if (jit_is_disabled()) {
+    std::vector<tree::AnyTree> given;
+    for (const tree::TreeRef& argument : arguments) given.push_back(tree::AnyTree::copy_of(argument));
+    return branches[branch_number(operation, which, branches.size(), site)](given);
+  }
+  std::vector<tree::TreeRef> trees{tree::tree_ref(which)};
+  trees.insert(trees.end(), arguments.begin(), arguments.end());
+  return run_trees_in_trace(operation, site, trees, [&](const std::vector<tree::TreeRef>& given) {
+    const std::span<const tree::TreeRef> operands = std::span(given).subspan(1);
+    Branches all(operation, *static_cast<const Array*>(given[0].tree), all_leaves(operands), site);
+    tree::AnyTree result;
+    for (const TreeFunction& branch : branches) {
+      Trace trace("branch");
+      result = branch(TreeCopies(operands, all.tracers(trace)).trees);
+      all.add(outline(result.ref(), "result"), trace, result->leaves());
+    }
+    CallSiteScope scope(site);
+    result->replace_leaves(all.emit());
+    return result;
+  });
 }
 
 }  // namespace lockstep::internal

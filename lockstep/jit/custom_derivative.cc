@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/jit/derivative_depth.h"
 #include "lockstep/jit/remat.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
@@ -27,8 +28,6 @@ void check_structure(const std::string& what, const TreeOutline& expected, const
                    expected.structure.empty() ? "" : " and " + expected.structure, given.paths.size(),
                    given.structure.empty() ? "" : " and " + given.structure, site.to_string());
 }
-
-}  // namespace
 
 std::vector<Array> emit_remat(TracedProgram program, const std::vector<Array>& arguments) {
   const std::vector<Array> captures = merge_captures({&program});
@@ -60,6 +59,8 @@ Array zeros_of(const Aval& aval) {
   return lax::full(Array(), is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(0), aval.dtype, aval.shape);
 }
 
+/// Throws TraceError where what a rule gives as the result is not of the function's structure, shapes and
+/// dtypes.
 void check_same_types(const std::string& what, const TreeOutline& expected, const std::vector<Aval>& avals,
                       const TreeOutline& given, const std::vector<Aval>& given_avals, const CallSite& site) {
   check_structure(what, expected, given, site);
@@ -70,6 +71,8 @@ void check_same_types(const std::string& what, const TreeOutline& expected, cons
   }
 }
 
+/// The arrays of `tangents` that belong to inexact arrays of `values`, each made of that one's type. Throws
+/// TraceError where structure, shape or dtype differ, showing both and the path; `what` names the rule.
 std::vector<Array> checked_tangents(const std::string& what, const TreeOutline& expected,
                                     const std::vector<Array>& values, const TreeOutline& given,
                                     const std::vector<Array>& tangents, const CallSite& site) {
@@ -87,6 +90,129 @@ std::vector<Array> checked_tangents(const std::string& what, const TreeOutline& 
     out.push_back(tangents[i]);
   }
   return out;
+}
+
+std::vector<tree::TreeRef> elements_of(tree::TreeRef tuple) {
+  std::vector<tree::TreeRef> all;
+  for (std::size_t i = 0; i < tuple.num_elements(); ++i) all.push_back(tuple.element(i));
+  return all;
+}
+
+std::vector<tree::AnyTree> copies_of(const std::vector<tree::TreeRef>& trees) {
+  std::vector<tree::AnyTree> all;
+  for (const tree::TreeRef& tree : trees) all.push_back(tree::AnyTree::copy_of(tree));
+  return all;
+}
+
+/// The function's program, of which no derivative is ever taken: its rule gives that.
+TracedFunction trace_plain(const char* name, const TreeFunction& function,
+                           const std::vector<tree::TreeRef>& arguments) {
+  DerivativeDepth none(0);
+  return trace_function(name, function, arguments);
+}
+
+tree::AnyTree custom_jvp_in_trace(const TreeFunction& function, const TreeFunction& rule,
+                                  const CallSite& site, tree::TreeRef tuple) {
+  TracedFunction plain = trace_plain("custom_jvp", function, elements_of(tuple));
+  const std::vector<Aval> avals = plain.traced.program.output_avals();
+  TracedProgram with_rule;
+  {
+    DerivativeDepth within(DerivativeDepth::current() - 1);
+    Trace trace("custom_jvp_rule");
+    std::vector<tree::AnyTree> given;
+    given.push_back(tree::AnyTree::copy_of(tuple));
+    given.back()->for_each_leaf([&](Array& array) { array = trace.input(array.aval()); });
+    // A new tracer for each inexact array, as its tangent; an integer's is zeros, which nobody reads.
+    given.push_back(tree::AnyTree::copy_of(given.front().ref()));
+    given.back()->for_each_leaf([&](Array& array) {
+      array = is_inexact(array.dtype()) ? trace.input(array.aval()) : zeros_of(array.aval());
+    });
+    const tree::AnyTree both = rule(given);
+    const tree::TreeRef value = both->element(0), tangent = both->element(1);
+    const TreeOutline expected = outline(plain.result.ref(), "result");
+    std::vector<Array> values = value.leaves();
+    std::vector<Aval> value_avals;
+    for (const Array& each : values) value_avals.push_back(each.aval());
+    check_same_types("custom_jvp", expected, avals, outline(value, "result"), value_avals, site);
+    for (Array& each : checked_tangents("custom_jvp", expected, values, outline(tangent, "result"),
+                                        tangent.leaves(), site))
+      values.push_back(std::move(each));
+    with_rule = {trace.finish(values), trace.captures()};
+  }
+  CallSiteScope scope(site);
+  plain.result->replace_leaves(
+      emit_custom_jvp(std::move(plain.traced), std::move(with_rule), tuple.leaves()));
+  return std::move(plain.result);
+}
+
+tree::AnyTree custom_vjp_in_trace(const TreeFunction& function, const TreeFunction& forward,
+                                  const TreeFunction& backward, const CallSite& site, tree::TreeRef tuple) {
+  TracedFunction plain = trace_plain("custom_vjp", function, elements_of(tuple));
+  DerivativeDepth within(DerivativeDepth::current() - 1);
+  TracedFunction first = trace_function("custom_vjp_forward", forward, elements_of(tuple));
+  const std::vector<Aval> avals = plain.traced.program.output_avals(),
+                          first_avals = first.traced.program.output_avals();
+  const tree::TreeRef value = first.result->element(0);
+  check_same_types(
+      "custom_vjp, forward", outline(plain.result.ref(), "result"), avals, outline(value, "result"),
+      {first_avals.begin(), first_avals.begin() + static_cast<std::ptrdiff_t>(value.leaves().size())}, site);
+  TracedProgram second;
+  {
+    Trace trace("custom_vjp_backward");
+    std::vector<tree::AnyTree> given;
+    std::size_t next = avals.size();
+    given.push_back(tree::AnyTree::copy_of(first.result->element(1)));
+    given.back()->for_each_leaf([&](Array& array) { array = trace.input(first_avals[next++]); });
+    given.push_back(tree::AnyTree::copy_of(plain.result.ref()));
+    next = 0;
+    given.back()->for_each_leaf([&](Array& array) {
+      const Aval& aval = avals[next++];
+      array = is_inexact(aval.dtype) ? trace.input(aval) : zeros_of(aval);
+    });
+    const tree::AnyTree gradients = backward(given);
+    second.program = trace.finish(checked_tangents("custom_vjp, backward", outline(tuple, "argument"),
+                                                   tuple.leaves(), outline(gradients.ref(), "argument"),
+                                                   gradients->leaves(), site));
+    second.captures = trace.captures();
+  }
+  CallSiteScope scope(site);
+  plain.result->replace_leaves(emit_custom_vjp(std::move(plain.traced), std::move(first.traced),
+                                               std::move(second), tuple.leaves()));
+  return std::move(plain.result);
+}
+
+}  // namespace
+
+tree::AnyTree remat_of(const TreeFunction& function, const CallSite& site,
+                       std::span<TreeArgument> arguments) {
+  return run_trees_in_trace(
+      "remat", site, with_numbers_as_arrays(arguments), [&](const std::vector<tree::TreeRef>& given) {
+        TracedFunction call = trace_function("remat", function, given);
+        CallSiteScope scope(site);
+        call.result->replace_leaves(emit_remat(std::move(call.traced), all_leaves(given)));
+        return std::move(call.result);
+      });
+}
+
+// Where nothing is differentiated the rules are not looked at.
+tree::AnyTree custom_jvp_of(const TreeFunction& function, const TreeFunction& rule, const CallSite& site,
+                            tree::TreeRef arguments) {
+  return run_trees_in_trace("custom_jvp", site, {&arguments, 1},
+                            [&](const std::vector<tree::TreeRef>& given) {
+                              if (DerivativeDepth::current() == 0)
+                                return function(copies_of(elements_of(given[0])));
+                              return custom_jvp_in_trace(function, rule, site, given[0]);
+                            });
+}
+
+tree::AnyTree custom_vjp_of(const TreeFunction& function, const TreeFunction& forward,
+                            const TreeFunction& backward, const CallSite& site, tree::TreeRef arguments) {
+  return run_trees_in_trace("custom_vjp", site, {&arguments, 1},
+                            [&](const std::vector<tree::TreeRef>& given) {
+                              if (DerivativeDepth::current() == 0)
+                                return function(copies_of(elements_of(given[0])));
+                              return custom_vjp_in_trace(function, forward, backward, site, given[0]);
+                            });
 }
 
 }  // namespace lockstep::internal

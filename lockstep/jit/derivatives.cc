@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/jit/derivative_depth.h"
+#include "lockstep/jit/vmap.h"
 #include "lockstep/ops/creation.h"
+#include "lockstep/ops/shape.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/inline.h"
@@ -14,7 +17,7 @@
 namespace lockstep::internal {
 namespace {
 
-std::vector<Array> run_in_trace(const Program& program, const std::vector<Array>& inputs) {
+std::vector<Array> run_program(const Program& program, const std::vector<Array>& inputs) {
   Trace& trace = *Trace::current();
   std::vector<Value> values;
   for (const Array& array : inputs) values.push_back(trace.value_of(array));
@@ -25,8 +28,10 @@ std::vector<Array> run_in_trace(const Program& program, const std::vector<Array>
   return results;
 }
 
-}  // namespace
-
+/// The program's outputs, then what `linear` needs; `linear` is set. Forwards, its tangents are those of the
+/// inputs and its results those of the outputs; backwards, the other way round. `inputs` are arrays of the
+/// current trace, the program's captures included; the first `num_arguments` are differentiated where they
+/// are inexact.
 std::vector<Array> linearize_in_trace(const Program& program, const std::vector<Array>& inputs,
                                       std::size_t num_arguments, bool forwards, LinearProgram& linear) {
   std::vector<bool> wrt(inputs.size());
@@ -47,7 +52,7 @@ std::vector<Array> linearize_in_trace(const Program& program, const std::vector<
   const auto values_end = parts.output_known.begin() + static_cast<std::ptrdiff_t>(n);
   if (std::find(parts.output_known.begin(), values_end, false) != values_end) {
     // A loop that computes values and tangents in one: the values by themselves, and all of it for a tangent.
-    std::vector<Array> results = run_in_trace(program, inputs);
+    std::vector<Array> results = run_program(program, inputs);
     results.insert(results.end(), inputs.begin(), inputs.end());
     linear.program = derived;
     linear.program.outputs.erase(linear.program.outputs.begin(),
@@ -56,7 +61,7 @@ std::vector<Array> linearize_in_trace(const Program& program, const std::vector<
     linear.known_output.assign(linear.program.outputs.size(), false);
     return results;
   }
-  std::vector<Array> before = run_in_trace(parts.before, inputs);
+  std::vector<Array> before = run_program(parts.before, inputs);
   // The outputs, then derivatives that are constant, then what is handed on.
   std::vector<Array> results(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(n)), constants;
   std::size_t next = n;
@@ -70,6 +75,8 @@ std::vector<Array> linearize_in_trace(const Program& program, const std::vector<
   return results;
 }
 
+/// Throws ShapeError or DTypeError where a tangent has another aval than it must; `operation` and `what` are
+/// for the message.
 void check_tangents(const LinearProgram& linear, const std::vector<Array>& tangents,
                     std::string_view operation, std::string_view what, const CallSite& site) {
   if (tangents.size() != linear.given.size()) {
@@ -90,6 +97,7 @@ void check_tangents(const LinearProgram& linear, const std::vector<Array>& tange
   }
 }
 
+/// The derivatives for these tangents.
 std::vector<Array> apply_linear(const LinearProgram& linear, const std::vector<Array>& needed,
                                 const std::vector<Array>& tangents) {
   const auto num_constants = std::ranges::count(linear.known_output, true);
@@ -98,7 +106,7 @@ std::vector<Array> apply_linear(const LinearProgram& linear, const std::vector<A
   for (std::size_t i = 0; i < tangents.size(); ++i) {
     if (is_inexact(linear.given[i].dtype)) inputs.push_back(tangents[i]);
   }
-  std::vector<Array> computed = run_in_trace(linear.program, inputs);
+  std::vector<Array> computed = run_program(linear.program, inputs);
   auto next_computed = computed.begin();
   auto next_constant = constants;
   std::size_t place = 0;
@@ -115,23 +123,173 @@ std::vector<Array> apply_linear(const LinearProgram& linear, const std::vector<A
   return results;
 }
 
-Array basis(const Array& x) {
-  return reshape(eye(x.size(), x.size(), x.dtype()), joined({x.size()}, x.shape()));
-}
-
-void check_differentiable(std::string_view operation, const Array& x, const CallSite& site) {
-  if (is_floating(x.dtype())) return;
-  fail<TraceError>(
-      "[{}] expected floating arrays to differentiate and to differentiate by, got {} (at {}); convert "
-      "integers "
-      "with astype",
-      operation, to_string(x.aval()), site.to_string());
-}
-
+/// The shape of the first, then of the second.
 Shape joined(const Shape& first, const Shape& second) {
   Shape both = first;
   both.insert(both.end(), second.begin(), second.end());
   return both;
+}
+
+/// Unit vectors of an array's elements: [size, ...shape], one 1 each.
+Array basis(const Array& x) {
+  return reshape(eye(x.size(), x.size(), x.dtype()), joined({x.size()}, x.shape()));
+}
+
+/// Throws TraceError where one is not floating.
+void check_differentiable(std::string_view operation, const std::vector<Array>& arrays, const CallSite& site) {
+  for (const Array& x : arrays) {
+    if (is_floating(x.dtype())) continue;
+    fail<TraceError>(
+        "[{}] expected floating arrays to differentiate and to differentiate by, got {} (at {}); convert "
+        "integers with astype",
+        operation, to_string(x.aval()), site.to_string());
+  }
+}
+
+/// The derivatives for each unit vector of array i, the others being zero, along a new axis.
+std::vector<Array> along_basis(const LinearCall& derivative, const std::vector<Array>& arrays, std::size_t i,
+                               int out_axes, const CallSite& site) {
+  auto along = [&](const Array& direction) {
+    std::vector<Array> all;
+    for (const Array& array : arrays) all.push_back(zeros_like(array));
+    all[i] = direction;
+    return derivative(all, site);
+  };
+  return vmap(along, {.out_axes = out_axes})(basis(arrays[i]));
+}
+
+/// body(arguments) in the trace in force, or as a program of its own.
+Jacobian jacobian_in_trace(std::string_view operation, const CallSite& site,
+                           std::span<const tree::TreeRef> arguments,
+                           const std::function<Jacobian(const std::vector<tree::TreeRef>&)>& body) {
+  Jacobian all;
+  const std::vector<Array> outputs =
+      run_in_trace(operation, site, all_leaves(arguments), [&](const std::vector<Array>& given) {
+        all = body(TreeCopies(arguments, given).refs);
+        std::vector<Array> flat;
+        for (const std::vector<Array>& row : all.by) flat.insert(flat.end(), row.begin(), row.end());
+        return flat;
+      });
+  auto next = outputs.begin();
+  for (std::vector<Array>& row : all.by)
+    for (Array& array : row) array = *next++;
+  return all;
+}
+
+}  // namespace
+
+LinearCall::LinearCall(std::shared_ptr<const LinearProgram> linear, std::vector<Array> needed,
+                       std::string_view operation, std::string_view what, const CallSite& site)
+    : operation_(operation),
+      what_(what),
+      linear_(std::move(linear)),
+      needed_(std::move(needed)),
+      jitted_(std::make_shared<JitCache>(JitOptions{.name = std::string(operation)}, site)) {}
+
+std::vector<Array> LinearCall::operator()(const std::vector<Array>& given, const CallSite& where) const {
+  using Arrays = std::vector<Array>;
+  check_tangents(*linear_, given, operation_, what_, where);
+  if (Trace::current() != nullptr) return apply_linear(*linear_, needed_, given);
+  auto body = [&](const Arrays& needed, const Arrays& tangents) {
+    return apply_linear(*linear_, needed, tangents);
+  };
+  constexpr std::type_identity<std::tuple<Arrays, Arrays>> types;
+  auto arguments = tree_arguments(types, needed_, given);
+  return jitted_->call_traced(tree_function<Arrays>(body, types), arguments).take<Arrays>();
+}
+
+Linearized linearized(const TreeFunction& function, bool forwards, std::string_view operation,
+                      const CallSite& site, std::span<const tree::TreeRef> arguments,
+                      std::optional<std::size_t> argnum) {
+  auto linear = std::make_shared<LinearProgram>();
+  tree::AnyTree result;
+  const std::vector<Array> outputs =
+      run_in_trace(operation, site, all_leaves(arguments), [&](const std::vector<Array>& given) {
+        // The inputs of the traced function: what it is differentiated by, then what it takes from outside.
+        std::vector<Array> inputs;
+        std::span<const Array> rest = given;
+        std::vector<bool> by;
+        for (std::size_t i = 0; i < arguments.size(); ++i) {
+          const std::size_t count = arguments[i].leaves().size();
+          if (!argnum || *argnum == i) inputs.insert(inputs.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(count));
+          by.resize(by.size() + count, !argnum || *argnum == i);
+          rest = rest.subspan(count);
+        }
+        const std::size_t num_arguments = inputs.size();
+        TracedFunction call;
+        {
+          DerivativeDepth once_more(DerivativeDepth::current() + 1);
+          call = trace_function(operation, function, arguments,
+                                [&](Trace& trace, const Array&, std::size_t k) {
+                                  return by[k] ? trace.input(given[k].aval()) : given[k];
+                                });
+        }
+        const Program& program = call.traced.program;
+        inputs.insert(inputs.end(), call.traced.captures.begin(), call.traced.captures.end());
+        result = std::move(call.result);
+        return linearize_in_trace(program, inputs, num_arguments, forwards, *linear);
+      });
+  const std::span<const Array> needed = result->replace_leaves(outputs);
+  return {std::move(result), LinearCall(std::move(linear), {needed.begin(), needed.end()}, operation,
+                                        forwards ? "tangent" : "cotangent", site)};
+}
+
+JvpResult jvp_of(const TreeFunction& function, std::span<const tree::TreeRef> primals,
+                 const std::vector<Array>& tangents, const CallSite& site) {
+  std::vector<Array> inputs = all_leaves(primals);
+  inputs.insert(inputs.end(), tangents.begin(), tangents.end());
+  JvpResult all;
+  const std::vector<Array> outputs = run_in_trace("jvp", site, inputs, [&](const std::vector<Array>& given) {
+    const TreeCopies copies(primals, given);
+    Linearized linear = linearized(function, /*forwards=*/true, "jvp", site, copies.refs);
+    std::vector<Array> results = linear.result->leaves();
+    for (Array& tangent : linear.derivative({copies.rest.begin(), copies.rest.end()}, site))
+      results.push_back(std::move(tangent));
+    all.result = std::move(linear.result);
+    return results;
+  });
+  const std::span<const Array> rest = all.result->replace_leaves(outputs);
+  all.tangents.assign(rest.begin(), rest.end());
+  return all;
+}
+
+Jacobian jacfwd_of(const TreeFunction& function, std::span<const tree::TreeRef> arguments, std::size_t argnum,
+                   const CallSite& site) {
+  return jacobian_in_trace("jacfwd", site, arguments, [&](const std::vector<tree::TreeRef>& given) {
+    const std::vector<Array> inputs = given[argnum].leaves();
+    check_differentiable("jacfwd", inputs, site);
+    Jacobian all;
+    auto [result, push] = linearized(function, /*forwards=*/true, "jacfwd", site, given, argnum);
+    const std::vector<Array> outputs = result->leaves();
+    all.by.resize(outputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      std::vector<Array> pushed = along_basis(push, inputs, i, /*out_axes=*/-1, site);
+      for (std::size_t o = 0; o < outputs.size(); ++o)
+        all.by[o].push_back(reshape(pushed[o], joined(outputs[o].shape(), inputs[i].shape())));
+    }
+    all.result = std::move(result);
+    return all;
+  });
+}
+
+Jacobian jacrev_of(const TreeFunction& function, std::span<const tree::TreeRef> arguments, std::size_t argnum,
+                   const CallSite& site) {
+  return jacobian_in_trace("jacrev", site, arguments, [&](const std::vector<tree::TreeRef>& given) {
+    const std::vector<Array> inputs = given[argnum].leaves();
+    check_differentiable("jacrev", inputs, site);
+    Jacobian all;
+    auto [result, pull] = linearized(function, /*forwards=*/false, "jacrev", site, given, argnum);
+    const std::vector<Array> outputs = result->leaves();
+    check_differentiable("jacrev", outputs, site);
+    all.by.resize(outputs.size());
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      std::vector<Array> pulled = along_basis(pull, outputs, o, /*out_axes=*/0, site);
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        all.by[o].push_back(reshape(pulled[i], joined(outputs[o].shape(), inputs[i].shape())));
+    }
+    all.result = std::move(result);
+    return all;
+  });
 }
 
 }  // namespace lockstep::internal

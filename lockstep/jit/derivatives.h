@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <source_location>
+#include <span>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -8,9 +11,7 @@
 
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/linear_map.h"
-#include "lockstep/jit/vmap.h"
-#include "lockstep/ops/creation.h"
-#include "lockstep/ops/shape.h"
+#include "lockstep/jit/tree_function.h"
 
 /// Derivatives of functions of trees, forwards and backwards. Arrays of integers and bools among the
 /// arguments are not differentiated, except where said; their tangents and cotangents are zeros of their own
@@ -18,46 +19,109 @@
 /// trace each call traces anew; put it into jit() to call it often.
 namespace lockstep {
 
+namespace internal {
+
+struct JvpResult {
+  tree::AnyTree result;
+  std::vector<Array> tangents;  ///< of the result's arrays
+};
+JvpResult jvp_of(const TreeFunction& function, std::span<const tree::TreeRef> primals,
+                 const std::vector<Array>& tangents, const CallSite& site);
+
+/// The Jacobian of each array of the result by each of the argument.
+struct Jacobian {
+  tree::AnyTree result;  ///< for its structure
+  std::vector<std::vector<Array>> by;
+};
+Jacobian jacfwd_of(const TreeFunction& function, std::span<const tree::TreeRef> arguments, std::size_t argnum,
+                   const CallSite& site);
+Jacobian jacrev_of(const TreeFunction& function, std::span<const tree::TreeRef> arguments, std::size_t argnum,
+                   const CallSite& site);
+
+/// As a tree like the result, or like the argument.
+template <class Result, class Argument>
+auto as_tree(Jacobian jacobian, tree::TreeRef argument) {
+  if constexpr (std::is_same_v<Argument, Array>) {
+    std::vector<Array> of_each;
+    for (const std::vector<Array>& row : jacobian.by) of_each.push_back(row.front());
+    jacobian.result->replace_leaves(of_each);
+    return std::move(jacobian.result).template take<Result>();
+  } else {
+    static_assert(std::is_same_v<Result, Array>,
+                  "the Jacobian of a tree by a tree is no C++ type: differentiate one array by a tree, or a "
+                  "tree by one array");
+    return tree::AnyTree::with_leaves(argument, jacobian.by.front()).template take<Argument>();
+  }
+}
+
+template <std::size_t argnum, class F, class... P, class... Args>
+auto call_jacobian(auto of, F& function, const CallSite& site, std::type_identity<std::tuple<P...>> types,
+              const Args&... args) {
+  using Result = ResultType<F, std::tuple<P...>>;
+  auto arguments = tree_arguments(types, args...);
+  const std::vector<tree::TreeRef> refs = with_numbers_as_arrays(arguments);
+  return as_tree<Result, std::tuple_element_t<argnum, std::tuple<P...>>>(
+      of(tree_function<Result>(function, types), refs, argnum, site), refs[argnum]);
+}
+
+template <class F, class... P, class... Args>
+auto call_jvp(F& function, const CallSite& site, std::type_identity<std::tuple<P...>> types,
+         const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents) {
+  using Result = ResultType<F, std::tuple<P...>>;
+  auto arguments_of = [&](const Args&... each) { return tree_arguments(types, each...); };
+  auto arguments = std::apply(arguments_of, primals), directions = std::apply(arguments_of, tangents);
+  JvpResult both = jvp_of(tree_function<Result>(function, types), with_numbers_as_arrays(arguments),
+                          all_leaves(with_numbers_as_arrays(directions)), site);
+  auto result = std::move(both.result).template take<Result>();
+  Result tangent = result;
+  tree::tree_ref(tangent).replace_leaves(both.tangents);
+  return std::pair<Result, Result>(std::move(result), std::move(tangent));
+}
+
+template <bool forwards, class F, class... P, class... Args>
+auto call_linearized(F& function, std::string_view operation, std::type_identity<std::tuple<P...>> types,
+                const Args&... args) {
+  using Result = ResultType<F, std::tuple<P...>>;
+  using Arguments = std::tuple<P...>;
+  auto arguments = tree_arguments(types, args...);
+  const std::vector<tree::TreeRef> refs = with_numbers_as_arrays(arguments);
+  Linearized both = linearized(tree_function<Result>(function, types), forwards, operation,
+                               CallSiteScope::current(), refs);
+  auto result = std::move(both.result).template take<Result>();
+  if constexpr (forwards) {
+    LinearMap<Arguments, Result> map(std::move(both.derivative), result);
+    return std::pair(std::move(result), std::move(map));
+  } else {
+    LinearMap<Result, Arguments> map(std::move(both.derivative), Arguments(passed<P>(args)...));
+    return std::pair(std::move(result), std::move(map));
+  }
+}
+
+}  // namespace internal
+
 /// function(primals...) and its derivative along the tangents: a pair. The tangents are trees like the
 /// primals, of the same shapes and dtypes (ShapeError or DTypeError otherwise).
 template <class F, class... Args>
 auto jvp(F&& function, const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents,
          std::source_location where = std::source_location::current()) {
-  const CallSite site = CallSite::from(where);
-  auto body = [&function, site, where](const auto& primals, const auto& tangents) {
-    return std::apply(
-        [&](const auto&... args) {
-          auto [result, map] = internal::linearized<true>(function, "jvp", site, args...);
-          auto tangent = map(tangents, where);
-          return std::pair(std::move(result), std::move(tangent));
-        },
-        primals);
-  };
-  constexpr internal::PassedTypes<std::remove_reference_t<F>&, Args...> types;
-  return internal::in_trace(body, "jvp", site, internal::all_passed(types, primals),
-                            internal::all_passed(types, tangents));
+  return internal::call_jvp(function, CallSite::from(where),
+                       internal::PassedTypes<std::remove_reference_t<F>&, Args...>(), primals, tangents);
 }
 
 /// function(args...), and a function from a cotangent (a tree like the result) to the tuple of the arguments'
 /// cotangents. What the backward pass needs is computed once.
 template <class F, class... Args>
 auto vjp(F&& function, const Args&... args) {
-  return internal::with_numbers_passed<std::remove_reference_t<F>&>(
-      [&](const auto&... each) {
-        return internal::linearized<false>(function, "vjp", CallSiteScope::current(), each...);
-      },
-      args...);
+  return internal::call_linearized<false>(function, "vjp",
+                                     internal::PassedTypes<std::remove_reference_t<F>&, Args...>(), args...);
 }
 
 /// function(args...), and its derivative at args as a function from the tuple of the arguments' tangents to
 /// the result's tangent. What it needs is computed once.
 template <class F, class... Args>
 auto linearize(F&& function, const Args&... args) {
-  return internal::with_numbers_passed<std::remove_reference_t<F>&>(
-      [&](const auto&... each) {
-        return internal::linearized<true>(function, "linearize", CallSiteScope::current(), each...);
-      },
-      args...);
+  return internal::call_linearized<true>(function, "linearize",
+                                    internal::PassedTypes<std::remove_reference_t<F>&, Args...>(), args...);
 }
 
 /// A function that gives the Jacobian of `function`: for each array of the result and the array that is
@@ -70,42 +134,8 @@ auto jacfwd(F&& function, std::source_location where = std::source_location::cur
   return [
     function = std::decay_t<F>(std::forward<F>(function)), site = CallSite::from(where)
   ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
-    auto body = [&function, site](const auto&... each) {
-      using Argument = std::decay_t<std::tuple_element_t<argnum, std::tuple<decltype(each)...>>>;
-      const Argument& x = std::get<argnum>(std::tie(each...));
-      auto of_argument = internal::of_one_argument<argnum>(function, each...);
-      for (const Array& leaf : tree::leaves(x)) internal::check_differentiable("jacfwd", leaf, site);
-      auto [result, push] = internal::linearized<true>(of_argument, "jacfwd", site, x);
-      const std::vector<Array> inputs = tree::leaves(x), outputs = tree::leaves(result);
-      // For each leaf of the argument, the Jacobians of all leaves of the result.
-      std::vector<std::vector<Array>> columns;
-      for (std::size_t i = 0; i < inputs.size(); ++i) {
-        auto along = [&](const Array& direction) {
-          std::vector<Array> tangents;
-          for (const Array& leaf : inputs) tangents.push_back(zeros_like(leaf));
-          tangents[i] = direction;
-          return tree::leaves(push(std::tuple<Argument>(internal::with_leaves(x, tangents))));
-        };
-        std::vector<Array> pushed = vmap(along, {.out_axes = -1})(internal::basis(inputs[i]));
-        for (std::size_t o = 0; o < outputs.size(); ++o) {
-          pushed[o] = reshape(pushed[o], internal::joined(outputs[o].shape(), inputs[i].shape()));
-        }
-        columns.push_back(std::move(pushed));
-      }
-      if constexpr (std::is_same_v<Argument, Array>) {
-        return internal::with_leaves(result, columns[0]);
-      } else {
-        static_assert(
-            std::is_same_v<std::decay_t<decltype(result)>, Array>,
-            "the Jacobian of a tree by a tree is no C++ type: differentiate one array by a tree, or a "
-            "tree by one array");
-        std::vector<Array> each_leaf;
-        for (auto& column : columns) each_leaf.push_back(column[0]);
-        return internal::with_leaves(x, each_leaf);
-      }
-    };
-    return internal::with_numbers_passed<std::decay_t<F>&>(
-        [&](const auto&... each) { return internal::in_trace(body, "jacfwd", site, each...); }, args...);
+    return internal::call_jacobian<argnum>(&internal::jacfwd_of, function, site,
+                                      internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
 }
 
@@ -114,44 +144,8 @@ auto jacrev(F&& function, std::source_location where = std::source_location::cur
   return [
     function = std::decay_t<F>(std::forward<F>(function)), site = CallSite::from(where)
   ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
-    auto body = [&function, site](const auto&... each) {
-      using Argument = std::decay_t<std::tuple_element_t<argnum, std::tuple<decltype(each)...>>>;
-      const Argument& x = std::get<argnum>(std::tie(each...));
-      auto of_argument = internal::of_one_argument<argnum>(function, each...);
-      for (const Array& leaf : tree::leaves(x)) internal::check_differentiable("jacrev", leaf, site);
-      auto [result, pull] = internal::linearized<false>(of_argument, "jacrev", site, x);
-      using Result = std::decay_t<decltype(result)>;
-      const std::vector<Array> inputs = tree::leaves(x), outputs = tree::leaves(result);
-      // For each leaf of the result, its Jacobians by all leaves of the argument.
-      std::vector<std::vector<Array>> rows;
-      for (std::size_t o = 0; o < outputs.size(); ++o) {
-        internal::check_differentiable("jacrev", outputs[o], site);
-        auto back = [&](const Array& direction) {
-          std::vector<Array> cotangents;
-          for (const Array& leaf : outputs) cotangents.push_back(zeros_like(leaf));
-          cotangents[o] = direction;
-          return tree::leaves(std::get<0>(pull(internal::with_leaves(result, cotangents))));
-        };
-        std::vector<Array> pulled = vmap(back)(internal::basis(outputs[o]));
-        for (std::size_t i = 0; i < inputs.size(); ++i) {
-          pulled[i] = reshape(pulled[i], internal::joined(outputs[o].shape(), inputs[i].shape()));
-        }
-        rows.push_back(std::move(pulled));
-      }
-      if constexpr (std::is_same_v<Result, Array>) {
-        return internal::with_leaves(x, rows[0]);
-      } else {
-        static_assert(
-            std::is_same_v<Argument, Array>,
-            "the Jacobian of a tree by a tree is no C++ type: differentiate one array by a tree, or a "
-            "tree by one array");
-        std::vector<Array> each_leaf;
-        for (auto& row : rows) each_leaf.push_back(row[0]);
-        return internal::with_leaves(result, each_leaf);
-      }
-    };
-    return internal::with_numbers_passed<std::decay_t<F>&>(
-        [&](const auto&... each) { return internal::in_trace(body, "jacrev", site, each...); }, args...);
+    return internal::call_jacobian<argnum>(&internal::jacrev_of, function, site,
+                                      internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
 }
 

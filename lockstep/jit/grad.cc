@@ -1,6 +1,9 @@
 #include "lockstep/jit/grad.h"
 
+#include <algorithm>
+
 #include "lockstep/base/fail.h"
+#include "lockstep/jit/derivative_depth.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
@@ -8,6 +11,12 @@
 #include "lockstep/transforms/vjp.h"
 
 namespace lockstep::internal {
+namespace {
+
+/// The outputs of the program and the cotangents of its inputs that `wrt` names, for a cotangent of 1 of its
+/// first output, which must be a floating scalar. `inputs` are arrays of the current trace, the program's
+/// captures included. Throws TraceError where the first output is not a floating scalar, and where an input
+/// of `wrt` is not floating.
 
 std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& program,
                                                                 const std::vector<Array>& inputs,
@@ -45,6 +54,45 @@ std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& p
     (i < program.outputs.size() ? outputs : grads).push_back(trace.wrap(results[i]));
   }
   return {std::move(outputs), std::move(grads)};
+}
+
+}  // namespace
+
+ValueAndGrads value_and_grad_of(const TreeFunction& function, std::span<const std::size_t> argnums,
+                                const CallSite& site, std::span<const tree::TreeRef> arguments) {
+  ValueAndGrads all;
+  std::vector<bool> wrt;
+  std::vector<std::size_t> argument_of;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::size_t count = arguments[i].leaves().size();
+    wrt.resize(wrt.size() + count, std::ranges::find(argnums, i) != argnums.end());
+    argument_of.resize(argument_of.size() + count, i);
+  }
+  const std::vector<Array> outputs =
+      run_in_trace("value_and_grad", site, all_leaves(arguments), [&](const std::vector<Array>& given) {
+        TracedFunction call;
+        {
+          DerivativeDepth once_more(DerivativeDepth::current() + 1);
+          call = trace_function("grad", function, TreeCopies(arguments, given).refs);
+        }
+        std::vector<Array> inputs = given;
+        inputs.insert(inputs.end(), call.traced.captures.begin(), call.traced.captures.end());
+        std::vector<bool> by = wrt;
+        by.resize(inputs.size());
+        auto [values, grads] = differentiate(call.traced.program, inputs, by, site);
+        values.insert(values.end(), grads.begin(), grads.end());
+        all.value = std::move(call.result);
+        return values;
+      });
+  // The gradients come in the order of the arguments.
+  std::span<const Array> grads = all.value->replace_leaves(outputs);
+  all.grads.resize(arguments.size());
+  for (std::size_t k = 0; k < wrt.size(); ++k) {
+    if (!wrt[k]) continue;
+    all.grads[argument_of[k]].push_back(grads.front());
+    grads = grads.subspan(1);
+  }
+  return all;
 }
 
 }  // namespace lockstep::internal

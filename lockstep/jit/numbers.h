@@ -115,23 +115,4 @@ decltype(auto) passed(const A& argument) {
     return array_of_number(argument);
 }
 
-/// The same of each element of a tuple.
-template <class... P, class... A>
-std::tuple<P...> all_passed(std::type_identity<std::tuple<P...>>, const std::tuple<A...>& arguments) {
-  return std::apply(
-      [](const A&... each) -> std::tuple<P...> { return std::tuple<P...>(passed<P, A>(each)...); },
-      arguments);
-}
-
-/// body(arguments...), with those numbers as Arrays that F takes so.
-template <class F, class Body, class... Args>
-auto with_numbers_passed(Body&& body, const Args&... args) {
-  if constexpr ((!Number<Args> && ...))
-    return body(args...);
-  else
-    return [&]<class... P>(std::type_identity<std::tuple<P...>>) {
-      return body(passed<P>(args)...);
-    }(PassedTypes<F, Args...>());
-}
-
 }  // namespace lockstep::internal

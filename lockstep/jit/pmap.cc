@@ -1,11 +1,16 @@
 #include "lockstep/jit/pmap.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "lockstep/array/data.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/program/axis_env.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/sharding/mesh.h"
+#include "lockstep/sharding/partition_spec.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::internal {
 namespace {
@@ -98,16 +103,40 @@ Array with_mapped(const Array& array, std::optional<int> mapped, const std::stri
   return lax::reshape(array, shape);
 }
 
-}  // namespace
-
-PmapCache::PmapCache(PmapOptions options, const CallSite& site)
-    : options_(std::move(options)), calls_("pmap", "pmap@" + site.to_string(), site) {}
-
-void PmapCache::check_outside_of_traces() const {
+void check_outside_of_traces(const CallSite& site) {
   if (Trace::current() == nullptr) return;
   fail<TraceError>("[pmap] called within a traced function (at {}): call it outside, or use jit over a mesh",
-                   site().to_string());
+                   site.to_string());
 }
+
+}  // namespace
+
+/// One tracing of what a device does of a pmapped function: first the inputs, then, in the same order, what
+/// the function is given of them, then the results' arrays. Throws ShardingError where a mapped dimension has
+/// another size than there are local devices, where axes are not as many as arguments or results, and where a
+/// result without a mapped dimension differs between devices.
+class PmapTrace {
+ public:
+  PmapTrace(PmapCache& cache, std::size_t num_arguments);
+
+  /// For an array of an argument. A number is never mapped.
+  Array input(const Array& array, std::size_t argument, bool number);
+  Array given(const Array& input, std::size_t argument, bool number) const;
+
+  /// Compiles it.
+  std::shared_ptr<const CallEntry> finish(const Signature& signature, tree::AnyTree result);
+
+ private:
+  std::optional<int> in_axis(std::size_t argument, bool number) const;
+
+  PmapCache& cache_;
+  const std::size_t num_arguments_;
+  const Mesh mesh_, local_;
+  std::vector<PartitionSpec> in_specs_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::optional<AxisEnvScope> axes_;
+  std::optional<Trace> trace_;
+};
 
 PmapTrace::PmapTrace(PmapCache& cache, std::size_t num_arguments)
     : cache_(cache),
@@ -136,11 +165,11 @@ Array PmapTrace::given(const Array& input, std::size_t argument, bool number) co
 }
 
 std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature,
-                                                   const std::vector<Array>& results,
-                                                   const std::vector<int>& owners,
-                                                   std::shared_ptr<void> exemplar) {
+                                                   tree::AnyTree result) {
   const PmapOptions& options = cache_.options();
   const CallSite& site = cache_.site();
+  const std::vector<Array> results = result->leaves();
+  const std::vector<int> owners = result_owners(result.ref());
   const std::size_t count = owners.empty() ? 1 : static_cast<std::size_t>(owners.back()) + 1;
   std::vector<PartitionSpec> out_specs;
   std::vector<Array> outputs;
@@ -171,8 +200,45 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature,
   }
   auto computation =
       Computation::compile_per_device(std::move(program), types, mesh_, local_, in_specs_, out_specs);
-  return cache_.calls_.add(signature, std::move(computation), std::move(captures), std::move(exemplar),
+  return cache_.calls_.add(signature, std::move(computation), std::move(captures), exemplar_of(std::move(result)),
                            tracing);
+}
+
+PmapCache::PmapCache(PmapOptions options, const CallSite& site)
+    : options_(std::move(options)), calls_("pmap", "pmap@" + site.to_string(), site) {}
+
+CallResult PmapCache::call(const TreeFunction& function, std::span<TreeArgument> arguments) {
+  check_outside_of_traces(site());
+  SpareSignature signature;
+  signature->result(*function.result);
+  for (TreeArgument& argument : arguments) {
+    if (argument.is_number()) argument.make_array();
+    signature->argument(argument.ref());
+  }
+  std::shared_ptr<const CallEntry> entry = calls_.find(*signature);
+  if (entry == nullptr) entry = trace(function, arguments);
+  std::vector<Array> results = entry->run(signature->leaves(), site());
+  return {std::move(entry), std::move(results)};
+}
+
+std::shared_ptr<const CallEntry> PmapCache::trace(const TreeFunction& function,
+                                                  std::span<const TreeArgument> arguments) {
+  Signature signature(/*described=*/true);
+  signature.result(*function.result);
+  for (const TreeArgument& argument : arguments) signature.argument(argument.ref());
+  const watch::Doing tracing(watch::Kind::kTrace, "a function under pmap");
+  PmapTrace trace(*this, arguments.size());
+  std::vector<tree::AnyTree> tracers;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    tracers.push_back(tree::AnyTree::copy_of(arguments[i].ref()));
+    tracers[i]->for_each_leaf(
+        [&](Array& array) { array = trace.input(array, i, arguments[i].is_number()); });
+  }
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    tracers[i]->for_each_leaf(
+        [&](Array& array) { array = trace.given(array, i, arguments[i].is_number()); });
+  }
+  return trace.finish(signature, function(tracers));
 }
 
 }  // namespace lockstep::internal

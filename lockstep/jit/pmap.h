@@ -1,22 +1,17 @@
 #pragma once
 
-#include <chrono>
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "lockstep/jit/jit.h"
-#include "lockstep/program/axis_env.h"
+#include "lockstep/jit/jit_cache.h"
 #include "lockstep/runtime/devices.h"
-#include "lockstep/sharding/mesh.h"
-#include "lockstep/sharding/partition_spec.h"
-#include "lockstep/watch/recorder.h"
 
 namespace lockstep {
 
@@ -44,43 +39,17 @@ class PmapCache {
 
   const PmapOptions& options() const { return options_; }
   const CallSite& site() const { return calls_.site(); }
-  std::shared_ptr<const CallEntry> find(const Signature& signature) { return calls_.find(signature); }
 
-  /// Throws TraceError within a traced function.
-  void check_outside_of_traces() const;
+  /// Calls the function, as pmap says.
+  CallResult call(const TreeFunction& function, std::span<TreeArgument> arguments);
 
  private:
   friend class PmapTrace;
+  std::shared_ptr<const CallEntry> trace(const TreeFunction& function,
+                                         std::span<const TreeArgument> arguments);
+
   const PmapOptions options_;
   CallCache calls_;
-};
-
-/// One tracing of what a device does of a pmapped function: first the inputs, then, in the same order, what
-/// the function is given of them, then the results' arrays. Throws ShardingError where a mapped dimension has
-/// another size than there are local devices, where axes are not as many as arguments or results, and where a
-/// result without a mapped dimension differs between devices.
-class PmapTrace {
- public:
-  PmapTrace(PmapCache& cache, std::size_t num_arguments);
-
-  /// For an array of an argument. A number is never mapped.
-  Array input(const Array& array, std::size_t argument, bool number);
-  Array given(const Array& input, std::size_t argument, bool number) const;
-
-  /// Compiles it. `owners` says to which element of the result each array belongs.
-  std::shared_ptr<const CallEntry> finish(const Signature& signature, const std::vector<Array>& results,
-                                          const std::vector<int>& owners, std::shared_ptr<void> exemplar);
-
- private:
-  std::optional<int> in_axis(std::size_t argument, bool number) const;
-
-  PmapCache& cache_;
-  const std::size_t num_arguments_;
-  const Mesh mesh_, local_;
-  std::vector<PartitionSpec> in_specs_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::optional<AxisEnvScope> axes_;
-  std::optional<Trace> trace_;
 };
 
 }  // namespace internal
@@ -99,46 +68,11 @@ class Pmapped {
 
  private:
   template <class... P, class... Args>
-  auto call(std::type_identity<std::tuple<P...>>, const Args&... args) const {
-    using Result = std::decay_t<std::invoke_result_t<F&, P...>>;
-    cache_->check_outside_of_traces();
-    return run<Result>(std::index_sequence_for<P...>(), internal::CallArgument<P, Args>(args)...);
-  }
-
-  template <class Result, std::size_t... i, class... P, class... Args>
-  Result run(std::index_sequence<i...> all, const internal::CallArgument<P, Args>&... arguments) const {
-    internal::SpareSignature signature;
-    signature->template result<Result>();
-    (arguments.add_to(*signature), ...);
-    std::shared_ptr<const internal::CallEntry> entry = cache_->find(*signature);
-    if (!entry) entry = trace<Result>(all, arguments...);
-    return internal::result_with<Result>(*entry, entry->run(signature->leaves(), cache_->site()));
-  }
-
-  template <class Result, std::size_t... i, class... P, class... Args>
-  std::shared_ptr<const internal::CallEntry> trace(
-      std::index_sequence<i...>, const internal::CallArgument<P, Args>&... arguments) const {
-    internal::Signature signature(/*described=*/true);
-    signature.result<Result>();
-    (arguments.add_to(signature), ...);
-    const watch::Doing tracing(watch::Kind::kTrace, "a function under pmap");
-    internal::PmapTrace trace(*cache_, sizeof...(P));
-    auto input_of = [&](auto tree, std::size_t argument, bool number) {
-      tree::for_each_leaf(tree, [&](Array& array) { array = trace.input(array, argument, number); });
-      return tree;
-    };
-    std::tuple<P...> tracers{input_of(P(arguments.value()), i, !std::is_same_v<P, Args>)...};
-    auto give = [&](auto& tree, std::size_t argument, bool number) {
-      tree::for_each_leaf(tree, [&](Array& array) { array = trace.given(array, argument, number); });
-    };
-    (give(std::get<i>(tracers), i, !std::is_same_v<P, Args>), ...);
-    std::shared_ptr<void> exemplar = internal::share_without_type<Result>(
-        (*static_cast<F*>(function_.get()))(std::move(std::get<i>(tracers))...));
-    Result& result = *static_cast<Result*>(exemplar.get());
-    const std::vector<Array> leaves = tree::leaves(result);
-    const std::vector<int> owners = internal::result_owners(result);
-    tree::for_each_leaf(result, [](Array& array) { array = Array(); });
-    return trace.finish(signature, leaves, owners, std::move(exemplar));
+  auto call(std::type_identity<std::tuple<P...>> types, const Args&... args) const {
+    using Result = internal::ResultType<F, std::tuple<P...>>;
+    auto arguments = internal::tree_arguments(types, args...);
+    return cache_->call(internal::tree_function<Result>(*static_cast<F*>(function_.get()), types), arguments)
+        .template take<Result>();
   }
 
   std::shared_ptr<void> function_;

@@ -1,16 +1,28 @@
 #pragma once
 
 #include <source_location>
+#include <span>
+#include <tuple>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
-#include "lockstep/jit/nested_call.h"
+#include "lockstep/jit/tree_function.h"
 
 namespace lockstep {
 
 namespace internal {
-std::vector<Array> emit_remat(TracedProgram program, const std::vector<Array>& arguments);
+
+tree::AnyTree remat_of(const TreeFunction& function, const CallSite& site, std::span<TreeArgument> arguments);
+
+template <class F, class... P, class... Args>
+auto call_remat(F& function, const CallSite& site, std::type_identity<std::tuple<P...>> types,
+           const Args&... args) {
+  using Result = ResultType<F, std::tuple<P...>>;
+  auto arguments = tree_arguments(types, args...);
+  return remat_of(tree_function<Result>(function, types), site, arguments).template take<Result>();
 }
+
+}  // namespace internal
 
 /// A function that does what `function` does, and keeps nothing of it for a derivative backwards but its
 /// arguments: what the derivative needs is computed once more, which takes time and saves memory. JAX's
@@ -20,15 +32,7 @@ template <class F>
 auto remat(F&& function, std::source_location where = std::source_location::current()) {
   return [ function = std::decay_t<F>(function), site = CallSite::from(where) ]<class... Args>(
       const Args&... args) mutable requires internal::Takes<F, Args...> {
-    auto body = [&function, site](const auto&... each) {
-      internal::TracedProgram traced;
-      auto result = internal::trace_function("remat", function, traced, each...);
-      CallSiteScope scope(site);
-      return internal::with_leaves(result,
-                                   internal::emit_remat(std::move(traced), internal::all_leaves(each...)));
-    };
-    return internal::with_numbers_passed<std::decay_t<F>&>(
-        [&](const auto&... each) { return internal::run_traced("remat", site, body, each...); }, args...);
+    return internal::call_remat(function, site, internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
 }
 

@@ -9,6 +9,30 @@
 #include "lockstep/transforms/replay.h"
 
 namespace lockstep::internal {
+namespace {
+
+/// One call of a function under shard_map: what becomes of its arrays. Throws as shard_map does.
+class ShardMapCall {
+ public:
+  ShardMapCall(const ShardMapOptions& options, const CallSite& site);
+
+  /// Each device's part of the k-th array of an argument.
+  Array local(const Array& array, std::size_t argument, std::size_t k, std::size_t num_arguments) const;
+
+  /// The axes that collectives in the function may name.
+  AxisEnv axes() const;
+
+  /// The whole, of the k-th array of a result.
+  Array global(const Array& array, std::size_t result, std::size_t k, std::size_t num_results) const;
+
+ private:
+  const PartitionSpec& spec(const std::vector<TreeSpecs>& all, std::size_t i, std::size_t k,
+                            std::size_t count, std::string_view kind) const;
+
+  const ShardMapOptions& options_;
+  std::vector<std::string> manual_;
+  std::string site_;
+};
 
 ShardMapCall::ShardMapCall(const ShardMapOptions& options, const CallSite& site)
     : options_(options), manual_(options.axis_names), site_(site.to_string()) {
@@ -87,6 +111,54 @@ Array ShardMapCall::global(const Array& array, std::size_t result, std::size_t k
   AxisEnvScope in_force(axes());
   return lax::to_global(missing.empty() ? array : lax::pvary(array, missing),
                         sharding::placement(options_.mesh, spec, manual_));
+}
+
+/// The user's function with what becomes of its arrays, as a function of the same trees.
+struct ShardMapFunction {
+  const TreeFunction& function;
+  const ShardMapOptions& options;
+  CallSite site;
+
+  static void* call(void* self, void* const* arguments) {
+    return static_cast<const ShardMapFunction*>(self)->run(arguments).release();
+  }
+  tree::AnyTree run(void* const* arguments) const;
+};
+
+tree::AnyTree ShardMapFunction::run(void* const* arguments) const {
+  const ShardMapCall call(options, site);
+  const std::size_t num_arguments = function.parameters.size();
+  {
+    CallSiteScope scope(site);  // the function's own operations come from its lines
+    for (std::size_t i = 0; i < num_arguments; ++i) {
+      std::size_t k = 0;
+      const tree::TreeRef argument{arguments[i], function.parameters[i]};
+      argument.for_each_leaf([&](Array& array) { array = call.local(array, i, k++, num_arguments); });
+    }
+  }
+  tree::AnyTree result = [&] {
+    AxisEnvScope axes(call.axes());
+    return tree::AnyTree(function.call(function.function, arguments), *function.result);
+  }();
+  CallSiteScope scope(site);
+  const std::vector<int> owners = result_owners(result.ref());
+  const std::size_t count = owners.empty() ? 1 : static_cast<std::size_t>(owners.back()) + 1;
+  std::size_t next = 0, k = 0;
+  result->for_each_leaf([&](Array& array) {
+    k = next > 0 && owners[next] == owners[next - 1] ? k + 1 : 0;
+    array = call.global(array, static_cast<std::size_t>(owners[next]), k, count);
+    ++next;
+  });
+  return result;
+}
+
+}  // namespace
+
+CallResult shard_map_of(const TreeFunction& function, const ShardMapOptions& options, JitCache& cache,
+                        std::span<TreeArgument> arguments) {
+  ShardMapFunction mapped{function, options, cache.site()};
+  return cache.call_traced({&mapped, &ShardMapFunction::call, function.result, function.parameters},
+                           arguments);
 }
 
 }  // namespace lockstep::internal

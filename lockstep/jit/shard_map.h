@@ -1,13 +1,15 @@
 #pragma once
 
+#include <memory>
 #include <source_location>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "lockstep/jit/jit.h"
+#include "lockstep/jit/jit_cache.h"
 #include "lockstep/sharding/mesh.h"
 #include "lockstep/sharding/partition_spec.h"
 
@@ -38,64 +40,24 @@ struct ShardMapOptions {
 
 namespace internal {
 
-/// One call of a function under shard_map: what becomes of its arrays. Throws as shard_map does.
-class ShardMapCall {
- public:
-  ShardMapCall(const ShardMapOptions& options, const CallSite& site);
+/// A call of the function under shard_map; `cache` keeps its compiled forms. Throws as shard_map does.
+CallResult shard_map_of(const TreeFunction& function, const ShardMapOptions& options, JitCache& cache,
+                        std::span<TreeArgument> arguments);
 
-  /// Each device's part of the k-th array of an argument.
-  Array local(const Array& array, std::size_t argument, std::size_t k, std::size_t num_arguments) const;
+template <class F>
+struct ShardMapped {
+  F function;
+  ShardMapOptions options;
+  JitCache cache;
 
-  /// The axes that collectives in the function may name.
-  AxisEnv axes() const;
-
-  /// The whole, of the k-th array of a result.
-  Array global(const Array& array, std::size_t result, std::size_t k, std::size_t num_results) const;
-
- private:
-  const PartitionSpec& spec(const std::vector<TreeSpecs>& all, std::size_t i, std::size_t k,
-                            std::size_t count, std::string_view kind) const;
-
-  const ShardMapOptions& options_;
-  std::vector<std::string> manual_;
-  std::string site_;
-};
-
-template <class F, class... Args>
-auto shard_map_in_trace(F& function, const ShardMapOptions& options, const CallSite& site,
-                        const Args&... args) {
-  using Result = std::decay_t<std::invoke_result_t<F&, std::decay_t<Args>...>>;
-  const ShardMapCall call(options, site);
-  std::size_t argument = 0;
-  [[maybe_unused]] auto local = [&](const auto& tree) {
-    auto copy = tree;
-    std::size_t k = 0;
-    tree::for_each_leaf(copy,
-                        [&](Array& array) { array = call.local(array, argument, k++, sizeof...(Args)); });
-    ++argument;
-    return copy;
-  };
-  // The function's own operations come from its lines.
-  auto parts = [&] {
-    CallSiteScope scope(site);
-    return std::tuple<std::decay_t<Args>...>{local(args)...};
-  }();
-  Result result = [&]<std::size_t... i>(std::index_sequence<i...>) {
-    AxisEnvScope axes(call.axes());
-    return Result(function(std::move(std::get<i>(parts))...));
+  template <class... P, class... Args>
+  auto call(std::type_identity<std::tuple<P...>> types, const Args&... args) {
+    using Result = ResultType<F, std::tuple<P...>>;
+    auto arguments = tree_arguments(types, args...);
+    return shard_map_of(tree_function<Result>(function, types), options, cache, arguments)
+        .template take<Result>();
   }
-  (std::index_sequence_for<Args...>());
-  CallSiteScope scope(site);
-  const std::vector<int> owners = result_owners(result);
-  const std::size_t count = owners.empty() ? 1 : static_cast<std::size_t>(owners.back()) + 1;
-  std::size_t next = 0, k = 0;
-  tree::for_each_leaf(result, [&](Array& array) {
-    k = next > 0 && owners[next] == owners[next - 1] ? k + 1 : 0;
-    array = call.global(array, static_cast<std::size_t>(owners[next]), k, count);
-    ++next;
-  });
-  return result;
-}
+};
 
 }  // namespace internal
 
@@ -108,21 +70,12 @@ auto shard_map_in_trace(F& function, const ShardMapOptions& options, const CallS
 template <class F>
 auto shard_map(F&& function, ShardMapOptions options,
                std::source_location where = std::source_location::current()) {
-  using Function = std::decay_t<F>;
-  struct State {
-    Function function;
-    ShardMapOptions options;
-    CallSite site;
-  };
-  auto state =
-      std::make_shared<State>(State{std::forward<F>(function), std::move(options), CallSite::from(where)});
-  auto body = [state](const auto&... args) {
-    return internal::shard_map_in_trace(state->function, state->options, state->site, args...);
-  };
-  return [jitted = Jitted<decltype(body)>(body, {.name = "shard_map"}, CallSite::from(where))]<class... Args>(
-      const Args&... args) requires internal::Takes<F, Args...> {
-    return internal::with_numbers_passed<Function&>(
-        [&](const auto&... each) { return jitted.call_as_given(each...); }, args...);
+  using State = internal::ShardMapped<std::decay_t<F>>;
+  const CallSite site = CallSite::from(where);
+  std::shared_ptr<State> state(
+      new State{std::forward<F>(function), std::move(options), {{.name = "shard_map"}, site}});
+  return [state = std::move(state)]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+    return state->call(internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
 }
 

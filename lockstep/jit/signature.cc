@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -10,7 +11,17 @@
 
 namespace lockstep::internal {
 
-void Signature::leaf(const Array& array) {
+void Signature::result(const tree::TreeType& type) {
+  add(Word::kResult, std::bit_cast<std::uintptr_t>(&type));
+}
+
+void Signature::argument(tree::TreeRef tree) {
+  add(Word::kArgument, std::bit_cast<std::uintptr_t>(tree.type));
+  ++num_arguments_;
+  tree.type->visit(tree.tree, *this);
+}
+
+void Signature::leaf(Array& array) {
   leaves_.push_back(&array);
   add(Word::kArray, std::bit_cast<std::uintptr_t>(concrete(array, "[jit] an argument").type.get()));
 }
@@ -23,6 +34,8 @@ void Signature::text(const std::string& value) {
     add(Word::kRest, word);
   }
 }
+
+void Signature::real(double value) { add(Word::kReal, std::bit_cast<std::uint64_t>(value)); }
 
 void Signature::long_real(long double value) {
   const auto high = static_cast<double>(value);

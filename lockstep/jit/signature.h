@@ -1,24 +1,19 @@
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/tree/tree_type.h"
 
 namespace lockstep::internal {
 
-/// Its address stands for the C++ type.
-template <class T>
-inline char type_mark = 0;
-
 /// What tells two calls of a function apart: the C++ types of its result and arguments, the types of the
-/// arrays among the arguments, and all else that the trees hold. It is a visitor of trees. Calls have the
-/// same words exactly if one compiled form serves both.
-class Signature {
+/// arrays among the arguments, and all else that the trees hold. Calls have the same words exactly if one
+/// compiled form serves both.
+class Signature final : private tree::Visitor {
  public:
   /// What a word is, where it is remembered.
   enum class Word : char {
@@ -35,32 +30,10 @@ class Signature {
   /// `described`: remembers what each word is.
   explicit Signature(bool described = false) : described_(described) {}
 
-  template <class T>
-  void result() {
-    add(Word::kResult, std::bit_cast<std::uintptr_t>(&type_mark<T>));
-  }
+  void result(const tree::TreeType& type);
 
-  /// Begins the next argument, of this C++ type.
-  template <class T>
-  void argument() {
-    add(Word::kArgument, std::bit_cast<std::uintptr_t>(&type_mark<T>));
-    ++num_arguments_;
-  }
-
-  void leaf(const Array& array);
-  template <class T>
-  void structure(const T& value) {
-    if constexpr (std::is_same_v<T, std::string>)
-      text(value);
-    else if constexpr (std::is_same_v<T, long double>)
-      long_real(value);
-    else if constexpr (std::is_floating_point_v<T>)
-      add(Word::kReal, std::bit_cast<std::uint64_t>(static_cast<double>(value)));
-    else if constexpr (std::is_unsigned_v<T>)
-      add(Word::kUnsigned, value);
-    else
-      add(Word::kSigned, static_cast<std::uint64_t>(static_cast<std::int64_t>(value)));
-  }
+  /// The next argument. The tree stays where it is as long as `leaves` is used.
+  void argument(tree::TreeRef tree);
 
   void clear() {
     words_.clear();
@@ -83,8 +56,13 @@ class Signature {
     words_.push_back(word);
     if (described_) kinds_.push_back(kind);
   }
-  void text(const std::string& value);
-  void long_real(long double value);
+  void leaf(Array& array) override;
+  void size(std::size_t size) override { add(Word::kUnsigned, size); }
+  void text(const std::string& value) override;
+  void real(double value) override;
+  void long_real(long double value) override;
+  void natural(std::uint64_t value) override { add(Word::kUnsigned, value); }
+  void integer(std::int64_t value) override { add(Word::kSigned, static_cast<std::uint64_t>(value)); }
 
   bool described_;
   std::vector<std::uint64_t> words_;

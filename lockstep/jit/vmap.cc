@@ -1,6 +1,7 @@
 #include "lockstep/jit/vmap.h"
 
 #include "lockstep/base/fail.h"
+#include "lockstep/program/axis_env.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/vmap.h"
@@ -27,14 +28,14 @@ std::int64_t checked(int axis, std::int64_t rank, const Aval& aval, const CallSi
   return counted;
 }
 
-}  // namespace
-
+/// The aval of one example.
 Aval example_aval(const Aval& aval, std::optional<int> axis, const CallSite& site) {
   Aval example = aval;
   if (axis) example.shape.erase(example.shape.begin() + checked(*axis, aval.rank(), aval, site));
   return example;
 }
 
+/// The number of examples. Throws ShapeError where the mapped sizes differ or nothing is mapped.
 std::int64_t count_examples(const std::vector<Array>& inputs, const std::vector<std::optional<int>>& axes,
                             const CallSite& site) {
   std::optional<std::int64_t> size;
@@ -57,6 +58,8 @@ std::int64_t count_examples(const std::vector<Array>& inputs, const std::vector<
   return *size;
 }
 
+/// The outputs of a program for one example, for all examples. `inputs` are arrays of the current trace;
+/// `axes` says which dimension is mapped. Throws as count_examples.
 std::vector<Array> map_program(const Program& program, const std::vector<Array>& inputs,
                                const std::vector<std::optional<int>>& axes, const VmapOptions& options,
                                const CallSite& site) {
@@ -78,6 +81,39 @@ std::vector<Array> map_program(const Program& program, const std::vector<Array>&
         trace.wrap(move_axis(value, 0, checked(options.out_axes, value.aval().rank(), value.aval(), site))));
   }
   return outputs;
+}
+
+}  // namespace
+
+tree::AnyTree vmap_of(const TreeFunction& function, const VmapOptions& options, const CallSite& site,
+                      std::span<TreeArgument> arguments) {
+  const std::vector<tree::TreeRef> trees = with_numbers_as_arrays(arguments);
+  std::vector<std::optional<int>> axis_of_array;
+  for (std::size_t i = 0; i < trees.size(); ++i) {
+    const std::optional<int> axis = arguments[i].is_number()         ? std::nullopt
+                                    : i < options.in_axes.size() ? options.in_axes[i]
+                                                                 : 0;
+    axis_of_array.resize(axis_of_array.size() + trees[i].leaves().size(), axis);
+  }
+  return run_trees_in_trace("vmap", site, trees, [&](const std::vector<tree::TreeRef>& given) {
+    std::vector<Array> inputs = all_leaves(given);
+    std::vector<std::optional<int>> axes = axis_of_array;
+    TracedFunction call;
+    {
+      std::optional<AxisEnvScope> named;
+      if (!options.axis_name.empty()) {
+        const std::int64_t examples = count_examples(inputs, axes, site);
+        named.emplace(AxisEnv::current().with_mapped(options.axis_name, examples));
+      }
+      call = trace_function("vmap", function, given, [&](Trace& trace, const Array& array, std::size_t k) {
+        return trace.input(example_aval(array.aval(), axes[k], site));
+      });
+    }
+    inputs.insert(inputs.end(), call.traced.captures.begin(), call.traced.captures.end());
+    axes.resize(inputs.size(), std::nullopt);
+    call.result->replace_leaves(map_program(call.traced.program, inputs, axes, options, site));
+    return std::move(call.result);
+  });
 }
 
 }  // namespace lockstep::internal

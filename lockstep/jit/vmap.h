@@ -1,17 +1,15 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <source_location>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "lockstep/jit/jit.h"
-#include "lockstep/program/axis_env.h"
+#include "lockstep/jit/tree_function.h"
 #include "lockstep/program/primitives/apply.h"
 
 namespace lockstep {
@@ -35,64 +33,16 @@ struct VmapOptions {
 
 namespace internal {
 
-/// The outputs of a program for one example, for all examples. `inputs` are arrays of the current trace;
-/// `axes` says which dimension is mapped. Throws as count_examples.
-std::vector<Array> map_program(const Program& program, const std::vector<Array>& inputs,
-                               const std::vector<std::optional<int>>& axes, const VmapOptions& options,
-                               const CallSite& site);
+/// The function for all examples. A number is the same for all.
+tree::AnyTree vmap_of(const TreeFunction& function, const VmapOptions& options, const CallSite& site,
+                      std::span<TreeArgument> arguments);
 
-/// The number of examples. Throws ShapeError where the mapped sizes differ or nothing is mapped.
-std::int64_t count_examples(const std::vector<Array>& inputs, const std::vector<std::optional<int>>& axes,
-                            const CallSite& site);
-
-/// The aval of one example.
-Aval example_aval(const Aval& aval, std::optional<int> axis, const CallSite& site);
-
-}  // namespace internal
-
-namespace internal {
-
-/// `number` says of each argument whether it was given as a number, which is the same for all examples.
-template <class F, class... Args>
-auto vmap_in_trace(F& function, const VmapOptions& options, const std::vector<bool>& number,
-                   const CallSite& site, const Args&... args) {
-  using Result = std::decay_t<std::invoke_result_t<F&, Args...>>;
-  std::vector<Array> inputs;
-  std::vector<std::optional<int>> axes;
-  std::size_t argument = 0;
-  [[maybe_unused]] auto collect = [&](const auto& tree) {
-    const std::size_t i = argument++;
-    for (Array& leaf : tree::leaves(tree)) {
-      inputs.push_back(std::move(leaf));
-      axes.push_back(number[i] ? std::nullopt : i < options.in_axes.size() ? options.in_axes[i] : 0);
-    }
-  };
-  (collect(args), ...);
-
-  Program program;
-  Result result = [&] {
-    std::optional<AxisEnvScope> named;
-    if (!options.axis_name.empty()) {
-      const std::int64_t examples = count_examples(inputs, axes, site);
-      named.emplace(AxisEnv::current().with_mapped(options.axis_name, examples));
-    }
-    Trace trace("vmap");
-    std::size_t next = 0;
-    auto replace = [&](Array& array) { array = trace.input(example_aval(array.aval(), axes[next++], site)); };
-    std::tuple<Args...> tracers{args...};
-    std::apply([&](auto&... tree) { (tree::for_each_leaf(tree, replace), ...); }, tracers);
-    Result traced = std::apply([&](auto&... tree) { return function(std::move(tree)...); }, tracers);
-    program = trace.finish(tree::leaves(traced));
-    for (const Array& capture : trace.captures()) {
-      inputs.push_back(capture);
-      axes.push_back(std::nullopt);
-    }
-    return traced;
-  }();
-  std::vector<Array> outputs = map_program(program, inputs, axes, options, site);
-  auto out = outputs.begin();
-  tree::replace_leaves(result, out);
-  return result;
+template <class F, class... P, class... Args>
+auto call_vmap(F& function, const VmapOptions& options, const CallSite& site,
+          std::type_identity<std::tuple<P...>> types, const Args&... args) {
+  using Result = ResultType<F, std::tuple<P...>>;
+  auto arguments = tree_arguments(types, args...);
+  return vmap_of(tree_function<Result>(function, types), options, site, arguments).template take<Result>();
 }
 
 }  // namespace internal
@@ -107,12 +57,8 @@ auto vmap(F&& function, VmapOptions options = {},
     function = std::decay_t<F>(std::forward<F>(function)), options = std::move(options),
     site = CallSite::from(where)
   ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
-    const std::vector<bool> number = {Number<Args>...};
-    auto body = [&](const auto&... each) {
-      return internal::vmap_in_trace(function, options, number, site, each...);
-    };
-    return internal::with_numbers_passed<std::decay_t<F>&>(
-        [&](const auto&... each) { return internal::in_trace(body, "vmap", site, each...); }, args...);
+    return internal::call_vmap(function, options, site, internal::PassedTypes<std::decay_t<F>&, Args...>(),
+                          args...);
   };
 }
 

@@ -1,39 +1,36 @@
 #pragma once
 
 #include <cstddef>
-#include <iterator>
-#include <source_location>
 #include <string>
-#include <string_view>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "lockstep/tree/leaves.h"
 #include "lockstep/tree/paths.h"
 #include "lockstep/tree/structure.h"
-#include "lockstep/tree/visit.h"
 
 /// What is done with whole trees (visit.h says what a tree is), with jax.tree's names.
 namespace lockstep::tree {
+
+namespace internal {
+/// Throws ShapeError where there are not as many arrays as the structure has places.
+void check_count(std::size_t places, std::size_t arrays);
+}  // namespace internal
 
 /// The tree of f(leaf) for each leaf, or of f(leaf, other leaf...) for the leaves of trees of one structure.
 /// Throws ShapeError where an array stands in one tree and not in another, naming the first such place.
 template <class F, class Tree, class... Trees>
 Tree map(F&& f, const Tree& tree, const Trees&... others) {
-  (internal::check_same_places("map", tree, others), ...);
-  std::vector<Array> first = leaves(tree), results;
-  const std::tuple<std::vector<Array>, std::vector<std::conditional_t<true, Array, Trees>>...> all{
-      first, leaves(others)...};
-  results.reserve(first.size());
-  std::apply(
-      [&](const auto&... lists) {
-        for (std::size_t i = 0; i < first.size(); ++i) results.push_back(f(lists[i]...));
-      },
-      all);
+  (internal::check_same_places("map", tree_ref(tree), tree_ref(others)), ...);
+  const std::vector<Array> lists[] = {leaves(tree), leaves(others)...};
+  std::vector<Array> results;
+  results.reserve(lists[0].size());
+  auto call = [&]<std::size_t... k>(std::size_t i, std::index_sequence<k...>) { return f(lists[k][i]...); };
+  for (std::size_t i = 0; i < lists[0].size(); ++i)
+    results.push_back(call(i, std::make_index_sequence<sizeof...(others) + 1>()));
   Tree result = tree;
-  auto next = results.begin();
-  replace_leaves(result, next);
+  tree_ref(result).replace_leaves(results);
   return result;
 }
 
@@ -55,13 +52,9 @@ std::pair<std::vector<Array>, Structure<Tree>> flatten(const Tree& tree) {
 /// places.
 template <class Tree>
 Tree unflatten(const Structure<Tree>& structure, const std::vector<Array>& arrays) {
-  if (arrays.size() != structure.num_leaves()) {
-    throw ShapeError("[tree::unflatten] the structure has " + std::to_string(structure.num_leaves()) +
-                     " places, got " + std::to_string(arrays.size()) + " arrays");
-  }
+  internal::check_count(structure.num_leaves(), arrays.size());
   Tree tree = structure.exemplar();
-  auto next = arrays.begin();
-  replace_leaves(tree, next);
+  tree_ref(tree).replace_leaves(arrays);
   return tree;
 }
 

@@ -145,37 +145,4 @@ void visit(Tree&& tree, Visitor&& visitor) {
   }
 }
 
-namespace internal {
-template <class F>
-struct LeavesOnly {
-  F& f;
-  template <class A>
-  void leaf(A& array) {
-    f(array);
-  }
-  template <class T>
-  void structure(const T&) {}
-};
-}  // namespace internal
-
-/// Calls f(array) for each array of the tree, in order.
-template <class Tree, class F>
-void for_each_leaf(Tree&& tree, F&& f) {
-  visit(tree, internal::LeavesOnly<std::remove_reference_t<F>>{f});
-}
-
-/// The arrays of the tree, in order.
-template <class Tree>
-std::vector<Array> leaves(const Tree& tree) {
-  std::vector<Array> arrays;
-  for_each_leaf(tree, [&](const Array& array) { arrays.push_back(array); });
-  return arrays;
-}
-
-/// Puts the arrays, in order, in the places of the tree's own; there must be as many.
-template <class Tree, class Iterator>
-void replace_leaves(Tree& tree, Iterator& next) {
-  for_each_leaf(tree, [&](Array& array) { array = *next++; });
-}
-
 }  // namespace lockstep::tree

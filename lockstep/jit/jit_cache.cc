@@ -1,0 +1,246 @@
+#include "lockstep/jit/jit_cache.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "lockstep/array/data.h"
+#include "lockstep/array/disable_jit.h"
+#include "lockstep/array/sharding_constraint.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/sharding/placement.h"
+#include "lockstep/sharding/sharding.h"
+#include "lockstep/transforms/dce.h"
+#include "lockstep/watch/recorder.h"
+
+namespace lockstep::internal {
+namespace {
+
+std::optional<Sharding> at(const std::vector<std::optional<Sharding>>& shardings, int i) {
+  auto index = static_cast<std::size_t>(i);
+  return index < shardings.size() ? shardings[index] : std::nullopt;
+}
+
+Array constrained(const Array& array, const std::optional<Sharding>& sharding, std::string_view what, int i) {
+  if (!sharding) return array;
+  check_divisible(array.aval(), sharding->spec(), sharding->mesh(), fmt::format("jit, {} {}", what, i));
+  return lax::sharding_constraint(array, sharding::placement(sharding->mesh(), sharding->spec()));
+}
+
+std::string name_of(const JitOptions& options, const CallSite& site) {
+  return options.name.empty() ? fmt::format("jit@{}", site.to_string()) : options.name;
+}
+
+/// What was traced, to run operation by operation; it is not kept.
+std::shared_ptr<const CallEntry> to_evaluate(TracedProgram traced, std::shared_ptr<void> exemplar) {
+  auto entry = std::make_shared<CallEntry>();
+  entry->traced = std::make_shared<const Program>(transforms::eliminate_dead_code(std::move(traced.program)));
+  entry->captures = std::move(traced.captures);
+  entry->exemplar = std::move(exemplar);
+  return entry;
+}
+
+}  // namespace
+
+JitCache::JitCache(JitOptions options, const CallSite& site)
+    : options_(std::move(options)), calls_("jit", name_of(options_, site), site) {}
+
+CallResult JitCache::call(const TreeFunction& function, std::span<TreeArgument> arguments) {
+  if (jit_is_disabled()) return CallResult(call_in_trace(function, arguments));
+  return call_traced(function, arguments);
+}
+
+CallResult JitCache::call_traced(const TreeFunction& function, std::span<TreeArgument> arguments) {
+  if (Trace::current() != nullptr) return CallResult(call_in_trace(function, arguments));
+  SpareSignature signature;
+  auto entry = entry_of(function, arguments, *signature, /*compiled=*/!jit_is_disabled());
+  std::vector<Array> results = entry->run(signature->leaves(), site());
+  return {std::move(entry), std::move(results)};
+}
+
+std::shared_ptr<const CallEntry> JitCache::lower(const TreeFunction& function,
+                                                 std::span<TreeArgument> arguments) {
+  SpareSignature signature;
+  return entry_of(function, arguments, *signature, /*compiled=*/true);
+}
+
+tree::AnyTree JitCache::call_in_trace(const TreeFunction& function, std::span<TreeArgument> arguments) const {
+  std::vector<tree::AnyTree> given;
+  int i = 0;
+  for (const tree::TreeRef& argument : with_numbers_as_arrays(arguments)) {
+    given.push_back(tree::AnyTree::copy_of(argument));
+    if (const auto sharding = at(options_.in_shardings, i)) {
+      CallSiteScope scope(site());
+      given.back()->for_each_leaf(
+          [&](Array& array) { array = constrained(array, sharding, "an array of argument", i); });
+    }
+    ++i;
+  }
+  tree::AnyTree result = function(given);
+  check_options(arguments.size(), result->num_elements());
+  for (std::size_t k = 0; k < result->num_elements(); ++k) {
+    const auto sharding = at(options_.out_shardings, static_cast<int>(k));
+    if (!sharding) continue;
+    CallSiteScope scope(site());
+    result->element(k).for_each_leaf([&](Array& array) {
+      array = constrained(array, sharding, "an array of result", static_cast<int>(k));
+    });
+  }
+  return result;
+}
+
+std::shared_ptr<const CallEntry> JitCache::entry_of(const TreeFunction& function,
+                                                    std::span<TreeArgument> arguments, Signature& signature,
+                                                    bool compiled) {
+  {
+    CallSiteScope here(site());
+    signature.result(*function.result);
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i].is_number() && !is_static(i, arguments.size())) arguments[i].make_array();
+      signature.argument(arguments[i].ref());
+    }
+  }
+  auto entry = compiled ? calls_.find(signature) : nullptr;
+  return entry != nullptr ? entry : trace(function, arguments, compiled);
+}
+
+std::shared_ptr<const CallEntry> JitCache::trace(const TreeFunction& function,
+                                                 std::span<const TreeArgument> arguments, bool compiled) {
+  const auto start = std::chrono::steady_clock::now();
+  Signature signature(/*described=*/true);
+  signature.result(*function.result);
+  for (const TreeArgument& argument : arguments) signature.argument(argument.ref());
+  check_static(signature);
+  TracedProgram traced;
+  tree::AnyTree result;
+  std::vector<Array> outputs;
+  {
+    const watch::Doing tracing(watch::Kind::kTrace, calls_.name());
+    Trace trace(calls_.name());
+    std::vector<tree::AnyTree> tracers;
+    for (const TreeArgument& argument : arguments) {
+      tracers.push_back(tree::AnyTree::copy_of(argument.ref()));
+      tracers.back()->for_each_leaf([&](Array& array) { array = trace.input(array.aval()); });
+    }
+    // After all inputs: a number that is compiled in, though the function takes an Array.
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i].is_number() || !is_static(i, arguments.size())) continue;
+      const Array constant = arguments[i].number_as_array();
+      tracers[i] = tree::AnyTree::copy_of(tree::tree_ref(constant));
+    }
+    result = function(tracers);
+    check_options(arguments.size(), result->num_elements());
+    traced.program = trace.finish(result->leaves());
+    traced.captures = trace.captures();
+  }
+  const std::vector<int> result_of = result_owners(result.ref());
+  auto exemplar = exemplar_of(std::move(result));
+  if (!compiled) return to_evaluate(std::move(traced), std::move(exemplar));
+  return add(signature, std::move(traced), result_of, std::move(exemplar),
+             std::chrono::steady_clock::now() - start);
+}
+
+bool JitCache::is_static(std::size_t i, std::size_t num_arguments) const {
+  const int from_start = static_cast<int>(i), from_end = from_start - static_cast<int>(num_arguments);
+  return std::ranges::any_of(options_.static_argnums,
+                             [&](int each) { return each == from_start || each == from_end; });
+}
+
+void JitCache::check_static(const Signature& signature) const {
+  const int count = static_cast<int>(signature.num_arguments());
+  for (int each : options_.static_argnums) {
+    if (each < -count || each >= count) {
+      fail<TraceError>(
+          "[jit] static_argnums has {}, but the function (at {}) is called with {} arguments; give numbers "
+          "of "
+          "0 to {}, or of -{} to -1",
+          each, site().to_string(), count, count - 1, count);
+    }
+  }
+  for (int argument : signature.argument_of()) {
+    if (!is_static(static_cast<std::size_t>(argument), signature.num_arguments())) continue;
+    fail<TraceError>(
+        "[jit] argument {} of the function (at {}) is among static_argnums, but holds arrays, whose values "
+        "are "
+        "not known when it is compiled; leave it out there",
+        argument, site().to_string());
+  }
+}
+
+void JitCache::check_options(std::size_t num_arguments, std::size_t num_results) const {
+  auto check = [&](std::string_view option, std::size_t given, std::size_t there, std::string_view what) {
+    if (given <= there) return;
+    fail<ShardingError>(
+        "[jit] {} has {} entries, but the function (at {}) has {} {}; give at most one for each", option,
+        given, site().to_string(), there, what);
+  };
+  check("in_shardings", options_.in_shardings.size(), num_arguments, "arguments");
+  check("out_shardings", options_.out_shardings.size(), num_results, "results");
+  for (int argument : options_.donate_argnums) {
+    if (argument >= 0 && static_cast<std::size_t>(argument) < num_arguments) continue;
+    fail<TraceError>(
+        "[jit] donate_argnums names argument {}, but the function (at {}) has {}, counted from 0", argument,
+        site().to_string(), num_arguments);
+  }
+}
+
+std::shared_ptr<const CallEntry> JitCache::add(const Signature& signature, TracedProgram traced,
+                                               const std::vector<int>& result_of,
+                                               std::shared_ptr<void> exemplar,
+                                               std::chrono::duration<double> tracing) {
+  CallSiteScope scope(site());
+  std::vector<const ArrayType*> types;
+  for (const Array* array : signature.leaves()) types.push_back(concrete(*array, "[jit] an argument").type);
+  for (const Array& array : traced.captures) types.push_back(concrete(array, "[jit] an array from outside").type);
+  ComputationOptions options{.combine_threshold_bytes = options_.combine_threshold_bytes,
+                             .gathered_for_loops_bytes = options_.gathered_for_loops_bytes,
+                             .memory_limit_bytes = options_.memory_limit_bytes};
+  for (int argument : signature.argument_of()) {
+    options.in_shardings.push_back(at(options_.in_shardings, argument));
+    options.donated.push_back(std::ranges::find(options_.donate_argnums, argument) !=
+                              options_.donate_argnums.end());
+  }
+  for (int result : result_of) options.out_shardings.push_back(at(options_.out_shardings, result));
+  options.in_shardings.resize(types.size());
+  options.donated.resize(types.size());
+  return calls_.add(signature, Computation::compile(std::move(traced.program), types, options),
+                    std::move(traced.captures),
+                    std::move(exemplar), tracing);
+}
+
+void CallResult::put_arrays(tree::TreeRef result) {
+  // Each is taken, so that none has two owners.
+  std::size_t next = 0;
+  result.for_each_leaf([&](Array& array) { array = std::move(arrays_[next++]); });
+}
+
+std::shared_ptr<void> exemplar_of(tree::AnyTree tree) {
+  tree->for_each_leaf([](Array& array) { array = Array(); });
+  const tree::TreeType& type = *tree->type;
+  return {tree.release(), type.destroy};
+}
+
+std::vector<int> result_owners(tree::TreeRef result) {
+  std::vector<int> owners;
+  for (std::size_t i = 0; i < result.num_elements(); ++i)
+    owners.resize(owners.size() + result.element(i).leaves().size(), static_cast<int>(i));
+  return owners;
+}
+
+CallResult call_lowered(const std::shared_ptr<const CallEntry>& entry, const tree::TreeType& result,
+                        std::span<TreeArgument> arguments, const CallSite& site) {
+  Signature signature;
+  signature.result(result);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].is_number() && entry->takes_array(i)) arguments[i].make_array();
+    signature.argument(arguments[i].ref());
+  }
+  if (signature.words() != entry->signature) {
+    throw TraceError(
+        "[jit] the compiled function (of " + site.to_string() +
+        ") was lowered for arguments of other shapes, dtypes, shardings or structure; call the "
+        "jitted function, or lower it for these");
+  }
+  return {entry, entry->run(signature.leaves(), site)};
+}
+
+}  // namespace lockstep::internal

@@ -1,0 +1,152 @@
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/array/trace.h"
+#include "lockstep/base/call_site.h"
+#include "lockstep/jit/numbers.h"
+#include "lockstep/ops/nested_call.h"
+#include "lockstep/tree/tree_type.h"
+
+/// Functions of trees without their C++ types. jit and the transformations are made of these, so that all
+/// they do is compiled once; of a user's function only the call itself is compiled for its types.
+namespace lockstep::internal {
+
+/// A function of trees that gives a tree. Refers to the function.
+struct TreeFunction {
+  void* function = nullptr;
+  /// Gives a new tree, of type `result`. Takes from the arguments, which are of the types `parameters`.
+  void* (*call)(void* function, void* const* arguments) = nullptr;
+  const tree::TreeType* result = nullptr;
+  std::span<const tree::TreeType* const> parameters;
+
+  tree::AnyTree operator()(std::span<const tree::AnyTree> arguments) const;
+};
+
+template <class Result, class F, class Parameters, class Index>
+struct TreeCall;
+template <class Result, class F, class... P, std::size_t... i>
+struct TreeCall<Result, F, std::tuple<P...>, std::index_sequence<i...>> {
+  static void* call(void* function, [[maybe_unused]] void* const* arguments) {
+    return new Result((*static_cast<F*>(function))(std::move(*static_cast<P*>(arguments[i]))...));
+  }
+};
+
+template <class... P>
+inline constexpr std::array<const tree::TreeType*, sizeof...(P)> tree_types{&tree::type_of<P>...};
+
+/// The function as one of a P... that gives a Result.
+template <class Result, class F, class... P>
+TreeFunction tree_function(F& function, std::type_identity<std::tuple<P...>>) {
+  static_assert(!std::is_void_v<Result>, "a function that is traced returns its results");
+  return {const_cast<void*>(static_cast<const void*>(&function)),
+          &TreeCall<Result, F, std::tuple<P...>, std::index_sequence_for<P...>>::call,
+          &tree::type_of<Result>, tree_types<P...>};
+}
+
+/// What a function gives for arguments of the types in a tuple.
+template <class F, class Parameters>
+struct ResultOf;
+template <class F, class... P>
+struct ResultOf<F, std::tuple<P...>> {
+  using Type = std::decay_t<std::invoke_result_t<F&, P...>>;
+};
+template <class F, class Parameters>
+using ResultType = typename ResultOf<F, Parameters>::Type;
+
+/// An argument of a call: a tree, or a number that the function may take as an Array.
+class TreeArgument {
+ public:
+  /// `as_array`: makes the number an Array, where the function takes one; null for others.
+  TreeArgument(tree::TreeRef given, Array (*as_array)(const void* number))
+      : given_(given), as_array_(as_array) {}
+
+  /// Whether it is a number that the function may take as an Array.
+  bool is_number() const { return as_array_ != nullptr; }
+
+  Array number_as_array() const { return as_array_(given_.tree); }
+  void make_array() { array_ = number_as_array(); }
+
+  /// The number as an Array after make_array(), else what was given.
+  tree::TreeRef ref() const { return array_.valid() ? tree::tree_ref(array_) : given_; }
+
+ private:
+  tree::TreeRef given_;
+  Array (*as_array_)(const void* number);
+  Array array_;
+};
+
+template <class A>
+Array number_of_type_as_array(const void* number) {
+  return array_of_number(*static_cast<const A*>(number));
+}
+
+/// The argument, for a function that takes a P.
+template <class P, class A>
+TreeArgument tree_argument(const A& given) {
+  if constexpr (std::is_same_v<P, A>)
+    return {tree::tree_ref(given), nullptr};
+  else
+    return {tree::tree_ref(given), &number_of_type_as_array<A>};
+}
+
+template <std::size_t n>
+using TreeArguments = std::array<TreeArgument, n>;
+
+template <class... P, class... A>
+TreeArguments<sizeof...(P)> tree_arguments(std::type_identity<std::tuple<P...>>, const A&... given) {
+  return {tree_argument<P, A>(given)...};
+}
+
+/// Makes Arrays of the numbers that the function takes so, and gives all arguments as the function takes
+/// them.
+std::vector<tree::TreeRef> with_numbers_as_arrays(std::span<TreeArgument> arguments);
+
+/// The arrays of all the trees.
+std::vector<Array> all_leaves(std::span<const tree::TreeRef> trees);
+
+/// Copies of the trees, with these arrays in the places of theirs.
+struct TreeCopies {
+  TreeCopies(std::span<const tree::TreeRef> originals, std::span<const Array> arrays);
+  std::vector<tree::AnyTree> trees;
+  std::vector<tree::TreeRef> refs;
+  std::span<const Array> rest;  ///< what the trees have no places for
+};
+
+/// The names of a tree's arrays and all else of its structure; `name` is the tree's own.
+TreeOutline outline(tree::TreeRef tree, const std::string& name);
+
+/// A function that was traced: its program, the arrays from outside that it uses, and its result, of this
+/// trace's tracers.
+struct TracedFunction {
+  TracedProgram traced;
+  tree::AnyTree result;
+};
+
+/// Traces the function for these arguments, each array of which becomes an input, made by
+/// `input(trace, array, number of the array)` where that is given.
+using MakeInput = std::function<Array(Trace&, const Array&, std::size_t)>;
+TracedFunction trace_function(std::string_view name, const TreeFunction& function,
+                              std::span<const tree::TreeRef> arguments, const MakeInput& input = nullptr);
+
+/// body(inputs) in the trace in force; where there is none, as a compiled program of its own.
+using ArraysFunction = std::function<std::vector<Array>(const std::vector<Array>&)>;
+std::vector<Array> run_in_trace(std::string_view name, const CallSite& site, const std::vector<Array>& inputs,
+                                const ArraysFunction& body);
+
+/// The same of trees: body(trees with the inputs as their arrays), which gives a tree.
+using TreesFunction = std::function<tree::AnyTree(const std::vector<tree::TreeRef>&)>;
+tree::AnyTree run_trees_in_trace(std::string_view name, const CallSite& site,
+                                 std::span<const tree::TreeRef> trees, const TreesFunction& body);
+
+}  // namespace lockstep::internal

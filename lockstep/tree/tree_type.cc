@@ -1,0 +1,49 @@
+#include "lockstep/tree/tree_type.h"
+
+namespace lockstep::tree {
+namespace {
+
+struct Collector final : Visitor {
+  std::vector<Array> all;
+  void leaf(Array& array) override { all.push_back(array); }
+};
+
+struct Replacer final : Visitor {
+  std::span<const Array> arrays;
+  std::size_t next = 0;
+  void leaf(Array& array) override { array = arrays[next++]; }
+};
+
+struct Caller final : Visitor {
+  const std::function<void(Array&)>& f;
+  explicit Caller(const std::function<void(Array&)>& f) : f(f) {}
+  void leaf(Array& array) override { f(array); }
+};
+
+}  // namespace
+
+std::vector<Array> TreeRef::leaves() const {
+  Collector collector;
+  type->visit(tree, collector);
+  return std::move(collector.all);
+}
+
+void TreeRef::for_each_leaf(const std::function<void(Array&)>& f) const {
+  Caller caller(f);
+  type->visit(tree, caller);
+}
+
+std::span<const Array> TreeRef::replace_leaves(std::span<const Array> arrays) const {
+  Replacer replacer;
+  replacer.arrays = arrays;
+  type->visit(tree, replacer);
+  return arrays.subspan(replacer.next);
+}
+
+AnyTree AnyTree::with_leaves(TreeRef tree, std::span<const Array> leaves) {
+  AnyTree copy = copy_of(tree);
+  copy->replace_leaves(leaves);
+  return copy;
+}
+
+}  // namespace lockstep::tree
