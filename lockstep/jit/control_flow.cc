@@ -54,7 +54,8 @@ Array branch_index(const char* operation, const Array& index, std::size_t branch
   return lax::max(lax::min(number, last), lax::full_like(number, 0));
 }
 
-/// The value of a condition, of a branch's index, outside of traces. Throws TraceError as check_predicate does.
+/// The value of a condition, of a branch's index, outside of traces. Throws TraceError as check_predicate
+/// does.
 bool condition_holds(const char* operation, const Array& condition, const CallSite& site) {
   CallSiteScope scope(site);
   check_predicate(operation, condition.aval(), site);
@@ -330,9 +331,7 @@ tree::AnyTree scan_of(const TreeFunction& function, tree::TreeRef init, tree::Tr
 
 tree::AnyTree while_of(const TreeFunction& condition, const TreeFunction& body, tree::TreeRef init,
                        const CallSite& site) {
-  auto call = [](const TreeFunction& function, tree::AnyTree carry) {
-    return function({&carry, 1});
-  };
+  auto call = [](const TreeFunction& function, tree::AnyTree carry) { return function({&carry, 1}); };
   auto holds = [&](tree::AnyTree carry) { return call(condition, std::move(carry)).take<Array>(); };
   if (jit_is_disabled()) {
     tree::AnyTree carry = tree::AnyTree::copy_of(init);
@@ -348,8 +347,8 @@ tree::AnyTree while_of(const TreeFunction& condition, const TreeFunction& body, 
       const tree::AnyTree result = call(body, tree::AnyTree::with_leaves(init, carry));
       return std::pair(outline(result.ref(), "carry"), result->leaves());
     };
-    return tree::AnyTree::with_leaves(init, while_of_arrays("while_loop", outline(init, "carry"),
-                                                            given[0].leaves(), go_on, step, site));
+    return tree::AnyTree::with_leaves(
+        init, while_of_arrays("while_loop", outline(init, "carry"), given[0].leaves(), go_on, step, site));
   });
 }
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/jit/tree_function.h"
+#include "lockstep/jit/jit.h"
 #include "lockstep/ops/ops.h"
 
 /// Control flow under trace, with JAX's names and meaning: the functions are traced once, and values decide
@@ -94,7 +94,8 @@ auto scan(F&& function, const Carry& init, const Xs& xs, ScanOptions options = {
                 "the function of a scan gives, first, a carry of the type that it takes");
   Function own = function;
   return std::pair<Carry, Y>(internal::scan_of(internal::tree_function<std::pair<Carry, Y>>(own, types),
-                                               tree::tree_ref(init), tree::tree_ref(xs), options, CallSite::from(where))
+                                               tree::tree_ref(init), tree::tree_ref(xs), options,
+                                               CallSite::from(where))
                                  .template take<std::pair<Carry, Y>>());
 }
 

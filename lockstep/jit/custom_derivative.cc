@@ -134,8 +134,8 @@ tree::AnyTree custom_jvp_in_trace(const TreeFunction& function, const TreeFuncti
     std::vector<Aval> value_avals;
     for (const Array& each : values) value_avals.push_back(each.aval());
     check_same_types("custom_jvp", expected, avals, outline(value, "result"), value_avals, site);
-    for (Array& each : checked_tangents("custom_jvp", expected, values, outline(tangent, "result"),
-                                        tangent.leaves(), site))
+    for (Array& each :
+         checked_tangents("custom_jvp", expected, values, outline(tangent, "result"), tangent.leaves(), site))
       values.push_back(std::move(each));
     with_rule = {trace.finish(values), trace.captures()};
   }
@@ -170,14 +170,14 @@ tree::AnyTree custom_vjp_in_trace(const TreeFunction& function, const TreeFuncti
       array = is_inexact(aval.dtype) ? trace.input(aval) : zeros_of(aval);
     });
     const tree::AnyTree gradients = backward(given);
-    second.program = trace.finish(checked_tangents("custom_vjp, backward", outline(tuple, "argument"),
-                                                   tuple.leaves(), outline(gradients.ref(), "argument"),
-                                                   gradients->leaves(), site));
+    second.program =
+        trace.finish(checked_tangents("custom_vjp, backward", outline(tuple, "argument"), tuple.leaves(),
+                                      outline(gradients.ref(), "argument"), gradients->leaves(), site));
     second.captures = trace.captures();
   }
   CallSiteScope scope(site);
-  plain.result->replace_leaves(emit_custom_vjp(std::move(plain.traced), std::move(first.traced),
-                                               std::move(second), tuple.leaves()));
+  plain.result->replace_leaves(
+      emit_custom_vjp(std::move(plain.traced), std::move(first.traced), std::move(second), tuple.leaves()));
   return std::move(plain.result);
 }
 

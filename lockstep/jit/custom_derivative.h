@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "lockstep/jit/tree_function.h"
+#include "lockstep/jit/jit.h"
 
 /// Derivatives that the user gives, for functions of which the derivative of each operation is not what is
 /// wanted: unstable, slow, or not there.
@@ -25,8 +25,8 @@ tree::AnyTree custom_vjp_of(const TreeFunction& function, const TreeFunction& fo
                             const TreeFunction& backward, const CallSite& site, tree::TreeRef arguments);
 
 template <class F, class Rule, class... P, class... Args>
-auto call_custom_jvp(F& function, Rule& rule, const CallSite& site, std::type_identity<std::tuple<P...>> types,
-                const Args&... args) {
+auto call_custom_jvp(F& function, Rule& rule, const CallSite& site,
+                     std::type_identity<std::tuple<P...>> types, const Args&... args) {
   using Result = ResultType<F, std::tuple<P...>>;
   using Both = std::tuple<std::tuple<P...>, std::tuple<P...>>;
   using Given = ResultType<Rule, Both>;
@@ -34,13 +34,14 @@ auto call_custom_jvp(F& function, Rule& rule, const CallSite& site, std::type_id
                 "the rule of a custom_jvp gives a pair: the result and its tangent");
   const std::tuple<P...> arguments(passed<P>(args)...);
   return custom_jvp_of(tree_function<Result>(function, types),
-                       tree_function<Given>(rule, std::type_identity<Both>()), site, tree::tree_ref(arguments))
+                       tree_function<Given>(rule, std::type_identity<Both>()), site,
+                       tree::tree_ref(arguments))
       .template take<Result>();
 }
 
 template <class F, class Forward, class Backward, class... P, class... Args>
 auto call_custom_vjp(F& function, Forward& forward, Backward& backward, const CallSite& site,
-                std::type_identity<std::tuple<P...>> types, const Args&... args) {
+                     std::type_identity<std::tuple<P...>> types, const Args&... args) {
   using Result = ResultType<F, std::tuple<P...>>;
   using First = ResultType<Forward, std::tuple<P...>>;
   static_assert(tree::internal::is_tuple<First> && std::tuple_size_v<First> == 2,
@@ -69,7 +70,7 @@ auto custom_jvp(F&& function, Rule&& rule, std::source_location where = std::sou
     function = std::decay_t<F>(function), rule = std::decay_t<Rule>(rule), site = CallSite::from(where)
   ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
     return internal::call_custom_jvp(function, rule, site, internal::PassedTypes<std::decay_t<F>&, Args...>(),
-                                args...);
+                                     args...);
   };
 }
 
@@ -85,7 +86,7 @@ auto custom_vjp(F&& function, Forward&& forward, Backward&& backward,
     backward = std::decay_t<Backward>(backward), site = CallSite::from(where)
   ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
     return internal::call_custom_vjp(function, forward, backward, site,
-                                internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
+                                     internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
 }
 

@@ -136,7 +136,8 @@ Array basis(const Array& x) {
 }
 
 /// Throws TraceError where one is not floating.
-void check_differentiable(std::string_view operation, const std::vector<Array>& arrays, const CallSite& site) {
+void check_differentiable(std::string_view operation, const std::vector<Array>& arrays,
+                          const CallSite& site) {
   for (const Array& x : arrays) {
     if (is_floating(x.dtype())) continue;
     fail<TraceError>(
@@ -211,7 +212,8 @@ Linearized linearized(const TreeFunction& function, bool forwards, std::string_v
         std::vector<bool> by;
         for (std::size_t i = 0; i < arguments.size(); ++i) {
           const std::size_t count = arguments[i].leaves().size();
-          if (!argnum || *argnum == i) inputs.insert(inputs.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(count));
+          if (!argnum || *argnum == i)
+            inputs.insert(inputs.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(count));
           by.resize(by.size() + count, !argnum || *argnum == i);
           rest = rest.subspan(count);
         }
@@ -219,10 +221,10 @@ Linearized linearized(const TreeFunction& function, bool forwards, std::string_v
         TracedFunction call;
         {
           DerivativeDepth once_more(DerivativeDepth::current() + 1);
-          call = trace_function(operation, function, arguments,
-                                [&](Trace& trace, const Array&, std::size_t k) {
-                                  return by[k] ? trace.input(given[k].aval()) : given[k];
-                                });
+          call =
+              trace_function(operation, function, arguments, [&](Trace& trace, const Array&, std::size_t k) {
+                return by[k] ? trace.input(given[k].aval()) : given[k];
+              });
         }
         const Program& program = call.traced.program;
         inputs.insert(inputs.end(), call.traced.captures.begin(), call.traced.captures.end());

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "lockstep/jit/grad.h"
+#include "lockstep/jit/jit.h"
 #include "lockstep/jit/linear_map.h"
-#include "lockstep/jit/tree_function.h"
+#include "lockstep/jit/vmap.h"
 
 /// Derivatives of functions of trees, forwards and backwards. Arrays of integers and bools among the
 /// arguments are not differentiated, except where said; their tangents and cotangents are zeros of their own
@@ -56,7 +57,7 @@ auto as_tree(Jacobian jacobian, tree::TreeRef argument) {
 
 template <std::size_t argnum, class F, class... P, class... Args>
 auto call_jacobian(auto of, F& function, const CallSite& site, std::type_identity<std::tuple<P...>> types,
-              const Args&... args) {
+                   const Args&... args) {
   using Result = ResultType<F, std::tuple<P...>>;
   auto arguments = tree_arguments(types, args...);
   const std::vector<tree::TreeRef> refs = with_numbers_as_arrays(arguments);
@@ -66,7 +67,7 @@ auto call_jacobian(auto of, F& function, const CallSite& site, std::type_identit
 
 template <class F, class... P, class... Args>
 auto call_jvp(F& function, const CallSite& site, std::type_identity<std::tuple<P...>> types,
-         const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents) {
+              const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents) {
   using Result = ResultType<F, std::tuple<P...>>;
   auto arguments_of = [&](const Args&... each) { return tree_arguments(types, each...); };
   auto arguments = std::apply(arguments_of, primals), directions = std::apply(arguments_of, tangents);
@@ -80,13 +81,13 @@ auto call_jvp(F& function, const CallSite& site, std::type_identity<std::tuple<P
 
 template <bool forwards, class F, class... P, class... Args>
 auto call_linearized(F& function, std::string_view operation, std::type_identity<std::tuple<P...>> types,
-                const Args&... args) {
+                     const Args&... args) {
   using Result = ResultType<F, std::tuple<P...>>;
   using Arguments = std::tuple<P...>;
   auto arguments = tree_arguments(types, args...);
   const std::vector<tree::TreeRef> refs = with_numbers_as_arrays(arguments);
-  Linearized both = linearized(tree_function<Result>(function, types), forwards, operation,
-                               CallSiteScope::current(), refs);
+  Linearized both =
+      linearized(tree_function<Result>(function, types), forwards, operation, CallSiteScope::current(), refs);
   auto result = std::move(both.result).template take<Result>();
   if constexpr (forwards) {
     LinearMap<Arguments, Result> map(std::move(both.derivative), result);
@@ -105,23 +106,23 @@ template <class F, class... Args>
 auto jvp(F&& function, const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents,
          std::source_location where = std::source_location::current()) {
   return internal::call_jvp(function, CallSite::from(where),
-                       internal::PassedTypes<std::remove_reference_t<F>&, Args...>(), primals, tangents);
+                            internal::PassedTypes<std::remove_reference_t<F>&, Args...>(), primals, tangents);
 }
 
 /// function(args...), and a function from a cotangent (a tree like the result) to the tuple of the arguments'
 /// cotangents. What the backward pass needs is computed once.
 template <class F, class... Args>
 auto vjp(F&& function, const Args&... args) {
-  return internal::call_linearized<false>(function, "vjp",
-                                     internal::PassedTypes<std::remove_reference_t<F>&, Args...>(), args...);
+  return internal::call_linearized<false>(
+      function, "vjp", internal::PassedTypes<std::remove_reference_t<F>&, Args...>(), args...);
 }
 
 /// function(args...), and its derivative at args as a function from the tuple of the arguments' tangents to
 /// the result's tangent. What it needs is computed once.
 template <class F, class... Args>
 auto linearize(F&& function, const Args&... args) {
-  return internal::call_linearized<true>(function, "linearize",
-                                    internal::PassedTypes<std::remove_reference_t<F>&, Args...>(), args...);
+  return internal::call_linearized<true>(
+      function, "linearize", internal::PassedTypes<std::remove_reference_t<F>&, Args...>(), args...);
 }
 
 /// A function that gives the Jacobian of `function`: for each array of the result and the array that is
@@ -135,7 +136,7 @@ auto jacfwd(F&& function, std::source_location where = std::source_location::cur
     function = std::decay_t<F>(std::forward<F>(function)), site = CallSite::from(where)
   ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
     return internal::call_jacobian<argnum>(&internal::jacfwd_of, function, site,
-                                      internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
+                                           internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
 }
 
@@ -145,7 +146,7 @@ auto jacrev(F&& function, std::source_location where = std::source_location::cur
     function = std::decay_t<F>(std::forward<F>(function)), site = CallSite::from(where)
   ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
     return internal::call_jacobian<argnum>(&internal::jacrev_of, function, site,
-                                      internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
+                                           internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
 }
 

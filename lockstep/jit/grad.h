@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/jit/tree_function.h"
+#include "lockstep/jit/jit.h"
 
 namespace lockstep {
 
@@ -30,7 +30,7 @@ inline constexpr bool has_aux = tree::internal::is_tuple<T>;
 
 template <std::size_t... argnums, class F, class... P, class... Args>
 auto call_value_and_grad(F& function, const CallSite& site, std::type_identity<std::tuple<P...>> types,
-                    const Args&... args) {
+                         const Args&... args) {
   using Result = ResultType<F, std::tuple<P...>>;
   constexpr std::array<std::size_t, sizeof...(argnums)> numbers{argnums...};
   auto arguments = tree_arguments(types, args...);

@@ -190,7 +190,8 @@ std::shared_ptr<const CallEntry> JitCache::add(const Signature& signature, Trace
   CallSiteScope scope(site());
   std::vector<const ArrayType*> types;
   for (const Array* array : signature.leaves()) types.push_back(concrete(*array, "[jit] an argument").type);
-  for (const Array& array : traced.captures) types.push_back(concrete(array, "[jit] an array from outside").type);
+  for (const Array& array : traced.captures)
+    types.push_back(concrete(array, "[jit] an array from outside").type);
   ComputationOptions options{.combine_threshold_bytes = options_.combine_threshold_bytes,
                              .gathered_for_loops_bytes = options_.gathered_for_loops_bytes,
                              .memory_limit_bytes = options_.memory_limit_bytes};
@@ -203,8 +204,7 @@ std::shared_ptr<const CallEntry> JitCache::add(const Signature& signature, Trace
   options.in_shardings.resize(types.size());
   options.donated.resize(types.size());
   return calls_.add(signature, Computation::compile(std::move(traced.program), types, options),
-                    std::move(traced.captures),
-                    std::move(exemplar), tracing);
+                    std::move(traced.captures), std::move(exemplar), tracing);
 }
 
 void CallResult::put_arrays(tree::TreeRef result) {
@@ -235,10 +235,9 @@ CallResult call_lowered(const std::shared_ptr<const CallEntry>& entry, const tre
     signature.argument(arguments[i].ref());
   }
   if (signature.words() != entry->signature) {
-    throw TraceError(
-        "[jit] the compiled function (of " + site.to_string() +
-        ") was lowered for arguments of other shapes, dtypes, shardings or structure; call the "
-        "jitted function, or lower it for these");
+    throw TraceError("[jit] the compiled function (of " + site.to_string() +
+                     ") was lowered for arguments of other shapes, dtypes, shardings or structure; call the "
+                     "jitted function, or lower it for these");
   }
   return {entry, entry->run(signature.leaves(), site)};
 }

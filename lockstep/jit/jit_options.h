@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/array/computation.h"
 #include "lockstep/array/array.h"
+#include "lockstep/array/computation.h"
 
 namespace lockstep {
 

@@ -29,11 +29,11 @@ struct LinearProgram {
 class LinearCall {
  public:
   /// `operation` and `what` are for messages.
-  LinearCall(std::shared_ptr<const LinearProgram> linear, std::vector<Array> needed, std::string_view operation,
-             std::string_view what, const CallSite& site);
+  LinearCall(std::shared_ptr<const LinearProgram> linear, std::vector<Array> needed,
+             std::string_view operation, std::string_view what, const CallSite& site);
 
-  /// Throws ShapeError or DTypeError, at `where`, where an array has another shape or dtype than that which it
-  /// stands for.
+  /// Throws ShapeError or DTypeError, at `where`, where an array has another shape or dtype than that which
+  /// it stands for.
   std::vector<Array> operator()(const std::vector<Array>& given, const CallSite& where) const;
 
  private:

@@ -164,8 +164,7 @@ Array PmapTrace::given(const Array& input, std::size_t argument, bool number) co
   return without_mapped(input, in_axis(argument, number));
 }
 
-std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature,
-                                                   tree::AnyTree result) {
+std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature, tree::AnyTree result) {
   const PmapOptions& options = cache_.options();
   const CallSite& site = cache_.site();
   const std::vector<Array> results = result->leaves();
@@ -200,8 +199,8 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature,
   }
   auto computation =
       Computation::compile_per_device(std::move(program), types, mesh_, local_, in_specs_, out_specs);
-  return cache_.calls_.add(signature, std::move(computation), std::move(captures), exemplar_of(std::move(result)),
-                           tracing);
+  return cache_.calls_.add(signature, std::move(computation), std::move(captures),
+                           exemplar_of(std::move(result)), tracing);
 }
 
 PmapCache::PmapCache(PmapOptions options, const CallSite& site)
@@ -231,12 +230,10 @@ std::shared_ptr<const CallEntry> PmapCache::trace(const TreeFunction& function,
   std::vector<tree::AnyTree> tracers;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     tracers.push_back(tree::AnyTree::copy_of(arguments[i].ref()));
-    tracers[i]->for_each_leaf(
-        [&](Array& array) { array = trace.input(array, i, arguments[i].is_number()); });
+    tracers[i]->for_each_leaf([&](Array& array) { array = trace.input(array, i, arguments[i].is_number()); });
   }
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    tracers[i]->for_each_leaf(
-        [&](Array& array) { array = trace.given(array, i, arguments[i].is_number()); });
+    tracers[i]->for_each_leaf([&](Array& array) { array = trace.given(array, i, arguments[i].is_number()); });
   }
   return trace.finish(signature, function(tracers));
 }

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/jit/jit_cache.h"
+#include "lockstep/jit/jit.h"
 #include "lockstep/runtime/devices.h"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "lockstep/jit/tree_function.h"
+#include "lockstep/jit/jit.h"
 
 namespace lockstep {
 
@@ -16,7 +16,7 @@ tree::AnyTree remat_of(const TreeFunction& function, const CallSite& site, std::
 
 template <class F, class... P, class... Args>
 auto call_remat(F& function, const CallSite& site, std::type_identity<std::tuple<P...>> types,
-           const Args&... args) {
+                const Args&... args) {
   using Result = ResultType<F, std::tuple<P...>>;
   auto arguments = tree_arguments(types, args...);
   return remat_of(tree_function<Result>(function, types), site, arguments).template take<Result>();

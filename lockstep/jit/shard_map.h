@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/jit/jit_cache.h"
+#include "lockstep/jit/jit.h"
 #include "lockstep/sharding/mesh.h"
 #include "lockstep/sharding/partition_spec.h"
 

@@ -33,12 +33,28 @@ struct TreeFunction {
   tree::AnyTree operator()(std::span<const tree::AnyTree> arguments) const;
 };
 
+/// A pointer without type to what may be a plain function, and back.
+template <class F>
+void* address_of(F& function) {
+  if constexpr (std::is_function_v<F>)
+    return reinterpret_cast<void*>(&function);
+  else
+    return const_cast<void*>(static_cast<const void*>(&function));
+}
+template <class F>
+F& function_at(void* address) {
+  if constexpr (std::is_function_v<F>)
+    return *reinterpret_cast<F*>(address);
+  else
+    return *static_cast<F*>(address);
+}
+
 template <class Result, class F, class Parameters, class Index>
 struct TreeCall;
 template <class Result, class F, class... P, std::size_t... i>
 struct TreeCall<Result, F, std::tuple<P...>, std::index_sequence<i...>> {
   static void* call(void* function, [[maybe_unused]] void* const* arguments) {
-    return new Result((*static_cast<F*>(function))(std::move(*static_cast<P*>(arguments[i]))...));
+    return new Result(function_at<F>(function)(std::move(*static_cast<P*>(arguments[i]))...));
   }
 };
 
@@ -49,8 +65,7 @@ inline constexpr std::array<const tree::TreeType*, sizeof...(P)> tree_types{&tre
 template <class Result, class F, class... P>
 TreeFunction tree_function(F& function, std::type_identity<std::tuple<P...>>) {
   static_assert(!std::is_void_v<Result>, "a function that is traced returns its results");
-  return {const_cast<void*>(static_cast<const void*>(&function)),
-          &TreeCall<Result, F, std::tuple<P...>, std::index_sequence_for<P...>>::call,
+  return {address_of(function), &TreeCall<Result, F, std::tuple<P...>, std::index_sequence_for<P...>>::call,
           &tree::type_of<Result>, tree_types<P...>};
 }
 

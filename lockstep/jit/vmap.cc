@@ -90,7 +90,7 @@ tree::AnyTree vmap_of(const TreeFunction& function, const VmapOptions& options, 
   const std::vector<tree::TreeRef> trees = with_numbers_as_arrays(arguments);
   std::vector<std::optional<int>> axis_of_array;
   for (std::size_t i = 0; i < trees.size(); ++i) {
-    const std::optional<int> axis = arguments[i].is_number()         ? std::nullopt
+    const std::optional<int> axis = arguments[i].is_number()     ? std::nullopt
                                     : i < options.in_axes.size() ? options.in_axes[i]
                                                                  : 0;
     axis_of_array.resize(axis_of_array.size() + trees[i].leaves().size(), axis);

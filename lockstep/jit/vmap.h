@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/jit/tree_function.h"
+#include "lockstep/jit/jit.h"
 #include "lockstep/program/primitives/apply.h"
 
 namespace lockstep {
@@ -39,7 +39,7 @@ tree::AnyTree vmap_of(const TreeFunction& function, const VmapOptions& options, 
 
 template <class F, class... P, class... Args>
 auto call_vmap(F& function, const VmapOptions& options, const CallSite& site,
-          std::type_identity<std::tuple<P...>> types, const Args&... args) {
+               std::type_identity<std::tuple<P...>> types, const Args&... args) {
   using Result = ResultType<F, std::tuple<P...>>;
   auto arguments = tree_arguments(types, args...);
   return vmap_of(tree_function<Result>(function, types), options, site, arguments).template take<Result>();
@@ -58,7 +58,7 @@ auto vmap(F&& function, VmapOptions options = {},
     site = CallSite::from(where)
   ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
     return internal::call_vmap(function, options, site, internal::PassedTypes<std::decay_t<F>&, Args...>(),
-                          args...);
+                               args...);
   };
 }
 

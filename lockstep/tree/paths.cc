@@ -19,8 +19,7 @@ void call_with_paths(TreeRef tree, const std::function<void(const std::string&, 
 
 std::vector<std::pair<std::string, Array>> leaves_with_path(TreeRef tree) {
   std::vector<std::pair<std::string, Array>> all;
-  call_with_paths(tree,
-                          [&](const std::string& path, Array& array) { all.emplace_back(path, array); });
+  call_with_paths(tree, [&](const std::string& path, Array& array) { all.emplace_back(path, array); });
   return all;
 }
 

@@ -100,8 +100,9 @@ inline constexpr std::size_t num_elements<T> = std::tuple_size_v<T>;
 
 /// Not const, so that no linker makes the tables of two types one.
 template <class T>
-inline TreeType type_of{&internal::Tables<T>::visit, &internal::Tables<T>::copy, &internal::Tables<T>::destroy,
-                        internal::num_elements<T>, &internal::Tables<T>::element};
+inline TreeType type_of{&internal::Tables<T>::visit, &internal::Tables<T>::copy,
+                        &internal::Tables<T>::destroy, internal::num_elements<T>,
+                        &internal::Tables<T>::element};
 
 template <class T>
 TreeRef tree_ref(const T& tree) {
