@@ -3,6 +3,7 @@
 #   DEPS       layers and libraries below it, PUBLIC
 #   PRIVATE    libraries that only its sources see
 #   TEST_DEPS  what the tests need besides
+#   OPTIMIZED  tests (a filter) that compute so much that XLA's optimizer pays
 # Process tests re-execute their own executable, so each test executable has lockstep/testing's main where it asks
 # for lockstep_testing, and GoogleTest's otherwise.
 find_program(LOCKSTEP_CCACHE ccache)
@@ -17,6 +18,12 @@ target_include_directories(lockstep_options INTERFACE $<BUILD_INTERFACE:${PROJEC
                                                       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(lockstep_options INTERFACE cxx_std_20)
 if(LOCKSTEP_SANITIZE)
+  # The checks of every access through a pointer double what a source file takes to compile: only layers that touch
+  # memory by hand have them (lockstep_layer).
+  add_library(lockstep_lightly_sanitized INTERFACE)
+  if(LOCKSTEP_SANITIZE MATCHES undefined)
+    target_compile_options(lockstep_lightly_sanitized INTERFACE -O0 -fno-sanitize=null,alignment,vptr,object-size)
+  endif()
   target_compile_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
 endif()
@@ -33,16 +40,30 @@ if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cc CONTENT "// Of precompiled headers.\n")
   add_library(lockstep_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
   target_link_libraries(lockstep_precompiled PRIVATE lockstep_options fmt::fmt)
-  target_precompile_headers(lockstep_precompiled PRIVATE
-    <algorithm> <chrono> <cstddef> <cstdint> <functional> <map> <memory> <mutex> <optional> <source_location> <span>
-    <string> <string_view> <tuple> <type_traits> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
+  set(LOCKSTEP_COMMON_HEADERS
+      <algorithm> <chrono> <cstddef> <cstdint> <functional> <map> <memory> <mutex> <optional> <source_location> <span>
+      <string> <string_view> <tuple> <type_traits> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
+  target_precompile_headers(lockstep_precompiled PRIVATE ${LOCKSTEP_COMMON_HEADERS})
 endif()
+# The same for tests, of what they all include.
+if(LOCKSTEP_BUILD_TESTS AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled_test.cc CONTENT "int main() {}\n")
+  add_executable(lockstep_precompiled_test ${PROJECT_BINARY_DIR}/precompiled_test.cc)
+  target_link_libraries(lockstep_precompiled_test PRIVATE lockstep_options lockstep_thin_options fmt::fmt GTest::gmock)
+  target_precompile_headers(lockstep_precompiled_test PRIVATE
+    ${LOCKSTEP_COMMON_HEADERS} <array> <filesystem> <fstream> <sstream> <thread> <gmock/gmock.h> <gtest/gtest.h>)
+endif()
+function(lockstep_precompile_test target)
+  if(TARGET lockstep_precompiled_test)
+    target_precompile_headers(${target} REUSE_FROM lockstep_precompiled_test)
+  endif()
+endfunction()
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|aarch64")
   message(WARNING "Lockstep is tested on x86_64 only.")
 endif()
 
 function(lockstep_layer name)
-  cmake_parse_arguments(arg "" "" "DEPS;PRIVATE;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "DEPS;PRIVATE;TEST_DEPS;OPTIMIZED" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$|/plugins/")
@@ -51,7 +72,9 @@ function(lockstep_layer name)
   if(sources)
     add_library(${target} STATIC ${sources})
     target_link_libraries(${target} PUBLIC lockstep_options ${arg_DEPS} PRIVATE ${arg_PRIVATE})
-    if(TARGET lockstep_precompiled)
+    if(TARGET lockstep_lightly_sanitized AND NOT name MATCHES "^(base|watch|collectives)$")
+      target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:lockstep_lightly_sanitized>)
+    elseif(TARGET lockstep_precompiled)
       target_precompile_headers(${target} REUSE_FROM lockstep_precompiled)
     endif()
   else()
@@ -68,9 +91,14 @@ function(lockstep_layer name)
     endif()
     target_link_libraries(${name}_test PRIVATE ${target} ${arg_PRIVATE} ${arg_TEST_DEPS} ${test_main} GTest::gmock
                                                lockstep_thin_options)
+    lockstep_precompile_test(${name}_test)
     # Most of their time would go to LLVM's optimizer; those in tests/ run programs as users get them.
-    gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                         PROPERTIES TIMEOUT 300 LABELS ${name}
-                                    ENVIRONMENT XLA_FLAGS=--xla_backend_optimization_level=0)
+    set(properties DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS ${name})
+    if(arg_OPTIMIZED)
+      gtest_discover_tests(${name}_test TEST_PREFIX "${name}." TEST_FILTER ${arg_OPTIMIZED} ${properties})
+      set(others TEST_FILTER -${arg_OPTIMIZED})
+    endif()
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}." ${others} ${properties}
+                         ENVIRONMENT XLA_FLAGS=--xla_backend_optimization_level=0)
   endif()
 endfunction()
