@@ -1,11 +1,3 @@
-# lockstep_layer(NAME DEPS ...): the static library of the folder lockstep/NAME, made of every source in it that is
-# neither a test nor in a folder plugins/, and one test executable, NAME_test, of every *_test.cc in it.
-#   DEPS       layers and libraries below it, PUBLIC
-#   PRIVATE    libraries that only its sources see
-#   TEST_DEPS  what the tests need besides
-#   OPTIMIZED  tests (a filter) that compute so much that XLA's optimizer pays
-# Process tests re-execute their own executable, so each test executable has lockstep/testing's main where it asks
-# for lockstep_testing, and GoogleTest's otherwise.
 find_program(LOCKSTEP_CCACHE ccache)
 if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCKSTEP_CCACHE})
@@ -18,12 +10,6 @@ target_include_directories(lockstep_options INTERFACE $<BUILD_INTERFACE:${PROJEC
                                                       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(lockstep_options INTERFACE cxx_std_20)
 if(LOCKSTEP_SANITIZE)
-  # The checks of every access through a pointer double what a source file takes to compile: only layers that touch
-  # memory by hand have them (lockstep_layer).
-  add_library(lockstep_lightly_sanitized INTERFACE)
-  if(LOCKSTEP_SANITIZE MATCHES undefined)
-    target_compile_options(lockstep_lightly_sanitized INTERFACE -O0 -fno-sanitize=null,alignment,vptr,object-size)
-  endif()
   target_compile_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
 endif()
@@ -34,24 +20,30 @@ endif()
 # Tests and examples spend their time in the libraries: they run about as fast at -O0, and compile in half the time.
 add_library(lockstep_thin_options INTERFACE)
 target_compile_options(lockstep_thin_options INTERFACE $<$<NOT:$<CONFIG:Debug>>:-O0>)
+# The checks of every access through a pointer double what a source file takes to compile: only layers that touch memory
+# by hand have them.
+set(LOCKSTEP_LAYERS_OF_RAW_MEMORY base watch collectives)
+if(LOCKSTEP_SANITIZE MATCHES undefined)
+  add_library(lockstep_lightly_sanitized INTERFACE)
+  target_compile_options(lockstep_lightly_sanitized INTERFACE -O0 -fno-sanitize=null,alignment,vptr,object-size)
+endif()
 # What nearly every source includes is parsed once: a fifth of the time that a layer takes. Not with a compiler cache,
 # which saves more; so that what a file includes is also checked by builds without it.
+set(LOCKSTEP_COMMON_HEADERS
+    <algorithm> <chrono> <cstddef> <cstdint> <functional> <map> <memory> <mutex> <optional> <source_location> <span>
+    <string> <string_view> <tuple> <type_traits> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cc CONTENT "// Of precompiled headers.\n")
   add_library(lockstep_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
   target_link_libraries(lockstep_precompiled PRIVATE lockstep_options fmt::fmt)
-  set(LOCKSTEP_COMMON_HEADERS
-      <algorithm> <chrono> <cstddef> <cstdint> <functional> <map> <memory> <mutex> <optional> <source_location> <span>
-      <string> <string_view> <tuple> <type_traits> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
   target_precompile_headers(lockstep_precompiled PRIVATE ${LOCKSTEP_COMMON_HEADERS})
-endif()
-# The same for tests, of what they all include.
-if(LOCKSTEP_BUILD_TESTS AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled_test.cc CONTENT "int main() {}\n")
-  add_executable(lockstep_precompiled_test ${PROJECT_BINARY_DIR}/precompiled_test.cc)
-  target_link_libraries(lockstep_precompiled_test PRIVATE lockstep_options lockstep_thin_options fmt::fmt GTest::gmock)
-  target_precompile_headers(lockstep_precompiled_test PRIVATE
-    ${LOCKSTEP_COMMON_HEADERS} <array> <filesystem> <fstream> <sstream> <thread> <gmock/gmock.h> <gtest/gtest.h>)
+  if(LOCKSTEP_BUILD_TESTS)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled_test.cc CONTENT "int main() {}\n")
+    add_executable(lockstep_precompiled_test ${PROJECT_BINARY_DIR}/precompiled_test.cc)
+    target_link_libraries(lockstep_precompiled_test PRIVATE lockstep_options lockstep_thin_options fmt::fmt GTest::gmock)
+    target_precompile_headers(lockstep_precompiled_test PRIVATE
+      ${LOCKSTEP_COMMON_HEADERS} <array> <filesystem> <fstream> <sstream> <thread> <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
 endif()
 function(lockstep_precompile_test target)
   if(TARGET lockstep_precompiled_test)
@@ -62,8 +54,38 @@ if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|aarch64")
   message(WARNING "Lockstep is tested on x86_64 only.")
 endif()
 
+# lockstep_discover_tests(TARGET LABEL ...): GoogleTest's tests of an executable, each a test LABEL.SUITE.NAME of ctest.
+#   TIMEOUT      of each, in seconds; 300 where it is not said
+#   UNOPTIMIZED  XLA leaves LLVM's optimizer out, which takes a third of the time where programs are small
+#   EXCEPT       tests (a filter) for which it does not
+function(lockstep_discover_tests target label)
+  cmake_parse_arguments(arg "UNOPTIMIZED" "TIMEOUT;EXCEPT" "" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  set(how DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS ${label})
+  if(NOT arg_UNOPTIMIZED)
+    gtest_discover_tests(${target} TEST_PREFIX ${label}. ${how})
+    return()
+  endif()
+  if(arg_EXCEPT)
+    gtest_discover_tests(${target} TEST_PREFIX ${label}. TEST_FILTER ${arg_EXCEPT} ${how})
+    set(others TEST_FILTER -${arg_EXCEPT})
+  endif()
+  gtest_discover_tests(${target} TEST_PREFIX ${label}. ${others} ${how}
+                       ENVIRONMENT XLA_FLAGS=--xla_backend_optimization_level=0)
+endfunction()
+
+# lockstep_layer(NAME DEPS ...): the static library of the folder lockstep/NAME, made of every source in it that is
+# neither a test nor in a folder plugins/, and one test executable, NAME_test, of every *_test.cc in it.
+#   DEPS       layers and libraries below it, PUBLIC
+#   PRIVATE    libraries that only its sources see
+#   TEST_DEPS  what the tests need besides
+#   OPTIMIZED  tests (a filter) that compute so much that XLA's optimizer pays
+# Process tests re-execute their own executable, so each test executable has lockstep/testing's main where it asks
+# for lockstep_testing, and GoogleTest's otherwise.
 function(lockstep_layer name)
-  cmake_parse_arguments(arg "" "" "DEPS;PRIVATE;TEST_DEPS;OPTIMIZED" ${ARGN})
+  cmake_parse_arguments(arg "" "OPTIMIZED" "DEPS;PRIVATE;TEST_DEPS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$|/plugins/")
@@ -72,7 +94,7 @@ function(lockstep_layer name)
   if(sources)
     add_library(${target} STATIC ${sources})
     target_link_libraries(${target} PUBLIC lockstep_options ${arg_DEPS} PRIVATE ${arg_PRIVATE})
-    if(TARGET lockstep_lightly_sanitized AND NOT name MATCHES "^(base|watch|collectives)$")
+    if(TARGET lockstep_lightly_sanitized AND NOT name IN_LIST LOCKSTEP_LAYERS_OF_RAW_MEMORY)
       target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:lockstep_lightly_sanitized>)
     elseif(TARGET lockstep_precompiled)
       target_precompile_headers(${target} REUSE_FROM lockstep_precompiled)
@@ -92,13 +114,7 @@ function(lockstep_layer name)
     target_link_libraries(${name}_test PRIVATE ${target} ${arg_PRIVATE} ${arg_TEST_DEPS} ${test_main} GTest::gmock
                                                lockstep_thin_options)
     lockstep_precompile_test(${name}_test)
-    # Most of their time would go to LLVM's optimizer; those in tests/ run programs as users get them.
-    set(properties DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS ${name})
-    if(arg_OPTIMIZED)
-      gtest_discover_tests(${name}_test TEST_PREFIX "${name}." TEST_FILTER ${arg_OPTIMIZED} ${properties})
-      set(others TEST_FILTER -${arg_OPTIMIZED})
-    endif()
-    gtest_discover_tests(${name}_test TEST_PREFIX "${name}." ${others} ${properties}
-                         ENVIRONMENT XLA_FLAGS=--xla_backend_optimization_level=0)
+    # Those in tests/ run programs as users get them.
+    lockstep_discover_tests(${name}_test ${name} UNOPTIMIZED EXCEPT ${arg_OPTIMIZED})
   endif()
 endfunction()
