@@ -95,8 +95,9 @@ TEST(Run, CoresAreSharedOut) {
     EXPECT_EQ(after(log, "[0] "), after(log, "[1] "));
   } else {
     EXPECT_NE(after(log, "[0] "), after(log, "[1] "));
-    if (!cpu_quota())
+    if (!cpu_quota()) {
       EXPECT_THAT(after(log, "[1] "), ::testing::EndsWith(" " + std::to_string(shares[1].size())));
+    }
   }
   EXPECT_THAT(lockstep(Words{"run", "-n", "2"} + shell("echo $NPROC"), {{"NPROC", "17"}}).log,
               AllOf(HasSubstr("[0] 17\n"), HasSubstr("[1] 17\n")));

@@ -330,7 +330,9 @@ TEST_F(InABrowser, TenThousandRows_AreDrawn) {
     const std::string page = dom(server_->url());
     const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     EXPECT_GE(count(page, "<tr class=\"row\""), least_rows);
-    if (processes == 10000) EXPECT_THAT(page, HasSubstr("(10,000)"));
+    if (processes == 10000) {
+      EXPECT_THAT(page, HasSubstr("(10,000)"));
+    }
     return took;
   };
   const double few = seconds_of(4, 4), many = seconds_of(10000, 20);

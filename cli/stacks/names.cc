@@ -1,5 +1,7 @@
 #include "cli/stacks/names.h"
 
+// libiberty declares a basename of its own unless it is told that there is one.
+#define HAVE_DECL_BASENAME 1
 #include <libiberty/demangle.h>
 
 #include <algorithm>

@@ -266,7 +266,9 @@ LOCKSTEP_CHILD(saves_with_errors) {
         const std::vector<std::int64_t> steps = checkpoints.steps();
         EXPECT_TRUE(std::ranges::find(steps, good) != steps.end()) << which;
         for (std::int64_t each : steps) {
-          if (child_index() == 0) EXPECT_EQ(wrong_with(url, each), "") << which;
+          if (child_index() == 0) {
+            EXPECT_EQ(wrong_with(url, each), "") << which;
+          }
         }
       }
     }
