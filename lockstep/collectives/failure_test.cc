@@ -61,6 +61,25 @@ TEST(Divergence, BetweenThreadsIsAnErrorOnBothThatShowsBoth) {
           "1 of process 0 of 1 in psum f32[8] over i at train.cc:12 (program f, call 3)"));
 }
 
+TEST(Divergence, OfTwoThreadsThatDriveOneDevice_EndsBoth_AndWhoWaitsForThem) {
+  auto world = local_world(3);
+  Communicator& communicator = world->communicator({0, 1, 2});
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  auto drive = [&](int device, const Call& call) {
+    const std::string message = message_of<Error>([&] { run(communicator, device, call); });
+    std::lock_guard lock(mutex);
+    messages.push_back(message);
+  };
+  std::thread other([&] { drive(1, sum_call(4, 3)); }), first([&] { drive(0, sum_call(4, 3)); });
+  drive(0, sum_call(4, 3));
+  first.join();
+  other.join();
+  ASSERT_EQ(messages.size(), 3u);
+  for (const std::string& message : messages)
+    EXPECT_THAT(message, HasSubstr("the device is in another collective of this group at the same time"));
+}
+
 LOCKSTEP_CHILD(diverges) {
   ChildWorld world;
   Communicator& communicator = world->communicator(all_devices(*world));

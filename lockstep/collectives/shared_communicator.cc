@@ -22,6 +22,27 @@ bool reached(std::uint32_t value, std::uint32_t target) {
   return static_cast<std::int32_t>(value - target) >= 0;
 }
 
+/// Marks a member as busy while it lives. Two threads that drive one member at a time would exchange what is
+/// meant for two operations; neither would ever end.
+class Turn {
+ public:
+  Turn(bool& busy, const Call& call) : busy_(busy) {
+    if (busy_.load(std::memory_order_relaxed)) {
+      fail(
+          "{}: the device is in another collective of this group at the same time, but all collectives of a "
+          "device have one order: this is an error of Lockstep's own",
+          call.text);
+    }
+    busy_.store(true, std::memory_order_relaxed);
+  }
+  ~Turn() { busy_.store(false, std::memory_order_relaxed); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  std::atomic_ref<bool> busy_;
+};
+
 }  // namespace
 
 SharedCommunicator::SharedCommunicator(Job& job, std::vector<Member> members, Segment segment,
@@ -47,6 +68,7 @@ void SharedCommunicator::run(const Call& call, int rank, const void* in, void* o
   job_.check();
   if (size() == 1) return run_alone(call, in, out);
   try {
+    const Turn turn(locals_[rank].busy, call);
     auto from = static_cast<const std::byte*>(in);
     auto to = static_cast<std::byte*>(out);
     if (call.input_bytes <= kSmallBytes) {
@@ -171,6 +193,8 @@ void SharedCommunicator::sleep_until(const Call& call, int rank, Done done, Miss
     header.sleepers.fetch_sub(1, std::memory_order_seq_cst);
     if (done()) return;
     job_.check();
+    // Another member, of this process, has given up.
+    if (broken_.load(std::memory_order_acquire)) std::rethrow_exception(broken_cause_);
     std::vector<int> awaited;
     for (int other = 0; other < size(); ++other) {
       if (other == rank || !missing(other)) continue;

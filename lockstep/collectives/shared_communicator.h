@@ -46,6 +46,7 @@ class SharedCommunicator : public Communicator {
     explicit Local(const Crowding& crowding) : patience(crowding) {}
 
     Patience patience;
+    bool busy = false;  ///< A thread is in `run`.
     std::uint64_t operation = 0;
     std::uint64_t step = 0;   ///< Value of `progress`.
     std::uint64_t chunk = 0;  ///< Chunks staged.

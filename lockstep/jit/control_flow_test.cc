@@ -462,6 +462,75 @@ TEST(ShardMap, ACollectiveInALoop_RunsInEachStep) {
   }
 }
 
+/// Where collectives stand in a program's regions: each takes a scalar and gives another, each device's part
+/// of x, split over "x", being part of it.
+using InRegion = std::function<Array(Array scalar, Array x)>;
+
+Array in_all(const Array& scalar, const Array& x) { return scalar + psum(x, "x"); }
+Array in_none(const Array& scalar, const Array&) { return scalar + 1; }
+
+/// Loops while the scalar, with what `condition` adds, is below 40.
+InRegion loop(InRegion condition, InRegion body) {
+  return [=](Array scalar, Array x) {
+    return while_loop([&](Array s) { return condition(s, x) < 40.f; },
+                      [&](Array s) { return body(s, x) + 1; }, scalar);
+  };
+}
+InRegion branch(InRegion on_true, InRegion on_false) {
+  return [=](Array scalar, Array x) {
+    return cond(
+        scalar < 5.f, [&](Array s) { return on_true(s, x); }, [&](Array s) { return on_false(s, x); },
+        scalar);
+  };
+}
+InRegion steps(InRegion step) {
+  return [=](Array scalar, Array x) {
+    return scan([&](Array s, Array) { return std::pair(step(s, x), s); }, scalar, zeros({3})).first;
+  };
+}
+
+TEST(ShardMap, CollectivesInEachKindOfRegion_HaveOneOrderWithThoseBehindIt) {
+  const std::map<std::string, InRegion> all = {
+      {"condition", loop(in_all, in_none)},
+      {"body", loop(in_none, in_all)},
+      {"condition and body", loop(in_all, in_all)},
+      {"branch", branch(in_all, in_none)},
+      {"both branches", branch(in_none, in_all)},
+      {"scan", steps(in_all)},
+      {"condition in a scan", steps(loop(in_all, in_none))},
+      {"condition in a body", loop(in_none, loop(in_all, in_none))},
+      {"condition in a condition", loop(loop(in_all, in_none), in_none)},
+      {"condition in a branch", branch(loop(in_all, in_none), in_none)},
+      {"branch in a condition", loop(branch(in_all, in_none), in_none)},
+      {"scan in a condition", loop(steps(in_all), in_none)},
+  };
+  const Array x = device_put(array({1.f, 2.f, 3.f, 1.f}), NamedSharding(line_mesh(), P("x")));
+  for (const auto& [name, region] : all) {
+    SCOPED_TRACE(name);
+    // Behind it stand collectives that need nothing of it: only the chain of tokens holds them back.
+    auto f = jit(shard_map(
+        [&, region = region](Array x) {
+          const Array scalar = sum(x) * 0;
+          return std::tuple(region(psum(scalar, "x"), sum(x)), psum(x * 2, "x"), psum(exp(x), "x"));
+        },
+        {line_mesh(), {P("x")}, {P(), P(), P()}}));
+    const std::string text = f.lower(x).as_text();
+    // What XLA would take out of a loop: a token that its body hands on as it came.
+    for (std::size_t at = text.find("stablehlo.while"); at != text.npos;
+         at = text.find("stablehlo.while", at + 1)) {
+      const std::size_t body = text.find("}, {", at);
+      EXPECT_EQ(text.substr(at, body - at).find("lockstep_collective"), std::string::npos) << text;
+    }
+    const auto [first, second, third] = f(x);
+    for (int repeat = 0; repeat < 30; ++repeat) {
+      const auto [a, b, c] = f(x);
+      EXPECT_EQ(a.item<float>(), first.item<float>());
+      EXPECT_EQ(b.to_host<float>(), std::vector<float>{14});
+      EXPECT_EQ(c.to_host<float>(), third.to_host<float>());
+    }
+  }
+}
+
 TEST(ShardMap, ALoopThatDevicesLeaveAtDifferentTimes_IsEachOnesOwn) {
   auto halvings = shard_map(
       [](Array x) {

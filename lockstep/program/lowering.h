@@ -137,6 +137,10 @@ class Lowering {
   bool is_donated(std::size_t input) const { return input < donated_.size() && donated_[input]; }
 
   std::string captured(const std::function<void()>& write);
+
+  /// Whether what is written has collectives, or other calls that are chained by tokens. Leaves no trace of
+  /// it.
+  bool joins_chain(const std::function<void()>& write);
   void make_token(const std::string& name);
   Names several(const std::string& name, std::size_t count) const;
 

@@ -115,9 +115,36 @@ Names Lowering::inlined(const Program& program, Names inputs) {
   return outputs;
 }
 
+bool Lowering::joins_chain(const std::function<void()>& write) {
+  const std::string before = chain_.empty() ? std::exchange(chain_, fresh()) : chain_, outer = chain_;
+  const std::size_t collectives = collectives_.size(), functions = functions_.size();
+  captured(write);
+  collectives_.resize(collectives);
+  functions_.resize(functions);
+  return std::exchange(chain_, before) != outer;
+}
+
 Names Lowering::loop(const Names& initial, const std::vector<std::string>& types,
                      const std::function<std::string(const Names&)>& condition,
                      const std::function<Names(const Names&)>& body) {
+  // A condition gives no token, so what follows the loop would not be chained to the collectives in it: XLA
+  // takes a token that the body hands on unchanged out of the loop. Such a condition is computed before the
+  // loop and at the end of each step, and the loop carries what it says.
+  if (joins_chain([&] { condition(initial); })) {
+    Names carried = initial;
+    carried.push_back(condition(initial));
+    std::vector<std::string> carried_types = types;
+    carried_types.emplace_back("tensor<i1>");
+    Names results = loop(
+        carried, carried_types, [](const Names& state) { return state.back(); },
+        [&](const Names& state) {
+          Names next = body({state.begin(), state.end() - 1});
+          next.push_back(condition(next));
+          return next;
+        });
+    results.pop_back();
+    return results;
+  }
   const std::string before = chain_;
   auto arguments = [&] {
     Names names;
@@ -128,12 +155,10 @@ Names Lowering::loop(const Names& initial, const std::vector<std::string>& types
   const std::string condition_token = fresh(), body_token = fresh();
   std::string go_on, last_token;
   Names next;
-  chain_ = condition_token;
   const std::string condition_text = captured([&] { go_on = condition(in_condition); });
-  bool chained = chain_ != condition_token;
   chain_ = body_token;
   const std::string body_text = captured([&] { next = body(in_body); });
-  chained = chained || chain_ != body_token;
+  const bool chained = chain_ != body_token;
   last_token = std::exchange(chain_, before);
 
   auto with = [&](Names names, const std::string& token) {
