@@ -35,7 +35,7 @@ void save(const std::string& url, const Tree& tree, const SaveOptions& options =
   CallSiteScope scope(CallSite::from(where));
   SavingOptions saving;
   saving.timeout = options.timeout;
-  Saving(Job::current(), url, contents_of(tree), saving).run();
+  Saving(Job::current(), url, contents_of(tree::tree_ref(tree)), saving).run();
 }
 
 /// The saved tree, each array onto the sharding that `like` has there, whatever it was saved on: other
@@ -49,10 +49,12 @@ template <class Tree>
 Tree restore(const std::string& url, const Tree& like, const RestoreOptions& options = {},
              RestoreReport* report = nullptr, std::source_location where = std::source_location::current()) {
   CallSiteScope scope(CallSite::from(where));
-  Contents contents = contents_of(like);
+  Contents contents = contents_of(tree::tree_ref(like));
   const RestoreReport read = restore_contents(Job::current(), url, contents, options);
   if (report != nullptr) *report = read;
-  return with_contents(like, contents);
+  Tree tree = like;
+  put_contents(tree::tree_ref(tree), contents);
+  return tree;
 }
 
 /// An array in memory, as no device knows it.

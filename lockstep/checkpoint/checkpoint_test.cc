@@ -8,10 +8,14 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <unordered_map>
+#include <variant>
 
 #include "lockstep/array/device_put.h"
 #include "lockstep/checkpoint/opened.h"
@@ -105,6 +109,88 @@ TEST(Checkpoint, ATreeComesBackAsItWas) {
   EXPECT_EQ(restored.mode, saved.mode);
   EXPECT_EQ(restored.text, saved.text);
   EXPECT_EQ(restored.pair, saved.pair);
+}
+
+TEST(Checkpoint, ComesOntoTheShardingsOfRules) {
+  TemporaryFolder folder;
+  const std::string url = folder.path() / "saved";
+  const Mesh mesh = make_mesh({{"x", 4}});
+  const NamedSharding rows(mesh, P("x")), whole(mesh, P());
+  const std::map<std::string, Layer> saved{{"a", {full({8, 2}, 1), full({4}, 2)}},
+                                           {"b", {full({4, 2}, 3), full({4}, 4)}}};
+  save(url, saved);
+  const auto restored =
+      restore(url, saved, {.sharding = tree::Rules<Sharding>{{"*.w", rows}, {"[\"a\"].b", whole}}});
+  for (const auto& [path, x] : tree::leaves_with_path(restored)) {
+    const bool by_rule = path != "[\"b\"].b";
+    EXPECT_EQ(x.sharding(), path.ends_with(".w") ? Sharding(rows)
+                            : by_rule            ? Sharding(whole)
+                                                 : saved.at("b").b.sharding())
+        << path;
+  }
+  EXPECT_EQ(restored.at("b").w.to_host<std::int32_t>(), std::vector<std::int32_t>(8, 3));
+}
+
+/// A class that names its parts. The number of calls is const to the tree, and so not saved.
+class Counter {
+ public:
+  Counter() = default;
+  Counter(Array x, int steps, int calls) : x_(std::move(x)), steps_(steps), calls_(calls) {}
+  static void tree_parts(Counter& self, tree::Parts& part) {
+    part("x", self.x_)("steps", self.steps_)("calls", std::as_const(self.calls_));
+  }
+  int steps() const { return steps_; }
+  int calls() const { return calls_; }
+
+ private:
+  Array x_;
+  int steps_ = 0, calls_ = 0;
+};
+
+struct AllKinds {
+  std::shared_ptr<Counter> shared;
+  std::unordered_map<std::string, Counter> by_name;
+  std::map<int, Array> by_number;
+  std::variant<int, Counter, Array> either;
+  std::vector<bool> flags;
+  std::deque<Array> queue;
+};
+
+TEST(Checkpoint, HasEachKindOfTree) {
+  TemporaryFolder folder;
+  const std::string url = folder.path() / "saved";
+  const AllKinds saved{.shared = std::make_shared<Counter>(full({2}, 1), 3, 4),
+                       .by_name = {{"b", {full({2}, 2), 5, 6}}, {"a", {full({3}, 3), 7, 8}}},
+                       .by_number = {{-4, full({}, 4)}, {5, full({1}, 5)}},
+                       .either = Counter(full({2}, 6), 9, 10),
+                       .flags = {true, false, true},
+                       .queue = {full({2}, 7)}};
+  save(url, saved);
+  const AllKinds like{.shared = std::make_shared<Counter>(Array(), 0, -1),
+                      .by_name = {{"a", {Array(), 0, -2}}, {"b", {Array(), 0, -3}}},
+                      .by_number = {{-4, Array()}, {5, Array()}},
+                      .either = Counter(Array(), 0, -4),
+                      .flags = {false, false, false},
+                      .queue = {Array()}};
+  const AllKinds restored = restore(url, like);
+  EXPECT_THAT(tree::paths(restored),
+              ::testing::ElementsAre("shared.x", "by_name[\"a\"].x", "by_name[\"b\"].x", "by_number[-4]",
+                                     "by_number[5]", "either.x", "queue[0]"));
+  const auto a = tree::leaves(saved), b = tree::leaves(restored);
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(bytes_of(a[i]), bytes_of(b[i])) << i;
+  EXPECT_EQ(restored.shared->steps(), 3);
+  EXPECT_EQ(restored.shared->calls(), -1);
+  EXPECT_EQ(like.shared->steps(), 0) << "what was only looked at";
+  EXPECT_EQ(restored.by_name.at("a").steps(), 7);
+  EXPECT_EQ(restored.by_name.at("b").steps(), 5);
+  EXPECT_EQ(std::get<Counter>(restored.either).steps(), 9);
+  EXPECT_EQ(restored.flags, saved.flags);
+  EXPECT_THAT(error_of<CheckpointError>([&] {
+                AllKinds other = like;
+                other.either = 3;
+                restore(url, other);
+              }),
+              HasSubstr("either"));
 }
 
 TEST(Checkpoint, AllDtypesAndShapes_OntoEachSharding) {

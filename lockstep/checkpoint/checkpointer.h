@@ -74,7 +74,7 @@ class Checkpointer {
   void save(std::int64_t step, const Tree& tree, std::optional<double> metric = std::nullopt,
             std::source_location where = std::source_location::current()) {
     CallSiteScope scope(CallSite::from(where));
-    save_contents(step, contents_of(tree), metric);
+    save_contents(step, contents_of(tree::tree_ref(tree)), metric);
   }
 
   /// Waits for the save that is going on. Throws its error.

@@ -36,7 +36,7 @@ template <class Tree>
 void export_hf(const std::string& folder, const Tree& tree, const ExportOptions& options = {},
                std::source_location where = std::source_location::current()) {
   CallSiteScope scope(CallSite::from(where));
-  export_contents(Job::current(), folder, contents_of(tree), options);
+  export_contents(Job::current(), folder, contents_of(tree::tree_ref(tree)), options);
 }
 
 /// The same of a checkpoint, by this process alone and without devices. `folder` may be "s3://...".

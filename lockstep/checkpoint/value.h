@@ -1,14 +1,14 @@
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
-#include <variant>
+
+#include "lockstep/tree/visitor.h"
 
 namespace lockstep::checkpoint {
 
 /// What stands in a tree beside its arrays.
-using Value = std::variant<bool, std::int64_t, std::uint64_t, double, std::string>;
+using Value = tree::Value;
 
 /// By their paths in the tree.
 using Values = std::map<std::string, Value>;

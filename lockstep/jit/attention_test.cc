@@ -442,7 +442,9 @@ LOCKSTEP_CHILD(attention_of_eight_devices) {
       const std::string what = variant.name + ", " + each.query.to_string() + " and " + each.key.to_string();
       SCOPED_TRACE(what);
       expect_all_equal(computed(f, placed), plain, 2e-5);
-      if (each.no_collectives) EXPECT_EQ(jit(f).lower(placed).explain(), "") << what;
+      if (each.no_collectives) {
+        EXPECT_EQ(jit(f).lower(placed).explain(), "") << what;
+      }
     }
   }
   const Sizes of_ring{.queries = 16, .keys = 24};

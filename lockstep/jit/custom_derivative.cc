@@ -121,10 +121,10 @@ tree::AnyTree custom_jvp_in_trace(const TreeFunction& function, const TreeFuncti
     Trace trace("custom_jvp_rule");
     std::vector<tree::AnyTree> given;
     given.push_back(tree::AnyTree::copy_of(tuple));
-    given.back()->for_each_leaf([&](Array& array) { array = trace.input(array.aval()); });
+    given.back()->change_leaves([&](Array& array) { array = trace.input(array.aval()); });
     // A new tracer for each inexact array, as its tangent; an integer's is zeros, which nobody reads.
     given.push_back(tree::AnyTree::copy_of(given.front().ref()));
-    given.back()->for_each_leaf([&](Array& array) {
+    given.back()->change_leaves([&](Array& array) {
       array = is_inexact(array.dtype()) ? trace.input(array.aval()) : zeros_of(array.aval());
     });
     const tree::AnyTree both = rule(given);
@@ -162,10 +162,10 @@ tree::AnyTree custom_vjp_in_trace(const TreeFunction& function, const TreeFuncti
     std::vector<tree::AnyTree> given;
     std::size_t next = avals.size();
     given.push_back(tree::AnyTree::copy_of(first.result->element(1)));
-    given.back()->for_each_leaf([&](Array& array) { array = trace.input(first_avals[next++]); });
+    given.back()->change_leaves([&](Array& array) { array = trace.input(first_avals[next++]); });
     given.push_back(tree::AnyTree::copy_of(plain.result.ref()));
     next = 0;
-    given.back()->for_each_leaf([&](Array& array) {
+    given.back()->change_leaves([&](Array& array) {
       const Aval& aval = avals[next++];
       array = is_inexact(aval.dtype) ? trace.input(aval) : zeros_of(aval);
     });

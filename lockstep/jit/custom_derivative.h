@@ -67,10 +67,11 @@ auto call_custom_vjp(F& function, Forward& forward, Backward& backward, const Ca
 template <class F, class Rule>
 auto custom_jvp(F&& function, Rule&& rule, std::source_location where = std::source_location::current()) {
   return [
-    function = std::decay_t<F>(function), rule = std::decay_t<Rule>(rule), site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
-    return internal::call_custom_jvp(function, rule, site, internal::PassedTypes<std::decay_t<F>&, Args...>(),
-                                     args...);
+    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)},
+    held_rule = internal::Held<std::decay_t<Rule>>{std::forward<Rule>(rule)}, site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+    return internal::call_custom_jvp(held.function, held_rule.function, site,
+                                     internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
 }
 
@@ -82,10 +83,12 @@ template <class F, class Forward, class Backward>
 auto custom_vjp(F&& function, Forward&& forward, Backward&& backward,
                 std::source_location where = std::source_location::current()) {
   return [
-    function = std::decay_t<F>(function), forward = std::decay_t<Forward>(forward),
-    backward = std::decay_t<Backward>(backward), site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
-    return internal::call_custom_vjp(function, forward, backward, site,
+    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)},
+    held_forward = internal::Held<std::decay_t<Forward>>{std::forward<Forward>(forward)},
+    held_backward = internal::Held<std::decay_t<Backward>>{std::forward<Backward>(backward)},
+    site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+    return internal::call_custom_vjp(held.function, held_forward.function, held_backward.function, site,
                                      internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
 }

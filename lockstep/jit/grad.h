@@ -60,13 +60,13 @@ auto call_value_and_grad(F& function, const CallSite& site, std::type_identity<s
 template <std::size_t... argnums, class F>
 auto value_and_grad(F&& function, std::source_location where = std::source_location::current()) {
   return [
-    function = std::decay_t<F>(std::forward<F>(function)), site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
+    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
     constexpr internal::PassedTypes<std::decay_t<F>&, Args...> types;
     if constexpr (sizeof...(argnums) == 0)
-      return internal::call_value_and_grad<0>(function, site, types, args...);
+      return internal::call_value_and_grad<0>(held.function, site, types, args...);
     else
-      return internal::call_value_and_grad<argnums...>(function, site, types, args...);
+      return internal::call_value_and_grad<argnums...>(held.function, site, types, args...);
   };
 }
 
@@ -74,7 +74,7 @@ auto value_and_grad(F&& function, std::source_location where = std::source_locat
 template <std::size_t... argnums, class F>
 auto grad(F&& function, std::source_location where = std::source_location::current()) {
   return [both = value_and_grad<argnums...>(std::forward<F>(function), where)]<class... Args>(
-      const Args&... args) mutable requires internal::Takes<F, Args...> {
+      const Args&... args) requires internal::Takes<F, Args...> {
     return both(args...).second;
   };
 }

@@ -1,6 +1,10 @@
 #include "lockstep/jit/grad.h"
 
+#include "lockstep/jit/custom_derivative.h"
+#include "lockstep/jit/derivatives.h"
+#include "lockstep/jit/remat.h"
 #include "lockstep/jit/test_devices.h"
+#include "lockstep/jit/vmap.h"
 
 namespace lockstep {
 namespace {
@@ -33,6 +37,39 @@ TEST(Grad, OfPowersAtZero_IsJaxs) {
   EXPECT_TRUE(std::isnan(slope([](Array x) { return power(x, 0.0); })));
   EXPECT_EQ(slope([](Array x) { return power(x, 0); }), 0);
   EXPECT_EQ(slope([](Array x) { return power(x, test::number(0)); }), 0) << "a whole exponent";
+}
+
+/// What a const object may be called with, and that it gives the same as another that is not.
+template <class F, class... Args>
+void expect_const_callable(F function, const Args&... args) {
+  const F fixed = function;
+  expect_equal(sum(fixed(args...)), sum(function(args...)));
+}
+
+TEST(Grad, AndWhatItIsNestedIn_MayBeConst) {
+  int calls = 0;
+  auto cube = [&calls, own = 0](Array x) mutable {
+    calls += ++own > 0;
+    return sum(x * x * x);
+  };
+  const Array x = array({1.f, 2.f});
+  expect_const_callable(grad(cube), x);
+  expect_const_callable([both = value_and_grad(cube)](Array y) { return both(y).second; }, x);
+  expect_const_callable(vmap(grad(cube)), waves({3, 2}));
+  expect_const_callable(jacfwd(cube), x);
+  expect_const_callable(jacrev(cube), x);
+  expect_const_callable(hessian(cube), x);
+  expect_const_callable(remat(cube), x);
+  expect_const_callable(jit(grad(remat(cube))), x);
+  expect_const_callable(
+      custom_jvp(cube, [](std::tuple<Array> at,
+                          std::tuple<Array> t) { return std::pair(std::get<0>(at), std::get<0>(t)); }),
+      x);
+  expect_const_callable(
+      custom_vjp(
+          cube, [](Array y) { return std::pair(sum(y), y); }, [](Array y, Array) { return std::tuple(y); }),
+      x);
+  EXPECT_GT(calls, 10);
 }
 
 TEST(ValueAndGrad, GivesBothLikeTheArgument) {

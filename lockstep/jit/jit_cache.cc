@@ -15,15 +15,26 @@
 namespace lockstep::internal {
 namespace {
 
-std::optional<Sharding> at(const std::vector<std::optional<Sharding>>& shardings, int i) {
-  auto index = static_cast<std::size_t>(i);
-  return index < shardings.size() ? shardings[index] : std::nullopt;
+using Shardings = std::vector<std::optional<Sharding>>;
+
+/// What the option says of each array of tree i.
+Shardings shardings_of(const tree::Prefix<std::optional<Sharding>>& option, std::size_t i, tree::TreeRef tree,
+                       std::string_view what, const CallSite& site) {
+  const auto* const each = option.at(i);
+  if (each == nullptr) return Shardings(tree.leaves().size());
+  return each->of<ShardingError>(tree, fmt::format("[jit] {} {} (at {})", what, i, site.to_string()));
 }
 
-Array constrained(const Array& array, const std::optional<Sharding>& sharding, std::string_view what, int i) {
-  if (!sharding) return array;
-  check_divisible(array.aval(), sharding->spec(), sharding->mesh(), fmt::format("jit, {} {}", what, i));
-  return lax::sharding_constraint(array, sharding::placement(sharding->mesh(), sharding->spec()));
+/// Puts the constraints on the arrays of a tree.
+void constrain(tree::TreeRef tree, const Shardings& shardings, std::string_view what, std::size_t i) {
+  std::size_t k = 0;
+  tree.change_leaves([&](Array& array) {
+    const std::optional<Sharding>& sharding = shardings[k++];
+    if (!sharding) return;
+    check_divisible(array.aval(), sharding->spec(), sharding->mesh(),
+                    fmt::format("jit, an array of {} {}", what, i));
+    array = lax::sharding_constraint(array, sharding::placement(sharding->mesh(), sharding->spec()));
+  });
 }
 
 std::string name_of(const JitOptions& options, const CallSite& site) {
@@ -65,27 +76,41 @@ std::shared_ptr<const CallEntry> JitCache::lower(const TreeFunction& function,
 
 tree::AnyTree JitCache::call_in_trace(const TreeFunction& function, std::span<TreeArgument> arguments) const {
   std::vector<tree::AnyTree> given;
-  int i = 0;
   for (const tree::TreeRef& argument : with_numbers_as_arrays(arguments)) {
+    const std::size_t i = given.size();
     given.push_back(tree::AnyTree::copy_of(argument));
-    if (const auto sharding = at(options_.in_shardings, i)) {
-      CallSiteScope scope(site());
-      given.back()->for_each_leaf(
-          [&](Array& array) { array = constrained(array, sharding, "an array of argument", i); });
-    }
-    ++i;
+    if (options_.in_shardings.at(i) == nullptr) continue;
+    CallSiteScope scope(site());
+    constrain(given.back().ref(), in_shardings(i, argument), "argument", i);
   }
   tree::AnyTree result = function(given);
   check_options(arguments.size(), result->num_elements());
-  for (std::size_t k = 0; k < result->num_elements(); ++k) {
-    const auto sharding = at(options_.out_shardings, static_cast<int>(k));
-    if (!sharding) continue;
+  for (std::size_t i = 0; i < result->num_elements(); ++i) {
+    if (options_.out_shardings.at(i) == nullptr) continue;
     CallSiteScope scope(site());
-    result->element(k).for_each_leaf([&](Array& array) {
-      array = constrained(array, sharding, "an array of result", static_cast<int>(k));
-    });
+    const tree::TreeRef element = result->element(i);
+    constrain(element, out_shardings(i, element), "result", i);
   }
   return result;
+}
+
+std::vector<std::optional<Sharding>> JitCache::in_shardings(std::size_t i, tree::TreeRef argument) const {
+  return shardings_of(options_.in_shardings, i, argument, "in_shardings of argument", site());
+}
+
+std::vector<std::optional<Sharding>> JitCache::out_shardings(std::size_t i, tree::TreeRef result) const {
+  return shardings_of(options_.out_shardings, i, result, "out_shardings of result", site());
+}
+
+std::vector<bool> JitCache::donated(std::size_t i, tree::TreeRef argument) const {
+  std::vector<bool> all(argument.leaves().size(), false);
+  for (const Donated& each : options_.donate_argnums) {
+    if (each.argnum != static_cast<int>(i)) continue;
+    const std::vector<bool> these = each.arrays.of<ShardingError>(
+        argument, fmt::format("[jit] donate_argnums of argument {} (at {})", i, site().to_string()));
+    for (std::size_t k = 0; k < these.size(); ++k) all[k] = all[k] || these[k];
+  }
+  return all;
 }
 
 std::shared_ptr<const CallEntry> JitCache::entry_of(const TreeFunction& function,
@@ -112,14 +137,13 @@ std::shared_ptr<const CallEntry> JitCache::trace(const TreeFunction& function,
   check_static(signature);
   TracedProgram traced;
   tree::AnyTree result;
-  std::vector<Array> outputs;
   {
     const watch::Doing tracing(watch::Kind::kTrace, calls_.name());
     Trace trace(calls_.name());
     std::vector<tree::AnyTree> tracers;
     for (const TreeArgument& argument : arguments) {
       tracers.push_back(tree::AnyTree::copy_of(argument.ref()));
-      tracers.back()->for_each_leaf([&](Array& array) { array = trace.input(array.aval()); });
+      tracers.back()->change_leaves([&](Array& array) { array = trace.input(array.aval()); });
     }
     // After all inputs: a number that is compiled in, though the function takes an Array.
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -132,10 +156,18 @@ std::shared_ptr<const CallEntry> JitCache::trace(const TreeFunction& function,
     traced.program = trace.finish(result->leaves());
     traced.captures = trace.captures();
   }
-  const std::vector<int> result_of = result_owners(result.ref());
-  auto exemplar = exemplar_of(std::move(result));
-  if (!compiled) return to_evaluate(std::move(traced), std::move(exemplar));
-  return add(signature, std::move(traced), result_of, std::move(exemplar),
+  if (!compiled) return to_evaluate(std::move(traced), exemplar_of(std::move(result)));
+  ComputationOptions options{.combine_threshold_bytes = options_.combine_threshold_bytes,
+                             .gathered_for_loops_bytes = options_.gathered_for_loops_bytes,
+                             .memory_limit_bytes = options_.memory_limit_bytes};
+  auto append = [](auto& all, const auto& more) { all.insert(all.end(), more.begin(), more.end()); };
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    append(options.in_shardings, in_shardings(i, arguments[i].ref()));
+    append(options.donated, donated(i, arguments[i].ref()));
+  }
+  for (std::size_t i = 0; i < result->num_elements(); ++i)
+    append(options.out_shardings, out_shardings(i, result->element(i)));
+  return add(signature, std::move(traced), std::move(options), exemplar_of(std::move(result)),
              std::chrono::steady_clock::now() - start);
 }
 
@@ -167,15 +199,17 @@ void JitCache::check_static(const Signature& signature) const {
 }
 
 void JitCache::check_options(std::size_t num_arguments, std::size_t num_results) const {
-  auto check = [&](std::string_view option, std::size_t given, std::size_t there, std::string_view what) {
-    if (given <= there) return;
+  auto check = [&](std::string_view option, const auto& shardings, std::size_t there, std::string_view what) {
+    const std::size_t given = shardings.size();
+    if (given <= there || shardings.is_for_all()) return;
     fail<ShardingError>(
         "[jit] {} has {} entries, but the function (at {}) has {} {}; give at most one for each", option,
         given, site().to_string(), there, what);
   };
-  check("in_shardings", options_.in_shardings.size(), num_arguments, "arguments");
-  check("out_shardings", options_.out_shardings.size(), num_results, "results");
-  for (int argument : options_.donate_argnums) {
+  check("in_shardings", options_.in_shardings, num_arguments, "arguments");
+  check("out_shardings", options_.out_shardings, num_results, "results");
+  for (const Donated& each : options_.donate_argnums) {
+    const int argument = each.argnum;
     if (argument >= 0 && static_cast<std::size_t>(argument) < num_arguments) continue;
     fail<TraceError>(
         "[jit] donate_argnums names argument {}, but the function (at {}) has {}, counted from 0", argument,
@@ -184,23 +218,13 @@ void JitCache::check_options(std::size_t num_arguments, std::size_t num_results)
 }
 
 std::shared_ptr<const CallEntry> JitCache::add(const Signature& signature, TracedProgram traced,
-                                               const std::vector<int>& result_of,
-                                               std::shared_ptr<void> exemplar,
+                                               ComputationOptions options, std::shared_ptr<void> exemplar,
                                                std::chrono::duration<double> tracing) {
   CallSiteScope scope(site());
   std::vector<const ArrayType*> types;
   for (const Array* array : signature.leaves()) types.push_back(concrete(*array, "[jit] an argument").type);
   for (const Array& array : traced.captures)
     types.push_back(concrete(array, "[jit] an array from outside").type);
-  ComputationOptions options{.combine_threshold_bytes = options_.combine_threshold_bytes,
-                             .gathered_for_loops_bytes = options_.gathered_for_loops_bytes,
-                             .memory_limit_bytes = options_.memory_limit_bytes};
-  for (int argument : signature.argument_of()) {
-    options.in_shardings.push_back(at(options_.in_shardings, argument));
-    options.donated.push_back(std::ranges::find(options_.donate_argnums, argument) !=
-                              options_.donate_argnums.end());
-  }
-  for (int result : result_of) options.out_shardings.push_back(at(options_.out_shardings, result));
   options.in_shardings.resize(types.size());
   options.donated.resize(types.size());
   return calls_.add(signature, Computation::compile(std::move(traced.program), types, options),
@@ -210,20 +234,13 @@ std::shared_ptr<const CallEntry> JitCache::add(const Signature& signature, Trace
 void CallResult::put_arrays(tree::TreeRef result) {
   // Each is taken, so that none has two owners.
   std::size_t next = 0;
-  result.for_each_leaf([&](Array& array) { array = std::move(arrays_[next++]); });
+  result.change_leaves([&](Array& array) { array = std::move(arrays_[next++]); });
 }
 
 std::shared_ptr<void> exemplar_of(tree::AnyTree tree) {
-  tree->for_each_leaf([](Array& array) { array = Array(); });
+  tree->change_leaves([](Array& array) { array = Array(); });
   const tree::TreeType& type = *tree->type;
   return {tree.release(), type.destroy};
-}
-
-std::vector<int> result_owners(tree::TreeRef result) {
-  std::vector<int> owners;
-  for (std::size_t i = 0; i < result.num_elements(); ++i)
-    owners.resize(owners.size() + result.element(i).leaves().size(), static_cast<int>(i));
-  return owners;
 }
 
 CallResult call_lowered(const std::shared_ptr<const CallEntry>& entry, const tree::TreeType& result,

@@ -42,9 +42,6 @@ class CallResult {
 /// The tree, shared without its type, with empty arrays: an entry's exemplar.
 std::shared_ptr<void> exemplar_of(tree::AnyTree tree);
 
-/// Of each array of a result, the element of its tuple that it stands in.
-std::vector<int> result_owners(tree::TreeRef result);
-
 /// The options of a jitted function, and its compiled forms. May be used by several threads.
 class JitCache {
  public:
@@ -72,11 +69,18 @@ class JitCache {
   std::shared_ptr<const CallEntry> trace(const TreeFunction& function,
                                          std::span<const TreeArgument> arguments, bool compiled);
 
-  /// Compiles what was traced for the (described) signature. `result_of` says to which element of the result
-  /// each leaf of it belongs.
+  /// Compiles what was traced for the (described) signature, with what the options say of each array.
   std::shared_ptr<const CallEntry> add(const Signature& signature, TracedProgram traced,
-                                       const std::vector<int>& result_of, std::shared_ptr<void> exemplar,
+                                       ComputationOptions options, std::shared_ptr<void> exemplar,
                                        std::chrono::duration<double> tracing);
+
+  /// What in_shardings (out_shardings) say of each array of argument (result) i. Throws ShardingError where
+  /// they do not fit the tree.
+  std::vector<std::optional<Sharding>> in_shardings(std::size_t i, tree::TreeRef argument) const;
+  std::vector<std::optional<Sharding>> out_shardings(std::size_t i, tree::TreeRef result) const;
+
+  /// Whether each array of argument i is donated.
+  std::vector<bool> donated(std::size_t i, tree::TreeRef argument) const;
 
   /// Whether argument i of so many is among static_argnums.
   bool is_static(std::size_t i, std::size_t num_arguments) const;

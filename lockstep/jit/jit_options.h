@@ -3,26 +3,37 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/array/array.h"
 #include "lockstep/array/computation.h"
+#include "lockstep/tree/per_leaf.h"
 
 namespace lockstep {
 
+/// An argument that is donated, with all its arrays or some:
+///   {.donate_argnums = {0, {1, tree::Rules<bool>{{"moments*", true}, {"*", false}}}}}
+struct Donated {
+  Donated(int argnum, tree::PerLeaf<bool> arrays = true) : argnum(argnum), arrays(std::move(arrays)) {}
+
+  int argnum;
+  tree::PerLeaf<bool> arrays;
+};
+
 struct JitOptions {
-  /// For each argument of the function, where all arrays in it must be; nullopt or missing: as they come.
-  /// Within another traced function it is a sharding constraint on them, as in JAX.
-  std::vector<std::optional<Sharding>> in_shardings = {};
+  /// For each argument of the function, where the arrays in it must be: one sharding for all of them, one for
+  /// each, or tree::Rules by path. nullopt or missing: as they come. One that is not in a list is for all
+  /// arguments. Within another traced function it is a sharding constraint on them, as in JAX.
+  tree::Prefix<std::optional<Sharding>> in_shardings = {};
 
-  /// For each element of the tuple or pair that the function returns (or for its one result), where all
-  /// arrays in it shall be; nullopt or missing: as the partitioner finds best. Within another traced function
-  /// it is a sharding constraint on them, as in JAX.
-  std::vector<std::optional<Sharding>> out_shardings = {};
+  /// The same for each element of the tuple or pair that the function returns (or for its one result): where
+  /// the arrays in it shall be. nullopt or missing: as the partitioner finds best.
+  tree::Prefix<std::optional<Sharding>> out_shardings = {};
 
-  /// Arguments whose memory the results may take. They are deleted by the call. Within another traced
-  /// function nothing is donated, as in JAX: what it computes has no memory of its own.
-  std::vector<int> donate_argnums = {};
+  /// Arguments whose memory the results may take, or which arrays of them. They are deleted by the call.
+  /// Within another traced function nothing is donated, as in JAX: what it computes has no memory of its own.
+  std::vector<Donated> donate_argnums = {};
 
   /// Arguments, without arrays, that are compiled in: a number among them is a constant, though the function
   /// takes an Array there, and a new one compiles anew. Negative ones count from the last argument.

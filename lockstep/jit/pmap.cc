@@ -37,15 +37,19 @@ Mesh local_part(const Mesh& mesh, const CallSite& site) {
   return Mesh(std::move(local), {count}, mesh.axis_names());
 }
 
-/// The entry for argument or result i. Throws ShardingError unless there is one for each, or one for all.
-std::optional<int> mapped_axis(const std::vector<std::optional<int>>& axes, std::size_t i, std::size_t count,
-                               std::string_view which, const CallSite& site) {
+/// What in_axes (out_axes) say of each array of argument (result) i. Throws ShardingError unless there is an
+/// entry for each, or one for all, that fits the tree.
+std::vector<std::optional<int>> mapped_axes(const tree::Prefix<std::optional<int>>& axes, tree::TreeRef tree,
+                                            std::size_t i, std::size_t count, std::string_view which,
+                                            const CallSite& site) {
   if (axes.size() != 1 && axes.size() != count) {
     fail<ShardingError>("[pmap] expected {} for {} {}, got {} (at {}); give one for each, or one for all",
                         which, count, which == "in_axes" ? "arguments" : "results", axes.size(),
                         site.to_string());
   }
-  return axes[axes.size() == 1 ? 0 : i];
+  return axes.at(axes.size() == 1 ? 0 : i)
+      ->of<ShardingError>(tree, fmt::format("[pmap] {} of {} {} (at {})", which,
+                                            which == "in_axes" ? "argument" : "result", i, site.to_string()));
 }
 
 /// What one device gets of an argument with this dimension mapped over `devices` local devices. Throws
@@ -119,16 +123,16 @@ class PmapTrace {
  public:
   PmapTrace(PmapCache& cache, std::size_t num_arguments);
 
-  /// For an array of an argument. A number is never mapped.
-  Array input(const Array& array, std::size_t argument, bool number);
-  Array given(const Array& input, std::size_t argument, bool number) const;
+  /// The mapped dimension of each array of argument i. A number is never mapped.
+  std::vector<std::optional<int>> in_axes(const TreeArgument& argument, std::size_t i) const;
+
+  /// For an array of an argument.
+  Array input(const Array& array, std::optional<int> mapped);
 
   /// Compiles it.
   std::shared_ptr<const CallEntry> finish(const Signature& signature, tree::AnyTree result);
 
  private:
-  std::optional<int> in_axis(std::size_t argument, bool number) const;
-
   PmapCache& cache_;
   const std::size_t num_arguments_;
   const Mesh mesh_, local_;
@@ -147,36 +151,33 @@ PmapTrace::PmapTrace(PmapCache& cache, std::size_t num_arguments)
   trace_.emplace(cache.calls_.name());
 }
 
-std::optional<int> PmapTrace::in_axis(std::size_t argument, bool number) const {
-  const std::optional<int> mapped =
-      mapped_axis(cache_.options().in_axes, argument, num_arguments_, "in_axes", cache_.site());
-  return number ? std::nullopt : mapped;
+std::vector<std::optional<int>> PmapTrace::in_axes(const TreeArgument& argument, std::size_t i) const {
+  const auto axes =
+      mapped_axes(cache_.options().in_axes, argument.ref(), i, num_arguments_, "in_axes", cache_.site());
+  return argument.is_number() ? std::vector<std::optional<int>>(axes.size()) : axes;
 }
 
-Array PmapTrace::input(const Array& array, std::size_t argument, bool number) {
-  const std::optional<int> mapped = in_axis(argument, number);
+Array PmapTrace::input(const Array& array, std::optional<int> mapped) {
   const std::string& axis = cache_.options().axis_name;
   in_specs_.push_back(mapped_spec(mapped, axis));
   return trace_->input(device_aval(array.aval(), mapped, axis, local_.size(), cache_.site()));
 }
 
-Array PmapTrace::given(const Array& input, std::size_t argument, bool number) const {
-  return without_mapped(input, in_axis(argument, number));
-}
-
 std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature, tree::AnyTree result) {
   const PmapOptions& options = cache_.options();
   const CallSite& site = cache_.site();
-  const std::vector<Array> results = result->leaves();
-  const std::vector<int> owners = result_owners(result.ref());
-  const std::size_t count = owners.empty() ? 1 : static_cast<std::size_t>(owners.back()) + 1;
+  const std::size_t count = result->num_elements();
   std::vector<PartitionSpec> out_specs;
   std::vector<Array> outputs;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const auto mapped =
-        mapped_axis(options.out_axes, static_cast<std::size_t>(owners[i]), count, "out_axes", site);
-    out_specs.push_back(mapped_spec(mapped, options.axis_name));
-    outputs.push_back(with_mapped(results[i], mapped, options.axis_name, site));
+  for (std::size_t i = 0; i < count; ++i) {
+    const tree::TreeRef element = result->element(i);
+    const auto axes = mapped_axes(options.out_axes, element, i, count, "out_axes", site);
+    std::size_t k = 0;
+    element.for_each_leaf([&](const Array& array) {
+      const std::optional<int> mapped = axes[k++];
+      out_specs.push_back(mapped_spec(mapped, options.axis_name));
+      outputs.push_back(with_mapped(array, mapped, options.axis_name, site));
+    });
   }
   Program program = trace_->finish(outputs);
   std::vector<Array> captures = trace_->captures();
@@ -228,13 +229,17 @@ std::shared_ptr<const CallEntry> PmapCache::trace(const TreeFunction& function,
   const watch::Doing tracing(watch::Kind::kTrace, "a function under pmap");
   PmapTrace trace(*this, arguments.size());
   std::vector<tree::AnyTree> tracers;
+  std::vector<std::optional<int>> axes;
+  std::size_t k = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     tracers.push_back(tree::AnyTree::copy_of(arguments[i].ref()));
-    tracers[i]->for_each_leaf([&](Array& array) { array = trace.input(array, i, arguments[i].is_number()); });
+    const auto these = trace.in_axes(arguments[i], i);
+    axes.insert(axes.end(), these.begin(), these.end());
+    tracers[i]->change_leaves([&](Array& array) { array = trace.input(array, axes[k++]); });
   }
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    tracers[i]->for_each_leaf([&](Array& array) { array = trace.given(array, i, arguments[i].is_number()); });
-  }
+  k = 0;
+  for (const tree::AnyTree& tracer : tracers)
+    tracer->change_leaves([&](Array& array) { array = without_mapped(array, axes[k++]); });
   return trace.finish(signature, function(tracers));
 }
 

@@ -12,6 +12,7 @@
 
 #include "lockstep/jit/jit.h"
 #include "lockstep/runtime/devices.h"
+#include "lockstep/tree/per_leaf.h"
 
 namespace lockstep {
 
@@ -20,11 +21,12 @@ struct PmapOptions {
   std::string axis_name = "i";
 
   /// For each argument the dimension of its arrays that is mapped, which has an entry for each local device;
-  /// none for an argument that every device gets whole. One for all arguments, if only one is given.
-  std::vector<std::optional<int>> in_axes = {0};
+  /// none for arrays that every device gets whole. One for all arrays, one for each, or tree::Rules by path.
+  /// One for all arguments, if only one is given.
+  tree::Prefix<std::optional<int>> in_axes = 0;
 
   /// The same for each result (each element of a tuple). A result with none must be the same on all devices.
-  std::vector<std::optional<int>> out_axes = {0};
+  tree::Prefix<std::optional<int>> out_axes = 0;
 
   /// The devices, of all processes that take part, in the order of the axis; all, if none are given.
   std::vector<Device> devices = {};

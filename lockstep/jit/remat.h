@@ -30,9 +30,11 @@ auto call_remat(F& function, const CallSite& site, std::type_identity<std::tuple
 /// in scans, in itself and in every transformation.
 template <class F>
 auto remat(F&& function, std::source_location where = std::source_location::current()) {
-  return [ function = std::decay_t<F>(function), site = CallSite::from(where) ]<class... Args>(
-      const Args&... args) mutable requires internal::Takes<F, Args...> {
-    return internal::call_remat(function, site, internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
+  return [
+    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+    return internal::call_remat(held.function, site, internal::PassedTypes<std::decay_t<F>&, Args...>(),
+                                args...);
   };
 }
 

@@ -16,18 +16,22 @@ class ShardMapCall {
  public:
   ShardMapCall(const ShardMapOptions& options, const CallSite& site);
 
-  /// Each device's part of the k-th array of an argument.
-  Array local(const Array& array, std::size_t argument, std::size_t k, std::size_t num_arguments) const;
+  /// Makes of each array of argument i each device's part of it.
+  void to_local(tree::TreeRef argument, std::size_t i, std::size_t num_arguments) const;
 
   /// The axes that collectives in the function may name.
   AxisEnv axes() const;
 
-  /// The whole, of the k-th array of a result.
-  Array global(const Array& array, std::size_t result, std::size_t k, std::size_t num_results) const;
+  /// Makes of each array of result i the whole.
+  void to_global(tree::TreeRef result, std::size_t i, std::size_t num_results) const;
 
  private:
-  const PartitionSpec& spec(const std::vector<TreeSpecs>& all, std::size_t i, std::size_t k,
-                            std::size_t count, std::string_view kind) const;
+  /// The spec of each array of tree i of `count`, arguments ("in") or results ("out").
+  std::vector<PartitionSpec> specs_of(const tree::Prefix<PartitionSpec>& all, tree::TreeRef tree,
+                                      std::size_t i, std::size_t count, std::string_view kind) const;
+  void check(const PartitionSpec& spec, std::size_t i, std::string_view kind) const;
+  Array local(const Array& array, const PartitionSpec& spec, std::size_t argument) const;
+  Array global(const Array& array, const PartitionSpec& spec, std::size_t result) const;
 
   const ShardMapOptions& options_;
   std::vector<std::string> manual_;
@@ -41,22 +45,23 @@ ShardMapCall::ShardMapCall(const ShardMapOptions& options, const CallSite& site)
   for (const std::string& axis : manual_) options.mesh.axis_size(axis);
 }
 
-const PartitionSpec& ShardMapCall::spec(const std::vector<TreeSpecs>& all, std::size_t i, std::size_t k,
-                                        std::size_t count, std::string_view kind) const {
+std::vector<PartitionSpec> ShardMapCall::specs_of(const tree::Prefix<PartitionSpec>& all, tree::TreeRef tree,
+                                                  std::size_t i, std::size_t count,
+                                                  std::string_view kind) const {
   if (all.size() != count && all.size() != 1) {
     fail<ShardingError>(
         "[shard_map] expected {0}_specs for {1} {2}, got {3} (at {4}); give one for each, or one for all",
         kind, count, kind == "in" ? "arguments" : "results", all.size(), site_);
   }
-  const std::vector<PartitionSpec>& specs = all[all.size() == 1 ? 0 : i].specs;
-  if (specs.size() != 1 && k >= specs.size()) {
-    fail<ShardingError>(
-        "[shard_map] {0}_specs gives {1} specs for {2} {3}, which has more arrays (at {4}); give one for "
-        "each, "
-        "or one for all",
-        kind, specs.size(), kind == "in" ? "argument" : "result", i, site_);
-  }
-  const PartitionSpec& spec = specs[specs.size() == 1 ? 0 : k];
+  std::vector<PartitionSpec> specs =
+      all.at(all.size() == 1 ? 0 : i)
+          ->of<ShardingError>(tree, fmt::format("[shard_map] {}_specs of {} {} (at {})", kind,
+                                                kind == "in" ? "argument" : "result", i, site_));
+  for (const PartitionSpec& spec : specs) check(spec, i, kind);
+  return specs;
+}
+
+void ShardMapCall::check(const PartitionSpec& spec, std::size_t i, std::string_view kind) const {
   if (!spec.unconstrained().empty()) {
     fail<ShardingError>(
         "[shard_map] {}_specs of {} {} is {}, with an unconstrained dimension (at {}); name axes, "
@@ -72,22 +77,29 @@ const PartitionSpec& ShardMapCall::spec(const std::vector<TreeSpecs>& all, std::
           kind == "in" ? "argument" : "result", i, axis, site_);
     }
   }
-  return spec;
 }
 
 AxisEnv ShardMapCall::axes() const { return transforms::with_mapped_axes(options_.mesh.axis_env()); }
 
-Array ShardMapCall::local(const Array& array, std::size_t argument, std::size_t k,
-                          std::size_t num_arguments) const {
-  const PartitionSpec& spec = this->spec(options_.in_specs, argument, k, num_arguments, "in");
+void ShardMapCall::to_local(tree::TreeRef argument, std::size_t i, std::size_t num_arguments) const {
+  const std::vector<PartitionSpec> specs = specs_of(options_.in_specs, argument, i, num_arguments, "in");
+  std::size_t k = 0;
+  argument.change_leaves([&](Array& array) { array = local(array, specs[k++], i); });
+}
+
+void ShardMapCall::to_global(tree::TreeRef result, std::size_t i, std::size_t num_results) const {
+  const std::vector<PartitionSpec> specs = specs_of(options_.out_specs, result, i, num_results, "out");
+  std::size_t k = 0;
+  result.change_leaves([&](Array& array) { array = global(array, specs[k++], i); });
+}
+
+Array ShardMapCall::local(const Array& array, const PartitionSpec& spec, std::size_t argument) const {
   check_divisible(array.aval(), spec, options_.mesh,
                   fmt::format("shard_map, argument {} (at {})", argument, site_));
   return lax::to_local(array, sharding::placement(options_.mesh, spec, manual_));
 }
 
-Array ShardMapCall::global(const Array& array, std::size_t result, std::size_t k,
-                           std::size_t num_results) const {
-  const PartitionSpec& spec = this->spec(options_.out_specs, result, k, num_results, "out");
+Array ShardMapCall::global(const Array& array, const PartitionSpec& spec, std::size_t result) const {
   if (spec.normalized().entries().size() > array.shape().size()) {
     fail<ShardingError>(
         "[shard_map] the out_spec {} of result {} has more entries than {} has dimensions (at {})",
@@ -130,25 +142,16 @@ tree::AnyTree ShardMapFunction::run(void* const* arguments) const {
   const std::size_t num_arguments = function.parameters.size();
   {
     CallSiteScope scope(site);  // the function's own operations come from its lines
-    for (std::size_t i = 0; i < num_arguments; ++i) {
-      std::size_t k = 0;
-      const tree::TreeRef argument{arguments[i], function.parameters[i]};
-      argument.for_each_leaf([&](Array& array) { array = call.local(array, i, k++, num_arguments); });
-    }
+    for (std::size_t i = 0; i < num_arguments; ++i)
+      call.to_local({arguments[i], function.parameters[i]}, i, num_arguments);
   }
   tree::AnyTree result = [&] {
     AxisEnvScope axes(call.axes());
     return tree::AnyTree(function.call(function.function, arguments), *function.result);
   }();
   CallSiteScope scope(site);
-  const std::vector<int> owners = result_owners(result.ref());
-  const std::size_t count = owners.empty() ? 1 : static_cast<std::size_t>(owners.back()) + 1;
-  std::size_t next = 0, k = 0;
-  result->for_each_leaf([&](Array& array) {
-    k = next > 0 && owners[next] == owners[next - 1] ? k + 1 : 0;
-    array = call.global(array, static_cast<std::size_t>(owners[next]), k, count);
-    ++next;
-  });
+  const std::size_t count = result->num_elements();
+  for (std::size_t i = 0; i < count; ++i) call.to_global(result->element(i), i, count);
   return result;
 }
 

@@ -12,26 +12,21 @@
 #include "lockstep/jit/jit.h"
 #include "lockstep/sharding/mesh.h"
 #include "lockstep/sharding/partition_spec.h"
+#include "lockstep/tree/per_leaf.h"
 
 namespace lockstep {
-
-/// The specs of one argument or result: one for all its arrays, or one for each, in the order of its tree.
-struct TreeSpecs {
-  std::vector<PartitionSpec> specs;
-
-  TreeSpecs(PartitionSpec spec) : specs{std::move(spec)} {}
-  TreeSpecs(std::vector<PartitionSpec> of_each_array) : specs(std::move(of_each_array)) {}
-};
 
 struct ShardMapOptions {
   Mesh mesh;
 
-  /// For each argument how it is split, for each device to get its part. One for all, if only one is given.
-  std::vector<TreeSpecs> in_specs;
+  /// For each argument how its arrays are split, for each device to get its part: one spec for all of them,
+  /// one for each, or tree::Rules by path. One for all arguments, if only one is given.
+  tree::Prefix<PartitionSpec> in_specs;
 
-  /// For each result (each element of a tuple) how the devices' parts make the whole. Along an axis that a
-  /// spec does not name all devices must have the same: values for which that is not certain are an error.
-  std::vector<TreeSpecs> out_specs;
+  /// The same for each result (each element of a tuple): how the devices' parts make the whole. Along an axis
+  /// that a spec does not name all devices must have the same: values for which that is not certain are an
+  /// error.
+  tree::Prefix<PartitionSpec> out_specs;
 
   /// The axes along which the function sees single devices; all, if none are given. Along the others its
   /// values are global.

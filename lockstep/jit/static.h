@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "lockstep/tree/visit.h"
+
 namespace lockstep {
 
 namespace internal {
@@ -51,6 +53,9 @@ struct Static {
 
   const T& operator*() const { return internal::StaticValues<T>::get()[id]; }
   const T* operator->() const { return &**this; }
+
+  /// Its id means nothing to another process: it is const here, so that no checkpoint has it.
+  static void tree_parts(Static& self, tree::Parts& part) { part("id", std::as_const(self.id)); }
 };
 
 /// The value, for Static. It is kept while the process lives.

@@ -1,5 +1,7 @@
 #include "lockstep/jit/tree_function.h"
 
+#include <fmt/format.h>
+
 #include "lockstep/jit/jit_cache.h"
 #include "lockstep/tree/path.h"
 
@@ -10,12 +12,12 @@ struct Outliner final : tree::Visitor {
   explicit Outliner(std::string name) : place(std::move(name)) { path.kept = &place; }
 
   void leaf(Array&) override { out.paths.push_back(place.text()); }
-  void size(std::size_t value) override { add(".size()=", std::to_string(value)); }
+  void size(std::size_t value) override { add(".size()=", fmt::format("{}", value)); }
   void text(const std::string& value) override { add("=", value); }
-  void real(double value) override { add("=", std::to_string(value)); }
-  void long_real(long double value) override { add("=", std::to_string(value)); }
-  void natural(std::uint64_t value) override { add("=", std::to_string(value)); }
-  void integer(std::int64_t value) override { add("=", std::to_string(value)); }
+  void real(double value) override { add("=", fmt::format("{}", value)); }
+  void long_real(long double value) override { add("=", fmt::format("{}", value)); }
+  void natural(std::uint64_t value) override { add("=", fmt::format("{}", value)); }
+  void integer(std::int64_t value) override { add("=", fmt::format("{}", value)); }
 
   tree::Path place;
   TreeOutline out;
@@ -45,7 +47,8 @@ std::vector<tree::TreeRef> with_numbers_as_arrays(std::span<TreeArgument> argume
 
 std::vector<Array> all_leaves(std::span<const tree::TreeRef> trees) {
   std::vector<Array> all;
-  for (const tree::TreeRef& tree : trees) tree.for_each_leaf([&](Array& array) { all.push_back(array); });
+  for (const tree::TreeRef& tree : trees)
+    tree.for_each_leaf([&](const Array& array) { all.push_back(array); });
   return all;
 }
 
@@ -72,7 +75,7 @@ TracedFunction trace_function(std::string_view name, const TreeFunction& functio
   std::size_t next = 0;
   for (const tree::TreeRef& argument : arguments) {
     tracers.push_back(tree::AnyTree::copy_of(argument));
-    tracers.back()->for_each_leaf([&](Array& array) {
+    tracers.back()->change_leaves([&](Array& array) {
       array = input ? input(trace, array, next) : trace.input(array.aval());
       ++next;
     });

@@ -33,6 +33,13 @@ struct TreeFunction {
   tree::AnyTree operator()(std::span<const tree::AnyTree> arguments) const;
 };
 
+/// A user's function in a function that is made of it. May be called where that is const: what a mutable
+/// lambda changes is its own.
+template <class F>
+struct Held {
+  mutable F function;
+};
+
 /// A pointer without type to what may be a plain function, and back.
 template <class F>
 void* address_of(F& function) {

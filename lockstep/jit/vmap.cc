@@ -1,5 +1,7 @@
 #include "lockstep/jit/vmap.h"
 
+#include <fmt/format.h>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/primitives/shape.h"
@@ -59,10 +61,11 @@ std::int64_t count_examples(const std::vector<Array>& inputs, const std::vector<
 }
 
 /// The outputs of a program for one example, for all examples. `inputs` are arrays of the current trace;
-/// `axes` says which dimension is mapped. Throws as count_examples.
+/// `axes` says which dimension of each is mapped, `out_axes` where it stands in each output. Throws as
+/// count_examples.
 std::vector<Array> map_program(const Program& program, const std::vector<Array>& inputs,
-                               const std::vector<std::optional<int>>& axes, const VmapOptions& options,
-                               const CallSite& site) {
+                               const std::vector<std::optional<int>>& axes, const std::vector<int>& out_axes,
+                               const VmapOptions& options, const CallSite& site) {
   Trace& trace = *Trace::current();
   const std::int64_t size = count_examples(inputs, axes, site);
   std::vector<Value> values;
@@ -77,10 +80,30 @@ std::vector<Array> map_program(const Program& program, const std::vector<Array>&
       transforms::vmap(program, batched, {size, options.axis_name, options.spmd_axis_name.names});
   std::vector<Array> outputs;
   for (const Value& value : transforms::inline_program(trace.builder(), mapped, values)) {
+    const int axis = out_axes[outputs.size()];
     outputs.push_back(
-        trace.wrap(move_axis(value, 0, checked(options.out_axes, value.aval().rank(), value.aval(), site))));
+        trace.wrap(move_axis(value, 0, checked(axis, value.aval().rank(), value.aval(), site))));
   }
   return outputs;
+}
+
+/// Of each array of the result, where the examples stand in it.
+std::vector<int> out_axes_of(const VmapOptions& options, tree::TreeRef result, const CallSite& site) {
+  const std::size_t results = result.num_elements();
+  if (options.out_axes.size() != results && options.out_axes.size() != 1) {
+    fail<ShapeError>(
+        "[vmap] expected out_axes for {} results, got {} (at {}); give one for each, or one for all", results,
+        options.out_axes.size(), site.to_string());
+  }
+  std::vector<int> all;
+  for (std::size_t i = 0; i < results; ++i) {
+    const std::vector<int> these =
+        options.out_axes.at(options.out_axes.size() == 1 ? 0 : i)
+            ->of<ShapeError>(result.element(i),
+                             fmt::format("[vmap] out_axes of result {} (at {})", i, site.to_string()));
+    all.insert(all.end(), these.begin(), these.end());
+  }
+  return all;
 }
 
 }  // namespace
@@ -90,10 +113,22 @@ tree::AnyTree vmap_of(const TreeFunction& function, const VmapOptions& options, 
   const std::vector<tree::TreeRef> trees = with_numbers_as_arrays(arguments);
   std::vector<std::optional<int>> axis_of_array;
   for (std::size_t i = 0; i < trees.size(); ++i) {
-    const std::optional<int> axis = arguments[i].is_number()     ? std::nullopt
-                                    : i < options.in_axes.size() ? options.in_axes[i]
-                                                                 : 0;
-    axis_of_array.resize(axis_of_array.size() + trees[i].leaves().size(), axis);
+    const std::size_t arrays = trees[i].leaves().size();
+    const auto* const axes = options.in_axes.at(i);
+    if (arguments[i].is_number() || axes == nullptr) {
+      const auto axis = arguments[i].is_number() ? std::nullopt : std::optional<int>(0);
+      axis_of_array.resize(axis_of_array.size() + arrays, axis);
+    } else {
+      const auto each = axes->of<ShapeError>(
+          trees[i], fmt::format("[vmap] in_axes of argument {} (at {})", i, site.to_string()));
+      axis_of_array.insert(axis_of_array.end(), each.begin(), each.end());
+    }
+  }
+  if (options.in_axes.size() > trees.size() && !options.in_axes.is_for_all()) {
+    fail<ShapeError>(
+        "[vmap] in_axes has {} entries, but the function (at {}) has {} arguments; give at most "
+        "one for each",
+        options.in_axes.size(), site.to_string(), trees.size());
   }
   return run_trees_in_trace("vmap", site, trees, [&](const std::vector<tree::TreeRef>& given) {
     std::vector<Array> inputs = all_leaves(given);
@@ -111,7 +146,8 @@ tree::AnyTree vmap_of(const TreeFunction& function, const VmapOptions& options, 
     }
     inputs.insert(inputs.end(), call.traced.captures.begin(), call.traced.captures.end());
     axes.resize(inputs.size(), std::nullopt);
-    call.result->replace_leaves(map_program(call.traced.program, inputs, axes, options, site));
+    const std::vector<int> out_axes = out_axes_of(options, call.result.ref(), site);
+    call.result->replace_leaves(map_program(call.traced.program, inputs, axes, out_axes, options, site));
     return std::move(call.result);
   });
 }

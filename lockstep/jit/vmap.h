@@ -11,16 +11,18 @@
 
 #include "lockstep/jit/jit.h"
 #include "lockstep/program/primitives/apply.h"
+#include "lockstep/tree/per_leaf.h"
 
 namespace lockstep {
 
 struct VmapOptions {
-  /// For each argument of the function, the dimension of all arrays in it to map over; nullopt: the same for
-  /// all examples. Missing: 0.
-  std::vector<std::optional<int>> in_axes = {};
+  /// For each argument of the function, the dimension of its arrays to map over: one for all of them, one for
+  /// each, or tree::Rules by path; nullopt: the same for all examples. Missing: 0. One that is not in a list
+  /// is for all arguments.
+  tree::Prefix<std::optional<int>> in_axes = {};
 
-  /// The dimension of all results at which the examples stand.
-  int out_axes = 0;
+  /// The same for each result (each element of a tuple or pair): the dimension at which the examples stand.
+  tree::Prefix<int> out_axes = 0;
 
   /// The name by which collectives (psum, pmean, axis_index, ...) in the function reach the other examples.
   std::string axis_name = {};
@@ -54,11 +56,11 @@ template <class F>
 auto vmap(F&& function, VmapOptions options = {},
           std::source_location where = std::source_location::current()) {
   return [
-    function = std::decay_t<F>(std::forward<F>(function)), options = std::move(options),
+    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, options = std::move(options),
     site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) mutable requires internal::Takes<F, Args...> {
-    return internal::call_vmap(function, options, site, internal::PassedTypes<std::decay_t<F>&, Args...>(),
-                               args...);
+  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+    return internal::call_vmap(held.function, options, site,
+                               internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
 }
 

@@ -58,8 +58,8 @@ inline auto clip(double max_delta) {
       [max_delta](const Array& u, const Array&) { return lockstep::clip(u, -max_delta, max_delta); }};
 }
 
-/// updates + weight_decay * params, of the parameters whose path (tree/paths.h) the mask names; by default
-/// all.
+/// updates + weight_decay * params, of the parameters whose path (tree/paths.h) the mask names, a function or
+/// tree::Rules<bool>; by default all.
 using Mask = std::function<bool(const std::string& path, const Array& parameter)>;
 struct AddDecayedWeights {
   double weight_decay;

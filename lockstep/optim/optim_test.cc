@@ -109,6 +109,16 @@ TEST(Optimizers, AdamwWithoutTheParameters_IsAnError) {
   EXPECT_NO_THROW(adam(0.1).update(params, adam(0.1).init(params)));
 }
 
+TEST(Optimizers, RulesByPathAreAMask) {
+  const Params params = first_params(), none = internal::zeros_of(params);
+  const auto decay = add_decayed_weights(0.5, tree::Rules<bool>{{"w", true}, {"*", false}});
+  const Params updates = decay.update(none, decay.init(params), params).first;
+  EXPECT_EQ(updates.w.to_host<float>(), (params.w * 0.5).to_host<float>());
+  EXPECT_EQ(updates.b.to_host<float>(), none.b.to_host<float>());
+  const auto missing = add_decayed_weights(0.5, tree::Rules<bool>{{"w", true}});
+  EXPECT_THROW(missing.update(none, missing.init(params), params), ShapeError);
+}
+
 TEST(Optimizers, Updates_KeepTheDTypesOfTheParameters) {
   Params params{zeros({2}, bfloat16), zeros({2})};
   auto [updates, state] = adam(0.1).update(params, adam(0.1).init(params));

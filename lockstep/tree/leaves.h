@@ -12,17 +12,17 @@ namespace internal {
 template <class F>
 struct LeafFunction final : Visitor {
   F& f;
-  explicit LeafFunction(F& f) : f(f) {}
+  LeafFunction(bool changes, F& f) : Visitor(changes), f(f) {}
   void leaf(Array& array) override { f(array); }
 };
 }  // namespace internal
 
-/// Calls f(array) for each array of the tree, in order.
+/// Calls f(array) for each array of the tree, in order. Of a tree that is not const f may change them.
 template <class Tree, class F>
 void for_each_leaf(Tree& tree, F&& f) {
   using Leaf = std::conditional_t<std::is_const_v<Tree>, const Array&, Array&>;
   auto given = [&f](Array& array) { f(static_cast<Leaf>(array)); };
-  internal::LeafFunction<decltype(given)> visitor(given);
+  internal::LeafFunction<decltype(given)> visitor(!std::is_const_v<Tree>, given);
   const TreeRef all = tree_ref(tree);
   all.type->visit(all.tree, visitor);
 }

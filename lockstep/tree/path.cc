@@ -10,6 +10,14 @@ std::size_t Path::to_element(std::size_t i) {
   return from;
 }
 
+std::size_t Path::to_key(std::int64_t key) {
+  const std::size_t from = text_.size();
+  text_ += '[';
+  text_ += std::to_string(key);
+  text_ += ']';
+  return from;
+}
+
 std::size_t Path::to_key(std::string_view key) {
   const std::size_t from = text_.size();
   text_ += "[\"";

@@ -1,13 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace lockstep::tree {
 
 /// The name of a place in a tree: "layers[0].w". A field of an aggregate has its own name, an element of a
-/// vector, array, tuple or pair its number, an entry of a map its key: ["key"]. An optional adds nothing.
+/// sequence, tuple or pair its number, an entry of a map its key: ["key"] or [7]. An optional, a variant and
+/// a shared_ptr add nothing.
 class Path {
  public:
   /// Of the root, which has this name.
@@ -18,6 +20,7 @@ class Path {
   /// Goes to what stands below, and says what brings back from there.
   std::size_t to_element(std::size_t i);
   std::size_t to_key(std::string_view key);
+  std::size_t to_key(std::int64_t key);
   std::size_t to_field(std::string_view name);
   void back(std::size_t from) { text_.resize(from); }
 

@@ -6,26 +6,28 @@ namespace {
 struct WithPath final : Visitor {
   const std::function<void(const std::string&, Array&)>& f;
   Path place;
-  explicit WithPath(const std::function<void(const std::string&, Array&)>& f) : f(f) { path.kept = &place; }
+  WithPath(bool changes, const std::function<void(const std::string&, Array&)>& f) : Visitor(changes), f(f) {
+    path.kept = &place;
+  }
   void leaf(Array& array) override { f(place.text(), array); }
 };
 
 }  // namespace
 
-void call_with_paths(TreeRef tree, const std::function<void(const std::string&, Array&)>& f) {
-  WithPath visitor(f);
+void call_with_paths(TreeRef tree, bool changes, const std::function<void(const std::string&, Array&)>& f) {
+  WithPath visitor(changes, f);
   tree.type->visit(tree.tree, visitor);
 }
 
 std::vector<std::pair<std::string, Array>> leaves_with_path(TreeRef tree) {
   std::vector<std::pair<std::string, Array>> all;
-  call_with_paths(tree, [&](const std::string& path, Array& array) { all.emplace_back(path, array); });
+  call_with_paths(tree, false, [&](const std::string& path, Array& array) { all.emplace_back(path, array); });
   return all;
 }
 
 std::vector<std::string> paths(TreeRef tree) {
   std::vector<std::string> all;
-  call_with_paths(tree, [&](const std::string& path, Array&) { all.push_back(path); });
+  call_with_paths(tree, false, [&](const std::string& path, Array&) { all.push_back(path); });
   return all;
 }
 

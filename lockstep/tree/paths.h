@@ -11,17 +11,18 @@
 namespace lockstep::tree {
 
 namespace internal {
-void call_with_paths(TreeRef tree, const std::function<void(const std::string&, Array&)>& f);
+void call_with_paths(TreeRef tree, bool changes, const std::function<void(const std::string&, Array&)>& f);
 std::vector<std::pair<std::string, Array>> leaves_with_path(TreeRef tree);
 std::vector<std::string> paths(TreeRef tree);
 }  // namespace internal
 
-/// Calls f(path, array) for each array of the tree, in order.
+/// Calls f(path, array) for each array of the tree, in order. Of a tree that is not const f may change them.
 template <class Tree, class F>
 void for_each_leaf_with_path(Tree& tree, F&& f) {
   using Leaf = std::conditional_t<std::is_const_v<Tree>, const Array&, Array&>;
   internal::call_with_paths(
-      tree_ref(tree), [&](const std::string& path, Array& array) { f(path, static_cast<Leaf>(array)); });
+      tree_ref(tree), !std::is_const_v<Tree>,
+      [&](const std::string& path, Array& array) { f(path, static_cast<Leaf>(array)); });
 }
 
 /// The arrays of the tree, in order, each with its path.

@@ -1,5 +1,7 @@
 #include "lockstep/tree/structure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "lockstep/base/error.h"
@@ -10,12 +12,12 @@ namespace {
 struct Telling final : Visitor {
   std::vector<std::string> entries;
   void leaf(Array&) override {}
-  void size(std::size_t value) override { entries.push_back(std::to_string(value)); }
+  void size(std::size_t value) override { entries.push_back(fmt::format("{}", value)); }
   void text(const std::string& value) override { entries.push_back(value); }
-  void real(double value) override { entries.push_back(std::to_string(value)); }
-  void long_real(long double value) override { entries.push_back(std::to_string(value)); }
-  void natural(std::uint64_t value) override { entries.push_back(std::to_string(value)); }
-  void integer(std::int64_t value) override { entries.push_back(std::to_string(value)); }
+  void real(double value) override { entries.push_back(fmt::format("{}", value)); }
+  void long_real(long double value) override { entries.push_back(fmt::format("{}", value)); }
+  void natural(std::uint64_t value) override { entries.push_back(fmt::format("{}", value)); }
+  void integer(std::int64_t value) override { entries.push_back(fmt::format("{}", value)); }
 };
 
 }  // namespace
@@ -42,7 +44,7 @@ void check_same_places(std::string_view operation, TreeRef a, TreeRef b) {
 
 std::size_t empty_leaves(TreeRef tree) {
   std::size_t count = 0;
-  tree.for_each_leaf([&](Array& array) {
+  tree.change_leaves([&](Array& array) {
     array = Array();
     ++count;
   });

@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/error.h"
 #include "lockstep/tree/leaves.h"
 #include "lockstep/tree/paths.h"
+#include "lockstep/tree/per_leaf.h"
 #include "lockstep/tree/structure.h"
 
 /// What is done with whole trees (visit.h says what a tree is), with jax.tree's names.

@@ -34,20 +34,17 @@ std::vector<int> leaves_of(const Tree& tree) {
 }
 
 /// All that a tree's structure tells, as text.
-struct Structure {
+struct Structure final : tree::Visitor {
   std::vector<std::string> seen;
-  void leaf(const Array&) { seen.push_back("*"); }
-  template <class T>
-  void structure(const T& value) {
-    if constexpr (std::is_same_v<T, std::string>)
-      seen.push_back(value);
-    else
-      seen.push_back(std::to_string(static_cast<std::int64_t>(value)));
-  }
+  void leaf(Array&) override { seen.push_back("*"); }
+  void size(std::size_t value) override { seen.push_back(std::to_string(value)); }
+  void text(const std::string& value) override { seen.push_back(value); }
+  void natural(std::uint64_t value) override { seen.push_back(std::to_string(value)); }
+  void integer(std::int64_t value) override { seen.push_back(std::to_string(value)); }
 };
 
 template <class Tree>
-std::vector<std::string> structure_of(const Tree& tree) {
+std::vector<std::string> structure_of(Tree tree) {
   Structure structure;
   tree::visit(tree, structure);
   return structure.seen;

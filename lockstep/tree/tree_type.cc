@@ -9,14 +9,21 @@ struct Collector final : Visitor {
 };
 
 struct Replacer final : Visitor {
+  Replacer() : Visitor(true) {}
   std::span<const Array> arrays;
   std::size_t next = 0;
   void leaf(Array& array) override { array = arrays[next++]; }
 };
 
-struct Caller final : Visitor {
+struct Reader final : Visitor {
+  const std::function<void(const Array&)>& f;
+  explicit Reader(const std::function<void(const Array&)>& f) : f(f) {}
+  void leaf(Array& array) override { f(array); }
+};
+
+struct Changer final : Visitor {
   const std::function<void(Array&)>& f;
-  explicit Caller(const std::function<void(Array&)>& f) : f(f) {}
+  explicit Changer(const std::function<void(Array&)>& f) : Visitor(true), f(f) {}
   void leaf(Array& array) override { f(array); }
 };
 
@@ -28,9 +35,14 @@ std::vector<Array> TreeRef::leaves() const {
   return std::move(collector.all);
 }
 
-void TreeRef::for_each_leaf(const std::function<void(Array&)>& f) const {
-  Caller caller(f);
-  type->visit(tree, caller);
+void TreeRef::for_each_leaf(const std::function<void(const Array&)>& f) const {
+  Reader reader(f);
+  type->visit(tree, reader);
+}
+
+void TreeRef::change_leaves(const std::function<void(Array&)>& f) const {
+  Changer changer(f);
+  type->visit(tree, changer);
 }
 
 std::span<const Array> TreeRef::replace_leaves(std::span<const Array> arrays) const {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "lockstep/tree/visit.h"
-#include "lockstep/tree/visitor.h"
 
 /// Trees whose C++ type is known to a table only: what is done with trees of all types is compiled once.
 namespace lockstep::tree {
@@ -36,7 +35,10 @@ struct TreeRef {
 
   /// The arrays, in order.
   std::vector<Array> leaves() const;
-  void for_each_leaf(const std::function<void(Array&)>& f) const;
+  void for_each_leaf(const std::function<void(const Array&)>& f) const;
+
+  /// Calls f with each array, for it to change.
+  void change_leaves(const std::function<void(Array&)>& f) const;
 
   /// Puts the first of the arrays, in order, in the places of the tree's own, and gives the others.
   std::span<const Array> replace_leaves(std::span<const Array> arrays) const;

@@ -1,30 +1,65 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "lockstep/array/array.h"
-#include "lockstep/base/error.h"
 #include "lockstep/base/fields.h"
 #include "lockstep/tree/field_name.h"
-#include "lockstep/tree/path.h"
+#include "lockstep/tree/visitor.h"
 
-/// Trees: whatever holds arrays. An Array, std::vector, array, tuple, pair, optional and map<string, …> of
-/// trees, and any aggregate of trees and of C arrays of them. The arrays are its leaves. Numbers, bools,
-/// enums and strings may stand in a tree too: they belong to its structure.
+/// Trees: whatever holds arrays, which are its leaves. A tree is
+///  - an Array;
+///  - a bool, number, enum, string or pointer to a function, which belongs to the tree's structure;
+///  - a sequence (std::vector, deque, list, array, a C array), std::tuple, pair, optional or variant of
+///  trees;
+///  - a map (std::map, unordered_map) from strings, whole numbers or enums to trees. An unordered one is
+///    taken in the order of its keys;
+///  - a std::shared_ptr to a tree: as if the tree stood there. To change the tree is to get a copy of it,
+///    with which the pointer alone is changed; of two pointers to one tree each is a tree by itself, as in
+///    JAX;
+///  - an aggregate of trees: a struct without constructors, base classes and private members. Its parts have
+///    the names of its fields;
+///  - an empty class, which has no parts;
+///  - any other class that says what its parts are: see Node.
 namespace lockstep::tree {
 
+class Parts;
+
+/// How a class that is not an aggregate is a tree, or one that is shall be another: specialise it with
+///   template <>
+///   struct lockstep::tree::Node<Linear> {
+///     static void parts(Linear& self, lockstep::tree::Parts& part) { part("w", self.w)("b", self.b); }
+///   };
+/// or give the class the same function as a public member, `static void tree_parts(Linear& self,
+/// lockstep::tree::Parts& part)`, which may name private members. It must name, always in one order, all that
+/// holds arrays and all that a traced function depends on; what it leaves out is copied with the object. The
+/// class must be copyable. A class does not inherit it: what a derived class adds would be left out.
+template <class T>
+struct Node {};
+
 namespace internal {
+
+template <class T>
+concept HasNode = requires(T& tree, Parts& part) {
+  Node<T>::parts(tree, part);
+};
+template <class T>
+concept HasTreeParts = requires {
+  static_cast<void (*)(T&, Parts&)>(&T::tree_parts);
+};
 
 template <class T>
 inline constexpr bool is_vector = false;
@@ -46,102 +81,183 @@ template <class A, class B>
 inline constexpr bool is_tuple<std::pair<A, B>> = true;
 
 template <class T>
-inline constexpr bool is_map = false;
-template <class T, class C, class A>
-inline constexpr bool is_map<std::map<std::string, T, C, A>> = true;
-
-template <class T>
 inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
 template <class T>
-inline constexpr bool is_static =
+inline constexpr bool is_variant = false;
+template <class... T>
+inline constexpr bool is_variant<std::variant<T...>> = true;
+
+template <class T>
+inline constexpr bool is_shared_ptr = false;
+template <class T>
+inline constexpr bool is_shared_ptr<std::shared_ptr<T>> = true;
+
+template <class T>
+inline constexpr bool is_value =
     std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, std::string>;
+
+template <class T>
+inline constexpr bool is_function_pointer =
+    std::is_pointer_v<T>&& std::is_function_v<std::remove_pointer_t<T>>;
+
+template <class T>
+concept Sequence = requires(T& tree, const typename T::value_type& value) {
+  tree.size();
+  tree.begin();
+  tree.end();
+  tree.push_back(value);
+};
+
+template <class T>
+concept Map = requires(T& tree, const typename T::key_type& key) {
+  typename T::mapped_type;
+  tree.size();
+  tree.begin();
+  tree.at(key);
+};
+template <class T>
+concept Sorted = requires {
+  typename T::key_compare;
+};
 
 }  // namespace internal
 
-namespace internal {
+/// Gives the visitor each part of the tree, in order.
+template <class Tree>
+void visit(Tree& tree, Visitor& visitor);
 
-/// Whether a visitor has a Path that is to tell where it is.
-template <class Visitor>
-concept KeepsPath = requires(Visitor& visitor) {
-  visitor.path;
+/// Takes the parts of a class (Node), each with its name.
+class Parts {
+ public:
+  explicit Parts(Visitor& visitor) : visitor_(visitor) {}
+
+  /// A part that is const belongs to the structure, and is not saved in a checkpoint.
+  template <class T>
+  Parts& operator()(std::string_view name, T& part) {
+    const std::size_t from = visitor_.path.to_field(name);
+    visit(part, visitor_);
+    visitor_.path.back(from);
+    return *this;
+  }
+
+ private:
+  Visitor& visitor_;
 };
 
-template <class Visitor>
-void tell_size(Visitor& visitor, std::size_t size) {
-  if constexpr (requires { visitor.size(size); })
-    visitor.size(size);
-  else
-    visitor.structure(size);
+namespace internal {
+
+template <class T>
+void visit_map(T& tree, Visitor& visitor) {
+  using Key = typename std::remove_const_t<T>::key_type;
+  static_assert(std::is_integral_v<Key> || std::is_enum_v<Key> || std::is_same_v<Key, std::string>,
+                "not a tree: the keys of a map are strings, whole numbers or enums");
+  auto entry = [&](const Key& key, auto& child) {
+    visitor.tell(key);
+    const std::size_t from = visitor.path.to_key(key);
+    visit(child, visitor);
+    visitor.path.back(from);
+  };
+  visitor.size(tree.size());
+  if constexpr (Sorted<std::remove_const_t<T>>) {
+    for (auto&& [key, child] : tree) entry(key, child);
+  } else {
+    std::vector<decltype(&*tree.begin())> entries;
+    entries.reserve(tree.size());
+    for (auto& each : tree) entries.push_back(&each);
+    std::ranges::sort(entries, {}, [](auto* each) -> const Key& { return each->first; });
+    for (auto* each : entries) entry(each->first, each->second);
+  }
+}
+
+template <class T>
+void visit_shared(std::shared_ptr<T>& tree, Visitor& visitor) {
+  using Tree = std::remove_const_t<T>;
+  static_assert(
+      !std::is_polymorphic_v<Tree> || std::is_final_v<Tree>,
+      "not a tree: what a shared_ptr points to may be of a derived class; hold a std::variant of the "
+      "classes, or make the class final");
+  visitor.tell(tree != nullptr);
+  if (tree == nullptr) return;
+  if (visitor.changes() && (std::is_const_v<T> || tree.use_count() > 1))
+    tree = std::make_shared<Tree>(std::as_const(*tree));
+  visit(const_cast<Tree&>(*tree), visitor);
+}
+
+template <class T>
+void visit_fields(T& tree, Visitor& visitor) {
+  Parts part(visitor);
+  fields::apply(tree, [&](auto&... field) {
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      (part(field_name<std::remove_const_t<T>, i>(), field), ...);
+    }
+    (std::make_index_sequence<sizeof...(field)>());
+  });
 }
 
 }  // namespace internal
 
-/// Calls `visitor.leaf(array)` for each array of the tree, in order; `visitor.structure(number)` for what
-/// else tells two trees of one type apart: keys, presence, numbers, and sizes unless there is
-/// `visitor.size(number)`. A visitor that has a member `path`, of type Path, finds in it the place of what it
-/// is given.
-template <class Tree, class Visitor>
-void visit(Tree&& tree, Visitor&& visitor) {
-  using T = std::remove_cvref_t<Tree>;
-  constexpr bool keeps_path = internal::KeepsPath<std::remove_reference_t<Visitor>>;
+template <class Tree>
+void visit(Tree& tree, Visitor& visitor) {
+  using T = std::remove_cv_t<Tree>;
   [[maybe_unused]] std::size_t place = 0;
-  auto element = [&](auto& child) {
-    if constexpr (keeps_path) {
-      const std::size_t from = visitor.path.to_element(place++);
-      visit(child, visitor);
-      visitor.path.back(from);
-    } else {
-      visit(child, visitor);
-    }
+  [[maybe_unused]] auto element = [&](auto& child) {
+    const std::size_t from = visitor.path.to_element(place++);
+    visit(child, visitor);
+    visitor.path.back(from);
   };
   if constexpr (std::is_same_v<T, Array>) {
+    static_assert(!std::is_const_v<Tree>, "not a tree: an Array in it is const");
     visitor.leaf(tree);
-  } else if constexpr (internal::is_static<T>) {
-    visitor.structure(tree);
-  } else if constexpr (internal::is_vector<T>) {
-    internal::tell_size(visitor, tree.size());
+  } else if constexpr (internal::HasNode<T>) {
+    Parts part(visitor);
+    Node<T>::parts(tree, part);
+  } else if constexpr (internal::HasTreeParts<T>) {
+    Parts part(visitor);
+    T::tree_parts(tree, part);
+  } else if constexpr (internal::is_value<T>) {
+    if constexpr (std::is_const_v<Tree>)
+      visitor.tell(tree);
+    else
+      visitor.value(ValueRef(tree));
+  } else if constexpr (internal::is_function_pointer<T>) {
+    visitor.tell(reinterpret_cast<std::uintptr_t>(tree));
+  } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
+    visitor.size(tree.size());
+    for (auto&& each : tree) {
+      bool value = each;
+      element(value);
+      if constexpr (!std::is_const_v<Tree>) {
+        if (visitor.changes()) each = value;
+      }
+    }
+  } else if constexpr (internal::Sequence<T>) {
+    visitor.size(tree.size());
     for (auto& child : tree) element(child);
   } else if constexpr (internal::is_array<T>) {
     for (auto& child : tree) element(child);
   } else if constexpr (internal::is_tuple<T>) {
     std::apply([&](auto&... children) { (element(children), ...); }, tree);
-  } else if constexpr (internal::is_map<T>) {
-    internal::tell_size(visitor, tree.size());
-    for (auto& [key, child] : tree) {
-      visitor.structure(key);
-      if constexpr (keeps_path) {
-        const std::size_t from = visitor.path.to_key(key);
-        visit(child, visitor);
-        visitor.path.back(from);
-      } else {
-        visit(child, visitor);
-      }
-    }
+  } else if constexpr (internal::Map<T>) {
+    internal::visit_map(tree, visitor);
   } else if constexpr (internal::is_optional<T>) {
-    visitor.structure(tree.has_value());
+    visitor.tell(tree.has_value());
     if (tree) visit(*tree, visitor);
-  } else {
-    static_assert(std::is_aggregate_v<T>,
-                  "not a tree: a tree is an Array, a standard container of trees, or an aggregate of trees "
-                  "(a struct without constructors and base classes)");
-    fields::apply(tree, [&](auto&... field) {
-      if constexpr (keeps_path) {
-        auto named = [&](auto& child, std::string_view name) {
-          const std::size_t from = visitor.path.to_field(name);
-          visit(child, visitor);
-          visitor.path.back(from);
-        };
-        [&]<std::size_t... i>(std::index_sequence<i...>) {
-          (named(field, internal::field_name<T, i>()), ...);
-        }
-        (std::make_index_sequence<sizeof...(field)>());
-      } else {
-        (visit(field, visitor), ...);
-      }
-    });
+  } else if constexpr (internal::is_variant<T>) {
+    visitor.tell(tree.index());
+    std::visit([&](auto& held) { visit(held, visitor); }, tree);
+  } else if constexpr (internal::is_shared_ptr<T>) {
+    static_assert(!std::is_const_v<Tree>, "not a tree: a std::shared_ptr in it is const");
+    internal::visit_shared(tree, visitor);
+  } else if constexpr (!std::is_empty_v<T> || std::is_aggregate_v<T>) {
+    static_assert(
+        std::is_aggregate_v<T>,
+        "not a tree: a tree is an Array, a standard container of trees, an aggregate of trees (a struct "
+        "without constructors and base classes), or a class that names its parts "
+        "(lockstep::tree::Node)");
+    internal::visit_fields(tree, visitor);
   }
 }
 

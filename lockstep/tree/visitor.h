@@ -5,29 +5,80 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <variant>
 
 #include "lockstep/array/array.h"
 #include "lockstep/tree/path.h"
 
 namespace lockstep::tree {
 
-/// A visitor of trees of whatever C++ type: `visit` is compiled once for each type of tree, and not once more
-/// for each thing that is done with it. A visitor that needs places sets `path.kept`.
+class Visitor;
+
+/// A number, bool, enum or string of a tree, whatever its C++ type.
+using Value = std::variant<bool, std::int64_t, std::uint64_t, double, std::string>;
+
+/// One that stands in a tree, to read and to change.
+class ValueRef {
+ public:
+  template <class T>
+  explicit ValueRef(T& value) : value_(&value), type_(&type_of<T>) {}
+
+  Value get() const { return type_->get(value_); }
+
+  /// Changes nothing, and gives false, where the value is of another kind or does not fit.
+  bool set(const Value& value) const { return type_->set(value_, value); }
+
+  /// Tells the visitor the value, as what stands beside the arrays.
+  void tell(Visitor& visitor) const { type_->tell(value_, visitor); }
+
+ private:
+  struct Type {
+    Value (*get)(const void* value);
+    bool (*set)(void* value, const Value& to);
+    void (*tell)(const void* value, Visitor& visitor);
+  };
+  template <class T>
+  static Value get(const void* value);
+  template <class T>
+  static bool set(void* value, const Value& to);
+  template <class T>
+  static void tell(const void* value, Visitor& visitor);
+  template <class T>
+  static constexpr Type type_of{&ValueRef::get<T>, &ValueRef::set<T>, &ValueRef::tell<T>};
+
+  void* value_;
+  const Type* type_;
+};
+
+/// What is done with the parts of a tree (visit.h), whatever its C++ type: `visit` is compiled once for each
+/// type of tree, and not once more for each thing that is done with it. A visitor that needs places sets
+/// `path.kept`.
 class Visitor {
  public:
-  /// An array of the tree; where the tree is const it must stay as it is.
+  /// `changes`: it changes trees. What a shared_ptr of a tree points to is then copied first if others have
+  /// it too. Any other visitor leaves each tree as it is, and may be given const ones.
+  explicit Visitor(bool changes = false) : changes_(changes) {}
+  bool changes() const { return changes_; }
+
+  /// An array of the tree.
   virtual void leaf(Array& array) = 0;
 
-  /// The number of elements of a vector or map; what else tells two trees of one type apart.
+  /// A number, bool, enum or string of the tree. Unless overridden it is told by what follows.
+  virtual void value(const ValueRef& value) { value.tell(*this); }
+
+  /// The number of elements of a container.
   virtual void size(std::size_t) {}
+
+  /// What else tells two trees of one type apart: values, keys, what an optional or variant holds.
   virtual void text(const std::string&) {}
   virtual void real(double) {}
   virtual void long_real(long double) {}
   virtual void natural(std::uint64_t) {}
   virtual void integer(std::int64_t) {}
 
+  /// Calls that one of these five which is for the type of the value.
   template <class T>
-  void structure(const T& value) {
+  void tell(const T& value) {
     if constexpr (std::is_same_v<T, std::string>)
       text(value);
     else if constexpr (std::is_same_v<T, long double>)
@@ -44,7 +95,16 @@ class Visitor {
   struct Place {
     Path* kept = nullptr;
     std::size_t to_element(std::size_t i) { return kept == nullptr ? 0 : kept->to_element(i); }
-    std::size_t to_key(std::string_view key) { return kept == nullptr ? 0 : kept->to_key(key); }
+    template <class Key>
+    std::size_t to_key(const Key& key) {
+      if (kept == nullptr) return 0;
+      if constexpr (std::is_same_v<Key, std::string>)
+        return kept->to_key(std::string_view(key));
+      else if constexpr (std::is_unsigned_v<Key>)
+        return kept->to_element(key);
+      else
+        return kept->to_key(static_cast<std::int64_t>(key));
+    }
     std::size_t to_field(std::string_view name) { return kept == nullptr ? 0 : kept->to_field(name); }
     void back(std::size_t from) {
       if (kept != nullptr) kept->back(from);
@@ -54,6 +114,48 @@ class Visitor {
 
  protected:
   ~Visitor() = default;
+
+ private:
+  bool changes_;
 };
+
+template <class T>
+Value ValueRef::get(const void* value) {
+  const T& typed = *static_cast<const T*>(value);
+  if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>)
+    return typed;
+  else if constexpr (std::is_floating_point_v<T>)
+    return static_cast<double>(typed);
+  else if constexpr (std::is_unsigned_v<T>)
+    return static_cast<std::uint64_t>(typed);
+  else
+    return static_cast<std::int64_t>(typed);
+}
+
+template <class T>
+bool ValueRef::set(void* value, const Value& to) {
+  T& typed = *static_cast<T*>(value);
+  auto put = [&](const auto* given) {
+    if (given == nullptr) return false;
+    const T fitted = static_cast<T>(*given);
+    if constexpr (std::is_enum_v<T> || (std::is_integral_v<T> && !std::is_same_v<T, bool>)) {
+      if (static_cast<std::decay_t<decltype(*given)>>(fitted) != *given) return false;
+      if ((fitted < T{}) != (*given < 0)) return false;
+    }
+    typed = fitted;
+    return true;
+  };
+  if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>)
+    return put(std::get_if<T>(&to));
+  else if constexpr (std::is_floating_point_v<T>)
+    return put(std::get_if<double>(&to));
+  else
+    return put(std::get_if<std::int64_t>(&to)) || put(std::get_if<std::uint64_t>(&to));
+}
+
+template <class T>
+void ValueRef::tell(const void* value, Visitor& visitor) {
+  visitor.tell(*static_cast<const T*>(value));
+}
 
 }  // namespace lockstep::tree

@@ -37,7 +37,7 @@ Arrays Interpreter::shard_map(const Node& node) const {
   auto specs = [](const std::vector<Spec>& all) {
     std::vector<PartitionSpec> given;
     for (const Spec& spec : all) given.push_back(partition_spec(spec));
-    return std::vector<TreeSpecs>{TreeSpecs(std::move(given))};
+    return tree::Prefix<PartitionSpec>{std::move(given)};
   };
   ShardMapOptions options{*mesh_, specs(node.in_specs), specs(node.out_specs), {}};
   if (node.axes.size() < program_->mesh.size()) options.axis_names = node.axes;

@@ -25,7 +25,7 @@ std::string spec_text(const Spec& spec) {
 }
 
 std::string specs_text(const std::vector<Spec>& specs) {
-  std::string out = "{ls::TreeSpecs(std::vector<ls::P>{";
+  std::string out = "{ls::tree::PerLeaf<ls::P>(std::vector<ls::P>{";
   for (std::size_t i = 0; i < specs.size(); ++i) out += (i > 0 ? ", " : "") + spec_text(specs[i]);
   return out + "})}";
 }

@@ -1,0 +1,144 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/tree/tree_type.h"
+
+/// Values for the arrays of trees: shardings, axes, what is donated.
+namespace lockstep::tree {
+
+namespace internal {
+
+/// Whether the whole path is as the glob says: '*' stands for any characters, also none, '?' for one; all
+/// others, '[' among them, for themselves.
+bool matches(std::string_view glob, std::string_view path);
+
+/// How values are spread over the arrays of a tree.
+enum class Spread { kOneForAll, kOneForEach, kByPath };
+
+/// Of each array of the tree the number of its value; or, in words, why they do not fit.
+struct ValueOfEach {
+  std::vector<std::size_t> numbers;
+  std::string wrong;
+};
+ValueOfEach value_of_each(Spread spread, std::size_t num_values, const std::vector<std::string>& globs,
+                          TreeRef tree);
+
+/// Throws ShapeError.
+[[noreturn]] void fail_without_rule(const std::vector<std::string>& globs, const std::string& path);
+
+}  // namespace internal
+
+/// Values by the paths (path.h) of arrays: of the first rule whose glob matches the whole path. '*' stands
+/// for any characters, '?' for one.
+///   tree::Rules<P>{{"layers[*].w", P("x")}, {"*", P()}}
+/// May stand wherever a PerLeaf may, and is a function of a path for optim's masks and for
+/// checkpoint::RestoreOptions.
+template <class T>
+class Rules {
+ public:
+  struct Rule {
+    std::string glob;
+    T value;
+  };
+  Rules(std::initializer_list<Rule> rules) : Rules(std::vector<Rule>(rules)) {}
+  explicit Rules(std::vector<Rule> rules) : rules_(std::move(rules)) {}
+
+  const std::vector<Rule>& rules() const { return rules_; }
+  std::vector<std::string> globs() const {
+    std::vector<std::string> all;
+    for (const Rule& rule : rules_) all.push_back(rule.glob);
+    return all;
+  }
+
+  /// The value for the array at this path; nothing where no rule is for it.
+  std::optional<T> operator()(const std::string& path) const {
+    for (const Rule& rule : rules_) {
+      if (internal::matches(rule.glob, path)) return rule.value;
+    }
+    return std::nullopt;
+  }
+
+  /// The same, but throws ShapeError where no rule is for it.
+  T operator()(const std::string& path, const Array&) const {
+    std::optional<T> value = (*this)(path);
+    if (!value) internal::fail_without_rule(globs(), path);
+    return *std::move(value);
+  }
+
+ private:
+  std::vector<Rule> rules_;
+};
+
+/// A value for each array of a tree: one for all, one for each in the order of the tree, or by Rules.
+template <class T>
+class PerLeaf {
+ public:
+  template <class U>
+  requires std::convertible_to<U, T> PerLeaf(U&& for_all)
+      : spread_(internal::Spread::kOneForAll), values_{T(std::forward<U>(for_all))} {}
+  PerLeaf(std::vector<T> for_each) : spread_(internal::Spread::kOneForEach), values_(std::move(for_each)) {}
+  PerLeaf(std::initializer_list<T> for_each) : PerLeaf(std::vector<T>(for_each)) {}
+  template <class U>
+  requires std::convertible_to<U, T> PerLeaf(const Rules<U>& rules)
+      : spread_(internal::Spread::kByPath), globs_(rules.globs()) {
+    for (const auto& rule : rules.rules()) values_.push_back(T(rule.value));
+  }
+
+  /// Of each array of the tree, in order. Throws an Error, which begins with `what`, where there are not as
+  /// many values as arrays, or no rule is for one.
+  template <class Error>
+  std::vector<T> of(TreeRef tree, std::string_view what) const {
+    const internal::ValueOfEach each = internal::value_of_each(spread_, values_.size(), globs_, tree);
+    if (!each.wrong.empty()) throw Error(std::string(what) + each.wrong);
+    std::vector<T> all;
+    all.reserve(each.numbers.size());
+    for (std::size_t number : each.numbers) all.push_back(values_[number]);
+    return all;
+  }
+
+ private:
+  internal::Spread spread_;
+  std::vector<T> values_;
+  std::vector<std::string> globs_;
+};
+
+/// Values for the arrays of several trees, the arguments or results of a function: JAX's tree prefix. One for
+/// all, or a list of a PerLeaf for each tree.
+template <class T>
+class Prefix {
+ public:
+  Prefix() = default;
+  Prefix(std::initializer_list<PerLeaf<T>> for_each) : trees_(for_each) {}
+  template <class U>
+  requires std::convertible_to<U, PerLeaf<T>> Prefix(const std::vector<U>& for_each)
+      : trees_(for_each.begin(), for_each.end()) {}
+  template <class U>
+  requires(std::convertible_to<U, PerLeaf<T>> && !internal::is_vector<std::remove_cvref_t<U>>)
+      Prefix(U&& for_all)
+      : for_all_(true), trees_{PerLeaf<T>(std::forward<U>(for_all))} {}
+
+  /// How many trees the list has; 1 where it is one for all.
+  std::size_t size() const { return trees_.size(); }
+  bool is_for_all() const { return for_all_; }
+
+  /// That for tree i; null where the list is shorter.
+  const PerLeaf<T>* at(std::size_t i) const {
+    if (for_all_) i = 0;
+    return i < trees_.size() ? &trees_[i] : nullptr;
+  }
+
+ private:
+  bool for_all_ = false;
+  std::vector<PerLeaf<T>> trees_;
+};
+
+}  // namespace lockstep::tree
