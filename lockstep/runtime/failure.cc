@@ -197,6 +197,15 @@ void Runtime::shutdown() {
     server_->stop();
   }
   if (error) std::rethrow_exception(error);
+  // A failure that came after the program's last call is told by nothing else.
+  if (!failed_) return;
+  std::lock_guard lock(failure_mutex_);
+  try {
+    std::rethrow_exception(failure_);
+  } catch (const PeerFailure& failure) {
+    lockstep::fail<PeerFailure>("{}\nconsequence: shutdown ended in process {} of {}", failure.what(),
+                                process_index(), process_count());
+  }
 }
 
 void Runtime::end_with_error(const std::string& what) {
@@ -236,7 +245,6 @@ void Runtime::at_exit(int status) {
   };
   try {
     shutdown();
-    // A failure that came after the program's last call is told by nothing else.
     std::lock_guard lock(failure_mutex_);
     if (failed_) say(PeerFailure(message_of(failure_)));
   } catch (const std::exception& error) {

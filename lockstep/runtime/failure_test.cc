@@ -91,6 +91,26 @@ LOCKSTEP_CHILD(waits_for_the_last) {
       }));
 }
 
+/// Leaves the job some time after it has failed.
+LOCKSTEP_CHILD(leaves_late) {
+  initialize();
+  runtime::Runtime::existing()->coordination()->barrier("all have met", seconds(30));
+  std::this_thread::sleep_for(milliseconds(500));
+  say("ready");
+  if (process_index() == 1) std::this_thread::sleep_for(seconds(60));
+  std::this_thread::sleep_for(seconds(2));
+  say("said: " + error_of<PeerFailure>([] { shutdown(); }));
+}
+
+TEST(Shutdown, AfterTheJobHasFailed_ThrowsTheCause) {
+  Processes processes(job("leaves_late", 2));
+  for (int i = 0; i < 2; ++i) processes.wait_for_line(i, "ready");
+  processes.kill(1, SIGKILL);
+  const auto results = processes.wait();
+  EXPECT_EQ(said(results[0].log), name(processes, 1) + " died: its connections closed") << results[0].log;
+  EXPECT_THAT(results[0].log, HasSubstr("\nconsequence: shutdown ended in process 0 of 2"));
+}
+
 class DeathOfAPeer : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(DeathOfAPeer, EndsTheWaitOfAllWithTheSameFirstLine) {

@@ -127,8 +127,8 @@ void initialize(const InitializeOptions& options = {},
 
 /// Leaves the job: waits until all processes have called it, at most the shutdown timeout. Called by itself
 /// when the program ends with status 0. Throws TimeoutError, naming who is missing, and PeerFailure if a
-/// process has died. A second call does nothing. Arrays stay readable; nothing can be computed across
-/// processes afterwards.
+/// process has died, also where that was thrown before. A second call does nothing. Arrays stay readable;
+/// nothing can be computed across processes afterwards.
 void shutdown();
 
 /// Whether `initialize()` has succeeded and `shutdown()` was not called since.
