@@ -112,7 +112,9 @@ class Compilation {
         name_(name),
         report_(report),
         options_(options_for(program)),
-        in_store_(fmt::format("lockstep/executable/{}/{}", machine(), digest(program.stablehlo))) {
+        // Of each host, though several may be one machine's: containers, or network namespaces.
+        in_store_(fmt::format("lockstep/executable/{}/{}/{}", machine(),
+                              runtime_.local_devices().front().host(), digest(program.stablehlo))) {
     bool spans_processes = false;
     for (Device device : mesh.devices()) {
       if (program.native_collectives) options_.devices.push_back(runtime_.plugin_id(device));
@@ -250,7 +252,8 @@ class Compilation {
       try {
         return runtime_.store()->get(in_store_ + kCode, kToBegin);
       } catch (const TimeoutError&) {
-        if (time.seconds() > kToFinish || !runtime_.store()->try_get(in_store_ + kBegun)) throw;
+        const auto begun = runtime_.store()->try_get(in_store_ + kBegun);
+        if (time.seconds() > kToFinish || !begun || *begun == kTaken) throw;
       }
     }
   }
