@@ -82,7 +82,8 @@ LOCKSTEP_CHILD(is_given_forged_code) {
   if (process_index() == 0) {
     std::string boot;
     std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-    const std::string place = "lockstep/executable/" + boot + "/" + digest(add_one().stablehlo);
+    const std::string place = "lockstep/executable/" + boot + "/" + local_devices().front().host() + "/" +
+                              digest(add_one().stablehlo);
     runtime.store()->set(place + "/code", std::string(5000, 'x'));
     runtime.store()->set(place + "/begun", "1");
   }
