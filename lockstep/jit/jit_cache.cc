@@ -17,14 +17,6 @@ namespace {
 
 using Shardings = std::vector<std::optional<Sharding>>;
 
-/// What the option says of each array of tree i.
-Shardings shardings_of(const tree::Prefix<std::optional<Sharding>>& option, std::size_t i, tree::TreeRef tree,
-                       std::string_view what, const CallSite& site) {
-  const auto* const each = option.at(i);
-  if (each == nullptr) return Shardings(tree.leaves().size());
-  return each->of<ShardingError>(tree, fmt::format("[jit] {} {} (at {})", what, i, site.to_string()));
-}
-
 /// Puts the constraints on the arrays of a tree.
 void constrain(tree::TreeRef tree, const Shardings& shardings, std::string_view what, std::size_t i) {
   std::size_t k = 0;
@@ -94,20 +86,25 @@ tree::AnyTree JitCache::call_in_trace(const TreeFunction& function, std::span<Tr
   return result;
 }
 
-std::vector<std::optional<Sharding>> JitCache::in_shardings(std::size_t i, tree::TreeRef argument) const {
-  return shardings_of(options_.in_shardings, i, argument, "in_shardings of argument", site());
+TreeOption JitCache::option(std::string_view name, std::string_view trees) const {
+  return {"jit", name, trees, site().to_string()};
 }
 
-std::vector<std::optional<Sharding>> JitCache::out_shardings(std::size_t i, tree::TreeRef result) const {
-  return shardings_of(options_.out_shardings, i, result, "out_shardings of result", site());
+Shardings JitCache::in_shardings(std::size_t i, tree::TreeRef argument) const {
+  return option("in_shardings", "argument")
+      .values<ShardingError>(options_.in_shardings, i, argument, std::optional<Sharding>());
+}
+
+Shardings JitCache::out_shardings(std::size_t i, tree::TreeRef result) const {
+  return option("out_shardings", "result")
+      .values<ShardingError>(options_.out_shardings, i, result, std::optional<Sharding>());
 }
 
 std::vector<bool> JitCache::donated(std::size_t i, tree::TreeRef argument) const {
-  std::vector<bool> all(argument.leaves().size(), false);
+  std::vector<bool> all(argument.num_leaves(), false);
   for (const Donated& each : options_.donate_argnums) {
     if (each.argnum != static_cast<int>(i)) continue;
-    const std::vector<bool> these = each.arrays.of<ShardingError>(
-        argument, fmt::format("[jit] donate_argnums of argument {} (at {})", i, site().to_string()));
+    const auto these = option("donate_argnums", "argument").values<ShardingError>(each.arrays, i, argument);
     for (std::size_t k = 0; k < these.size(); ++k) all[k] = all[k] || these[k];
   }
   return all;
@@ -199,15 +196,8 @@ void JitCache::check_static(const Signature& signature) const {
 }
 
 void JitCache::check_options(std::size_t num_arguments, std::size_t num_results) const {
-  auto check = [&](std::string_view option, const auto& shardings, std::size_t there, std::string_view what) {
-    const std::size_t given = shardings.size();
-    if (given <= there || shardings.is_for_all()) return;
-    fail<ShardingError>(
-        "[jit] {} has {} entries, but the function (at {}) has {} {}; give at most one for each", option,
-        given, site().to_string(), there, what);
-  };
-  check("in_shardings", options_.in_shardings, num_arguments, "arguments");
-  check("out_shardings", options_.out_shardings, num_results, "results");
+  option("in_shardings", "argument").check_at_most<ShardingError>(options_.in_shardings, num_arguments);
+  option("out_shardings", "result").check_at_most<ShardingError>(options_.out_shardings, num_results);
   for (const Donated& each : options_.donate_argnums) {
     const int argument = each.argnum;
     if (argument >= 0 && static_cast<std::size_t>(argument) < num_arguments) continue;

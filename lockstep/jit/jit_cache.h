@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "lockstep/jit/jit_options.h"
 #include "lockstep/jit/signature.h"
 #include "lockstep/jit/tree_function.h"
+#include "lockstep/jit/tree_option.h"
 
 /// jit without the C++ types of functions and trees.
 namespace lockstep::internal {
@@ -73,6 +75,8 @@ class JitCache {
   std::shared_ptr<const CallEntry> add(const Signature& signature, TracedProgram traced,
                                        ComputationOptions options, std::shared_ptr<void> exemplar,
                                        std::chrono::duration<double> tracing);
+
+  TreeOption option(std::string_view name, std::string_view trees) const;
 
   /// What in_shardings (out_shardings) say of each array of argument (result) i. Throws ShardingError where
   /// they do not fit the tree.

@@ -5,6 +5,7 @@
 
 #include "lockstep/array/data.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/jit/tree_option.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/shape.h"
@@ -35,21 +36,6 @@ Mesh local_part(const Mesh& mesh, const CallSite& site) {
   }
   const auto count = static_cast<std::int64_t>(local.size());
   return Mesh(std::move(local), {count}, mesh.axis_names());
-}
-
-/// What in_axes (out_axes) say of each array of argument (result) i. Throws ShardingError unless there is an
-/// entry for each, or one for all, that fits the tree.
-std::vector<std::optional<int>> mapped_axes(const tree::Prefix<std::optional<int>>& axes, tree::TreeRef tree,
-                                            std::size_t i, std::size_t count, std::string_view which,
-                                            const CallSite& site) {
-  if (axes.size() != 1 && axes.size() != count) {
-    fail<ShardingError>("[pmap] expected {} for {} {}, got {} (at {}); give one for each, or one for all",
-                        which, count, which == "in_axes" ? "arguments" : "results", axes.size(),
-                        site.to_string());
-  }
-  return axes.at(axes.size() == 1 ? 0 : i)
-      ->of<ShardingError>(tree, fmt::format("[pmap] {} of {} {} (at {})", which,
-                                            which == "in_axes" ? "argument" : "result", i, site.to_string()));
 }
 
 /// What one device gets of an argument with this dimension mapped over `devices` local devices. Throws
@@ -152,8 +138,9 @@ PmapTrace::PmapTrace(PmapCache& cache, std::size_t num_arguments)
 }
 
 std::vector<std::optional<int>> PmapTrace::in_axes(const TreeArgument& argument, std::size_t i) const {
+  const TreeOption option{"pmap", "in_axes", "argument", cache_.site().to_string()};
   const auto axes =
-      mapped_axes(cache_.options().in_axes, argument.ref(), i, num_arguments_, "in_axes", cache_.site());
+      option.required_values<ShardingError>(cache_.options().in_axes, i, argument.ref(), num_arguments_);
   return argument.is_number() ? std::vector<std::optional<int>>(axes.size()) : axes;
 }
 
@@ -167,11 +154,12 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature, t
   const PmapOptions& options = cache_.options();
   const CallSite& site = cache_.site();
   const std::size_t count = result->num_elements();
+  const TreeOption option{"pmap", "out_axes", "result", site.to_string()};
   std::vector<PartitionSpec> out_specs;
   std::vector<Array> outputs;
   for (std::size_t i = 0; i < count; ++i) {
     const tree::TreeRef element = result->element(i);
-    const auto axes = mapped_axes(options.out_axes, element, i, count, "out_axes", site);
+    const auto axes = option.required_values<ShardingError>(options.out_axes, i, element, count);
     std::size_t k = 0;
     element.for_each_leaf([&](const Array& array) {
       const std::optional<int> mapped = axes[k++];

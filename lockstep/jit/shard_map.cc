@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/jit/tree_option.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/sharding/sharding.h"
@@ -48,15 +49,9 @@ ShardMapCall::ShardMapCall(const ShardMapOptions& options, const CallSite& site)
 std::vector<PartitionSpec> ShardMapCall::specs_of(const tree::Prefix<PartitionSpec>& all, tree::TreeRef tree,
                                                   std::size_t i, std::size_t count,
                                                   std::string_view kind) const {
-  if (all.size() != count && all.size() != 1) {
-    fail<ShardingError>(
-        "[shard_map] expected {0}_specs for {1} {2}, got {3} (at {4}); give one for each, or one for all",
-        kind, count, kind == "in" ? "arguments" : "results", all.size(), site_);
-  }
-  std::vector<PartitionSpec> specs =
-      all.at(all.size() == 1 ? 0 : i)
-          ->of<ShardingError>(tree, fmt::format("[shard_map] {}_specs of {} {} (at {})", kind,
-                                                kind == "in" ? "argument" : "result", i, site_));
+  const bool in = kind == "in";
+  const TreeOption option{"shard_map", in ? "in_specs" : "out_specs", in ? "argument" : "result", site_};
+  const auto specs = option.required_values<ShardingError>(all, i, tree, count);
   for (const PartitionSpec& spec : specs) check(spec, i, kind);
   return specs;
 }

@@ -1,8 +1,7 @@
 #include "lockstep/jit/vmap.h"
 
-#include <fmt/format.h>
-
 #include "lockstep/base/fail.h"
+#include "lockstep/jit/tree_option.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/transforms/inline.h"
@@ -89,18 +88,11 @@ std::vector<Array> map_program(const Program& program, const std::vector<Array>&
 
 /// Of each array of the result, where the examples stand in it.
 std::vector<int> out_axes_of(const VmapOptions& options, tree::TreeRef result, const CallSite& site) {
+  const TreeOption option{"vmap", "out_axes", "result", site.to_string()};
   const std::size_t results = result.num_elements();
-  if (options.out_axes.size() != results && options.out_axes.size() != 1) {
-    fail<ShapeError>(
-        "[vmap] expected out_axes for {} results, got {} (at {}); give one for each, or one for all", results,
-        options.out_axes.size(), site.to_string());
-  }
   std::vector<int> all;
   for (std::size_t i = 0; i < results; ++i) {
-    const std::vector<int> these =
-        options.out_axes.at(options.out_axes.size() == 1 ? 0 : i)
-            ->of<ShapeError>(result.element(i),
-                             fmt::format("[vmap] out_axes of result {} (at {})", i, site.to_string()));
+    const auto these = option.required_values<ShapeError>(options.out_axes, i, result.element(i), results);
     all.insert(all.end(), these.begin(), these.end());
   }
   return all;
@@ -111,24 +103,14 @@ std::vector<int> out_axes_of(const VmapOptions& options, tree::TreeRef result, c
 tree::AnyTree vmap_of(const TreeFunction& function, const VmapOptions& options, const CallSite& site,
                       std::span<TreeArgument> arguments) {
   const std::vector<tree::TreeRef> trees = with_numbers_as_arrays(arguments);
+  const TreeOption option{"vmap", "in_axes", "argument", site.to_string()};
+  option.check_at_most<ShapeError>(options.in_axes, trees.size());
   std::vector<std::optional<int>> axis_of_array;
   for (std::size_t i = 0; i < trees.size(); ++i) {
-    const std::size_t arrays = trees[i].leaves().size();
-    const auto* const axes = options.in_axes.at(i);
-    if (arguments[i].is_number() || axes == nullptr) {
-      const auto axis = arguments[i].is_number() ? std::nullopt : std::optional<int>(0);
-      axis_of_array.resize(axis_of_array.size() + arrays, axis);
-    } else {
-      const auto each = axes->of<ShapeError>(
-          trees[i], fmt::format("[vmap] in_axes of argument {} (at {})", i, site.to_string()));
-      axis_of_array.insert(axis_of_array.end(), each.begin(), each.end());
-    }
-  }
-  if (options.in_axes.size() > trees.size() && !options.in_axes.is_for_all()) {
-    fail<ShapeError>(
-        "[vmap] in_axes has {} entries, but the function (at {}) has {} arguments; give at most "
-        "one for each",
-        options.in_axes.size(), site.to_string(), trees.size());
+    const auto these = arguments[i].is_number()
+                           ? std::vector<std::optional<int>>{std::nullopt}
+                           : option.values<ShapeError>(options.in_axes, i, trees[i], std::optional<int>(0));
+    axis_of_array.insert(axis_of_array.end(), these.begin(), these.end());
   }
   return run_trees_in_trace("vmap", site, trees, [&](const std::vector<tree::TreeRef>& given) {
     std::vector<Array> inputs = all_leaves(given);

@@ -113,8 +113,7 @@ class Compilation {
         report_(report),
         options_(options_for(program)),
         // Of each host, though several may be one machine's: containers, or network namespaces.
-        in_store_(fmt::format("lockstep/executable/{}/{}/{}", machine(),
-                              runtime_.local_devices().front().host(), digest(program.stablehlo))) {
+        in_store_(fmt::format("lockstep/executable/{}/{}/{}", machine(), host_, digest(program.stablehlo))) {
     bool spans_processes = false;
     for (Device device : mesh.devices()) {
       if (program.native_collectives) options_.devices.push_back(runtime_.plugin_id(device));
@@ -126,11 +125,10 @@ class Compilation {
   }
 
   std::shared_ptr<pjrt::Executable> run() {
-    const std::string& host = runtime_.local_devices().front().host();
-    const int first = first_of_host(mesh_, host);
+    const int first = first_of_host(mesh_, host_);
     bool shared = false;
     for (Device device : mesh_.devices()) {
-      shared = shared || (device.host() == host && device.process_index() != runtime_.process_index());
+      shared = shared || (device.host() == host_ && device.process_index() != runtime_.process_index());
     }
     // Machine code is run as it comes: without a secret nobody can tell whose it is.
     shared = shared && first >= 0 && runtime_.store() != nullptr && !program_.native_collectives &&
@@ -235,9 +233,8 @@ class Compilation {
   /// The last of the host that takes the code removes it: the coordinator keeps no code that nobody awaits.
   void note_taken() {
     std::set<int> takers;
-    const std::string& host = runtime_.local_devices().front().host();
     for (Device device : mesh_.devices())
-      if (device.host() == host) takers.insert(device.process_index());
+      if (device.host() == host_) takers.insert(device.process_index());
     coordination::KeyValueStore& store = *runtime_.store();
     if (store.increment(in_store_ + kTakers, 1) < static_cast<std::int64_t>(takers.size()) - 1) return;
     store.set(in_store_ + kBegun, kTaken, true);
@@ -282,6 +279,7 @@ class Compilation {
   pjrt::Client& client_ = runtime_.client();
   CompileCache& cache_ = runtime_.compile_cache();
   pjrt::CompileOptions options_;
+  const std::string host_ = runtime_.local_devices().front().host();
   std::string key_;       ///< empty: not for the cache
   std::string in_store_;  ///< the program's place in the job's store
 };

@@ -148,6 +148,15 @@ void Runtime::report_divergence(const std::vector<int>& minority, const std::str
   coordination_->finish_reports();
 }
 
+void Runtime::throw_failure(const std::string& consequence) {
+  std::lock_guard lock(failure_mutex_);
+  try {
+    std::rethrow_exception(failure_);
+  } catch (const PeerFailure& failure) {
+    lockstep::fail<PeerFailure>("{}\nconsequence: {}", failure.what(), consequence);
+  }
+}
+
 void Runtime::check_healthy(bool spans_processes) {
   if (failed_.load(std::memory_order_acquire)) [[unlikely]] {
     if (is_forked()) {
@@ -158,13 +167,7 @@ void Runtime::check_healthy(bool spans_processes) {
           "program instead",
           process_index(), process_count());
     }
-    std::lock_guard lock(failure_mutex_);
-    try {
-      std::rethrow_exception(failure_);
-    } catch (const PeerFailure& failure) {
-      lockstep::fail<PeerFailure>("{}\nconsequence: process {} of {} computes nothing more", failure.what(),
-                                  process_index(), process_count());
-    }
+    throw_failure(fmt::format("process {} of {} computes nothing more", process_index(), process_count()));
   }
   if (spans_processes && left_.load(std::memory_order_relaxed)) [[unlikely]] {
     lockstep::fail<Error>(
@@ -198,14 +201,8 @@ void Runtime::shutdown() {
   }
   if (error) std::rethrow_exception(error);
   // A failure that came after the program's last call is told by nothing else.
-  if (!failed_) return;
-  std::lock_guard lock(failure_mutex_);
-  try {
-    std::rethrow_exception(failure_);
-  } catch (const PeerFailure& failure) {
-    lockstep::fail<PeerFailure>("{}\nconsequence: shutdown ended in process {} of {}", failure.what(),
-                                process_index(), process_count());
-  }
+  if (failed_)
+    throw_failure(fmt::format("shutdown ended in process {} of {}", process_index(), process_count()));
 }
 
 void Runtime::end_with_error(const std::string& what) {

@@ -118,6 +118,9 @@ class Runtime {
   void at_terminate() noexcept;
 
  private:
+  /// Throws the first cause, with what it ended here.
+  void throw_failure(const std::string& consequence);
+
   Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure);
   void meet();
   void open_devices();

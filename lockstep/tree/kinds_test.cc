@@ -16,11 +16,13 @@
 #include <variant>
 #include <vector>
 
+#include "lockstep/tree/test_leaves.h"
 #include "lockstep/tree/tree.h"
 
 namespace lockstep {
 namespace {
 
+using test::leaves_of;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -95,17 +97,6 @@ struct WithFunction {
   Array (*activation)(const Array&) = &same;
   Array w;
 };
-
-std::vector<int> numbers(const std::vector<Array>& arrays) {
-  std::vector<int> values;
-  for (const Array& array : arrays) values.push_back(array.item<std::int32_t>());
-  return values;
-}
-
-template <class Tree>
-std::vector<int> leaves_of(const Tree& tree) {
-  return numbers(tree::leaves(tree));
-}
 
 /// The tree's arrays are 1, 2, ... at these places; mapped it has others, and the first stays as it is.
 template <class Tree>

@@ -2,35 +2,15 @@
 
 namespace lockstep::tree {
 
-std::size_t Path::to_element(std::size_t i) {
+std::size_t Path::add(std::string_view before, std::string_view what, std::string_view after) {
   const std::size_t from = text_.size();
-  text_ += '[';
-  text_ += std::to_string(i);
-  text_ += ']';
+  text_.append(before).append(what).append(after);
   return from;
 }
 
-std::size_t Path::to_key(std::int64_t key) {
-  const std::size_t from = text_.size();
-  text_ += '[';
-  text_ += std::to_string(key);
-  text_ += ']';
-  return from;
-}
-
-std::size_t Path::to_key(std::string_view key) {
-  const std::size_t from = text_.size();
-  text_ += "[\"";
-  text_ += key;
-  text_ += "\"]";
-  return from;
-}
-
-std::size_t Path::to_field(std::string_view name) {
-  const std::size_t from = text_.size();
-  if (!text_.empty()) text_ += '.';
-  text_ += name;
-  return from;
-}
+std::size_t Path::to_element(std::size_t i) { return add("[", std::to_string(i), "]"); }
+std::size_t Path::to_key(std::string_view key) { return add("[\"", key, "\"]"); }
+std::size_t Path::to_key(std::int64_t key) { return add("[", std::to_string(key), "]"); }
+std::size_t Path::to_field(std::string_view name) { return add(text_.empty() ? "" : ".", name, ""); }
 
 }  // namespace lockstep::tree

@@ -25,6 +25,8 @@ class Path {
   void back(std::size_t from) { text_.resize(from); }
 
  private:
+  std::size_t add(std::string_view before, std::string_view what, std::string_view after);
+
   std::string text_;
 };
 

@@ -53,7 +53,7 @@ ValueOfEach value_of_each(Spread spread, std::size_t num_values, const std::vect
     }
     return all;
   }
-  const std::size_t arrays = tree.leaves().size();
+  const std::size_t arrays = tree.num_leaves();
   if (spread == Spread::kOneForEach && num_values != arrays) {
     all.wrong =
         fmt::format(": {} values for {} array{}; give one for each, in the order of the tree, or one for all",

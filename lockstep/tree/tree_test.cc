@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/tree/test_leaves.h"
+
 namespace lockstep {
 namespace {
 
+using test::leaves_of;
+using test::numbers;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -21,17 +25,6 @@ struct Model {
   Kind kind = Kind::kPlain;
   std::optional<Array> scale;
 };
-
-std::vector<int> numbers(const std::vector<Array>& arrays) {
-  std::vector<int> values;
-  for (const Array& array : arrays) values.push_back(array.item<std::int32_t>());
-  return values;
-}
-
-template <class Tree>
-std::vector<int> leaves_of(const Tree& tree) {
-  return numbers(tree::leaves(tree));
-}
 
 /// All that a tree's structure tells, as text.
 struct Structure final : tree::Visitor {

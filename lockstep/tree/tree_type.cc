@@ -35,6 +35,12 @@ std::vector<Array> TreeRef::leaves() const {
   return std::move(collector.all);
 }
 
+std::size_t TreeRef::num_leaves() const {
+  std::size_t count = 0;
+  for_each_leaf([&](const Array&) { ++count; });
+  return count;
+}
+
 void TreeRef::for_each_leaf(const std::function<void(const Array&)>& f) const {
   Reader reader(f);
   type->visit(tree, reader);

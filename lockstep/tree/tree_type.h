@@ -35,6 +35,7 @@ struct TreeRef {
 
   /// The arrays, in order.
   std::vector<Array> leaves() const;
+  std::size_t num_leaves() const;
   void for_each_leaf(const std::function<void(const Array&)>& f) const;
 
   /// Calls f with each array, for it to change.

@@ -9,9 +9,12 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/tree/test_leaves.h"
+
 namespace lockstep {
 namespace {
 
+using test::numbers;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -33,12 +36,6 @@ struct Model {
   std::string name;
   std::optional<Array> last;
 };
-
-std::vector<int> numbers(const std::vector<Array>& arrays) {
-  std::vector<int> values;
-  for (const Array& array : arrays) values.push_back(array.item<std::int32_t>());
-  return values;
-}
 
 /// All that a visitor is given, with its place.
 struct Everything final : tree::Visitor {

@@ -1,0 +1,24 @@
+#pragma once
+
+// What the tests of this folder share.
+
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/tree/leaves.h"
+
+namespace lockstep::test {
+
+/// Of arrays that are whole numbers.
+inline std::vector<int> numbers(const std::vector<Array>& arrays) {
+  std::vector<int> values;
+  for (const Array& array : arrays) values.push_back(array.item<std::int32_t>());
+  return values;
+}
+
+template <class Tree>
+std::vector<int> leaves_of(const Tree& tree) {
+  return numbers(tree::leaves(tree));
+}
+
+}  // namespace lockstep::test
