@@ -1,5 +1,5 @@
 # `cmake --install`: the headers, the libraries, the tool, the XLA CPU plugin, and the package that find_package(Lockstep)
-# finds. Targets: Lockstep::lockstep, and Lockstep::testing_main for process tests where GoogleTest is there.
+# finds. Targets: Lockstep::lockstep, Lockstep::pch, and Lockstep::testing_main for process tests where GoogleTest is there.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
@@ -17,7 +17,7 @@ foreach(header IN LISTS headers)
 endforeach()
 
 get_property(layers GLOBAL PROPERTY LOCKSTEP_LAYERS)
-set(exported ${layers} lockstep lockstep_options lockstep_xla_headers)
+set(exported ${layers} lockstep lockstep_pch lockstep_options lockstep_xla_headers)
 if(TARGET lockstep_testing_main)
   list(APPEND exported lockstep_testing_main)
 endif()

@@ -10,10 +10,11 @@
 
 #include <lockstep/lockstep.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <optional>
+
+#include "examples/support/command_line.h"
 
 namespace ls = lockstep;
 using ls::Array, ls::P;
@@ -130,23 +131,20 @@ void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs
 }
 
 int main(int argc, char** argv) {
-  CLI::App app{"Trains a classifier of handwritten digits on all devices of all processes."};
+  CommandLine app{"Trains a classifier of handwritten digits on all devices of all processes."};
   std::string data = LOCKSTEP_DATA_DIR "/digits.csv.gz", optimizer = "adam";
   std::string checkpoint_dir;
   int epochs = 40, batch_size = 128, checkpoint_every = 100;
   bool print_losses = false;
-  app.add_option("--data", data, "digits.csv.gz, as scripts/setup fetches it")->capture_default_str();
-  app.add_option("--epochs", epochs, "times through the training set")->capture_default_str();
-  app.add_option("--batch-size", batch_size, "rows of a batch, over all devices")->capture_default_str();
-  app.add_option("--optimizer", optimizer, "adam or sgd")
-      ->check(CLI::IsMember({"adam", "sgd"}))
-      ->capture_default_str();
-  app.add_flag("--print-losses", print_losses, "print the loss of each step");
-  app.add_option("--checkpoint-dir", checkpoint_dir,
-                 "save here, and go on from the newest step there; a folder or s3://bucket/prefix");
-  app.add_option("--checkpoint-every", checkpoint_every, "steps from one save to the next")
-      ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  app.option("--data", data, "digits.csv.gz, as scripts/setup fetches it");
+  app.option("--epochs", epochs, "times through the training set");
+  app.option("--batch-size", batch_size, "rows of a batch, over all devices");
+  app.option("--optimizer", optimizer, {"adam", "sgd"}, "adam or sgd");
+  app.flag("--print-losses", print_losses, "print the loss of each step");
+  app.option("--checkpoint-dir", checkpoint_dir,
+             "save here, and go on from the newest step there; a folder or s3://bucket/prefix");
+  app.option("--checkpoint-every", checkpoint_every, "steps from one save to the next");
+  if (auto status = app.parse(argc, argv)) return *status;
 
   try {
     ls::initialize();

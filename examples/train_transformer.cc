@@ -18,7 +18,6 @@
 
 #include <lockstep/lockstep.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <numbers>
@@ -26,6 +25,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "examples/support/command_line.h"
 
 namespace ls = lockstep;
 using ls::Array, ls::P;
@@ -185,28 +186,27 @@ void train(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"Trains a transformer on a text, byte by byte, on all devices of all processes."};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--data", options.data,
+  CommandLine app{"Trains a transformer on a text, byte by byte, on all devices of all processes."};
+  app.option("--data", options.data,
                  "the text, compressed or not; by default as scripts/setup fetches it");
-  app.add_option("--tensor", options.tensor, "devices that share each layer");
-  app.add_option("--layers", options.model.layers);
-  app.add_option("--width", options.model.width);
-  app.add_option("--heads", options.model.heads);
-  app.add_option("--context", options.model.context, "bytes that the model sees");
-  app.add_option("--batch-size", options.batch, "rows of a batch, over all devices");
-  app.add_option("--accumulate", options.accumulate,
+  app.option("--tensor", options.tensor, "devices that share each layer");
+  app.option("--layers", options.model.layers);
+  app.option("--width", options.model.width);
+  app.option("--heads", options.model.heads);
+  app.option("--context", options.model.context, "bytes that the model sees");
+  app.option("--batch-size", options.batch, "rows of a batch, over all devices");
+  app.option("--accumulate", options.accumulate,
                  "parts of a batch that are computed one after the other");
-  app.add_flag("--remat", options.model.remat, "compute a layer again for its gradient, to save memory");
-  app.add_option("--steps", options.steps);
-  app.add_option("--rate", options.rate, "the learning rate at its peak");
-  app.add_option("--sample", options.sample, "bytes to write at the end");
-  app.add_option("--temperature", options.temperature, "of what is written: lower is more likely text");
-  app.add_flag("--print-losses", options.print_losses, "print the loss of each step");
-  app.add_option("--checkpoint-dir", options.checkpoint_dir,
+  app.flag("--remat", options.model.remat, "compute a layer again for its gradient, to save memory");
+  app.option("--steps", options.steps);
+  app.option("--rate", options.rate, "the learning rate at its peak");
+  app.option("--sample", options.sample, "bytes to write at the end");
+  app.option("--temperature", options.temperature, "of what is written: lower is more likely text");
+  app.flag("--print-losses", options.print_losses, "print the loss of each step");
+  app.option("--checkpoint-dir", options.checkpoint_dir,
                  "save here, and go on from the newest step there; a folder or s3://bucket/prefix");
-  app.add_option("--checkpoint-every", options.checkpoint_every, "steps from one save to the next");
-  CLI11_PARSE(app, argc, argv);
+  app.option("--checkpoint-every", options.checkpoint_every, "steps from one save to the next");
+  if (auto status = app.parse(argc, argv)) return *status;
   try {
     ls::initialize();
     train(options);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/array/computation_text.h"
 #include "lockstep/array/data.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
@@ -33,31 +34,6 @@ struct ComputationOptions {
   /// As sharding::PartitionOptions has them.
   std::int64_t gathered_for_loops_bytes = sharding::kGatheredForLoopsBytes;
   std::int64_t memory_limit_bytes = 0;
-};
-
-/// What a computation is made of, as text.
-struct ComputationText {
-  std::string program;      ///< as traced
-  std::string partitioned;  ///< what each device does, with each collective and its bytes
-  std::string stablehlo;    ///< what the compiler is given
-
-  /// Each collective that a device does, in order: its axes, bytes and the user's line that caused it.
-  std::vector<sharding::CommunicationLine> communication() const { return collectives; }
-  std::vector<sharding::CommunicationLine> collectives;
-
-  /// The same as text, each with its reason: what is brought from which split to which, and what the other
-  /// way would have taken.
-  std::string explain() const { return sharding::explain(collectives); }
-};
-
-/// What one call of a computation costs each device.
-struct Cost {
-  double flops = 0;           ///< of its program, as ProgramCost counts them
-  double bytes_accessed = 0;  ///< the same
-  std::int64_t communicated_bytes =
-      0;  ///< of all collectives that communication() lists, as often as they run
-  std::int64_t argument_bytes = 0, output_bytes = 0,
-               temporary_bytes = 0;  ///< of memory, by the compiler's plan
 };
 
 /// A program compiled for arguments of certain types. Running it is asynchronous where the plugin is: on CPU

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <fmt/format.h>
-
 #include <iosfwd>
 #include <string>
 
@@ -18,11 +16,3 @@ std::string array_str(const Array& x);
 std::ostream& operator<<(std::ostream& out, const Array& x);
 
 }  // namespace lockstep
-
-template <>
-struct fmt::formatter<lockstep::Array> : fmt::formatter<std::string> {
-  template <class Context>
-  auto format(const lockstep::Array& x, Context& context) const {
-    return fmt::formatter<std::string>::format(lockstep::array_str(x), context);
-  }
-};

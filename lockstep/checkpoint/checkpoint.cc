@@ -1,9 +1,26 @@
 #include "lockstep/checkpoint/checkpoint.h"
 
 #include "lockstep/base/fail.h"
+#include "lockstep/checkpoint/contents.h"
+#include "lockstep/checkpoint/job.h"
 #include "lockstep/checkpoint/opened.h"
+#include "lockstep/checkpoint/restoring.h"
+#include "lockstep/checkpoint/saving.h"
 
 namespace lockstep::checkpoint {
+
+void save_tree(const std::string& url, tree::TreeRef tree, const SaveOptions& options) {
+  SavingOptions saving;
+  saving.timeout = options.timeout;
+  Saving(Job::current(), url, contents_of(tree), saving).run();
+}
+
+RestoreReport restore_tree(const std::string& url, tree::TreeRef tree, const RestoreOptions& options) {
+  Contents contents = contents_of(tree);
+  const RestoreReport read = restore_contents(Job::current(), url, contents, options);
+  put_contents(tree, contents);
+  return read;
+}
 
 void HostArray::check_dtype(DType asked) const {
   if (asked == dtype || (dtype == DType::kBool && asked == DType::kU8)) return;

@@ -10,10 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/array/array.h"
 #include "lockstep/base/call_site.h"
-#include "lockstep/checkpoint/contents.h"
-#include "lockstep/checkpoint/restoring.h"
-#include "lockstep/checkpoint/saving.h"
+#include "lockstep/checkpoint/restore_options.h"
+#include "lockstep/checkpoint/value.h"
+#include "lockstep/tree/tree_type.h"
 
 /// Trees on disk. docs/checkpoints.md has the files, and what is promised of them.
 namespace lockstep::checkpoint {
@@ -22,6 +23,10 @@ struct SaveOptions {
   /// For all processes together, from the first's start to the last's end.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
+
+/// What save and restore do, without the tree's type; restore_tree fills the tree, which is what `like` is.
+void save_tree(const std::string& url, tree::TreeRef tree, const SaveOptions& options);
+RestoreReport restore_tree(const std::string& url, tree::TreeRef tree, const RestoreOptions& options);
 
 /// Saves the tree as the folder `url`, a path or "s3://bucket/prefix/name": all arrays, however they are
 /// spread, and the numbers, enums, bools and texts beside them. Every process of the job calls it with the
@@ -33,9 +38,7 @@ template <class Tree>
 void save(const std::string& url, const Tree& tree, const SaveOptions& options = {},
           std::source_location where = std::source_location::current()) {
   CallSiteScope scope(CallSite::from(where));
-  SavingOptions saving;
-  saving.timeout = options.timeout;
-  Saving(Job::current(), url, contents_of(tree::tree_ref(tree)), saving).run();
+  save_tree(url, tree::tree_ref(tree), options);
 }
 
 /// The saved tree, each array onto the sharding that `like` has there, whatever it was saved on: other
@@ -49,11 +52,9 @@ template <class Tree>
 Tree restore(const std::string& url, const Tree& like, const RestoreOptions& options = {},
              RestoreReport* report = nullptr, std::source_location where = std::source_location::current()) {
   CallSiteScope scope(CallSite::from(where));
-  Contents contents = contents_of(tree::tree_ref(like));
-  const RestoreReport read = restore_contents(Job::current(), url, contents, options);
-  if (report != nullptr) *report = read;
   Tree tree = like;
-  put_contents(tree::tree_ref(tree), contents);
+  const RestoreReport read = restore_tree(url, tree::tree_ref(tree), options);
+  if (report != nullptr) *report = read;
   return tree;
 }
 

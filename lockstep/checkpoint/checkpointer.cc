@@ -10,7 +10,10 @@
 #include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/checkpoint/contents.h"
+#include "lockstep/checkpoint/job.h"
 #include "lockstep/checkpoint/manifest.h"
+#include "lockstep/checkpoint/saving.h"
 #include "lockstep/checkpoint/step_folder.h"
 
 namespace lockstep::checkpoint {
@@ -22,8 +25,12 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 
 }  // namespace
 
-/// The save that is going on, and what process 0 knows of the steps that are there.
-struct Checkpointer::Running {
+/// The job, the save that is going on, and what process 0 knows of the steps that are there.
+struct Checkpointer::State {
+  explicit State(Job job) : job(std::move(job)) {}
+
+  const Job job;
+  Staging staging;
   std::future<void> done;
   std::int64_t step = -1;
   std::uint64_t bytes = 0;
@@ -63,13 +70,12 @@ Checkpointer::Checkpointer(std::string url, CheckpointerOptions options, std::so
         return std::move(url);
       }()),
       options_(std::move(options)),
-      job_([&] {
+      state_([&] {
         CallSiteScope scope(CallSite::from(where));
-        return Job::current();
-      }()),
-      running_(std::make_unique<Running>()) {
-  Round round(job_, "open " + url_, options_.timeout);
-  if (!job_.leads()) {
+        return std::make_unique<State>(Job::current());
+      }()) {
+  Round round(state_->job, "open " + url_, options_.timeout);
+  if (!state_->job.leads()) {
     round.conclusion();
     return;
   }
@@ -77,7 +83,7 @@ Checkpointer::Checkpointer(std::string url, CheckpointerOptions options, std::so
     const auto store = storage::open_store(url_, /*make=*/true);
     for (std::int64_t step : half_removed_steps(*store)) remove_checkpoint(*store, step_name(step));
     for (const Leftover& leftover : leftovers(*store)) {
-      if (!job_.id.empty() && leftover.nonce.starts_with(attempt_prefix(job_.id))) {
+      if (!state_->job.id.empty() && leftover.nonce.starts_with(attempt_prefix(state_->job.id))) {
         remove_leftover(*store, leftover);
         logging::info("[checkpoint] removed {}, which an earlier start of this job did not end",
                       store->url(leftover.attempt.folder));
@@ -108,51 +114,52 @@ Checkpointer::~Checkpointer() {
 std::string Checkpointer::url_of(std::int64_t step) const { return url_ + "/" + step_name(step); }
 
 void Checkpointer::wait() {
-  if (!running_->done.valid()) return;
+  if (!state_->done.valid()) return;
   using namespace std::chrono_literals;
   auto next = 1s;
-  while (running_->done.wait_for(next) == std::future_status::timeout) {
-    logging::info("[checkpoint] waiting for step {}: {} of {} are written", running_->step,
-                  amount_of_bytes(running_->written), amount_of_bytes(running_->bytes));
+  while (state_->done.wait_for(next) == std::future_status::timeout) {
+    logging::info("[checkpoint] waiting for step {}: {} of {} are written", state_->step,
+                  amount_of_bytes(state_->written), amount_of_bytes(state_->bytes));
     next = 10s;
   }
-  last_.written_seconds = running_->seconds;
-  running_->done.get();
+  last_.written_seconds = state_->seconds;
+  state_->done.get();
 }
 
-void Checkpointer::save_contents(std::int64_t step, Contents contents, std::optional<double> metric) {
+void Checkpointer::save_tree(std::int64_t step, tree::TreeRef tree, std::optional<double> metric) {
   if (step < 0) fail<CheckpointError>("[checkpoint] expected a step of at least 0, got {}", step);
+  Contents contents = contents_of(tree);
   wait();
   const Clock::time_point start = Clock::now();
-  auto saving = std::make_shared<Saving>(job_, url_of(step), std::move(contents),
+  auto saving = std::make_shared<Saving>(state_->job, url_of(step), std::move(contents),
                                          SavingOptions{step, metric, options_.timeout});
-  Running& running = *running_;
-  running.step = step;
-  running.bytes = saving->bytes();
-  running.written = 0;
-  saving->on_written = [&running](std::uint64_t bytes) { running.written += bytes; };
-  if (options_.asynchronous) saving->stage(staging_, options_.staging_bytes);
-  auto work = [this, saving, start, step, metric, &running] {
+  State& state = *state_;
+  state.step = step;
+  state.bytes = saving->bytes();
+  state.written = 0;
+  saving->on_written = [&state](std::uint64_t bytes) { state.written += bytes; };
+  if (options_.asynchronous) saving->stage(state_->staging, options_.staging_bytes);
+  auto work = [this, saving, start, step, metric, &state] {
     saving->run();
     const double seconds = since(start);
-    running.seconds = seconds;
-    if (!job_.leads()) return;
+    state.seconds = seconds;
+    if (!state_->job.leads()) return;
     logging::info("[checkpoint] saved {} in {:.2f} s ({} by {})", url_of(step), seconds,
-                  amount_of_bytes(saving->bytes()), job_.num_processes == 1 ? "this process" : job_.who(0));
-    running.clean(url_, options_.keep, step, metric);
+                  amount_of_bytes(saving->bytes()), state_->job.num_processes == 1 ? "this process" : state_->job.who(0));
+    state.clean(url_, options_.keep, step, metric);
   };
   last_ = {step, saving->bytes(), 0, 0};
   saving.reset();
-  running.done = std::async(options_.asynchronous ? std::launch::async : std::launch::deferred, work);
+  state.done = std::async(options_.asynchronous ? std::launch::async : std::launch::deferred, work);
   if (!options_.asynchronous) wait();
   last_.blocked_seconds = since(start);
 }
 
 std::vector<std::int64_t> Checkpointer::steps() {
   wait();
-  Round round(job_, "list " + url_, options_.timeout);
+  Round round(state_->job, "list " + url_, options_.timeout);
   std::string text;
-  if (job_.leads()) {
+  if (state_->job.leads()) {
     try {
       text = nlohmann::json(published_steps(*storage::open_store(url_))).dump();
     } catch (const std::exception& error) {
@@ -173,9 +180,9 @@ std::optional<std::int64_t> Checkpointer::latest() {
 }
 
 void Checkpointer::log_restored(std::int64_t step, const RestoreReport& report) const {
-  if (!job_.leads()) return;
+  if (!state_->job.leads()) return;
   logging::info("[checkpoint] restored {} ({} by {}): goes on after step {}", url_of(step),
-                amount_of_bytes(report.bytes_needed), job_.num_processes == 1 ? "this process" : job_.who(0),
+                amount_of_bytes(report.bytes_needed), state_->job.num_processes == 1 ? "this process" : state_->job.who(0),
                 step);
 }
 

@@ -74,7 +74,7 @@ class Checkpointer {
   void save(std::int64_t step, const Tree& tree, std::optional<double> metric = std::nullopt,
             std::source_location where = std::source_location::current()) {
     CallSiteScope scope(CallSite::from(where));
-    save_contents(step, contents_of(tree::tree_ref(tree)), metric);
+    save_tree(step, tree::tree_ref(tree), metric);
   }
 
   /// Waits for the save that is going on. Throws its error.
@@ -114,16 +114,14 @@ class Checkpointer {
   const SaveReport& last_save() const { return last_; }
 
  private:
-  struct Running;
-  void save_contents(std::int64_t step, Contents contents, std::optional<double> metric);
+  struct State;
+  void save_tree(std::int64_t step, tree::TreeRef tree, std::optional<double> metric);
   void log_restored(std::int64_t step, const RestoreReport& report) const;
 
   const std::string url_;
   const CheckpointerOptions options_;
-  const Job job_;
-  Staging staging_;
   SaveReport last_;
-  std::unique_ptr<Running> running_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace lockstep::checkpoint

@@ -8,6 +8,9 @@
 #include <thread>
 
 #include "lockstep/checkpoint/checkpoint.h"
+#include "lockstep/checkpoint/contents.h"
+#include "lockstep/checkpoint/job.h"
+#include "lockstep/checkpoint/saving.h"
 #include "lockstep/checkpoint/step_folder.h"
 #include "lockstep/ops/ops.h"
 

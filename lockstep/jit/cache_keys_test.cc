@@ -15,6 +15,7 @@
 #include "lockstep/jit/pmap.h"
 #include "lockstep/jit/static.h"
 #include "lockstep/jit/test_devices.h"
+#include "lockstep/jit/traced_function.h"
 
 namespace lockstep {
 namespace {

@@ -6,6 +6,7 @@
 #include "lockstep/array/evaluate.h"
 #include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/jit/traced_function.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"

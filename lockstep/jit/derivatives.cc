@@ -4,6 +4,8 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/jit/derivative_depth.h"
+#include "lockstep/jit/jit_cache.h"
+#include "lockstep/jit/traced_function.h"
 #include "lockstep/jit/vmap.h"
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/shape.h"
@@ -15,6 +17,14 @@
 #include "lockstep/transforms/vjp.h"
 
 namespace lockstep::internal {
+
+/// The derivative of a program at known inputs: what to run when tangents (cotangents) are given.
+struct LinearProgram {
+  Program program;                 ///< inputs: what was computed before, then the tangents that count
+  std::vector<bool> known_output;  ///< of each derivative: whether it depends on no tangent
+  std::vector<Aval> given;         ///< of each tangent (cotangent) of the caller's, the aval it must have
+  std::vector<Aval> result;        ///< of each derivative that a call gives back, its aval
+};
 namespace {
 
 std::vector<Array> run_program(const Program& program, const std::vector<Array>& inputs) {

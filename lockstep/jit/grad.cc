@@ -4,6 +4,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/jit/derivative_depth.h"
+#include "lockstep/jit/traced_function.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"

@@ -8,7 +8,7 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/base/call_site.h"
-#include "lockstep/jit/jit_cache.h"
+#include "lockstep/jit/jit_call.h"
 #include "lockstep/jit/jit_options.h"
 #include "lockstep/jit/numbers.h"
 #include "lockstep/jit/tree_function.h"
@@ -32,7 +32,7 @@ class Compiled {
   }
 
   /// What a call costs each device.
-  internal::Cost cost() const { return entry_->computation->cost(); }
+  internal::Cost cost() const { return internal::cost_of(*entry_); }
 
  private:
   std::shared_ptr<const internal::CallEntry> entry_;
@@ -44,12 +44,12 @@ template <class Result>
 class Lowered : public internal::ComputationText {
  public:
   Lowered(std::shared_ptr<const internal::CallEntry> entry, const CallSite& site)
-      : internal::ComputationText(entry->computation->text()), entry_(std::move(entry)), site_(site) {}
+      : internal::ComputationText(internal::text_of(*entry)), entry_(std::move(entry)), site_(site) {}
 
   /// What the compiler is given: StableHLO.
   const std::string& as_text() const { return stablehlo; }
 
-  internal::Cost cost() const { return entry_->computation->cost(); }
+  internal::Cost cost() const { return internal::cost_of(*entry_); }
   Compiled<Result> compile() const { return {entry_, site_}; }
 
  private:
@@ -63,7 +63,7 @@ class Jitted {
  public:
   Jitted(F function, JitOptions options, const CallSite& site)
       : function_(internal::share_without_type(std::move(function))),
-        cache_(std::make_shared<internal::JitCache>(std::move(options), site)) {}
+        cache_(internal::make_jit_cache(std::move(options), site)) {}
 
   /// Calls the function. The first call with new shapes, dtypes, shardings or tree structure traces and
   /// compiles it.
@@ -87,7 +87,7 @@ class Jitted {
   auto call(std::type_identity<std::tuple<P...>> types, const Args&... args) const {
     using Result = internal::ResultType<F, std::tuple<P...>>;
     auto arguments = internal::tree_arguments(types, args...);
-    return cache_->call(internal::tree_function<Result>(function(), types), arguments)
+    return internal::call_jitted(*cache_, internal::tree_function<Result>(function(), types), arguments)
         .template take<Result>();
   }
 
@@ -95,8 +95,9 @@ class Jitted {
   auto lower_with(std::type_identity<std::tuple<P...>> types, const Args&... args) const {
     using Result = internal::ResultType<F, std::tuple<P...>>;
     auto arguments = internal::tree_arguments(types, args...);
-    return Lowered<Result>(cache_->lower(internal::tree_function<Result>(function(), types), arguments),
-                           cache_->site());
+    return Lowered<Result>(
+        internal::lower_jitted(*cache_, internal::tree_function<Result>(function(), types), arguments),
+        internal::site_of(*cache_));
   }
 
   std::shared_ptr<void> function_;

@@ -221,6 +221,26 @@ std::shared_ptr<const CallEntry> JitCache::add(const Signature& signature, Trace
                     std::move(traced.captures), std::move(exemplar), tracing);
 }
 
+std::shared_ptr<JitCache> make_jit_cache(JitOptions options, const CallSite& site) {
+  return std::make_shared<JitCache>(std::move(options), site);
+}
+
+CallResult call_jitted(JitCache& cache, const TreeFunction& function, std::span<TreeArgument> arguments) {
+  return cache.call(function, arguments);
+}
+
+std::shared_ptr<const CallEntry> lower_jitted(JitCache& cache, const TreeFunction& function,
+                                              std::span<TreeArgument> arguments) {
+  return cache.lower(function, arguments);
+}
+
+const CallSite& site_of(const JitCache& cache) { return cache.site(); }
+
+const ComputationText& text_of(const CallEntry& entry) { return entry.computation->text(); }
+Cost cost_of(const CallEntry& entry) { return entry.computation->cost(); }
+
+const void* CallResult::exemplar() const { return entry_->exemplar.get(); }
+
 void CallResult::put_arrays(tree::TreeRef result) {
   // Each is taken, so that none has two owners.
   std::size_t next = 0;

@@ -1,45 +1,23 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "lockstep/base/call_site.h"
 #include "lockstep/jit/call_cache.h"
+#include "lockstep/jit/jit_call.h"
 #include "lockstep/jit/jit_options.h"
 #include "lockstep/jit/signature.h"
-#include "lockstep/jit/tree_function.h"
+#include "lockstep/jit/traced_function.h"
 #include "lockstep/jit/tree_option.h"
 
 /// jit without the C++ types of functions and trees.
 namespace lockstep::internal {
-
-/// What a call gives: a tree; or the arrays of one, like the exemplar of the entry, so that the tree is made
-/// where its type is known.
-class CallResult {
- public:
-  explicit CallResult(tree::AnyTree tree) : tree_(std::move(tree)) {}
-  CallResult(std::shared_ptr<const CallEntry> entry, std::vector<Array> arrays)
-      : entry_(std::move(entry)), arrays_(std::move(arrays)) {}
-
-  template <class Result>
-  Result take() && {
-    if (tree_.valid()) return std::move(tree_).template take<Result>();
-    Result result = *static_cast<const Result*>(entry_->exemplar.get());
-    put_arrays(tree::tree_ref(result));
-    return result;
-  }
-
- private:
-  void put_arrays(tree::TreeRef result);
-
-  tree::AnyTree tree_;
-  std::shared_ptr<const CallEntry> entry_;
-  std::vector<Array> arrays_;
-};
 
 /// The tree, shared without its type, with empty arrays: an entry's exemplar.
 std::shared_ptr<void> exemplar_of(tree::AnyTree tree);
@@ -98,26 +76,5 @@ class JitCache {
   const JitOptions options_;
   CallCache calls_;
 };
-
-/// An argument of a function that was lowered: any number may have been taken as an Array.
-template <class A>
-TreeArgument given_argument(const A& given) {
-  if constexpr (Number<A>)
-    return {tree::tree_ref(given), &number_of_type_as_array<A>};
-  else
-    return {tree::tree_ref(given), nullptr};
-}
-
-/// Runs what was lowered, at `site`. Throws TraceError where it was for arguments of another kind.
-CallResult call_lowered(const std::shared_ptr<const CallEntry>& entry, const tree::TreeType& result,
-                        std::span<TreeArgument> arguments, const CallSite& site);
-
-/// A value that is shared without its type: one kind of shared pointer for all types, for compile time's
-/// sake.
-template <class T>
-std::shared_ptr<void> share_without_type(T value) {
-  void (*free)(void*) = [](void* shared) { delete static_cast<T*>(shared); };
-  return {static_cast<void*>(new T(std::move(value))), free};
-}
 
 }  // namespace lockstep::internal

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "lockstep/array/array.h"
-#include "lockstep/array/computation.h"
+#include "lockstep/sharding/limits.h"
+#include "lockstep/sharding/sharding.h"
 #include "lockstep/tree/per_leaf.h"
 
 namespace lockstep {

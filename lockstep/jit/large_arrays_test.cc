@@ -7,6 +7,9 @@
 #include "lockstep/jit/jit.h"
 #include "lockstep/jit/test_devices.h"
 #include "lockstep/ops/ops.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/shape.h"
 
 namespace lockstep {
 namespace {

@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/jit/jit_cache.h"
+#include "lockstep/array/array.h"
+#include "lockstep/base/call_site.h"
 #include "lockstep/jit/tree_function.h"
 #include "lockstep/tree/leaves.h"
 
@@ -17,13 +18,8 @@
 /// there as a linear map.
 namespace lockstep::internal {
 
-/// The derivative of a program at known inputs: what to run when tangents (cotangents) are given.
-struct LinearProgram {
-  Program program;                 ///< inputs: what was computed before, then the tangents that count
-  std::vector<bool> known_output;  ///< of each derivative: whether it depends on no tangent
-  std::vector<Aval> given;         ///< of each tangent (cotangent) of the caller's, the aval it must have
-  std::vector<Aval> result;        ///< of each derivative that a call gives back, its aval
-};
+class JitCache;
+struct LinearProgram;
 
 /// What a LinearMap does: from the arrays of tangents (cotangents) to those of the derivatives.
 class LinearCall {

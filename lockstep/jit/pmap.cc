@@ -5,6 +5,9 @@
 
 #include "lockstep/array/data.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/jit/call_cache.h"
+#include "lockstep/jit/jit_cache.h"
+#include "lockstep/jit/traced_function.h"
 #include "lockstep/jit/tree_option.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/primitives/collectives.h"
@@ -14,6 +17,26 @@
 #include "lockstep/watch/recorder.h"
 
 namespace lockstep::internal {
+
+class PmapCache {
+ public:
+  PmapCache(PmapOptions options, const CallSite& site);
+
+  const PmapOptions& options() const { return options_; }
+  const CallSite& site() const { return calls_.site(); }
+
+  /// Calls the function, as pmap says.
+  CallResult call(const TreeFunction& function, std::span<TreeArgument> arguments);
+
+ private:
+  friend class PmapTrace;
+  std::shared_ptr<const CallEntry> trace(const TreeFunction& function,
+                                         std::span<const TreeArgument> arguments);
+
+  const PmapOptions options_;
+  CallCache calls_;
+};
+
 namespace {
 
 /// The mesh of a pmap's devices, and that of this process's among them, with one axis. Throws ShardingError
@@ -229,6 +252,14 @@ std::shared_ptr<const CallEntry> PmapCache::trace(const TreeFunction& function,
   for (const tree::AnyTree& tracer : tracers)
     tracer->change_leaves([&](Array& array) { array = without_mapped(array, axes[k++]); });
   return trace.finish(signature, function(tracers));
+}
+
+std::shared_ptr<PmapCache> make_pmap_cache(PmapOptions options, const CallSite& site) {
+  return std::make_shared<PmapCache>(std::move(options), site);
+}
+
+CallResult call_pmapped(PmapCache& cache, const TreeFunction& function, std::span<TreeArgument> arguments) {
+  return cache.call(function, arguments);
 }
 
 }  // namespace lockstep::internal

@@ -35,24 +35,11 @@ struct PmapOptions {
 namespace internal {
 
 /// The options of a pmapped function, and its compiled forms. May be used by several threads.
-class PmapCache {
- public:
-  PmapCache(PmapOptions options, const CallSite& site);
+class PmapCache;
+std::shared_ptr<PmapCache> make_pmap_cache(PmapOptions options, const CallSite& site);
 
-  const PmapOptions& options() const { return options_; }
-  const CallSite& site() const { return calls_.site(); }
-
-  /// Calls the function, as pmap says.
-  CallResult call(const TreeFunction& function, std::span<TreeArgument> arguments);
-
- private:
-  friend class PmapTrace;
-  std::shared_ptr<const CallEntry> trace(const TreeFunction& function,
-                                         std::span<const TreeArgument> arguments);
-
-  const PmapOptions options_;
-  CallCache calls_;
-};
+/// Calls the function, as pmap says.
+CallResult call_pmapped(PmapCache& cache, const TreeFunction& function, std::span<TreeArgument> arguments);
 
 }  // namespace internal
 
@@ -62,7 +49,7 @@ class Pmapped {
  public:
   Pmapped(F function, PmapOptions options, const CallSite& site)
       : function_(internal::share_without_type(std::move(function))),
-        cache_(std::make_shared<internal::PmapCache>(std::move(options), site)) {}
+        cache_(internal::make_pmap_cache(std::move(options), site)) {}
 
   template <class... Args>
   requires internal::Takes<F, Args...>
@@ -73,8 +60,8 @@ class Pmapped {
   auto call(std::type_identity<std::tuple<P...>> types, const Args&... args) const {
     using Result = internal::ResultType<F, std::tuple<P...>>;
     auto arguments = internal::tree_arguments(types, args...);
-    return cache_->call(internal::tree_function<Result>(*static_cast<F*>(function_.get()), types), arguments)
-        .template take<Result>();
+    const auto function = internal::tree_function<Result>(*static_cast<F*>(function_.get()), types);
+    return internal::call_pmapped(*cache_, function, arguments).template take<Result>();
   }
 
   std::shared_ptr<void> function_;

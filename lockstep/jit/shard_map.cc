@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "lockstep/array/trace.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/jit/jit_cache.h"
 #include "lockstep/jit/tree_option.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/sharding/placement.h"

@@ -43,13 +43,13 @@ template <class F>
 struct ShardMapped {
   F function;
   ShardMapOptions options;
-  JitCache cache;
+  std::shared_ptr<JitCache> cache;
 
   template <class... P, class... Args>
   auto call(std::type_identity<std::tuple<P...>> types, const Args&... args) {
     using Result = ResultType<F, std::tuple<P...>>;
     auto arguments = tree_arguments(types, args...);
-    return shard_map_of(tree_function<Result>(function, types), options, cache, arguments)
+    return shard_map_of(tree_function<Result>(function, types), options, *cache, arguments)
         .template take<Result>();
   }
 };
@@ -68,7 +68,8 @@ auto shard_map(F&& function, ShardMapOptions options,
   using State = internal::ShardMapped<std::decay_t<F>>;
   const CallSite site = CallSite::from(where);
   std::shared_ptr<State> state(
-      new State{std::forward<F>(function), std::move(options), {{.name = "shard_map"}, site}});
+      new State{std::forward<F>(function), std::move(options),
+                internal::make_jit_cache({.name = "shard_map"}, site)});
   return [state = std::move(state)]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
     return state->call(internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/jit/jit_cache.h"
+#include "lockstep/jit/traced_function.h"
 #include "lockstep/tree/path.h"
 
 namespace lockstep::internal {

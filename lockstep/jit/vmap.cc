@@ -1,6 +1,7 @@
 #include "lockstep/jit/vmap.h"
 
 #include "lockstep/base/fail.h"
+#include "lockstep/jit/traced_function.h"
 #include "lockstep/jit/tree_option.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/primitives/shape.h"

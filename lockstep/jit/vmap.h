@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lockstep/jit/jit.h"
-#include "lockstep/program/primitives/apply.h"
+#include "lockstep/program/axis_names.h"
 #include "lockstep/tree/per_leaf.h"
 
 namespace lockstep {

@@ -10,7 +10,7 @@ namespace lockstep::metrics {
 
 Files::Files(const Options& options, int process, int attempt)
     : options_(options), process_(process), attempt_(attempt) {
-  lines_.path = options.folder / fmt::format("process-{}.metrics.jsonl", process);
+  lines_.path = std::filesystem::path(options.folder) / fmt::format("process-{}.metrics.jsonl", process);
 }
 
 void Files::write(const Entry& entry) {

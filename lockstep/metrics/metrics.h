@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -40,7 +39,7 @@ struct Entry {
 struct Options {
   /// Where the files go; it is made where it is missing. LOCKSTEP_LOG_DIR, which `lockstep run --log-dir`
   /// sets; none are written, if neither is given.
-  std::filesystem::path folder = {};
+  std::string folder = {};
 
   /// Whether all processes write, and not process 0 only.
   bool all_processes = false;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/ops/operand.h"
-#include "lockstep/program/primitives/window.h"
+#include "lockstep/program/padding.h"
 
 /// Convolutions, pooling and embeddings. Shapes that do not fit are a ShapeError with the user's line.
 namespace lockstep::nn {

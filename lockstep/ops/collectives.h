@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/ops/operand.h"
-#include "lockstep/program/primitives/apply.h"
+#include "lockstep/program/axis_names.h"
 
 /// Operations between devices, within functions under shard_map and pmap; and between the examples of a vmap
 /// with an axis_name. `axes` is the name of a mesh axis, or several ({"data", "model"}), or vmap's. Every

@@ -3,6 +3,7 @@
 #include "lockstep/array/host.h"
 #include "lockstep/ops/indexing_plan.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/ops/operand.h"
-#include "lockstep/program/primitives/gather.h"
+#include "lockstep/program/gather_scatter_mode.h"
 #include "lockstep/sharding/partition_spec.h"
 
 /// Reading and writing parts of arrays, with NumPy's rules:

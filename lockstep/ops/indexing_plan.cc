@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/shape.h"
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <sstream>
 
+#include "lockstep/array/format.h"
 #include "lockstep/array/trace.h"
 #include "lockstep/ops/ops.h"
 

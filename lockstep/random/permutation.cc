@@ -10,6 +10,7 @@
 #include "lockstep/ops/indexing.h"
 #include "lockstep/ops/reduction.h"
 #include "lockstep/ops/shape.h"
+#include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/sort.h"
 #include "lockstep/program/primitives/window.h"

@@ -86,7 +86,7 @@ Headers signature_headers(const RequestToSign& request, const SigningKeys& keys,
   for (const Headers* some : {&request.headers, static_cast<const Headers*>(&added)}) {
     for (const auto& [name, value] : *some) {
       auto [it, first] = headers.try_emplace(lower_case(name), trimmed(value));
-      if (!first) it->second += "," + trimmed(value);
+      if (!first) it->second.append(",").append(trimmed(value));
     }
   }
   std::string canonical_headers, signed_headers;

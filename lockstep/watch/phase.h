@@ -3,9 +3,11 @@
 #include <source_location>
 #include <string_view>
 
-#include "lockstep/watch/recorder.h"
-
 namespace lockstep {
+
+namespace watch {
+struct Thread;
+}
 
 /// For its lifetime this thread is in the user's phase of this name: loading data, evaluating, writing a
 /// report. Who waits for this process is told so, as information and not as a warning; `lockstep status` and
@@ -17,11 +19,14 @@ namespace lockstep {
 ///     }
 class [[nodiscard]] Phase {
  public:
-  explicit Phase(std::string_view name, const std::source_location& where = std::source_location::current())
-      : doing_(watch::Kind::kPhase, watch::text(name), watch::text(CallSite::from(where))) {}
+  explicit Phase(std::string_view name,
+                 const std::source_location& where = std::source_location::current());
+  ~Phase();
+  Phase(const Phase&) = delete;
+  Phase& operator=(const Phase&) = delete;
 
  private:
-  watch::Doing doing_;
+  watch::Thread* thread_;
 };
 
 }  // namespace lockstep

@@ -259,13 +259,13 @@ void set_step(std::int64_t step) {
   if (Memory* const here = memory()) here->header.step = step;
 }
 
-Doing::Doing(Kind kind, TextId what, TextId site, std::uint64_t number, std::uint32_t mesh)
-    : thread_(place.get()) {
-  if (thread_ == nullptr) return;
-  const Writing writing(*thread_);
-  const std::uint32_t depth = thread_->depth.load(relaxed);
+Thread* begin_doing(Kind kind, TextId what, TextId site, std::uint64_t number, std::uint32_t mesh) {
+  Thread* const thread = place.get();
+  if (thread == nullptr) return nullptr;
+  const Writing writing(*thread);
+  const std::uint32_t depth = thread->depth.load(relaxed);
   if (depth < kDepth) {
-    Entry& entry = thread_->entries[depth];
+    Entry& entry = thread->entries[depth];
     entry.since.store(ticks(clock_of()), relaxed);
     entry.arrived.store(0, relaxed);
     entry.number.store(number, relaxed);
@@ -275,26 +275,25 @@ Doing::Doing(Kind kind, TextId what, TextId site, std::uint64_t number, std::uin
     entry.site.store(site, relaxed);
     entry.mesh.store(mesh, relaxed);
   }
-  thread_->missing.store(0, relaxed);
-  thread_->depth.store(depth + 1, relaxed);
+  thread->missing.store(0, relaxed);
+  thread->depth.store(depth + 1, relaxed);
+  return thread;
 }
 
-Doing::Doing(Kind kind, std::string_view what, const CallSite& site) : Doing(kind, text(what), text(site)) {}
-
-Doing::~Doing() {
-  if (thread_ == nullptr || memory() == nullptr) return;
-  const std::uint32_t depth = thread_->depth.load(relaxed) - 1;
+void end_doing(Thread* thread) {
+  if (thread == nullptr || memory() == nullptr) return;
+  const std::uint32_t depth = thread->depth.load(relaxed) - 1;
   if (depth >= kDepth) {
-    thread_->depth.store(depth, relaxed);
+    thread->depth.store(depth, relaxed);
     return;
   }
-  const Entry& entry = thread_->entries[depth];
+  const Entry& entry = thread->entries[depth];
   const Ticks now = ticks(clock_of()), since = entry.since.load(relaxed),
               arrived = entry.arrived.load(relaxed);
   const Kind kind = entry.kind.load(relaxed);
   const TextId what = entry.what.load(relaxed), site = entry.site.load(relaxed);
-  const std::uint64_t number = thread_->next_event.load(relaxed);
-  Event& event = thread_->events[number % kEvents];
+  const std::uint64_t number = thread->next_event.load(relaxed);
+  Event& event = thread->events[number % kEvents];
   event.since.store(since, relaxed);
   event.arrived.store(arrived, relaxed);
   event.until.store(now, relaxed);
@@ -304,18 +303,23 @@ Doing::~Doing() {
   event.what.store(what, relaxed);
   event.site.store(site, relaxed);
   event.depth.store(depth | entry.mesh.load(relaxed) << 16, relaxed);
-  thread_->next_event.store(number + 1, std::memory_order_release);
-  count(*thread_, kind, since, arrived, now);
-  const Writing writing(*thread_);
-  thread_->depth.store(depth, relaxed);
-  thread_->missing.store(0, relaxed);
-  if (depth == 0 || thread_->entries[0].kind.load(relaxed) == Kind::kPhase) {
-    thread_->last_until.store(now, relaxed);
-    thread_->last_kind.store(kind, relaxed);
-    thread_->last_what.store(what, relaxed);
-    thread_->last_site.store(site, relaxed);
+  thread->next_event.store(number + 1, std::memory_order_release);
+  count(*thread, kind, since, arrived, now);
+  const Writing writing(*thread);
+  thread->depth.store(depth, relaxed);
+  thread->missing.store(0, relaxed);
+  if (depth == 0 || thread->entries[0].kind.load(relaxed) == Kind::kPhase) {
+    thread->last_until.store(now, relaxed);
+    thread->last_kind.store(kind, relaxed);
+    thread->last_what.store(what, relaxed);
+    thread->last_site.store(site, relaxed);
   }
 }
+
+Doing::Doing(Kind kind, TextId what, TextId site, std::uint64_t number, std::uint32_t mesh)
+    : thread_(begin_doing(kind, what, site, number, mesh)) {}
+Doing::Doing(Kind kind, std::string_view what, const CallSite& site) : Doing(kind, text(what), text(site)) {}
+Doing::~Doing() { end_doing(thread_); }
 
 Kind innermost() {
   const Thread* const thread = place.get();

@@ -30,6 +30,11 @@ TextId text(const CallSite& site);
 void set_metrics(std::int64_t step, std::string_view json);
 void set_step(std::int64_t step);
 
+/// From now on this thread does this, within what it did before; to be ended by the same thread. Null where
+/// nothing is recorded.
+Thread* begin_doing(Kind kind, TextId what, TextId site, std::uint64_t number = 0, std::uint32_t mesh = 0);
+void end_doing(Thread* thread);
+
 /// For its lifetime, this thread does this, within what it did before: one store of each field, and one event
 /// at the end. Nothing is allocated. Belongs to the thread that made it.
 class Doing {

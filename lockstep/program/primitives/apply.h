@@ -2,10 +2,9 @@
 
 #include <initializer_list>
 #include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
+#include "lockstep/program/axis_names.h"
 #include "lockstep/program/primitive.h"
 
 /// The functions of lockstep::lax are the primitives as one calls them. They are strict, as in jax.lax: no
@@ -29,14 +28,5 @@ template <Operand V>
 V apply1(const Primitive& primitive, std::initializer_list<V> inputs) {
   return apply1<V>(primitive, OpParams(), inputs);
 }
-
-/// The parameters of an operation that collectives are made of: names of mesh axes, or one name.
-struct AxisNames {
-  std::vector<std::string> names;
-  AxisNames(const char* name) : names{name} {}
-  AxisNames(std::string name) : names{std::move(name)} {}
-  AxisNames(std::vector<std::string> names) : names(std::move(names)) {}
-  AxisNames(std::initializer_list<const char*> names) : names(names.begin(), names.end()) {}
-};
 
 }  // namespace lockstep::lax

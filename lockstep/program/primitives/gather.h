@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "lockstep/program/gather_scatter_mode.h"
 #include "lockstep/program/primitives/apply.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/reduction.h"
@@ -52,13 +53,6 @@ struct ScatterParams {
   std::vector<std::int64_t> update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims,
       operand_batching_dims, scatter_indices_batching_dims;
   bool unique_indices;
-};
-
-/// What becomes of indices that are out of bounds.
-enum class GatherScatterMode : std::uint8_t {
-  kClip,             ///< the nearest index within bounds is taken
-  kFillOrDrop,       ///< a gather gives a fill value, a scatter leaves out the update
-  kPromiseInBounds,  ///< there are none, the caller says; as kClip and kFillOrDrop if there are
 };
 
 /// The value that a gather in kFillOrDrop gives for what is out of bounds where none is chosen: NaN, of

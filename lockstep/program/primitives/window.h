@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lockstep/program/padding.h"
 #include "lockstep/program/primitives/apply.h"
 
 namespace lockstep {
@@ -17,9 +18,6 @@ const Primitive& cumprod_p();
 const Primitive& cummax_p();
 const Primitive& cummin_p();
 const Primitive& cumlogsumexp_p();
-
-/// The elements before, behind and between in each dimension; negative ones before and behind cut.
-using Padding = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
 struct WindowParams {
   static constexpr std::array<std::string_view, 6> kFields = {"window_dimensions", "window_strides",

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/array/trace.h"
+#include "lockstep/base/call_site.h"
+#include "lockstep/jit/tree_function.h"
+#include "lockstep/ops/nested_call.h"
+
+/// Functions of trees, traced.
+namespace lockstep::internal {
+
+/// Copies of the trees, with these arrays in the places of theirs.
+struct TreeCopies {
+  TreeCopies(std::span<const tree::TreeRef> originals, std::span<const Array> arrays);
+  std::vector<tree::AnyTree> trees;
+  std::vector<tree::TreeRef> refs;
+  std::span<const Array> rest;  ///< what the trees have no places for
+};
+
+/// The names of a tree's arrays and all else of its structure; `name` is the tree's own.
+TreeOutline outline(tree::TreeRef tree, const std::string& name);
+
+/// A function that was traced: its program, the arrays from outside that it uses, and its result, of this
+/// trace's tracers.
+struct TracedFunction {
+  TracedProgram traced;
+  tree::AnyTree result;
+};
+
+/// Traces the function for these arguments, each array of which becomes an input, made by
+/// `input(trace, array, number of the array)` where that is given.
+using MakeInput = std::function<Array(Trace&, const Array&, std::size_t)>;
+TracedFunction trace_function(std::string_view name, const TreeFunction& function,
+                              std::span<const tree::TreeRef> arguments, const MakeInput& input = nullptr);
+
+/// body(inputs) in the trace in force; where there is none, as a compiled program of its own.
+using ArraysFunction = std::function<std::vector<Array>(const std::vector<Array>&)>;
+std::vector<Array> run_in_trace(std::string_view name, const CallSite& site, const std::vector<Array>& inputs,
+                                const ArraysFunction& body);
+
+/// The same of trees: body(trees with the inputs as their arrays), which gives a tree.
+using TreesFunction = std::function<tree::AnyTree(const std::vector<tree::TreeRef>&)>;
+tree::AnyTree run_trees_in_trace(std::string_view name, const CallSite& site,
+                                 std::span<const tree::TreeRef> trees, const TreesFunction& body);
+
+}  // namespace lockstep::internal

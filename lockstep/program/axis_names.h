@@ -1,0 +1,19 @@
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::lax {
+
+/// The parameters of an operation that collectives are made of: names of mesh axes, or one name.
+struct AxisNames {
+  std::vector<std::string> names;
+  AxisNames(const char* name) : names{name} {}
+  AxisNames(std::string name) : names{std::move(name)} {}
+  AxisNames(std::vector<std::string> names) : names(std::move(names)) {}
+  AxisNames(std::initializer_list<const char*> names) : names(names.begin(), names.end()) {}
+};
+
+}  // namespace lockstep::lax

@@ -1,0 +1,12 @@
+#include "lockstep/watch/phase.h"
+
+#include "lockstep/watch/recorder.h"
+
+namespace lockstep {
+
+Phase::Phase(std::string_view name, const std::source_location& where)
+    : thread_(watch::begin_doing(watch::Kind::kPhase, watch::text(name), watch::text(CallSite::from(where)))) {}
+
+Phase::~Phase() { watch::end_doing(thread_); }
+
+}  // namespace lockstep
