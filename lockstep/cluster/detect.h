@@ -14,7 +14,7 @@ namespace lockstep::cluster {
 struct ClusterType {
   const char* name;  ///< As in Place::cluster.
 
-  /// The place, or nullopt where the environment shows no sign of this cluster type. Throws
+  /// The place, or nullopt if the environment shows no sign of this cluster type. Throws
   /// InitializationError where it does but is incomplete or contradicts itself, listing what is there and
   /// what is missing. A function of its arguments only.
   std::optional<Place> (*place)(const Environment& environment, const System& system);
@@ -33,7 +33,7 @@ const std::vector<ClusterType>& cluster_types();
 Place detect(const Environment& environment, const std::string& forced = "",
              const System& system = System::real());
 
-/// As detect, but nullopt where nothing but "single" would answer.
+/// As detect, but nullopt if nothing but "single" would answer.
 std::optional<Place> find_place(const Environment& environment, const std::string& forced = "",
                                 const System& system = System::real());
 
@@ -41,7 +41,7 @@ std::optional<Place> find_place(const Environment& environment, const std::strin
 /// say. Throws InitializationError for numbers that are none.
 Place with_identity(const Environment& environment, Place place);
 
-/// A variable by which a launcher says that the process is one of several: "PMI_SIZE=4"; nullopt where none
+/// A variable by which a launcher says that the process is one of several: "PMI_SIZE=4"; nullopt if none
 /// does. What `lockstep run` and the explicit variables say does not count.
 std::optional<std::string> sign_of_others(const Environment& environment);
 

@@ -20,9 +20,9 @@ struct Place {
   /// GPUs and was given no local_device_ids uses the one of this number.
   std::optional<int> local_process_id;
 
-  std::string job_id;      ///< Empty where nothing gives one.
+  std::string job_id;      ///< Empty if nothing gives one.
   int attempt = 0;         ///< Counts restarts of the job.
-  std::string job_secret;  ///< Known to the processes of the job only; empty where nobody gave one.
+  std::string job_secret;  ///< Known only to the processes of the job; empty if there is none.
 };
 
 }  // namespace lockstep::cluster

@@ -21,17 +21,17 @@ class System {
  public:
   virtual ~System() = default;
 
-  /// The file's content, or nullopt where it cannot be read.
+  /// The file's content, or nullopt if it cannot be read.
   virtual std::optional<std::string> read_file(const std::string& path) const = 0;
 
-  /// The names in the folder, sorted; none where it cannot be read.
+  /// The names in the folder, sorted; none if it cannot be read.
   virtual std::vector<std::string> list_folder(const std::string& path) const = 0;
 
   /// The addresses of the interfaces that are up, IPv4 before IPv6.
   virtual std::vector<InterfaceAddress> interface_addresses() const = 0;
 
   /// What the metadata server of Google's cloud answers for the path below computeMetadata/v1/, or nullopt
-  /// where it has no such entry. Blocks for some seconds at most. Throws InitializationError where the server
+  /// where it has no such entry. Blocks for some seconds at most. Throws InitializationError if the server
   /// cannot be asked.
   virtual std::optional<std::string> metadata(const std::string& server, const std::string& path) const = 0;
 

@@ -39,7 +39,7 @@ std::optional<Place> k8s_place(const Environment& environment, const System& sys
 /// explicit_place's variables are set.
 std::optional<Place> single_place(const Environment& environment, const System& system);
 
-/// Throws InitializationError where some of the variables of explicit_place are set but not all, listing what
+/// Throws InitializationError if some of the variables of explicit_place are set but not all, listing what
 /// is there and what is missing.
 void refuse_half_set(const Environment& environment);
 

@@ -20,10 +20,10 @@ struct Variable {
 /// The first of the names that is set, and not to an empty text.
 std::optional<Variable> find_variable(const Environment& environment, const std::vector<std::string>& names);
 
-/// The variable's value as a whole number of at least `least`. Throws InitializationError for anything else.
+/// The variable's value as a integer of at least `least`. Throws InitializationError for anything else.
 int number_in(const Variable& variable, int least);
 
-/// The variable's value as whole numbers of at least 0, separated by commas, none twice. Throws
+/// The variable's value as integers of at least 0, separated by commas, none twice. Throws
 /// InitializationError for anything else.
 std::vector<int> numbers_in(const Variable& variable);
 
@@ -39,7 +39,7 @@ class Signs {
   /// Looks for one that is not.
   std::optional<Variable> want(const std::vector<std::string>& names);
 
-  /// Throws InitializationError where a needed one is missing: "WHO only a part of its place in a job:
+  /// Throws InitializationError if a needed one is missing: "WHO only a part of its place in a job:
   /// A=1 set, B missing; ADVICE".
   void check(std::string_view who, std::string_view advice) const;
 
@@ -51,7 +51,7 @@ class Signs {
   std::string there_, missing_;
 };
 
-/// Throws InitializationError where the process id is not below the number of processes.
+/// Throws InitializationError if the process id is not below the number of processes.
 void check_range(const Variable& process_id, const Variable& num_processes);
 
 /// The coordinator's address as the user gave it, LOCKSTEP_COORDINATOR_ADDRESS or its JAX_ name.

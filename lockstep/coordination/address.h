@@ -26,7 +26,7 @@ int connect_to(const HostPort& address, std::chrono::milliseconds timeout);
 /// Tries to bind and gives the reason why it does not work, "" where it does.
 std::string why_not_bindable(const HostPort& address);
 
-/// Whether the host is an address of this host, so that a server can be bound to it; false where it is not
+/// Whether the host is an address of this host, so that a server can be bound to it; false if it is not
 /// resolved.
 bool is_of_this_host(const HostPort& address);
 

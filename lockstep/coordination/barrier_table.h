@@ -39,7 +39,7 @@ class BarrierTable {
 
   BarrierTable(int num_tasks, Listener listener) : num_tasks_(num_tasks), listener_(std::move(listener)) {}
 
-  /// `why_failed` gives the reason why a task cannot take part, or nullopt where it can.
+  /// `why_failed` gives the reason why a task cannot take part, or nullopt if it can.
   void call(CallId call, const BarrierCall& request, Clock::TimePoint now,
             const std::function<std::optional<std::string>(int)>& why_failed, DoneWith<std::int64_t> done,
             Answers& answers);

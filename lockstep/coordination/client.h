@@ -13,7 +13,7 @@
 
 namespace lockstep::coordination {
 
-/// What went wrong in the job, as the coordinator told it: the first cause, for every process the same.
+/// The failure of the job, as reported by the coordinator: the first cause, the same for every process.
 struct JobError {
   std::string message;  ///< "process 3 (host b, pid 4711) died: signal 9"; perhaps more lines below.
   std::optional<int>
@@ -49,16 +49,16 @@ class CoordinationClient {
   virtual ~CoordinationClient() = default;
 
   /// Registers and blocks until all processes have. Then sends heartbeats and listens for errors in the
-  /// background. The coordinator may start later than this. Throws InitializationError where it cannot be
+  /// background. The coordinator may start later than this. Throws InitializationError if it cannot be
   /// reached within `initialization_timeout` (its name is not resolved, it refuses, it does not answer: told
   /// apart), at once where it serves another job or start of the job, where the process id is out of range or
   /// taken, and where processes are missing at the deadline (naming them). While it waits it logs every ten
-  /// seconds who has come and who is missing.
+  /// seconds who has come and which are missing.
   virtual void connect() = 0;
 
   /// Blocks until all the given processes (all of the job where none are given) have called it with the same
   /// id and the same processes. An id may be used again and again, by one thread at a time. Throws
-  /// TimeoutError, naming who is missing, when they do not come in time, PeerFailure when one of them has
+  /// TimeoutError, naming which are missing, when they do not come in time, PeerFailure when one of them has
   /// failed or left, and Error when the processes disagree about the barrier or this one does not belong to
   /// it.
   virtual void barrier(const std::string& id, std::chrono::milliseconds timeout,
@@ -82,7 +82,7 @@ class CoordinationClient {
   /// coordinator is JAX's own.
   virtual void report_failure(const FailureReport& report) = 0;
 
-  /// Blocks until the coordinator has what was reported; for 2 s at most, where it hangs.
+  /// Blocks until the coordinator has received the reports; at most 2 s if it hangs.
   virtual void finish_reports() = 0;
 
   /// The same of this process, which ends with an error: "process 2 (host b, pid 4712) ended with an error:

@@ -39,8 +39,8 @@ class Gate {
     int attempt = 0;
   };
 
-  /// Nullopt where the caller may come in, and then `caller` is set as far as it says; otherwise
-  /// PERMISSION_DENIED with both sides' job and attempt. `credential` is nullopt where none came; `request`
+  /// Nullopt if the caller may come in, and then `caller` is set as far as it says; otherwise
+  /// PERMISSION_DENIED with both sides' job and attempt. `credential` is nullopt if none came; `request`
   /// is asked for where there is a secret.
   std::optional<Status> refusal(std::optional<std::string_view> credential,
                                 const std::function<SignedRequest()>& request, Caller& caller) const;

@@ -38,8 +38,8 @@ inline constexpr milliseconds kForTheCause(500);
 /// 0, the peers' word on process 0 comes first.
 inline constexpr milliseconds kForTheLoss(1500);
 
-/// Whoever is about to end, or to throw what ends others, waits for the coordinator to have what it reported.
-/// Only a coordinator that hangs takes so long.
+/// A process that is about to end, or to throw an error that ends others, waits until the coordinator has its
+/// report. Only a coordinator that hangs takes so long.
 inline constexpr milliseconds kForReports(2000);
 
 /// A process that holds the coordinator and ends with an error lets it tell the others first.

@@ -9,7 +9,7 @@ namespace lockstep::coordination {
 
 /// Which job, and which start of it, a process or a coordinator belongs to.
 struct Identity {
-  std::string job_id;  ///< Empty where none was given; compared only where both sides have one.
+  std::string job_id;  ///< Empty if none was given; compared only where both sides have one.
   int attempt = 0;     ///< Counts restarts of the job; compared with the job id.
 
   /// Known to the job's processes and its coordinator only. Empty: none. It never travels: a process proves
@@ -29,7 +29,7 @@ struct TlsFiles {
   static TlsFiles from(const Environment& environment);
 };
 
-/// Where a process runs: "" and 0 where it is not known.
+/// Where a process runs: "" and 0 if it is not known.
 struct Whereabouts {
   std::string host;
   std::int64_t pid = 0;

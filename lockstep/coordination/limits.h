@@ -18,13 +18,13 @@ struct Limits {
   /// for itself, and JAX's leave a get open for each of the others. Who makes more loses the connection.
   int calls = 1024, calls_per_process = 16;
 
-  // Whoever has connected is a stranger until a call of his was let in.
+  // A client that has connected is a stranger until one of its calls was accepted.
 
   /// So many strangers have a connection at once, and never more than an eighth of the descriptors that this
   /// process may have. Others wait in the kernel's queue.
   std::size_t most_strangers = 256;
 
-  /// Where there are so many, the one who came first goes once he has had this time, if another one waits.
+  /// If there are this many and another one waits, the oldest is closed after this time.
   std::chrono::milliseconds least_time{500};
 
   /// And each goes after this time. A connection of the job on which nothing happens for so long is closed

@@ -31,7 +31,7 @@ class Listener {
   /// A call by this peer, "ipv4:10.0.0.1:4711" as gRPC says it, was let in: he is no stranger.
   void let_in(const std::function<std::string()>& peer);
 
-  /// Nobody is accepted any more. A second call does nothing.
+  /// Stops accepting connections. A second call does nothing.
   void stop();
 
  private:

@@ -21,7 +21,7 @@ struct ServerOptions {
       false;     ///< Processes that cannot prove their identity come in too, though there is a secret.
   TlsFiles tls;  ///< All three or none.
 
-  /// The process of the job that holds the coordinator; nullopt where it stands alone or in a launcher.
+  /// The process of the job that runs the coordinator; nullopt if it runs alone or in a launcher.
   std::optional<int> held_by;
 
   std::chrono::milliseconds register_timeout =
@@ -35,7 +35,7 @@ struct ServerOptions {
   /// knows the signal.
   std::chrono::milliseconds peer_report_grace{0};
 
-  /// A process may die and come again while the others go on: its failure is not told to them.
+  /// A process may die and return while the others continue: they are not told of its failure.
   bool recoverable = false;
 
   /// Stays for later starts of the job: a process that registers once all have left, or once the job has
@@ -57,7 +57,7 @@ class CoordinationServer {
   CoordinationServer(const CoordinationServer&) = delete;
   CoordinationServer& operator=(const CoordinationServer&) = delete;
 
-  /// Binds and serves. Throws InitializationError where the address cannot be bound, saying why (in use, not
+  /// Binds and serves. Throws InitializationError if the address cannot be bound, saying why (in use, not
   /// an address of this host, no permission), where the options make no sense, as read_certificates, and
   /// where it serves already. Without a secret, on more than the loopback, it logs that it is open.
   void start(const ServerOptions& options);
@@ -88,7 +88,7 @@ class CoordinationServer {
   /// `start`.
   bool all_left() const;
 
-  /// What happened first of all that made the job fail; nullopt where nothing did.
+  /// What happened first of all that made the job fail; nullopt if nothing did.
   std::optional<Failure> first_failure() const;
 
   /// Blocks until `all_left`; false when it is not so within the timeout.

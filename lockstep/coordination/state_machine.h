@@ -31,7 +31,7 @@ namespace lockstep::coordination {
 /// the task may register again.
 class StateMachine : public Service {
  public:
-  /// Of the options, the times and `num_processes` count. Throws InitializationError where these make no
+  /// Of the options, the times and `num_processes` count. Throws InitializationError if these make no
   /// sense.
   StateMachine(const ServerOptions& options, const Clock& clock, std::uint64_t incarnation);
 

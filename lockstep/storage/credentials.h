@@ -44,7 +44,7 @@ class CredentialChain {
   /// What the places point to has to live as long.
   explicit CredentialChain(CredentialPlaces places);
 
-  /// Blocks where they have to be fetched. Throws StorageError where there are none, which says where it has
+  /// Blocks where they have to be fetched. Throws StorageError if there are none, which says where it has
   /// looked, or where a place that is set up does not give them.
   Credentials get();
 

@@ -9,8 +9,8 @@
 namespace lockstep::storage {
 
 /// A prefix of a bucket, "s3://bucket/prefix", on S3 or a server that speaks its protocol; docs/storage.md
-/// says how it is found and with which credentials. Blocks until the bucket has answered. Throws
-/// StorageError where it does not, or may not be listed.
+/// describes endpoints and credentials. Blocks until the bucket has answered. Throws StorageError if it does
+/// not answer, or may not be listed.
 ///
 /// - A published folder is what its manifest names: the parts of attempts stand in folders in it, each under
 ///   its nonce, and one of them is the folder's once the manifest is there.
@@ -20,7 +20,7 @@ namespace lockstep::storage {
 ///   these are larger; parts grow from 16 MiB, so that an object may have 5 TiB.
 std::unique_ptr<Store> open_object_store(const std::string& url, const S3Options& options = {});
 
-/// One object by its URL, without the right to list its bucket.
+/// One object by its URL; this needs no right to list its bucket.
 std::unique_ptr<Reader> open_object(const std::string& url, const S3Options& options = {});
 
 }  // namespace lockstep::storage
