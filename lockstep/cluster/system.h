@@ -16,7 +16,7 @@ struct InterfaceAddress {
 /// Whether the address, a number and not a name, is in the network of `mine`.
 bool in_network_of(const std::string& address, const InterfaceAddress& mine);
 
-/// What a process may look at to find its place, besides its environment; a test gives its own.
+/// What a process reads to find its place, besides its environment; tests replace it.
 class System {
  public:
   virtual ~System() = default;
@@ -30,9 +30,9 @@ class System {
   /// The addresses of the interfaces that are up, IPv4 before IPv6.
   virtual std::vector<InterfaceAddress> interface_addresses() const = 0;
 
-  /// What the metadata server of Google's cloud answers for the path below computeMetadata/v1/, or nullopt
-  /// where it has no such entry. Blocks for some seconds at most. Throws InitializationError if the server
-  /// cannot be asked.
+  /// The answer of the metadata server of Google's cloud for the path below computeMetadata/v1/, or nullopt
+  /// if it has no such entry. Blocks for some seconds at most. Throws InitializationError if it cannot be
+  /// reached.
   virtual std::optional<std::string> metadata(const std::string& server, const std::string& path) const = 0;
 
   /// This machine.

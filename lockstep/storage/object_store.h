@@ -12,10 +12,10 @@ namespace lockstep::storage {
 /// describes endpoints and credentials. Blocks until the bucket has answered. Throws StorageError if it does
 /// not answer, or may not be listed.
 ///
-/// - A published folder is what its manifest names: the parts of attempts stand in folders in it, each under
-///   its nonce, and one of them is the folder's once the manifest is there.
-/// - `publish` and `begin` need a server that honours If-None-Match: *; `begin` throws where one does not.
-/// - A reader reads the object as it was when it was opened: where it is replaced meanwhile, reads throw.
+/// - A published folder consists of the files that its manifest names: the parts of attempts are in folders
+/// in it, each under its nonce, and one of them becomes the folder's with the manifest.
+/// - `publish` and `begin` need a server that honours If-None-Match: *; `begin` throws if it does not.
+/// - A reader reads the object as it was when it was opened: if it is replaced meanwhile, reads throw.
 /// - A writer uploads in the background and takes S3Options::bytes_under_way of memory, or two parts where
 ///   these are larger; parts grow from 16 MiB, so that an object may have 5 TiB.
 std::unique_ptr<Store> open_object_store(const std::string& url, const S3Options& options = {});

@@ -62,14 +62,14 @@ struct S3Answer {
   std::string header(const std::string& name) const;
 };
 
-/// No answer says whether the request was done: one was lost, or the server has failed on its way.
+/// It is unknown whether the request was done: an answer was lost, or the server failed.
 class MaybeDoneError : public StorageError {
  public:
   using StorageError::StorageError;
 };
 
-/// Sends requests to one bucket: signs them, tries again what may pass, follows it to its region once, and
-/// explains what is left. May be used by several threads at a time.
+/// Sends requests to one bucket: signs them, retries temporary errors, follows it to its region once, and
+/// explains other errors. May be used by several threads at a time.
 class S3Client {
  public:
   /// Throws StorageError if what the environment says of the endpoint cannot be understood.
