@@ -15,7 +15,7 @@ namespace lockstep::coordination {
 
 /// The failure of the job, as reported by the coordinator: the first cause, the same for every process.
 struct JobError {
-  std::string message;         ///< "process 3 (host b, pid 4711) died: signal 9"; perhaps more lines below.
+  std::string message;  ///< "process 3 (host b, pid 4711) died: signal 9"; perhaps more lines below.
   std::optional<int>
       process;  ///< The process that failed, if one is to blame and the coordinator says which one.
 };
