@@ -35,6 +35,10 @@ FOLDERS = {
 }
 # Folders of which users include single headers only; the others' headers are those that <lockstep/lockstep.h> reaches.
 ONLY = {
+    "checkpoint": ("checkpoint.h", "checkpointer.h", "export.h", "keep.h", "restoring.h"),
+    "data": ("csv.h", "index_shuffle.h", "lines.h", "loader.h", "mds.h", "mixture.h", "npy.h", "order.h", "parquet.h",
+             "record.h", "source.h", "tar.h", "text.h", "tfrecord.h", "tokens.h"),
+    "metrics": ("metrics.h",),
     "storage": ("object_store.h", "store.h", "uri.h"),
     "watch": ("phase.h",),
     "base": ("digest.h", "dtype.h", "error.h", "half.h", "progress.h"),
@@ -251,7 +255,7 @@ class Reference:
             return SYMBOLS[node.tag]
         tag = INLINE.get(node.tag) or BLOCKS.get(node.tag)
         if tag is None:
-            raise SystemExit(f"reference: Doxygen gave <{node.tag}>, which this does not know; add it to the tables")
+            raise SystemExit(f"reference: Doxygen gave <{node.tag}>, which it does not know; add it to the tables")
         return f"<{tag}>{inner}</{tag}>"
 
 
