@@ -15,7 +15,7 @@
 namespace ls = lockstep;
 using ls::Array, ls::P;
 
-/// Goes through a data set in batches that lie over all devices of a mesh.
+/// Goes through a data set in batches that are split over all devices of a mesh.
 class DistributedDataLoader {
  public:
   /// `read_row(i, row)` appends the elements of row i.

@@ -1,4 +1,4 @@
-// Fits a line to points that lie spread over all processes.
+// Fits a line to points that are spread over all processes.
 //
 //   $ lockstep run -n 4 -- build/release/examples/linear_regression
 //   [0] y = 3.000 x + 2.000
@@ -20,7 +20,7 @@ Array loss(const Line& line, const Array& x, const Array& y) {
 }
 
 int main() {
-  ls::initialize();                                               // meets the other processes
+  ls::initialize();                                               // connects to the other processes
   ls::Mesh mesh = ls::make_mesh({{"data", ls::device_count()}});  // all devices of all of them
 
   std::vector<float> xs, ys;  // this process's points
@@ -29,7 +29,7 @@ int main() {
     ys.push_back(3 * xs.back() + 2);
   }
   ls::NamedSharding split(mesh, P("data"));
-  Array x = ls::make_array_from_process_local_data(split, xs, {std::ssize(xs)});  // everybody's points
+  Array x = ls::make_array_from_process_local_data(split, xs, {std::ssize(xs)});  // all processes' points
   Array y = ls::make_array_from_process_local_data(split, ys, {std::ssize(ys)});
 
   auto step = ls::jit([](const Line& line, const Array& x, const Array& y) {

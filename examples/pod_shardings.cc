@@ -1,4 +1,4 @@
-// Three ways to lay a matrix over a mesh, as pictures.
+// Three ways to split a matrix over a mesh, as pictures.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/pod_shardings
 //   [0] data parallel: rows over dp, P('dp')

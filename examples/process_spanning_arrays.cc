@@ -1,4 +1,4 @@
-// Three ways to an array that lies over several processes.
+// Three ways to make an array over several processes.
 //
 //   $ lockstep run -n 2 -- build/release/examples/process_spanning_arrays
 //   [0] device_put of what all have:            rows 0-3 of 8 are here, the sum of all is 120
@@ -34,7 +34,7 @@ int main() {
   std::vector<float> all(rows * columns);
   std::iota(all.begin(), all.end(), 0.f);
 
-  // Every process has all of it, and keeps its part.
+  // Every process has the whole, and keeps its part.
   report("device_put of what all have:", ls::device_put(ls::array(all, {rows, columns}), split));
 
   // Every process has its own part of it only.

@@ -1,5 +1,5 @@
-// A two-layer perceptron split over `model` and `data` in jit alone: nobody writes a collective. Prints what
-// is communicated, and why: what the gradients need goes in one all-reduce.
+// A two-layer perceptron split over `model` and `data` by jit alone: the program has no collectives. Prints
+// what is communicated, and why: the gradients need one all-reduce.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/tensor_parallel_mlp
 //   [0] all-reduce 256 B over model (2 devices) at tensor_parallel_mlp.cc:31
@@ -38,8 +38,8 @@ int main() {
   auto lay = [&](const Array& x, const P& spec) { return ls::device_put(x, ls::NamedSharding(mesh, spec)); };
 
   auto [k1, k2, k3, k4] = ls::random::split<4>(ls::random::key(0));
-  // The columns of the first matrix and the rows of the second lie over `model`: each device has some of the
-  // hidden units, and needs none of the others' until the sum that the second product is.
+  // The columns of the first matrix and the rows of the second are split over `model`: each device has some
+  // of the hidden units, and needs the others only for the sum in the second product.
   Mlp mlp{lay(ls::random::normal(k1, {16, 64}) / 4.0, P(nullptr, "model")),
           lay(ls::random::normal(k2, {64, 4}) / 8.0, P("model"))};
   Array x = lay(ls::random::normal(k3, {32, 16}), P("data"));

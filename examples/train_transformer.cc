@@ -42,10 +42,10 @@ struct Options {
   std::int64_t checkpoint_every = 100;
 };
 
-/// Windows of so many bytes of the text, as tokens; each begins `stride` bytes behind the one before.
+/// Windows of this many bytes of the text, as tokens; each begins `stride` bytes after the previous one.
 ls::data::SourcePtr windows(std::string_view text, std::int64_t bytes, std::int64_t stride) {
   const auto length = static_cast<std::size_t>(bytes), step = static_cast<std::size_t>(stride);
-  // The loader's state has the name, so that a run is not gone on with on another text.
+  // The loader's state has the name, so that a run is not continued on another text.
   std::string name = "bytes of " + ls::digest(text) + " by " + std::to_string(bytes);
   return ls::data::from_function((text.size() - length) / step + 1, std::move(name), [=](std::uint64_t i) {
     std::vector<std::int32_t> tokens;

@@ -69,8 +69,8 @@ inline Model init(const Config& c, const Array& key) {
   return model;
 }
 
-/// How a parameter lies over `tensor`, by its name: each device has some of the heads and of the hidden
-/// units, and needs the others' only in the sums that `out` and `down` are. All lie whole along `data`.
+/// The split of a parameter over `tensor`, by its name: each device has some of the heads and of the hidden
+/// units, and needs the others only for the sums in `out` and `down`. All are whole along `data`.
 inline P spec(const std::string& path) {
   const std::string name = path.substr(path.rfind('.') + 1);
   if (name == "query" || name == "key" || name == "value" || name == "up") return P(nullptr, "tensor");
@@ -78,7 +78,7 @@ inline P spec(const std::string& path) {
   return P();
 }
 
-/// A model, or a tree of such, as an optimizer's state is, laid over a mesh with the axes `data` and
+/// A model, or a tree of models such as an optimizer's state, split over a mesh with the axes `data` and
 /// `tensor`.
 template <class Tree>
 Tree lay(const Tree& tree, const ls::Mesh& mesh) {

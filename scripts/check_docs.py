@@ -5,8 +5,11 @@
   - A link to a file leads to one.
   - A path between backquotes that begins with a folder of the tree (`lockstep/jit/jit.h`, `cli/*.cc`) is there.
     One with a word in capitals (`lockstep/LAYER/`) stands for many and is not looked up.
+  - A table between `<!-- the names of the second column are in the headers -->` and `<!-- end of the names -->` has in
+    that column only names that the headers declare; with `first` and `are not`, only names that they do not.
 
     check_docs.py [ROOT]         check the tree
+    check_docs.py --write        copy the files into their code blocks
     check_docs.py --self-test    prove that each rule is enforced
 """
 import re
@@ -17,12 +20,36 @@ from pathlib import Path
 FILE_BLOCK = re.compile(r"<!-- the file (\S+) -->\n+```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"`((?:lockstep|cli|cmake|scripts|tests|examples|benchmarks|docs)/[\w./*-]*)`")
+NAMES = re.compile(r"<!-- the names of the (first|second) column are (not )?in the headers -->\n(.*?)"
+                   r"<!-- end of the names -->", re.DOTALL)
 PLACEHOLDER = re.compile(r"(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z.])")
 
 
+def pages_of(root):
+    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+
+
+def declared_in(headers):
+    """Words that are declared: a function, class, constant or member; not those in comments."""
+    text = re.sub(r"//[^\n]*", "", "\n".join(header.read_text() for header in headers))
+    return set(re.findall(r"\b\w+\b", text))
+
+
+def wrong_names(name, text, headers):
+    words = None
+    for column, absent, table in NAMES.findall(text):
+        words = words or declared_in(headers)
+        for row in table.splitlines()[2:]:
+            cell = re.split(r"(?<!\\)\|", row)[1 if column == "first" else 2]
+            for quoted in re.findall(r"`([^`]+)`", cell):
+                last = re.findall(r"\w+", quoted.split("(")[0])[-1]
+                if (last in words) == bool(absent):
+                    yield f"{name}: the headers {'have' if absent else 'do not have'} {last}, in the row {row}"
+
+
 def errors_of(root):
-    pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
-    for page in pages:
+    headers = sorted((root / "lockstep").rglob("*.h"))
+    for page in pages_of(root):
         name, text = page.relative_to(root), page.read_text()
         blocks = FILE_BLOCK.findall(text)
         if len(blocks) != text.count("<!-- the file "):
@@ -35,14 +62,31 @@ def errors_of(root):
         for target in LINK.findall(text):
             if "://" not in target and not (page.parent / target).exists():
                 yield f"{name}: the link to {target} leads nowhere"
+        yield from wrong_names(name, text, headers)
         for path in PATH.findall(text):
             if not PLACEHOLDER.search(path) and not any(root.glob(path.rstrip("/"))):
                 yield f"{name}: there is no {path}"
 
 
+def write(root):
+    for page in pages_of(root):
+        text = page.read_text()
+        now = FILE_BLOCK.sub(
+            lambda block: text[block.start():block.start(2)] + (root / block[1]).read_text() + "```", text)
+        if now != text:
+            page.write_text(now)
+
+
 def self_test():
-    good = "<!-- the file examples/a.cc -->\n```cpp\nint a;\n```\n[page](docs/a.md#part) `examples/*.cc` `lockstep/LAYER/`\n"
+    good = ("<!-- the file examples/a.cc -->\n```cpp\nint a;\n```\n[page](docs/a.md#part) `examples/*.cc` "
+            "`lockstep/LAYER/`\n")
+    names = ("<!-- the names of the second column are in the headers -->\n|a|b|\n|-|-|\n|x|`f`|\n"
+             "<!-- end of the names -->\n")
+    without = names.replace("second column are", "first column are not").replace("|x|", "|`g`|")
     cases = [(good, None),
+             (good + names + without, None),
+             (good + names.replace("`f`", "`g`"), "the headers do not have g"),
+             (good + without.replace("`g`", "`f`"), "the headers have f"),
              (good.replace("int a;", "int b;"), "is not the file"),
              (good.replace("<!-- the file examples/a.cc -->\n", ""), "has no program"),
              (good.replace("```cpp", "cpp"), "without a code block"),
@@ -51,7 +95,8 @@ def self_test():
     for text, expected in cases:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for path, content in (("examples/a.cc", "int a;\n"), ("docs/a.md", ""), ("README.md", text)):
+            for path, content in (("examples/a.cc", "int a;\n"), ("docs/a.md", ""), ("README.md", text),
+                                  ("lockstep/a.h", "int f();  // not g\n")):
                 (root / path).parent.mkdir(exist_ok=True)
                 (root / path).write_text(content)
             found = list(errors_of(root))
@@ -62,6 +107,8 @@ def self_test():
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
+    if sys.argv[1:] == ["--write"]:
+        return write(Path(__file__).resolve().parent.parent)
     errors = list(errors_of(Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()))
     sys.exit("\n".join(errors) if errors else 0)
 

@@ -29,7 +29,7 @@ template <class T, class... Others>
 concept OneOf = (std::same_as<T, Others> || ...);
 }  // namespace internal
 
-/// A C++ number: bool, whole or floating. Characters and enumerators are none.
+/// A C++ number: bool, integer or floating. Characters and enumerators are not numbers.
 template <class T>
 concept Number = std::is_arithmetic_v<T> && !internal::OneOf<T, char, wchar_t, char8_t, char16_t, char32_t>;
 
@@ -40,20 +40,20 @@ struct Shard {
   Shape shape;
   DType dtype;
   const void* data;  ///< row-major, in memory that the host can read, on GPUs a copy; valid while the array
-                     ///< lives. Null of another process's
+                     ///< lives. Null for another process's part
   int replica_id;    ///< 0 for the first device, in mesh order, that holds this part, 1 for the next
 };
 
-/// An immutable n-dimensional array: a handle, cheap to copy. It is concrete, spread over devices as its
-/// sharding says, or, inside of a function that is being traced, a value of the program in the making.
+/// An immutable n-dimensional array: a handle, cheap to copy. It is concrete and split over devices as its
+/// sharding says, or, in a function that is being traced, a tracer: a value of the traced program.
 class Array {
  public:
-  /// No array. Using one in an operation throws.
+  /// No array. Using it in an operation throws an error.
   Array() = default;
 
   /// A scalar, on this process's first device. Its dtype is weak: in an operation the other operand's dtype
-  /// wins, as JAX does with Python numbers (whole: i32, floating: f32, bool: bool). Throws DTypeError for a
-  /// whole number that an i32 cannot hold; full({}, number, int64) makes an array of it.
+  /// wins, as with Python numbers in JAX (integer: i32, floating: f32, bool: bool). Throws DTypeError for an
+  /// integer that i32 cannot represent; use full({}, number, int64) for it.
   template <Number T>
   Array(T number, std::source_location where = std::source_location::current()) {
     if constexpr (std::same_as<T, bool>)
@@ -74,38 +74,38 @@ class Array {
   std::int64_t ndim() const { return aval().rank(); }
   std::int64_t size() const { return aval().num_elements(); }
 
-  /// Whether it stands for a value that is not computed yet, within a traced function.
+  /// Whether it is a value within a traced function, which has no elements yet.
   bool is_tracer() const;
 
-  /// A part of it, and a part to be written in a copy: x[{0, slice(1, none), ids}], x.at(ids).add(y). See
-  /// lockstep/ops/indexing.h, where they are defined.
+  /// A part of the array, and an update of a part in a copy: x[{0, slice(1, none), ids}], x.at(ids).add(y).
+  /// See lockstep/ops/indexing.h, where they are defined.
   Array operator[](const Index& index) const;
   Array operator[](std::initializer_list<Index> indices) const;
   IndexUpdate at(const Index& index) const;
   IndexUpdate at(std::initializer_list<Index> indices) const;
 
-  /// How it is spread over devices. Throws TraceError of a tracer.
+  /// How the array is split over devices. Throws TraceError for a tracer.
   const Sharding& sharding() const;
 
-  /// Whether all of its parts are on devices of this process.
+  /// Whether all parts are on devices of this process.
   bool is_fully_addressable() const;
 
-  /// Whether every device holds the whole of it.
+  /// Whether every device holds the whole array.
   bool is_fully_replicated() const;
 
-  /// The parts on this process's devices, in mesh order. Blocks until they are there.
+  /// The parts on this process's devices, in mesh order. Blocks until they are computed.
   std::vector<Shard> addressable_shards() const;
 
-  /// The parts on all devices, this process's and others', in mesh order. Blocks until this process's are
-  /// there.
+  /// The parts on the devices of all processes, in mesh order. Blocks until this process's parts are
+  /// computed.
   std::vector<Shard> global_shards() const;
 
-  /// Blocks until it is computed; throws the error of the computation that should have made it. Gives itself
-  /// back.
+  /// Blocks until the array is computed. Throws the error of its computation if that failed. Returns the
+  /// array itself.
   const Array& block_until_ready() const;
 
   /// All elements, row-major. Blocks. T must be the C++ type of the dtype (DTypeError otherwise). Throws
-  /// ShardingError where a part lies with another process only.
+  /// ShardingError if only another process holds some part.
   template <class T>
   std::vector<T> to_host(std::source_location where = std::source_location::current()) const {
     CallSiteScope scope(CallSite::from(where));
@@ -128,11 +128,11 @@ class Array {
   /// As to_host, into size() elements at `destination`. A bool array is read as bool or u8.
   void copy_to_host(void* destination, DType dtype) const;
 
-  /// Gives its memory back; a later use is an error. What was donated to a computation is deleted likewise.
+  /// Frees the memory; a later use is an error. An array that is donated to a computation is deleted, too.
   void delete_();
   bool is_deleted() const;
 
-  /// Shape, dtype and sharding, for people: "Array(f32[4], NamedSharding(Mesh(data=4), P('data')))".
+  /// Shape, dtype and sharding as text: "Array(f32[4], NamedSharding(Mesh(data=4), P('data')))".
   std::string to_string() const;
 
   explicit Array(std::shared_ptr<internal::ArrayData> data) : data_(std::move(data)) {}

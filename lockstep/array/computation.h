@@ -18,17 +18,17 @@
 namespace lockstep::internal {
 
 struct ComputationOptions {
-  /// For each input, where it must be; where not given, it is taken as it is.
+  /// The required sharding of each input; if not given, the input keeps its own.
   std::vector<std::optional<Sharding>> in_shardings = {};
 
-  /// For each output, where it shall be; where not given, the partitioner decides.
+  /// The sharding of each output; if not given, the partitioner decides.
   std::vector<std::optional<Sharding>> out_shardings = {};
 
-  /// For each input, whether the caller gives its memory up.
+  /// For each input, whether the caller donates its memory.
   std::vector<bool> donated = {};
 
-  /// How large collectives get by being combined; 0: they are not. Not looked at where the compiler does
-  /// them.
+  /// The largest size of combined collectives; 0: none are combined. Ignored if the compiler makes the
+  /// collectives.
   std::int64_t combine_threshold_bytes = sharding::kCombineThresholdBytes;
 
   /// As sharding::PartitionOptions has them.
@@ -36,19 +36,19 @@ struct ComputationOptions {
   std::int64_t memory_limit_bytes = 0;
 };
 
-/// A program compiled for arguments of certain types. Running it is asynchronous where the plugin is: on CPU
-/// it happens in the call.
+/// A program compiled for arguments of certain types. It runs asynchronously if the plugin does; on CPU it
+/// runs in the call.
 class Computation {
  public:
   /// Partitions over the mesh of the arguments (of the options, where they name one), lowers and compiles.
-  /// Throws ShardingError where arguments or options are over different meshes or devices, or a size is not
-  /// divided.
+  /// Throws ShardingError if arguments or options are over different meshes or devices, or the mesh does not
+  /// divide a size.
   static std::shared_ptr<const Computation> compile(Program program,
                                                     std::span<const ArrayType* const> arguments,
                                                     const ComputationOptions& options);
 
-  /// Of a program that is already what each device of `mesh` does, as pmap traces it. Inputs and outputs are
-  /// over `local`, the part of the mesh that is of this process, as the specs say.
+  /// For a program that already describes each device of `mesh`, as pmap traces it. Inputs and outputs are
+  /// over `local`, the part of the mesh on this process, as the specs say.
   static std::shared_ptr<const Computation> compile_per_device(Program program,
                                                                std::span<const ArrayType* const> arguments,
                                                                const Mesh& mesh, const Mesh& local,
@@ -60,12 +60,12 @@ class Computation {
   Computation& operator=(const Computation&) = delete;
 
   /// Launches it on all local devices that take part. The arguments must have the types that it was compiled
-  /// for. Throws PeerFailure and DivergenceError where another process fails it, PjrtError where the plugin
-  /// does; and with debug_nans or debug_infs FloatingPointError, on all processes of its mesh, where a result
-  /// holds one anywhere. Nothing is donated then before that is known.
+  /// for. Throws PeerFailure or DivergenceError if another process fails, PjrtError if the plugin does; with
+  /// debug_nans or debug_infs FloatingPointError, on all processes of its mesh, if a result has a NaN or
+  /// infinity anywhere. In that mode nothing is donated before the check.
   std::vector<Array> run(std::span<const Array* const> arguments) const;
 
-  /// The last inputs, where the computation needs them: what would be moved in each run is moved once.
+  /// The last inputs, placed as the computation needs them, so that they are moved once and not in each run.
   std::vector<Array> placed(std::vector<Array> last) const;
 
   const ComputationText& text() const;

@@ -8,7 +8,7 @@
 
 namespace lockstep::internal {
 
-/// What a computation is made of, as text.
+/// The stages of a computation, as text.
 struct ComputationText {
   std::string program;      ///< as traced
   std::string partitioned;  ///< what each device does, with each collective and its bytes
@@ -18,8 +18,8 @@ struct ComputationText {
   std::vector<sharding::CommunicationLine> communication() const { return collectives; }
   std::vector<sharding::CommunicationLine> collectives;
 
-  /// The same as text, each with its reason: what is brought from which split to which, and what the other
-  /// way would have taken.
+  /// The same as text, each with its reason: the value, its split before and after, and what the alternative
+  /// would have moved.
   std::string explain() const { return sharding::explain(collectives); }
 };
 

@@ -16,14 +16,14 @@
 
 namespace lockstep::internal {
 
-/// All that the compiler must know of an argument. Interned: two arrays have the same type exactly if the
-/// pointers are equal, so that the key of a cached call is a list of pointers. A pointer means this type as
-/// long as an ArrayTypeRef holds it.
+/// Everything that the compiler must know about an argument. Interned: two arrays have the same type exactly
+/// if the pointers are equal, so that the key of a cached call is a list of pointers. A pointer means this
+/// type as long as an ArrayTypeRef holds it.
 struct ArrayType {
   Aval aval;
   Sharding sharding;
 
-  /// Whether a user put it where it is. What is not committed moves to where the others of a computation are.
+  /// Whether a user placed it. An array that is not committed moves to the devices of the other arguments.
   bool committed = false;
 
   mutable std::atomic<std::size_t> holders = 0;  ///< ArrayTypeRefs that hold it
@@ -35,7 +35,7 @@ class ArrayTypeRef {
  public:
   ArrayTypeRef() = default;
 
-  /// Of a type that is held elsewhere while this is made.
+  /// For a type that is held elsewhere during the construction.
   ArrayTypeRef(const ArrayType* type) : type_(type) {
     if (type_ != nullptr) type_->holders.fetch_add(1, std::memory_order_relaxed);
   }
@@ -58,13 +58,13 @@ class ArrayTypeRef {
   const ArrayType* type_ = nullptr;
 };
 
-/// The type. One that nobody holds may be forgotten at a later call.
+/// The type. A type without holders may be dropped at a later call.
 ArrayTypeRef intern(Aval aval, const Sharding& sharding, bool committed);
 
-/// Forgets all types that nobody holds.
+/// Drops all types without holders.
 void forget_types();
 
-/// Forgets all compiled operations of arrays outside of traces.
+/// Drops all compiled operations of arrays outside of traces.
 void forget_operations();
 
 /// How many types are kept.
@@ -76,7 +76,7 @@ struct ArrayData {
   std::vector<pjrt::Buffer> shards;  ///< on the sharding's local devices, in its order
   CallSite donated_at;               ///< where it was given to a computation for good
 
-  /// Of shards whose memory the host cannot read, what was read of them: by shard, empty where it was not.
+  /// Host copies of shards whose memory the host cannot read: by shard, empty if it was not read yet.
   mutable std::unique_ptr<std::vector<std::vector<char>>> host_copies;
 
   // Of a tracer:

@@ -16,38 +16,38 @@
 
 namespace lockstep {
 
-/// x, spread as the sharding says. Where x is readable on this process as a whole, every process that takes
-/// part gives the same values and keeps its part. Where it is over several processes they exchange the parts
-/// by a computation that all processes of x's mesh must launch; over another mesh, only if the parts of x
-/// cannot be named by axes of that, every process gets the whole on the way. Throws ShardingError where a
-/// size is not divided.
+/// x with this sharding. If each process can read the whole of x, every process that takes part passes
+/// the same values and keeps its part. If x spans several processes, they exchange the parts by a
+/// computation that all processes of x's mesh must launch. If the new mesh has no axes for the parts
+/// of x, every process gets the whole on the way. Throws ShardingError if the mesh does not divide a
+/// size.
 Array device_put(const Array& x, const Sharding& sharding,
                  std::source_location where = std::source_location::current());
 
-/// The global shape that make_array_from_process_local_data gives to local data of this shape. Throws as that
-/// does.
+/// The global shape that make_array_from_process_local_data gives to local data of this shape. Same
+/// errors.
 Shape local_to_global_shape(const Sharding& sharding, const Shape& local_shape,
                             std::source_location where = std::source_location::current());
 
 namespace internal {
 
-/// See make_array_from_process_local_data; `shape` is the local data's, and dtype and data are what it holds.
-/// The data is copied where `owner` is null; otherwise the array may lie in it and holds the owner.
+/// See make_array_from_process_local_data; shape, dtype and data are those of the local data. The data is
+/// copied if `owner` is null; otherwise the array may use the memory in place and holds the owner.
 Array from_process_local_data(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
                               const std::optional<Shape>& global_shape, const CallSite& site,
                               std::shared_ptr<const void> owner = nullptr);
 
-/// The same of the whole.
+/// The same for the whole array.
 Array put_host(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
                std::shared_ptr<const void> owner);
 
 }  // namespace internal
 
-/// A global array from the part of it that this process has: dense and row-major, `local_shape` in all, which
-/// is what this process's devices hold together. Every process that takes part must call it. In a dimension
-/// that is split over processes, the global size is the local one times the number of processes' parts,
-/// unless `global_shape` says it. The data is copied. Throws ShardingError where the local data does not fit
-/// the sharding, naming the dimension, and where this process's devices hold no contiguous part.
+/// A global array from this process's part: dense, row-major, of shape `local_shape`, which is what this
+/// process's devices hold together. Every process that takes part must call it. In a dimension that is split
+/// over processes, the global size is the local size times the number of processes' parts, unless
+/// `global_shape` gives it. The data is copied. Throws ShardingError if the local data does not fit the
+/// sharding, naming the dimension, or if this process's devices do not hold a contiguous part.
 template <class T>
 Array make_array_from_process_local_data(const Sharding& sharding, std::span<const T> local_data,
                                          const Shape& local_shape,

@@ -2,15 +2,15 @@
 
 namespace lockstep {
 
-/// For its lifetime, and on this thread, functions of jit run operation by operation, as JAX's
-/// jax.disable_jit() does it: a jitted function is called with the arrays themselves, so that it may read and
-/// print them, and scan, while_loop, cond and switch_ are loops and choices of C++. The functions of grad,
-/// vmap, remat, shard_map and the like are traced all the same, and what was traced is computed operation by
-/// operation (lockstep/array/evaluate.h). Functions of pmap, and what was lowered, are compiled as ever.
-/// Scopes nest; the innermost counts, over the setting disable_jit.
+/// While this object exists, jitted functions run operation by operation on this thread, as with JAX's
+/// jax.disable_jit(): a jitted function is called with the arrays themselves, so it may read and print them,
+/// and scan, while_loop, cond and switch_ are C++ loops and branches. Functions of grad, vmap, remat,
+/// shard_map and similar are still traced, and the traced program is computed operation by operation
+/// (lockstep/array/evaluate.h). Functions of pmap and lowered programs are compiled as always. Scopes nest;
+/// the innermost one takes precedence over outer ones and the setting disable_jit.
 ///
-/// Results are those of jit but for rounding. Memory that is donated stays with the arguments. Over several
-/// processes all of them must do it.
+/// Results are those of jit, except for rounding. Donated memory stays with the arguments. In a job of
+/// several processes all of them must use it.
 class DisableJit {
  public:
   explicit DisableJit(bool disable = true);
@@ -24,8 +24,8 @@ class DisableJit {
 
 namespace internal {
 
-/// Whether a call outside of traces on this thread is to run operation by operation, by the innermost
-/// DisableJit or the setting.
+/// Whether a call outside of traces on this thread runs operation by operation, by the innermost DisableJit
+/// or the setting.
 bool jit_is_disabled();
 
 }  // namespace internal

@@ -9,10 +9,10 @@
 
 namespace lockstep::internal {
 
-/// The program's outputs for these arrays, computed operation by operation, each from its own line; to be
-/// called outside of traces. Of a cond the branch that the index tells is computed, a while and a scan are
-/// loops here, which read what decides: its value must lie with this process. The operations under shard_map,
-/// whose values are each device's own, are one program. An array is let go after its last use. Throws what
+/// The program's outputs for these arrays, computed operation by operation, each with its own line; to be
+/// called outside of traces. For a cond only the selected branch is computed. A while and a scan are loops
+/// here and read their conditions, whose values must be on this process. The operations under shard_map,
+/// whose values differ between devices, are one program. An array is released after its last use. Throws what
 /// the operations throw.
 std::vector<Array> evaluate(const Program& program, std::span<const Array> inputs);
 

@@ -13,32 +13,32 @@
 
 namespace lockstep {
 
-/// Dense row-major elements in host memory, with who keeps them. An array that is made of it lies in this
-/// very memory where the device's plugin allows: on CPU each part of it that begins at a multiple of
-/// kAlignment bytes and is contiguous. Other parts are copied, and on GPUs all. The elements must not change
-/// as long as an array uses them; no computation changes them, not even one that the array is donated to.
+/// Dense row-major elements in host memory, with their owner. An array made from it uses this memory in place
+/// if the device's plugin allows it: on CPU, each contiguous part that begins at a multiple of kAlignment
+/// bytes. Other parts are copied, and on GPUs all. Do not change the elements while an array uses them. No
+/// computation changes them, not even one to which the array is donated.
 class HostMemory {
  public:
   static constexpr std::size_t kAlignment = 64;
 
-  /// Memory of the caller's own. `owner` is let go, on any thread, when no array needs the memory any more.
-  /// Throws ShapeError where there are not as many elements as the shape says.
+  /// The caller's own memory. `owner` is released, on any thread, when no array needs the memory any more.
+  /// Throws ShapeError if the number of elements is not that of the shape.
   template <class T>
   HostMemory(std::span<const T> elements, Shape shape, std::shared_ptr<const void> owner)
       : HostMemory(elements.data(), elements.size(), dtype_of<T>, std::move(shape), std::move(owner)) {}
 
-  /// Takes the vector over. Its memory is aligned to 16 bytes at best, so that most are copied all the same:
-  /// `allocate` gives memory that is not.
+  /// Takes over the vector. Its memory is aligned to at most 16 bytes, so most vectors are copied anyway;
+  /// memory from `allocate` is not.
   template <class T>
   HostMemory(std::vector<T> elements, Shape shape)
       : HostMemory(std::make_shared<const std::vector<T>>(std::move(elements)), std::move(shape)) {}
 
-  /// Fresh memory, aligned to kAlignment and not initialized, to be filled through `elements()` before an
-  /// array is made of it. Throws ShapeError for a size below 0.
+  /// New memory, aligned to kAlignment and not initialized. Fill it through `elements()` before you make an
+  /// array from it. Throws ShapeError for a negative size.
   static HostMemory allocate(DType dtype, Shape shape);
 
-  /// The elements of memory that `allocate` gave. Throws DTypeError where T is not of the dtype, and Error
-  /// for memory that came from elsewhere.
+  /// The elements of memory from `allocate`. Throws DTypeError if T is not the C++ type of the dtype, and
+  /// Error for other memory.
   template <class T>
   std::span<T> elements() {
     return {static_cast<T*>(writable(dtype_of<T>)), static_cast<std::size_t>(num_elements(shape_))};
@@ -64,15 +64,15 @@ class HostMemory {
   bool writable_ = false;
 };
 
-/// An array of it on this process's first device, as `array` of a vector makes one.
+/// An array of it on this process's first device, as `array` makes from a vector.
 Array array(HostMemory memory, std::source_location where = std::source_location::current());
 
-/// The whole, which every process that takes part gives alike; each keeps its parts. Throws ShardingError
-/// where a size is not divided.
+/// The whole array, the same on every process that takes part; each keeps its parts. Throws ShardingError if
+/// the mesh does not divide a size.
 Array device_put(HostMemory memory, const Sharding& sharding,
                  std::source_location where = std::source_location::current());
 
-/// As of a vector (lockstep/array/device_put.h), in this process's memory.
+/// As for a vector (lockstep/array/device_put.h), in this process's memory.
 Array make_array_from_process_local_data(const Sharding& sharding, HostMemory local_data,
                                          const std::optional<Shape>& global_shape = std::nullopt,
                                          std::source_location where = std::source_location::current());

@@ -22,10 +22,10 @@ Array from_callback(const Shape& shape, const Sharding& sharding, DType dtype, c
 
 }  // namespace internal
 
-/// A global array of this shape, of which `callback` gives the parts: it is called with the ranges of each
-/// part that a device of this process holds, once for those that several hold, and returns its elements,
-/// row-major. The data is copied. Every process that takes part must call it. Throws ShapeError where the
-/// callback gives another number of elements, ShardingError where the mesh does not divide the shape.
+/// A global array of this shape whose parts come from `callback`. It is called with the ranges of each part
+/// that a device of this process holds, once if several devices hold the part, and returns the elements,
+/// row-major. The data is copied. Every process that takes part must call this. Throws ShapeError if the
+/// callback returns another number of elements, ShardingError if the mesh does not divide the shape.
 ///   make_array_from_callback<float>({1000, 8}, rows, [&](const std::vector<IndexRange>& index) { ... })
 template <class T, class Callback>
 Array make_array_from_callback(const Shape& shape, const Sharding& sharding, Callback&& callback,
@@ -45,12 +45,12 @@ Array make_array_from_callback(const Shape& shape, const Sharding& sharding, Cal
       CallSite::from(where));
 }
 
-/// A global array of parts that are arrays already: one on each device of this process that the sharding has,
-/// in any order, each of the shape of a part. The new array and they share their memory, which is therefore
-/// not reused by a computation that one of them is donated to while another is there. Every process that
-/// takes part must call it with its own. Throws ShardingError where a device has none or two, or an array is
-/// on a device that the sharding has not, and ShapeError where a shape or dtype does not fit, naming the
-/// array.
+/// A global array from parts that are arrays: one on each device of this process that the sharding
+/// includes, in any order, each with the shape of a part. They share their memory with the new array, so a
+/// computation does not reuse the memory of one that is donated while another exists. Every process that
+/// takes part must call this with its own parts. Throws ShardingError if a device has no array or two, or
+/// an array is on a device outside of the sharding, and ShapeError if a shape or dtype does not fit, naming
+/// the array.
 Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& sharding,
                                            const std::vector<Array>& arrays,
                                            std::source_location where = std::source_location::current());

@@ -6,25 +6,25 @@
 
 #include "lockstep/array/array.h"
 
-// For the layers above: arrays as the parts that this process has of them.
+// For the layers above: arrays as the parts that this process holds.
 
 namespace lockstep::internal {
 
 /// Dense row-major elements in host memory.
 struct HostPart {
   const void* data = nullptr;
-  std::shared_ptr<void> owner;  ///< keeps the memory; the array may lie in it
-  bool exclusive = false;       ///< nobody else reads the memory: a computation may change it by donation
+  std::shared_ptr<void> owner;  ///< keeps the memory; the array may use it in place
+  bool exclusive = false;       ///< no other reader of the memory: a computation may change it by donation
 };
 
-/// A concrete array; `part` is asked once for each range that a device of this process holds.
+/// A concrete array; `part` is called once for each range that a device of this process holds.
 Array from_parts(const Aval& aval, const Sharding& sharding, bool committed,
                  const std::function<HostPart(const std::vector<IndexRange>&)>& part);
 
-/// Another array of the same memory, which is therefore not reused where x is donated. Throws as concrete().
+/// Another array with the same memory, which is then not reused if x is donated. Throws as concrete().
 Array sharing(const Array& x);
 
-/// Whether a user put it where it is.
+/// Whether a user placed it.
 bool is_committed(const Array& x);
 
 }  // namespace lockstep::internal

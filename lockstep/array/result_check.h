@@ -15,19 +15,19 @@ namespace lockstep::internal {
 
 class Computation;
 
-/// The check of debug_nans and debug_infs on one computation: its program has a last output more, which says
-/// whether the others hold a NaN (or an infinity) on any device. All processes of the mesh are told the same,
-/// so what follows they do together.
+/// The check of debug_nans and debug_infs for one computation: its program gets one more output, which says
+/// whether the others have a NaN (or an infinity) on any device. All processes of the mesh get the same
+/// answer, so they act together.
 class ResultCheck {
  public:
   /// Compiles another program for the same arguments.
   using Compile = std::function<std::shared_ptr<const Computation>(Program)>;
 
-  /// Adds the check to the program, where the settings ask for it and there are results to check.
+  /// Adds the check to the program if the settings ask for it and there are results to check.
   static std::optional<ResultCheck> add_to(Program& program, Compile compile);
 
-  /// `found` is what the output gave in a call of the program, `name`, on these arguments. Where it holds
-  /// one, finds out which operation made the first and throws FloatingPointError.
+  /// `found` is the value of that output in a call of the program, `name`, with these arguments. If it is
+  /// set, finds the operation that made the first NaN and throws FloatingPointError.
   void look_at(const Array& found, const std::string& name, std::span<const Array* const> arguments) const;
 
  private:

@@ -6,11 +6,11 @@
 
 namespace lockstep {
 
-/// x, which shall lie as the sharding says from here on: in a traced function a fixed point for the
-/// partitioner, which works out the other splits from it; outside of one, device_put. The gradient of x lies
-/// the same way. All arrays of a traced function are over one mesh, the sharding's too. A size that the mesh
-/// does not divide is padded within the traced function, and an error outside of one. Throws ShardingError
-/// where the spec has more entries than x dimensions.
+/// x with this sharding from here on. In a traced function it is a fixed point for the partitioner, which
+/// derives other shardings from it; outside of one it is device_put. The gradient of x has the same sharding.
+/// All arrays of a traced function are over one mesh, which must be the sharding's. A size that the mesh does
+/// not divide is padded within a traced function, and an error outside. Throws ShardingError if the spec has
+/// more entries than x has dimensions.
 Array with_sharding_constraint(const Array& x, const Sharding& sharding,
                                std::source_location where = std::source_location::current());
 

@@ -36,8 +36,8 @@ class Trace {
   /// A tracer for a value of this trace's program.
   Array wrap(const Value& value);
 
-  /// The value that an array stands for in this program. An array from outside, concrete or of an enclosing
-  /// trace, becomes an input. Throws TraceError for a tracer whose function has ended: it has leaked.
+  /// The value of an array in this program. An array from outside, concrete or of an enclosing trace, becomes
+  /// an input. Throws TraceError for a tracer whose function has ended: it has leaked.
   Value value_of(const Array& array);
 
   /// The arrays from outside, in the order of their inputs, which follow those that `input` made.

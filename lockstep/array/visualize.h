@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// As visualize_sharding, of a concrete array.
+/// As visualize_sharding, for a concrete array.
 void visualize_array_sharding(const Array& x);
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// A place in the user's source.
+/// A position in the user's source.
 struct CallSite {
   const char* file = "";
   std::uint32_t line = 0;
@@ -21,8 +21,8 @@ struct CallSite {
   std::string to_string() const;
 };
 
-/// For its lifetime, and on this thread, operations are said to come from this place, unless an enclosing
-/// scope has named one: so that a composed operation's parts point at the user's line and not at the
+/// While this object exists, operations on this thread are attributed to this call site, unless an enclosing
+/// scope has set one. So the parts of a composed operation point to the user's line and not to the
 /// library's.
 class CallSiteScope {
  public:
@@ -31,7 +31,7 @@ class CallSiteScope {
   CallSiteScope(const CallSiteScope&) = delete;
   CallSiteScope& operator=(const CallSiteScope&) = delete;
 
-  /// The place that the outermost scope of this thread names.
+  /// The call site of the outermost scope of this thread.
   static const CallSite& current();
 
  private:

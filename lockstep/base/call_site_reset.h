@@ -4,8 +4,8 @@
 
 namespace lockstep {
 
-/// For its lifetime, and on this thread, the scopes around it name no place: scopes within it do. For
-/// equations of programs within programs, which keep their own places.
+/// While this object exists, enclosing scopes on this thread set no call site, but scopes within it do. For
+/// equations of nested programs, which keep their own call sites.
 class CallSiteReset {
  public:
   CallSiteReset();

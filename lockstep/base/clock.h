@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Monotonic time, passed in wherever time decides something, so that a test can move it by hand.
+/// Monotonic time, passed in wherever decisions depend on time, so that a test can control it.
 class Clock {
  public:
   using Duration = std::chrono::nanoseconds;
@@ -18,7 +18,7 @@ class Clock {
   static const Clock& steady();
 };
 
-/// A clock that stands still until `advance`. Threads may read it while another advances it.
+/// A clock that moves only by `advance`. Threads may read it while another advances it.
 class ManualClock : public Clock {
  public:
   TimePoint now() const override { return TimePoint(Duration(now_.load())); }

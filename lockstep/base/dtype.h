@@ -33,7 +33,7 @@ inline constexpr DType bool_ = DType::kBool, int8 = DType::kI8, int16 = DType::k
 
 enum class DTypeKind : std::uint8_t { kBool, kSigned, kUnsigned, kFloat, kComplex };
 
-/// What is known of a dtype.
+/// The properties of a dtype.
 struct DTypeInfo {
   DType dtype;
   std::string_view name;        ///< as JAX prints it in a jaxpr: "f32"
@@ -55,10 +55,10 @@ inline bool is_integer(DType dtype) {
 /// Whether a derivative with respect to a value of this dtype exists.
 inline bool is_inexact(DType dtype) { return is_floating(dtype) || info(dtype).kind == DTypeKind::kComplex; }
 
-/// Whether an element can be this whole number. Of dtypes that are not whole numbers all can, rounded.
+/// Whether an element can be this integer. Of dtypes that are not integers all can, rounded.
 bool holds(DType dtype, std::int64_t value);
 
-/// The dtype of places in a dimension, and of counts, of up to `size`: i32, or i64 where that cannot hold it.
+/// The dtype of positions in a dimension, and of counts, of up to `size`: i32, or i64 if i32 is too small.
 inline DType place_dtype(std::int64_t size) { return holds(DType::kI32, size) ? DType::kI32 : DType::kI64; }
 
 namespace internal {

@@ -12,7 +12,7 @@ class Environment {
  public:
   virtual ~Environment() = default;
 
-  /// The variable's value, or nullopt where it is not set. An empty value is a value.
+  /// The variable's value, or nullopt if it is not set. An empty value is a value.
   virtual std::optional<std::string> get(const std::string& name) const = 0;
 
   /// The environment of this process.

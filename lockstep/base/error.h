@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// The base of every exception that Lockstep throws. A message says what happened, on which process where
-/// that matters, where in the user's source, and what to do next.
+/// The base of every exception that Lockstep throws. A message says what happened, on which process if that
+/// matters, at which line of the user's source, and what to do.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -24,7 +24,7 @@ class ShapeError : public Error {
   using Error::Error;
 };
 
-/// An operation was given a dtype that it does not take.
+/// An operation was given a dtype that it does not support.
 class DTypeError : public Error {
  public:
   using Error::Error;
@@ -49,7 +49,7 @@ class DivergenceError : public Error {
   using Error::Error;
 };
 
-/// Another process of the job has died, left early, or is not heard of any more.
+/// Another process of the job has died, left early, or is silent.
 class PeerFailure : public Error {
  public:
   using Error::Error;
@@ -73,13 +73,13 @@ class CheckpointError : public Error {
   using Error::Error;
 };
 
-/// A data file is missing, damaged or not of the expected form.
+/// A data file is missing, damaged or not in the expected format.
 class DataError : public Error {
  public:
   using Error::Error;
 };
 
-/// A result holds a NaN or an infinity, and debug_nans or debug_infs asks to say so.
+/// A result has a NaN or an infinity, and debug_nans or debug_infs is set.
 class FloatingPointError : public Error {
  public:
   using Error::Error;

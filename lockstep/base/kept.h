@@ -16,7 +16,7 @@ namespace lockstep {
 void set_max_kept(std::size_t most);
 std::size_t max_kept();
 
-/// How many are kept where nobody has said it.
+/// The default of that number.
 inline constexpr std::size_t kDefaultMaxKept = 2000;
 
 /// What a KeptByUse keeps, as a base. May be touched by several threads.
@@ -44,20 +44,20 @@ class Kept {
   mutable std::atomic<bool> kept_ = false;
 };
 
-/// Things that take long to make, found again by hash. Where there are more than max_kept(), those go whose
-/// last use is longest ago; who still holds one may go on with it. T derives from Kept. May be used by
+/// A cache by hash of objects that take long to make. If there are more than max_kept(), the least recently
+/// used ones are dropped; a holder may continue to use a dropped one. T derives from Kept. May be used by
 /// several threads.
 template <class T>
 class KeptByUse {
  public:
-  /// The thing of this hash that `is(thing)` says is the right one, or null. It is used now.
+  /// The object with this hash for which `is(object)` is true, or null. Counts as a use.
   template <class Is>
   std::shared_ptr<T> find(std::size_t hash, Is&& is) const {
     std::lock_guard lock(mutex_);
     return found(hash, is);
   }
 
-  /// Keeps what was made and gives it back; or the one that another thread has added meanwhile.
+  /// Keeps the object and returns it; or returns the one that another thread has added meanwhile.
   template <class Is>
   std::shared_ptr<T> add(std::size_t hash, std::shared_ptr<T> made, Is&& is) {
     std::vector<std::shared_ptr<T>> dropped;  // destroyed without the lock

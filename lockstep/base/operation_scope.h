@@ -4,8 +4,8 @@
 
 namespace lockstep {
 
-/// For its lifetime, and on this thread, errors name this operation, unless an enclosing scope has named one:
-/// so that a composed operation's parts fail in the name of what the user called. `name` outlives it.
+/// While this object exists, errors on this thread name this operation, unless an enclosing scope has named
+/// one. So errors in a composed operation name the function that the user called. `name` must outlive it.
 class OperationScope {
  public:
   explicit OperationScope(std::string_view name);

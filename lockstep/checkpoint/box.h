@@ -20,7 +20,7 @@ Box whole(const Shape& shape);
 Shape shape_of(const Box& box);
 std::int64_t volume(const Box& box);
 
-/// What both have; nullopt where that is nothing.
+/// What both have; nullopt if that is nothing.
 std::optional<Box> intersection(const Box& a, const Box& b);
 
 /// Whether all of `inner` is in `outer`.
@@ -35,7 +35,7 @@ void for_each_stretch(const Box& common, const Box& from, const Box& to, std::si
                       const std::function<void(std::size_t from, std::size_t to, std::size_t bytes)>& run);
 
 /// Where the elements of `box` begin in the dense row-major elements of `all`, which has it, in bytes;
-/// nullopt where they are not one stretch there.
+/// nullopt if they are not one stretch there.
 std::optional<std::size_t> only_stretch(const Box& box, const Box& all, std::size_t element);
 
 /// A box that counts from the start of `outer`, as one that counts as `outer` does; and the reverse.

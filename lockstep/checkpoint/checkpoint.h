@@ -16,11 +16,11 @@
 #include "lockstep/checkpoint/value.h"
 #include "lockstep/tree/tree_type.h"
 
-/// Trees on disk. docs/checkpoints.md has the files, and what is promised of them.
+/// Trees on disk. docs/checkpoints.md describes the files and the guarantees.
 namespace lockstep::checkpoint {
 
 struct SaveOptions {
-  /// For all processes together, from the first's start to the last's end.
+  /// For the save as a whole, from the start of the first process to the end of the last.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
@@ -28,12 +28,12 @@ struct SaveOptions {
 void save_tree(const std::string& url, tree::TreeRef tree, const SaveOptions& options);
 RestoreReport restore_tree(const std::string& url, tree::TreeRef tree, const RestoreOptions& options);
 
-/// Saves the tree as the folder `url`, a path or "s3://bucket/prefix/name": all arrays, however they are
-/// spread, and the numbers, enums, bools and texts beside them. Every process of the job calls it with the
-/// same tree; each element is written once. Blocks until all is on disk for good. An array that is on
-/// devices of one process only must be the same on all. Throws CheckpointError, with the same message on all
-/// processes, where one of them cannot write, the trees differ, or `url` is there already: nothing that is
-/// published is overwritten, and of a save that failed nothing is seen.
+/// Saves the tree as the folder `url`, a path or "s3://bucket/prefix/name": all arrays, with any sharding,
+/// and the numbers, enums, bools and strings of the tree. Every process of the job calls it with the same
+/// tree; each element is written once. Blocks until everything is durable on disk. An array on devices of one
+/// process only must be the same on all processes. Throws CheckpointError, with the same message on all
+/// processes, if one of them cannot write, the trees differ, or `url` already exists: nothing published is
+/// overwritten, and a failed save leaves nothing visible.
 template <class Tree>
 void save(const std::string& url, const Tree& tree, const SaveOptions& options = {},
           std::source_location where = std::source_location::current()) {
@@ -41,12 +41,12 @@ void save(const std::string& url, const Tree& tree, const SaveOptions& options =
   save_tree(url, tree::tree_ref(tree), options);
 }
 
-/// The saved tree, each array onto the sharding that `like` has there, whatever it was saved on: other
-/// processes, devices, meshes. Of an Array without a value in `like` any shape is taken, onto this process's
-/// first device. `url` may also be a folder or file of safetensors, as of Hugging Face, or .npy and .npz.
-/// Each process reads what its devices need, and every byte that is read is checked where there are
+/// The saved tree, each array with the sharding of the array in `like`, even if it was saved from other
+/// processes, devices or meshes. An Array without a value in `like` accepts any shape and is restored to this
+/// process's first device. `url` may also be a safetensors folder or file, as from Hugging Face, or .npy and
+/// .npz. Each process reads what its devices need, and checks every byte that it reads if there are
 /// checksums. Every process of the job calls it. Throws CheckpointError, with the same first cause on all
-/// processes, where something is damaged or missing, or the tree differs: it names the first path, and both
+/// processes, if something is damaged or missing, or the tree differs: it names the first path, and both
 /// shapes and dtypes.
 template <class Tree>
 Tree restore(const std::string& url, const Tree& like, const RestoreOptions& options = {},
@@ -58,13 +58,13 @@ Tree restore(const std::string& url, const Tree& like, const RestoreOptions& opt
   return tree;
 }
 
-/// An array in memory, as no device knows it.
+/// An array in host memory, without a device.
 struct HostArray {
   DType dtype = DType::kF32;
   Shape shape;
   std::vector<std::byte> bytes;  ///< dense and row-major
 
-  /// The elements. Throws DTypeError where T is not the C++ type of the dtype; read bool as std::uint8_t.
+  /// The elements. Throws DTypeError if T is not the C++ type of the dtype; read bool as std::uint8_t.
   template <class T>
   std::vector<T> elements() const {
     check_dtype(dtype_of<T>);
@@ -77,14 +77,14 @@ struct HostArray {
   void check_dtype(DType asked) const;
 };
 
-/// What a checkpoint has, in this process's memory.
+/// The contents of a checkpoint, in this process's memory.
 struct Numbers {
   std::map<std::string, HostArray> arrays;  ///< by path
   Values values;
 };
 
-/// Reads a checkpoint, or those of its arrays whose path `wanted` says yes to, without devices and other
-/// processes: `initialize()` need not have been called. Throws as restore().
+/// Reads a checkpoint, or only the arrays for whose path `wanted` returns true, without devices or other
+/// processes: `initialize()` is not needed. Throws as restore().
 Numbers restore_numbers(const std::string& url,
                         const std::function<bool(const std::string& path)>& wanted = {});
 

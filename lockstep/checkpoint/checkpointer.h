@@ -19,30 +19,30 @@ struct CheckpointerOptions {
   /// Which steps stay.
   Keep keep;
 
-  /// `due` says yes to the steps that this divides; 0: to none.
+  /// `due` is true for multiples of this; 0: for no step.
   std::int64_t every = 0;
 
   /// Whether `save` returns when the arrays are copied, and a thread writes them.
   bool asynchronous = true;
 
-  /// What an asynchronous save copies at most, in bytes, on each process. Of the rest it keeps the arrays
-  /// until they are written; a computation that they are donated to then copies them.
+  /// The most bytes that an asynchronous save copies on each process. It keeps the other arrays until they
+  /// are written; if one of them is donated to a computation, that computation copies it.
   std::uint64_t staging_bytes = std::uint64_t{8} << 30;
 
   /// For one save by all processes.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
-/// How the last save went on this process.
+/// Statistics of the last save on this process.
 struct SaveReport {
   std::int64_t step = -1;
   std::uint64_t bytes = 0;     ///< that this process wrote
-  double blocked_seconds = 0;  ///< that `save` took from the caller, without what an earlier save still took
+  double blocked_seconds = 0;  ///< that `save` blocked the caller, without the wait for an earlier save
   double written_seconds = 0;  ///< until it was published
 };
 
-/// The checkpoints of a run: a folder, or prefix of an object store, with one of each step that was saved.
-/// Every process of the job makes one, and calls it in the same order. To be used by one thread.
+/// The checkpoints of a run: a folder, or a prefix of an object store, with one checkpoint for each saved
+/// step. Every process of the job makes a Checkpointer, and calls it in the same order, from one thread.
 ///
 ///     checkpoint::Checkpointer checkpoints(folder, {.keep = {.last = 3}, .every = 100});
 ///     if (auto found = checkpoints.restore_latest(state)) std::tie(first, state) = *found;
@@ -51,25 +51,25 @@ struct SaveReport {
 ///       if (checkpoints.due(step)) checkpoints.save(step, state);
 ///     }
 ///
-/// An asynchronous save that failed is thrown by the next call of each process, all the same error; steps
-/// that were saved before stay as they are.
+/// The error of a failed asynchronous save is thrown by the next call on each process, the same error on all.
+/// Steps that were saved before are not affected.
 class Checkpointer {
  public:
-  /// Makes the folder where it is missing, and takes away what an earlier start of the same job has left of
-  /// saves that did not end. Throws CheckpointError where the folder cannot be made or read.
+  /// Creates the folder if it does not exist, and removes unfinished saves of an earlier start of the same
+  /// job. Throws CheckpointError if the folder cannot be created or read.
   explicit Checkpointer(std::string url, CheckpointerOptions options = {},
                         std::source_location where = std::source_location::current());
 
-  /// Waits for the save that is going on; logs its error.
+  /// Waits for the current save; logs its error.
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
   bool due(std::int64_t step) const { return options_.every > 0 && step % options_.every == 0; }
 
-  /// Saves the tree as this step. First waits for the save before it. Then blocks until all is on disk for
-  /// good, or, if asynchronous, until the arrays are copied: they may be donated at once. Throws as
-  /// checkpoint::save does, of this save or the one before.
+  /// Saves the tree as this step. First waits for the previous save. Then blocks until everything is durable,
+  /// or, if asynchronous, until the arrays are copied: they may then be donated. Throws as checkpoint::save
+  /// does, for this save or the previous one.
   template <class Tree>
   void save(std::int64_t step, const Tree& tree, std::optional<double> metric = std::nullopt,
             std::source_location where = std::source_location::current()) {
@@ -77,10 +77,10 @@ class Checkpointer {
     save_tree(step, tree::tree_ref(tree), metric);
   }
 
-  /// Waits for the save that is going on. Throws its error.
+  /// Waits for the current save. Throws its error.
   void wait();
 
-  /// The steps that are there, rising; the same on all processes. Waits as `wait` does.
+  /// The existing steps in ascending order; the same on all processes. Waits as `wait` does.
   std::vector<std::int64_t> steps();
 
   /// The newest of them.
@@ -95,7 +95,7 @@ class Checkpointer {
     return checkpoint::restore(url_of(step), like, options, report, where);
   }
 
-  /// The newest step and its tree; nothing where there is none. Process 0 says in the log which it is.
+  /// The newest step and its tree; nullopt if there is none. Process 0 logs the step.
   template <class Tree>
   std::optional<std::pair<std::int64_t, Tree>> restore_latest(
       const Tree& like, const RestoreOptions& options = {},

@@ -8,7 +8,7 @@ namespace lockstep::checkpoint {
 
 Contents contents_of(tree::TreeRef tree);
 
-/// Puts these contents, which are as contents_of gives them, into the tree. Throws CheckpointError where a
+/// Puts these contents, which are as contents_of gives them, into the tree. Throws CheckpointError if a
 /// number does not fit.
 void put_contents(tree::TreeRef tree, const Contents& contents);
 

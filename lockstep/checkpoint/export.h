@@ -13,25 +13,25 @@
 namespace lockstep::checkpoint {
 
 struct ExportOptions {
-  /// The tensor's name for the array at this path. The path, if not given.
+  /// The tensor's name for the array at this path; the path itself, if not given.
   std::function<std::string(const std::string& path)> rename;
 
-  /// A file has no more, unless one tensor alone has.
+  /// The largest size of a file, unless a single tensor is larger.
   std::uint64_t largest_file = 5'000'000'000;
 
   std::chrono::milliseconds timeout = std::chrono::minutes(60);
 
-  /// Told of bytes as this process writes them.
+  /// Called with the number of bytes as this process writes them.
   std::function<void(std::uint64_t bytes)> on_written;
 };
 
 void export_contents(const Job& job, const std::string& folder, const Contents& contents,
                      const ExportOptions& options);
 
-/// Writes the tree's arrays as Hugging Face does: model-00001-of-00002.safetensors and so on, a tensor whole
-/// in one file, and model.safetensors.index.json. `folder` is a path; it must not be there. Every process of
-/// the job calls it, and writes its share into the same files, which all must see. Values beside the arrays
-/// are left out. Throws CheckpointError as checkpoint::save does.
+/// Writes the tree's arrays in Hugging Face's format: model-00001-of-00002.safetensors and so on, each tensor
+/// in one file, and model.safetensors.index.json. `folder` is a path that must not exist. Every process of
+/// the job calls it, and writes its share into the same files, which all must be able to access. Other values
+/// of the tree are left out. Throws CheckpointError as checkpoint::save does.
 template <class Tree>
 void export_hf(const std::string& folder, const Tree& tree, const ExportOptions& options = {},
                std::source_location where = std::source_location::current()) {
@@ -39,7 +39,7 @@ void export_hf(const std::string& folder, const Tree& tree, const ExportOptions&
   export_contents(Job::current(), folder, contents_of(tree::tree_ref(tree)), options);
 }
 
-/// The same of a checkpoint, by this process alone and without devices. `folder` may be "s3://...".
+/// The same for a checkpoint, by this process alone and without devices. `folder` may be "s3://...".
 void export_checkpoint(const std::string& checkpoint, const std::string& folder,
                        const ExportOptions& options = {});
 

@@ -15,7 +15,7 @@ namespace lockstep::checkpoint {
 struct Job {
   int process_index = 0;
   int num_processes = 1;
-  std::string id;  ///< the same when the job is started again; empty where nothing gives one
+  std::string id;  ///< the same when the job is started again; empty if nothing gives one
   coordination::KeyValueStore* store = nullptr;
   std::function<void()> check_healthy = [] {};  ///< throws the cause once the job has failed
 

@@ -21,7 +21,7 @@ struct FileInfo {
   std::string name;  ///< relative to the checkpoint's folder
   std::uint64_t bytes = 0;
   std::uint64_t header_bytes = 0;  ///< what stands before the arrays
-  std::string header_sum;          ///< XXH3-128 of it; empty where it is not known
+  std::string header_sum;          ///< XXH3-128 of it; empty if it is not known
 };
 
 /// A part of an array, dense and row-major in one file.
@@ -30,7 +30,7 @@ struct Part {
   std::size_t file = 0;      ///< in Manifest::files
   std::uint64_t offset = 0;  ///< in the file
   std::string key;           ///< the tensor's name in the file
-  Shape tile;                ///< how it is cut for checksums; empty where there are none
+  Shape tile;                ///< how it is cut for checksums; empty if there are none
   std::string sums;          ///< of the tiles, kSumDigits digits each
 };
 
@@ -60,7 +60,7 @@ std::string to_json(const Manifest& manifest);
 /// the parts of an array leave a gap, overlap, or lie outside of their files.
 Manifest parse_manifest(std::string_view json, const std::string& url);
 
-/// Throws CheckpointError where the parts do not make up the whole array, each element once.
+/// Throws CheckpointError if the parts do not make up the whole array, each element once.
 void check_coverage(const std::string& path, const ArrayInfo& array, const std::string& url);
 
 /// Of the whole array.

@@ -12,25 +12,25 @@ namespace lockstep::checkpoint {
 
 /// How a tree is restored.
 struct RestoreOptions {
-  /// Places of the tree that the checkpoint has not keep what `like` has there, and what else is in the
-  /// checkpoint is left out. Otherwise both are errors.
+  /// Paths that are not in the checkpoint keep the value of `like`, and paths of the checkpoint that are not
+  /// in the tree are ignored. Without this option both are errors.
   bool partial = false;
 
-  /// The path in the checkpoint of what is to stand at this path of the tree. The same, if not given.
+  /// The path in the checkpoint for this path of the tree; the same, if not given.
   std::function<std::string(const std::string& path)> rename;
 
-  /// The sharding for the array at this path of the tree; nullopt, or none given: that of `like`.
+  /// The sharding for the array at this path of the tree; that of `like`, if nullopt or not given.
   std::function<std::optional<Sharding>(const std::string& path)> sharding;
 
-  /// Arrays may lie in the mapped files, where these are on a disk of this machine: nothing is copied, and
-  /// what is not used is not kept in memory. The checkpoint may be removed meanwhile, but not written to.
+  /// Arrays may use mapped files in place, if these are on a local disk: nothing is copied, and unused data
+  /// is not kept in memory. The checkpoint may be removed meanwhile, but must not be changed.
   bool map = true;
 
-  /// For all processes together.
+  /// For the restore as a whole.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
-/// What a restore has read.
+/// Statistics of a restore.
 struct RestoreReport {
   std::uint64_t bytes_needed = 0;  ///< of the parts that this process's devices hold, each part once
   std::uint64_t bytes_read = 0;

@@ -17,8 +17,8 @@
 
 namespace lockstep::checkpoint {
 
-/// Fills the contents of a tree from the checkpoint: each array onto its sharding, and each value. All
-/// processes of the job call it. Throws as restore() does, on all of them.
+/// Fills the contents of a tree from the checkpoint: each array with its sharding, and each value. Every
+/// process of the job calls it. Throws as restore() does, on all of them.
 RestoreReport restore_contents(const Job& job, const std::string& url, Contents& contents,
                                const RestoreOptions& options);
 

@@ -58,7 +58,7 @@ class Saving {
   void stage(Staging& staging, std::uint64_t most);
 
   /// Writes, and publishes with the other processes. Blocks. Throws CheckpointError, with the same message on
-  /// all processes, where one of them failed: then nothing is published. Throws PeerFailure where one died.
+  /// all processes, where one of them failed: then nothing is published. Throws PeerFailure if one died.
   void run();
 
   /// Told of bytes as they are written.

@@ -11,6 +11,7 @@
 
 #include "lockstep/array/make_array.h"
 #include "lockstep/array/parts.h"
+#include "lockstep/checkpoint/box.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/sharding/sharding.h"
 

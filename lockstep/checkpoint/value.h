@@ -13,7 +13,7 @@ using Value = tree::Value;
 /// By their paths in the tree.
 using Values = std::map<std::string, Value>;
 
-/// "a whole number", "text", ...
+/// "a integer", "text", ...
 std::string kind_of(const Value& value);
 
 /// For people: true, 12, 0.5, "text".

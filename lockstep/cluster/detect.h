@@ -10,39 +10,39 @@
 
 namespace lockstep::cluster {
 
-/// One environment that can tell a process its place.
+/// A launcher or cluster that tells a process its number.
 struct ClusterType {
   const char* name;  ///< As in Place::cluster.
 
-  /// The place, or nullopt where the environment shows no sign of this cluster type. Throws
-  /// InitializationError where it does but is incomplete or contradicts itself, listing what is there and
-  /// what is missing. A function of its arguments only.
+  /// The place, or nullopt if the environment is not of this cluster type. Throws InitializationError if its
+  /// information is incomplete or contradictory, listing what is set and what is missing. Depends only on its
+  /// arguments.
   std::optional<Place> (*place)(const Environment& environment, const System& system);
 };
 
-/// All cluster types, in the order in which they are asked; the last always answers.
+/// All cluster types, in the order of detection; the last one always matches.
 const std::vector<ClusterType>& cluster_types();
 
-/// The place that the first cluster type to answer gives, or the one named by `forced`, where it is not
-/// empty; "none" (JAX's name: "deactivate") asks nobody: this process is alone. LOCKSTEP_LOCAL_DEVICE_IDS,
-/// LOCKSTEP_JOB_ID, LOCKSTEP_ATTEMPT and LOCKSTEP_JOB_SECRET add to what any type says.
+/// The place given by the first cluster type that matches, or by the type `forced`, if not empty; with "none"
+/// (JAX's name: "deactivate") the process is a job of its own. LOCKSTEP_LOCAL_DEVICE_IDS, LOCKSTEP_JOB_ID,
+/// LOCKSTEP_ATTEMPT and LOCKSTEP_JOB_SECRET are added for every type.
 ///
-/// Throws InitializationError as ClusterType::place does; for a name that is none (listing the names); where
-/// the named type sees no sign of itself; and where LOCKSTEP_NUM_PROCESSES or LOCKSTEP_PROCESS_ID says
-/// something else than a launcher does.
+/// Throws InitializationError as ClusterType::place does; for an unknown name (listing the names); if the
+/// named type does not match; and if LOCKSTEP_NUM_PROCESSES or LOCKSTEP_PROCESS_ID contradicts the
+/// launcher.
 Place detect(const Environment& environment, const std::string& forced = "",
              const System& system = System::real());
 
-/// As detect, but nullopt where nothing but "single" would answer.
+/// As detect, but nullopt if only "single" would match.
 std::optional<Place> find_place(const Environment& environment, const std::string& forced = "",
                                 const System& system = System::real());
 
-/// The place with what LOCKSTEP_LOCAL_DEVICE_IDS, LOCKSTEP_JOB_ID, LOCKSTEP_ATTEMPT and LOCKSTEP_JOB_SECRET
-/// say. Throws InitializationError for numbers that are none.
+/// The place with the values of LOCKSTEP_LOCAL_DEVICE_IDS, LOCKSTEP_JOB_ID, LOCKSTEP_ATTEMPT and
+/// LOCKSTEP_JOB_SECRET. Throws InitializationError for invalid numbers.
 Place with_identity(const Environment& environment, Place place);
 
-/// A variable by which a launcher says that the process is one of several: "PMI_SIZE=4"; nullopt where none
-/// does. What `lockstep run` and the explicit variables say does not count.
+/// A launcher's variable that says that the process is one of several: "PMI_SIZE=4"; nullopt if there is
+/// none. The variables of `lockstep run` and the explicit ones are ignored.
 std::optional<std::string> sign_of_others(const Environment& environment);
 
 }  // namespace lockstep::cluster

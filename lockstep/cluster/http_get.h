@@ -12,7 +12,7 @@ struct HttpAnswer {
 };
 
 /// One GET over plain HTTP, straight to the server (proxies are ignored). `server` is "host" or "host:port".
-/// Blocks for at most the timeout, and the resolver's own. Throws InitializationError where the server cannot
+/// Blocks for at most the timeout, and the resolver's own. Throws InitializationError if the server cannot
 /// be reached in time or its answer is not HTTP.
 HttpAnswer http_get(const std::string& server, const std::string& path,
                     const std::map<std::string, std::string>& headers, std::chrono::milliseconds timeout);

@@ -5,9 +5,9 @@
 
 namespace lockstep::cluster {
 
-/// The host names that a node list of Slurm stands for, in its order: "a[1-2,05]b[3-4],c" gives a1b3, a1b4,
-/// a2b3, a2b4, a05b3, a05b4, c. A range keeps the zeros in front of its first number. Throws
-/// InitializationError where the text is no such list, or stands for more than a million names.
+/// The host names in a node list of Slurm, in its order: "a[1-2,05]b[3-4],c" gives a1b3, a1b4, a2b3, a2b4,
+/// a05b3, a05b4, c. A range keeps the leading zeros of its first number. Throws InitializationError if the
+/// text is not such a list, or has more than a million names.
 std::vector<std::string> expand_node_list(const std::string& text);
 
 }  // namespace lockstep::cluster

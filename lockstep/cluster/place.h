@@ -6,23 +6,23 @@
 
 namespace lockstep::cluster {
 
-/// A process's place in its job, as its environment tells it.
+/// A process's place in its job, from its environment.
 struct Place {
-  std::string cluster;  ///< The cluster type that answered, by its name in cluster_types().
-  std::string why;      ///< What it was seen by, for logs and errors: "LOCKSTEP_PROCESS_ID=2, ...".
+  std::string cluster;  ///< The cluster type that matched, by its name in cluster_types().
+  std::string why;      ///< What it was detected by, for logs and errors: "LOCKSTEP_PROCESS_ID=2, ...".
 
   std::string coordinator_address;  ///< "host:port"; empty in a job of one process that was given none.
   int num_processes = 1;
   int process_id = 0;
   std::optional<std::vector<int>> local_device_ids;  ///< Of the devices this process may use; nullopt: all.
 
-  /// The process's number among those of its host, where the launcher says so. A process that sees several
-  /// GPUs and was given no local_device_ids uses the one of this number.
+  /// The process's number among those of its host, if the launcher gives it. A process with several GPUs and
+  /// without local_device_ids uses the GPU with this number.
   std::optional<int> local_process_id;
 
-  std::string job_id;      ///< Empty where nothing gives one.
+  std::string job_id;      ///< Empty if nothing gives one.
   int attempt = 0;         ///< Counts restarts of the job.
-  std::string job_secret;  ///< Known to the processes of the job only; empty where nobody gave one.
+  std::string job_secret;  ///< Known only to the processes of the job; empty if there is none.
 };
 
 }  // namespace lockstep::cluster

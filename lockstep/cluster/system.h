@@ -16,23 +16,23 @@ struct InterfaceAddress {
 /// Whether the address, a number and not a name, is in the network of `mine`.
 bool in_network_of(const std::string& address, const InterfaceAddress& mine);
 
-/// What a process may look at to find its place, besides its environment; a test gives its own.
+/// What a process reads to find its place, besides its environment; tests replace it.
 class System {
  public:
   virtual ~System() = default;
 
-  /// The file's content, or nullopt where it cannot be read.
+  /// The file's content, or nullopt if it cannot be read.
   virtual std::optional<std::string> read_file(const std::string& path) const = 0;
 
-  /// The names in the folder, sorted; none where it cannot be read.
+  /// The names in the folder, sorted; none if it cannot be read.
   virtual std::vector<std::string> list_folder(const std::string& path) const = 0;
 
   /// The addresses of the interfaces that are up, IPv4 before IPv6.
   virtual std::vector<InterfaceAddress> interface_addresses() const = 0;
 
-  /// What the metadata server of Google's cloud answers for the path below computeMetadata/v1/, or nullopt
-  /// where it has no such entry. Blocks for some seconds at most. Throws InitializationError where the server
-  /// cannot be asked.
+  /// The answer of the metadata server of Google's cloud for the path below computeMetadata/v1/, or nullopt
+  /// if it has no such entry. Blocks for some seconds at most. Throws InitializationError if it cannot be
+  /// reached.
   virtual std::optional<std::string> metadata(const std::string& server, const std::string& path) const = 0;
 
   /// This machine.

@@ -8,8 +8,8 @@ namespace lockstep::cluster {
 /// identity.
 std::optional<Place> launcher_place(const Environment& environment, const System& system);
 
-/// What the user set by hand: coordinator address, number of processes, process id, each by its LOCKSTEP_ or
-/// JAX_ name. Answers where all three are there; some of them may add to what another type says.
+/// Values set by the user: coordinator address, number of processes, process id, each by its LOCKSTEP_ or
+/// JAX_ name. Matches if all three are set; single ones may add to what another type gives.
 std::optional<Place> explicit_place(const Environment& environment, const System& system);
 
 /// A process of Open MPI's mpirun: 4 (ORTE) or 5 (PRRTE). The coordinator's host is mpirun's.
@@ -27,20 +27,20 @@ std::optional<Place> slurm_place(const Environment& environment, const System& s
 /// A worker of Cloud TPU under Kubernetes (GKE), by the variables that GKE sets.
 std::optional<Place> gke_tpu_place(const Environment& environment, const System& system);
 
-/// A worker of Cloud TPU on virtual machines of their own (GCE), by the metadata server, which is asked only
-/// where the machine has TPU chips.
+/// A worker of Cloud TPU on virtual machines of their own (GCE), by the metadata server, which is used only
+/// if the machine has TPU chips.
 std::optional<Place> gce_tpu_place(const Environment& environment, const System& system);
 
 /// A pod of an indexed Job or JobSet of Kubernetes. The coordinator's host is the pod of index 0.
 std::optional<Place> k8s_place(const Environment& environment, const System& system);
 
-/// No sign of any cluster: one process, alone. Always answers, but throws InitializationError where variables
-/// of a launcher that is not known in full say that there are several processes, and where only some of
-/// explicit_place's variables are set.
+/// No cluster: a single process. Always matches, but throws InitializationError if variables of a launcher
+/// that is not supported say that there are several processes, and if only some of explicit_place's variables
+/// are set.
 std::optional<Place> single_place(const Environment& environment, const System& system);
 
-/// Throws InitializationError where some of the variables of explicit_place are set but not all, listing what
-/// is there and what is missing.
+/// Throws InitializationError if some of the variables of explicit_place are set but not all, listing what is
+/// set and what is missing.
 void refuse_half_set(const Environment& environment);
 
 }  // namespace lockstep::cluster

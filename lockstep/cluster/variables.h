@@ -9,7 +9,7 @@
 
 namespace lockstep::cluster {
 
-/// A variable as it was found.
+/// A variable and its value.
 struct Variable {
   std::string name;
   std::string value;
@@ -20,26 +20,26 @@ struct Variable {
 /// The first of the names that is set, and not to an empty text.
 std::optional<Variable> find_variable(const Environment& environment, const std::vector<std::string>& names);
 
-/// The variable's value as a whole number of at least `least`. Throws InitializationError for anything else.
+/// The variable's value as an integer of at least `least`. Throws InitializationError for anything else.
 int number_in(const Variable& variable, int least);
 
-/// The variable's value as whole numbers of at least 0, separated by commas, none twice. Throws
+/// The variable's value as integers of at least 0, separated by commas, none twice. Throws
 /// InitializationError for anything else.
 std::vector<int> numbers_in(const Variable& variable);
 
-/// The variables that a cluster type needs, noted as they are looked for, so that one error can say which are
-/// there and which are missing.
+/// The variables that a cluster type needs, recorded as they are read, so that one error can say which are
+/// set and which are missing.
 class Signs {
  public:
   explicit Signs(const Environment& environment) : environment_(environment) {}
 
-  /// Looks for a variable that is needed, by any of its names.
+  /// Reads a required variable, by any of its names.
   std::optional<Variable> need(const std::vector<std::string>& names);
 
-  /// Looks for one that is not.
+  /// Reads an optional variable.
   std::optional<Variable> want(const std::vector<std::string>& names);
 
-  /// Throws InitializationError where a needed one is missing: "WHO only a part of its place in a job:
+  /// Throws InitializationError if a needed one is missing: "WHO only a part of its place in a job:
   /// A=1 set, B missing; ADVICE".
   void check(std::string_view who, std::string_view advice) const;
 
@@ -51,7 +51,7 @@ class Signs {
   std::string there_, missing_;
 };
 
-/// Throws InitializationError where the process id is not below the number of processes.
+/// Throws InitializationError if the process id is not below the number of processes.
 void check_range(const Variable& process_id, const Variable& num_processes);
 
 /// The coordinator's address as the user gave it, LOCKSTEP_COORDINATOR_ADDRESS or its JAX_ name.
@@ -61,7 +61,7 @@ std::optional<Variable> given_address(const Environment& environment);
 /// `port`. An IPv6 address is put in brackets.
 std::string coordinator_at(const Environment& environment, const std::string& host, int port);
 
-/// A port that all processes of a job find from a number they all know, as JAX does: one of the 4,096
+/// A port that all processes of a job compute from a number that they all know, as JAX does: one of the 4,096
 /// highest.
 int port_for(unsigned long long number);
 

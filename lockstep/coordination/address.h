@@ -15,18 +15,18 @@ struct HostPort {
 /// Reads "host:port" or "[v6]:port". Throws InitializationError for anything else.
 HostPort parse_address(const std::string& text);
 
-/// Tries to connect, for at most the timeout (and the resolver's own). Gives "" where somebody listens, and
-/// otherwise says which it is: the name is not resolved, the connection is refused, or there is no answer;
-/// and what to do.
+/// Tries to connect, for at most the timeout (and the resolver's own). Returns "" if something listens there.
+/// Otherwise says whether the name is not resolved, the connection is refused, or there is no answer; and
+/// what to do.
 std::string why_unreachable(const HostPort& address, std::chrono::milliseconds timeout);
 
-/// A connected socket, which does not block; -1 where nobody answers within the timeout.
+/// A connected non-blocking socket; -1 if there is no answer within the timeout.
 int connect_to(const HostPort& address, std::chrono::milliseconds timeout);
 
-/// Tries to bind and gives the reason why it does not work, "" where it does.
+/// Tries to bind; returns the reason if it fails, "" if it works.
 std::string why_not_bindable(const HostPort& address);
 
-/// Whether the host is an address of this host, so that a server can be bound to it; false where it is not
+/// Whether the host is an address of this host, so that a server can be bound to it; false if it is not
 /// resolved.
 bool is_of_this_host(const HostPort& address);
 

@@ -15,11 +15,11 @@
 
 namespace lockstep::coordination {
 
-/// All barriers of the service. A barrier has an id and instances, counted from 0; the first caller of an id
-/// whose call makes sense fixes who takes part, in all instances, and the first caller of an instance its
-/// deadline. The outcome of the last instance is kept and repeated to who comes late; of those that are over,
-/// the last kMostKept are. One that was forgotten begins anew with the count that its first caller has.
-/// Not thread-safe.
+/// All barriers of the service. A barrier has an id and instances, counted from 0; the first valid call
+/// of an id fixes the members, for all instances, and the first caller of an instance its deadline. The
+/// outcome of the last instance is kept and repeated to late callers; of finished barriers, the last
+/// kMostKept are kept. A forgotten one begins again with the count of its first caller. Not
+/// thread-safe.
 class BarrierTable {
  public:
   static constexpr std::size_t kMostKept = 4096;
@@ -39,25 +39,25 @@ class BarrierTable {
 
   BarrierTable(int num_tasks, Listener listener) : num_tasks_(num_tasks), listener_(std::move(listener)) {}
 
-  /// `why_failed` gives the reason why a task cannot take part, or nullopt where it can.
+  /// `why_failed` gives the reason why a task cannot take part, or nullopt if it can.
   void call(CallId call, const BarrierCall& request, Clock::TimePoint now,
             const std::function<std::optional<std::string>(int)>& why_failed, DoneWith<std::int64_t> done,
             Answers& answers);
 
   Status cancel_barrier(const std::string& id, std::int64_t counter, Answers& answers);
 
-  /// Fails every barrier that is going on and that the task, which has left or failed, takes part in.
+  /// Fails every current barrier of which the task, which has left or failed, is a member.
   void task_gone(int task, const std::string& why, bool has_left, Answers& answers);
 
-  /// In recoverable mode the task only leaves the barriers that are going on: its calls are answered with
-  /// CANCELLED and it has not arrived.
+  /// In recoverable mode the task only leaves the current barriers: its calls are answered with CANCELLED,
+  /// and it does not count as arrived.
   void withdraw(int task, const std::string& why, Answers& answers);
 
-  /// The task counts anew: its next call of an id that has instance 0 as its first means the instance that is
-  /// going on, or the next one.
+  /// The task starts counting again: its next call of an id, with instance 0, means the current instance, or
+  /// the next one.
   void task_restarted(int task) { ++lives_[task]; }
 
-  /// Fails what is past its deadline.
+  /// Fails barriers that are past their deadline.
   void tick(Clock::TimePoint now, Answers& answers);
 
   /// As StateMachine.
@@ -69,7 +69,7 @@ class BarrierTable {
   /// The caller has gone: it is answered with `status`, but counts as arrived.
   void cancel(CallId call, const Status& status, Answers& answers);
 
-  /// Fails all that is going on.
+  /// Fails all current barriers.
   void fail_all(Code code, const std::string& why, Answers& answers);
 
  private:

@@ -11,10 +11,10 @@ struct Certificates {
   std::string certificate, key, authority;
 };
 
-/// Reads the files and checks them, so that this process says what is wrong with its own certificate before
-/// another one has to. Throws InitializationError, which names the file, this process's host and pid, and
-/// what is wrong, where a file is not given, cannot be read or holds something else, where the key is not the
-/// certificate's, and where the certificate has expired, is not valid yet, or was not signed by the
+/// Reads and checks the files, so that this process reports an error in its own certificate before another
+/// process does. Throws InitializationError, which names the file, this process's host and pid, and the
+/// error, if a file is not given, cannot be read or has the wrong content, if the key does not belong to
+/// the certificate, and if the certificate has expired, is not valid yet, or was not signed by the
 /// authority.
 Certificates read_certificates(const TlsFiles& files);
 

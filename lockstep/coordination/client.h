@@ -13,18 +13,18 @@
 
 namespace lockstep::coordination {
 
-/// What went wrong in the job, as the coordinator told it: the first cause, for every process the same.
+/// The failure of the job, as reported by the coordinator: the first cause, the same for every process.
 struct JobError {
   std::string message;  ///< "process 3 (host b, pid 4711) died: signal 9"; perhaps more lines below.
   std::optional<int>
-      process;  ///< The process that failed, where one is to blame and the coordinator says which.
+      process;  ///< The process that failed, if one is to blame and the coordinator says which one.
 };
 
 struct ClientOptions {
   std::string address;  ///< The coordinator, "host:port".
   int process_id = 0;
   int num_processes = 1;
-  Identity identity;  ///< Not looked at by a coordinator of JAX's.
+  Identity identity;  ///< Ignored by JAX's own coordinator.
   TlsFiles tls;       ///< All three or none.
 
   std::chrono::milliseconds initialization_timeout = std::chrono::seconds(300);
@@ -39,34 +39,34 @@ struct ClientOptions {
   std::function<void(const JobError&)> on_error;
 };
 
-/// One process's membership of the job. All methods may be called from any thread, but `connect` and
-/// `shutdown` once each. Once the job has failed, whatever blocks in this client, or would, ends with
-/// PeerFailure: its first line is the first cause, the next says what ended here in consequence.
+/// One process's membership of the job. All methods may be called from any thread; `connect` and `shutdown`
+/// only once each. After the job has failed, blocking calls of this client end with PeerFailure: its first
+/// line is the first cause, the next says what ended on this process as a consequence.
 class CoordinationClient {
  public:
-  /// Leaves without a word where `shutdown` was not called: the coordinator takes the process for dead after
-  /// its heartbeat timeout.
+  /// Leaves silently if `shutdown` was not called: the coordinator counts the process as dead after its
+  /// heartbeat timeout.
   virtual ~CoordinationClient() = default;
 
   /// Registers and blocks until all processes have. Then sends heartbeats and listens for errors in the
-  /// background. The coordinator may start later than this. Throws InitializationError where it cannot be
-  /// reached within `initialization_timeout` (its name is not resolved, it refuses, it does not answer: told
-  /// apart), at once where it serves another job or start of the job, where the process id is out of range or
-  /// taken, and where processes are missing at the deadline (naming them). While it waits it logs every ten
-  /// seconds who has come and who is missing.
+  /// background. The coordinator may start later than this. Throws InitializationError if it cannot be
+  /// reached within `initialization_timeout` (the error says whether its name is not resolved, it refuses or
+  /// does not answer), at once if it serves another job or start of the job, if the process id is out of
+  /// range or taken, and if processes are missing at the deadline (naming them). While waiting it logs every
+  /// ten seconds which have arrived and which are missing.
   virtual void connect() = 0;
 
-  /// Blocks until all the given processes (all of the job where none are given) have called it with the same
-  /// id and the same processes. An id may be used again and again, by one thread at a time. Throws
-  /// TimeoutError, naming who is missing, when they do not come in time, PeerFailure when one of them has
-  /// failed or left, and Error when the processes disagree about the barrier or this one does not belong to
+  /// Blocks until all the given processes (all of the job if none are given) have called it with the same
+  /// id and the same processes. An id may be used repeatedly, by one thread at a time. Throws
+  /// TimeoutError, naming the missing ones, if they do not arrive in time, PeerFailure if one of them has
+  /// failed or left, and Error if the processes disagree about the barrier or this one does not belong to
   /// it.
   virtual void barrier(const std::string& id, std::chrono::milliseconds timeout,
                        const std::vector<int>& processes = {}) = 0;
 
-  /// Calls `done` once: with the value when somebody has set the key, or with nothing when the job has failed
-  /// or this process leaves. By any thread, perhaps before it returns; `done` must not block. Between
-  /// `connect` and `shutdown`.
+  /// Calls `done` once: with the value when the key is set, or with nothing when the job has failed or this
+  /// process leaves. From any thread, perhaps before this returns; `done` must not block. Between `connect`
+  /// and `shutdown`.
   virtual void when_set(const std::string& key, std::function<void(std::optional<std::string>)> done) = 0;
 
   /// The job's store; lives as long as the client. Only to be used between `connect` and `shutdown`.
@@ -75,36 +75,36 @@ class CoordinationClient {
   /// The error that ended the job, if there was one.
   virtual std::optional<JobError> error() const = 0;
 
-  /// Tells the coordinator what happened to other processes, which makes it the job's first cause for all,
+  /// Reports the failure of other processes to the coordinator. It becomes the job's first cause for all,
   /// "process 3 (host b, pid 4711) died: its connections closed", unless there is one already or the process
-  /// has left. A divergence is only noted: it is the cause of what fails after it. Returns at once and never
-  /// throws; the word of the coordinator comes by `on_error`. Nothing happens before `connect`, or where the
-  /// coordinator is JAX's own.
+  /// has left. A divergence is only recorded: it is the cause of later failures. Returns at once and never
+  /// throws; the coordinator answers through `on_error`. Does nothing before `connect`, or with JAX's own
+  /// coordinator.
   virtual void report_failure(const FailureReport& report) = 0;
 
-  /// Blocks until the coordinator has what was reported; for 2 s at most, where it hangs.
+  /// Blocks until the coordinator has received the reports; at most 2 s if it hangs.
   virtual void finish_reports() = 0;
 
-  /// The same of this process, which ends with an error: "process 2 (host b, pid 4712) ended with an error:
+  /// The same for this process, which ends with an error: "process 2 (host b, pid 4712) ended with an error:
   /// <what>". Blocks until the coordinator knows, for at most 2 s; never throws.
   virtual void report_own_error(const std::string& what) = 0;
 
-  /// This process knows by itself that the job has failed: whatever blocks in this client, connecting and
-  /// leaving included, ends with PeerFailure of that cause, unless an earlier one is known. The coordinator
-  /// is not told. Does not block.
+  /// This process has found by itself that the job has failed: all blocking calls of this client, also
+  /// connecting and leaving, end with PeerFailure of that cause, unless an earlier one is known. Does not
+  /// tell the coordinator. Does not block.
   virtual void fail(const JobError& cause) = 0;
 
   /// Leaves: blocks until all processes do, then ends heartbeats and listening. Throws TimeoutError, naming
-  /// who is missing, and PeerFailure when a process fails meanwhile; the client has left in each case. After
-  /// an error of the job it only says good-bye, does not wait for the others and throws nothing. A second
-  /// call does nothing.
+  /// the missing processes, and PeerFailure if a process fails meanwhile; the client has left in each case.
+  /// After an error of the job it only leaves, does not wait for the others and throws nothing. A second call
+  /// does nothing.
   virtual void shutdown() = 0;
 
   virtual int process_id() const = 0;
   virtual int num_processes() const = 0;
 
-  /// A number that this life of the process has drawn. Who is to report of it names it (Subject), so that
-  /// what he saw harms no later life.
+  /// A random number of this incarnation of the process. A report about it contains the number (Subject), so
+  /// that it does not affect a later incarnation.
   virtual std::uint64_t incarnation() const = 0;
 };
 

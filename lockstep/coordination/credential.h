@@ -20,17 +20,17 @@ struct SignedRequest {
   std::string bytes;
 };
 
-/// What a process sends with a call to say, and prove, which job it belongs to.
+/// What a process sends with a call to prove which job it belongs to.
 std::string make_credential(const Identity& identity, const Whereabouts& where, const SignedRequest& request);
 
-/// What a coordinator that has the secret says to a nonce.
+/// The answer to a nonce of a coordinator that has the secret.
 std::string coordinators_proof(const std::string& secret, const std::string& nonce);
 
 /// Decides which processes a coordinator lets in. Thread-safe.
 class Gate {
  public:
-  /// With `allow_jax`, or without a secret, processes that say nothing of themselves come in; with
-  /// `later_attempts`, those of later starts of the job too.
+  /// With `allow_jax`, or without a secret, accepts processes that do not identify themselves; with
+  /// `later_attempts`, also those of later starts of the job.
   Gate(Identity identity, bool allow_jax, bool later_attempts = false)
       : identity_(std::move(identity)), allow_jax_(allow_jax), later_attempts_(later_attempts) {}
 
@@ -39,9 +39,9 @@ class Gate {
     int attempt = 0;
   };
 
-  /// Nullopt where the caller may come in, and then `caller` is set as far as it says; otherwise
-  /// PERMISSION_DENIED with both sides' job and attempt. `credential` is nullopt where none came; `request`
-  /// is asked for where there is a secret.
+  /// Nullopt if the caller is accepted; `caller` is then set as far as it is known. Otherwise
+  /// PERMISSION_DENIED with both sides' job and attempt. `credential` is nullopt if none was sent; `request`
+  /// is called if there is a secret.
   std::optional<Status> refusal(std::optional<std::string_view> credential,
                                 const std::function<SignedRequest()>& request, Caller& caller) const;
 

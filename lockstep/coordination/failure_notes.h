@@ -8,34 +8,34 @@
 
 namespace lockstep::coordination {
 
-/// Failures that were seen and have not ended the job, or not yet. They decide what came first. Not
+/// Failures that were seen but have not ended the job, or not yet. They determine the first cause. Not
 /// thread-safe.
 class FailureNotes {
  public:
-  /// The processes diverged: whatever fails from now on does so in consequence.
+  /// The processes diverged: all later failures are consequences.
   void note_divergence(const Failure& failure);
 
-  /// The barrier failed for `members` (empty: for all): one of them that ends with an error does so in
-  /// consequence. A program may also call the barrier again: once it passes, `barrier_passed` forgets.
+  /// The barrier failed for `members` (empty: for all): if one of them ends with an error, that is a
+  /// consequence. A program may also call the barrier again: when it passes, `barrier_passed` drops this.
   void note_barrier(const std::string& barrier, std::vector<int> members, const Failure& failure);
   void barrier_passed(const std::string& barrier);
 
-  /// The cause of a failure: what was noted of which it is a consequence, its text with that of the failure
+  /// The cause of a failure: the recorded failure of which it is a consequence, with the text of the failure
   /// below; otherwise the failure itself.
   Failure cause_of(const Failure& failure) const;
 
-  /// A process failed, as somebody saw it who may not know how: counts when `due` has come, unless it is
-  /// settled before. Reports count in the order in which the failures were first seen; a later report of the
-  /// same process may know better, and then replaces the text.
+  /// A process failed, reported by an observer that may not know how: counts from `due` on, unless it is
+  /// settled before. Reports count in the order in which the failures were first seen; a later report about
+  /// the same process may be more exact and then replaces the text.
   void await(const Failure& failure, Clock::TimePoint due);
 
-  /// The process has come again: what is awaited of it was said of its earlier life.
+  /// The process has registered again: pending reports concern its earlier incarnation.
   void forget(int process);
 
   /// The reports that count now, in order.
   std::vector<Failure> take_due(Clock::TimePoint now);
 
-  /// No better word will come: all counts now.
+  /// No better report will come: all count now.
   void settle();
 
  private:

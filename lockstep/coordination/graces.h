@@ -2,9 +2,9 @@
 
 #include <chrono>
 
-// When a job fails, several see it: the launcher, the peers by their connections, the coordinator by its
-// heartbeats. They do not see it at the same time, nor know the same of it. Each of these times lets a better
-// word come before a worse one counts, so their order matters: it is asserted below.
+// When a job fails, several parties notice it: the launcher, the peers by their connections, the coordinator
+// by its heartbeats. They notice it at different times and know different details. Each of these times lets a
+// better report arrive before a worse one counts, so their order matters: it is asserted below.
 
 namespace lockstep::coordination::graces {
 
@@ -13,42 +13,42 @@ using std::chrono::milliseconds;
 /// Between two looks of the coordinator at what is due.
 inline constexpr milliseconds kTick(100);
 
-/// A tick that comes so late says that the coordinator stood still: by Ctrl-Z, a debugger, or with its
+/// A tick that is this late means that the coordinator was stopped: by Ctrl-Z, a debugger, or with its
 /// machine.
 inline constexpr milliseconds kStoodStill(1000);
 
 /// Between two looks of the launcher at what the coordinator knows.
 inline constexpr milliseconds kLauncherLooks(200);
 
-/// Under a launcher, a process's word that another one's connections closed waits in the coordinator for the
-/// launcher's, which knows the signal or the status.
+/// Under a launcher, a process's report that another one's connections closed waits in the coordinator for
+/// the launcher's report, which has the signal or the status.
 inline constexpr milliseconds kForTheLauncher(500);
 
-/// A process that saw another one's end waits for the coordinator's word, before what it saw itself counts.
+/// A process that saw another one end waits for the coordinator's report before its own observation counts.
 inline constexpr milliseconds kForTheCoordinator(800);
 
 /// A call that waits for data of a process that is gone waits for this process to know why.
 inline constexpr milliseconds kInCollectives = 2 * kForTheCoordinator;
 
-/// A call that the coordinator refuses because a process has failed waits for the word on that, which the
+/// A call that the coordinator refuses because a process has failed waits for the report on that, which the
 /// coordinator sends at the same time.
 inline constexpr milliseconds kForTheCause(500);
 
-/// A call that does not reach the coordinator waits for the sign that it is gone; where it went with process
-/// 0, the peers' word on process 0 comes first.
+/// A call that does not reach the coordinator waits for the sign that it is gone; if it died with process 0,
+/// the peers' report on process 0 comes first.
 inline constexpr milliseconds kForTheLoss(1500);
 
-/// Whoever is about to end, or to throw what ends others, waits for the coordinator to have what it reported.
-/// Only a coordinator that hangs takes so long.
+/// A process that is about to end, or to throw an error that ends others, waits until the coordinator has its
+/// report. Only a coordinator that hangs takes so long.
 inline constexpr milliseconds kForReports(2000);
 
-/// A process that holds the coordinator and ends with an error lets it tell the others first.
+/// A process that runs the coordinator and ends with an error lets it tell the others first.
 inline constexpr milliseconds kLastWords(300);
 
 /// The whole of what a process does that ends by an exception: its report and its last words.
 inline constexpr milliseconds kTelling(3000);
 
-/// A process that holds the coordinator of a failed job stays until the others are gone, so long at most.
+/// A process that runs the coordinator of a failed job waits for the others to end, at most this long.
 inline constexpr milliseconds kUntilTheOthersAreGone(2000);
 
 static_assert(kForTheLauncher > kLauncherLooks, "the launcher has looked before the peers' word counts");

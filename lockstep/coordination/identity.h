@@ -9,19 +9,19 @@ namespace lockstep::coordination {
 
 /// Which job, and which start of it, a process or a coordinator belongs to.
 struct Identity {
-  std::string job_id;  ///< Empty where none was given; compared only where both sides have one.
+  std::string job_id;  ///< Empty if none was given; compared only if both sides have one.
   int attempt = 0;     ///< Counts restarts of the job; compared with the job id.
 
-  /// Known to the job's processes and its coordinator only. Empty: none. It never travels: a process proves
+  /// Known only to the job's processes and its coordinator. Empty: none. It is never sent: a process proves
   /// by an HMAC that it has it.
   std::string secret;
 };
 
-/// Files in PEM for mutual TLS; plain text where they are not given.
+/// Files in PEM for mutual TLS; plain text if they are not given.
 struct TlsFiles {
   std::string certificate;  ///< Of this process or coordinator.
   std::string key;          ///< Its private key.
-  std::string authority;    ///< Who signed the certificates of the others.
+  std::string authority;    ///< The authority that signed the others' certificates.
 
   bool given() const { return !certificate.empty() || !key.empty() || !authority.empty(); }
 
@@ -29,7 +29,7 @@ struct TlsFiles {
   static TlsFiles from(const Environment& environment);
 };
 
-/// Where a process runs: "" and 0 where it is not known.
+/// Where a process runs: "" and 0 if it is not known.
 struct Whereabouts {
   std::string host;
   std::int64_t pid = 0;

@@ -16,17 +16,17 @@ class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
 
-  /// Stores the value and wakes whoever waits for the key. Throws Error if the key exists and must not be
+  /// Stores the value and wakes all waiters for the key. Throws Error if the key exists and must not be
   /// overwritten.
   virtual void set(const std::string& key, const std::string& value, bool allow_overwrite = false) = 0;
 
   /// Blocks until the key exists. Throws TimeoutError, naming the key and the time, when it does not in time.
   virtual std::string get(const std::string& key, std::chrono::milliseconds timeout) = 0;
 
-  /// The value, or nullopt where there is none now.
+  /// The value, or nullopt if there is none now.
   virtual std::optional<std::string> try_get(const std::string& key) = 0;
 
-  /// Adds to the decimal number that the key holds, 0 where it holds none, and gives the new number.
+  /// Adds to the decimal number that the key holds, 0 if it holds none, and gives the new number.
   virtual std::int64_t increment(const std::string& key, std::int64_t by) = 0;
 
   /// All keys below the directory, at any depth, sorted, with their values.

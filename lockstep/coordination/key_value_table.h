@@ -13,13 +13,13 @@ namespace lockstep::coordination {
 /// "//a///b/" as "a/b".
 std::string normalize_key(const std::string& key);
 
-/// The keys and values of the service, and who waits for which key. Not thread-safe.
+/// The keys and values of the service, and the waiters of each key. Not thread-safe.
 class KeyValueTable {
  public:
   Status insert(const std::string& key, const std::string& value, bool allow_overwrite, Answers& answers);
   void get(CallId call, const std::string& key, DoneWith<Value> done, Answers& answers);
 
-  /// Null where there is none.
+  /// Null if there is none.
   Value try_get(const std::string& key) const;
 
   /// Sets `text` to the new value.

@@ -5,29 +5,29 @@
 
 namespace lockstep::coordination {
 
-/// What a coordinator takes from those who reach its port: all of it before it is known who they are. Far
-/// above what a job needs. docs/coordination.md tells it.
+/// Limits for clients that reach a coordinator's port, before they have identified themselves. Far above what
+/// a job needs. Described in docs/coordination.md.
 struct Limits {
   /// A larger message is refused with RESOURCE_EXHAUSTED.
   int largest_message = 256 << 20;
 
-  /// When all messages together are more, they wait.
+  /// If all messages together are larger, they wait.
   std::size_t largest_sum = std::size_t{2} << 30;
 
-  /// Calls of one connection at once, and so many more for each process of the job: a client has a handful
-  /// for itself, and JAX's leave a get open for each of the others. Who makes more loses the connection.
+  /// Concurrent calls of one connection, and how many more for each process of the job: a client has a few
+  /// for itself, and JAX's keep a get open for each other process. With more the connection is closed.
   int calls = 1024, calls_per_process = 16;
 
-  // Whoever has connected is a stranger until a call of his was let in.
+  // A client that has connected is a stranger until one of its calls was accepted.
 
-  /// So many strangers have a connection at once, and never more than an eighth of the descriptors that this
-  /// process may have. Others wait in the kernel's queue.
+  /// The most connections of strangers at a time, but never more than an eighth of this process's descriptor
+  /// limit. Others wait in the kernel's queue.
   std::size_t most_strangers = 256;
 
-  /// Where there are so many, the one who came first goes once he has had this time, if another one waits.
+  /// If there are this many and another one waits, the oldest is closed after this time.
   std::chrono::milliseconds least_time{500};
 
-  /// And each goes after this time. A connection of the job on which nothing happens for so long is closed
+  /// Each stranger is closed after this time. An idle connection of the job is closed after this time
   /// too.
   std::chrono::milliseconds silence = std::chrono::seconds(20);
 };

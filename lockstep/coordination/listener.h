@@ -9,8 +9,8 @@
 
 namespace lockstep::coordination {
 
-/// Accepts connections in a thread of its own, hands them to a server, and sees to it that strangers do not
-/// use up what the job needs. All methods may be called from any thread.
+/// Accepts connections in a thread of its own, passes them to a server, and prevents strangers from using up
+/// what the job needs. All methods may be called from any thread.
 class Listener {
  public:
   /// Takes over a connected socket, which does not block.
@@ -28,10 +28,10 @@ class Listener {
   /// Begins to accept.
   void start(Take take);
 
-  /// A call by this peer, "ipv4:10.0.0.1:4711" as gRPC says it, was let in: he is no stranger.
+  /// A call by this peer, "ipv4:10.0.0.1:4711" in gRPC's form, was accepted: it is not a stranger.
   void let_in(const std::function<std::string()>& peer);
 
-  /// Nobody is accepted any more. A second call does nothing.
+  /// Stops accepting connections. A second call does nothing.
   void stop();
 
  private:

@@ -35,7 +35,7 @@ using Session = std::unique_ptr<SSL, Free<SSL_free>>;
 /// still use it then.
 void prepare();
 
-/// All certificates in the text; null where there are none, or one cannot be read.
+/// All certificates in the text; null if there are none, or one cannot be read.
 Stack certificates_in(std::string_view pem);
 
 /// "CN = node, O = lab".
@@ -44,7 +44,7 @@ std::string subject_of(const X509* certificate);
 /// "Nov 21 12:00:00 2026 GMT".
 std::string time_text(const ASN1_TIME* time);
 
-/// Who has signed what this process trusts. Null where the text holds none.
+/// Who has signed what this process trusts. Null if the text holds none.
 Store trusted(std::string_view pem);
 
 }  // namespace lockstep::coordination::openssl

@@ -27,7 +27,7 @@ struct Pending {
   std::condition_variable answered;
   std::optional<Answer<T>> answer;
 
-  /// Nullopt where there is no answer in time.
+  /// Nullopt if there is no answer in time.
   std::optional<Answer<T>> wait_until(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(mutex);
     answered.wait_until(lock, deadline, [this] { return answer.has_value(); });
@@ -50,7 +50,7 @@ auto answers_to(std::shared_ptr<Pending<T>> pending) {
   }
 }
 
-/// Starts a call by start(id, done) and blocks until its answer; nullopt where there is none within the
+/// Starts a call by start(id, done) and blocks until its answer; nullopt if there is none within the
 /// timeout, when the call is cancelled.
 template <class T, class Start>
 std::optional<Answer<T>> ask(Service& service, std::chrono::milliseconds timeout, Start start) {

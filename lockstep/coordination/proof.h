@@ -12,7 +12,7 @@ std::string authentication_code(std::string_view secret, std::string_view purpos
 /// Whether two codes are equal, in a time that does not tell where they differ.
 bool same_code(std::string_view a, std::string_view b);
 
-/// A number that nobody guesses, in 16 bytes.
+/// An unpredictable number, in 16 bytes.
 std::string random_nonce();
 
 }  // namespace lockstep::coordination

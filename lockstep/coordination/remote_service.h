@@ -10,7 +10,7 @@ namespace lockstep::coordination {
 /// The coordination service behind the network, over a connection of its own. Every call carries the
 /// identity. Registering waits until somebody listens at the address; other calls fail with UNAVAILABLE,
 /// without payload, while nobody does. Where the identity has a secret, who serves has to prove before the
-/// registration that it has it too: PERMISSION_DENIED where it cannot, as JAX's own service. The destructor
+/// registration that it has it too: PERMISSION_DENIED if it cannot, as JAX's own service. The destructor
 /// cancels what is open and blocks until all is answered.
 class RemoteService : public Service {
  public:
@@ -21,7 +21,7 @@ class RemoteService : public Service {
   virtual bool is_connected() const = 0;
 };
 
-/// Throws InitializationError where a file of `tls` cannot be read.
+/// Throws InitializationError if a file of `tls` cannot be read.
 std::unique_ptr<RemoteService> make_remote_service(const HostPort& address, const Identity& identity = {},
                                                    const TlsFiles& tls = {});
 

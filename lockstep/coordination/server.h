@@ -18,10 +18,10 @@ struct ServerOptions {
   int num_processes = 1;
   Identity identity;
   bool allow_jax =
-      false;     ///< Processes that cannot prove their identity come in too, though there is a secret.
+      false;     ///< Accepts processes that cannot prove their identity, although there is a secret.
   TlsFiles tls;  ///< All three or none.
 
-  /// The process of the job that holds the coordinator; nullopt where it stands alone or in a launcher.
+  /// The process of the job that runs the coordinator; nullopt if it runs alone or in a launcher.
   std::optional<int> held_by;
 
   std::chrono::milliseconds register_timeout =
@@ -29,13 +29,13 @@ struct ServerOptions {
   std::chrono::milliseconds heartbeat_timeout =
       std::chrono::seconds(100);  ///< Not shorter than the clients'.
   std::chrono::milliseconds shutdown_timeout =
-      std::chrono::seconds(300);  ///< 0: nobody waits for the others.
+      std::chrono::seconds(300);  ///< 0: processes do not wait for the others.
 
   /// How long a process's report that another one died waits for a better one, such as the launcher's, which
   /// knows the signal.
   std::chrono::milliseconds peer_report_grace{0};
 
-  /// A process may die and come again while the others go on: its failure is not told to them.
+  /// A process may die and return while the others continue: they are not told of its failure.
   bool recoverable = false;
 
   /// Stays for later starts of the job: a process that registers once all have left, or once the job has
@@ -44,7 +44,7 @@ struct ServerOptions {
 
   Limits limits;
 
-  const Clock* clock = nullptr;  ///< Decides all time-outs; the machine's clock where null.
+  const Clock* clock = nullptr;  ///< Decides all timeouts; the machine's clock if null.
 };
 
 /// The coordinator of one job: JAX's coordination service over gRPC, and Lockstep's own beside it. A process
@@ -57,9 +57,9 @@ class CoordinationServer {
   CoordinationServer(const CoordinationServer&) = delete;
   CoordinationServer& operator=(const CoordinationServer&) = delete;
 
-  /// Binds and serves. Throws InitializationError where the address cannot be bound, saying why (in use, not
-  /// an address of this host, no permission), where the options make no sense, as read_certificates, and
-  /// where it serves already. Without a secret, on more than the loopback, it logs that it is open.
+  /// Binds and serves. Throws InitializationError if the address cannot be bound, saying why (in use, not
+  /// an address of this host, no permission), if the options are invalid, as read_certificates, and if it
+  /// serves already. Without a secret, on more than the loopback, it logs that it is open.
   void start(const ServerOptions& options);
 
   /// The port bound; 0 before `start`.
@@ -70,15 +70,15 @@ class CoordinationServer {
   std::string address() const;
 
   /// The launcher saw the process end, as `message` says in full ("process 3 (host b, pid 4711) died: signal
-  /// 9"). It becomes the first failure unless something came before it, which may take until
-  /// `peer_report_grace` is over, and all others hear of the first. One that had left cleanly is the first
-  /// failure too where there is none, but nobody is told.
+  /// 9"). It becomes the first failure unless there is an earlier one, which may take until
+  /// `peer_report_grace` is over, and all others are told the first. If the process had left cleanly and
+  /// there is no other failure, it is recorded as the first, but not reported to others.
   void report_task_failure(int task, const std::string& message, FailureKind kind = FailureKind::kDied);
 
-  /// No better word on what was reported will come: it counts now.
+  /// No better report will come: what was reported counts now.
   void settle_reports();
 
-  /// Where a process runs that the launcher has started; what the process says itself when it comes wins.
+  /// Where a process started by the launcher runs; the process's own statement takes precedence.
   void set_whereabouts(int task, const Whereabouts& where);
 
   /// All processes, by id; empty before `start`.
@@ -88,7 +88,7 @@ class CoordinationServer {
   /// `start`.
   bool all_left() const;
 
-  /// What happened first of all that made the job fail; nullopt where nothing did.
+  /// The first failure of the job; nullopt if there is none.
   std::optional<Failure> first_failure() const;
 
   /// Blocks until `all_left`; false when it is not so within the timeout.

@@ -36,7 +36,7 @@ struct Registrant {
 
 /// Of the coordinator, for messages.
 struct Description {
-  std::string roll;                       ///< Who has come and who is missing, where it was asked for.
+  std::string roll;                       ///< Who has come and which are missing, where it was asked for.
   Whereabouts where = {};                 ///< Of the process that serves.
   std::optional<int> task = {};           ///< The task that serves, where one does.
   std::uint64_t service_incarnation = 0;  ///< For who has not registered.
@@ -60,21 +60,21 @@ struct AliveTask {
   std::uint64_t incarnation = 0;
 };
 
-/// The coordination service as its agents see it, whether it stands in this process or behind the network.
-/// Each call returns at once and is answered exactly once, through `done`, perhaps before it returns and by
-/// any thread; `done` must not block and may call the service. A task is a process id; `service` is the
-/// service's incarnation as the agent knows it, and a wrong one fails any call with INTERNAL and the right
-/// one in the status. On an error the value given to `done` means nothing.
+/// The coordination service as its agents see it, in this process or over the network. Each call returns at
+/// once and is answered exactly once, through `done`, perhaps before it returns and by any thread; `done`
+/// must not block and may call the service. A task is a process id; `service` is the service's incarnation as
+/// the agent knows it, and a wrong one fails any call with INTERNAL and the right one in the status. On an
+/// error the value given to `done` means nothing.
 class Service {
  public:
   virtual ~Service() = default;
 
   /// Waits until all tasks have registered; gives the service's incarnation. ALREADY_EXISTS where another
-  /// process takes the task over meanwhile, DEADLINE_EXCEEDED at the register timeout, ABORTED where the task
+  /// process takes the task over meanwhile, DEADLINE_EXCEEDED at the register timeout, ABORTED if the task
   /// is connected with another incarnation or has failed, INVALID_ARGUMENT for an id out of range.
   virtual void register_task(CallId call, const Registrant& who, DoneWith<std::uint64_t> done) = 0;
 
-  /// Says that the task lives. ABORTED where it has failed or its incarnation is another.
+  /// Says that the task lives. ABORTED if it has failed or its incarnation is another.
   virtual void heartbeat(CallId call, std::uint64_t service, int task, std::uint64_t incarnation,
                          Done done) = 0;
 
@@ -98,7 +98,7 @@ class Service {
   /// NOT_FOUND where the key does not exist.
   virtual void try_get(CallId call, std::uint64_t service, const std::string& key, DoneWith<Value> done) = 0;
 
-  /// The new value as decimal text; FAILED_PRECONDITION where the old one is no number or the sum is too
+  /// The new value as decimal text; FAILED_PRECONDITION if the old one is no number or the sum is too
   /// large.
   virtual void increment(CallId call, std::uint64_t service, const std::string& key, std::int64_t by,
                          DoneWith<std::string> done) = 0;
@@ -113,7 +113,7 @@ class Service {
   virtual void barrier(CallId call, std::uint64_t service, const BarrierCall& request,
                        DoneWith<std::int64_t> done) = 0;
 
-  /// Fails the instance for all that wait for it. FAILED_PRECONDITION where it is not going on.
+  /// Fails the instance for all that wait for it. FAILED_PRECONDITION if it is not going on.
   virtual void cancel_barrier(CallId call, std::uint64_t service, const std::string& id, std::int64_t counter,
                               Done done) = 0;
 

@@ -22,16 +22,16 @@
 
 namespace lockstep::coordination {
 
-/// The coordination service itself: all its state and rules, and nothing of the network. Time passes for it
+/// The coordination service itself: all its state and rules, without any network code. Time passes for it
 /// only in `tick`. Thread-safe.
 ///
 /// A task is uninitialized until all have registered, connected from then on, disconnected once it has left,
 /// and in error once it was silent for longer than the heartbeat timeout, was replaced, or was reported dead.
-/// The first error is told to everybody who polls and is kept. In recoverable mode nobody else is told, and
-/// the task may register again.
+/// The first error is kept and sent to all tasks that poll. In recoverable mode it is sent to no other task,
+/// and the task may register again.
 class StateMachine : public Service {
  public:
-  /// Of the options, the times and `num_processes` count. Throws InitializationError where these make no
+  /// Of the options, the times and `num_processes` count. Throws InitializationError if these make no
   /// sense.
   StateMachine(const ServerOptions& options, const Clock& clock, std::uint64_t incarnation);
 
@@ -66,8 +66,8 @@ class StateMachine : public Service {
   /// Does all that is due by now: silent tasks, and the deadlines of barriers, registration and shutdown.
   void tick();
 
-  /// The coordinator itself stood still until now (it was stopped, or its machine was): what was waited for
-  /// then could not be heard, so that all has so much longer.
+  /// The coordinator itself was stopped until now (or its machine was): it could not receive anything in that
+  /// time, so all deadlines are extended by it.
   void stood_still(Clock::Duration how_long);
 
   void report_task_failure(const Failure& failure);  ///< As CoordinationServer, and so are the next ones.
@@ -79,7 +79,7 @@ class StateMachine : public Service {
   bool wait_until_all_left(std::chrono::milliseconds timeout) const;  ///< Of the machine's time.
   std::uint64_t incarnation() const;
 
-  /// Answers all that waits, and from now on every call, with UNAVAILABLE (ABORTED for a barrier).
+  /// Answers all waiting calls, and from now on every call, with UNAVAILABLE (ABORTED for a barrier).
   void stop();
 
  private:
@@ -165,7 +165,7 @@ class StateMachine : public Service {
   void answer_alive_rounds(Answers& answers);
 
   const Clock& clock_;
-  std::uint64_t incarnation_;  ///< Of the start of the job that goes on.
+  std::uint64_t incarnation_;  ///< Of the current start of the job.
   const Clock::Duration register_timeout_, heartbeat_timeout_, shutdown_timeout_, peer_report_grace_;
   const bool recoverable_, keep_;
   int attempt_;

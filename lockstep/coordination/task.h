@@ -10,7 +10,7 @@
 
 namespace lockstep::coordination {
 
-/// Where a process of the job stands. The numbers are the protocol's.
+/// The state of a process of the job. The numbers are the protocol's.
 enum class TaskState { kUninitialized = 1, kDisconnected = 2, kConnected = 3, kError = 4 };
 
 /// The name of the state, such as "connected".
@@ -42,7 +42,7 @@ enum class FailureKind {
 /// The text of such a failure, with `name` as `name_process` gives it.
 std::string describe_failure(const std::string& name, FailureKind kind, const std::string& how);
 
-/// Of whom a report speaks.
+/// The subject of a report.
 struct Subject {
   int task = 0;
   std::uint64_t incarnation = 0;  ///< The life of the process that is meant; 0: whichever it is.
@@ -55,10 +55,10 @@ struct FailureReport {
   std::string how;  ///< "its connections closed"
 };
 
-/// A failure as all are told it.
+/// A failure as it is reported to all.
 struct Failure {
   FailureKind kind = FailureKind::kDied;
-  std::vector<int> processes;  ///< To whom it happened; with a divergence, the minority.
+  std::vector<int> processes;  ///< The failed processes; for a divergence, the minority.
   std::string message;         ///< `describe_failure`; perhaps more lines below.
 
   friend bool operator==(const Failure& a, const Failure& b) = default;

@@ -33,12 +33,12 @@ class TlsSession {
   /// Nothing more will come.
   virtual bool is_over() const = 0;
 
-  /// Why it is over, in a clause that may name this process's files; empty where the other side has ended it
+  /// Why it is over, in a clause that may name this process's files; empty if the other side has ended it
   /// in order.
   virtual const std::string& trouble() const = 0;
 
-  /// 32 bytes that nobody but the two ends of this connection has (RFC 9266, tls-exporter); only once it is
-  /// open. Who sits between two connections has two of them.
+  /// 32 bytes that only the two ends of this connection have (RFC 9266, tls-exporter); only after it is open.
+  /// A man in the middle has two different values.
   virtual std::string binding() const = 0;
 
   /// Whether the other side's certificate names the host, by name or address; only once it is open.

@@ -14,7 +14,7 @@ namespace lockstep::data::internal {
 /// at a time.
 class BatchMaker {
  public:
-  /// Throws ShardingError where the batch does not fit the sharding or this process has none of its devices.
+  /// Throws ShardingError if the batch does not fit the sharding or this process has none of its devices.
   BatchMaker(Shape batch, Sharding sharding, CallSite site);
 
   const Sharding& sharding() const { return sharding_; }

@@ -15,9 +15,9 @@ struct Table {
   const float* row(std::int64_t i) const { return values.data() + i * columns; }
 };
 
-/// The numbers of a text file, separated by commas, a row to a line; the file may be compressed by gzip.
-/// Throws DataError, with the path and where it matters the line and column, for a file that cannot be read
-/// or is cut off, a field that is no number, rows of different lengths, and a file without rows.
+/// The numbers of a text file, separated by commas, one row in each line; the file may be compressed by gzip.
+/// Throws DataError, with the path and if possible the line and column, for a file that cannot be read or is
+/// truncated, a field that is not a number, rows of different lengths, and a file without rows.
 Table read_csv(const std::string& path);
 
 /// The numbers 0 to n - 1 in an order that depends on the seed only: the same on every process and every

@@ -30,7 +30,7 @@ class File {
   const std::string& url() const { return reader_->url(); }
   std::uint64_t size() const { return reader_->size(); }
 
-  /// Fills `into` with the bytes from `offset` on. Throws where the file ends before, without reading.
+  /// Fills `into` with the bytes from `offset` on. Throws if the file ends before, without reading.
   void read(std::uint64_t offset, std::span<std::byte> into) const;
 
   /// As many bytes; nothing is allocated where the file does not have them.
@@ -71,10 +71,10 @@ class Scan {
   /// The next bytes, at most `count` of them and at least one; none at the end. Valid until the next call.
   std::string_view next(std::size_t count);
 
-  /// Exactly the next bytes, at most a block. Throws where the file ends before.
+  /// Exactly the next bytes, at most a block. Throws if the file ends before.
   std::string_view exactly(std::size_t count);
 
-  /// Goes on behind them. Throws where the file ends before.
+  /// Goes on behind them. Throws if the file ends before.
   void skip(std::uint64_t count);
 
  private:
@@ -87,7 +87,7 @@ class Scan {
   std::size_t filled_ = 0;
 };
 
-/// a * b; false where it does not fit.
+/// a * b; false if it does not fit.
 inline bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t* product) {
   return !__builtin_mul_overflow(a, b, product);
 }

@@ -12,7 +12,7 @@ class IndexShuffle {
   /// n is at most 2^62; throws ShapeError above.
   IndexShuffle(std::uint64_t n, std::uint64_t seed);
 
-  /// What stands at place i, which is below n.
+  /// The element at position i, which is below n.
   std::uint64_t operator()(std::uint64_t i) const;
 
  private:

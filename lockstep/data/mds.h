@@ -11,8 +11,8 @@ namespace lockstep::data {
 ///   bytes, str, jpeg, png, pil, pkl, json, str_int, str_float, str_decimal    u8[n], as they were stored
 ///   int, int8 to int64, uint8 to uint64, float16 to float64                   a scalar
 ///   ndarray, with or without dtype and shape                                  an array
-/// A shard is opened when one of its records is first read, and stays open. Shards that are stored compressed
-/// only are a DataError: write them again without compression, or keep both.
+/// A shard is opened when one of its records is first read, and stays open. Shards that exist only in
+/// compressed form are a DataError: write them without compression, or keep both.
 SourcePtr mds(const std::string& folder);
 
 }  // namespace lockstep::data

@@ -13,7 +13,7 @@ namespace lockstep::data::internal {
 class MdsColumn {
  public:
   /// Of the encoding's name, such as "int", "ndarray:float32:2,3" or "jpeg:90", and the size in the index.
-  /// Throws DataError where it is not known, or the size is not the encoding's.
+  /// Throws DataError if it is not known, or the size is not the encoding's.
   MdsColumn(std::string name, std::string encoding, std::optional<std::uint64_t> size);
 
   const std::string& name() const { return name_; }
@@ -21,7 +21,7 @@ class MdsColumn {
   /// In bytes, where all values have it.
   std::optional<std::uint64_t> size() const { return size_; }
 
-  /// Throws DataError where the bytes are not of the encoding.
+  /// Throws DataError if the bytes are not of the encoding.
   Field decode(std::string_view bytes) const;
 
  private:

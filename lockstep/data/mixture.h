@@ -8,10 +8,10 @@
 
 namespace lockstep::data {
 
-/// Which of several sources each position takes its record from. After any number k of positions source j has
-/// been taken less than one time more or fewer than k times its share: its weight over the sum of all. The
-/// order repeats after `period()` positions; only that much of it is kept, so that any position is found at
-/// once.
+/// Selects the source of the record at each position. After any number k of positions, the count of source j
+/// differs by less than one from k times its share: its weight over the sum of all weights. The order
+/// repeats after `period()` positions. Only one period is stored, so that any position is found in constant
+/// time.
 class Mixture {
  public:
   /// Weights are relative and above 0. They are taken exactly where they, or each of them over their sum, are
@@ -19,7 +19,7 @@ class Mixture {
   /// multiples of 2^-16 otherwise, to one at least. Throws DataError for none, or one that is not above 0.
   explicit Mixture(const std::vector<double>& weights);
 
-  /// The weights as whole numbers, without a common divisor; their sum is the period.
+  /// The weights as integers, without a common divisor; their sum is the period.
   const std::vector<std::uint32_t>& weights() const { return weights_; }
   std::uint64_t period() const { return order_.size(); }
 

@@ -8,8 +8,8 @@
 namespace lockstep::data {
 
 /// NumPy's .npy files side by side: record i has row i of each, under the name given here. Throws DataError
-/// where a file is damaged, has another number of rows than the others, is in Fortran order or big-endian, or
-/// has values of a dtype that Lockstep has not.
+/// if a file is damaged, has a different number of rows than the others, is in Fortran order or big-endian,
+/// or has a dtype that Lockstep does not support.
 ///   npy({{"image", "images.npy"}, {"label", "labels.npy"}})
 SourcePtr npy(const std::map<std::string, std::string>& urls);
 

@@ -16,7 +16,7 @@ struct NpyHeader {
   std::uint64_t bytes = 0;  ///< of the header: where the numbers begin
 };
 
-/// Throws DataError where the header is damaged, the numbers are big-endian or of a dtype that Lockstep has
+/// Throws DataError if the header is damaged, the numbers are big-endian or of a dtype that Lockstep has
 /// not, or do not fill the file to its end.
 NpyHeader read_npy_header(const File& file);
 

@@ -8,12 +8,12 @@
 
 namespace lockstep::data {
 
-/// Where each position's record comes from: a pure function of the position, in constant time and memory.
+/// The source and record of each position: a pure function of the position, in constant time and memory.
 class Order {
  public:
-  /// Of sources of these sizes, mixed as said, `epochs` times through or for ever, each time in another order
-  /// that the seed decides, or, without a seed, in the source's own. Throws DataError for a source without
-  /// records and for 0 epochs.
+  /// For sources of these sizes, mixed by the mixture, over `epochs` passes or without a limit, each pass in
+  /// another order that depends on the seed, or, without a seed, in the source's own order. Throws DataError
+  /// for a source without records and for 0 epochs.
   Order(std::vector<std::uint64_t> sizes, Mixture mixture, std::optional<std::uint64_t> epochs,
         std::optional<std::uint64_t> seed);
 
@@ -23,11 +23,11 @@ class Order {
     bool operator==(const Place&) const = default;
   };
 
-  /// Of a position below end().
+  /// For a position below end().
   Place at(std::uint64_t position) const;
 
-  /// How many positions there are: up to the first at which a source would be read once more than `epochs`
-  /// times; 2^62 for ever.
+  /// The number of positions: up to the first at which a source would be read more than `epochs` times; 2^62
+  /// if unlimited.
   std::uint64_t end() const { return end_; }
 
   static constexpr std::uint64_t kForever = std::uint64_t{1} << 62;

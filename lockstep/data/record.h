@@ -38,7 +38,7 @@ struct Field {
   }
   static Field text(std::string_view text);
 
-  /// The numbers. Throws DTypeError where T is not the C++ type of the dtype.
+  /// The numbers. Throws DTypeError if T is not the C++ type of the dtype.
   template <class T>
   std::vector<T> values() const {
     check_dtype(dtype_of<T>);
@@ -47,7 +47,7 @@ struct Field {
     return values;
   }
 
-  /// The bytes as text. Throws DTypeError where they are not u8.
+  /// The bytes as text. Throws DTypeError if the dtype is not u8.
   std::string_view text() const;
 
   bool operator==(const Field&) const = default;
@@ -59,13 +59,13 @@ struct Field {
 /// One record of a data file: its fields by name.
 using Record = std::map<std::string, Field, std::less<>>;
 
-/// The field of this name. Throws DataError, naming those that there are.
+/// The field of this name. Throws DataError, which names the existing fields.
 const Field& field(const Record& record, std::string_view name);
 
 /// "{image: u8[28,28], label: i32[]}"
 std::string to_string(const Record& record);
 
-/// Of names, dtypes, shapes and bytes.
+/// The fingerprint of names, dtypes, shapes and bytes.
 Fingerprint fingerprint_of(const Record& record);
 
 }  // namespace lockstep::data

@@ -19,12 +19,12 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  /// How many records there are.
+  /// The number of records.
   virtual std::uint64_t size() const = 0;
 
-  /// Record i: the same one whenever it is asked for. Blocks while the storage does. Throws DataError, with
-  /// the path, the record and the place in the file, where it cannot be read or is damaged, and where i is
-  /// not below size().
+  /// Record i, the same at each call. Blocks while the storage does. Throws DataError, with the path, the
+  /// record and the position in the file, if it cannot be read or is damaged, or if i is not below
+  /// size().
   virtual Record read(std::uint64_t i) const = 0;
 
   /// Where record i comes from, for messages: "train.tfrecord record 17". Does not wait for the data.
@@ -37,41 +37,41 @@ class Source {
 
 using SourcePtr = std::shared_ptr<const Source>;
 
-/// Where an index is kept that is made of a file once, by reading all of it.
+/// Where the index of a file is stored, which is made once by reading the whole file.
 struct IndexOptions {
-  /// A local folder. Empty: beside the file, as FILE.NAME.index; where that cannot be written, and for files
-  /// in object stores, in LOCKSTEP_DATA_CACHE, or else in the user's cache folder. An index of another
-  /// version of the file is made anew. Processes of one host wait for each other, so that one makes it.
+  /// A local folder. Empty: beside the file, as FILE.NAME.index; if that cannot be written, and for files in
+  /// object stores, in LOCKSTEP_DATA_CACHE, or else in the user's cache folder. If the file has changed, its
+  /// index is made again. One process of each host makes the index; the others wait.
   std::string folder;
 
-  /// Whether a bar shows how far the making of an index of 1 GiB or more has come.
+  /// Whether a progress bar is shown while the index of a file of 1 GiB or more is made.
   bool progress = true;
 };
 
 /// Records in memory.
 SourcePtr in_memory(std::vector<Record> records);
 
-/// Records that a function makes: record i is `make(i)`, which several threads call at a time and which must
-/// depend on i alone. `name` and the size stand for it in the fingerprint.
+/// Records made by a function: record i is `make(i)`. Several threads call it at the same time, and it must
+/// depend only on i. `name` and the size represent it in the fingerprint.
 SourcePtr from_function(std::uint64_t size, std::string name, std::function<Record(std::uint64_t)> make);
 
-/// One after the other.
+/// All records of the first source, then those of the second, and so on.
 SourcePtr concat(std::vector<SourcePtr> sources);
 
-/// Records `begin` to `end` - 1. Throws DataError where there are not as many.
+/// Records `begin` to `end` - 1. Throws DataError if there are fewer records.
 SourcePtr slice(SourcePtr source, std::uint64_t begin, std::uint64_t end);
 
-/// Each record changed by `change`, which several threads call at a time, and which must depend on its
-/// argument alone. `name` stands for it in the fingerprint: give another one when it does something else.
+/// Each record, changed by `change`. Several threads call it at the same time, and it must depend only on its
+/// argument. `name` represents it in the fingerprint: change the name when you change the function.
 SourcePtr map(SourcePtr source, std::string name, std::function<Record(Record)> change);
 
 /// The records for which `keep` is true, in their order. All are read once, by `threads` threads, to make an
-/// index of them, in the folder that IndexOptions gives or the cache folder. `name` stands for `keep` as it
-/// does in map.
+/// index of them, in the folder that IndexOptions gives or the cache folder. `name` represents `keep` in the
+/// fingerprint, as in map.
 SourcePtr filter(SourcePtr source, std::string name, std::function<bool(const Record&)> keep,
                  IndexOptions index = {}, int threads = 4);
 
-/// How many values a window has, and what else it says of them.
+/// The windows that pack and windows make.
 struct WindowOptions {
   std::uint64_t length = 0;
 
@@ -84,7 +84,7 @@ struct WindowOptions {
   bool segments = false;
 };
 
-/// Windows over the values of a field, of any length in each record, laid one after the other. Values behind
+/// Windows over the concatenated values of a field, which may have any length in each record. Values after
 /// the last whole window are left out. All records are read once to make an index of their lengths.
 SourcePtr pack(SourcePtr source, std::string field, WindowOptions window, IndexOptions index = {},
                int threads = 4);

@@ -22,12 +22,12 @@ class StoredNumbers {
   static constexpr std::uint64_t kHeader = 32, kInBlock = 511;
   using Block = std::array<std::uint64_t, kInBlock + 1>;
 
-  /// Throws DataError where the file is none, is cut off, or is of another fingerprint.
+  /// Throws DataError if the file is none, is cut off, or is of another fingerprint.
   StoredNumbers(std::string operation, const std::string& path, Fingerprint of);
 
   std::uint64_t size() const { return count_; }
 
-  /// Throws DataError where its block is damaged; i is below size().
+  /// Throws DataError if its block is damaged; i is below size().
   std::uint64_t operator[](std::uint64_t i) const;
 
   /// Numbers i and i + 1; i + 1 is below size().
@@ -48,7 +48,7 @@ using Append = std::function<void(std::uint64_t)>;
 
 /// Opens the numbers of this fingerprint, or has `make` give them, in order, and stores them first.
 /// `url` is the file that they are of, beside which they stand; empty: there is no such file. `kind` is what
-/// they are ("lines"), for the name. Throws DataError where they can be stored nowhere.
+/// they are ("lines"), for the name. Throws DataError if they can be stored nowhere.
 std::shared_ptr<const StoredNumbers> stored_numbers(const std::string& operation, const std::string& url,
                                                     const std::string& kind, Fingerprint of,
                                                     const IndexOptions& options,

@@ -6,11 +6,11 @@
 
 namespace lockstep::data {
 
-/// The samples of a tar file as WebDataset writes them: files that stand one after the other and whose names
-/// are the same up to the first dot behind the last slash are one record. Its fields are the rest of the
-/// names, u8[n], and "__key__", what they share: of a/7.jpg and a/7.cls the record has "jpg", "cls" and
-/// "__key__" = "a/7". Folders and links are left out. Reads ustar, pax and GNU's long names; not compressed
-/// files. Makes an index.
+/// The samples of a tar file as WebDataset writes them: consecutive files whose names are the same up to the
+/// first dot after the last slash form one record. The rest of a name is the name of a field, u8[n], and
+/// "__key__" is the common part: a/7.jpg and a/7.cls give the fields "jpg", "cls" and "__key__" = "a/7".
+/// Folders and links are ignored. Reads ustar, pax and GNU's long names, but not compressed files. Makes an
+/// index.
 SourcePtr tar(const std::string& url, IndexOptions index = {});
 
 }  // namespace lockstep::data

@@ -4,8 +4,8 @@
 
 namespace lockstep::data {
 
-/// The bytes of a file; of one that gzip or dictzip compressed, what they were before. Throws DataError, with
-/// the path, for a file that cannot be read or is cut off.
+/// The bytes of a file; files compressed by gzip or dictzip are decompressed. Throws DataError, with the
+/// path, for a file that cannot be read or is truncated.
 std::string read_text(const std::string& path);
 
 namespace internal {

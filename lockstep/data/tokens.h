@@ -10,23 +10,23 @@
 
 namespace lockstep::data {
 
-/// Numbers of tokens in a file, one after the other. May be used by several threads at a time.
+/// A file of consecutive tokens. May be used by several threads at a time.
 class Tokens {
  public:
   virtual ~Tokens() = default;
   virtual const std::string& url() const = 0;
 
-  /// How many tokens there are.
+  /// The number of tokens.
   virtual std::uint64_t size() const = 0;
 
-  /// Fills `into` with the tokens from `begin` on. Throws DataError where there are not as many, and where
-  /// one is above 2^31 - 1.
+  /// Fills `into` with the tokens from `begin` on. Throws DataError if there are not enough, or one is above
+  /// 2^31 - 1.
   virtual void read(std::uint64_t begin, std::span<std::int32_t> into) const = 0;
 
-  /// How many documents the file says that it has; 0 where the format does not say.
+  /// The number of documents in the file; 0 if the format does not say.
   virtual std::uint64_t documents() const { return 0; }
 
-  /// Where document i begins; of i = documents() where the last one ends.
+  /// The beginning of document i; for i = documents() the end of the last one.
   virtual std::uint64_t document_begin(std::uint64_t i) const;
 
   /// See Source.
@@ -35,7 +35,7 @@ class Tokens {
 
 using TokensPtr = std::shared_ptr<const Tokens>;
 
-/// A file of nothing but u16, as nanoGPT writes it, or of nothing but u32; little-endian.
+/// A file of plain u16, as nanoGPT writes it, or plain u32; little-endian.
 TokensPtr tokens_u16(const std::string& url);
 TokensPtr tokens_u32(const std::string& url);
 
@@ -43,15 +43,15 @@ TokensPtr tokens_u32(const std::string& url);
 /// version 7).
 TokensPtr tokens_llm_c(const std::string& url);
 
-/// Megatron's files PREFIX.bin and PREFIX.idx, with the borders of its documents. Its sequences must lie in
-/// the .bin one after the other, as its own builder writes them.
+/// Megatron's files PREFIX.bin and PREFIX.idx, with the boundaries of its documents. Its sequences must be
+/// consecutive in the .bin, as its own builder writes them.
 TokensPtr tokens_megatron(const std::string& prefix);
 
-/// Windows of the file's tokens, {"tokens": i32[length]}: record i begins at token i * stride. Tokens behind
+/// Windows of the file's tokens, {"tokens": i32[length]}: record i begins at token i * stride. Tokens after
 /// the last whole window are left out. `segments` needs a format with documents.
 SourcePtr windows(TokensPtr tokens, WindowOptions window);
 
-/// The documents, {"tokens": i32[n]}. Throws DataError where the format has none.
+/// The documents, {"tokens": i32[n]}. Throws DataError if the format has none.
 SourcePtr documents(TokensPtr tokens);
 
 }  // namespace lockstep::data

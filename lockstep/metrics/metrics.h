@@ -11,7 +11,7 @@
 
 #include "lockstep/array/array.h"
 
-/// What a training measures of itself, written where people and tools look. docs/metrics.md has the files.
+/// Metrics of a training run, written as JSON lines and for TensorBoard. docs/metrics.md describes the files.
 namespace lockstep::metrics {
 
 /// A number, or an array of one element.
@@ -22,14 +22,14 @@ class Value {
   Value(Array array) : array_(std::move(array)) {}
 
   double number() const { return number_; }
-  const Array& array() const { return array_; }  ///< not valid where it is a number
+  const Array& array() const { return array_; }  ///< not valid if it is a number
 
  private:
   double number_ = 0;
   Array array_;
 };
 
-/// What one call of log() has.
+/// The values of one call of log().
 struct Entry {
   std::int64_t step = 0;
   double time = 0;  ///< seconds since 1970
@@ -37,44 +37,44 @@ struct Entry {
 };
 
 struct Options {
-  /// Where the files go; it is made where it is missing. LOCKSTEP_LOG_DIR, which `lockstep run --log-dir`
-  /// sets; none are written, if neither is given.
+  /// The folder for the files, created if it does not exist. Default: LOCKSTEP_LOG_DIR, which `lockstep run
+  /// --log-dir` sets. Without either no files are written.
   std::string folder = {};
 
-  /// Whether all processes write, and not process 0 only.
+  /// Whether all processes write, instead of only process 0.
   bool all_processes = false;
 
   bool jsonl = true, tensorboard = true;
 };
 
-/// To be called before the first log(), if at all. Throws Error after it.
+/// Call it before the first log(). Throws Error after that.
 void configure(const Options& options, std::source_location where = std::source_location::current());
 
-/// Writes the values of this step, as a line of JSON and an event for TensorBoard, and remembers them for
-/// latest(). What an array holds is read as soon as it is computed, on CPU at once; until then it is kept,
-/// and written by a later call, by flush() or at the program's end. So the call does not wait for the
-/// devices, unless more than kMostUnread calls are unread: then it waits for the first of them. The array may
-/// be donated or deleted after the call. Every process may call it; those that write no files only remember.
+/// Writes the values of this step, as a line of JSON and an event for TensorBoard, and keeps them for
+/// latest(). An array is read when it has been computed, on CPU at once. Until then it is kept, and written
+/// by a later call, by flush() or at the program's end. So the call does not wait for devices, unless more
+/// than kMostUnread calls are pending: then it waits for the first of them. The array may be donated or
+/// deleted after the call. Every process may call it; a process that writes no files only keeps the values.
 ///
-/// Files are written in the call, each line and event by one call of the system: a process that is killed
-/// then leaves whole ones. Where they cannot be written, as on a full disk, that is one warning of the log,
-/// what was begun is taken back, and the next call tries again. Throws ShapeError for an array of more or
-/// fewer elements than one, DTypeError for complex ones, ShardingError for one that lies with other processes
-/// only on a process that writes, TraceError within a traced function, Error for a name that is empty or
-/// given twice, and what the computation of an array throws. May be called by several threads.
+/// Files are written in the call, each line and event by one system call, so a process that is killed leaves
+/// complete ones. If they cannot be written, for example on a full disk, this is logged as one warning, a
+/// partial line is removed, and the next call tries again. Throws ShapeError for an array with more or fewer
+/// elements than one, DTypeError for complex numbers, ShardingError for an array that a writing process does
+/// not hold, TraceError within a traced function, Error for a name that is empty or repeated, and what the
+/// computation of an array throws. May be called by several threads.
 ///   metrics::log(step, {{"loss", loss}, {"lr", 1e-3}});
 void log(std::int64_t step, const std::vector<std::pair<std::string, Value>>& values,
          std::source_location where = std::source_location::current());
 inline constexpr std::size_t kMostUnread = 64;
 
-/// Waits for all values that are not computed yet, and writes them. Throws what their computations throw.
+/// Waits for all pending values and writes them. Throws what their computations throw.
 void flush();
 
 /// The values of the last call whose arrays were computed, on this process. Does not block.
 std::optional<Entry> latest();
 
-/// Calls the function, in the order of the calls, with all that latest() comes to give; nullptr ends that. It
-/// is called by the thread that logs, or asks for latest(), and must not call functions of this header.
+/// Sets a function that is called with each entry that latest() will return, in order; nullptr removes it. It
+/// is called by the thread that calls log() or latest(), and must not call functions of this header.
 void on_entry(std::function<void(const Entry&)> function);
 
 }  // namespace lockstep::metrics

@@ -9,7 +9,7 @@
 
 namespace lockstep::storage {
 
-/// A value of an environment variable; none where it is empty, as the AWS tools have it.
+/// A value of an environment variable; none if it is empty, as the AWS tools have it.
 std::optional<std::string> aws_variable(const Environment& environment, const std::string& name);
 
 /// The files that the AWS tools keep in ~/.aws: profiles with their settings. They are read once; one that is

@@ -6,7 +6,7 @@
 
 namespace lockstep::storage {
 
-/// Tells threads that are at work for somebody that he does not want it any more.
+/// Tells worker threads that their result is no longer needed.
 class Cancellation {
  public:
   void cancel();
@@ -21,8 +21,8 @@ class Cancellation {
   bool cancelled_ = false;
 };
 
-/// How often something is tried, and how long is waited in between: twice as long after each try, up to a
-/// bound, of which a random half, so that those who failed together do not come back together.
+/// How often something is tried, and the wait in between: it doubles after each try, up to a bound, and half
+/// of it is random, so that clients that failed together do not retry together.
 struct RetryPolicy {
   int tries = 10;  ///< in all
   std::chrono::milliseconds first_wait{200};

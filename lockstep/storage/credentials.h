@@ -37,15 +37,15 @@ struct CredentialPlaces {
 };
 
 /// The credentials of this process, as the AWS tools find them, in this order: environment variables, the
-/// profile of the AWS files, a web identity, the container's, the machine's. Kept, and fetched anew before
-/// they expire. May be used by several threads at a time.
+/// profile of the AWS files, a web identity, the container's, the machine's. Kept, and renewed before they
+/// expire. May be used by several threads at a time.
 class CredentialChain {
  public:
-  /// What the places point to has to live as long.
+  /// The objects that the places point to must outlive it.
   explicit CredentialChain(CredentialPlaces places);
 
-  /// Blocks where they have to be fetched. Throws StorageError where there are none, which says where it has
-  /// looked, or where a place that is set up does not give them.
+  /// Blocks if they have to be fetched. Throws StorageError if there are none, listing the places searched,
+  /// or if a place that is set up does not give them.
   Credentials get();
 
   /// They were refused as expired: the next `get` fetches others.

@@ -40,7 +40,7 @@ struct HttpAnswer {
   std::string body;
   std::size_t received = 0;  ///< bytes in `into`; they are right where `failure` says that more did not come
 
-  /// Why there is no whole answer; empty where there is one.
+  /// Why there is no whole answer; empty if there is one.
   std::string failure;
   bool may_pass = false;   ///< a failure that may be gone when it is tried again
   bool was_sent = false;   ///< a failure after which the server may have done what it was asked for

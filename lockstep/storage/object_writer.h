@@ -13,8 +13,8 @@ namespace lockstep::storage {
 /// 10,000 parts, which is as many as S3 takes, hold 5 TiB.
 std::uint64_t part_size(int number, std::uint64_t first);
 
-/// A new object that is uploaded while it is written: in one request where it is smaller than a part,
-/// otherwise in parts. It is there once `finish` has returned, and not before.
+/// A new object that is uploaded while it is written: in one request if it is smaller than a part, otherwise
+/// in parts. It exists only after `finish` has returned.
 std::unique_ptr<Writer> create_object(std::shared_ptr<S3Client> client, std::string key);
 
 }  // namespace lockstep::storage

@@ -20,7 +20,7 @@
 
 namespace lockstep::storage {
 
-/// How an object store is used; the defaults are right but for tests.
+/// How an object store is used; the defaults are right except for tests.
 struct S3Options {
   const Environment* environment = &Environment::process();  ///< has to live as long as the store
   RetryPolicy retries;                                       ///< AWS_MAX_ATTEMPTS is taken for `tries`
@@ -62,17 +62,17 @@ struct S3Answer {
   std::string header(const std::string& name) const;
 };
 
-/// No answer says whether the request was done: one was lost, or the server has failed on its way.
+/// It is unknown whether the request was done: an answer was lost, or the server failed.
 class MaybeDoneError : public StorageError {
  public:
   using StorageError::StorageError;
 };
 
-/// Sends requests to one bucket: signs them, tries again what may pass, follows it to its region once, and
-/// explains what is left. May be used by several threads at a time.
+/// Sends requests to one bucket: signs them, retries temporary errors, follows it to its region once, and
+/// explains other errors. May be used by several threads at a time.
 class S3Client {
  public:
-  /// Throws StorageError where what the environment says of the endpoint cannot be understood.
+  /// Throws StorageError if what the environment says of the endpoint cannot be understood.
   S3Client(std::string bucket, const S3Options& options);
 
   /// Blocks until there is an answer with one of these statuses. Throws StorageError for others, and where

@@ -13,7 +13,7 @@ struct S3Url {
   std::string key;  ///< without slashes at its end; "" for the whole bucket
 };
 
-/// Throws StorageError where the text is no such URL.
+/// Throws StorageError if the text is no such URL.
 S3Url parse_s3_url(const std::string& url);
 
 /// Where a bucket is.

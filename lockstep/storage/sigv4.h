@@ -19,7 +19,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 struct SigningKeys {
   std::string access_key_id;
   std::string secret_access_key;
-  std::string session_token;  ///< empty where the keys are not temporary
+  std::string session_token;  ///< empty if the keys are not temporary
 };
 
 /// What of a request is signed. All its headers are, so only those belong here that no proxy changes.

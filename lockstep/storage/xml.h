@@ -12,17 +12,17 @@ struct XmlElement {
   std::string text;  ///< between its tags, where no elements are
   std::vector<XmlElement> children;
 
-  /// The first child of this name; null where there is none.
+  /// The first child of this name; null if there is none.
   const XmlElement* child(std::string_view name) const;
 
   /// The text of that child; "" where there is none.
   std::string text_of(std::string_view name) const;
 
-  /// The first element of this name at any depth, itself included; null where there is none.
+  /// The first element of this name at any depth, itself included; null if there is none.
   const XmlElement* find(std::string_view name) const;
 };
 
-/// The root element. Throws StorageError where the text is no whole XML document.
+/// The root element. Throws StorageError if the text is no whole XML document.
 XmlElement parse_xml(std::string_view text);
 
 /// The text as it stands between tags.

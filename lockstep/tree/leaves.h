@@ -17,7 +17,7 @@ struct LeafFunction final : Visitor {
 };
 }  // namespace internal
 
-/// Calls f(array) for each array of the tree, in order. Of a tree that is not const f may change them.
+/// Calls f(array) for each array of the tree, in order. f may change the arrays if the tree is not const.
 template <class Tree, class F>
 void for_each_leaf(Tree& tree, F&& f) {
   using Leaf = std::conditional_t<std::is_const_v<Tree>, const Array&, Array&>;
@@ -33,7 +33,7 @@ std::vector<Array> leaves(const Tree& tree) {
   return tree_ref(tree).leaves();
 }
 
-/// Puts the arrays, in order, in the places of the tree's own; there must be as many.
+/// Replaces the tree's arrays by these, in order; the numbers must be equal.
 template <class Tree, class Iterator>
 void replace_leaves(Tree& tree, Iterator& next) {
   for_each_leaf(tree, [&](Array& array) { array = *next++; });

@@ -7,7 +7,7 @@
 
 namespace lockstep::tree {
 
-/// The name of a place in a tree: "layers[0].w". A field of an aggregate has its own name, an element of a
+/// The path of an array in a tree: "layers[0].w". A field of an aggregate adds its name, an element of a
 /// sequence, tuple or pair its number, an entry of a map its key: ["key"] or [7]. An optional, a variant and
 /// a shared_ptr add nothing.
 class Path {

@@ -7,7 +7,7 @@
 
 #include "lockstep/tree/leaves.h"
 
-/// Arrays of a tree by the names of their places (path.h).
+/// Arrays of a tree with their paths (path.h).
 namespace lockstep::tree {
 
 namespace internal {

@@ -12,19 +12,19 @@
 
 #include "lockstep/tree/tree_type.h"
 
-/// Values for the arrays of trees: shardings, axes, what is donated.
+/// Values for the arrays of trees: shardings, axes, donation.
 namespace lockstep::tree {
 
 namespace internal {
 
-/// Whether the whole path is as the glob says: '*' stands for any characters, also none, '?' for one; all
-/// others, '[' among them, for themselves.
+/// Whether the glob matches the whole path: '*' matches any characters, also none, '?' matches one; all
+/// others, including '[', match themselves.
 bool matches(std::string_view glob, std::string_view path);
 
-/// How values are spread over the arrays of a tree.
+/// How values are assigned to the arrays of a tree.
 enum class Spread { kOneForAll, kOneForEach, kByPath };
 
-/// Of each array of the tree the number of its value; or, in words, why they do not fit.
+/// For each array of the tree the index of its value; or a text that says why they do not fit.
 struct ValueOfEach {
   std::vector<std::size_t> numbers;
   std::string wrong;
@@ -37,10 +37,10 @@ ValueOfEach value_of_each(Spread spread, std::size_t num_values, const std::vect
 
 }  // namespace internal
 
-/// Values by the paths (path.h) of arrays: of the first rule whose glob matches the whole path. '*' stands
-/// for any characters, '?' for one.
+/// Values by the paths (path.h) of arrays: the first rule whose glob matches the whole path applies. '*'
+/// matches any characters, '?' one.
 ///   tree::Rules<P>{{"layers[*].w", P("x")}, {"*", P()}}
-/// May stand wherever a PerLeaf may, and is a function of a path for optim's masks and for
+/// Can be used wherever a PerLeaf can, and as a function of a path for the masks of optim and for
 /// checkpoint::RestoreOptions.
 template <class T>
 class Rules {
@@ -59,7 +59,7 @@ class Rules {
     return all;
   }
 
-  /// The value for the array at this path; nothing where no rule is for it.
+  /// The value for the array at this path; nullopt if no rule matches.
   std::optional<T> operator()(const std::string& path) const {
     for (const Rule& rule : rules_) {
       if (internal::matches(rule.glob, path)) return rule.value;
@@ -67,7 +67,7 @@ class Rules {
     return std::nullopt;
   }
 
-  /// The same, but throws ShapeError where no rule is for it.
+  /// The same, but throws ShapeError if no rule matches.
   T operator()(const std::string& path, const Array&) const {
     std::optional<T> value = (*this)(path);
     if (!value) internal::fail_without_rule(globs(), path);
@@ -93,8 +93,8 @@ class PerLeaf {
     for (const auto& rule : rules.rules()) values_.push_back(T(rule.value));
   }
 
-  /// Of each array of the tree, in order. Throws an Error, which begins with `what`, where there are not as
-  /// many values as arrays, or no rule is for one.
+  /// The value for each array of the tree, in order. Throws an Error, which begins with `what`, if the number
+  /// of values is not that of the arrays, or no rule matches one.
   template <class Error>
   std::vector<T> of(TreeRef tree, std::string_view what) const {
     const internal::ValueOfEach each = internal::value_of_each(spread_, values_.size(), globs_, tree);
@@ -126,11 +126,11 @@ class Prefix {
       Prefix(U&& for_all)
       : for_all_(true), trees_{PerLeaf<T>(std::forward<U>(for_all))} {}
 
-  /// How many trees the list has; 1 where it is one for all.
+  /// The number of trees in the list; 1 if it is one for all.
   std::size_t size() const { return trees_.size(); }
   bool is_for_all() const { return for_all_; }
 
-  /// That for tree i; null where the list is shorter.
+  /// The value for tree i; null if the list is shorter.
   const PerLeaf<T>* at(std::size_t i) const {
     if (for_all_) i = 0;
     return i < trees_.size() ? &trees_[i] : nullptr;

@@ -12,10 +12,10 @@ namespace lockstep::tree {
 
 namespace internal {
 
-/// What tells trees of one type apart, as text, one entry each.
+/// What distinguishes trees of one type, as text, one entry each.
 std::vector<std::string> telling(TreeRef tree);
 
-/// Throws ShapeError unless arrays stand at the same places of both trees.
+/// Throws ShapeError unless both trees have arrays at the same paths.
 void check_same_places(std::string_view operation, TreeRef a, TreeRef b);
 
 /// Makes the tree's arrays empty, and counts them.
@@ -26,8 +26,8 @@ std::string paths_text(TreeRef tree);
 
 }  // namespace internal
 
-/// A tree without its arrays: containers, keys, numbers. Two are equal where trees of them are told apart by
-/// their arrays only.
+/// A tree without its arrays: containers, keys, numbers. Two structures are equal if their trees can differ
+/// only in the arrays.
 template <class Tree>
 class Structure {
  public:

@@ -12,16 +12,16 @@
 #include "lockstep/tree/per_leaf.h"
 #include "lockstep/tree/structure.h"
 
-/// What is done with whole trees (visit.h says what a tree is), with jax.tree's names.
+/// Operations on whole trees (visit.h says what a tree is), with jax.tree's names.
 namespace lockstep::tree {
 
 namespace internal {
-/// Throws ShapeError where there are not as many arrays as the structure has places.
+/// Throws ShapeError if the number of arrays is not that of the structure.
 void check_count(std::size_t places, std::size_t arrays);
 }  // namespace internal
 
 /// The tree of f(leaf) for each leaf, or of f(leaf, other leaf...) for the leaves of trees of one structure.
-/// Throws ShapeError where an array stands in one tree and not in another, naming the first such place.
+/// Throws ShapeError if one tree has an array that another has not, naming the first such path.
 template <class F, class Tree, class... Trees>
 Tree map(F&& f, const Tree& tree, const Trees&... others) {
   (internal::check_same_places("map", tree_ref(tree), tree_ref(others)), ...);
@@ -44,14 +44,14 @@ Tree map_with_path(F&& f, const Tree& tree, const Trees&... others) {
   return map([&](const auto&... each) { return f(names[i++], each...); }, tree, others...);
 }
 
-/// The arrays of the tree, and what remains of it without them.
+/// The arrays of the tree, and its structure without them.
 template <class Tree>
 std::pair<std::vector<Array>, Structure<Tree>> flatten(const Tree& tree) {
   return {leaves(tree), structure(tree)};
 }
 
-/// The tree of this structure with these arrays. Throws ShapeError where there are not as many as it has
-/// places.
+/// The tree of this structure with these arrays. Throws ShapeError if the number of arrays does not
+/// fit.
 template <class Tree>
 Tree unflatten(const Structure<Tree>& structure, const std::vector<Array>& arrays) {
   internal::check_count(structure.num_leaves(), arrays.size());

@@ -20,12 +20,12 @@
 #include "lockstep/tree/field_name.h"
 #include "lockstep/tree/visitor.h"
 
-/// Trees: whatever holds arrays, which are its leaves. A tree is
+/// Trees hold arrays, which are their leaves. A tree is
 ///  - an Array;
 ///  - a bool, number, enum, string or pointer to a function, which belongs to the tree's structure;
 ///  - a sequence (std::vector, deque, list, array, a C array), std::tuple, pair, optional or variant of
 ///  trees;
-///  - a map (std::map, unordered_map) from strings, whole numbers or enums to trees. An unordered one is
+///  - a map (std::map, unordered_map) from strings, integers or enums to trees. An unordered one is
 ///    taken in the order of its keys;
 ///  - a std::shared_ptr to a tree: as if the tree stood there. To change the tree is to get a copy of it,
 ///    with which the pointer alone is changed; of two pointers to one tree each is a tree by itself, as in
@@ -38,15 +38,15 @@ namespace lockstep::tree {
 
 class Parts;
 
-/// How a class that is not an aggregate is a tree, or one that is shall be another: specialise it with
+/// Makes a class that is not an aggregate a tree, or changes how an aggregate is one. Specialise it with
 ///   template <>
 ///   struct lockstep::tree::Node<Linear> {
 ///     static void parts(Linear& self, lockstep::tree::Parts& part) { part("w", self.w)("b", self.b); }
 ///   };
 /// or give the class the same function as a public member, `static void tree_parts(Linear& self,
-/// lockstep::tree::Parts& part)`, which may name private members. It must name, always in one order, all that
-/// holds arrays and all that a traced function depends on; what it leaves out is copied with the object. The
-/// class must be copyable. A class does not inherit it: what a derived class adds would be left out.
+/// lockstep::tree::Parts& part)`, which may name private members. It must name, always in the same order, all
+/// parts that hold arrays or that a traced function depends on. Other parts are copied with the object. The
+/// class must be copyable. A derived class does not inherit it: its own parts would be left out.
 template <class T>
 struct Node {};
 
@@ -125,7 +125,7 @@ concept Sorted = requires {
 
 }  // namespace internal
 
-/// Gives the visitor each part of the tree, in order.
+/// Calls the visitor for each part of the tree, in order.
 template <class Tree>
 void visit(Tree& tree, Visitor& visitor);
 
@@ -134,7 +134,7 @@ class Parts {
  public:
   explicit Parts(Visitor& visitor) : visitor_(visitor) {}
 
-  /// A part that is const belongs to the structure, and is not saved in a checkpoint.
+  /// A const part belongs to the structure, and is not saved in a checkpoint.
   template <class T>
   Parts& operator()(std::string_view name, T& part) {
     const std::size_t from = visitor_.path.to_field(name);

@@ -288,7 +288,7 @@ std::string exceptions() {
 }
 
 std::string not_here() {
-  std::string text = "Not here:";
+  std::string text = "Not supported:";
   for (const std::string& name : lacking()) text += (text.back() == ':' ? " `" : ", `") + name + "`";
   return text + ".\n";
 }
@@ -309,7 +309,7 @@ TEST(Golden, TheTablesOfThePageAreThese) {
   };
   replace("| functions | value | why |\n| --- | --- | --- |\n", "|", exceptions());
   replace("| --- | --- | --- | --- | --- | --- |\n", "|", table());
-  replace("<!-- what golden_test lacks -->\n", "Not here:", not_here());
+  replace("<!-- what golden_test lacks -->\n", "Not supported:", not_here());
   if (std::getenv("LOCKSTEP_WRITE_DOCS") != nullptr) {
     std::ofstream(LOCKSTEP_OPERATIONS_PAGE) << text;
     return;
