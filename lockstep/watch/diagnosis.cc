@@ -267,6 +267,10 @@ class Diagnosis {
           return is(Reason::kWaitsForKey, in.seconds,
                     fmt::format("waits for the key '{}' of the job's store{}, which nobody has set, {}",
                                 in.what, at, since));
+        case Kind::kShutdown:
+          return is(
+              Reason::kEnded, in.seconds,
+              fmt::format("has left the job early: it waits for the others in shutdown(){} {}", at, since));
         case Kind::kAnswer:
           return is(Reason::kUnknown, in.seconds, fmt::format("waits for {}{} {}", in.what, at, since));
         case Kind::kLaunch:

@@ -77,7 +77,9 @@ TEST(Recorder, KeepsEventsInTheirOrder_AndCountsTheLost) {
     EXPECT_EQ(events[i].number, i);
     EXPECT_EQ(events[i].what, i % 2 == 0 ? "a" : "b");
     EXPECT_LE(events[i].since_ns, events[i].until_ns);
-    if (i > 0) EXPECT_LE(events[i - 1].until_ns, events[i].since_ns + 1000);
+    if (i > 0) {
+      EXPECT_LE(events[i - 1].until_ns, events[i].since_ns + 1000);
+    }
   }
   for (std::size_t i = 0; i < kEvents + 100; ++i) const Doing doing(Kind::kLaunch, names[0], 0);
   const auto kept = reader.events(clock, &lost);
