@@ -52,6 +52,7 @@ struct Computation::Impl {
 
   // For the recorder.
   watch::TextId recorded_name = 0;
+  watch::TextId recorded_meeting = 0;  ///< Where the compiler's own collectives meet other processes, else 0.
   watch::ProgramTexts recorded;
   watch::MeshPlace* launches = nullptr;  ///< Where it spans processes.
 
@@ -395,6 +396,8 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   impl->recorded_name = watch::text(impl->name);
   if (impl->spans_processes && !impl->locals.empty()) {
     impl->launches = watch::mesh_place(mesh.fingerprint(), processes_text(mesh));
+    if (impl->replicated && meet_processes(lowered.collectives, mesh))
+      impl->recorded_meeting = watch::text(impl->name + " on the devices");
     impl->recorded = {lowered.fingerprint, watch::text(signature_text(per_device)),
                       watch::text(std::string_view(impl->text.program).substr(0, kMostRecorded))};
   }
@@ -520,6 +523,13 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
   const std::uint64_t number = impl.launches ? watch::count_launch(*impl.launches, impl.recorded, site) : 0;
   const watch::Doing launching(watch::Kind::kLaunch, impl.recorded_name, site, number,
                                impl.launches ? watch::index_of(*impl.launches) : 0);
+  // Devices that do collectives by themselves connect first, and the call may not return before all have
+  // come.
+  std::optional<watch::Doing> meeting;
+  if (impl.recorded_meeting != 0 && impl.launches != nullptr) {
+    meeting.emplace(watch::Kind::kResult, impl.recorded_meeting, site, number,
+                    watch::index_of(*impl.launches));
+  }
   thread_local std::vector<pjrt::Buffer> results;
   results.resize(num_outputs * num_locals);
   if (impl.launch_devices.empty()) {
@@ -529,6 +539,7 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
                                           {impl.name, CallSiteScope::current(), impl.meets_processes});
     impl.launch_all(arguments, options, results);
   }
+  meeting.reset();
   std::vector<Array> outputs;
   outputs.reserve(num_outputs);
   for (std::size_t k = 0; k < num_outputs; ++k) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "lockstep/array/host_memory.h"
+#include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/jit.h"
 #include "lockstep/jit/shard_map.h"
@@ -33,6 +34,15 @@ testing::Variables on_gpus() {
   return {{"GPU_ON_CPU_BEHIND", pjrt::find_plugin()},
           {"LOCKSTEP_PJRT_PLUGIN", GPU_ON_CPU_PLUGIN},
           {"NPROC", "4"}};
+}
+
+struct Perceptron {
+  Array w1, b1, w2, b2;
+};
+
+Array loss(const Perceptron& p, const Array& x, const Array& y) {
+  Array hidden = maximum(matmul(x, p.w1) + p.b1, 0);
+  return mean(square(matmul(hidden, p.w2) + p.b2 - y));
 }
 
 /// Two processes with two devices each, whose plugin numbers them with gaps. Collectives stay within a
@@ -97,6 +107,88 @@ TEST(Cuda, EachProcessRunsItsReplicasOfOneProgramForAll) {
   }
 }
 
+/// Two processes with two devices each, whose collectives are the plugin's own between all four.
+LOCKSTEP_CHILD(meets_between_gpus) {
+  initialize();
+  const Mesh mesh = make_mesh({{"i", 4}});
+  const NamedSharding split(mesh, P("i")), whole(mesh, P());
+  const Array given = waves({16, 3});
+  const Array x = device_put(given, split);
+  const auto on_parts = [&](const std::function<Array(Array)>& f) {
+    return device_put(jit(shard_map(f, {.mesh = mesh, .in_specs = {P("i")}, .out_specs = {P("i")}}))(x),
+                      whole);
+  };
+  const Array parts = reshape(given, {4, 4, 3});
+  expect_equal(device_put(x, whole), given);
+  expect_equal(on_parts([](Array part) { return psum(part, "i"); }), tile(sum(parts, 0), {4, 1}));
+  expect_equal(on_parts([](Array part) { return pmax(part, "i"); }), tile(max(parts, 0), {4, 1}));
+  expect_equal(on_parts([](Array part) { return pmin(part, "i"); }), tile(min(parts, 0), {4, 1}));
+  expect_equal(on_parts([](Array part) { return psum_scatter(part, "i", {.tiled = true}); }), sum(parts, 0));
+  expect_equal(on_parts([](Array part) {
+                 return ppermute(part, "i", {{0, 1}, {1, 2}, {2, 3}, {3, 0}});
+               }),
+               roll(given, 4, 0));
+  expect_equal(on_parts([](Array part) { return all_to_all(part, "i", 0, 0); }),
+               reshape(swapaxes(parts, 0, 1), {16, 3}));
+  // Several runs of one call, in a loop and in launches that nobody waits for.
+  expect_equal(on_parts([](Array part) {
+                 return fori_loop(
+                     0, 5, [](Array, Array total) { return pvary(psum(total, "i") / 2, "i"); }, part);
+               }),
+               tile(sum(parts, 0) * 8, {4, 1}), 1e-4);
+  auto step = jit(shard_map([](Array part) { return pmean(part, "i") + part; },
+                            {.mesh = mesh, .in_specs = {P("i")}, .out_specs = {P("i")}}));
+  Array y = x, expected = parts;
+  for (int i = 0; i < 20; ++i) {
+    y = step(y);
+    expected = mean(expected, 0) + expected;
+  }
+  expect_equal(device_put(y, whole), reshape(expected, {16, 3}), 1e-4);
+
+  // A training step that is split over all devices gives the losses of one device.
+  const Mesh square = make_mesh({{"data", 2}, {"model", 2}});
+  auto adam = optim::adam(1e-2);
+  const auto losses = [&](bool over_all) {
+    const auto at = [&](const Array& array, const PartitionSpec& spec) {
+      return over_all ? device_put(array, NamedSharding(square, spec)) : array;
+    };
+    Perceptron p{at(waves({16, 32}), P(nullptr, "model")), at(zeros({32}), P("model")),
+                 at(waves({32, 1}, 3), P("model")), at(zeros({1}), P())};
+    auto state = adam.init(p);
+    auto train = jit([&](Perceptron p, decltype(state) state, Array x, Array y) {
+      auto [value, grads] = value_and_grad(loss)(p, x, y);
+      auto [updates, next] = adam.update(grads, state);
+      return std::tuple(optim::apply_updates(p, updates), next, value);
+    });
+    const Array in = at(waves({64, 16}, 5), P("data")), out = at(waves({64, 1}, 7), P("data"));
+    std::vector<float> values;
+    for (int i = 0; i < 5; ++i) {
+      Array value;
+      std::tie(p, state, value) = train(p, state, in, out);
+      values.push_back(value.item<float>());
+    }
+    return values;
+  };
+  const std::vector<float> all = losses(true), one = losses(false);
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(all[i], one[i], 1e-5) << "step " << i;
+  EXPECT_LT(all.back(), all.front());
+  say("met");
+  shutdown();
+}
+
+TEST(Cuda, CollectivesBetweenProcessesAreThePluginsOwn) {
+  testing::Variables env = on_gpus();
+  std::string folder = ::testing::TempDir() + "gpus-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  env["GPU_ON_CPU_FOLDER"] = folder;
+  for (const auto& result :
+       run_processes({.count = 2, .child = "meets_between_gpus", .env = env, .coordinator = true})) {
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.log, HasSubstr("met"));
+  }
+  std::filesystem::remove_all(folder);
+}
+
 LOCKSTEP_CHILD(reads_what_failed) {
   initialize();
   Array x = array({1.f, 2.f});
@@ -145,15 +237,6 @@ TEST(Cuda, WhoWaitsForADeviceThatWaitsForAProcessThatIsGone_IsToldSo) {
   const auto results = processes.wait();
   EXPECT_EQ(results[0].exit_code, 0);
   EXPECT_THAT(results[0].log, HasSubstr("told"));
-}
-
-struct Perceptron {
-  Array w1, b1, w2, b2;
-};
-
-Array loss(const Perceptron& p, const Array& x, const Array& y) {
-  Array hidden = maximum(matmul(x, p.w1) + p.b1, 0);
-  return mean(square(matmul(hidden, p.w2) + p.b2 - y));
 }
 
 void write(const std::string& name, const std::string& stablehlo) {

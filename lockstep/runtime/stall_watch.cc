@@ -137,8 +137,9 @@ watch::ProcessReport StallWatch::own_report() {
 double StallWatch::own_wait() {
   double longest = 0;
   for (const watch::ThreadReport& thread : reader_.read(false).threads) {
-    if (thread.doing.empty() || !watch::waits(thread.doing.back().kind) || thread.missing_count == 0)
-      continue;
+    if (thread.doing.empty() || !watch::waits(thread.doing.back().kind)) continue;
+    // For whom a device waits, the others must be asked.
+    if (thread.missing_count == 0 && thread.doing.back().kind != watch::Kind::kResult) continue;
     double usual = 0;
     for (const watch::Activity& each : thread.doing) usual = std::max(usual, each.usual_seconds);
     const double waited = thread.doing.back().seconds;
@@ -207,8 +208,8 @@ void StallWatch::look_into(double waited) {
         before, [&](const watch::Stall& each) { return each.awaited() == stall.awaited(); });
     if (!ours || !confirmed || !stall.long_enough(options_.warning)) continue;
     std::string words = watch::describe(stall, reports);
-    if (const auto difference = watch::find_difference(reports))
-      words += "; " + watch::describe(*difference, client_.num_processes());
+    const auto difference = watch::find_difference(reports);
+    if (difference) words += "; " + watch::describe(*difference, client_.num_processes());
     if (options_.says && steady_clock::now() >= next_ask_) {
       if (stall.declared) {
         logging::info("{}", words);
@@ -220,9 +221,9 @@ void StallWatch::look_into(double waited) {
     }
     if (options_.timeout && !ended_job_ && stall.seconds >= static_cast<double>(options_.timeout->count())) {
       ended_job_ = true;
-      const std::set<int> who = stall.awaited();
-      options_.on_timeout({who.begin(), who.end()}, fmt::format("{} (longer than the stall timeout, {} s)",
-                                                                words, options_.timeout->count()));
+      options_.on_timeout(
+          watch::causes(stall, difference),
+          fmt::format("{} (longer than the stall timeout, {} s)", words, options_.timeout->count()));
     }
     break;
   }

@@ -19,6 +19,7 @@ struct Wait {
   const Activity* in = nullptr;
   std::set<int> missing;
   bool known = true;  ///< `missing` is what it waits for; else nothing is known of that.
+  std::string what;   ///< What it waits in.
 };
 
 /// Whatever it was in, it does not wait for others.
@@ -29,6 +30,21 @@ bool stands_still(const ProcessReport& report) {
 
 bool is_foremost(const ProcessReport& report, const ThreadReport& thread) {
   return report.foremost() == &thread;
+}
+
+const LaunchReport* launch_of(const MeshReport& mesh, std::uint64_t number) {
+  const auto at = std::ranges::lower_bound(mesh.log, number, {}, &LaunchReport::number);
+  return at != mesh.log.end() && at->number == number ? &*at : nullptr;
+}
+
+/// Whether, as far as is known, they have launched different programs over the same mesh.
+bool launched_otherwise(const MeshReport& a, const MeshReport& b) {
+  if (a.unordered || b.unordered) return false;
+  const MeshReport &more = a.launches >= b.launches ? a : b, &fewer = &more == &a ? b : a;
+  if (fewer.launches == 0) return false;
+  if (more.launches == fewer.launches) return more.hash != fewer.hash;
+  const LaunchReport* const then = launch_of(more, fewer.launches);
+  return then != nullptr && then->hash != fewer.hash;
 }
 
 class Diagnosis {
@@ -52,6 +68,7 @@ class Diagnosis {
     std::vector<Stall> stalls;
     for (const auto& [blame, waits] : by_blame)
       stalls.push_back(make_stall(blame.first, blame.second, waits));
+    add_devices(stalls);
     std::ranges::sort(stalls, std::ranges::greater(), &Stall::seconds);
     return stalls;
   }
@@ -66,7 +83,7 @@ class Diagnosis {
       if (!waits(in.kind) && !joining) continue;
       // What a thread in the background waits for holds up nobody.
       if (in.kind == Kind::kAnswer && !is_foremost(report, thread)) continue;
-      Wait wait{.process = report.process, .thread = &thread, .in = &in};
+      Wait wait{.process = report.process, .thread = &thread, .in = &in, .what = in.what};
       wait.missing.insert(thread.missing.begin(), thread.missing.end());
       wait.known = thread.missing_count > 0;
       if (in.kind == Kind::kResult) wait_for_result(report, in, wait);
@@ -81,19 +98,52 @@ class Diagnosis {
     }
   }
 
-  // Who waits for a computation that is on its way waits for those that have launched fewer of the mesh.
+  // Who waits for a computation that is on its way waits for those of its mesh that have launched fewer, or
+  // something else.
   void wait_for_result(const ProcessReport& report, const Activity& in, Wait& wait) {
     for (const MeshReport& mesh : report.meshes) {
       if (in.mesh != 0 && mesh.mesh != in.mesh) continue;
+      const std::uint64_t number = in.mesh != 0 && in.number != 0 ? in.number : mesh.launches;
       for (const int process : processes_of(mesh.processes)) {
         const auto other = by_process_.find(process);
         if (process == report.process || other == by_process_.end()) continue;
         const auto& theirs = other->second->meshes;
         const auto same = std::ranges::find(theirs, mesh.mesh, &MeshReport::mesh);
-        if ((same == theirs.end() ? 0 : same->launches) < mesh.launches) wait.missing.insert(process);
+        if (same == theirs.end() || same->launches < number || launched_otherwise(mesh, *same))
+          wait.missing.insert(process);
+      }
+      if (in.mesh == 0 && !wait.missing.empty() && wait.what == in.what && !mesh.log.empty()) {
+        const LaunchReport& last = mesh.log.back();
+        wait.what = fmt::format("{}, of {}{} or a launch before it", in.what, last.what,
+                                last.site.empty() ? "" : " at " + last.site);
       }
     }
     wait.known = !wait.missing.empty();
+  }
+
+  // Where all of a mesh have launched the same and wait for it, nothing tells whether their devices work. The
+  // first results may take long, but a launch that waits for the others to come should not.
+  void add_devices(std::vector<Stall>& stalls) const {
+    std::map<std::uint64_t, std::vector<const Wait*>> by_mesh;
+    std::map<std::uint64_t, std::set<int>> absent;
+    for (const Wait& wait : waits_) {
+      if (wait.in->kind != Kind::kResult || wait.known) continue;
+      if (wait.in->mesh == 0 && wait.in->usual_seconds == 0) continue;
+      for (const MeshReport& mesh : by_process_.at(wait.process)->meshes) {
+        if (wait.in->mesh != 0 && mesh.mesh != wait.in->mesh) continue;
+        const std::vector<int> members = processes_of(mesh.processes);
+        if (by_mesh[mesh.mesh].empty()) absent[mesh.mesh].insert(members.begin(), members.end());
+        by_mesh[mesh.mesh].push_back(&wait);
+        absent[mesh.mesh].erase(wait.process);
+      }
+    }
+    for (const auto& [mesh, waits] : by_mesh) {
+      if (!absent[mesh].empty()) continue;
+      Stall stall = make_stall({}, {}, waits);
+      for (const Wait* wait : waits) stall.seconds = std::min(stall.seconds, wait->in->seconds);
+      stall.declared = true;
+      stalls.push_back(std::move(stall));
+    }
   }
 
   // The reports are not of one moment: who is in the same operation has come.
@@ -143,9 +193,9 @@ class Diagnosis {
     std::map<std::string, Waiters> by_what;
     for (const Wait* wait : waits) {
       const std::string site = wait->in->site;
-      Waiters& group = by_what[fmt::format("{} {} {}", name_of(wait->in->kind), wait->in->what, site)];
+      Waiters& group = by_what[fmt::format("{} {} {}", name_of(wait->in->kind), wait->what, site)];
       group.kind = wait->in->kind;
-      group.what = wait->in->what;
+      group.what = wait->what;
       group.site = site;
       group.processes.push_back(wait->process);
       group.seconds = std::max(group.seconds, wait->in->seconds);
@@ -217,6 +267,10 @@ class Diagnosis {
           return is(Reason::kWaitsForKey, in.seconds,
                     fmt::format("waits for the key '{}' of the job's store{}, which nobody has set, {}",
                                 in.what, at, since));
+        case Kind::kShutdown:
+          return is(
+              Reason::kEnded, in.seconds,
+              fmt::format("has left the job early: it waits for the others in shutdown(){} {}", at, since));
         case Kind::kAnswer:
           return is(Reason::kUnknown, in.seconds, fmt::format("waits for {}{} {}", in.what, at, since));
         case Kind::kLaunch:
@@ -331,6 +385,8 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
         return fmt::format("for {}{}", each.what, at);
       case Kind::kConnect:
         return fmt::format("to be connected, for {}{}", each.what, at);
+      case Kind::kResult:
+        return fmt::format("for {}{}", each.what, at);
       case Kind::kInitialize:
         return fmt::format("in initialize(){}", at);
       default:
@@ -348,6 +404,9 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
     who += fmt::format("; and in {} other places", stall.waiters.size() - kShown);
   const std::string head =
       fmt::format("{} for {:.0f} s: {}", stall.declared ? "waiting" : "stalled", stall.seconds, who);
+  if (stall.awaited().empty())
+    return fmt::format("{}; all have launched the same: their devices compute, or do not reach each other",
+                       head);
   if (stall.culprits.empty())
     return fmt::format("{}; they wait for each other: processes {} run different programs", head,
                        describe_processes(stall.ring));
@@ -394,11 +453,6 @@ std::vector<OverMesh> by_mesh(std::span<const ProcessReport> reports) {
   for (auto& [mesh, one] : all)
     if (one.processes.size() > 1) list.push_back(std::move(one));
   return list;
-}
-
-const LaunchReport* launch_of(const MeshReport& mesh, std::uint64_t number) {
-  const auto at = std::ranges::lower_bound(mesh.log, number, {}, &LaunchReport::number);
-  return at != mesh.log.end() && at->number == number ? &*at : nullptr;
 }
 
 /// Those that launched the same as launch `number`; the program's text stands with its first launch of a log.
@@ -458,6 +512,19 @@ std::optional<Difference> find_difference(std::span<const ProcessReport> reports
     if (found) return found;
   }
   return found;
+}
+
+std::vector<int> causes(const Stall& stall, const std::optional<Difference>& difference) {
+  const std::set<int> awaited = stall.awaited();
+  if (stall.culprits.empty() && difference) {
+    const std::vector<int>& minority = difference->sides.back().processes;
+    if (std::ranges::all_of(minority, [&](int process) { return awaited.contains(process); }))
+      return minority;
+  }
+  if (!awaited.empty()) return {awaited.begin(), awaited.end()};
+  std::set<int> waiting;
+  for (const Waiters& each : stall.waiters) waiting.insert(each.processes.begin(), each.processes.end());
+  return {waiting.begin(), waiting.end()};
 }
 
 std::string describe(const Difference& difference, int process_count) {

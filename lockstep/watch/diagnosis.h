@@ -53,14 +53,15 @@ struct Waiters {
 /// Processes that wait for others.
 struct Stall {
   std::vector<Waiters> waiters;   ///< Those with the most processes first.
-  std::vector<Culprit> culprits;  ///< By process; empty where all wait for each other in a ring.
+  std::vector<Culprit> culprits;  ///< By process; empty where all wait for each other, or for devices.
   std::vector<int> ring;          ///< Who waits for each other, where nobody else is to blame.
   double seconds = 0;             ///< The longest wait.
-  bool declared = false;          ///< All culprits are in phases that the user has named.
+  bool declared = false;          ///< All culprits are in phases that the user has named, or there are none.
 
   /// Whether it is time for a word: max(10 s, 20 times what the launch usually takes).
   bool long_enough(double least_seconds = 10) const;
-  /// Who holds up the others: the culprits, or those of the ring.
+  /// Who holds up the others: the culprits, or those of the ring. Nobody where all of a mesh have launched
+  /// the same and wait for its result: their devices compute, or do not reach each other.
   std::set<int> awaited() const;
   /// The same for a stall that goes on.
   std::string key() const;
@@ -94,5 +95,9 @@ bool hashes_differ(std::span<const ProcessReport> reports);
 std::optional<Difference> find_difference(std::span<const ProcessReport> reports);
 
 std::string describe(const Difference& difference, int process_count);
+
+/// Who is the cause of a stall: its culprits; of a ring, those that launched what the most did not, where
+/// they are in it; where nobody is to blame, all who wait.
+std::vector<int> causes(const Stall& stall, const std::optional<Difference>& difference);
 
 }  // namespace lockstep::watch

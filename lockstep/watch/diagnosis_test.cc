@@ -237,6 +237,79 @@ ProcessReport launched(int process, const std::string& programs, std::uint64_t f
   return report;
 }
 
+/// A process whose devices have launched these programs, and that waits for the last one's result.
+ProcessReport awaiting(int process, const std::string& programs, bool in_its_launch = false) {
+  ProcessReport report = waiting(process, {}, 0, 12, Kind::kResult);
+  report.meshes = launched(process, programs).meshes;
+  if (!in_its_launch) report.threads.front().doing.erase(report.threads.front().doing.begin());
+  Activity& in = report.threads.front().doing.back();
+  in.what = "a result";
+  if (in_its_launch) {
+    in.mesh = report.meshes[0].mesh;
+    in.number = report.meshes[0].launches;
+    in.what = "step on the devices";
+    in.site = "train.cc:30";
+  }
+  return report;
+}
+
+ProcessReport in_own_code(int process, const std::string& programs) {
+  ProcessReport report = running(process);
+  report.meshes = launched(process, programs).meshes;
+  return report;
+}
+
+// On GPUs no process sees whom its devices wait for.
+TEST(Diagnosis, OfDevicesThatWait_BlamesWhoHasLaunchedFewer) {
+  for (const bool in_its_launch : {false, true}) {
+    const std::vector all = {awaiting(0, "aba", in_its_launch), awaiting(1, "aba", in_its_launch),
+                             in_own_code(2, "ab")};
+    const auto stalls = diagnose(all);
+    ASSERT_THAT(stalls, SizeIs(1));
+    EXPECT_THAT(culprits(stalls[0]), ElementsAre(2));
+    EXPECT_EQ(stalls[0].culprits[0].reason, Reason::kSleeping);
+    EXPECT_THAT(
+        describe(stalls[0], all),
+        HasSubstr(in_its_launch ? "0, 1 of 3 wait for step on the devices at train.cc:30; all for process 2"
+                                : "0, 1 of 3 wait for a result, of a at train.cc:a or a launch before it; "
+                                  "all for process 2"));
+  }
+}
+
+TEST(Diagnosis, OfDevicesThatAllHaveLaunchedFor_BlamesNobody) {
+  EXPECT_THAT(diagnose(std::vector{awaiting(0, "aba"), awaiting(1, "aba"), in_own_code(2, "aba")}),
+              IsEmpty());
+  std::vector all = {awaiting(0, "aba"), awaiting(1, "aba"), awaiting(2, "aba")};
+  EXPECT_THAT(diagnose(all), IsEmpty()) << "the first results may take long";
+  for (ProcessReport& report : all) report.threads.front().doing.back().usual_seconds = 0.2;
+  all[1].threads.front().doing.back().seconds = 11;
+  const auto stalls = diagnose(all);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_THAT(stalls[0].awaited(), IsEmpty());
+  EXPECT_THAT(causes(stalls[0], std::nullopt), ElementsAre(0, 1, 2));
+  EXPECT_TRUE(stalls[0].long_enough());
+  EXPECT_EQ(
+      describe(stalls[0], all),
+      "waiting for 11 s: processes 0-2 of 3 wait for a result; all have launched the same: their devices "
+      "compute, or do not reach each other");
+  EXPECT_THAT(
+      diagnose(std::vector{awaiting(0, "aba", true), awaiting(1, "aba", true), awaiting(2, "aba", true)}),
+      SizeIs(1));
+}
+
+TEST(Diagnosis, OfDevicesInDifferentPrograms_IsARing_WhoseCauseIsTheMinority) {
+  for (const std::string other : {"abx", "abxa", "abxab"}) {
+    const std::vector all = {awaiting(0, "aba"), awaiting(1, other), awaiting(2, "aba")};
+    const auto stalls = diagnose(all);
+    ASSERT_THAT(stalls, SizeIs(1)) << other;
+    EXPECT_THAT(culprits(stalls[0]), IsEmpty()) << other;
+    EXPECT_THAT(stalls[0].ring, ElementsAre(0, 1, 2)) << other;
+    EXPECT_THAT(causes(stalls[0], find_difference(all)), ElementsAre(1)) << other;
+    EXPECT_THAT(causes(stalls[0], std::nullopt), ElementsAre(0, 1, 2)) << other;
+    EXPECT_THAT(describe(stalls[0], all), HasSubstr("they wait for each other")) << other;
+  }
+}
+
 TEST(Difference, OfTheSamePrograms_IsNone_HoweverFarEachHasCome) {
   EXPECT_EQ(find_difference(std::vector{launched(0, "abcab"), launched(1, "ab"), launched(2, "")}),
             std::nullopt);

@@ -57,15 +57,15 @@ bool JobWatch::logs_are_behind() const {
 }
 
 void JobWatch::look_for_a_difference(std::vector<std::string>& lines) {
-  // Where a process makes no progress, its log tells which launch differs.
-  needs_logs_ = hashes_differ(reports_) || std::ranges::any_of(stalls_, [&](const Stall& stall) {
-                  return stall.seconds > stall_warning_ / 2;
-                });
-  if (needs_logs_) {
-    if (const auto found = find_difference(reports_)) {
-      difference_ = describe(*found, num_processes_);
+  // Where a process makes no progress, its log tells which launch differs, and whether devices wait for each
+  // other.
+  needs_logs_ =
+      (difference_.empty() && hashes_differ(reports_)) ||
+      std::ranges::any_of(stalls_, [&](const Stall& stall) { return stall.seconds > stall_warning_ / 2; });
+  if (needs_logs_ && difference_.empty()) {
+    if ((found_ = find_difference(reports_))) {
+      difference_ = describe(*found_, num_processes_);
       lines.push_back("the processes run different programs: " + difference_);
-      needs_logs_ = false;
     }
   }
   wants_logs_ = needs_logs_ && logs_are_behind();
@@ -76,6 +76,7 @@ std::string JobWatch::describe_end(const Followed& followed,
   const std::set<int> awaited = followed.stall.awaited();
   const double lasted = std::chrono::duration<double>(now - followed.first).count();
   std::string what = followed.stall.waiters.empty() ? "" : followed.stall.waiters.front().what;
+  if (awaited.empty()) return fmt::format("went on after {:.0f} s: the devices gave {}", lasted, what);
   return fmt::format("went on after {:.0f} s: {} {} came to {}", lasted,
                      awaited.size() == 1 ? "process" : "processes",
                      describe_processes({awaited.begin(), awaited.end()}), what);
@@ -118,9 +119,8 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
       followed.next = now + std::clamp(lasted, seconds(10), kLongestInterval);
     }
     if (stall_timeout_ && !failure_ && stall.seconds >= *stall_timeout_) {
-      failure_ = Failure{
-          std::vector<int>(who.begin(), who.end()),
-          fmt::format("{} (longer than --stall-timeout {} s)", describe(stall, reports_), *stall_timeout_)};
+      failure_ = Failure{causes(stall, found_), fmt::format("{} (longer than --stall-timeout {} s)",
+                                                            describe(stall, reports_), *stall_timeout_)};
     }
   }
   for (auto at = followed_.begin(); at != followed_.end();) {
@@ -131,7 +131,7 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
     if (at->second.said > 0) lines.push_back(describe_end(at->second, at->second.seen));
     at = followed_.erase(at);
   }
-  if (difference_.empty()) look_for_a_difference(lines);
+  look_for_a_difference(lines);
   return lines;
 }
 

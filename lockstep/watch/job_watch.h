@@ -71,6 +71,7 @@ class JobWatch {
   std::map<std::set<int>, Followed> followed_;  ///< By who holds up the others.
   std::optional<Failure> failure_;
   bool needs_logs_ = false, wants_logs_ = false;
+  std::optional<Difference> found_;
   std::string difference_;  ///< As it was said; empty: it was not.
 };
 

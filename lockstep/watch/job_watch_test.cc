@@ -113,5 +113,33 @@ TEST(JobWatch, FailsTheJobAfterTheStallTimeout_WithWhoIsAwaited) {
   EXPECT_THAT(watch.failure()->message, HasSubstr("longer than --stall-timeout 30 s"));
 }
 
+TEST(JobWatch, OfDevicesThatWaitForEachOther_FailsTheJobWithTheMinority) {
+  JobWatch watch(3, 10, 30);
+  std::chrono::steady_clock::time_point now{seconds(1000)};
+  std::vector<std::string> lines;
+  for (int second = 0; second <= 31; ++second) {
+    for (int process = 0; process < 3; ++process) {
+      const std::uint64_t program = process == 1 ? 8 : 7;
+      ProcessReport one{.process = process, .pid = 10 + process, .came = true, .joined = true};
+      one.threads = {
+          {.tid = 10 + process,
+           .doing = {{.kind = Kind::kResult, .what = "a result", .seconds = static_cast<double>(second)}}}};
+      one.meshes = {{.mesh = 3, .processes = "0-2", .launches = 4 + program, .hash = program}};
+      // Logs come where they are asked for.
+      for (std::uint64_t n = 1; n <= one.meshes[0].launches && watch.wants_logs(); ++n) {
+        const std::uint64_t which = n <= 4 ? 1 : program;
+        one.meshes[0].log.push_back({.number = n, .hash = which, .program = which, .what = "step"});
+      }
+      watch.take(std::move(one));
+    }
+    for (std::string& line : watch.look(now += seconds(1))) lines.push_back(std::move(line));
+    EXPECT_EQ(watch.failure().has_value(), second >= 30) << second;
+  }
+  ASSERT_THAT(lines, ::testing::Contains(HasSubstr("launch 5 over the mesh differs")));
+  EXPECT_THAT(lines, ::testing::Contains(HasSubstr("they wait for each other")));
+  ASSERT_TRUE(watch.failure());
+  EXPECT_THAT(watch.failure()->processes, ElementsAre(1));
+}
+
 }  // namespace
 }  // namespace lockstep::watch

@@ -168,7 +168,8 @@ void Reader::look_at_durations() {
     std::uint64_t at = std::max(seen_for_durations_[t], next < kEvents / 2 ? 0 : next - kEvents / 2);
     for (; at < next; ++at) {
       const Event& event = thread.events[at % kEvents];
-      if (event.kind.load(relaxed) != Kind::kLaunch) continue;
+      const Kind kind = event.kind.load(relaxed);
+      if (kind != Kind::kLaunch && kind != Kind::kResult) continue;
       const std::pair key{event.what.load(relaxed), event.site.load(relaxed)};
       const Ticks since = event.since.load(relaxed), until = event.until.load(relaxed);
       std::atomic_thread_fence(std::memory_order_acquire);

@@ -58,7 +58,7 @@ class Reader {
   const Memory& memory_;
   std::unique_ptr<TickClock> clock_;
   std::map<TextId, std::string> texts_;
-  std::map<std::pair<TextId, TextId>, Usual> usual_;  // of a launch's name and place
+  std::map<std::pair<TextId, TextId>, Usual> usual_;  // of the name and place of a launch, or a wait for it
   std::vector<std::uint64_t> seen_, seen_for_durations_;
 };
 

@@ -112,14 +112,16 @@ Texts& texts() {
   return all;
 }
 
-/// This thread's place in the memory; given back when the thread ends.
+/// This thread's place in the memory; given back when the thread ends. The first thread keeps its own: what
+/// it does behind main, such as shutdown(), counts too.
 struct Place {
   Thread* thread = nullptr;
   Memory* memory = nullptr;
   bool full = false;
 
   ~Place() {
-    if (thread != nullptr && watch::memory() == memory) thread->tid.store(0, std::memory_order_release);
+    if (thread == nullptr || watch::memory() != memory || thread->tid.load(relaxed) == getpid()) return;
+    thread->tid.store(0, std::memory_order_release);
   }
 
   Thread* get() {

@@ -24,7 +24,7 @@ struct Activity {
   double seconds = 0;    ///< Since it began.
   bool arrived = false;  ///< All others have come.
   std::uint64_t number = 0, operation = 0, mesh = 0;
-  double usual_seconds = 0;  ///< The median of the launch's earlier times; 0: there are none.
+  double usual_seconds = 0;  ///< The median of earlier times of the launch, or the wait; 0: there are none.
 };
 
 /// What a thread has done last.

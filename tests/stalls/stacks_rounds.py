@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Takes the stacks of all processes of a training job again and again, and compares all losses.
 
-    stacks_rounds.py LOCKSTEP TRAIN_DIGITS [--stacks N] [--processes P] [--epochs E]
+    stacks_rounds.py LOCKSTEP TRAIN_DIGITS [--stacks N] [--processes P] [--epochs E] [--most SECONDS]
 
 A run that nobody looks at prints the loss of each step. Then the same run is started as often as it takes, and `lockstep
 stacks` is called one time after the other while it runs: each loss must be the same text, and each call must show all
-processes. Prints how long the calls took. Exits with 1 where anything differs.
+processes. Prints how long the calls took. Exits with 1 where anything differs, or a call takes longer than SECONDS.
 """
 import argparse
 import os
@@ -33,8 +33,9 @@ def main():
     parser.add_argument("tool")
     parser.add_argument("program")
     parser.add_argument("--stacks", type=int, default=1000)
-    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--most", type=float)
     given = parser.parse_args()
     folder = tempfile.TemporaryDirectory()
     environment = {**os.environ, "LOCKSTEP_SOCKET_DIR": os.path.join(folder.name, "sockets")}
@@ -60,6 +61,9 @@ def main():
                 wrong.append(f"lockstep stacks ended with {asked.returncode}:\n{asked.stdout}{asked.stderr}")
                 break
             seconds.append(took)
+            if given.most is not None and took > given.most:
+                wrong.append(f"lockstep stacks took {took:.2f} s")
+                break
         reader.join()
         job.wait()
         runs += 1

@@ -4,8 +4,7 @@
 //     stall_process FAULT PROCESS STEP SECONDS [STEPS]
 //
 // FAULT is one of the names below; it is done at each step where STEP is -1, by each process where PROCESS
-// is. On a platform other than CPU the steps have no collectives. Checkpoints go into the folder that the
-// variable STALL_FOLDER names.
+// is. Checkpoints go into the folder that the variable STALL_FOLDER names.
 //
 //     stall_process random SEED PROGRAMS LONG
 //
@@ -242,14 +241,11 @@ int main(int argc, char** argv) {
     return std::printf("process %d is done\n", ls::process_index()), 0;
   }
   const int devices = static_cast<int>(ls::devices().size());
-  const bool collectives = ls::devices()[0].platform() == "cpu";
   const ls::Mesh mesh = ls::make_mesh({{"i", devices}});
   const ls::NamedSharding split(mesh, ls::P("i"));
   const ls::ShardMapOptions over = {.mesh = mesh, .in_specs = {ls::P("i")}, .out_specs = {ls::P("i")}};
-  auto step = ls::jit(
-      ls::shard_map([&](Array part) { return collectives ? part + ls::psum(part, "i") : part + 1; }, over));
-  auto other = ls::jit(
-      ls::shard_map([&](Array part) { return collectives ? part * ls::pmax(part, "i") : part * 2; }, over));
+  auto step = ls::jit(ls::shard_map([](Array part) { return part + ls::psum(part, "i"); }, over));
+  auto other = ls::jit(ls::shard_map([](Array part) { return part * ls::pmax(part, "i"); }, over));
   // Over all devices, without a collective.
   auto local = ls::jit([](Array x) { return x * 2 + 1; });
   auto local_other = ls::jit([](Array x) { return x * 3 - 1; });
@@ -280,7 +276,7 @@ int main(int argc, char** argv) {
       {"trace", trace_slowly},
       {"compile", compile_slowly},
       {"shape", compile_for_a_shape},
-      {"extra", [&] { other(x); }},
+      {"extra", [&] { other(x).block_until_ready(); }},
       {"extra_local", [&] { local(x); }},
       {"kill", [] { raise(SIGKILL); }},
       {"return", [] { std::exit(0); }},
@@ -297,11 +293,9 @@ int main(int argc, char** argv) {
       local(x);
     }
     if (here && fault == "skipped") continue;
-    if (here && fault == "exchanged") {
-      other(x);
-    } else {
-      step(x);
-    }
+    // On GPUs a launch returns before it is done.
+    const Array y = here && fault == "exchanged" ? other(x) : step(x);
+    y.block_until_ready();
   }
   std::printf("process %d did %d steps\n", ls::process_index(), steps);
 }

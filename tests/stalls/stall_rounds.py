@@ -5,11 +5,14 @@
                     [--without-launcher | --hosts | --gpu-plugin FILE] [--page docs/hangs.md]
 
 With --hosts processes 0 and 1 are on one host and the others on another, by a remote shell that stays here. With
---gpu-plugin, a plugin that looks like a GPU's, the launches have no collectives, and differences alone are drawn.
+--gpu-plugin, a plugin that looks like a GPU's, the collectives are the plugin's own, as NCCL's: devices wait for each
+other, nobody is told for whom, and processes that differ in a program with collectives wait for ever. There the job is
+given a --stall-timeout, and must fail with the process that differs as its cause.
 Prints a line for each round that is wrong, and the counts. Exits with 1 where any is.
 """
 import argparse
 import concurrent.futures
+import math
 import os
 import random
 import re
@@ -68,6 +71,9 @@ DIFFERENCES = {
     "exchanged_local": lambda step: 2 * step + 1,
     "extra_local": lambda step: 2 * step + 2,
 }
+# Those after which devices wait for each other for ever.
+DEADLOCKS = ("exchanged", "extra", "skipped", "return")
+LEFT = r"has left the job early: it waits for the others in shutdown\(\)"
 STEPS = 8
 
 
@@ -118,10 +124,13 @@ def run_round(tool, program, fault, processes, process, step, how):
     hold = warning + 6
     arguments = [fault, str(process), str(step), str(hold), str(STEPS)]
     environment = {**os.environ, "STALL_FOLDER": tempfile.mkdtemp(dir=how.folder)}
+    environment["GPU_ON_CPU_FOLDER"] = environment["STALL_FOLDER"]
+    deadlocks = bool(how.gpu_plugin) and fault in DEADLOCKS
+    timeout = ["--stall-timeout", str(math.ceil(warning) + 3)] if deadlocks else []
     started = time.monotonic()
     if not how.without_launcher:
-        job = subprocess.Popen([tool, "run", *places_of(processes, how), "--stall-warning", str(warning), program,
-                                *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        job = subprocess.Popen([tool, "run", *places_of(processes, how), "--stall-warning", str(warning), *timeout,
+                                program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env=environment)
     else:
         job = start_by_itself(program, arguments, processes, warning, environment)
@@ -149,7 +158,12 @@ def run_round(tool, program, fault, processes, process, step, how):
     reader.join()
     job.wait()
     text = "".join(lines)
-    wrong = judge(fault, text, process, step, job.returncode, how.without_launcher)
+    if deadlocks and fault == "return":
+        wrong = judge_early(text, process)
+    else:
+        wrong = judge(fault, text, process, step, job.returncode, how.without_launcher)
+    if not wrong and deadlocks and fault != "return":
+        wrong = judge_deadlock(fault, text, process, processes, job.returncode)
     return wrong and f"{wrong}:\n{text}", (word_at - min(came or started, word_at)) if word_at else None
 
 
@@ -176,6 +190,8 @@ def judge(fault, text, process, step, status, without_launcher):
     if fault in ENDS:
         if status == 0:
             return "the job ended well"
+        if "lockstep: the job failed" not in text:
+            return "the launcher does not say that the job failed"
         last = text[text.rindex("lockstep: the job failed"):]
         return not re.search(rf"process {process} \(.*{ENDS[fault]}", last) and "another cause is named"
     found = re.search(r"launch (\d+) over the mesh differs: (.*)", text)
@@ -184,6 +200,28 @@ def judge(fault, text, process, step, status, without_launcher):
     if int(found.group(1)) != DIFFERENCES[fault](step):
         return f"launch {found.group(1)} is named, expected {DIFFERENCES[fault](step)}"
     return not re.search(rf"process {process} of", found.group(2)) and "the minority is not named"
+
+
+def judge_early(text, process):
+    """Who waits for a device is not told by it that another process has left; the launcher sees that."""
+    words = re.findall(r"^lockstep: stalled for .*$", text, re.M)
+    if not words or not all(re.search(rf"all for process {process} .*which {LEFT}", word) for word in words):
+        return "another process or reason is named"
+    return not re.search(rf"the job failed: .*all for process {process} .*{LEFT}", text) and "another process is the cause"
+
+
+def judge_deadlock(fault, text, process, processes, status):
+    # Who skips a step comes to its end first, and waits there.
+    left = fault == "skipped" and re.search(rf"all for process {process} .*{LEFT}", text)
+    if "they wait for each other" not in text and not left:
+        return "it is not said that they wait for each other"
+    if status == 0 or "lockstep: the job failed" not in text:
+        return "the stall timeout did not end the job"
+    last = text[text.rindex("lockstep: the job failed"):]
+    # Of two, either may be the one that differs.
+    differs = rf"launch \d+ over the mesh differs: .*but process {process} of"
+    return not re.search(differs if processes > 2 else "launch .* differs", last) and \
+        "the process that differs is not said at the end"
 
 
 def main():
@@ -202,7 +240,7 @@ def main():
     given = parser.parse_args()
     if given.page:
         check_page(given.page)
-    names = given.fault or sorted(DIFFERENCES if given.gpu_plugin else [*STALLS, *ENDS, *DIFFERENCES])
+    names = given.fault or sorted([*STALLS, *ENDS, *DIFFERENCES])
     folder = tempfile.TemporaryDirectory()
     given.folder, given.rsh = folder.name, os.path.join(folder.name, "rsh")
     with open(os.open(given.rsh, os.O_CREAT | os.O_WRONLY, 0o755), "w") as script:
@@ -217,7 +255,11 @@ def main():
         fault = names[number % len(names)]
         processes = draw.randint(2, 6)
         # What is usual for a launch is known after a few: the first ones wait for whoever starts late.
-        rounds.append((fault, processes, draw.randrange(processes), draw.randrange(3, STEPS - 1)))
+        step = draw.randrange(3, STEPS - 1)
+        # Where devices connect by themselves, the first launch of a program is the one that blocks.
+        if given.gpu_plugin and draw.random() < 0.25:
+            step = 0
+        rounds.append((fault, processes, draw.randrange(processes), step))
     wrong, seconds = 0, []
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
         work = [pool.submit(run_round, given.tool, given.program, *each, given) for each in rounds]

@@ -2,21 +2,26 @@
 // it takes the CUDA plugin's options, finds the other processes through the key-value callbacks, numbers its
 // devices with gaps, runs programs asynchronously and has no memory that the host may read in place. What it
 // was given it says on standard error. Of a program for the devices of all processes it runs the replicas
-// that are here; their collectives must stay within the process.
+// that are here. Collectives between processes, as NCCL does them, need a folder that all processes share, which
+// GPU_ON_CPU_FOLDER names; each job makes one of its own in it.
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <map>
 #include <mutex>
-#include <regex>
 #include <set>
-#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "gpu_on_cpu_collectives.h"
+#include "gpu_on_cpu_replicas.h"
 #include "xla/pjrt/c/pjrt_c_api.h"
+#include "xla/pjrt/c/pjrt_c_api_ffi_extension.h"
 
 struct Refusal {
   PJRT_Error_Code code;
@@ -148,6 +153,36 @@ PJRT_Error* meet(size_t devices) {
   return nullptr;
 }
 
+/// What collectives between processes need: the job's folder, threads that may wait, and the call.
+PJRT_Error* prepare_collectives() {
+  const char* parent = std::getenv("GPU_ON_CPU_FOLDER");
+  if (parent == nullptr) return nullptr;
+  std::string folder;
+  if (node == 0) {
+    folder = std::string(parent) + "/job-XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr)
+      return refuse(PJRT_Error_Code_INTERNAL, "cannot make " + folder);
+    if (PJRT_Error* error = put("folder", folder)) return error;
+  } else if (PJRT_Error* error = get("folder", 60000, folder)) {
+    return error;
+  }
+  gpu_on_cpu::set_folder(folder);
+  const char* threads = std::getenv("NPROC");
+  if (threads == nullptr || std::atoi(threads) < 16) setenv("NPROC", "16", 1);
+  for (auto* extension = cpu->extension_start; extension != nullptr; extension = extension->next) {
+    if (extension->type != PJRT_Extension_Type_FFI) continue;
+    PJRT_FFI_Register_Handler_Args call{};
+    call.struct_size = PJRT_FFI_Register_Handler_Args_STRUCT_SIZE;
+    call.target_name = gpu_on_cpu::kTarget;
+    call.target_name_size = std::strlen(gpu_on_cpu::kTarget);
+    call.handler = gpu_on_cpu::meet();
+    call.platform_name = "HOST";
+    call.platform_name_size = 4;
+    return reinterpret_cast<PJRT_FFI_Extension*>(extension)->register_handler(&call);
+  }
+  return refuse(PJRT_Error_Code_UNIMPLEMENTED, "the CPU plugin has no calls of the host");
+}
+
 PJRT_NamedValue number(const char* name, PJRT_NamedValue_Type type, int64_t value) {
   PJRT_NamedValue option{};
   option.struct_size = PJRT_NamedValue_STRUCT_SIZE;
@@ -195,6 +230,7 @@ PJRT_Error* client_create(PJRT_Client_Create_Args* args) {
     if (dictionary.get == nullptr || dictionary.try_get == nullptr || dictionary.put == nullptr)
       return refuse(PJRT_Error_Code_INVALID_ARGUMENT, "several nodes, but no key-value callbacks");
     if (PJRT_Error* error = meet(devices)) return error;
+    if (PJRT_Error* error = prepare_collectives()) return error;
   }
   // The CPU plugin numbers the devices of a process by its number times a stride, so that these come in
   // another order than the nodes.
@@ -226,105 +262,156 @@ PJRT_Error* client_create(PJRT_Client_Create_Args* args) {
   return nullptr;
 }
 
-// The wire format of protocol buffers, as far as CompileOptionsProto needs it.
-unsigned long long varint(const std::string& bytes, size_t& at) {
-  unsigned long long value = 0;
-  for (int shift = 0;; shift += 7) {
-    const auto byte = static_cast<unsigned char>(bytes.at(at++));
-    value |= static_cast<unsigned long long>(byte & 0x7f) << shift;
-    if (byte < 0x80) return value;
-  }
-}
-
-/// The last bytes that the message has for the field; empty where it has none.
-std::string field(const std::string& message, unsigned wanted) {
-  std::string found;
-  for (size_t at = 0; at < message.size();) {
-    const unsigned long long key = varint(message, at), size = key % 8 == 1 ? 8 : varint(message, at);
-    if (key % 8 == 1) at += 8;
-    if (key % 8 != 2) continue;
-    if (key / 8 == wanted) found = message.substr(at, size);
-    at += size;
-  }
-  return found;
-}
-
-std::string number_field(unsigned field, unsigned long long value) {
-  std::string out(1, static_cast<char>(field * 8));
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  return out + static_cast<char>(value);
-}
-
-std::string bytes_field(unsigned field, const std::string& bytes) {
-  std::string out = number_field(field, bytes.size());
-  out[0] = static_cast<char>(field * 8 + 2);
-  return out + bytes;
-}
-
-/// The devices, by the plugin's numbers, that the options assign replicas to, and those of them that are
-/// here.
-struct Replicas {
-  std::vector<long long> all, here;
-  size_t first = 0;  ///< the number of the first replica that is here; the others follow it
-
-  Replicas(const std::string& options, const std::set<long long>& local) {
-    const std::string ids = field(field(field(field(options, 3), 9), 3), 1);
-    for (size_t at = 0; at < ids.size();) all.push_back(static_cast<long long>(varint(ids, at)));
-    for (size_t i = 0; i < all.size(); ++i) {
-      if (local.count(all[i]) == 0) continue;
-      if (here.empty()) first = i;
-      here.push_back(all[i]);
-    }
-  }
-
-  /// CompileOptionsProto for those that are here.
-  std::string options() const {
-    std::string ids;
-    for (long long id : here) ids += number_field(0, static_cast<unsigned long long>(id)).substr(1);
-    const std::string assignment =
-        number_field(1, here.size()) + number_field(2, 1) + bytes_field(3, bytes_field(1, ids));
-    return bytes_field(3, number_field(4, here.size()) + number_field(5, 1) + bytes_field(9, assignment));
-  }
-
-  /// The program for those that are here: groups of replicas that are elsewhere are left out. Empty where a
-  /// group is here in part.
-  std::string program(std::string text) const {
-    static const std::regex groups("replica_groups = dense<\\[(.*?)\\]> : tensor<[0-9]+x[0-9]+xi64>");
-    static const std::regex group("\\[([0-9, ]+)\\]");
-    std::string out;
-    std::smatch match;
-    while (std::regex_search(text, match, groups)) {
-      const std::string list = match[1];
-      std::string kept;
-      size_t count = 0, size = 0;
-      for (std::sregex_iterator it(list.begin(), list.end(), group), end; it != end; ++it) {
-        std::istringstream numbers((*it)[1]);
-        std::string renumbered;
-        size_t inside = 0, members = 0;
-        for (std::string number; std::getline(numbers, number, ','); ++members) {
-          const size_t replica = std::stoul(number);
-          if (replica < first || replica >= first + here.size()) continue;
-          renumbered += (inside++ == 0 ? "" : ", ") + std::to_string(replica - first);
-        }
-        if (inside == 0) continue;
-        if (inside != members) return "";
-        kept += (count++ == 0 ? "[" : ", [") + renumbered + "]";
-        size = members;
-      }
-      out += match.prefix().str() + "replica_groups = dense<[" + kept + "]> : tensor<" +
-             std::to_string(count) + "x" + std::to_string(size) + "xi64>";
-      text = match.suffix();
-    }
-    out += text;
-    static const std::regex replica("%([0-9a-z]+) = stablehlo.replica_id : tensor<ui32>");
-    return std::regex_replace(out, replica,
-                              "%here_$1 = stablehlo.replica_id : tensor<ui32>\n"
-                              "    %first_$1 = stablehlo.constant dense<" +
-                                  std::to_string(first) +
-                                  "> : tensor<ui32>\n"
-                                  "    %$1 = stablehlo.add %here_$1, %first_$1 : tensor<ui32>");
-  }
+/// A program with collectives between processes. Of its results, the last is not the caller's: each run hands
+/// it to the next one on its device, which so comes behind it, as on a GPU.
+struct Meeting {
+  unsigned long long program = 0;  ///< the same in all processes
+  size_t first = 0, replicas = 0;  ///< its first replica that is here, and how many it has in all
+  size_t results = 0;              ///< the caller's
+  std::vector<PJRT_Device*> devices;
+  bool ran = false;
 };
+std::map<const PJRT_LoadedExecutable*, Meeting> meetings;
+std::set<const PJRT_Executable*> with_one_more;  ///< the descriptions of such programs
+std::map<PJRT_Device*, PJRT_Buffer*> streams;    ///< what the last run handed on
+std::mutex launching;
+
+unsigned long long digest(const std::string& text) {
+  unsigned long long hash = 14695981039346656037ULL;  // FNV-1a
+  for (const unsigned char c : text) hash = (hash ^ c) * 1099511628211ULL;
+  return hash >> 1;
+}
+
+/// What a device's first run is given.
+PJRT_Error* begin_stream(PJRT_Client* client, PJRT_Device* device) {
+  if (streams.count(device) != 0) return nullptr;
+  static const unsigned zero = 0;
+  PJRT_Client_BufferFromHostBuffer_Args make{};
+  make.struct_size = PJRT_Client_BufferFromHostBuffer_Args_STRUCT_SIZE;
+  make.client = client;
+  make.data = &zero;
+  make.type = PJRT_Buffer_Type_U32;
+  make.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+  make.device = device;
+  if (PJRT_Error* error = cpu->PJRT_Client_BufferFromHostBuffer(&make)) return error;
+  PJRT_Event_Destroy_Args done{};
+  done.struct_size = PJRT_Event_Destroy_Args_STRUCT_SIZE;
+  done.event = make.done_with_host_buffer;
+  streams[device] = make.buffer;
+  return cpu->PJRT_Event_Destroy(&done);
+}
+
+PJRT_Error* remember(PJRT_Client* client, PJRT_LoadedExecutable* loaded, Meeting meeting) {
+  std::lock_guard lock(launching);
+  PJRT_LoadedExecutable_AddressableDevices_Args devices{};
+  devices.struct_size = PJRT_LoadedExecutable_AddressableDevices_Args_STRUCT_SIZE;
+  devices.executable = loaded;
+  if (PJRT_Error* error = cpu->PJRT_LoadedExecutable_AddressableDevices(&devices)) return error;
+  for (size_t i = 0; i < devices.num_addressable_devices; ++i) {
+    meeting.devices.push_back(devices.addressable_devices[i]);
+    if (PJRT_Error* error = begin_stream(client, meeting.devices.back())) return error;
+  }
+  PJRT_LoadedExecutable_GetExecutable_Args get{};
+  get.struct_size = PJRT_LoadedExecutable_GetExecutable_Args_STRUCT_SIZE;
+  get.loaded_executable = loaded;
+  if (PJRT_Error* error = cpu->PJRT_LoadedExecutable_GetExecutable(&get)) return error;
+  PJRT_Executable_NumOutputs_Args outputs{};
+  outputs.struct_size = PJRT_Executable_NumOutputs_Args_STRUCT_SIZE;
+  outputs.executable = get.executable;
+  if (PJRT_Error* error = cpu->PJRT_Executable_NumOutputs(&outputs)) return error;
+  meeting.results = outputs.num_outputs - 1;
+  meetings[loaded] = std::move(meeting);
+  PJRT_Executable_Destroy_Args destroy{};
+  destroy.struct_size = PJRT_Executable_Destroy_Args_STRUCT_SIZE;
+  destroy.executable = get.executable;
+  return cpu->PJRT_Executable_Destroy(&destroy);
+}
+
+PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
+  std::unique_lock lock(launching);
+  const auto found = meetings.find(args->executable);
+  if (found == meetings.end()) {
+    lock.unlock();
+    return cpu->PJRT_LoadedExecutable_Execute(args);
+  }
+  Meeting& meeting = found->second;
+  const size_t count = meeting.devices.size();
+  if (args->num_devices != count)
+    return refuse(PJRT_Error_Code_INVALID_ARGUMENT, "a launch on some of a program's devices");
+  if (!std::exchange(meeting.ran, true)) {
+    for (size_t i = 0; i < count; ++i)
+      gpu_on_cpu::make_communicator(meeting.program, meeting.first + i, i + 1 == count ? meeting.replicas : 0);
+  }
+  std::vector<std::vector<PJRT_Buffer*>> arguments(count), results(count);
+  std::vector<PJRT_Buffer* const*> argument_lists;
+  std::vector<PJRT_Buffer**> result_lists;
+  for (size_t i = 0; i < count; ++i) {
+    arguments[i].assign(args->argument_lists[i], args->argument_lists[i] + args->num_args);
+    arguments[i].push_back(streams.at(meeting.devices[i]));
+    results[i].resize(meeting.results + 1);
+    argument_lists.push_back(arguments[i].data());
+    result_lists.push_back(results[i].data());
+  }
+  PJRT_LoadedExecutable_Execute_Args behind = *args;
+  behind.argument_lists = argument_lists.data();
+  behind.output_lists = result_lists.data();
+  ++behind.num_args;
+  if (PJRT_Error* error = cpu->PJRT_LoadedExecutable_Execute(&behind)) return error;
+  for (size_t i = 0; i < count; ++i) {
+    std::copy_n(results[i].begin(), meeting.results, args->output_lists[i]);
+    PJRT_Buffer_Destroy_Args destroy{};
+    destroy.struct_size = PJRT_Buffer_Destroy_Args_STRUCT_SIZE;
+    destroy.buffer = std::exchange(streams.at(meeting.devices[i]), results[i].back());
+    if (PJRT_Error* error = cpu->PJRT_Buffer_Destroy(&destroy)) return error;
+  }
+  return nullptr;
+}
+
+PJRT_Error* get_executable(PJRT_LoadedExecutable_GetExecutable_Args* args) {
+  PJRT_Error* error = cpu->PJRT_LoadedExecutable_GetExecutable(args);
+  std::lock_guard lock(launching);
+  if (error == nullptr && meetings.count(args->loaded_executable) != 0) with_one_more.insert(args->executable);
+  return error;
+}
+
+bool has_one_more(const PJRT_Executable* executable) {
+  std::lock_guard lock(launching);
+  return with_one_more.count(executable) != 0;
+}
+
+PJRT_Error* num_outputs(PJRT_Executable_NumOutputs_Args* args) {
+  PJRT_Error* error = cpu->PJRT_Executable_NumOutputs(args);
+  if (error == nullptr && has_one_more(args->executable)) --args->num_outputs;
+  return error;
+}
+
+PJRT_Error* output_types(PJRT_Executable_OutputElementTypes_Args* args) {
+  PJRT_Error* error = cpu->PJRT_Executable_OutputElementTypes(args);
+  if (error == nullptr && has_one_more(args->executable)) --args->num_output_types;
+  return error;
+}
+
+PJRT_Error* output_dimensions(PJRT_Executable_OutputDimensions_Args* args) {
+  PJRT_Error* error = cpu->PJRT_Executable_OutputDimensions(args);
+  if (error == nullptr && has_one_more(args->executable)) --args->num_outputs;
+  return error;
+}
+
+PJRT_Error* destroy_executable(PJRT_Executable_Destroy_Args* args) {
+  {
+    std::lock_guard lock(launching);
+    with_one_more.erase(args->executable);
+  }
+  return cpu->PJRT_Executable_Destroy(args);
+}
+
+PJRT_Error* destroy_loaded(PJRT_LoadedExecutable_Destroy_Args* args) {
+  {
+    std::lock_guard lock(launching);
+    meetings.erase(args->executable);
+  }
+  return cpu->PJRT_LoadedExecutable_Destroy(args);
+}
 
 PJRT_Error* compile(PJRT_Client_Compile_Args* args) {
   // As NCCL does, long after the client was made.
@@ -337,14 +424,32 @@ PJRT_Error* compile(PJRT_Client_Compile_Args* args) {
     const std::string key = "compiled/" + std::to_string(node) + "/" + std::to_string(count);
     if (PJRT_Error* error = put(key, "yes")) return error;
   }
-  const Replicas replicas(std::string(args->compile_options, args->compile_options_size), local_ids);
+  const gpu_on_cpu::Replicas replicas(std::string(args->compile_options, args->compile_options_size), local_ids);
   if (replicas.here.size() == replicas.all.size()) return cpu->PJRT_Client_Compile(args);
   if (replicas.here.empty())
     return refuse(PJRT_Error_Code_INVALID_ARGUMENT, "no replica is on a device here");
+  std::string text(args->program->code, args->program->code_size);
+  const bool meets = replicas.meets_others(text);
+  Meeting meeting;
+  meeting.first = replicas.first;
+  meeting.replicas = replicas.all.size();
+  if (meets) {
+    if (gpu_on_cpu::folder().empty()) {
+      return refuse(PJRT_Error_Code_UNIMPLEMENTED,
+                    "a collective between processes, which needs GPU_ON_CPU_FOLDER");
+    }
+    std::string devices;
+    for (const long long id : replicas.all) devices += " " + std::to_string(id);
+    meeting.program = digest(text + devices);
+    try {
+      text = gpu_on_cpu::with_meetings(text, meeting.program);
+    } catch (const std::exception& error) {
+      return refuse(PJRT_Error_Code_UNIMPLEMENTED, error.what());
+    }
+  }
   // The CPU plugin compiles for devices of its own only.
   const std::string options = replicas.options();
-  std::string text = replicas.program(std::string(args->program->code, args->program->code_size));
-  if (text.empty()) return refuse(PJRT_Error_Code_UNIMPLEMENTED, "a collective between processes");
+  text = replicas.program(text);
   PJRT_Program program = *args->program;
   program.code = text.data();
   program.code_size = text.size();
@@ -352,9 +457,9 @@ PJRT_Error* compile(PJRT_Client_Compile_Args* args) {
   behind.program = &program;
   behind.compile_options = options.data();
   behind.compile_options_size = options.size();
-  PJRT_Error* error = cpu->PJRT_Client_Compile(&behind);
+  if (PJRT_Error* error = cpu->PJRT_Client_Compile(&behind)) return error;
   args->executable = behind.executable;
-  return error;
+  return meets ? remember(args->client, args->executable, std::move(meeting)) : nullptr;
 }
 
 PJRT_Error* platform_name(PJRT_Client_PlatformName_Args* args) {
@@ -445,6 +550,13 @@ extern "C" const PJRT_Api* GetPjrtApi() {
   table.PJRT_Client_Create = client_create;
   table.PJRT_Client_PlatformName = platform_name;
   table.PJRT_Client_Compile = compile;
+  table.PJRT_LoadedExecutable_Execute = execute;
+  table.PJRT_LoadedExecutable_GetExecutable = get_executable;
+  table.PJRT_LoadedExecutable_Destroy = destroy_loaded;
+  table.PJRT_Executable_Destroy = destroy_executable;
+  table.PJRT_Executable_NumOutputs = num_outputs;
+  table.PJRT_Executable_OutputElementTypes = output_types;
+  table.PJRT_Executable_OutputDimensions = output_dimensions;
   table.PJRT_Buffer_IsOnCpu = is_on_cpu;
   table.PJRT_Buffer_UnsafePointer = unsafe_pointer;
   table.PJRT_Buffer_ReadyEvent = ready_event;
