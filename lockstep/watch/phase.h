@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-/// While this object exists, this thread is in the user's phase of this name: loading data, evaluating,
-/// writing a report. Reports about processes that wait for this one name the phase, as information and not as
-/// a warning; `lockstep status` and traces show it. Phases nest. Costs about 50 ns.
+/// For its lifetime this thread is in the user's phase of this name: loading data, evaluating, writing a
+/// report. Who waits for this process is told so, as information and not as a warning; `lockstep status` and
+/// traces show it. Phases nest. Costs some 50 ns.
 ///
 ///     {
 ///       lockstep::Phase phase("load");
