@@ -5,6 +5,7 @@
   - A link to a file leads to one.
   - A path between backquotes that begins with a folder of the tree (`lockstep/jit/jit.h`, `cli/*.cc`) is there.
     One with a word in capitals (`lockstep/LAYER/`) stands for many and is not looked up.
+  - A list begins behind an empty line or a heading, without which the site takes it for a paragraph.
   - A table between `<!-- the names of the second column are in the headers -->` and `<!-- end of the names -->` has in
     that column only names that the headers declare; with `first` and `are not`, only names that they do not.
 
@@ -20,6 +21,8 @@ from pathlib import Path
 FILE_BLOCK = re.compile(r"<!-- the file (\S+) -->\n+```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"`((?:lockstep|cli|cmake|scripts|tests|examples|benchmarks|docs)/[\w./*-]*)`")
+LIST = re.compile(r"^(?!#|\s|- |\d+\. |\|)(.+)\n(?:- |1\. )", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 NAMES = re.compile(r"<!-- the names of the (first|second) column are (not )?in the headers -->\n(.*?)"
                    r"<!-- end of the names -->", re.DOTALL)
 PLACEHOLDER = re.compile(r"(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z.])")
@@ -59,6 +62,8 @@ def errors_of(root):
         for path, block in blocks:
             if not (root / path).is_file() or (root / path).read_text() != block:
                 yield f"{name}: the code block is not the file {path}; copy the file into it"
+        for line in LIST.findall(FENCED.sub("", text)):
+            yield f"{name}: no empty line between a list and '{line}'"
         for target in LINK.findall(text):
             if "://" not in target and not (page.parent / target).exists():
                 yield f"{name}: the link to {target} leads nowhere"
@@ -91,6 +96,7 @@ def self_test():
              (good.replace("<!-- the file examples/a.cc -->\n", ""), "has no program"),
              (good.replace("```cpp", "cpp"), "without a code block"),
              (good.replace("docs/a.md", "docs/b.md"), "leads nowhere"),
+             (good + "text\n- item\n", "no empty line between a list and 'text'"),
              (good + "`examples/b.cc`", "there is no examples/b.cc")]
     for text, expected in cases:
         with tempfile.TemporaryDirectory() as folder:

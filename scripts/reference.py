@@ -99,6 +99,9 @@ class Reference:
         for header, entries in self.entries.items():
             entries.sort(key=lambda entry: entry.line)
             self.name_anchors(header, entries)
+        for compound in self.compounds.values():
+            if compound.get("kind") == "file" and self.entries.get(file_of(compound)):
+                self.places[compound.get("id")] = self.places[file_of(compound)]
 
     def source(self, header):
         if header not in self.lines:
@@ -180,7 +183,7 @@ class Reference:
             if not entries:
                 continue
             out += [f"## {name} {{#{self.places[header][1]}}}", ""]
-            intro = namespace_comment("\n".join(self.source(header)))
+            intro = with_pages(namespace_comment("\n".join(self.source(header))))
             out += [f"`#include <{header}>`", "", intro, ""]
             for entry in entries:
                 out += self.class_text(entry, folder) if entry.node is not None else self.group_text(entry, folder)
@@ -238,7 +241,8 @@ class Reference:
 
     def markup(self, node, page):
         """A node of Doxygen's as HTML, without line ends, which would end the block for Markdown."""
-        inner = escaped(node.text) + "".join(self.markup(child, page) + escaped(child.tail) for child in node)
+        inner = with_pages(escaped(node.text)) + "".join(
+            self.markup(child, page) + with_pages(escaped(child.tail)) for child in node)
         if node.tag in ("briefdescription", "detaileddescription"):
             return inner
         if node.tag == "para":
@@ -267,6 +271,11 @@ def highlighted(code):
 
 def escaped(text):
     return html.escape(re.sub(r"\s+", " ", text or ""), quote=False)
+
+
+def with_pages(text):
+    """The text, with links where it names a page, as docs/data.md."""
+    return re.sub(r"docs/([\w-]+)\.md", r'<a href="../\1.html">\1</a>', text)
 
 
 def slug(name):

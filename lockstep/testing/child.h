@@ -5,13 +5,13 @@
 
 namespace lockstep::testing {
 
-/// Defines what a child process of a test does. It runs in a process of its own, in this same executable:
+/// Defines the code of a child process of a test. It runs in a separate process, in this same executable:
 ///
 ///     LOCKSTEP_CHILD(says_hello) { std::puts("hello"); }
 ///     TEST(Hello, IsSaid) { EXPECT_EQ(run_processes({.child = "says_hello"})[0].exit_code, 0); }
 ///
-/// The process exits with 0 when the body returns, with 1 when an EXPECT or ASSERT in it failed, and with 2
-/// when it threw, after printing what; `std::exit` gives any other status. A name is used once in an
+/// The process exits with 0 when the body returns, with 1 if an EXPECT or ASSERT in it failed, and with 2 if
+/// it threw, after printing the message; `std::exit` gives any other status. A name is used once in an
 /// executable.
 #define LOCKSTEP_CHILD(name)                                              \
   static void lockstep_child_##name();                                    \
@@ -32,9 +32,9 @@ void say(const std::string& line);
 /// What LOCKSTEP_CHILD calls.
 bool register_child(const char* name, void (*body)());
 
-/// Runs the child that the environment names and gives its exit status through `status`; false where this
-/// process is not a child. lockstep_testing_main calls it before GoogleTest sees the arguments; a test
-/// program with a main of its own does the same.
+/// Runs the child that the environment names and sets `status` to its exit status; false if this process is
+/// not a child. lockstep_testing_main calls it before GoogleTest sees the arguments; a test program with a
+/// main of its own does the same.
 bool run_as_child(int argc, char** argv, int* status);
 
 }  // namespace lockstep::testing

@@ -7,7 +7,7 @@
 
 namespace lockstep::testing {
 
-/// The message of the E that `action` throws; a failure of the test where it throws none. What is no E goes
+/// The message of the E that `action` throws; if it throws none, the test fails. Other exceptions pass
 /// through.
 template <class E>
 std::string error_of(const std::function<void()>& action) {
@@ -20,7 +20,7 @@ std::string error_of(const std::function<void()>& action) {
   return "";
 }
 
-/// What others see of the message of an error: the first cause stands alone in it.
+/// The message of an error without its consequences: only the first cause.
 inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace lockstep::testing

@@ -5,24 +5,24 @@
 
 namespace lockstep::testing {
 
-/// What this process, and those that it started, hold of the system: to find what a test leaves behind.
-/// Sockets, shared memory and temporary files are those of all processes that see the same, so call
+/// System resources that this process and those that it started hold: to find what a test leaves behind.
+/// Sockets, shared memory and temporary files of all processes that share them are counted, so call
 /// `isolate()` first.
 struct Inventory {
-  /// Each thing by what it is ("process 4711 train", "listening on tcp 127.0.0.1:4000", "file /dev/shm/x"),
-  /// with how often it is there.
+  /// Each resource by its description ("process 4711 train", "listening on tcp 127.0.0.1:4000", "file
+  /// /dev/shm/x"), with its count.
   std::map<std::string, int> things;
   int descriptors = 0;  ///< Open in this process.
   int threads = 0;      ///< Of this process.
 
-  /// Children of this process are counted, dead ones that nobody has waited for too; with `adopt_orphans()`,
-  /// all descendants. Listening and bound sockets, files below /dev/shm, and files in the folder for
+  /// Counts children of this process, also dead ones that were not waited for; with `adopt_orphans()`, all
+  /// descendants. Also listening and bound sockets, files below /dev/shm, and files in the folder for
   /// temporary files.
   static Inventory now();
 };
 
-/// What there is in `after` and was not in `before`, one thing a line; empty where there is nothing.
-/// Descriptors and threads of this process are not looked at.
+/// The resources in `after` that are not in `before`, one in each line; empty if there are none. Ignores
+/// descriptors and threads of this process.
 std::string left_over(const Inventory& before, const Inventory& after);
 
 /// From now on orphans among this process's descendants become its children, so that the inventory shows

@@ -5,10 +5,10 @@
 
 namespace lockstep::testing {
 
-/// Gives this process, and those that it starts from now on, a network, a /dev/shm and a folder for temporary
-/// files of their own, so that other tests running at the same time are not seen and not disturbed: the
-/// network has a loopback only. Call it before the process has started threads. Returns "" or why it cannot:
-/// it needs the right to make namespaces. A second call does nothing.
+/// Gives this process, and those that it starts from now on, their own network, /dev/shm and folder for
+/// temporary files, so that tests running at the same time do not affect each other; the network has only a
+/// loopback. Call it before the process has started threads. Returns "" or the reason why it failed: it needs
+/// the permission to make namespaces. A second call does nothing.
 std::string isolate();
 
 /// After `isolate()`: makes /dev/shm a file system of this many bytes, and fills it to the last.

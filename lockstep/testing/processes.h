@@ -24,7 +24,7 @@ using Variables = std::map<std::string, std::string>;
 struct ProcessesOptions {
   int count = 1;
 
-  /// Which LOCKSTEP_CHILD of this executable to run; or, where `program` is given, nothing.
+  /// The LOCKSTEP_CHILD of this executable to run; empty if `program` is given.
   std::string child;
 
   /// A program to run instead, by path.
@@ -43,17 +43,17 @@ struct ProcessesOptions {
   /// LOCKSTEP_JOB_SECRET.
   bool coordinator = false;
 
-  /// For all processes together, from their start. At its end those still there are killed, and the test
-  /// fails with a message that names them.
+  /// For all processes together, from their start. Then those still running are killed, and the test fails
+  /// with a message that names them.
   std::chrono::milliseconds deadline = std::chrono::seconds(60);
 };
 
 /// How one process ended.
 struct ProcessResult {
-  int exit_code = -1;      ///< -1 where a signal ended it.
-  int signal = 0;          ///< The signal that ended it; 0 where none did.
-  bool timed_out = false;  ///< It was still there at the deadline, and killed.
-  std::string log;         ///< All that it wrote to standard output and standard error.
+  int exit_code = -1;      ///< -1 if a signal ended it.
+  int signal = 0;          ///< The signal that ended it; 0 if none did.
+  bool timed_out = false;  ///< It was still running at the deadline, and was killed.
+  std::string log;         ///< Everything that it wrote to standard output and standard error.
 
   /// When it was seen to have ended, from the start of all.
   std::chrono::milliseconds ended_after{0};
@@ -61,12 +61,12 @@ struct ProcessResult {
 
 /// Processes started together by a test, each in an empty folder of its own, with its output in a log that is
 /// printed when the test fails (with lockstep_testing_main). They run this executable again, without fork.
-/// None outlives the test, even when the test is killed: a process dies with the thread that started it. To
-/// be used by one thread. Throws Error where a process cannot be started.
+/// No process outlives the test, even if the test is killed: a process dies with the thread that started it.
+/// To be used by one thread. Throws Error if a process cannot be started.
 class Processes {
  public:
   explicit Processes(ProcessesOptions options);
-  ~Processes();  ///< Kills those still there.
+  ~Processes();  ///< Kills those still running.
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
@@ -81,11 +81,11 @@ class Processes {
 
   bool running(int index);
 
-  /// Sends the signal; nothing happens where the process has ended.
+  /// Sends the signal; does nothing if the process has ended.
   void kill(int index, int signal);
 
-  /// Blocks until the process has printed `text`, which is then part of its log; at once where it has. Throws
-  /// Error where the process ends without it, and TimeoutError at the deadline, after killing all.
+  /// Blocks until the process has printed `text`, which is then part of its log; returns at once if it has.
+  /// Throws Error if the process ends without it, and TimeoutError at the deadline, after killing all.
   void wait_for_line(int index, std::string_view text);
 
   /// Blocks until the file exists in the process's folder. Throws as wait_for_line.
@@ -97,7 +97,7 @@ class Processes {
   /// Blocks until all have ended, or the deadline.
   std::vector<ProcessResult> wait();
 
-  /// Null where none was asked for.
+  /// Null if none was requested.
   coordination::CoordinationServer* coordinator();
 
  private:

@@ -6,8 +6,8 @@
 
 namespace lockstep::testing {
 
-/// The random numbers of a test, the same in each run. The seed is LOCKSTEP_TEST_SEED where that is set, to
-/// try others; the first use in a test prints it, so that a failure can be repeated.
+/// The random numbers of a test, the same in each run. LOCKSTEP_TEST_SEED sets another seed; the first use in
+/// a test prints the seed, so that a failure can be repeated.
 class Random {
  public:
   explicit Random(std::uint64_t seed = 1);
@@ -17,7 +17,7 @@ class Random {
   /// 0 to count - 1.
   int below(int count) { return static_cast<int>(engine_() % static_cast<std::uint64_t>(count)); }
 
-  /// A moment from now on, to the microsecond.
+  /// A random time from now on, to the microsecond.
   std::chrono::microseconds within(std::chrono::microseconds longest) {
     return std::chrono::microseconds(below(static_cast<int>(longest.count()) + 1));
   }

@@ -4,8 +4,8 @@
 
 namespace lockstep::testing {
 
-/// A new folder of its own below the system's folder for temporary files, removed with all that is in it at
-/// the end of its life.
+/// A new folder below the system's folder for temporary files, which is removed with its contents by the
+/// destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder();
