@@ -12,6 +12,15 @@ using std::chrono::seconds;
 
 constexpr seconds kLongestInterval(3600);
 constexpr std::chrono::milliseconds kGone(1500);  // a stall that was not seen for so long is over
+constexpr double kMoment = 0.1;                   // seconds
+
+/// Whether it was met between two things, of which each may be what takes its time: the next look tells more.
+bool is_between_two_things(const Stall& stall) {
+  return std::ranges::any_of(stall.culprits, [](const Culprit& culprit) {
+    return (culprit.reason == Reason::kOwnCode || culprit.reason == Reason::kSpinning) &&
+           culprit.seconds > 0 && culprit.seconds < kMoment;
+  });
+}
 
 }  // namespace
 
@@ -112,6 +121,11 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
     // Reports of one look may be of different moments: what the next one confirms is so.
     if (!seen_before) continue;
     if (stall.long_enough(stall_warning_) && now >= followed.next) {
+      if (!followed.put_off && is_between_two_things(stall)) {
+        followed.put_off = true;
+        continue;
+      }
+      followed.put_off = false;
       followed.line = describe(stall, reports_);
       lines.push_back(followed.line);
       ++followed.said;

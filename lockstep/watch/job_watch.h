@@ -57,6 +57,7 @@ class JobWatch {
     Stall stall;
     std::chrono::steady_clock::time_point first, next, seen;
     int said = 0;
+    bool put_off = false;  ///< A word was due at the last look.
   };
 
   void look_for_a_difference(std::vector<std::string>& lines);

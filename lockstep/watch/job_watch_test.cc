@@ -113,6 +113,33 @@ TEST(JobWatch, FailsTheJobAfterTheStallTimeout_WithWhoIsAwaited) {
   EXPECT_THAT(watch.failure()->message, HasSubstr("longer than --stall-timeout 30 s"));
 }
 
+TEST(JobWatch, OfAProcessThatIsBetweenTwoThings_LooksOnceMoreBeforeItSpeaks) {
+  JobWatch watch(2, 10, std::nullopt);
+  std::chrono::steady_clock::time_point now{seconds(1000)};
+  const auto look = [&](int waited, bool compiles) {
+    ProcessReport waiting{.process = 0, .pid = 10, .came = true, .joined = true};
+    waiting.threads = {{.tid = 10,
+                        .doing = {{.kind = Kind::kCollective,
+                                   .what = "psum",
+                                   .seconds = static_cast<double>(waited),
+                                   .operation = 1}},
+                        .missing = {1},
+                        .missing_count = 1}};
+    ProcessReport other{.process = 1, .pid = 11, .came = true, .joined = true};
+    ThreadReport thread{.tid = 11, .last = {Kind::kLaunch, "step", "train.cc:30", 0.002}};
+    if (compiles) thread.doing = {{.kind = Kind::kCompile, .what = "step", .seconds = 0.4}};
+    other.threads = {thread};
+    watch.take(waiting);
+    watch.take(other);
+    return watch.look(now += seconds(1));
+  };
+  for (int waited = 8; waited < 11; ++waited) EXPECT_THAT(look(waited, false), IsEmpty()) << waited;
+  EXPECT_THAT(look(11, true), ElementsAre(HasSubstr("compiles step")));
+  for (int waited = 12; waited < 22; ++waited) EXPECT_THAT(look(waited, true), IsEmpty()) << waited;
+  EXPECT_THAT(look(22, false), IsEmpty());
+  EXPECT_THAT(look(23, false), ElementsAre(HasSubstr("own code since step")));
+}
+
 TEST(JobWatch, OfDevicesThatWaitForEachOther_FailsTheJobWithTheMinority) {
   JobWatch watch(3, 10, 30);
   std::chrono::steady_clock::time_point now{seconds(1000)};

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Takes the stacks of all processes of a training job again and again, and compares all losses.
 
-    stacks_rounds.py LOCKSTEP TRAIN_DIGITS [--stacks N] [--processes P] [--epochs E] [--most SECONDS]
+    stacks_rounds.py LOCKSTEP TRAIN_DIGITS [--stacks N] [--processes P] [--epochs E] [--most SECONDS] [--within SECONDS]
 
 A run that nobody looks at prints the loss of each step. Then the same run is started as often as it takes, and `lockstep
 stacks` is called one time after the other while it runs: each loss must be the same text, and each call must show all
-processes. Prints how long the calls took. Exits with 1 where anything differs, or a call takes longer than SECONDS.
+processes. Prints how long the calls took. Exits with 1 where anything differs, or a call takes
+longer than --most. After --within it stops, with as many as it has.
 """
 import argparse
 import os
@@ -36,6 +37,7 @@ def main():
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--most", type=float)
+    parser.add_argument("--within", type=float, default=float("inf"))
     given = parser.parse_args()
     folder = tempfile.TemporaryDirectory()
     environment = {**os.environ, "LOCKSTEP_SOCKET_DIR": os.path.join(folder.name, "sockets")}
@@ -43,7 +45,8 @@ def main():
     if len(expected) < 10:
         sys.exit("the undisturbed run printed no losses")
     seconds, runs, wrong = [], 0, []
-    while len(seconds) < given.stacks and not wrong:
+    until = time.monotonic() + given.within
+    while len(seconds) < given.stacks and time.monotonic() < until and not wrong:
         job = start(given, environment)
         log = []
         reader = threading.Thread(target=lambda: log.extend(job.stdout))
@@ -51,7 +54,7 @@ def main():
         while not any(" loss " in line for line in log) and job.poll() is None:
             time.sleep(0.01)
         before = len(seconds)
-        while job.poll() is None and len(seconds) < given.stacks:
+        while job.poll() is None and len(seconds) < given.stacks and time.monotonic() < until:
             began = time.monotonic()
             asked = subprocess.run([given.tool, "stacks"], capture_output=True, text=True, env=environment)
             took = time.monotonic() - began

@@ -56,6 +56,7 @@ PAGE = {
     "saves a checkpoint": "save",
     "restores a checkpoint": "restore",
     "has not called initialize()": "late",
+    "has left the job early": "return",
 }
 # Without a launcher a stopped process is not seen.
 DOES_NOT_ANSWER = "does not answer"
@@ -93,7 +94,7 @@ def check_page(path):
     for start in known:
         if not any(each.startswith(start) for each in words):
             sys.exit(f"{path} does not say '{start}'")
-    if missing := set(STALLS) - set(PAGE.values()):
+    if missing := {*STALLS, "return"} - set(PAGE.values()):
         sys.exit(f"PAGE lacks {missing}")
     print(f"each of the {len(words)} things that {os.path.basename(path)} tells apart has a fault")
 
