@@ -221,6 +221,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   impl->moved.resize(arguments.size());
   sharding::PartitionOptions partitioning{.axes = mesh.axis_env(),
                                           .gathered_for_loops_bytes = options.gathered_for_loops_bytes,
+                                          .kept_gathered_bytes = options.kept_gathered_bytes,
                                           .memory_limit_bytes = options.memory_limit_bytes};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const ArrayType& type = *arguments[i];
@@ -267,7 +268,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   impl->partitioning = since(start);
   return finish(std::move(impl), partitioned.program, mesh.axis_env(), mesh,
                 combine(mesh.fingerprint(), fingerprint(salt)), partitioned.reasons,
-                partitioned.gathers_again ? 0 : options.combine_threshold_bytes);
+                {options.combine_threshold_bytes, partitioned.kept_gathered_bytes});
 }
 
 std::shared_ptr<const Computation> Computation::compile_per_device(
@@ -346,12 +347,12 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
                                                        const AxisEnv& axes, const Mesh& mesh,
                                                        Fingerprint salt,
                                                        sharding::CommunicationReasons reasons,
-                                                       std::int64_t combine_threshold_bytes) {
+                                                       sharding::CombineOptions combining) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   const auto start = std::chrono::steady_clock::now();
   // A compiler that does the collectives itself combines them by itself.
-  if (runtime.native_collectives() || mesh.size() == 1) combine_threshold_bytes = 0;
-  const Program per_device = sharding::combine_collectives(written, axes, combine_threshold_bytes, reasons);
+  if (runtime.native_collectives() || mesh.size() == 1) combining.threshold_bytes = 0;
+  const Program per_device = sharding::combine_collectives(written, axes, combining, reasons);
   impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
   impl->text.partitioned = sharding::describe(per_device, axes);
   impl->text.collectives = sharding::communication(per_device, axes, reasons);

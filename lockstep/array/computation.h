@@ -12,6 +12,7 @@
 #include "lockstep/array/data.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
+#include "lockstep/sharding/combining.h"
 #include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/limits.h"
 
@@ -33,6 +34,7 @@ struct ComputationOptions {
 
   /// As sharding::PartitionOptions has them.
   std::int64_t gathered_for_loops_bytes = sharding::kGatheredForLoopsBytes;
+  std::int64_t kept_gathered_bytes = sharding::kKeptGatheredBytes;
   std::int64_t memory_limit_bytes = 0;
 };
 
@@ -78,10 +80,10 @@ class Computation {
  private:
   struct Impl;
   explicit Computation(std::unique_ptr<Impl> impl);
-  static std::shared_ptr<const Computation> finish(
-      std::unique_ptr<Impl> impl, const Program& written, const AxisEnv& axes, const Mesh& mesh,
-      Fingerprint salt, sharding::CommunicationReasons reasons = {},
-      std::int64_t combine_threshold_bytes = sharding::kCombineThresholdBytes);
+  static std::shared_ptr<const Computation> finish(std::unique_ptr<Impl> impl, const Program& written,
+                                                   const AxisEnv& axes, const Mesh& mesh, Fingerprint salt,
+                                                   sharding::CommunicationReasons reasons = {},
+                                                   sharding::CombineOptions combining = {});
   std::unique_ptr<Impl> impl_;
 };
 

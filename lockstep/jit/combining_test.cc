@@ -94,6 +94,30 @@ TEST(CombinedCollectives, OfEveryKindAndManyDTypes_GiveTheSame) {
   }
 }
 
+/// Bits, and not numbers, are put one behind the other: a NaN keeps its own.
+TEST(CombinedCollectives, OfGathersOfSeveralDTypes_GiveTheSame) {
+  auto f = shard_map(
+      [](Array x) {
+        std::vector<Array> out;
+        for (const DType dtype :
+             {DType::kF32, DType::kI32, DType::kU32, DType::kBF16, DType::kF16, DType::kI16, DType::kF64,
+              DType::kI64, DType::kI8, DType::kU8, DType::kBool, DType::kC64}) {
+          Array y = astype(x, dtype);
+          if (dtype == DType::kF32) y = where(x > 0, y, std::numeric_limits<float>::quiet_NaN());
+          for (const int d : {0, 1}) {
+            const Array all = all_gather(y, "x", {.axis = d, .tiled = true});
+            out.push_back(dtype == DType::kF32 ? nan_to_num(all, {.nan = 17.}) : all);
+          }
+        }
+        for (Array& array : out) array = reshape(array, {1, -1});
+        return out;
+      },
+      {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}});
+  const auto [one, each] = expect_same(f, waves({8, 3}) * 9);
+  EXPECT_EQ(each, 24u);
+  EXPECT_EQ(one, 6u);
+}
+
 TEST(CombinedCollectives, WithinLoopsAndBranches_GiveTheSame) {
   auto f = shard_map(
       [](Array a, Array b) {

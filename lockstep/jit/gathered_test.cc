@@ -130,5 +130,44 @@ TEST(Gathered, WhereMemoryIsShort_IsGatheredAgainForItsNextUse) {
   EXPECT_EQ(gathers(with_limit(std::int64_t{1} << 30)), 20);
 }
 
+/// Only what does not fit; what is gathered in one piece with others is still kept within the limit.
+TEST(Gathered, BeyondWhatMayBeKept_IsGatheredAgain) {
+  std::vector<Array> weights, split;
+  for (int i = 0; i < 20; ++i) {
+    weights.push_back(waves({128, 128}, i + 1) * 0.2f);
+    split.push_back(over_x(weights.back(), P("x")));
+  }
+  const Array x = waves({1024, 128}, 9), split_x = over_x(x, P("x"));
+  const auto expected = layers()(weights, x);
+  std::vector<std::size_t> again;
+  std::vector<std::int64_t> temporary;
+  for (const std::int64_t kept : {64 << 20, 8 << 16, 0}) {
+    for (const std::int64_t threshold : {0, 4 << 16}) {
+      SCOPED_TRACE(std::to_string(kept) + " kept, combined to " + std::to_string(threshold));
+      const auto f = jit(layers(), {.out_shardings = {std::nullopt, NamedSharding(line_mesh(), P("x"))},
+                                    .combine_threshold_bytes = threshold,
+                                    .kept_gathered_bytes = kept});
+      const auto lowered = f.lower(split, split_x);
+      std::size_t count = 0;
+      for (const auto& line : lowered.communication())
+        count += line.reason.find("gathered again") != line.reason.npos;
+      if (threshold == 0) {
+        again.push_back(count);
+        temporary.push_back(lowered.compile().cost().temporary_bytes);
+      } else {
+        EXPECT_EQ(count, again.back());
+      }
+      const auto got = f(split, split_x);
+      expect_equal(got.first, expected.first);
+      for (std::size_t i = 0; i < weights.size(); ++i) expect_equal(got.second[i], expected.second[i]);
+    }
+  }
+  EXPECT_EQ(again[0], 0u);
+  EXPECT_GT(again[1], 5u);
+  EXPECT_GT(again[2], again[1]);
+  EXPECT_LT(temporary[1] + (6 << 16), temporary[0]);
+  EXPECT_LE(temporary[2], temporary[1]);
+}
+
 }  // namespace
 }  // namespace lockstep

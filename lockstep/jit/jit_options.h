@@ -52,10 +52,16 @@ struct JitOptions {
   /// loop, as far as that takes no more bytes on a device. 0: never.
   std::int64_t gathered_for_loops_bytes = sharding::kGatheredForLoopsBytes;
 
-  /// Where a device would need more bytes for the computation, what is gathered (such as parameters that are
-  /// split over the devices) is dropped after its use and gathered again for a later one, and no collectives
-  /// are combined, if that takes less.
-  /// What it would need is estimated from the program, before the compiler makes less of it. 0: no limit.
+  /// What is gathered (such as parameters that are split over the devices) and kept for later uses takes at
+  /// most so many bytes on a device at any time. Beyond it what would be kept longest is dropped after its
+  /// use and gathered again for the next one, such as parameters of the first layers for the backward pass.
+  /// lower().explain() tells which. 0: nothing is kept but for uses that come soon.
+  std::int64_t kept_gathered_bytes = sharding::kKeptGatheredBytes;
+
+  /// Where a device would need more bytes for the computation, less of what is gathered is kept than
+  /// kept_gathered_bytes says, and if that is not enough nothing is gathered before loops, as far as it
+  /// helps. What it would need is estimated from the program, before the compiler makes less of it. 0: no
+  /// limit.
   std::int64_t memory_limit_bytes = 0;
 };
 

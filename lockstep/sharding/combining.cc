@@ -11,6 +11,7 @@
 
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::sharding {
@@ -19,12 +20,29 @@ namespace {
 /// What collectives must have in common to be one.
 using Key = std::tuple<const Primitive*, std::vector<std::string>, DType, bool>;
 
+/// The whole numbers that have the bits of these elements, for what moves them only; bools and complex
+/// numbers stay what they are.
+DType bits_of(DType dtype) {
+  const DTypeKind kind = info(dtype).kind;
+  if (kind == DTypeKind::kBool || kind == DTypeKind::kComplex) return dtype;
+  switch (size_of(dtype)) {
+    case 1:
+      return DType::kU8;
+    case 2:
+      return DType::kU16;
+    case 4:
+      return DType::kU32;
+    default:
+      return DType::kU64;
+  }
+}
+
 std::int64_t& at(Shape& shape, std::int64_t dimension) { return shape[static_cast<std::size_t>(dimension)]; }
 
 class Combining {
  public:
-  Combining(const Program& program, const AxisEnv& axes, std::int64_t threshold)
-      : program_(program), axes_(axes), threshold_(threshold), waits_(program.variables.size()) {}
+  Combining(const Program& program, const AxisEnv& axes, const CombineOptions& options)
+      : program_(program), axes_(axes), options_(options), waits_(program.variables.size()) {}
 
   /// `self` is the program that `given` knows it by; null: the outermost.
   Program run(const Program* self, const CommunicationReasons& given) {
@@ -53,25 +71,35 @@ class Combining {
   std::vector<std::size_t> wave(const std::vector<std::size_t>& equations) {
     std::vector<std::size_t> later;
     bool effects_wait = false;
+    std::int64_t gathered = 0;  // before its turn
     std::vector<Key> order;
+    const auto wait = [&](std::size_t e) {
+      set_waiting(program_.equations[e], true);
+      later.push_back(e);
+    };
     for (std::size_t e : equations) {
       const Equation& equation = program_.equations[e];
       const bool effect = has_effect(equation);
       if ((effect && effects_wait) ||
           std::ranges::any_of(equation.inputs, [&](Var var) { return waits(var); })) {
-        set_waiting(equation, true);
         effects_wait = effects_wait || effect;
-        later.push_back(e);
+        wait(e);
         continue;
       }
-      const std::optional<Key> key = key_of(equation);
+      const bool gathers = equation.primitive == &all_gather_p();
+      std::optional<Key> key = key_of(equation);
+      const std::int64_t bytes = key ? bytes_of(equation) : 0;
+      if (gathers && gathered + bytes > options_.gathered_bytes) key.reset();
       if (!key) {
-        write(e);
+        if (gathers && (gathered > 0 || !later.empty()))
+          wait(e);
+        else
+          write(e);
         continue;
       }
+      if (gathers) gathered += bytes;
       Bucket& bucket = buckets_[*key];
-      const std::int64_t bytes = bytes_of(equation);
-      if (bucket.bytes + bytes > threshold_) flush(bucket);
+      if (bucket.bytes + bytes > options_.threshold_bytes) flush(bucket);
       if (bucket.members.empty() && std::ranges::find(order, *key) == order.end()) order.push_back(*key);
       bucket.members.push_back(e);
       bucket.bytes += bytes;
@@ -102,14 +130,15 @@ class Combining {
       std::ranges::sort(axes);
     } else if (p == &all_gather_p() || p == &psum_scatter_p()) {
       const auto& params = equation.params.as<GatherParams>();
-      if (params.groups) return std::nullopt;
+      if (params.groups || params.again) return std::nullopt;
       axes = params.axes;
     } else {
       return std::nullopt;
     }
     const Aval& aval = program_.aval(equation.outputs[0]);
     const std::int64_t bytes = bytes_of(equation);
-    if (axes_.size(axes) == 1 || bytes > threshold_ || bytes == 0) return std::nullopt;
+    if (axes_.size(axes) == 1 || bytes > options_.threshold_bytes || bytes == 0) return std::nullopt;
+    if (p == &all_gather_p()) return Key(p, std::move(axes), bits_of(aval.dtype), false);
     return Key(p, std::move(axes), aval.dtype, aval.weak_type);
   }
 
@@ -127,7 +156,7 @@ class Combining {
   }
 
   std::shared_ptr<const Program> within(const std::shared_ptr<const Program>& program) {
-    Combining inner(*program, axes_, threshold_);
+    Combining inner(*program, axes_, options_);
     auto combined = std::make_shared<const Program>(inner.run(program.get(), *given_));
     reasons_within.merge(inner.reasons_within);
     for (auto& [place, reason] : inner.reasons) reasons_within[{combined.get(), place}] = std::move(reason);
@@ -144,6 +173,19 @@ class Combining {
     }
     result_.equations.push_back({&primitive, std::move(params), std::move(inputs), {*to}, site_});
     return *to;
+  }
+
+  Var in_dtype(Var var, const Aval& like) {
+    const Aval& from = result_.aval(var);
+    if (from.dtype == like.dtype) return var;
+    Aval aval = from;
+    aval.dtype = like.dtype;
+    aval.weak_type = like.weak_type;
+    const auto to = static_cast<Var>(result_.variables.size());
+    result_.variables.push_back(std::move(aval));
+    result_.equations.push_back(
+        {&bitcast_convert_type_p(), OpParams::of(BitcastParams{like.dtype}), {var}, {to}, site_});
+    return to;
   }
 
   Var reshaped(Var var, Shape shape, std::optional<Var> to = std::nullopt) {
@@ -194,6 +236,7 @@ class Combining {
     limit.back() = begin + count;
     shape.back() = count;
     Var part = add(slice_p(), OpParams::of(SliceParams{start, limit, strides}), {all}, std::move(shape), all);
+    part = in_dtype(part, program_.aval(to));
     if (equation.primitive == &all_gather_p()) {
       Shape gathered = program_.aval(equation.inputs[0]).shape;
       gathered.insert(gathered.begin(), n);
@@ -217,6 +260,9 @@ class Combining {
     const std::vector<std::string>& axes =
         reduces ? first.params.as<AxesParams>().axes : first.params.as<GatherParams>().axes;
     const std::int64_t n = axes_.size(axes);
+    const bool is_mixed = std::ranges::any_of(members, [&](std::size_t e) {
+      return program_.aval(program_.equations[e].inputs[0]).dtype != program_.aval(first.inputs[0]).dtype;
+    });
     std::vector<Var> parts;
     std::vector<std::int64_t> counts;
     std::string reason = fmt::format("{} in one:", members.size());
@@ -224,6 +270,10 @@ class Combining {
       const Equation& equation = program_.equations[e];
       site_ = equation.site;
       parts.push_back(flat(equation, n));
+      if (is_mixed) {
+        const Aval& aval = result_.aval(parts.back());
+        parts.back() = in_dtype(parts.back(), {bits_of(aval.dtype), {}});
+      }
       counts.push_back(result_.aval(parts.back()).shape.back());
       const Aval& aval = program_.aval(equation.inputs[0]);
       reason +=
@@ -250,7 +300,7 @@ class Combining {
 
   const Program& program_;
   const AxisEnv& axes_;
-  const std::int64_t threshold_;
+  const CombineOptions options_;
   const Program* self_ = nullptr;
   const CommunicationReasons* given_ = nullptr;
   Program result_;
@@ -261,10 +311,10 @@ class Combining {
 
 }  // namespace
 
-Program combine_collectives(const Program& program, const AxisEnv& axes, std::int64_t threshold,
+Program combine_collectives(const Program& program, const AxisEnv& axes, const CombineOptions& options,
                             CommunicationReasons& reasons) {
-  if (threshold == 0) return program;
-  Combining combining(program, axes, threshold);
+  if (options.threshold_bytes == 0) return program;
+  Combining combining(program, axes, options);
   Program result = combining.run(nullptr, reasons);
   reasons = std::move(combining.reasons_within);
   for (auto& [place, reason] : combining.reasons) reasons[{nullptr, place}] = std::move(reason);

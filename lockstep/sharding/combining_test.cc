@@ -24,11 +24,12 @@ const AxisEnv& axes() {
 }
 
 /// The collectives of what comes out: "all-reduce 512 B over x".
-std::vector<std::string> combined(const Program& program, std::int64_t threshold = kCombineThresholdBytes) {
+std::vector<std::string> combined(const Program& program, std::int64_t threshold = kCombineThresholdBytes,
+                                  std::int64_t gathered = kKeptGatheredBytes) {
   CommunicationReasons reasons;
   std::vector<std::string> all;
   for (const CommunicationLine& line :
-       communication(combine_collectives(program, axes(), threshold, reasons), axes())) {
+       communication(combine_collectives(program, axes(), {threshold, gathered}, reasons), axes())) {
     std::string over;
     for (const std::string& axis : line.axes) over += (over.empty() ? "" : ",") + axis;
     all.push_back(line.kind + " " + bytes_text(line.bytes) + " over " + over);
@@ -74,6 +75,17 @@ TEST(CombineCollectives, OfGathersAndReduceScatters_TheDimensionsMayDiffer) {
   EXPECT_THAT(combined(program), ElementsAre("all-gather 768 B over x", "reduce-scatter 192 B over x"));
 }
 
+TEST(CombineCollectives, OfGathers_TheDTypesMayDifferWhereTheirSizesDoNot) {
+  const Program program = program_of({{8}, {4}, {16}}, [](const std::vector<Value>& in) {
+    const Value whole = lax::convert_element_type(in[1], DType::kI32);
+    return std::vector<Value>{lax::all_gather(in[0], {"x"}, 0), lax::all_gather(whole, {"x"}, 0),
+                              lax::all_gather(lax::convert_element_type(in[2], DType::kBF16), {"x"}, 0),
+                              lax::psum(in[0], {"x"}), lax::psum(whole, {"x"})};
+  });
+  EXPECT_THAT(combined(program), ElementsAre("all-gather 192 B over x", "all-gather 128 B over x",
+                                             "all-reduce 32 B over x", "all-reduce 16 B over x"));
+}
+
 TEST(CombineCollectives, UpToTheThreshold) {
   const Program program = program_of({{64}, {64}, {64}, {256}}, [](const std::vector<Value>& in) {
     std::vector<Value> out;
@@ -86,12 +98,33 @@ TEST(CombineCollectives, UpToTheThreshold) {
   EXPECT_EQ(combined(program, 100).size(), 4u);
 }
 
+TEST(CombineCollectives, GathersThatAreNotCombined_StayBehindWhatWaits) {
+  // Each layer has a small weight and a large one: only the small ones are there before their turn, and of
+  // these no more than the options say.
+  const Program program =
+      program_of({{1024}, {64}, {64}, {64}, {1024}, {1024}}, [](const std::vector<Value>& in) {
+        Value h = lax::pvary(lax::neg(in[0]), {"x"});
+        for (const std::size_t i : {1U, 2U, 3U}) {
+          const Value small = lax::reduce_sum(lax::all_gather(in[i], {"x"}, 0), {0});
+          h = lax::mul(h, lax::broadcast_in_dim(small, {1024}, {}));
+          if (i == 3) break;
+          h = lax::add(h, lax::slice(lax::all_gather(in[3 + i], {"x"}, 0), {0}, {1024}));
+        }
+        return std::vector<Value>{h};
+      });
+  const std::string small = "all-gather 1.0 KiB over x", large = "all-gather 16.0 KiB over x";
+  EXPECT_THAT(combined(program, 8 << 10), ElementsAre("all-gather 3.0 KiB over x", large, large));
+  EXPECT_THAT(combined(program, 8 << 10, 2 << 10),
+              ElementsAre("all-gather 2.0 KiB over x", large, large, small));
+  EXPECT_THAT(combined(program, 8 << 10, 0), ElementsAre(small, large, small, large, small));
+}
+
 TEST(CombineCollectives, TheReasonNamesEach) {
   Program program = program_of({{64}, {8, 4}}, [](const std::vector<Value>& in) {
     return std::vector<Value>{lax::psum(in[0], {"x"}), lax::psum(in[1], {"x"})};
   });
   CommunicationReasons reasons = {{{nullptr, 1}, "because of the batch"}};
-  const Program one = combine_collectives(program, axes(), kCombineThresholdBytes, reasons);
+  const Program one = combine_collectives(program, axes(), {}, reasons);
   const std::vector<CommunicationLine> lines = communication(one, axes(), reasons);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_THAT(lines[0].reason, HasSubstr("2 in one:\n    f32[64] at "));

@@ -97,8 +97,7 @@ void Emission::add_input(Var var, const Layout& layout) {
 }
 
 void Emission::emit_steps() {
-  for (step_ = 0; step_ < body_.steps.size(); ++step_) {
-    const FlatBody::Step& step = body_.steps[step_];
+  for (const FlatBody::Step& step : body_.steps) {
     site_ = step.nested ? step.nested->site : plan_.equations[step.place].equation->site;
     if (step.nested)
       emit_nested(step);
@@ -159,29 +158,12 @@ Value Emission::get(Var var, const Layout& to, const Why& why) {
       }
       now.layout = step->apply(std::move(now.layout), grid_);
       now.is_exchanged = now.is_exchanged || step->is_collective();
-      now.is_gathered = now.is_gathered || step->kind == Kind::kAllGather;
       ++step;
     }
     if (!grid_.names_parts(now.layout.split)) versions(var).push_back(now);
   }
   if (now.is_exchanged && !now.layout.partial) brought_[var].push_back(now.layout);
-  if (plan_.gathers_again && !is_used_soon(var)) std::erase_if(versions(var), &Version::is_gathered);
   return now.value;
-}
-
-bool Emission::is_used_soon(Var var) {
-  constexpr std::size_t kSoon = 16;
-  if (used_.empty()) {
-    for (std::size_t s = 0; s < body_.steps.size(); ++s) {
-      const FlatBody::Step& step = body_.steps[s];
-      const Equation& equation = step.nested ? *step.nested : *plan_.equations[step.place].equation;
-      for (Var input : equation.inputs) used_[input].push_back(s);
-    }
-    for (Var output : body_.outputs) used_[output].push_back(body_.steps.size());
-  }
-  const std::vector<std::size_t>& all = used_[var];
-  const auto here = std::ranges::equal_range(all, step_);
-  return here.size() > 1 || (here.end() != all.end() && *here.end() <= step_ + kSoon);
 }
 
 Value Emission::written_full(Var var, const Split& split) {

@@ -31,7 +31,6 @@ struct Plan {
   std::vector<bool> zeros;            ///< which variables are nothing but zeros
   std::vector<const Equation*> full;  ///< those that give variables of one number; null for others
   std::int64_t gathered_for_loops_bytes = 0;
-  bool gathers_again = false;  ///< what was gathered is not kept for uses that come much later
 };
 
 Plan plan_of(const FlatProgram& flat, std::span<const RuledEquation> equations, const Grid& grid,
@@ -60,7 +59,7 @@ class Emission {
   struct Version {
     Layout layout;
     Value value;
-    bool is_exchanged = false, is_gathered = false;  ///< of others' parts, or of a whole group's
+    bool is_exchanged = false;  ///< of others' parts
   };
 
   /// Why a variable's parts are put together, and the line that made them.
@@ -113,9 +112,6 @@ class Emission {
 
   /// What the written program could be given as it brings it itself, by what that saves.
   std::vector<Written::Brought> brought_before(const LoopValues& values);
-
-  /// Whether the variable has another use soon in the steps.
-  bool is_used_soon(Var var);
 
   void emit_steps();
 
@@ -209,15 +205,13 @@ class Emission {
   const Grid& grid_;
   Builder builder_;
   Resharder resharder_;
-  std::vector<std::vector<Version>> versions_;    // of each global variable; the first is as it was computed
-  std::vector<CallSite> sites_;                   // of each equation in the builder
-  std::map<std::size_t, std::string> reasons_;    // by the place in the builder
-  std::map<Var, Partly> partly_;                  // of global variables that are partial
-  std::map<Var, std::vector<Layout>> brought_;    // what was brought by collectives to these layouts
-  std::map<Var, std::vector<std::size_t>> used_;  // in which steps; filled where it is asked for
-  std::size_t step_ = 0;                          // that is written; the number of them behind the last one
-  CallSite site_;                                 // of that step
-  CommunicationReasons within_;                   // of the programs that its equations hold
+  std::vector<std::vector<Version>> versions_;  // of each global variable; the first is as it was computed
+  std::vector<CallSite> sites_;                 // of each equation in the builder
+  std::map<std::size_t, std::string> reasons_;  // by the place in the builder
+  std::map<Var, Partly> partly_;                // of global variables that are partial
+  std::map<Var, std::vector<Layout>> brought_;  // what was brought by collectives to these layouts
+  CallSite site_;                               // of the step that is written
+  CommunicationReasons within_;                 // of the programs that its equations hold
   std::vector<std::string> warnings_;
 };
 

@@ -13,6 +13,11 @@ namespace {
 
 using Combine = ShardingRule::Combine;
 
+/// Operations that a device does in the time in which it receives a byte: of accelerators some hundreds to
+/// thousands by their data sheets, of CPUs in one host about ten. What is computed more than once counts for
+/// little, so that bytes decide unless it is much.
+constexpr double kFlopsPerByte = 1000;
+
 /// A list of axes that a factor may get, and the bytes of the values that have it so.
 struct Option {
   Axes axes;
@@ -118,6 +123,7 @@ class Search {
     }
     if (ways == 1) return {std::move(factors), std::nullopt};
     if (ways > kMaxWays) return {greedy(), std::nullopt};
+    flops_ = flops_of_whole();
     visit(0, factors);
     return {std::move(best_), std::move(second_)};
   }
@@ -196,7 +202,21 @@ class Search {
       if (within.collectives > 0) sum += 1;
     }
     for (std::size_t i = 0; i < ruled_.rule.results.size(); ++i) sum += result_cost(i, factors);
-    return sum;
+    return sum + computing_cost(factors);
+  }
+
+  /// What a device computes, in bytes: axes that split no factor have all their devices compute the same.
+  double computing_cost(const std::vector<Axes>& factors) const {
+    double parts = 1;
+    for (const Axes& axes : factors) parts *= static_cast<double>(grid_.size(axes));
+    return flops_ / parts / kFlopsPerByte;
+  }
+
+  double flops_of_whole() const {
+    std::vector<Aval> inputs, outputs;
+    for (Var var : ruled_.equation->inputs) inputs.push_back(program_.aval(var));
+    for (Var var : ruled_.equation->outputs) outputs.push_back(program_.aval(var));
+    return ruled_.equation->primitive->flops(inputs, outputs, ruled_.equation->params);
   }
 
   double result_cost(std::size_t i, const std::vector<Axes>& factors) const {
@@ -220,6 +240,7 @@ class Search {
   std::vector<Axes> best_;
   std::optional<std::vector<Axes>> second_;
   double best_cost_ = 0, second_cost_ = 0;
+  double flops_ = 0;
 };
 
 }  // namespace

@@ -12,4 +12,8 @@ inline constexpr std::int64_t kCombineThresholdBytes = 1 << 20;
 /// once only because a loop over microbatches uses them.
 inline constexpr std::int64_t kGatheredForLoopsBytes = 64 << 20;
 
+/// What gathered values that are kept for later uses may hold. Parameters of a large model are not all there
+/// at once only because the backward pass needs them again.
+inline constexpr std::int64_t kKeptGatheredBytes = 256 << 20;
+
 }  // namespace lockstep::sharding

@@ -13,6 +13,7 @@
 #include "lockstep/program/primitives/window.h"
 #include "lockstep/sharding/combining.h"
 #include "lockstep/sharding/communication.h"
+#include "lockstep/sharding/gather_again.h"
 #include "lockstep/sharding/partitioner.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/sharding/reference_evaluator_test.h"
@@ -286,7 +287,7 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
   const Mesh mesh = testing::test_mesh(GetParam(), {kNames.begin(), kNames.begin() + GetParam().size()});
   const AxisEnvScope axes(mesh.axis_env());
   std::set<std::string> kinds;
-  int num_combined = 0;
+  int num_combined = 0, num_again = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     Random random(seed);
     Builder builder("random");
@@ -317,9 +318,12 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
     const auto expected = testing::evaluate(global, mesh.axis_env(), whole);
     const auto found = testing::evaluate(partitioned.program, mesh.axis_env(), parts);
     CommunicationReasons reasons = partitioned.reasons;
-    const Program combined =
-        combine_collectives(partitioned.program, mesh.axis_env(), random.coin() ? 64 : 1 << 20, reasons);
-    num_combined += combined.equations.size() != partitioned.program.equations.size();
+    const Program again = gather_again(partitioned.program, random.coin() ? 0 : 256, reasons, 0);
+    num_again += again.equations.size() != partitioned.program.equations.size();
+    const CombineOptions combining{.threshold_bytes = random.coin() ? 64 : 1 << 20,
+                                   .gathered_bytes = random.coin() ? 256 : 1 << 20};
+    const Program combined = combine_collectives(again, mesh.axis_env(), combining, reasons);
+    num_combined += combined.equations.size() != again.equations.size();
     ASSERT_TRUE(testing::evaluate(combined, mesh.axis_env(), parts) == found)
         << "seed " << seed << "\n"
         << to_string(partitioned.program) << to_string(combined);
@@ -336,6 +340,7 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
   EXPECT_THAT(kinds,
               ::testing::ElementsAre("all-gather", "all-reduce", "all-to-all", "permute", "reduce-scatter"));
   EXPECT_GT(num_combined, 20);
+  EXPECT_GT(num_again, 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, PartitionedValues,

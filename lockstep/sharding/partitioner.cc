@@ -1,5 +1,6 @@
 #include "lockstep/sharding/partitioner.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "lockstep/program/primitives/debug.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/sharding/emission.h"
+#include "lockstep/sharding/gather_again.h"
 #include "lockstep/sharding/padding.h"
 #include "lockstep/sharding/propagation.h"
 #include "lockstep/sharding/uneven.h"
@@ -15,6 +17,37 @@
 
 namespace lockstep::sharding {
 namespace {
+
+/// Writes the devices' program, such that it keeps within the limits where it can.
+Partitioned within_memory(Plan& plan, const PartitionOptions& options) {
+  const auto keeping = [](Partitioned written, std::int64_t bytes) {
+    written.program = gather_again(std::move(written.program), bytes, written.reasons);
+    written.kept_gathered_bytes = bytes;
+    return written;
+  };
+  Partitioned written = Emission(plan, plan.flat.body).run(options.out_specs);
+  std::int64_t bytes = options.kept_gathered_bytes;
+  if (options.memory_limit_bytes == 0) return keeping(std::move(written), bytes);
+  Partitioned best = keeping(written, bytes);
+  std::int64_t needed = peak_bytes(best.program);
+  const auto consider = [&](Partitioned other) {
+    const std::int64_t bytes = peak_bytes(other.program);
+    if (bytes >= needed) return;
+    needed = bytes;
+    best = std::move(other);
+  };
+  bytes = std::min(bytes, gathered_bytes(written.program));
+  while (needed > options.memory_limit_bytes && bytes > 0) {
+    constexpr std::int64_t kLeast = 1 << 10;
+    bytes = bytes > kLeast ? bytes / 2 : 0;
+    consider(keeping(written, bytes));
+  }
+  if (needed > options.memory_limit_bytes && plan.gathered_for_loops_bytes > 0) {
+    plan.gathered_for_loops_bytes = 0;
+    consider(keeping(Emission(plan, plan.flat.body).run(options.out_specs), 0));
+  }
+  return best;
+}
 
 /// `tried`: sizes that the devices do not divide were looked for.
 Partitioned partition(const Program& global, const PartitionOptions& options, bool tried) {
@@ -63,7 +96,7 @@ Partitioned partition(const Program& global, const PartitionOptions& options, bo
     if (equation.primitive != &to_global_p() && !has_split[static_cast<std::size_t>(from)]) set(from);
   }
   if (all_whole) {
-    Partitioned same{global};
+    Partitioned same{.program = global, .kept_gathered_bytes = options.kept_gathered_bytes};
     for (const auto& spec : options.out_specs) same.out_specs.push_back(spec.value_or(PartitionSpec()));
     return same;
   }
@@ -75,15 +108,7 @@ Partitioned partition(const Program& global, const PartitionOptions& options, bo
   }
   Plan plan = plan_of(flat, equations, grid, splits);
   plan.gathered_for_loops_bytes = options.gathered_for_loops_bytes;
-  Partitioned kept = Emission(plan, flat.body).run(options.out_specs);
-  if (options.memory_limit_bytes == 0) return kept;
-  const std::int64_t needed = peak_bytes(kept.program);
-  if (needed <= options.memory_limit_bytes) return kept;
-  plan.gathers_again = true;
-  plan.gathered_for_loops_bytes = 0;
-  Partitioned again = Emission(plan, flat.body).run(options.out_specs);
-  again.gathers_again = true;
-  return peak_bytes(again.program) < needed ? std::move(again) : std::move(kept);
+  return within_memory(plan, options);
 }
 
 }  // namespace

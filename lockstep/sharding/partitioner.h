@@ -26,8 +26,12 @@ struct PartitionOptions {
   /// that takes no more bytes on a device.
   std::int64_t gathered_for_loops_bytes = kGatheredForLoopsBytes;
 
-  /// Where a device would need more for the program (peak_bytes), what is gathered is gathered again for
-  /// later uses, not kept for them. 0: there is no limit.
+  /// What gathered values that are kept for later uses may hold of a device; beyond it they are gathered
+  /// again (gather_again.h).
+  std::int64_t kept_gathered_bytes = kKeptGatheredBytes;
+
+  /// Where a device would need more for the program (peak_bytes), less is kept of what is gathered, and at
+  /// last nothing is gathered before loops. 0: there is no limit.
   std::int64_t memory_limit_bytes = 0;
 };
 
@@ -41,9 +45,8 @@ struct Partitioned {
   /// Of the collectives that are not the program's own.
   CommunicationReasons reasons = {};
 
-  /// Whether what is gathered is gathered again for later uses, because memory is short: collectives are not
-  /// to be combined then.
-  bool gathers_again = false;
+  /// What gathered values may hold for later uses: what was asked for, or less, because memory is short.
+  std::int64_t kept_gathered_bytes = kKeptGatheredBytes;
 
   /// Large values that every device computes whole though what they are made of is split: what, where and
   /// why.

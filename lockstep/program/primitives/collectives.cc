@@ -361,6 +361,7 @@ const Primitive& all_gather_p() {
         const std::int64_t n = devices(out, p.axes, p.groups, p.axis_size);
         if (n == 1) return {out.operand(e, 0)};
         Tensor x = operand(out, e);
+        if (p.again.value_or(false)) x.name = out.barrier({x.name}, {x.type()}).front();
         const std::int64_t count = num_elements(x.shape);
         // Along the leading dimension the parts lie one after the other as they come.
         Shape gathered = p.dimension == 0 ? out.result_aval(e).shape : rules::prepended(n, x.shape);

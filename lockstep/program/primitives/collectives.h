@@ -28,13 +28,16 @@ struct AxesParams {
 };
 
 /// Of all_gather and psum_scatter: the dimension of the operand that is put together (split), always tiled:
-/// the dimension's size is multiplied (divided) by axis_size, the size of a group.
+/// the dimension's size is multiplied (divided) by axis_size, the size of a group. An all_gather may be
+/// `again` of what was gathered before and not kept: the compiler is kept from taking that.
 struct GatherParams {
-  static constexpr std::array<std::string_view, 4> kFields = {"axes", "axis_size", "dimension", "groups"};
+  static constexpr std::array<std::string_view, 5> kFields = {"axes", "axis_size", "dimension", "groups",
+                                                              "again"};
   std::vector<std::string> axes;
   std::int64_t axis_size;
   std::int64_t dimension;
   IndexGroups groups = {};
+  std::optional<bool> again = {};
 };
 
 /// all_to_all: split_dimension is cut into axis_size parts, one for each device; the parts that a device gets

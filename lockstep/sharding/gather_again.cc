@@ -1,0 +1,227 @@
+#include "lockstep/sharding/gather_again.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lockstep/program/primitive.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep::sharding {
+namespace {
+
+/// One program; those that it holds have one each.
+class GatheringAgain {
+ public:
+  GatheringAgain(const Program& program, std::int64_t kept_bytes, std::size_t soon)
+      : program_(program), kept_bytes_(kept_bytes), soon_(soon) {}
+
+  /// `self` is the program that `given` knows it by; null: the outermost.
+  Program run(const Program* self, const CommunicationReasons& given) {
+    self_ = self;
+    given_ = &given;
+    find_ways();
+    find_gaps();
+    choose();
+    write();
+    return std::move(result_);
+  }
+
+  bool changed() const { return changed_; }
+
+  CommunicationReasons reasons;  ///< the outermost program's by null
+
+ private:
+  /// Between two uses of a value, by the places of their equations; the program's end is behind the last one.
+  struct Gap {
+    Var var;
+    std::size_t from, to;
+    std::int64_t bytes;  ///< that are not needed if the value is not kept
+    bool is_dropped = false;
+  };
+
+  static std::size_t at(Var var) { return static_cast<std::size_t>(var); }
+
+  bool is_gathered(Var var) const { return made_by_[at(var)] != kNone; }
+
+  const std::string* reason_of(std::size_t equation) const {
+    const auto found = given_->find({self_, equation});
+    return found == given_->end() ? nullptr : &found->second;
+  }
+
+  /// Finds the values that can be made again from their parts, and by which equation.
+  void find_ways() {
+    made_by_.assign(program_.variables.size(), kNone);
+    for (std::size_t e = 0; e < program_.equations.size(); ++e) {
+      const Equation& equation = program_.equations[e];
+      const Primitive* p = equation.primitive;
+      const bool gathers = p == &all_gather_p() && reason_of(e) != nullptr;
+      const bool goes_on = (p == &reshape_p() || p == &transpose_p() || p == &convert_element_type_p()) &&
+                           is_gathered(equation.inputs[0]);
+      if (gathers || goes_on) made_by_[at(equation.outputs[0])] = e;
+    }
+  }
+
+  /// What a value is gathered from.
+  Var parts_of(Var var) const {
+    while (is_gathered(var)) var = program_.equations[made_by_[at(var)]].inputs[0];
+    return var;
+  }
+
+  void find_gaps() {
+    std::vector<std::optional<std::size_t>> last(program_.variables.size());
+    std::vector<bool> is_input(program_.variables.size());
+    for (Var var : program_.inputs) is_input[at(var)] = true;
+    const auto use = [&](Var var, std::size_t place) {
+      if (!is_gathered(var)) return;
+      const std::optional<std::size_t> before = std::exchange(last[at(var)], place);
+      if (!before || place - *before <= soon_) return;
+      const Var parts = parts_of(var);
+      const std::int64_t kept_instead = is_input[at(parts)] ? 0 : program_.aval(parts).bytes();
+      const std::int64_t bytes = program_.aval(var).bytes() - kept_instead;
+      if (bytes > 0) gaps_.push_back({var, *before, place, bytes});
+    };
+    for (std::size_t e = 0; e < program_.equations.size(); ++e)
+      for (Var var : program_.equations[e].inputs) use(var, e);
+    for (Var var : program_.outputs) use(var, program_.equations.size());
+  }
+
+  /// Chooses which values are not kept over which gaps.
+  void choose() {
+    std::vector<std::int64_t> kept(program_.equations.size() + 1);
+    const auto add = [&](const Gap& gap, std::int64_t bytes) {
+      for (std::size_t place = gap.from + 1; place < gap.to; ++place) kept[place] += bytes;
+    };
+    for (const Gap& gap : gaps_) add(gap, gap.bytes);
+    for (;;) {
+      const auto most = std::ranges::max_element(kept);
+      if (*most <= kept_bytes_) return;
+      const auto place = static_cast<std::size_t>(most - kept.begin());
+      Gap* longest = nullptr;
+      for (Gap& gap : gaps_) {
+        if (gap.is_dropped || gap.from >= place || gap.to <= place) continue;
+        if (longest == nullptr || gap.to - gap.from > longest->to - longest->from) longest = &gap;
+      }
+      if (longest == nullptr) return;
+      longest->is_dropped = true;
+      add(*longest, -longest->bytes);
+    }
+  }
+
+  void write() {
+    result_ = program_;
+    result_.equations.clear();
+    now_.resize(program_.variables.size());
+    for (std::size_t v = 0; v < now_.size(); ++v) now_[v] = static_cast<Var>(v);
+    std::multimap<std::size_t, const Gap*> before;  // by the place of the use behind the gap
+    for (const Gap& gap : gaps_)
+      if (gap.is_dropped) before.emplace(gap.to, &gap);
+    changed_ = !before.empty();
+    const auto bring_again = [&](std::size_t place) {
+      const auto [first, last] = before.equal_range(place);
+      for (auto it = first; it != last; ++it) make_again(*it->second);
+    };
+    for (std::size_t e = 0; e < program_.equations.size(); ++e) {
+      bring_again(e);
+      Equation equation = program_.equations[e];
+      for (Var& var : equation.inputs) var = now_[at(var)];
+      if (equation.primitive->nested) {
+        std::vector<std::shared_ptr<const Program>> programs;
+        bool changed = false;
+        for (const NestedProgram& nested : programs_of(equation)) {
+          programs.push_back(within(nested.program));
+          changed = changed || programs.back() != nested.program;
+        }
+        if (changed)
+          equation.params = equation.primitive->nested->with_programs(equation.params, std::move(programs));
+        changed_ = changed_ || changed;
+      }
+      if (const std::string* reason = reason_of(e)) reasons[{nullptr, result_.equations.size()}] = *reason;
+      result_.equations.push_back(std::move(equation));
+    }
+    bring_again(program_.equations.size());
+    for (Var& var : result_.outputs) var = now_[at(var)];
+  }
+
+  /// Writes the way from a value's parts once more; what comes behind takes its result.
+  void make_again(const Gap& gap) {
+    std::vector<std::size_t> way;
+    for (Var var = gap.var; is_gathered(var); var = program_.equations[way.back()].inputs[0])
+      way.push_back(made_by_[at(var)]);
+    const std::size_t end = program_.equations.size();
+    const CallSite site = program_.equations[std::min(gap.to, end - 1)].site;
+    Var now = now_[at(parts_of(gap.var))];
+    for (auto step = way.rbegin(); step != way.rend(); ++step) {
+      Equation equation = program_.equations[*step];
+      equation.inputs[0] = now;
+      const Aval aval = program_.aval(equation.outputs[0]);
+      now = static_cast<Var>(result_.variables.size());
+      result_.variables.push_back(aval);
+      equation.outputs[0] = now;
+      if (gap.to < end) equation.site = site;
+      if (equation.primitive == &all_gather_p()) {
+        GatherParams params = equation.params.as<GatherParams>();
+        params.again = true;
+        equation.params = OpParams::of(std::move(params));
+        reasons[{nullptr, result_.equations.size()}] = fmt::format(
+            "{}; gathered again: kept since {} it would take {}, and what is kept of gathered values "
+            "may take {}",
+            *reason_of(*step), program_.equations[gap.from].site.to_string(),
+            bytes_text(program_.aval(gap.var).bytes()), bytes_text(kept_bytes_));
+      }
+      result_.equations.push_back(std::move(equation));
+    }
+    now_[at(gap.var)] = now;
+  }
+
+  std::shared_ptr<const Program> within(const std::shared_ptr<const Program>& program) {
+    GatheringAgain inner(*program, kept_bytes_, soon_);
+    auto written = std::make_shared<const Program>(inner.run(program.get(), *given_));
+    const auto& kept = inner.changed() ? written : program;
+    for (auto& [place, reason] : inner.reasons)
+      reasons[{place.first ? place.first : kept.get(), place.second}] = std::move(reason);
+    return kept;
+  }
+
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  const Program& program_;
+  const std::int64_t kept_bytes_;
+  const std::size_t soon_;
+  const Program* self_ = nullptr;
+  const CommunicationReasons* given_ = nullptr;
+  std::vector<std::size_t> made_by_;  // of each variable that can be gathered again, its equation
+  std::vector<Gap> gaps_;
+  std::vector<Var> now_;  // what has each variable's value where the writing is
+  Program result_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+Program gather_again(Program program, std::int64_t kept_bytes, CommunicationReasons& reasons,
+                     std::size_t soon) {
+  if (gathered_bytes(program) <= kept_bytes) return program;
+  GatheringAgain pass(program, kept_bytes, soon);
+  Program result = pass.run(nullptr, reasons);
+  if (!pass.changed()) return program;
+  reasons = std::move(pass.reasons);
+  return result;
+}
+
+std::int64_t gathered_bytes(const Program& program) {
+  std::int64_t bytes = 0;
+  for (const Equation& equation : program.equations) {
+    if (equation.primitive == &all_gather_p()) bytes += program.aval(equation.outputs[0]).bytes();
+    for (const NestedProgram& nested : programs_of(equation)) bytes += gathered_bytes(*nested.program);
+  }
+  return bytes;
+}
+
+}  // namespace lockstep::sharding
