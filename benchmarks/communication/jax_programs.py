@@ -70,7 +70,8 @@ def digest(result):
 
 
 def descend(params, grads):
-    return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+    """A step so long that an error of the gradient is one of the result, in what --check compares."""
+    return jax.tree.map(lambda p, g: p - 1e4 * g, params, grads)
 
 
 # Perceptrons.
@@ -99,6 +100,24 @@ def mlp_fsdp():
     rows = P("fsdp")
     arguments = (at((512, 2048), rows), at((2048, 512), rows), at((1024, 512), rows), at((1024, 512), rows))
     return mlp_step, arguments, at.on(rows, rows, P())
+
+
+@program("12 layers, fsdp")
+@program("12 layers, fsdp, of which 8 MiB are kept")
+def fsdp_layers():
+    at = Placed(fsdp=8)
+    rows = P("fsdp")
+
+    def loss(weights, x):
+        for w in weights:
+            x = x + 0.1 * jnp.tanh(x @ w)
+        return jnp.mean(jnp.square(x))
+
+    def step(weights, x):
+        value, grads = jax.value_and_grad(loss)(weights, x)
+        return descend(weights, grads), value
+
+    return step, ([at((1024, 1024), rows)] * 12, at((4096, 1024), rows)), at.on(rows, P())
 
 
 @program("mlp, tensor")
@@ -498,7 +517,7 @@ def measure(name, keep_hlo, check):
     if keep_hlo:
         line["explanation"] = text
     if check:
-        results = compiled(*(values[0]() if values else map(wave, arguments)))
+        results = compiled(*(values[0]() if values else jax.tree.map(wave, arguments)))
         line["values"] = [digest(result) for result in jax.tree.leaves(results)]
     return line
 

@@ -2,11 +2,14 @@
 // are told as a line of JSON (README.md). The programs are those of jax_programs.py, by the same names.
 //
 //   $ build/release/benchmarks/communication_programs --only "mlp, data" --explain
+//
+// As processes of one job they have `--devices` each, and process 0 prints (check_devices.py).
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string_view>
 
@@ -41,7 +44,8 @@ Digest digest_of(const std::vector<T>& values) {
 
 }  // namespace
 
-Digest digest(const Array& result) {
+Digest digest(const Array& given) {
+  const Array result = given.is_fully_addressable() ? given : ls::multihost::process_allgather(given, true);
   if (result.dtype() == ls::bool_) return digest_of(result.to_host<std::uint8_t>());
   if (result.dtype() == ls::int32) return digest_of(result.to_host<std::int32_t>());
   return digest_of(result.to_host<float>());
@@ -120,6 +124,7 @@ std::string run(const NamedProgram& program, bool explain) {
 int main(int argc, char** argv) {
   std::vector<std::string> only;
   bool explain = false, list = false;
+  int devices = 8;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--explain") {
@@ -128,10 +133,13 @@ int main(int argc, char** argv) {
       check_values = true;
     } else if (argument == "--list") {
       list = true;
+    } else if (argument == "--devices" && i + 1 < argc) {
+      devices = std::atoi(argv[++i]);
     } else if (argument == "--only" && i + 1 < argc) {
       only.emplace_back(argv[++i]);
     } else {
-      std::fprintf(stderr, "usage: %s [--list] [--only NAME]... [--explain] [--check]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [--list] [--only NAME]... [--explain] [--check] [--devices N]\n",
+                   argv[0]);
       return 2;
     }
   }
@@ -140,7 +148,7 @@ int main(int argc, char** argv) {
   add_layers(programs);
   add_experts(programs);
   add_operations(programs);
-  if (!list) ls::initialize({.platform = "cpu", .num_cpu_devices = 8});
+  if (!list) ls::initialize({.platform = "cpu", .num_cpu_devices = devices});
   for (const std::string& name : only) {
     if (std::none_of(programs.begin(), programs.end(), [&](const auto& p) { return p.name == name; })) {
       std::fprintf(stderr, "%s: there is no program \"%s\"; --list tells their names\n", argv[0],
@@ -150,7 +158,9 @@ int main(int argc, char** argv) {
   }
   for (const NamedProgram& program : programs) {
     if (!only.empty() && std::find(only.begin(), only.end(), program.name) == only.end()) continue;
-    std::printf("%s\n", (list ? program.name : run(program, explain)).c_str());
+    const std::string line = list ? program.name : run(program, explain);
+    if (!list && ls::process_index() != 0) continue;
+    std::printf("%s\n", line.c_str());
     std::fflush(stdout);
   }
 }

@@ -17,7 +17,7 @@ namespace communication {
 namespace ls = lockstep;
 using ls::Array, ls::P;
 
-/// Whether programs are also run, so that compare.py can tell that both sides' results are the same.
+/// Whether programs are also run, so that compare.py and check_devices.py can tell that results are the same.
 inline bool check_values = false;
 
 /// What tells one result from another: the mean of its elements' sizes, and of its elements times others that
@@ -43,11 +43,18 @@ struct NamedProgram {
 };
 using Programs = std::vector<NamedProgram>;
 
+/// The mesh's axes on all devices; where there is only one, each is of size 1.
+using MeshAxes = std::vector<std::pair<std::string, std::int64_t>>;
+inline MeshAxes on_all_devices(MeshAxes axes) {
+  if (ls::device_count() > 1) return axes;
+  for (auto& [name, size] : axes) size = 1;
+  return axes;
+}
+
 /// Arguments and shardings over one mesh.
 class Placed {
  public:
-  explicit Placed(const std::vector<std::pair<std::string, std::int64_t>>& axes)
-      : mesh_(ls::make_mesh(axes)) {}
+  explicit Placed(const MeshAxes& axes) : mesh_(ls::make_mesh(on_all_devices(axes))) {}
 
   const ls::Mesh& mesh() const { return mesh_; }
   ls::NamedSharding on(const P& spec) const { return ls::NamedSharding(mesh_, spec); }

@@ -31,10 +31,8 @@ Measured matmul() {
   return measure(at, product, {P("y")}, at({1024, 512}), at({512, 1024}));
 }
 
-using Axes = std::vector<std::pair<std::string, std::int64_t>>;
-
 /// What is added keeps it from being the argument itself.
-std::function<Measured()> reshard(const Axes& axes, const P& before, const P& after) {
+std::function<Measured()> reshard(const MeshAxes& axes, const P& before, const P& after) {
   return [=] {
     Placed at(axes);
     return measure(
@@ -61,7 +59,7 @@ Measured segment_sum() {
 }  // namespace
 
 void add_operations(Programs& programs) {
-  const Axes line{{"x", 8}}, grid{{"x", 4}, {"y", 2}};
+  const MeshAxes line{{"x", 8}}, grid{{"x", 4}, {"y", 2}};
   const ls::Shape square{1024, 1024};
   const P split("x");
   programs.insert(

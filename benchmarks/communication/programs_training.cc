@@ -1,10 +1,15 @@
 // Steps of training: perceptrons, accumulated gradients, a transformer.
 
+#include <vector>
+
 #include "benchmarks/communication/programs.h"
 #include "examples/transformer.h"
 
 namespace communication {
 namespace {
+
+/// A step so long that an error of the gradient is one of the result, in what --check compares.
+Array descend(const Array& parameter, const Array& gradient) { return parameter - 1e4 * gradient; }
 
 Array mlp_loss(const Array& w1, const Array& w2, const Array& x, const Array& y) {
   return mean_square(ls::matmul(ls::tanh(ls::matmul(x, w1)), w2) - y);
@@ -13,7 +18,7 @@ Array mlp_loss(const Array& w1, const Array& w2, const Array& x, const Array& y)
 auto mlp_step(const Array& w1, const Array& w2, const Array& x, const Array& y) {
   auto [loss, grads] = ls::value_and_grad<0, 1>(mlp_loss)(w1, w2, x, y);
   auto [g1, g2] = grads;
-  return std::tuple(w1 - 0.1 * g1, w2 - 0.1 * g2, loss);
+  return std::tuple(descend(w1, g1), descend(w2, g2), loss);
 }
 
 Measured mlp_data() {
@@ -29,13 +34,35 @@ Measured mlp_fsdp() {
                  at({1024, 512}, rows), at({1024, 512}, rows));
 }
 
+/// What is gathered of the weights and kept from forwards to backwards takes no more than `kept_bytes`.
+std::function<Measured()> fsdp_layers(std::int64_t kept_bytes) {
+  return [=] {
+    Placed at({{"fsdp", 8}});
+    const P rows("fsdp");
+    auto loss = [](const std::vector<Array>& weights, Array x) {
+      for (const Array& w : weights) x = x + 0.1 * ls::tanh(ls::matmul(x, w));
+      return mean_square(x);
+    };
+    auto step = [=](const std::vector<Array>& weights, Array x) {
+      auto [value, grads] = ls::value_and_grad(loss)(weights, x);
+      std::vector<Array> next;
+      for (std::size_t i = 0; i < weights.size(); ++i) next.push_back(descend(weights[i], grads[i]));
+      return std::pair(next, value);
+    };
+    const std::vector<Array> weights(12, at({1024, 1024}, rows));
+    return measure(
+        ls::jit(step, {.out_shardings = at.results({rows, P()}), .kept_gathered_bytes = kept_bytes}), weights,
+        at({4096, 1024}, rows));
+  };
+}
+
 Measured mlp_tensor() {
   Placed at({{"data", 2}, {"tensor", 4}});
   const P columns(nullptr, "tensor"), rows("tensor"), batch("data");
   auto step = [](Array w1, Array w2, Array x, Array y) {
     auto [loss, grads] = ls::value_and_grad<0, 1, 2>(mlp_loss)(w1, w2, x, y);
     auto [g1, g2, gx] = grads;
-    return std::tuple(w1 - 0.1 * g1, w2 - 0.1 * g2, gx, loss);
+    return std::tuple(descend(w1, g1), descend(w2, g2), gx, loss);
   };
   return measure(at, step, {columns, rows, batch, P()}, at({512, 2048}, columns), at({2048, 512}, rows),
                  at({1024, 512}, batch), at({1024, 512}, batch));
@@ -55,7 +82,7 @@ Measured scanned_layers() {
   auto step = [&](Array w1, Array w2, Array x) {
     auto [value, grads] = ls::value_and_grad<0, 1>(loss)(w1, w2, x);
     auto [g1, g2] = grads;
-    return std::tuple(w1 - 0.1 * g1, w2 - 0.1 * g2, value);
+    return std::tuple(descend(w1, g1), descend(w2, g2), value);
   };
   return measure(at, step, {up, down, P()}, at({8, 512, 2048}, up), at({8, 2048, 512}, down),
                  at({1024, 512}, batch));
@@ -70,7 +97,7 @@ Measured microbatches() {
     };
     const std::pair none(ls::zeros({512, 2048}), ls::zeros({2048, 512}));
     auto [g1, g2] = ls::scan(add, none, std::pair(x, y)).first;
-    return std::tuple(w1 - 0.1 * (g1 / 8), w2 - 0.1 * (g2 / 8));
+    return std::tuple(descend(w1, g1 / 8), descend(w2, g2 / 8));
   };
   const P batches(nullptr, "data");
   return measure(at, step, {P(), P()}, at({512, 2048}), at({2048, 512}), at({8, 256, 512}, batches),
@@ -127,6 +154,8 @@ Measured transformer_step() {
 void add_training(Programs& programs) {
   programs.insert(programs.end(), {{"mlp, data", mlp_data},
                                    {"mlp, fsdp", mlp_fsdp},
+                                   {"12 layers, fsdp", fsdp_layers(ls::sharding::kKeptGatheredBytes)},
+                                   {"12 layers, fsdp, of which 8 MiB are kept", fsdp_layers(8 << 20)},
                                    {"mlp, tensor", mlp_tensor},
                                    {"layers, fsdp x tensor, scan and remat", scanned_layers},
                                    {"8 microbatches, data", microbatches},
