@@ -18,6 +18,19 @@ std::string describe(const Collective& c) {
   return what;
 }
 
+/// There may be as many groups as the job has processes.
+Collective without_groups(const Collective& c) {
+  return {.kind = c.kind,
+          .op = c.op,
+          .dtype = c.dtype,
+          .count = c.count,
+          .groups = {},
+          .root = c.root,
+          .pairs = c.pairs,
+          .description = c.description,
+          .site = c.site};
+}
+
 bool reduces(Kind kind) { return kind == Kind::kAllReduce || kind == Kind::kReduceScatter; }
 
 void check(const Collective& c, int size, const std::string& text) {
@@ -53,8 +66,7 @@ std::string_view name_of(Kind kind) {
 Call make_call(const Collective& collective, int size, Fingerprint program, const std::string& program_name,
                std::int64_t index) {
   Call call;
-  call.collective = collective;
-  call.collective.groups.clear();
+  call.collective = without_groups(collective);
   call.text = describe(collective);
   if (collective.site.known()) call.text += " at " + collective.site.to_string();
   if (!program_name.empty()) call.text += fmt::format(" (program {}, call {})", program_name, index);

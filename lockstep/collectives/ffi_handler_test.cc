@@ -6,12 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/folder_store.h"
 #include "lockstep/collectives/registry.h"
 #include "lockstep/collectives/test_world.h"
 #include "lockstep/pjrt/buffer.h"
 #include "lockstep/pjrt/client.h"
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/pjrt/plugin.h"
+#include "lockstep/testing/temporary_folder.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -163,6 +165,39 @@ TEST(ProgramRegistry, RefusesGroupsThatDoNotFitTheMesh) {
   program.collectives[0].op = ReduceOp::kMin;
   program.collectives[0].dtype = complex64;
   EXPECT_THROW((void)registry.register_program(program), DTypeError);
+}
+
+/// Each process of the job is a host with one device, and this is one of them.
+TEST(ProgramRegistry, KeepsTheGroupsOfThisProcessAlone) {
+  constexpr int kProcesses = 10'000, kGroup = 8, kCollectives = 20;
+  const testing::TemporaryFolder folder;
+  FolderStore store(folder.path());
+  WorldOptions options{.process_index = 5000,
+                       .process_count = kProcesses,
+                       .interface = "lo",
+                       .store = &store,
+                       .job_id = "large",
+                       .carries_data = false};
+  ProgramCollectives program{.program = kProgram, .name = "large", .devices = {}, .collectives = {}};
+  for (int process = 0; process < kProcesses; ++process) {
+    options.device_process.push_back(process);
+    options.process_host.push_back(std::to_string(process));
+    program.devices.push_back(process);
+  }
+  for (int i = 0; i < kCollectives; ++i) {
+    Collective c{.kind = Kind::kAllReduce, .count = 3};
+    for (int first = 0; first < kProcesses; first += kGroup) {
+      c.groups.emplace_back();
+      for (int position = first; position < first + kGroup; ++position) c.groups.back().push_back(position);
+    }
+    program.collectives.push_back(std::move(c));
+  }
+  const auto world = World::create(options);
+  ProgramRegistry registry(*world);
+  const auto registered = registry.register_program(program);
+  EXPECT_EQ(registry.kept_groups(kProgram), kCollectives);
+  EXPECT_THAT(message_of<Error>([&] { registry.run(kProgram, 0, 3, {}, {}); }),
+              HasSubstr("in no group of collective 0, or of another process"));
 }
 
 }  // namespace

@@ -18,32 +18,15 @@ HostLayout::HostLayout(const std::vector<Member>& members, const WorldOptions& o
     index_of[rank] = static_cast<int>(hosts[it->second].size());
     hosts[it->second].push_back(static_cast<int>(rank));
   }
-  const auto smaller = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-  carriers = static_cast<int>(std::min_element(hosts.begin(), hosts.end(), smaller)->size());
-}
-
-std::vector<int> HostLayout::contacts_of(int rank) const {
-  std::vector<int> ranks;
-  for (std::size_t other = 0; other < host_of.size(); ++other) {
-    const int it = static_cast<int>(other);
-    if (!same_host(it, rank) && contact(host_of[rank], it) == rank) ranks.push_back(it);
+  int sum = 0;
+  carriers = static_cast<int>(members.size());
+  for (const std::vector<int>& ranks : hosts) {
+    before.push_back(sum);
+    const auto count = static_cast<int>(ranks.size());
+    sum += count;
+    carriers = std::min(carriers, count);
+    most = std::max(most, count);
   }
-  return ranks;
-}
-
-int HostLayout::most_contacts(int host) const {
-  std::size_t most = 0;
-  for (int rank : hosts[host]) most = std::max(most, contacts_of(rank).size());
-  return static_cast<int>(most) + 1;
-}
-
-int HostLayout::most_parts() const {
-  int most = 1;
-  for (int host = 0; host < host_count(); ++host) {
-    const int locals = local_count(host);
-    if (locals > 1) most = std::max(most, locals * most_contacts(host));
-  }
-  return most;
 }
 
 Fingerprint group_number(const std::vector<Member>& members) {

@@ -14,30 +14,17 @@ struct HostLayout {
 
   std::vector<std::vector<int>> hosts;  ///< The ranks on each host, ascending; the hosts by their first rank.
   std::vector<int> host_of, index_of;   ///< Of each rank: its host, and its place among the host's ranks.
-  int carriers = 0;                     ///< The number of members on the host that has fewest.
+  std::vector<int> before;              ///< Of each host: how many members those before it have.
+  int carriers = 0;                     ///< The number of members on the host that has fewest,
+  int most = 0;                         ///< and on the one that has most.
 
   /// Whether all hosts have the same number of members.
-  bool is_even() const { return static_cast<std::size_t>(carriers) * hosts.size() == host_of.size(); }
+  bool is_even() const { return carriers == most; }
 
   int host_count() const { return static_cast<int>(hosts.size()); }
   int local_count(int host) const { return static_cast<int>(hosts[host].size()); }
   int leader(int host) const { return hosts[host].front(); }
   bool same_host(int a, int b) const { return host_of[a] == host_of[b]; }
-
-  /// The member of `host` that talks to `rank`, which is on another host, for its host: the ranks of a host
-  /// are dealt to the members of another one in turn.
-  int contact(int host, int rank) const { return hosts[host][index_of[rank] % hosts[host].size()]; }
-
-  /// The ranks of other hosts whose contact `rank` is, ascending.
-  std::vector<int> contacts_of(int rank) const;
-
-  /// The most that a member of this host has to do with: itself and those whose contact it is.
-  int most_contacts(int host) const;
-
-  /// The parts that the members of a host have to do with together, on the host where they are most; each
-  /// member's filled up to most_contacts. The same for all hosts, so that all can cut parts in the same
-  /// pieces.
-  int most_parts() const;
 };
 
 /// A digest of who the members are.

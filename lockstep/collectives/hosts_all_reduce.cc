@@ -5,6 +5,7 @@
 
 #include "lockstep/collectives/hosts_communicator.h"
 #include "lockstep/collectives/rounds/algorithm_run.h"
+#include "lockstep/collectives/rounds/pieces.h"
 #include "lockstep/collectives/shares.h"
 
 namespace lockstep::collectives {
@@ -28,8 +29,7 @@ class HostsCommunicator::AllReduce {
         locals_(of.local_count()),
         carrier_(task.wire(), of.layout_, task.index) {
     const std::size_t total = task.call.input_bytes;
-    slice_bytes_ =
-        std::min(slice_bytes(of.layout_.host_count()), round_up((total + carriers_ - 1) / carriers_, kLine));
+    slice_bytes_ = all_reduce_slice(total, of.layout_.host_count(), carriers_);
     chunk_bytes_ = slice_bytes_ * carriers_;
     chunks_ = (total + chunk_bytes_ - 1) / chunk_bytes_;
     slots_ = task.scratch(0, kInFlight * slice_bytes_);

@@ -5,19 +5,13 @@
 #include <set>
 
 #include "lockstep/collectives/hosts_communicator.h"
+#include "lockstep/collectives/rounds/pieces.h"
 #include "lockstep/collectives/shares.h"
 
 namespace lockstep::collectives {
 namespace {
 
-/// Where members of a host exchange what went between the hosts.
-constexpr std::size_t kStaged = 4 << 20;  ///< All parts' pieces together, where that leaves no less of each.
 constexpr std::size_t kBroadcastPiece = 4 << 20;
-
-std::size_t piece_bytes(std::size_t part, int hosts) {
-  const std::size_t each = kStaged / static_cast<std::size_t>(hosts) / kLine * kLine;
-  return std::min(part, std::max(kLeastPiece, each));
-}
 
 /// So many hosts' pieces the members of a host exchange at a time.
 int hosts_at_once(int hosts, int locals, std::size_t piece) {
@@ -68,8 +62,9 @@ void HostsCommunicator::run_reduce_scatter(const Task& task) {
   const Collective& c = task.call.collective;
   const std::size_t element = size_of(c.dtype), part = c.count * element;
   const int hosts = layout_.host_count(), locals = local_count();
-  if (locals == 1) return exchange(task, Kind::kReduceScatter, part, task.in, task.out);
-  const std::size_t piece = piece_bytes(part, hosts);
+  if (locals == 1 && algorithm_for(Kind::kReduceScatter, part)->scratch_bytes() <= kMostScratch)
+    return exchange(task, Kind::kReduceScatter, part, task.in, task.out);
+  const std::size_t piece = piece_bytes(part, static_cast<std::size_t>(hosts));
   const int at_once = hosts_at_once(hosts, locals, piece);
   std::byte* regrouped = task.scratch(0, static_cast<std::size_t>(locals * at_once) * piece);
   std::byte* sums = task.scratch(1, static_cast<std::size_t>(hosts) * piece);
@@ -77,18 +72,20 @@ void HostsCommunicator::run_reduce_scatter(const Task& task) {
     const std::size_t size = std::min(piece, part - begin);
     for (int first = 0; first < hosts; first += at_once) {
       const int some = std::min(at_once, hosts - first);
-      std::byte* to = regrouped;
+      std::byte* const together = sums + static_cast<std::size_t>(first) * size;
+      std::byte* to = locals == 1 ? together : regrouped;
       for (int local = 0; local < locals; ++local) {
         for (int host = first; host < first + some; ++host, to += size)
           std::memcpy(to, task.in + static_cast<std::size_t>(layout_.hosts[host][local]) * part + begin,
                       size);
       }
+      if (locals == 1) continue;
       run_local(task,
                 {.kind = Kind::kReduceScatter,
                  .op = c.op,
                  .dtype = c.dtype,
                  .count = static_cast<std::int64_t>(static_cast<std::size_t>(some) * size / element)},
-                regrouped, sums + static_cast<std::size_t>(first) * size);
+                regrouped, together);
     }
     exchange(task, Kind::kReduceScatter, size, sums, task.out + begin);
   }
@@ -99,7 +96,7 @@ void HostsCommunicator::run_all_gather(const Task& task) {
   const std::size_t part = task.call.input_bytes;
   const int hosts = layout_.host_count(), locals = local_count();
   if (locals == 1) return exchange(task, Kind::kAllGather, part, task.in, task.out);
-  const std::size_t piece = piece_bytes(part, hosts);
+  const std::size_t piece = piece_bytes(part, static_cast<std::size_t>(hosts));
   const int at_once = hosts_at_once(hosts, locals, piece);
   std::byte* own = task.scratch(0, static_cast<std::size_t>(hosts) * piece);
   std::byte* all = task.scratch(1, static_cast<std::size_t>(locals * at_once) * piece);
@@ -123,21 +120,41 @@ void HostsCommunicator::run_all_to_all(const Task& task) {
   const Collective& c = task.call.collective;
   const std::size_t part = c.count * size_of(c.dtype);
   if (is_one_a_host()) {
-    const std::byte* in = task.in;
-    if (in == task.out)
-      in = static_cast<std::byte*>(
-          std::memcpy(task.scratch(0, task.call.input_bytes), in, task.call.input_bytes));
-    exchange(task, Kind::kAllToAll, part, in, task.out);
+    run_all_to_all_alone(task, part);
   } else if (goes_together(part)) {
     run_all_to_all_together(task);
-  } else {
+  } else if (goes_directly(part)) {
     run_direct_all_to_all(task);
+  } else {
+    run_uneven_all_to_all(task);
   }
 }
 
-/// Small parts of the members of a host go to another host together.
+void HostsCommunicator::run_all_to_all_alone(const Task& task, std::size_t part) {
+  const bool in_place = task.in == task.out;
+  const std::size_t needs = algorithm_for(Kind::kAllToAll, part)->scratch_bytes();
+  if (!in_place && needs <= kMostScratch) return exchange(task, Kind::kAllToAll, part, task.in, task.out);
+  const auto hosts = static_cast<std::size_t>(layout_.host_count());
+  const std::size_t piece = piece_bytes(part, hosts);
+  std::byte* going = task.scratch(0, hosts * piece);
+  std::byte* coming = task.scratch(1, hosts * piece);
+  for (std::size_t begin = 0; begin < part; begin += piece) {
+    const std::size_t size = std::min(piece, part - begin);
+    for (std::size_t host = 0; host < hosts; ++host)
+      std::memcpy(going + host * size, task.in + host * part + begin, size);
+    exchange(task, Kind::kAllToAll, size, going, coming);
+    for (std::size_t host = 0; host < hosts; ++host)
+      std::memcpy(task.out + host * part + begin, coming + host * size, size);
+  }
+}
+
+/// Small parts of the members of a host go to another host together, and all where there are many members.
 bool HostsCommunicator::goes_together(std::size_t part) const {
-  return layout_.is_even() && part < kLeastPiece;
+  return layout_.is_even() && (part < kLeastPiece || size() > kMostPartners);
+}
+
+bool HostsCommunicator::goes_directly(std::size_t part) const {
+  return !is_one_a_host() && !goes_together(part) && size() <= kMostPartners;
 }
 
 /// First the members of a host give each other what goes to the members of their places on the other hosts;
@@ -147,9 +164,7 @@ void HostsCommunicator::run_all_to_all_together(const Task& task) {
   const std::size_t part = c.count * size_of(c.dtype);
   const auto hosts = static_cast<std::size_t>(layout_.host_count()),
              locals = static_cast<std::size_t>(local_count());
-  const std::size_t least = kLeastPiece / locals / kLine * kLine;
-  const std::size_t piece =
-      std::min(part, std::max({kLine, least, kStaged / (hosts * locals) / kLine * kLine}));
+  const std::size_t piece = piece_bytes(part, hosts * locals, kLeastPiece / locals / kLine * kLine);
   std::byte* first = task.scratch(0, hosts * locals * piece);
   std::byte* second = task.scratch(1, hosts * locals * piece);
   for (std::size_t begin = 0; begin < part; begin += piece) {

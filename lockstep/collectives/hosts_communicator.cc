@@ -133,8 +133,7 @@ void HostsCommunicator::spread(const Task& task, const void* in, void* out, std:
 void HostsCommunicator::run_small(const Task& task) {
   const std::size_t bytes = task.call.input_bytes;
   std::byte* all = task.scratch(0, kSmallBytes);  // Host by host.
-  std::size_t before = 0;
-  for (int host = 0; host < host_; ++host) before += layout_.local_count(host) * bytes;
+  const std::size_t before = static_cast<std::size_t>(layout_.before[host_]) * bytes;
   gather(task, task.in, all + before, bytes);
   if (layout_.leader(host_) == task.rank) {
     if (task.wire().tells_all()) {
@@ -165,14 +164,12 @@ void HostsCommunicator::run_small(const Task& task) {
 /// `own` are the inputs of this host's members, which are in `all` already; each has `bytes`.
 void HostsCommunicator::gather_between_leaders(const Task& task, const std::byte* own, std::size_t bytes,
                                                std::byte* all) {
-  std::size_t most = 0;
-  for (int host = 0; host < layout_.host_count(); ++host)
-    most = std::max<std::size_t>(most, layout_.local_count(host));
+  if (bytes == 0) return;  // Telling each other the call was all.
   // Blocks of one size for all hosts.
-  const std::size_t block = most * bytes;
+  const std::size_t block = static_cast<std::size_t>(layout_.most) * bytes;
   std::byte* padded = task.scratch(1, (layout_.host_count() + 1) * block);
   std::byte* mine = padded + layout_.host_count() * block;
-  if (bytes != 0) std::memcpy(mine, own, local_count() * bytes);
+  std::memcpy(mine, own, local_count() * bytes);
   exchange(task, Kind::kAllGather, block, mine, padded);
   for (int host = 0; host < layout_.host_count(); ++host) {
     const std::size_t theirs = layout_.local_count(host) * bytes;
@@ -270,20 +267,16 @@ std::vector<int> HostsCommunicator::partners(const Call& call, int rank) const {
     if (b == rank) wanted[a] = true;
   };
   switch (c.kind) {
-    case Kind::kReduceScatter:
-    case Kind::kAllGather:
-      if (layout_.is_even()) break;
-      for (int host = 0; host < layout_.host_count(); ++host) link(rank, layout_.contact(host, rank));
-      for (int other : layout_.contacts_of(rank)) link(rank, other);
-      break;
     case Kind::kAllToAll:
-      if (is_one_a_host() || goes_together(call.input_bytes / members_.size())) break;
+      if (!goes_directly(call.input_bytes / members_.size())) break;
       for (int other = 0; other < size(); ++other) link(rank, other);
       break;
     case Kind::kPermute:
       for (auto [from, to] : c.pairs) link(from, to);
       break;
     case Kind::kAllReduce:
+    case Kind::kReduceScatter:
+    case Kind::kAllGather:
     case Kind::kBroadcast:
     case Kind::kBarrier:
       break;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -43,10 +44,17 @@ class HostsCommunicator : public Communicator {
   void wake_sleepers();
 
  private:
+  /// What a permute is for one member.
+  struct PermutePlan {
+    int target = -1, source = -1;           ///< Ranks; -1 where it sends or gets nothing.
+    std::vector<std::pair<int, int>> here;  ///< The pairs within this host, by place among its ranks.
+  };
+
   /// What one member keeps for a call, by its signature.
   struct Plan {
     std::string text;
     bool connected = false;                             ///< To whom the call needs,
+    std::optional<PermutePlan> permute;                 ///< where it is one,
     std::set<std::pair<Kind, std::size_t>> exchanges;   ///< and these, which it is made of.
     std::map<std::array<std::int64_t, 4>, Call> steps;  ///< Of the members of this host, on the way.
   };
@@ -58,6 +66,9 @@ class HostsCommunicator : public Communicator {
   };
 
   static constexpr int kAlgorithmScratch = 2;  ///< From there on.
+
+  /// In a larger group a member sends to some of the others only, who send on.
+  static constexpr int kMostPartners = 64;
 
   /// One operation of one member.
   struct Task {
@@ -73,6 +84,7 @@ class HostsCommunicator : public Communicator {
     std::byte* scratch(int which, std::size_t bytes) const;
   };
   class AllReduce;
+  struct Slices;
 
   // hosts_communicator.cc
   void run_small(const Task& task);
@@ -95,7 +107,9 @@ class HostsCommunicator : public Communicator {
   void run_all_gather(const Task& task);
   void run_all_to_all(const Task& task);
   void run_all_to_all_together(const Task& task);
+  void run_all_to_all_alone(const Task& task, std::size_t part);
   bool goes_together(std::size_t part) const;
+  bool goes_directly(std::size_t part) const;
   void run_broadcast(const Task& task);
   /// A collective between the hosts, of this member and those of its place on the others, by the way that the
   /// table says (Exchange); in a broadcast of the root and the leaders of the other hosts.
@@ -109,8 +123,15 @@ class HostsCommunicator : public Communicator {
   // hosts_uneven.cc
   void run_uneven_reduce_scatter(const Task& task);
   void run_uneven_all_gather(const Task& task);
+  void run_uneven_all_to_all(const Task& task);
   void run_direct_all_to_all(const Task& task);
+  PermutePlan plan_permute(const Collective& c, int rank) const;
   void run_permute(const Task& task);
+
+  /// Where hosts have rows of as many members as the one with most.
+  std::size_t row_of(int rank) const {
+    return static_cast<std::size_t>(layout_.host_of[rank] * layout_.most + layout_.index_of[rank]);
+  }
 
   int local_count() const { return layout_.local_count(host_); }
   bool is_one_a_host() const { return size() == layout_.host_count(); }

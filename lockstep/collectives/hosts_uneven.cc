@@ -1,10 +1,10 @@
-// Large operations of HostsCommunicator that go from member to member: permutes, and, where hosts have
-// different numbers of members, what else goes by rounds (hosts_by_rounds.cc).
+// Large operations of HostsCommunicator that go from member to member, and those that go by rounds where
+// hosts have different numbers of members.
 #include <algorithm>
 #include <cstring>
 
 #include "lockstep/collectives/hosts_communicator.h"
-#include "lockstep/collectives/reduce.h"
+#include "lockstep/collectives/rounds/pieces.h"
 #include "lockstep/collectives/shares.h"
 
 namespace lockstep::collectives {
@@ -27,91 +27,159 @@ struct Pieces {
 
 }  // namespace
 
+// Where hosts have different numbers of members, as many of each host carry as the one with fewest has, each
+// its slice of every part; hosts with fewer members than others give parts of zeros in place of those that
+// they lack. A piece of a part is cut into slices:
+//     [carrier][host][member of it] slice
+
+/// How the parts of an operation are cut.
+struct HostsCommunicator::Slices {
+  Slices(const HostLayout& layout, std::size_t part, std::size_t element, std::size_t most_bytes)
+      : carriers(static_cast<std::size_t>(layout.carriers)) {
+    const auto rows = static_cast<std::size_t>(layout.host_count() * layout.most);
+    const std::size_t fits = std::max(element, most_bytes / (rows * carriers) / element * element);
+    slice = std::min(fits, round_up((part + carriers - 1) / carriers, element));
+    piece = slice * carriers;
+  }
+
+  /// Of a carrier's slice of `size` bytes of a piece, how many there are.
+  std::size_t bytes(std::size_t carrier, std::size_t size) const {
+    return std::min(slice, size - std::min(size, carrier * slice));
+  }
+
+  std::size_t carriers, slice, piece;
+};
+
 void HostsCommunicator::run_uneven_reduce_scatter(const Task& task) {
   const Collective& c = task.call.collective;
   const std::size_t element = size_of(c.dtype), part = c.count * element;
-  const int hosts = layout_.host_count(), locals = local_count();
-  // Each member sums up, for its host, its own part and those of the ranks whose contact it is.
-  std::vector<std::vector<int>> parts_of;
-  for (int rank : layout_.hosts[host_]) {
-    parts_of.push_back(layout_.contacts_of(rank));
-    parts_of.back().insert(parts_of.back().begin(), rank);
-  }
-  const std::size_t most = layout_.most_contacts(host_);
-  const Pieces pieces(part, layout_.most_parts());
-  std::byte* regrouped = task.scratch(0, locals * most * pieces.bytes);
-  std::byte* sums = task.scratch(1, most * pieces.bytes);
-  std::byte* received = task.scratch(2, hosts * pieces.bytes);
-  Wire& wire = task.wire();
-  pieces.each([&](std::size_t begin, std::size_t size) {
-    const auto input = [&](int rank) { return task.in + rank * part + begin; };
-    const std::vector<int>& own = parts_of[task.index];
-    std::vector<const std::byte*> summed;
-    if (locals == 1) {
-      for (int rank : own) summed.push_back(input(rank));
-    } else {
-      for (int local = 0; local < locals; ++local) {
-        for (std::size_t i = 0; i < most; ++i) {
-          std::byte* to = regrouped + (local * most + i) * size;
-          if (i < parts_of[local].size()) {
-            std::memcpy(to, input(parts_of[local][i]), size);
-          } else {
-            std::memset(to, 0, size);
-          }
-        }
+  const Slices slices(layout_, part, element, kStaged);
+  const std::size_t slice = slices.slice, most = static_cast<std::size_t>(layout_.most),
+                    rows = static_cast<std::size_t>(layout_.host_count()) * most,
+                    all = slices.carriers * rows * slice;
+  std::byte* cut = task.scratch(0, all);
+  std::byte* summed = task.scratch(1, local_ == nullptr ? 0 : all);
+  std::byte* received = task.scratch(kAlgorithmScratch + 1, most * slice);
+  for (std::size_t begin = 0; begin < part; begin += slices.piece) {
+    const std::size_t size = std::min(slices.piece, part - begin);
+    std::memset(cut, 0, all);
+    for (std::size_t carrier = 0; carrier < slices.carriers; ++carrier) {
+      const std::size_t bytes = slices.bytes(carrier, size);
+      for (int rank = 0; rank < this->size() && bytes != 0; ++rank) {
+        std::memcpy(cut + (carrier * rows + row_of(rank)) * slice,
+                    task.in + static_cast<std::size_t>(rank) * part + begin + carrier * slice, bytes);
       }
+    }
+    const std::byte* sums = cut;
+    if (local_ != nullptr) {
       run_local(task,
-                {.kind = Kind::kReduceScatter,
+                {.kind = Kind::kAllReduce,
                  .op = c.op,
                  .dtype = c.dtype,
-                 .count = static_cast<std::int64_t>(most * size / element)},
-                regrouped, sums);
-      for (std::size_t i = 0; i < own.size(); ++i) summed.push_back(sums + i * size);
+                 .count = static_cast<std::int64_t>(all / element)},
+                cut, summed);
+      sums = summed;
     }
-    std::vector<Wire::Ticket> tickets;
-    std::vector<const void*> sources(hosts, summed[0]);
-    for (int host = 0; host < hosts; ++host) {
-      if (host == host_) continue;
-      sources[host] = received + host * size;
-      tickets.push_back(wire.receive(layout_.contact(host, task.rank), 0, received + host * size, size));
+    const auto index = static_cast<std::size_t>(task.index);
+    if (index < slices.carriers)
+      exchange(task, Kind::kReduceScatter, most * slice, sums + index * rows * slice, received);
+    for (std::size_t carrier = 0; carrier < slices.carriers; ++carrier) {
+      spread(task, received, cut, most * slice, static_cast<int>(carrier));
+      const std::byte* from = local_ == nullptr ? received : cut;
+      std::memcpy(task.out + begin + carrier * slice, from + index * slice, slices.bytes(carrier, size));
     }
-    for (std::size_t i = 1; i < own.size(); ++i) tickets.push_back(wire.send(own[i], 0, summed[i], size));
-    wire.wait(tickets);
-    reduce(c.op, c.dtype, sources.data(), hosts, size / element, task.out + begin, nullptr, false);
-  });
+  }
 }
 
 void HostsCommunicator::run_uneven_all_gather(const Task& task) {
   const std::size_t part = task.call.input_bytes;
-  const int hosts = layout_.host_count(), locals = local_count();
-  const std::size_t most = layout_.most_contacts(host_);
-  const Pieces pieces(part, layout_.most_parts());
-  std::byte* own = locals == 1 ? nullptr : task.scratch(0, most * pieces.bytes);
-  std::byte* all = locals == 1 ? nullptr : task.scratch(1, locals * most * pieces.bytes);
-  Wire& wire = task.wire();
-  const std::vector<int> contacts = layout_.contacts_of(task.rank);
-  pieces.each([&](std::size_t begin, std::size_t size) {
-    const auto output = [&](int rank) { return task.out + rank * part + begin; };
-    std::vector<Wire::Ticket> tickets;
-    for (std::size_t i = 0; i < contacts.size(); ++i) {
-      std::byte* to = locals == 1 ? output(contacts[i]) : own + (i + 1) * size;
-      tickets.push_back(wire.receive(contacts[i], 0, to, size));
+  const Slices slices(layout_, part, /*element=*/1, kStaged);
+  const std::size_t slice = slices.slice, most = static_cast<std::size_t>(layout_.most),
+                    rows = static_cast<std::size_t>(layout_.host_count()) * most,
+                    locals = static_cast<std::size_t>(local_count());
+  std::byte* here = task.scratch(0, locals * slices.piece);
+  std::byte* own = task.scratch(1, most * slice);
+  std::byte* all = task.scratch(kAlgorithmScratch + 1, rows * slice);
+  std::byte* theirs = task.scratch(kAlgorithmScratch + 2, rows * slice);
+  for (std::size_t begin = 0; begin < part; begin += slices.piece) {
+    const std::size_t size = std::min(slices.piece, part - begin);
+    gather(task, task.in + begin, here, size);
+    const auto index = static_cast<std::size_t>(task.index);
+    if (index < slices.carriers) {
+      std::memset(own, 0, most * slice);
+      for (std::size_t local = 0; local < locals; ++local)
+        std::memcpy(own + local * slice, here + local * size + std::min(size, index * slice),
+                    slices.bytes(index, size));
+      exchange(task, Kind::kAllGather, most * slice, own, all);
     }
-    for (int host = 0; host < hosts; ++host) {
-      if (host == host_) continue;
-      tickets.push_back(wire.send(layout_.contact(host, task.rank), 0, task.in + begin, size));
+    for (std::size_t carrier = 0; carrier < slices.carriers; ++carrier) {
+      spread(task, all, theirs, rows * slice, static_cast<int>(carrier));
+      const std::byte* from = local_ == nullptr ? all : theirs;
+      const std::size_t bytes = slices.bytes(carrier, size);
+      for (int rank = 0; rank < this->size() && bytes != 0; ++rank) {
+        std::memcpy(task.out + static_cast<std::size_t>(rank) * part + begin + carrier * slice,
+                    from + row_of(rank) * slice, bytes);
+      }
     }
-    std::memcpy(locals == 1 ? output(task.rank) : own, task.in + begin, size);
-    wire.wait(tickets);
-    if (locals == 1) return;
-    gather(task, own, all, most * size);
-    for (int local = 0; local < locals; ++local) {
-      const int rank = layout_.hosts[host_][local];
-      const std::byte* from = all + local * most * size;
-      std::memcpy(output(rank), from, size);
-      for (int other : layout_.contacts_of(rank)) std::memcpy(output(other), from += size, size);
+  }
+}
+
+/// First each member gives each carrier its slices of what goes to all members; the carriers exchange those
+/// of all members of a host for all of another; then each gives the members of its host what came for them.
+void HostsCommunicator::run_uneven_all_to_all(const Task& task) {
+  const Collective& c = task.call.collective;
+  const std::size_t part = c.count * size_of(c.dtype);
+  const std::size_t most = static_cast<std::size_t>(layout_.most),
+                    hosts = static_cast<std::size_t>(layout_.host_count()), rows = hosts * most,
+                    locals = static_cast<std::size_t>(local_count());
+  const Slices slices(layout_, part, /*element=*/1, kStaged / most);
+  const std::size_t slice = slices.slice, row = rows * slice;
+  // Between members of a host: [member] of [host][member of it] slices; between hosts: [host][member
+  // here][member there] slices.
+  std::byte* going = task.scratch(0, std::max(locals, most) * row);
+  std::byte* coming = task.scratch(1, std::max(locals, most) * row);
+  const auto index = static_cast<std::size_t>(task.index);
+  const auto among_locals = [&](const std::byte* from, std::byte* to) {
+    if (local_ == nullptr) {
+      std::memcpy(to, from, row);
+      return;
     }
-  });
+    run_local(task, {.kind = Kind::kAllToAll, .dtype = DType::kU8, .count = static_cast<std::int64_t>(row)},
+              from, to);
+  };
+  for (std::size_t begin = 0; begin < part; begin += slices.piece) {
+    const std::size_t size = std::min(slices.piece, part - begin);
+    std::memset(going, 0, locals * row);
+    for (std::size_t carrier = 0; carrier < slices.carriers; ++carrier) {
+      const std::size_t bytes = slices.bytes(carrier, size);
+      for (int rank = 0; rank < this->size() && bytes != 0; ++rank) {
+        std::memcpy(going + carrier * row + row_of(rank) * slice,
+                    task.in + static_cast<std::size_t>(rank) * part + begin + carrier * slice, bytes);
+      }
+    }
+    among_locals(going, coming);
+    if (index < slices.carriers) {
+      std::memset(going, 0, most * row);
+      for (std::size_t host = 0; host < hosts; ++host)
+        for (std::size_t local = 0; local < locals; ++local)
+          std::memcpy(going + (host * most + local) * most * slice,
+                      coming + local * row + host * most * slice, most * slice);
+      exchange(task, Kind::kAllToAll, most * most * slice, going, coming);
+      for (std::size_t host = 0; host < hosts; ++host)
+        for (std::size_t there = 0; there < most; ++there)
+          for (std::size_t local = 0; local < locals; ++local)
+            std::memcpy(going + local * row + (host * most + there) * slice,
+                        coming + ((host * most + there) * most + local) * slice, slice);
+    }
+    among_locals(going, coming);
+    for (std::size_t carrier = 0; carrier < slices.carriers; ++carrier) {
+      const std::size_t bytes = slices.bytes(carrier, size);
+      for (int rank = 0; rank < this->size() && bytes != 0; ++rank) {
+        std::memcpy(task.out + static_cast<std::size_t>(rank) * part + begin + carrier * slice,
+                    coming + carrier * row + row_of(rank) * slice, bytes);
+      }
+    }
+  }
 }
 
 void HostsCommunicator::run_direct_all_to_all(const Task& task) {
@@ -157,18 +225,22 @@ void HostsCommunicator::run_direct_all_to_all(const Task& task) {
   });
 }
 
-void HostsCommunicator::run_permute(const Task& task) {
-  const Collective& c = task.call.collective;
-  const std::size_t part = task.call.input_bytes;
-  int target = -1, source = -1;
-  Collective local{.kind = Kind::kPermute, .dtype = DType::kU8};
-  for (auto [from, to] : c.pairs) {
-    if (from == task.rank) target = to;
-    if (to == task.rank) source = from;
-    if (layout_.same_host(from, task.rank) && layout_.same_host(to, task.rank)) {
-      local.pairs.emplace_back(layout_.index_of[from], layout_.index_of[to]);
-    }
+HostsCommunicator::PermutePlan HostsCommunicator::plan_permute(const Collective& c, int rank) const {
+  PermutePlan plan;
+  for (const auto& [from, to] : c.pairs) {
+    if (from == rank) plan.target = to;
+    if (to == rank) plan.source = from;
+    if (layout_.same_host(from, rank) && layout_.same_host(to, rank))
+      plan.here.emplace_back(layout_.index_of[from], layout_.index_of[to]);
   }
+  return plan;
+}
+
+void HostsCommunicator::run_permute(const Task& task) {
+  const std::size_t part = task.call.input_bytes;
+  if (!task.plan.permute) task.plan.permute = plan_permute(task.call.collective, task.rank);
+  const auto& [target, source, here] = *task.plan.permute;
+  Collective local{.kind = Kind::kPermute, .dtype = DType::kU8, .pairs = here};
   const bool sends = target >= 0 && !layout_.same_host(target, task.rank);
   const bool receives = source >= 0 && !layout_.same_host(source, task.rank);
   const Pieces pieces(part, 1);

@@ -10,6 +10,7 @@ Job::Job(const WorldOptions& options, std::function<void()> wake)
     : options_(options),
       ways_(options.algorithms),
       wake_(std::move(wake)),
+      handouts_(handout_ways()),
       lanes_(options_, [this](std::exception_ptr cause) { end(std::move(cause)); }),
       peers_(options_, lanes_,
              {.on_loss =
@@ -28,9 +29,36 @@ Job::Job(const WorldOptions& options, std::function<void()> wake)
               .on_failure =
                   [this](const std::string& message) { end(std::make_exception_ptr(PeerFailure(message))); },
               .waits = [this] { return waits_.list(); },
+              .on_want = [this](int process, const std::string& text) { handouts_.heed_want(process, text); },
+              .on_given = [this](int process, const std::string& text,
+                                 FileDescriptor fd) { handouts_.heed_given(process, text, std::move(fd)); },
               .on_error = [this](std::exception_ptr cause) { end(std::move(cause)); }}) {
   if (spans_hosts(options_) && options_.carries_data)
     logging::debug("collectives between hosts go by\n{}", ways_.to_string());
+}
+
+HandoutWays Job::handout_ways() {
+  return {.is_remote = [this](int process) { return collectives::is_remote(options_, process); },
+          .connect = [this](int process) { return connect(process); },
+          .is_there = [this](int process) { return is_there(process); },
+          .want = [this](int process, const std::string& text) { peers_.want(process, text); },
+          .given = [this](int process, const std::string& text, int fd) { peers_.given(process, text, fd); }};
+}
+
+bool Job::connect(int process) {
+  try {
+    peers_.wait_connected(process, [this] { check(); });
+    return true;
+  } catch (const PeerFailure&) {
+    check();
+    return false;
+  }
+}
+
+bool Job::is_there(int process) {
+  check();
+  const PeerState state = peers_.state(process);
+  return state != PeerState::kDied && state != PeerState::kLeft;
 }
 
 void Job::end(std::exception_ptr cause) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/collectives/handouts.h"
 #include "lockstep/collectives/lane.h"
 #include "lockstep/collectives/peers.h"
 #include "lockstep/collectives/rounds/table.h"
@@ -27,6 +28,7 @@ class Job {
   Peers& peers() { return peers_; }
   Lanes& lanes() { return lanes_; }
   WaitTable& waits() { return waits_; }
+  Handouts& handouts() { return handouts_; }
   const WayTable& ways() const { return ways_; }
 
   /// Only the first call counts. The peers are told of a PeerFailure.
@@ -49,11 +51,15 @@ class Job {
 
  private:
   void end(std::exception_ptr cause);
+  HandoutWays handout_ways();
+  bool connect(int process);
+  bool is_there(int process);
 
   const WorldOptions options_;
   const WayTable ways_;
   const std::function<void()> wake_;
   WaitTable waits_;
+  Handouts handouts_;
   std::atomic<bool> aborted_ = false;
   std::exception_ptr cause_;
   std::mutex mutex_;

@@ -14,11 +14,16 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
 #include "lockstep/collectives/world.h"
+#include "lockstep/coordination/proof.h"
 
 namespace lockstep::collectives {
 namespace {
 
 constexpr char kTls[] = "tls:";  ///< Before the address for processes of other hosts.
+
+std::string word_of(const std::string& meeting, std::string_view purpose, int process) {
+  return to_hex(coordination::authentication_code(meeting, purpose, std::to_string(process))).substr(0, 32);
+}
 
 }  // namespace
 
@@ -38,6 +43,12 @@ Address Address::decode(const std::string& text) {
   for (int device; in >> device >> lane;) address.lanes[device] = from_hex(lane);
   return address;
 }
+
+std::string name_at(const std::string& meeting, int process) {
+  return "lockstep-" + word_of(meeting, "name", process);
+}
+
+std::string token_at(const std::string& meeting, int process) { return word_of(meeting, "token", process); }
 
 std::string to_hex(const std::string& bytes) {
   std::string text;

@@ -16,7 +16,17 @@
 
 namespace lockstep::collectives {
 
-enum class MessageType : std::uint32_t { kHello, kSegment, kAsk, kWaits, kDivergence, kBye, kFailure };
+enum class MessageType : std::uint32_t {
+  kHello,
+  kSegment,
+  kAsk,
+  kWaits,
+  kDivergence,
+  kBye,
+  kFailure,
+  kWant,
+  kGiven
+};
 
 struct Header {
   MessageType type;
@@ -40,6 +50,11 @@ struct Address {
   std::string encode() const;
   static Address decode(const std::string& text);
 };
+
+/// Where a process is to be reached by those of its host, and its token, as far as both follow from what the
+/// job's processes know together.
+std::string name_at(const std::string& meeting, int process);
+std::string token_at(const std::string& meeting, int process);
 
 std::string random_hex();
 std::string to_hex(const std::string& bytes);

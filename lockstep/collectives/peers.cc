@@ -34,9 +34,15 @@ Peers::Impl::Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents ev
     : options_(options), events_(std::move(events)), crowding_(cpu_quota()), peers_(options.process_count) {
   CPU_ZERO(&own_cpus_);
   sched_getaffinity(0, sizeof own_cpus_, &own_cpus_);
+  for (const int process : options_.device_process)
+    if (!is_remote(options_, process)) ++devices_here_[process];
   count_in(options_.process_index, own_cpus_);
   if (options_.process_count == 1) return;
   own_ = {"lockstep-" + random_hex(), random_hex(), host_name(), place()};
+  if (!options_.meeting.empty()) {
+    own_.name = name_at(options_.meeting, options_.process_index);
+    own_.token = token_at(options_.meeting, options_.process_index);
+  }
   own_.lanes = lanes.addresses();
   listen_to_other_hosts();
   listening_ = open_socket();
@@ -53,7 +59,7 @@ Peers::Impl::Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents ev
 }
 
 void Peers::Impl::count_in(int process, const cpu_set_t& cpus) {
-  crowding_.add(cpus, static_cast<int>(std::ranges::count(options_.device_process, process)));
+  crowding_.add(cpus, devices_here_[process]);
 }
 
 Peers::Impl::~Impl() {
@@ -92,8 +98,8 @@ void Peers::Impl::wait_connected(int process, const std::function<void()>& check
   throw_if_lost(process, fmt::format("process {} set up a communicator with it", options_.process_index));
 }
 
-void Peers::Impl::send(int process, const std::string& key, int fd) {
-  Message message = own_message(MessageType::kSegment, key);
+void Peers::Impl::tell(int process, MessageType type, const std::string& text, int fd) {
+  const Message message = own_message(type, text);
   std::lock_guard lock(mutex_);
   send_to(peers_[process], message, fd);
 }
@@ -401,6 +407,12 @@ void Peers::Impl::heed(const std::shared_ptr<Connection>& connection, const Mess
     case MessageType::kFailure:
       events_.on_failure(message.text);
       break;
+    case MessageType::kWant:
+      events_.on_want(process, message.text);
+      break;
+    case MessageType::kGiven:
+      events_.on_given(process, message.text, std::move(fd));
+      break;
     case MessageType::kBye:
       lose(process, PeerState::kLeft);
       break;
@@ -472,7 +484,13 @@ Peers::~Peers() = default;
 void Peers::wait_connected(int process, const std::function<void()>& check) {
   impl_->wait_connected(process, check);
 }
-void Peers::send(int process, const std::string& key, int fd) { impl_->send(process, key, fd); }
+void Peers::send(int process, const std::string& key, int fd) {
+  impl_->tell(process, MessageType::kSegment, key, fd);
+}
+void Peers::want(int process, const std::string& text) { impl_->tell(process, MessageType::kWant, text, -1); }
+void Peers::given(int process, const std::string& text, int fd) {
+  impl_->tell(process, MessageType::kGiven, text, fd);
+}
 FileDescriptor Peers::receive(int process, const std::string& key, const std::function<void()>& check) {
   return impl_->receive(process, key, check);
 }

@@ -26,6 +26,9 @@ struct PeerEvents {
   std::function<void(const std::string& message)>
       on_failure;                            ///< A peer has ended because another process has failed.
   std::function<std::vector<Wait>()> waits;  ///< A peer asks how this process waits.
+  /// A peer wants what Handouts has, or gives it, perhaps with a descriptor.
+  std::function<void(int process, const std::string& text)> on_want;
+  std::function<void(int process, const std::string& text, FileDescriptor fd)> on_given;
   /// A thread of Peers has ended by this exception: peers are not heard any more, or not connected.
   std::function<void(std::exception_ptr)> on_error;
 };
@@ -58,6 +61,11 @@ class Peers {
   /// Blocks until the process has sent a descriptor under the key, however long it takes. Throws PeerFailure,
   /// and Error where this process cannot have another descriptor.
   FileDescriptor receive(int process, const std::string& key, const std::function<void()>& check);
+
+  /// Sends what Handouts says to a connected process; of `given`, with a descriptor or -1. Throws Error where
+  /// the descriptor cannot be handed over.
+  void want(int process, const std::string& text);
+  void given(int process, const std::string& text, int fd);
 
   PeerState state(int process) const;
 

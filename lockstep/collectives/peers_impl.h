@@ -27,8 +27,8 @@ class Peers::Impl {
   Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents events);
   ~Impl();
   void wait_connected(int process, const std::function<void()>& check);
-  void send(int process, const std::string& key, int fd);
   FileDescriptor receive(int process, const std::string& key, const std::function<void()>& check);
+  void tell(int process, MessageType type, const std::string& text, int fd);
   PeerState state(int process) const;
   std::string describe(int process) const;
   void throw_if_lost(int process, const std::string& doing) const;
@@ -93,7 +93,12 @@ class Peers::Impl {
 
   // peers_same_host.cc
   void connect_to_lower_peers();
+  /// Those that are not there yet are left over.
+  void connect_at_meeting(std::vector<int>& processes);
+  void connect_by_store(int process);
   void connect_to(int process, const Address& target);
+  /// 0 or the error.
+  int try_to_connect(int process, const Address& target);
 
   // peers_other_hosts.cc
   void listen_to_other_hosts();
@@ -126,6 +131,7 @@ class Peers::Impl {
   const WorldOptions options_;
   const PeerEvents events_;
   cpu_set_t own_cpus_;
+  std::map<int, int> devices_here_;  // Of each process of this host, how many.
   Crowding crowding_;
   Address own_;
   FileDescriptor listening_, wake_;

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/handouts.h"
 #include "lockstep/collectives/job.h"
 #include "lockstep/collectives/test_descriptors.h"
 #include "lockstep/collectives/test_world.h"
@@ -96,6 +97,63 @@ TEST(ProcessWithoutDescriptors, SaysThatItCannotTakeMemory) {
   EXPECT_THAT(results[1].log,
               AllOf(HasSubstr("said: process 1 of 2 cannot take the memory that process 0 of 2 "),
                     HasSubstr("as many open files as it may have (ulimit -n)")));
+}
+
+class CountingStore : public FolderStore {
+ public:
+  using FolderStore::FolderStore;
+  std::string get(const std::string& key, milliseconds timeout) override {
+    ++gets;
+    return FolderStore::get(key, timeout);
+  }
+  std::atomic<int> gets = 0;
+};
+
+LOCKSTEP_CHILD(meets_without_the_store) {
+  CountingStore store(shared_folder());
+  WorldOptions options = child_options(store);
+  options.meeting = "known to the job's processes";
+  std::vector<int> all;
+  for (int process = 0; process < options.process_count; ++process) {
+    if (process == options.process_index) break;
+    meet("world of " + std::to_string(process) + " ");  // those with a lower number listen
+  }
+  auto world = World::create(options);
+  for (int process = options.process_index; process + 1 < options.process_count; ++process)
+    meet("world of " + std::to_string(process) + " ");
+  for (int process = 0; process < options.process_count; ++process) all.push_back(process);
+  sum(world->communicator(all), options.process_index);
+  EXPECT_EQ(store.gets, 0);
+}
+
+TEST(ProcessesOfAHost, ThatKnowWhereToMeet_DoNotAskTheStore) {
+  for (const auto& result : testing::run_processes({.count = 3, .child = "meets_without_the_store"}))
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
+LOCKSTEP_CHILD(takes_what_the_first_gives) {
+  const int hosts = std::stoi(testing::child_arguments().at(0));
+  ChildWorld world(1, {}, hosts);
+  Handouts& handouts = world->handouts();
+  const std::string bytes(3 * Handouts::kWindow + 17, 'x');
+  if (world.process() == 0) {
+    handouts.begin("key");
+    handouts.give("key", SealedBytes::copy_of(bytes), {1});
+    while (handouts.held().first != 0) std::this_thread::sleep_for(milliseconds(1));
+  } else {
+    const Taken taken = handouts.take(0, "key", {std::chrono::seconds(60), std::chrono::seconds(60)});
+    EXPECT_EQ(taken.outcome, TakeOutcome::kTaken);
+    EXPECT_TRUE(taken.bytes != nullptr && taken.bytes->view() == bytes);
+  }
+  meet("taken");
+}
+
+TEST(Handouts, GoFromProcessToProcess_WithinAHostAndToAnother) {
+  for (const char* hosts : {"1", "2"}) {
+    for (const auto& result :
+         testing::run_processes({.count = 2, .child = "takes_what_the_first_gives", .arguments = {hosts}}))
+      EXPECT_EQ(result.exit_code, 0) << result.log;
+  }
 }
 
 /// A store after whose first answer this process can have no more descriptors.

@@ -1,6 +1,8 @@
 #include "lockstep/collectives/registry.h"
 
+#include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
@@ -23,36 +25,54 @@ struct Group {
   std::atomic<Communicator*> communicator{nullptr};  ///< Found at the first use.
 };
 
+/// Where a device of this process is in a collective.
+struct InGroup {
+  int position;  ///< in the mesh
+  Group* group;
+  int rank;
+};
+
+/// One collective, as far as devices of this process take part.
 struct Step {
   std::vector<std::unique_ptr<Group>> groups;
-  std::vector<std::pair<Group*, int>> places;  ///< Of each position: its group and its rank there.
+  std::vector<InGroup> places;
 };
 
 struct Entry {
   std::string name;
+  int mesh_size = 0;
   std::vector<Step> steps;
   std::mutex mutex;
-  std::vector<std::exception_ptr> errors;  ///< Of each position.
+  std::map<int, std::exception_ptr> errors;  ///< By position.
 };
 
-Step make_step(const ProgramCollectives& program, std::size_t index) {
+/// Of all groups, which may be as many as the job has processes, only those of this process are kept.
+Step make_step(const ProgramCollectives& program, std::size_t index, const std::vector<int>& own_positions) {
   const Collective& collective = program.collectives[index];
+  const auto mesh_size = static_cast<int>(program.devices.size());
+  const auto refuse = [&](int position) {
+    fail(
+        "collective {} of program {}: position {} is out of range, or in two groups, of a mesh of {} devices",
+        index, program.name, position, mesh_size);
+  };
   Step step;
-  step.places.resize(program.devices.size());
   for (const std::vector<int>& positions : collective.groups) {
+    const std::size_t before = step.places.size();
+    for (std::size_t rank = 0; rank < positions.size(); ++rank) {
+      const int position = positions[rank];
+      if (position < 0 || position >= mesh_size) refuse(position);
+      if (!std::ranges::binary_search(own_positions, position)) continue;
+      if (std::ranges::find(step.places, position, &InGroup::position) != step.places.end()) refuse(position);
+      step.places.push_back({position, nullptr, static_cast<int>(rank)});
+    }
+    if (step.places.size() == before) continue;
     auto group = std::make_unique<Group>();
     group->call = make_call(collective, static_cast<int>(positions.size()), program.program, program.name,
                             static_cast<std::int64_t>(index));
     group->text = watch::text(group->call.text);
-    for (int position : positions) {
-      if (position < 0 || position >= static_cast<int>(program.devices.size()) ||
-          step.places[position].first != nullptr) {
-        fail("{}: position {} is out of range, or in two groups, of a mesh of {} devices", group->call.text,
-             position, program.devices.size());
-      }
-      step.places[position] = {group.get(), static_cast<int>(group->devices.size())};
-      group->devices.push_back(program.devices[position]);
-    }
+    for (const int position : positions)
+      group->devices.push_back(program.devices[static_cast<std::size_t>(position)]);
+    for (std::size_t i = before; i < step.places.size(); ++i) step.places[i].group = group.get();
     step.groups.push_back(std::move(group));
   }
   return step;
@@ -77,10 +97,10 @@ class ProgramRegistry::Impl {
     if (auto registered = find(program.program)) return registered;
     auto entry = std::make_shared<Entry>();
     entry->name = program.name;
-    entry->errors.resize(program.devices.size());
-    for (std::size_t index = 0; index < program.collectives.size(); ++index) {
-      entry->steps.push_back(make_step(program, index));
-    }
+    entry->mesh_size = static_cast<int>(program.devices.size());
+    const std::vector<int> own = own_positions(program.devices);
+    for (std::size_t index = 0; index < program.collectives.size(); ++index)
+      entry->steps.push_back(make_step(program, index, own));
     std::unique_lock lock(mutex_);
     std::weak_ptr<Entry>& place = entries_[program.program];
     if (auto registered = place.lock()) return registered;
@@ -104,11 +124,14 @@ class ProgramRegistry::Impl {
       fail("program {} has {} collectives, but was asked for number {}", entry.name, entry.steps.size(),
            index);
     }
-    auto [group, rank] = entry.steps[index].places[position];
-    if (group == nullptr) {
-      fail("program {}: position {} of the mesh is in no group of collective {}", entry.name, position,
-           index);
+    const std::vector<InGroup>& places = entry.steps[static_cast<std::size_t>(index)].places;
+    const auto place = std::ranges::find(places, position, &InGroup::position);
+    if (place == places.end()) {
+      fail("program {}: position {} of the mesh is in no group of collective {}, or of another process",
+           entry.name, position, index);
     }
+    Group* const group = place->group;
+    const int rank = place->rank;
     check(in, group->call, group->call.input_bytes, "operand");
     check(out, group->call, group->call.output_bytes, "result");
     const watch::Doing doing(watch::Kind::kCollective, group->text, 0);
@@ -128,8 +151,28 @@ class ProgramRegistry::Impl {
     }
   }
 
+  std::size_t kept_groups(Fingerprint program) {
+    std::size_t count = 0;
+    if (const auto entry = find(program))
+      for (const Step& step : entry->steps) count += step.groups.size();
+    return count;
+  }
+
  private:
   static constexpr std::size_t kFew = 64;
+
+  /// Ascending.
+  std::vector<int> own_positions(const std::vector<int>& devices) const {
+    const WorldOptions& options = world_.options();
+    std::vector<int> own;
+    for (std::size_t position = 0; position < devices.size(); ++position) {
+      const auto device = static_cast<std::size_t>(devices[position]);
+      // World says what is wrong with a device that does not exist.
+      if (device >= options.device_process.size() || options.device_process[device] == options.process_index)
+        own.push_back(static_cast<int>(position));
+    }
+    return own;
+  }
 
   World& world_;
   std::shared_mutex mutex_;
@@ -155,24 +198,27 @@ void ProgramRegistry::run(Fingerprint program, std::int64_t index, std::int64_t 
                           const Operand& out) {
   const std::shared_ptr<Entry> entry = impl_->find(program);
   if (entry == nullptr) fail("collective {} of a program {:016x} that was not registered", index, program);
-  if (position < 0 || position >= static_cast<std::int64_t>(entry->errors.size())) {
+  if (position < 0 || position >= entry->mesh_size) {
     fail("program {} has a mesh of {} devices, but was asked to run as position {}", entry->name,
-         entry->errors.size(), position);
+         entry->mesh_size, position);
   }
   try {
     impl_->run(*entry, index, position, in, out);
   } catch (...) {
     std::lock_guard lock(entry->mutex);
-    entry->errors[position] = std::current_exception();
+    entry->errors[static_cast<int>(position)] = std::current_exception();
     throw;
   }
 }
 
 std::exception_ptr ProgramRegistry::take_pending_error(Fingerprint program, int position) {
   const std::shared_ptr<Entry> entry = impl_->find(program);
-  if (entry == nullptr || position < 0 || position >= static_cast<int>(entry->errors.size())) return nullptr;
+  if (entry == nullptr) return nullptr;
   std::lock_guard lock(entry->mutex);
-  return std::exchange(entry->errors[position], nullptr);
+  const auto error = entry->errors.extract(position);
+  return error ? error.mapped() : nullptr;
 }
+
+std::size_t ProgramRegistry::kept_groups(Fingerprint program) const { return impl_->kept_groups(program); }
 
 }  // namespace lockstep::collectives

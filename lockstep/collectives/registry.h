@@ -46,6 +46,9 @@ class ProgramRegistry {
   /// exception from here.
   std::exception_ptr take_pending_error(Fingerprint program, int position);
 
+  /// Of the program's collectives, the groups that devices of this process are in: of others nothing is kept.
+  std::size_t kept_groups(Fingerprint program) const;
+
   /// The registry that stands, or null.
   static ProgramRegistry* current();
 

@@ -15,8 +15,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLong(700);   ///< A wait shorter than this asks nobody.
-constexpr std::chrono::milliseconds kRound(300);  ///< From a question to the look at its answers.
+constexpr std::chrono::milliseconds kLong(700);  ///< A wait shorter than this asks nobody.
+/// From a question to the look at its answers: first, and after kQuickRounds of them up to the longest, for
+/// all who wait ask all whom they are connected to.
+constexpr std::chrono::milliseconds kRound(300), kLongestRound(5000);
+constexpr std::uint64_t kQuickRounds = 5;
 
 /// Whether a device is in the operation in which another waits for it.
 bool has_come(const Wait& awaited, const Wait& waiting) {
@@ -122,7 +125,7 @@ std::vector<Wait> WaitTable::list() const {
 
 LongWait::LongWait(Job& job, int device, std::uint64_t operation, std::function<std::string()> who,
                    std::function<std::string()> text)
-    : job_(job), who_(std::move(who)), text_(std::move(text)) {
+    : job_(job), who_(std::move(who)), text_(std::move(text)), round_(kRound) {
   wait_.device = device;
   wait_.operation = operation;
 }
@@ -167,7 +170,8 @@ void LongWait::look(const std::vector<int>& missing) {
     ring_ = std::move(ring);
   }
   asked_ = now;
-  next_ = now + kRound;
+  if (++rounds_ > kQuickRounds) round_ = std::min(2 * round_, kLongestRound);
+  next_ = now + round_;
   job_.peers().ask_for_waits();
 }
 

@@ -76,6 +76,8 @@ class LongWait {
   std::function<std::string()> who_, text_;
   Wait wait_;
   TimePoint asked_{}, next_{};
+  std::chrono::milliseconds round_;  ///< From a question to the look at its answers, longer as it goes on.
+  std::uint64_t rounds_ = 0;
   std::vector<Wait> ring_;
 };
 

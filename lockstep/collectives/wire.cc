@@ -27,16 +27,14 @@ constexpr std::chrono::microseconds kShortestSpin(10);
 // Kinds of messages, the highest bits of a tag.
 constexpr unsigned kData = 0, kLeader = 1, kText = 2, kGreeting = 3;
 
-/// The hosts at the distances 1, 2, 4, … from `host` in both directions, around; all of up to 5. So that of
-/// hosts that differ at least two see it, and each tells few.
+}  // namespace
+
 std::vector<int> hosts_to_tell(int host, int hosts) {
   std::set<int> found;
   for (int distance = 1; distance < hosts; distance *= 2)
     found.insert({(host + distance) % hosts, (host - distance + hosts) % hosts});
   return {found.begin(), found.end()};
 }
-
-}  // namespace
 
 Wire::Wire(Job& job, const std::vector<Member>& members, const HostLayout& layout, int rank)
     : job_(job),
@@ -50,7 +48,7 @@ Wire::Wire(Job& job, const std::vector<Member>& members, const HostLayout& layou
       secrets_(members.size()),
       told_(layout.host_count()),
       hearing_(layout.host_count()),
-      heard_(layout.host_count()) {
+      heard_(layout.host_count(), true) {
   secrets_[rank] = fingerprint(job.peers().token(members[rank].process)) | 1;
 }
 
@@ -77,7 +75,6 @@ void Wire::begin(const Call& call, const void* data, std::size_t bytes) {
 
   std::vector<int> leaders;
   for (int host : told_hosts_) leaders.push_back(layout_.leader(host));
-  std::fill(heard_.begin(), heard_.end(), true);
   connect(leaders);
   const Header header{call.signature, job_.ways().fingerprint(), bytes};
   telling_.resize(sizeof header + bytes);

@@ -15,6 +15,10 @@
 
 namespace lockstep::collectives {
 
+/// Of so many hosts those at the distances 1, 2, 4, … from `host` in both directions, around; all of up to 5.
+/// So that of hosts that differ at least two see it, and each tells few.
+std::vector<int> hosts_to_tell(int host, int hosts);
+
 /// What every member of a group on several hosts does on the network, in one operation after the other:
 /// messages to the members of other hosts. The first member of each host, its leader, also tells other
 /// leaders which operation it is in: all of them where there are few hosts, else those at the distances 1, 2,

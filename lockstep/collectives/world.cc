@@ -49,6 +49,8 @@ class WorldImpl : public World {
 
   void leave() override { job_.peers().leave(); }
 
+  Handouts& handouts() override { return job_.handouts(); }
+
   const WorldOptions& options() const override { return job_.options(); }
 
  private:

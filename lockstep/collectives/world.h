@@ -15,6 +15,7 @@ namespace lockstep::collectives {
 class Arena;
 
 class Communicator;
+class Handouts;
 
 /// The host of this process, the same text for all processes that can share memory: the kernel that runs, the
 /// network namespace, and the host's name.
@@ -40,6 +41,10 @@ struct WorldOptions {
   /// process.
   coordination::KeyValueStore* store = nullptr;
   std::string job_id;  ///< Keeps apart the jobs that share a store.
+
+  /// What only the processes of this start of the job know, the same for all: from it those of one host know
+  /// each other's addresses. Empty: they find them in the store.
+  std::string meeting;
   std::string
       job_secret;  ///< What processes of different hosts prove to each other that they know; may be empty.
   coordination::TlsFiles tls;  ///< Where they are given, processes of different hosts speak TLS.
@@ -109,6 +114,9 @@ class World {
   /// Goes away in order: a process that waits for this one gets PeerFailure, which says that it has left. To
   /// be called when this process has launched all its collectives and they are done.
   virtual void leave() = 0;
+
+  /// What the processes take from each other besides.
+  virtual Handouts& handouts() = 0;
 
   virtual const WorldOptions& options() const = 0;
 };

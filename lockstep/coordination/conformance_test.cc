@@ -12,12 +12,14 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/address.h"
+#include "lockstep/coordination/host_proxy.h"
 #include "lockstep/coordination/in_memory_test.h"
 #include "lockstep/coordination/remote_service.h"
 #include "lockstep/coordination/server.h"
 #include "lockstep/coordination/service.h"
 
-// What every implementation of CoordinationClient promises, held to the one over gRPC and the one in memory.
+// What every implementation of CoordinationClient promises, held to the one over gRPC, also by way of a
+// proxy, and the one in memory.
 
 namespace lockstep::coordination {
 namespace {
@@ -43,6 +45,34 @@ class Grpc {
 
  private:
   CoordinationServer server_;
+  std::unique_ptr<Service> service_;
+};
+
+/// Clients that speak to a proxy of their host.
+class Proxied {
+ public:
+  explicit Proxied(ServerOptions options) {
+    options.identity.secret = kSecret;
+    server_.start(options);
+    HostProxyOptions proxy;
+    proxy.coordinator = server_.address();
+    proxy.num_processes = options.num_processes;
+    proxy.identity.secret = kSecret;
+    proxy_ = std::make_unique<HostProxy>(proxy);
+    service_ = make_remote_service(parse_address(proxy_->address()), proxy.identity);
+  }
+  std::unique_ptr<CoordinationClient> make_client(ClientOptions options) {
+    options.address = proxy_->address();
+    options.identity.secret = kSecret;
+    return make_grpc_client(std::move(options));
+  }
+  CoordinationServer& coordinator() { return server_; }
+  Service& service() { return *service_; }
+
+ private:
+  static constexpr char kSecret[] = "of the test";
+  CoordinationServer server_;
+  std::unique_ptr<HostProxy> proxy_;
   std::unique_ptr<Service> service_;
 };
 
@@ -159,7 +189,7 @@ class ClientConformance : public testing::Test {
   std::vector<std::unique_ptr<CoordinationClient>> clients_;
 };
 
-using Implementations = testing::Types<Memory, Grpc>;
+using Implementations = testing::Types<Memory, Grpc, Proxied>;
 TYPED_TEST_SUITE(ClientConformance, Implementations);
 
 TYPED_TEST(ClientConformance, ConnectAndShutdown_AllTogether_LeavesNobody) {

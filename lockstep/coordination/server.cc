@@ -1,425 +1,32 @@
 #include "lockstep/coordination/server.h"
 
-#include <fmt/format.h>
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/support/byte_buffer.h>
-
 #include <chrono>
 #include <mutex>
 #include <utility>
 
-#include "coordination.grpc.pb.h"
-#include "job.grpc.pb.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/coordination/address.h"
 #include "lockstep/coordination/credential.h"
+#include "lockstep/coordination/front.h"
 #include "lockstep/coordination/host.h"
-#include "lockstep/coordination/listener.h"
-#include "lockstep/coordination/wire.h"
 
 namespace lockstep::coordination {
-namespace {
-
-namespace pb = xla::coordination;
-using Context = grpc::CallbackServerContext;
-using Reactor = grpc::ServerUnaryReactor;
-
-/// What a call must pass to be served.
-struct Door {
-  std::optional<Status> refusal(const Context& context, const std::function<SignedRequest()>& request,
-                                Gate::Caller& caller) const {
-    const auto& metadata = context.client_metadata();
-    std::optional<std::string_view> credential;
-    if (auto found = metadata.find(kIdentityMetadata); found != metadata.end()) {
-      credential = std::string_view(found->second.data(), found->second.size());
-    }
-    auto status = gate.refusal(credential, request, caller);
-    if (!status) listener.let_in([&] { return context.peer(); });
-    return status;
-  }
-
-  const Gate& gate;
-  Listener& listener;
-};
-
-/// One call being served. It is answered exactly once, by the state machine, or by the gate where that lets
-/// the caller not in; where the caller goes away first, the state machine is told, and answers at once.
-class Call : public Reactor {
- public:
-  Call(const Door& door, const Context& context, Service& service,
-       const std::function<SignedRequest()>& request)
-      : service_(service), id_(next_call_id()) {
-    if (auto status = door.refusal(context, request, caller_)) {
-      refused_ = true;
-      finish(*status);
-    }
-  }
-  CallId id() const { return id_; }
-  bool refused() const { return refused_; }
-  const Gate::Caller& caller() const { return caller_; }  ///< As it says.
-  void finish(const Status& status) { Finish(to_grpc(status)); }
-
- private:
-  void OnCancel() override { service_.cancel(id_); }
-  void OnDone() override { delete this; }
-
-  Service& service_;
-  const CallId id_;
-  Gate::Caller caller_;
-  bool refused_ = false;
-};
-
-template <class Request>
-Call* begin(const Door& door, const Context& context, Service& service, const Request& request) {
-  return new Call(door, context, service, [&] { return sign(request); });
-}
-
-/// The same for a request that is not read yet.
-template <class Request>
-Call* begin_raw(const Door& door, const Context& context, Service& service, const grpc::ByteBuffer& request) {
-  return new Call(door, context, service, [&] {
-    std::string bytes;
-    std::vector<grpc::Slice> slices;
-    if (request.Dump(&slices).ok()) {
-      for (const grpc::Slice& slice : slices)
-        bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-    }
-    return SignedRequest{Request::descriptor()->full_name(), std::move(bytes)};
-  });
-}
-
-Done finishing(Call* call) {
-  return [call](const Status& status) { call->finish(status); };
-}
-
-/// The bytes of a GetKeyValueResponse, of which all answers with one value share the value's: thousands of
-/// processes may read one of megabytes at the same time.
-grpc::ByteBuffer value_response(const std::string& key, const Value& value) {
-  std::string before;
-  {
-    google::protobuf::io::StringOutputStream out(&before);
-    google::protobuf::io::CodedOutputStream coded(&out);
-    using Coded = google::protobuf::io::CodedOutputStream;
-    auto field = [](int number) { return static_cast<std::uint32_t>(number << 3 | 2); };
-    auto size = [](std::size_t bytes) { return static_cast<std::uint32_t>(bytes); };
-    const std::size_t inner = 1 + Coded::VarintSize32(size(key.size())) + key.size() + 1 +
-                              Coded::VarintSize32(size(value->size())) + value->size();
-    coded.WriteVarint32(field(pb::GetKeyValueResponse::kKvFieldNumber));
-    coded.WriteVarint32(size(inner));
-    coded.WriteVarint32(field(pb::KeyValueEntry::kKeyFieldNumber));
-    coded.WriteVarint32(size(key.size()));
-    coded.WriteString(key);
-    coded.WriteVarint32(field(pb::KeyValueEntry::kValueFieldNumber));
-    coded.WriteVarint32(size(value->size()));
-  }
-  auto* holder = new Value(value);
-  grpc::Slice slices[] = {grpc::Slice(before),
-                          grpc::Slice(
-                              const_cast<char*>(value->data()), value->size(),
-                              [](void* held) { delete static_cast<Value*>(held); }, holder)};
-  return grpc::ByteBuffer(slices, value->empty() ? 1 : 2);
-}
-
-/// The protocol's calls, unpacked for the state machine.
-class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_GetKeyValue<
-                              pb::CoordinationService::WithRawCallbackMethod_TryGetKeyValue<
-                                  pb::CoordinationService::CallbackService>> {
- public:
-  GrpcService(coordination::Service& service, const Door& door) : service_(service), door_(door) {}
-
-  Reactor* RegisterTask(Context* context, const pb::RegisterTaskRequest* request,
-                        pb::RegisterTaskResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    const Registrant who{request->source_task_id(), request->incarnation(), call->caller().where,
-                         call->caller().attempt};
-    service_.register_task(call->id(), who, [=](const Status& status, std::uint64_t service) {
-      response->set_service_incarnation(service);
-      call->finish(status);
-    });
-    return call;
-  }
-
-  Reactor* Heartbeat(Context* context, const pb::HeartbeatRequest* request,
-                     pb::HeartbeatResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    std::uint64_t service = service_of(*request);
-    service_.heartbeat(call->id(), service, request->source_task_id(), request->incarnation(),
-                       [=](const Status& status) {
-                         response->set_service_incarnation(service);
-                         call->finish(status);
-                       });
-    return call;
-  }
-
-  Reactor* PollForError(Context* context, const pb::PollForErrorRequest* request,
-                        pb::PollForErrorResponse*) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.poll_for_error(call->id(), service_of(*request), request->source_task_id(), finishing(call));
-    return call;
-  }
-
-  Reactor* ShutdownTask(Context* context, const pb::ShutdownTaskRequest* request,
-                        pb::ShutdownTaskResponse*) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.shutdown_task(call->id(), service_of(*request), request->source_task_id(), finishing(call));
-    return call;
-  }
-
-  Reactor* WatchTasks(Context* context, const pb::WatchTasksRequest* request,
-                      pb::WatchTasksResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.watch_tasks(call->id(), service_of(*request), request->version_number(),
-                         [=](const Status& status, const WatchedTasks& watched) {
-                           response->set_version_number(watched.version);
-                           for (const TaskInfo& task : watched.tasks) fill(task, *response->add_task_state());
-                           call->finish(status);
-                         });
-    return call;
-  }
-
-  Reactor* InsertKeyValue(Context* context, const pb::InsertKeyValueRequest* request,
-                          pb::InsertKeyValueResponse*) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.insert(call->id(), service_of(*request), request->kv().key(), request->kv().value(),
-                    request->allow_overwrite(), finishing(call));
-    return call;
-  }
-
-  Reactor* GetKeyValue(Context* context, const grpc::ByteBuffer* request,
-                       grpc::ByteBuffer* response) override {
-    auto* call = begin_raw<pb::GetKeyValueRequest>(door_, *context, service_, *request);
-    pb::GetKeyValueRequest asked;
-    if (call->refused() || !read(*request, asked, *call)) return call;
-    service_.get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
-    return call;
-  }
-
-  Reactor* TryGetKeyValue(Context* context, const grpc::ByteBuffer* request,
-                          grpc::ByteBuffer* response) override {
-    auto* call = begin_raw<pb::TryGetKeyValueRequest>(door_, *context, service_, *request);
-    pb::TryGetKeyValueRequest asked;
-    if (call->refused() || !read(*request, asked, *call)) return call;
-    service_.try_get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
-    return call;
-  }
-
-  Reactor* IncrementKeyValue(Context* context, const pb::IncrementKeyValueRequest* request,
-                             pb::IncrementKeyValueResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.increment(call->id(), service_of(*request), request->key(), request->increment(),
-                       answer_value(call, request->key(), response));
-    return call;
-  }
-
-  Reactor* GetKeyValueDir(Context* context, const pb::GetKeyValueDirRequest* request,
-                          pb::GetKeyValueDirResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.get_directory(call->id(), service_of(*request), request->directory_key(),
-                           [=](const Status& status, const KeyValues& found) {
-                             for (const auto& [key, value] : found) {
-                               pb::KeyValueEntry* entry = response->add_kv();
-                               entry->set_key(key);
-                               entry->set_value(value);
-                             }
-                             call->finish(status);
-                           });
-    return call;
-  }
-
-  Reactor* DeleteKeyValue(Context* context, const pb::DeleteKeyValueRequest* request,
-                          pb::DeleteKeyValueResponse*) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.erase(call->id(), service_of(*request), request->key(), finishing(call));
-    return call;
-  }
-
-  Reactor* Barrier(Context* context, const pb::BarrierRequest* request,
-                   pb::BarrierResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    BarrierCall barrier{request->barrier_id(),
-                        request->counter(),
-                        request->barrier_timeout_in_ms(),
-                        {request->task_ids().begin(), request->task_ids().end()},
-                        request->source_task_id()};
-    service_.barrier(call->id(), service_of(*request), barrier,
-                     [=](const Status& status, std::int64_t counter) {
-                       response->set_counter(counter);
-                       call->finish(status);
-                     });
-    return call;
-  }
-
-  Reactor* CancelBarrier(Context* context, const pb::CancelBarrierRequest* request,
-                         pb::CancelBarrierResponse*) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.cancel_barrier(call->id(), service_of(*request), request->barrier_id(), request->counter(),
-                            finishing(call));
-    return call;
-  }
-
-  Reactor* GetAliveTasks(Context* context, const pb::GetAliveTasksRequest* request,
-                         pb::GetAliveTasksResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.get_alive_tasks(call->id(), service_of(*request), request->requesting_task_id(),
-                             {request->task_ids().begin(), request->task_ids().end()},
-                             [=](const Status& status, const std::vector<AliveTask>& alive) {
-                               for (const AliveTask& task : alive) {
-                                 response->add_alive_task_ids(task.task);
-                                 response->add_incarnations(task.incarnation);
-                               }
-                               call->finish(status);
-                             });
-    return call;
-  }
-
- private:
-  template <class Request>
-  static std::uint64_t service_of(const Request& request) {
-    return request.incarnations().service_incarnation();
-  }
-
-  template <class Message>
-  static bool read(const grpc::ByteBuffer& bytes, Message& message, Call& call) {
-    grpc::ByteBuffer copy = bytes;  // Of the reference only; reading it empties it.
-    if (grpc::SerializationTraits<Message>::Deserialize(&copy, &message).ok()) return true;
-    call.finish(Status::bare(Code::kInternal, "the request cannot be read"));
-    return false;
-  }
-
-  static DoneWith<Value> answer_shared(Call* call, std::string key, grpc::ByteBuffer* response) {
-    return [=, key = std::move(key)](const Status& status, const Value& value) {
-      if (status.ok()) *response = value_response(key, value);
-      call->finish(status);
-    };
-  }
-
-  template <class Response>
-  static DoneWith<std::string> answer_value(Call* call, const std::string& key, Response* response) {
-    return [=](const Status& status, const std::string& value) {
-      if (status.ok()) {
-        response->mutable_kv()->set_key(key);
-        response->mutable_kv()->set_value(value);
-      }
-      call->finish(status);
-    };
-  }
-
-  static void fill(const TaskInfo& task, pb::TaskInfo& out) {
-    out.set_task_id(task.task);
-    out.set_state(static_cast<pb::TaskState>(task.state));
-    out.set_incarnation(task.incarnation);
-    if (task.state != TaskState::kError) return;
-    out.set_error_code(task.error_code);
-    out.set_error_message(task.error);
-    out.mutable_error_payload()->set_source_task_id(task.task);
-  }
-
-  coordination::Service& service_;
-  const Door& door_;
-};
-
-/// Lockstep's own calls.
-class JobService final : public Job::CallbackService {
- public:
-  JobService(coordination::Service& service, const Door& door) : service_(service), door_(door) {}
-
-  Reactor* ReportFailure(Context* context, const ReportFailureRequest* request,
-                         ReportFailureResponse*) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    const FailureReportMessage& message = request->report();
-    FailureReport report{static_cast<FailureKind>(message.kind()), {}, message.how()};
-    for (const auto& subject : message.subjects())
-      report.subjects.push_back({subject.task_id(), subject.incarnation()});
-    service_.report_failure(call->id(), request->service_incarnation(), report, finishing(call));
-    return call;
-  }
-
-  Reactor* Prove(Context* context, const ProveRequest* request, ProveResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    const std::string& secret = door_.gate.identity().secret;
-    if (secret.empty()) {
-      call->finish(Status::of_service(Code::kPermissionDenied,
-                                      "the process has a secret of its job, but the coordinator has none; "
-                                      "give both the same LOCKSTEP_JOB_SECRET"));
-      return call;
-    }
-    response->set_proof(coordinators_proof(secret, request->nonce()));
-    call->finish({});
-    return call;
-  }
-
-  Reactor* Describe(Context* context, const DescribeRequest* request, DescribeResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.describe(call->id(), request->with_roll(),
-                      [=](const Status& status, const Description& described) {
-                        response->set_roll(described.roll);
-                        response->set_service_incarnation(described.service_incarnation);
-                        response->set_host(described.where.host);
-                        response->set_pid(described.where.pid);
-                        if (described.task) response->set_held_by(*described.task);
-                        call->finish(status);
-                      });
-    return call;
-  }
-
- private:
-  coordination::Service& service_;
-  const Door& door_;
-};
-
-}  // namespace
 
 class CoordinationServer::Impl {
  public:
   explicit Impl(const ServerOptions& options)
       : address_(parse_address(options.bind_address)),
         gate_(options.identity, options.allow_jax, options.keep),
-        host_(options),
-        listener_(address_, options.limits) {
+        host_(options) {
     if (options.allow_jax && options.tls.given()) {
       fail<InitializationError>(
           "processes of JAX speak plain text, so that a coordinator with TLS cannot let them in; give "
           "either");
     }
-    route_grpc_log();
-    grpc::ServerBuilder builder;
-    builder.SetMaxReceiveMessageSize(options.limits.largest_message);
-    builder.SetMaxSendMessageSize(-1);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    builder.AddChannelArgument(
-        GRPC_ARG_MAX_CONCURRENT_STREAMS,
-        options.limits.calls + options.limits.calls_per_process * options.num_processes);
-    const auto silence = static_cast<int>(options.limits.silence.count());
-    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, silence);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, silence);
-    builder.SetResourceQuota(grpc::ResourceQuota("coordinator").Resize(options.limits.largest_sum));
-    using FromDescriptor = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
-    taking_over_ = builder.experimental().AddExternalConnectionAcceptor(FromDescriptor::FROM_FD,
-                                                                        server_credentials(options.tls));
-    builder.RegisterService(&service_);
-    builder.RegisterService(&job_service_);
-    server_ = builder.BuildAndStart();
-    if (!server_) fail<InitializationError>("the coordinator at {} cannot serve", options.bind_address);
-    address_.port = listener_.port();
+    front_ = std::make_unique<Front>(
+        host_.machine(), gate_, FrontOptions{address_, options.limits, options.num_processes, options.tls});
+    address_.port = front_->port();
     if (options.identity.secret.empty() && !options.tls.given() && !is_loopback(address_)) {
       logging::warning(
           "the coordinator at {} is open to all who reach it, because the job has no secret; give all its "
@@ -428,23 +35,13 @@ class CoordinationServer::Impl {
     }
     if (address_.host == "0.0.0.0") address_.host = "127.0.0.1";
     if (address_.host == "::") address_.host = "::1";
-    listener_.start([this](int socket) {
-      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-      connection.fd = socket;
-      taking_over_->HandleNewConnection(&connection);
-    });
   }
 
   ~Impl() { stop(); }
 
   void stop() {
-    std::lock_guard lock(mutex_);
-    if (!server_) return;
     host_.machine().stop();
-    listener_.stop();
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
-    server_->Wait();
-    server_.reset();
+    front_->stop();
   }
 
   StateMachine& machine() { return host_.machine(); }
@@ -454,13 +51,7 @@ class CoordinationServer::Impl {
   HostPort address_;
   const Gate gate_;
   Host host_;
-  Listener listener_;
-  const Door door_{gate_, listener_};
-  GrpcService service_{host_.machine(), door_};
-  JobService job_service_{host_.machine(), door_};
-  std::mutex mutex_;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> taking_over_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Front> front_;
 };
 
 CoordinationServer::CoordinationServer() = default;

@@ -1,34 +1,26 @@
 #include "lockstep/runtime/compile.h"
 
-#include <algorithm>
-#include <array>
 #include <chrono>
-#include <deque>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/kept.h"
 #include "lockstep/base/log.h"
-#include "lockstep/coordination/proof.h"
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/runtime/shared_code.h"
 #include "lockstep/watch/recorder.h"
 
 namespace lockstep::runtime {
 namespace {
-
-using std::chrono::milliseconds;
-constexpr milliseconds kToBegin{2000}, kToFinish{300000};
 
 /// How XLA's CPU backend compiles: by its older loop emitters, which take a third of the time and half of the
 /// memory. They read a transposed operand element by element, so a program that transposes gets the newer
@@ -53,67 +45,16 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Tells machines apart, so that machine code is not handed from one to another.
-const std::string& machine() {
-  static const std::string id = [] {
-    std::string boot;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-    return boot;
-  }();
-  return id;
-}
-
-/// The lowest process of the mesh that runs on this process's host.
-int first_of_host(const Mesh& mesh, const std::string& host) {
-  int first = -1;
-  for (Device device : mesh.devices()) {
-    if (device.host() == host && (first < 0 || device.process_index() < first))
-      first = device.process_index();
-  }
-  return first;
-}
-
-/// What this process has put into the job's store for the other processes of its host: the last max_kept()
-/// programs stay there.
-class Given {
- public:
-  static Given& get() {
-    static auto& given = *new Given;
-    return given;
-  }
-
-  /// To be called before the program at this key in the store is given.
-  void add(coordination::KeyValueStore& store, const std::string& key) {
-    std::optional<std::string> oldest;
-    {
-      std::lock_guard lock(mutex_);
-      if (std::ranges::find(keys_, key) != keys_.end()) return;
-      keys_.push_back(key);
-      if (keys_.size() > max_kept()) {
-        oldest = std::move(keys_.front());
-        keys_.pop_front();
-      }
-    }
-    if (oldest) store.erase(*oldest);
-  }
-
- private:
-  std::mutex mutex_;
-  std::deque<std::string> keys_;
-};
-
 /// One program on its way to an executable: from the cache on disk, from another process of the host, or from
 /// the compiler.
 class Compilation {
  public:
   Compilation(const LoweredProgram& program, const Mesh& mesh, const std::string& name, CompileReport& report)
       : program_(program),
-        mesh_(mesh),
         name_(name),
         report_(report),
         options_(options_for(program)),
-        // Of each host, though several may be one machine's: containers, or network namespaces.
-        in_store_(fmt::format("lockstep/executable/{}/{}/{}", machine(), host_, digest(program.stablehlo))) {
+        shared_(program, mesh) {
     bool spans_processes = false;
     for (Device device : mesh.devices()) {
       if (program.native_collectives) options_.devices.push_back(runtime_.plugin_id(device));
@@ -125,50 +66,20 @@ class Compilation {
   }
 
   std::shared_ptr<pjrt::Executable> run() {
-    const int first = first_of_host(mesh_, host_);
-    bool shared = false;
-    for (Device device : mesh_.devices()) {
-      shared = shared || (device.host() == host_ && device.process_index() != runtime_.process_index());
-    }
-    // Machine code is run as it comes: without a secret nobody can tell whose it is.
-    shared = shared && first >= 0 && runtime_.store() != nullptr && !program_.native_collectives &&
-             !runtime_.job_secret().empty();
-    const bool gives = shared && first == runtime_.process_index();
-
-    std::shared_ptr<pjrt::Executable> executable = from_cache();
-    if (executable != nullptr) {
-      if (gives) {
-        begin_to_give();
-        runtime_.store()->set(in_store_ + kCode, kInCache, true);
-      }
+    if (auto executable = from_cache()) {
+      shared_.give_in_cache();
       return executable;
     }
-    if (!shared) return compile();
-    if (!gives) return from_process(first);
-    begin_to_give();
-    executable = compile();
-    const std::string code = executable->serialize();
-    runtime_.store()->set(in_store_ + kCode, authentication_of(code) + code, true);
+    shared_.begin();
+    if (shared_.giver() >= 0) {
+      if (auto executable = from_process()) return executable;
+    }
+    std::shared_ptr<pjrt::Executable> executable = compile();
+    if (shared_.has_takers()) shared_.give(executable->serialize());
     return executable;
   }
 
  private:
-  static constexpr const char *kBegun = "/begun", *kCode = "/code", *kTakers = "/takers";
-
-  /// In place of "1": all have taken the code, which is gone.
-  static constexpr const char* kTaken = "taken";
-
-  static constexpr std::size_t kCodeBytes = 32;  ///< Of what comes before the machine code.
-
-  /// In place of the code: it is in the cache. No code is empty.
-  static constexpr const char* kInCache = "";
-
-  void begin_to_give() {
-    Given::get().add(*runtime_.store(), in_store_);
-    runtime_.store()->erase(in_store_ + kTakers);
-    runtime_.store()->set(in_store_ + kBegun, "1", true);
-  }
-
   std::shared_ptr<pjrt::Executable> from_cache() {
     if (key_.empty()) return nullptr;
     const Stopwatch time;
@@ -185,73 +96,30 @@ class Compilation {
     }
   }
 
-  std::shared_ptr<pjrt::Executable> from_process(int first) {
-    const watch::Doing waiting(watch::Kind::kAnswer,
-                               fmt::format("machine code of {}, which process {} compiles", name_, first));
-    watch::waits_for(std::array{first}, 0);
-    try {
-      const Stopwatch time;
-      if (runtime_.store()->get(in_store_ + kBegun, kToBegin) == kTaken) return compile();
-      std::string code = finished_code();
-      if (code != kInCache) {
-        check(code, first);
-        note_taken();
-        std::shared_ptr<pjrt::Executable> executable = client_.deserialize(code, options_);
-        report_.from = CompileReport::From::kProcess;
-        report_.process = first;
-        logging::debug("took {} of process {} in {:.3f} s", name_, first, time.seconds().count());
-        return executable;
-      }
-      if (auto executable = from_cache()) return executable;
-    } catch (const TimeoutError& late) {
-      logging::debug("{}: compiling for itself", late.what());
-    } catch (const ForeignCode& foreign) {
-      logging::warning("{}; this process compiles it itself", foreign.what());
-    }
-    return compile();
-  }
-
-  struct ForeignCode : Error {
-    using Error::Error;
-  };
-
-  std::string authentication_of(const std::string& code) const {
-    return coordination::authentication_code(runtime_.job_secret(), "machine code of " + in_store_, code);
-  }
-
-  /// Leaves the machine code alone. Throws ForeignCode where it is not of a process of the job.
-  void check(std::string& code, int giver) const {
-    const std::string claimed = code.substr(0, kCodeBytes);
-    code.erase(0, claimed.size());
-    if (coordination::same_code(claimed, authentication_of(code))) return;
-    fail<ForeignCode>(
-        "the machine code of {} in the job's store is not what process {} put there: somebody "
-        "without the job's secret can write to it",
-        name_, giver);
-  }
-
-  /// The last of the host that takes the code removes it: the coordinator keeps no code that nobody awaits.
-  void note_taken() {
-    std::set<int> takers;
-    for (Device device : mesh_.devices())
-      if (device.host() == host_) takers.insert(device.process_index());
-    coordination::KeyValueStore& store = *runtime_.store();
-    if (store.increment(in_store_ + kTakers, 1) < static_cast<std::int64_t>(takers.size()) - 1) return;
-    store.set(in_store_ + kBegun, kTaken, true);
-    store.erase(in_store_ + kCode);
-    store.erase(in_store_ + kTakers);
-  }
-
-  /// The code of a program that was begun. Throws TimeoutError where it does not come, or is taken back.
-  std::string finished_code() {
+  /// Null where it does not come.
+  std::shared_ptr<pjrt::Executable> from_process() {
     const Stopwatch time;
-    while (true) {
-      try {
-        return runtime_.store()->get(in_store_ + kCode, kToBegin);
-      } catch (const TimeoutError&) {
-        const auto begun = runtime_.store()->try_get(in_store_ + kBegun);
-        if (time.seconds() > kToFinish || !begun || *begun == kTaken) throw;
-      }
+    const std::optional<SharedCode::Code> taken = shared_.take(name_);
+    if (!taken) return nullptr;
+    if (taken->code.empty()) {
+      auto executable = from_cache();
+      if (executable != nullptr) shared_.give_in_cache();
+      return executable;
+    }
+    try {
+      std::shared_ptr<pjrt::Executable> executable = client_.deserialize(taken->code, options_);
+      report_.from = CompileReport::From::kProcess;
+      report_.process = shared_.giver();
+      const std::chrono::duration<double> seconds = time.seconds();
+      logging::debug("took {} of process {} in {:.3f} s", name_, shared_.giver(), seconds.count());
+      // Another host may keep its programs elsewhere.
+      if (!key_.empty() && shared_.comes_from_another_host() && cache_.wants(seconds))
+        cache_.store(key_, taken->code);
+      return executable;
+    } catch (const PjrtError& refused) {
+      logging::warning("the machine code of {} that process {} gives cannot be loaded: {}; compiling instead",
+                       name_, shared_.giver(), refused.what());
+      return nullptr;
     }
   }
 
@@ -272,16 +140,14 @@ class Compilation {
   }
 
   const LoweredProgram& program_;
-  const Mesh& mesh_;
   const std::string& name_;
   CompileReport& report_;
   Runtime& runtime_ = Runtime::get();
   pjrt::Client& client_ = runtime_.client();
   CompileCache& cache_ = runtime_.compile_cache();
   pjrt::CompileOptions options_;
-  const std::string host_ = runtime_.local_devices().front().host();
-  std::string key_;       ///< empty: not for the cache
-  std::string in_store_;  ///< the program's place in the job's store
+  SharedCode shared_;
+  std::string key_;  ///< empty: not for the cache
 };
 
 /// The executables of the process, by their texts' digests.

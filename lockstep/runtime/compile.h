@@ -16,7 +16,7 @@ struct CompileReport {
   enum class From : std::uint8_t {
     kMemory,    ///< the process had it
     kCache,     ///< the compilation cache on disk
-    kProcess,   ///< another process of the host
+    kProcess,   ///< another process of the job
     kCompiler,  ///< XLA
   };
   From from = From::kMemory;
@@ -30,9 +30,8 @@ struct CompileReport {
 
 /// The compiled program. Of the programs of one text one is compiled, and kept as long as it is among the
 /// max_kept() used last; who asks for it meanwhile in another thread waits, and other programs are compiled
-/// side by side. Of a program over several processes the first of each host compiles and the others of the
-/// host take its machine code through the job's store; where it does not begin within two seconds of their
-/// asking, or has taken it back, for the store holds the last max_kept() only, they compile for themselves.
+/// side by side. Of a program over several processes one compiles, and the others take its machine code, as
+/// SharedCode says; where that does not come, they compile for themselves.
 /// Each compilation is a debug line of the log, with `name` and its time; `report` is told how it went.
 /// Throws PjrtError where the compiler refuses, and PeerFailure where the job has failed.
 std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const Mesh& mesh,

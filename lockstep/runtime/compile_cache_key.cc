@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "lockstep/base/digest.h"
@@ -24,13 +26,26 @@ constexpr std::array kFeatureFields = {
     "vendor_id", "cpu family",      "model",    "model name",       "stepping",   "flags",
     "Features",  "CPU implementer", "CPU part", "CPU architecture", "CPU variant"};
 
-/// What stays the same while the process lives.
-std::string surroundings(const pjrt::Client& client) {
+std::string plugin_identity(const pjrt::Client& client) {
   const pjrt::Plugin& plugin = *client.plugin();
   const auto [major, minor] = plugin.api_version();
-  std::string text = fmt::format("platform {} {}\napi {}.{}\nfile {}\n", client.platform_name(),
-                                 client.platform_version(), major, minor, file_identity(plugin.path()));
+  std::string text = fmt::format("platform {} {}\napi {}.{}\n", client.platform_name(),
+                                 client.platform_version(), major, minor);
   for (const auto& [name, value] : plugin.attributes()) text += fmt::format("attribute {} {}\n", name, value);
+  return text;
+}
+
+std::string own_processor() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line, first;
+  while (std::getline(file, line) && !line.empty()) first += line + "\n";
+  return processor_features(first);
+}
+
+/// What stays the same while the process lives.
+std::string surroundings(const pjrt::Client& client) {
+  std::string text =
+      plugin_identity(client) + fmt::format("file {}\n", file_identity(client.plugin()->path()));
   std::set<std::string> kinds;
   for (const pjrt::Device* device : client.addressable_devices()) kinds.insert(device->kind());
   for (const std::string& kind : kinds) text += fmt::format("device {}\n", kind);
@@ -38,13 +53,18 @@ std::string surroundings(const pjrt::Client& client) {
   // Loops are divided for the threads of the pool when they are compiled.
   text += fmt::format("threads {} of {}\nflags {}\n", environment.get("NPROC").value_or("all"),
                       std::thread::hardware_concurrency(), environment.get("XLA_FLAGS").value_or(""));
-  std::ifstream file("/proc/cpuinfo");
-  std::string line, first;
-  while (std::getline(file, line) && !line.empty()) first += line + "\n";
-  return text + processor_features(first);
+  return text + own_processor();
 }
 
 }  // namespace
+
+std::string machine_identity(const pjrt::Client& client) {
+  std::error_code unreadable;
+  // Not the time of its last change: an installation on another host has another.
+  return fmt::format("{}size {}\nprocessors {}\n{}", plugin_identity(client),
+                     std::filesystem::file_size(client.plugin()->path(), unreadable),
+                     sysconf(_SC_NPROCESSORS_ONLN), own_processor());
+}
 
 std::string compile_cache_key(const pjrt::Client& client, const pjrt::CompileOptions& options,
                               std::string_view stablehlo) {

@@ -13,6 +13,10 @@ namespace lockstep::runtime {
 std::string compile_cache_key(const pjrt::Client& client, const pjrt::CompileOptions& options,
                               std::string_view stablehlo);
 
+/// What machine code is good for: the same on hosts whose plugins are of one version and whose processors
+/// have the same features and number.
+std::string machine_identity(const pjrt::Client& client);
+
 /// What tells a file from another build of it: its size, the time of its last change and the digest of 256
 /// pages of it, for it is too large to be read at each start. Empty where it cannot be read.
 std::string file_identity(const std::string& path);

@@ -5,18 +5,19 @@
 
 #include <array>
 #include <chrono>
-#include <fstream>
 #include <memory>
 #include <thread>
 #include <vector>
 
-#include "lockstep/base/digest.h"
+#include "lockstep/collectives/handouts.h"
+#include "lockstep/coordination/server.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/runtime/shared_code.h"
 #include "lockstep/testing/processes.h"
 
 namespace lockstep::runtime {
@@ -58,19 +59,23 @@ TEST(Compile, TheFirstOfTheHostCompiles_AndTheOthersRunItsCode) {
   }
 }
 
-LOCKSTEP_CHILD(compiles_and_looks_at_the_store) {
+LOCKSTEP_CHILD(compiles_and_looks_for_the_code) {
   initialize();
   Mesh mesh = make_mesh({{"i", device_count()}});
-  compile(add_one(), mesh, "add_one");
+  CompileReport report;
+  compile(add_one(), mesh, "add_one", &report);
+  EXPECT_EQ(report.from,
+            process_index() == 0 ? CompileReport::From::kCompiler : CompileReport::From::kProcess);
   Runtime& runtime = Runtime::get();
   runtime.coordination()->barrier("all have it", std::chrono::seconds(60));
-  for (const auto& [key, value] : runtime.store()->get_directory("lockstep/executable"))
-    EXPECT_LT(value.size(), 100u) << key;
+  EXPECT_EQ(runtime.handouts().held().first, 0u) << "who gives it keeps it no longer";
+  for (const auto& [key, value] : runtime.store()->get_directory("lockstep"))
+    EXPECT_LT(value.size(), 1000u) << key << ": code does not go through the coordinator";
 }
 
-TEST(Compile, TheCodeLeavesTheStore_WhenAllHaveIt) {
+TEST(Compile, TheCodeGoesFromProcessToProcess_AndIsGoneWhenAllHaveIt) {
   for (const auto& result : testing::run_processes(
-           {.count = 3, .child = "compiles_and_looks_at_the_store", .coordinator = true})) {
+           {.count = 3, .child = "compiles_and_looks_for_the_code", .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0);
   }
 }
@@ -80,24 +85,41 @@ LOCKSTEP_CHILD(is_given_forged_code) {
   Mesh mesh = make_mesh({{"i", device_count()}});
   Runtime& runtime = Runtime::get();
   if (process_index() == 0) {
-    std::string boot;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-    const std::string place = "lockstep/executable/" + boot + "/" + local_devices().front().host() + "/" +
-                              digest(add_one().stablehlo);
-    runtime.store()->set(place + "/code", std::string(5000, 'x'));
-    runtime.store()->set(place + "/begun", "1");
-  }
-  runtime.coordination()->barrier("it is there", std::chrono::seconds(60));
-  if (process_index() == 1) {
+    runtime.handouts().give(SharedCode::key(add_one()),
+                            collectives::SealedBytes::copy_of(std::string(5000, 'x')), {1});
+  } else {
     EXPECT_EQ(run(*compile(add_one(), mesh, "add_one")), (std::vector<float>{2, 3, 4, 5}));
   }
+  runtime.coordination()->barrier("both are done", std::chrono::seconds(60));
 }
 
 TEST(Compile, CodeThatIsNotOfTheJob_IsNotRun) {
   const auto results =
       testing::run_processes({.count = 2, .child = "is_given_forged_code", .coordinator = true});
   EXPECT_EQ(results[1].exit_code, 0);
-  EXPECT_THAT(results[1].log, ::testing::HasSubstr("somebody without the job's secret can write to it"));
+  EXPECT_THAT(results[1].log, ::testing::HasSubstr("is not of a process that has the job's secret"));
+}
+
+LOCKSTEP_CHILD(compiles_without_a_secret) {
+  initialize();
+  CompileReport report;
+  compile(add_one(), make_mesh({{"i", device_count()}}), "add_one", &report);
+  EXPECT_EQ(report.from, CompileReport::From::kCompiler);
+}
+
+TEST(Compile, WithoutASecretEachCompilesForItself) {
+  coordination::CoordinationServer server;
+  server.start({.num_processes = 2});
+  const auto number = [](int process) {
+    return testing::Variables{{"LOCKSTEP_PROCESS_ID", std::to_string(process)}};
+  };
+  for (const auto& result :
+       testing::run_processes({.count = 2,
+       .child = "compiles_without_a_secret",
+       .env = {{"LOCKSTEP_COORDINATOR_ADDRESS", server.address()}, {"LOCKSTEP_NUM_PROCESSES", "2"}},
+       .env_of = number})) {
+    EXPECT_EQ(result.exit_code, 0);
+  }
 }
 
 LOCKSTEP_CHILD(compiles_in_threads) {

@@ -129,14 +129,14 @@ void Runtime::peer_lost(int process, bool left, const std::string& doing) {
   const auto kind = left ? FailureKind::kLeftEarly : FailureKind::kDied;
   const std::string how = left ? doing : "its connections closed";
   const std::string name =
-      coordination::name_process(process, whereabouts_[static_cast<std::size_t>(process)]);
+      coordination::name_process(process, {topology_->host(process).name, topology_->pid(process)});
   if (watch_->saw({coordination::describe_failure(name, kind, how), process})) {
     coordination_->report_failure({kind, {subject(process)}, how});
   }
 }
 
 coordination::Subject Runtime::subject(int process) const {
-  return {process, incarnations_[static_cast<std::size_t>(process)]};
+  return {process, topology_->incarnation(process)};
 }
 
 void Runtime::report_divergence(const std::vector<int>& minority, const std::string& what) {

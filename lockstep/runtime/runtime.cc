@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "lockstep/base/fail.h"
@@ -15,7 +15,9 @@
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/collectives/ffi_handler.h"
 #include "lockstep/coordination/graces.h"
+#include "lockstep/coordination/proof.h"
 #include "lockstep/program/primitives/debug.h"
+#include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/hold_coordinator.h"
 #include "lockstep/runtime/platform.h"
@@ -110,6 +112,9 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   collectives::tune_allocator(!native_collectives() && shares_its_host());
   std::vector<int> device_process;
   for (Device device : devices_) device_process.push_back(device.process_index());
+  std::vector<std::string> process_host;
+  for (int process = 0; process < process_count(); ++process)
+    process_host.push_back(topology_->host(process).identity);
   watch_ = std::make_unique<FailureWatch>(
       coordination::graces::kForTheCoordinator,
       [this](const coordination::JobError& error) { coordination_->fail(error); });
@@ -117,11 +122,12 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
       {.process_index = process_index(),
        .process_count = process_count(),
        .device_process = device_process,
-       .process_host = process_host_,
+       .process_host = process_host,
        .interface = settings_.interface,
        .coordinator_address = settings_.place.coordinator_address,
        .store = store(),
        .job_id = settings_.place.job_id,
+       .meeting = topology_->meeting(),
        .job_secret = settings_.place.job_secret,
        .tls = coordination::TlsFiles::from(Environment::process()),
        .carries_data = !native_collectives(),
@@ -227,52 +233,69 @@ void Runtime::open_devices() {
 }
 
 bool Runtime::shares_its_host() const {
-  return process_count() > 1 &&
-         std::ranges::count(process_host_, process_host_[static_cast<std::size_t>(process_index())]) > 1;
+  for (int process = 0; process < process_count(); ++process) {
+    if (process != process_index() && topology_->host_of(process) == topology_->host_of(process_index()))
+      return true;
+  }
+  return false;
 }
 
-void Runtime::exchange_topology() {
-  nlohmann::json mine = {{"process", process_index()},
-                         {"host", host_name()},
-                         {"host_identity", collectives::host_identity()},
-                         {"pid", getpid()},
-                         {"incarnation", coordination_ ? coordination_->incarnation() : 0},
-                         {"platform", client_->platform_name()},
-                         {"devices", nlohmann::json::array()}};
-  for (const pjrt::Device* device : local_pjrt_)
-    mine["devices"].push_back({{"kind", device->kind()}, {"plugin_id", device->id()}});
-  nlohmann::json all = nlohmann::json::array({mine});
-  if (coordination::KeyValueStore* store = this->store(); store != nullptr && process_count() > 1) {
-    // Process 0 collects, the others read one value: not everybody reads everybody's.
-    auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.initialization_timeout);
-    std::string global_key = fmt::format("{}/global", kTopologyKey);
-    auto local_key = [](int process) { return fmt::format("{}/local/{}", kTopologyKey, process); };
-    if (process_index() == 0) {
-      for (int process = 1; process < process_count(); ++process) {
-        all.push_back(nlohmann::json::parse(store->get(local_key(process), timeout)));
-      }
-      store->set(global_key, all.dump());
+ProcessEntry Runtime::own_entry() const {
+  ProcessEntry mine{.host = {host_name(), packed_digest(collectives::host_identity())},
+                    .shape = {client_->platform_name(), packed_digest(machine_identity(*client_)), {}},
+                    .pid = getpid(),
+                    .incarnation = coordination_ ? coordination_->incarnation() : 0};
+  for (const pjrt::Device* device : local_pjrt_) {
+    std::vector<DeviceRun>& runs = mine.shape.devices;
+    if (!runs.empty() && runs.back().kind == device->kind() &&
+        runs.back().first_plugin_id + runs.back().count == device->id()) {
+      ++runs.back().count;
     } else {
-      store->set(local_key(process_index()), mine.dump());
-      all = nlohmann::json::parse(store->get(global_key, timeout));
+      runs.push_back({device->kind(), device->id()});
     }
   }
-  for (const auto& process : all) {
-    whereabouts_.push_back({process["host"].get<std::string>(), process["pid"].get<std::int64_t>()});
-    incarnations_.push_back(process["incarnation"].get<std::uint64_t>());
-    process_host_.push_back(process["host_identity"].get<std::string>());
+  return mine;
+}
+
+/// All put their entries into the store; process 0 reads them together, and the others the one value that it
+/// makes of them.
+void Runtime::exchange_topology() {
+  const ProcessEntry mine = own_entry();
+  if (process_count() == 1) {
+    topology_.emplace(mine);
+  } else {
+    const auto timeout =
+        std::chrono::duration_cast<std::chrono::milliseconds>(settings_.initialization_timeout);
+    const std::string global = fmt::format("{}/global", kTopologyKey),
+                      local = fmt::format("{}/local", kTopologyKey);
+    // Of one length, so that they are read in the processes' order.
+    store()->set(fmt::format("{}/{:08}", local, process_index()), mine.encode());
+    coordination_->barrier(local, timeout);
+    if (process_index() == 0) {
+      std::vector<std::string> entries;
+      for (auto& [key, entry] : store()->get_directory(local)) entries.push_back(std::move(entry));
+      topology_.emplace(entries, coordination::random_nonce());
+      store()->set(global, topology_->encode());
+      store()->erase(local);
+    } else {
+      topology_.emplace(store()->get(global, timeout), process_count());
+    }
+  }
+  for (int process = 0; process < process_count(); ++process) {
     int ordinal = 0;
-    for (const auto& device : process["devices"]) {
-      DeviceInfo& info = device_infos_.emplace_back();
-      info.id = static_cast<int>(device_infos_.size()) - 1;
-      info.process_index = process["process"].get<int>();
-      info.local_ordinal = ordinal++;
-      info.platform = process["platform"].get<std::string>();
-      info.kind = device["kind"].get<std::string>();
-      plugin_ids_.push_back(device["plugin_id"].get<std::int64_t>());
-      info.host = process["host"].get<std::string>();
-      devices_.push_back(Device(&info));
-      if (info.process_index == process_index()) local_devices_.push_back(Device(&info));
+    for (const DeviceRun& run : topology_->shape(process).devices) {
+      for (int i = 0; i < run.count; ++i) {
+        DeviceInfo& info = device_infos_.emplace_back();
+        info.id = static_cast<int>(device_infos_.size()) - 1;
+        info.process_index = process;
+        info.local_ordinal = ordinal++;
+        info.platform = topology_->shape(process).platform;
+        info.kind = run.kind;
+        info.host = topology_->host(process).name;
+        plugin_ids_.push_back(run.first_plugin_id + i);
+        devices_.push_back(Device(&info));
+        if (process == process_index()) local_devices_.push_back(Device(&info));
+      }
     }
   }
 }
@@ -282,9 +305,9 @@ void Runtime::say_banner() const {
   Joined joined{.holds_coordinator = server_ != nullptr,
                 .local_devices = static_cast<int>(local_devices_.size()),
                 .global_devices = static_cast<int>(devices_.size())};
-  for (const DeviceInfo& device : device_infos_)
-    if (std::find(joined.hosts.begin(), joined.hosts.end(), device.host) == joined.hosts.end())
-      joined.hosts.push_back(device.host);
+  std::set<std::string> seen;
+  for (const HostEntry& host : topology_->hosts())
+    if (seen.insert(host.name).second) joined.hosts.push_back(host.name);
   logging::info("{}", banner(settings_, joined));
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "lockstep/runtime/launches.h"
 #include "lockstep/runtime/settings.h"
 #include "lockstep/runtime/stall_watch.h"
+#include "lockstep/runtime/topology.h"
 #include "lockstep/sharding/device.h"
 
 namespace lockstep::runtime {
@@ -66,6 +68,7 @@ class Runtime {
   bool native_collectives() const;
 
   collectives::ProgramRegistry& programs() { return *programs_; }
+  collectives::Handouts& handouts() { return world_->handouts(); }
   DeviceThreads& threads() { return *threads_; }
   Launches& launches() { return *launches_; }
 
@@ -86,6 +89,8 @@ class Runtime {
   /// computation spans processes. What is thrown for the first cause is the same on all processes in its
   /// first line; lines below it, "consequence: ...", say what it ended here.
   void check_healthy(bool spans_processes);
+
+  const Topology& topology() const { return *topology_; }
 
   /// The job's store, or nullptr in a job of one process.
   coordination::KeyValueStore* store() { return coordination_ ? &coordination_->key_value_store() : nullptr; }
@@ -125,6 +130,7 @@ class Runtime {
   void meet();
   void open_devices();
   void exchange_topology();
+  ProcessEntry own_entry() const;
 
   /// Whether there is another process on this host.
   bool shares_its_host() const;
@@ -151,9 +157,7 @@ class Runtime {
   std::shared_ptr<pjrt::Client> client_;
   std::vector<const pjrt::Device*> local_pjrt_;
 
-  std::vector<coordination::Whereabouts> whereabouts_;  // Of all processes.
-  std::vector<std::uint64_t> incarnations_;             // The same, of the lives that have met.
-  std::vector<std::string> process_host_;               // Likewise, as collectives::host_identity() gives it.
+  std::optional<Topology> topology_;  // Of the lives that have met; there once they have.
   std::unique_ptr<FailureWatch> watch_;
   std::unique_ptr<StallWatch> stall_watch_;  ///< Where the processes look for stalls themselves.
 

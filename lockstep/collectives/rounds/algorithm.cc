@@ -335,35 +335,71 @@ class PairwiseAllToAll : public Base {
   }
 };
 
-/// A part that has to go d participants on makes the steps of d's bits.
-class BruckAllToAll : public Base {
+/// A part that has to go d participants on makes the steps of d's digits to a base.
+class DigitsAllToAll : public Base {
  public:
-  using Base::Base;
-  int rounds() const override { return log2_up(n_) + 1; }
+  DigitsAllToAll(const Exchange& e, int base) : Base(e), base_(base) {}
+  int rounds() const override { return digits() + 1; }
   std::size_t scratch_bytes() const override { return times(3 * static_cast<std::size_t>(n_)); }
   void write(int round, Round& to) const override {
     if (round == 0) {
       for (int i = 0; i < n_; ++i) to.copies.push_back({{kIn, part(around(rank_ + i))}, at(0, i), bytes_});
     } else {
-      int count = 0;
-      for (int i = 0; i < n_; ++i)
-        if (goes(i, round - 1)) to.copies.push_back({at(2, count++), at(0, i), bytes_});
+      int came = 0;
+      each_going(round - 1, [&](int, int i) { to.copies.push_back({at(2, came++), at(0, i), bytes_}); });
     }
     if (round == rounds() - 1) {
       for (int i = 0; i < n_; ++i) to.copies.push_back({at(0, i), {kOut, part(around(rank_ - i))}, bytes_});
       return;
     }
-    int count = 0;
-    for (int i = 0; i < n_; ++i)
-      if (goes(i, round)) to.copies.push_back({at(0, i), at(1, count++), bytes_});
-    const int distance = 1 << round;
-    to.sends.push_back({around(rank_ + distance), at(1, 0), times(static_cast<std::size_t>(count))});
-    to.receives.push_back({around(rank_ - distance), at(2, 0), times(static_cast<std::size_t>(count))});
+    int count = 0, last = 0;
+    each_going(round, [&](int distance, int i) {
+      if (distance != last) {
+        to.sends.push_back({around(rank_ + distance), at(1, count), 0});
+        to.receives.push_back({around(rank_ - distance), at(2, count), 0});
+        last = distance;
+      }
+      to.copies.push_back({at(0, i), at(1, count++), bytes_});
+      to.sends.back().bytes += bytes_;
+      to.receives.back().bytes += bytes_;
+    });
   }
 
  private:
-  static bool goes(int part, int round) { return (part >> round & 1) != 0; }
+  int digits() const {
+    int count = 0;
+    for (std::int64_t reached = 1; reached < n_; reached *= base_) ++count;
+    return count;
+  }
+  /// The distances that parts go in a round, from the smallest on, with each of these parts.
+  template <class Each>
+  void each_going(int round, Each each) const {
+    std::int64_t unit = 1;
+    for (int i = 0; i < round; ++i) unit *= base_;
+    for (std::int64_t distance = unit; distance < unit * base_ && distance < n_; distance += unit)
+      for (std::int64_t first = distance; first < n_; first += unit * base_)
+        for (std::int64_t i = first; i < std::min<std::int64_t>(first + unit, n_); ++i)
+          each(static_cast<int>(distance), static_cast<int>(i));
+  }
   Place at(int which, int number) const { return {kScratch, part(which * n_ + number)}; }
+
+  const int base_;
+};
+
+class BruckAllToAll : public DigitsAllToAll {
+ public:
+  explicit BruckAllToAll(const Exchange& e) : DigitsAllToAll(e, 2) {}
+};
+
+/// With the largest base, a power of two, that leaves each participant no more than 62 partners: so among
+/// them are those at the distances 1, 2, 4, …, whom other ways have anyway.
+class WideBruckAllToAll : public DigitsAllToAll {
+ public:
+  explicit WideBruckAllToAll(const Exchange& e)
+      : DigitsAllToAll(e, e.size <= 64       ? 4
+                          : e.size <= 256    ? 16
+                          : e.size <= 16'384 ? 8
+                                             : 4) {}
 };
 
 // --- broadcast ---
@@ -466,6 +502,7 @@ constexpr std::array kEntries = {
     Entry{Kind::kAllGather, Way::kBruck, make<BruckAllGather>},
     Entry{Kind::kAllToAll, Way::kPairwise, make<PairwiseAllToAll>},
     Entry{Kind::kAllToAll, Way::kBruck, make<BruckAllToAll>},
+    Entry{Kind::kAllToAll, Way::kWideBruck, make<WideBruckAllToAll>},
     Entry{Kind::kBroadcast, Way::kDirect, make<DirectBroadcast>},
     Entry{Kind::kBroadcast, Way::kTree, make<TreeBroadcast>},
     Entry{Kind::kBroadcast, Way::kScatterBruck, make<ScatterBruckBroadcast>},
@@ -489,8 +526,8 @@ class Alone : public Base {
 }  // namespace
 
 std::string_view name_of(Way way) {
-  constexpr std::array kNames = {"direct",           "pairwise", "ring", "recursive-doubling",
-                                 "halving-doubling", "bruck",    "tree", "scatter-bruck"};
+  constexpr std::array kNames = {"direct", "pairwise",   "ring", "recursive-doubling", "halving-doubling",
+                                 "bruck",  "wide-bruck", "tree", "scatter-bruck"};
   return kNames[static_cast<std::size_t>(way)];
 }
 

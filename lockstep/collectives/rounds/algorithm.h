@@ -65,11 +65,13 @@ enum class Way : std::uint8_t {
   kRecursiveDoubling,  ///< all of it with partners at distances 1, 2, 4, …: log n rounds
   kHalvingDoubling,    ///< halves, quarters, … and back: 2 log n rounds, the fewest bytes
   kBruck,              ///< what is there so far to distances 1, 2, 4, …: log n rounds
+  kWideBruck,          ///< the same with digits of a larger base: fewer rounds and bytes, more partners
   kTree,               ///< a binomial tree: log n rounds
   kScatterBruck,       ///< parts of it down a tree, which are then gathered: 2 log n rounds
 };
-inline constexpr Way kWays[] = {Way::kDirect,          Way::kPairwise, Way::kRing, Way::kRecursiveDoubling,
-                                Way::kHalvingDoubling, Way::kBruck,    Way::kTree, Way::kScatterBruck};
+inline constexpr Way kWays[] = {
+    Way::kDirect, Way::kPairwise,  Way::kRing, Way::kRecursiveDoubling, Way::kHalvingDoubling,
+    Way::kBruck,  Way::kWideBruck, Way::kTree, Way::kScatterBruck};
 
 std::string_view name_of(Way way);  ///< "recursive-doubling"
 

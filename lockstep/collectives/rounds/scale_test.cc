@@ -1,0 +1,76 @@
+// What a member has to do with does not grow with the number of hosts: counted, on up to 16,384 of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "lockstep/collectives/rounds/algorithm.h"
+#include "lockstep/collectives/rounds/pieces.h"
+#include "lockstep/collectives/rounds/table.h"
+#include "lockstep/collectives/wire.h"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr std::size_t kMiB = 1 << 20;
+constexpr int kHosts[] = {2, 3, 64, 65, 100, 256, 257, 1000, 1024, 4096, 4097, 10'000, 16'384};
+constexpr Kind kKinds[] = {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll,
+                           Kind::kBroadcast};
+constexpr std::size_t kParts[] = {64, 4 << 10, 128 << 10, 2 << 20, 256 << 20};
+const WayTable kTable("");
+
+std::size_t bytes_of_algorithm(Kind kind, std::size_t part, int hosts) {
+  return make_algorithm(kTable.choose(kind, part, hosts), {kind, 1, hosts, part})->scratch_bytes();
+}
+
+TEST(OnManyHosts, AMemberTalksToFewOfThem) {
+  for (const int hosts : kHosts) {
+    for (const int host : {0, 1, hosts / 2, hosts - 1}) {
+      const std::vector<int> told = hosts_to_tell(host, hosts);
+      std::set<int> partners(told.begin(), told.end());
+      for (const Kind kind : kKinds) {
+        for (const std::size_t part : kParts) {
+          const std::size_t bytes = kind == Kind::kAllReduce ? all_reduce_slice(part, hosts, 1) : part;
+          const auto algorithm =
+              make_algorithm(kTable.choose(kind, bytes, hosts), {kind, host, hosts, bytes});
+          // The many rounds of a ring are all with the same two.
+          for (int number = 0; number < std::min(algorithm->rounds(), 100); ++number) {
+            Round round;
+            algorithm->write(number, round);
+            for (const auto& message : round.sends) partners.insert(message.peer);
+            for (const auto& message : round.receives) partners.insert(message.peer);
+          }
+        }
+      }
+      partners.erase(host);
+      EXPECT_LE(partners.size(), 63u) << "host " << host << " of " << hosts;
+    }
+  }
+}
+
+TEST(OnManyHosts, ScratchIsAFewMegabytes) {
+  for (const int hosts : kHosts) {
+    const auto n = static_cast<std::size_t>(hosts);
+    for (const std::size_t part : kParts) {
+      for (const int locals : {1, 8, 64}) {
+        const std::size_t slice = all_reduce_slice(part, hosts, locals);
+        const std::size_t all_reduce =
+            kSlicesInFlight * (slice + bytes_of_algorithm(Kind::kAllReduce, slice, hosts)) +
+            static_cast<std::size_t>(locals) * slice;
+        EXPECT_LE(all_reduce, 64 * kMiB) << hosts << " hosts, " << locals << " members each, " << part;
+      }
+      const std::size_t piece = piece_bytes(part, n);
+      // What is regrouped for the members of a host besides is kStaged, or one host's pieces.
+      for (const Kind kind : {Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll}) {
+        const std::size_t bytes = 2 * n * piece + kStaged + bytes_of_algorithm(kind, piece, hosts);
+        EXPECT_LE(bytes, 64 * kMiB) << name_of(kind) << ", " << hosts << " hosts, " << part;
+      }
+      const std::size_t together = piece_bytes(part, n * 8, kLeastPiece / 8);
+      EXPECT_LE(2 * n * 8 * together + bytes_of_algorithm(Kind::kAllToAll, 8 * together, hosts), 64 * kMiB)
+          << hosts << " hosts of 8 members, " << part;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::collectives

@@ -1,0 +1,39 @@
+#include "lockstep/coordination/host_proxy.h"
+
+#include "lockstep/coordination/address.h"
+#include "lockstep/coordination/credential.h"
+#include "lockstep/coordination/front.h"
+#include "lockstep/coordination/relay_client.h"
+
+namespace lockstep::coordination {
+
+class HostProxy::Impl {
+ public:
+  explicit Impl(const HostProxyOptions& options)
+      : address_(parse_address(options.bind_address)),
+        gate_(options.identity, /*allow_jax=*/false),
+        coordinator_(make_relay_client(parse_address(options.coordinator), options.identity, options.tls)),
+        front_(*coordinator_, gate_, {address_, options.limits, options.num_processes, options.tls}) {
+    address_.port = front_.port();
+  }
+
+  /// What is open is answered before those who wait for it go.
+  ~Impl() {
+    coordinator_->close();
+    front_.stop();
+  }
+
+  std::string address() const { return address_.to_string(); }
+
+ private:
+  HostPort address_;
+  const Gate gate_;
+  const std::unique_ptr<RelayClient> coordinator_;
+  Front front_;
+};
+
+HostProxy::HostProxy(const HostProxyOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+HostProxy::~HostProxy() = default;
+std::string HostProxy::address() const { return impl_->address(); }
+
+}  // namespace lockstep::coordination

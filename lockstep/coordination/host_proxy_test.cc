@@ -1,0 +1,212 @@
+#include "lockstep/coordination/host_proxy.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "job.grpc.pb.h"
+#include "lockstep/base/error.h"
+#include "lockstep/coordination/address.h"
+#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/credential.h"
+#include "lockstep/coordination/front.h"
+#include "lockstep/coordination/host.h"
+#include "lockstep/coordination/pending.h"
+#include "lockstep/coordination/relay_client.h"
+#include "lockstep/coordination/relay_server.h"
+#include "lockstep/coordination/server.h"
+
+// What is particular to a host's proxy; that its clients see what others see is in conformance_test.cc.
+
+namespace lockstep::coordination {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+const Identity kOurs{"job", 0, "of the test"};
+
+std::unique_ptr<CoordinationClient> client_of(const std::string& address, int process, int num_processes,
+                                              std::function<void(const JobError&)> on_error = {},
+                                              const Identity& identity = kOurs) {
+  ClientOptions options;
+  options.address = address;
+  options.process_id = process;
+  options.num_processes = num_processes;
+  options.identity = identity;
+  options.initialization_timeout = seconds(60);
+  options.on_error = std::move(on_error);
+  return make_grpc_client(options);
+}
+
+ServerOptions server_options(int num_processes) {
+  ServerOptions options;
+  options.num_processes = num_processes;
+  options.identity = kOurs;
+  return options;
+}
+
+HostProxyOptions proxy_options(const std::string& coordinator, const Identity& identity = kOurs) {
+  return {.coordinator = coordinator, .num_processes = 4, .identity = identity, .tls = {}, .limits = {}};
+}
+
+/// A coordinator that counts.
+class Counting : public StateMachine {
+ public:
+  using StateMachine::StateMachine;
+  void get(CallId call, std::uint64_t service, const std::string& key, DoneWith<Value> done) override {
+    ++gets;
+    StateMachine::get(call, service, key, std::move(done));
+  }
+  std::atomic<int> gets = 0;
+};
+
+TEST(HostProxy, JoinsProcessesOfSeveralHosts_AndOnesWithout) {
+  CoordinationServer server;
+  server.start(server_options(5));
+  HostProxy a(proxy_options(server.address())), b(proxy_options(server.address()));
+  const std::string at[] = {a.address(), a.address(), b.address(), b.address(), server.address()};
+  std::vector<std::jthread> processes;
+  for (int process = 0; process < 5; ++process) {
+    processes.emplace_back([&, process] {
+      auto client = client_of(at[process], process, 5);
+      client->connect();
+      KeyValueStore& store = client->key_value_store();
+      store.set("key/" + std::to_string(process), std::string(10'000, static_cast<char>('a' + process)));
+      client->barrier("b", seconds(60));
+      EXPECT_EQ(store.get_directory("key").size(), 5u);
+      EXPECT_EQ(store.get("key/4", seconds(60)), std::string(10'000, 'e'));
+      client->shutdown();
+    });
+  }
+  processes.clear();
+  EXPECT_EQ(server.first_failure(), std::nullopt);
+}
+
+TEST(HostProxy, AsksOnceForAKeyThatManyWaitFor) {
+  constexpr int kWaiting = 8;
+  Counting machine(server_options(1), Clock::steady(), 7);
+  const Gate gate(kOurs, false);
+  Front front(machine, gate, {parse_address("127.0.0.1:0"), {}, kWaiting, {}});
+  const auto proxy = make_relay_client({"127.0.0.1", front.port()}, kOurs, {});
+  ASSERT_TRUE(ask<std::uint64_t>(*proxy, seconds(60), [&](CallId id, auto done) {
+                proxy->register_task(id, {0, 1}, done);
+              })->status.ok());
+  std::vector<std::shared_ptr<Pending<Value>>> waiting;
+  std::vector<CallId> ids;
+  for (int i = 0; i < kWaiting; ++i) {
+    waiting.push_back(std::make_shared<Pending<Value>>());
+    ids.push_back(next_call_id());
+    proxy->get(ids.back(), 7, "key", answers_to<Value>(waiting.back()));
+  }
+  proxy->cancel(ids[2]);
+  EXPECT_EQ(waiting[2]->wait_until(std::chrono::steady_clock::now() + seconds(60))->status.code,
+            Code::kCancelled);
+  for (const std::size_t size : {std::size_t{1}, std::size_t{1} << 20}) {
+    const std::string value(size, 'v');
+    ASSERT_TRUE(ask<Nothing>(*proxy, seconds(60), [&](CallId id, auto done) {
+                  proxy->insert(id, 7, "key", value, true, done);
+                })->status.ok());
+    if (size == 1) {
+      for (int i = 0; i < kWaiting; ++i) {
+        const auto answer =
+            waiting[static_cast<std::size_t>(i)]->wait_until(std::chrono::steady_clock::now() + seconds(60));
+        if (i == 2) continue;
+        EXPECT_EQ(*answer->value, value);
+      }
+      EXPECT_EQ(machine.gets, 1);
+    }
+    // It is asked anew: the value may have changed.
+    EXPECT_EQ(*ask<Value>(*proxy, seconds(60), [&](CallId id, auto done) { proxy->get(id, 7, "key", done); })
+                   ->value,
+              value);
+  }
+  proxy->close();
+  machine.stop();
+}
+
+TEST(HostProxy, RefusesWhoHasNotTheSecret_AndIsRefusedWithout) {
+  CoordinationServer server;
+  server.start(server_options(1));
+  const auto error_of = [](const std::string& address, const Identity& identity) -> std::string {
+    try {
+      client_of(address, 0, 1, {}, identity)->connect();
+    } catch (const InitializationError& error) {
+      return error.what();
+    }
+    return "connected";
+  };
+  const Identity another{"job", 0, "another"};
+  HostProxy ours(proxy_options(server.address()));
+  EXPECT_THAT(error_of(ours.address(), another), HasSubstr("secret"));
+  EXPECT_THAT(error_of(ours.address(), {"other job", 0, kOurs.secret}), HasSubstr("other job"));
+  HostProxy theirs(proxy_options(server.address(), another));
+  EXPECT_THAT(error_of(theirs.address(), another), HasSubstr("secret"));
+  EXPECT_EQ(error_of(ours.address(), kOurs), "connected");
+}
+
+/// The credential of a stream can be seen and sent again; its messages are good for it alone.
+TEST(Relay, WhoseMessagesDoNotProveTheSecret_Ends) {
+  CoordinationServer server;
+  server.start(server_options(1));
+  const auto stub = Job::NewStub(grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.AddMetadata(kIdentityMetadata, make_credential(kOurs, Whereabouts::own(), {kRelayStream, ""}));
+  const auto stream = stub->Relay(&context);
+  RelayAnswers challenge;
+  ASSERT_TRUE(stream->Read(&challenge));
+  RelayBatch batch;
+  RelayCall& call = *batch.add_calls();
+  call.set_kind(RelayCall::DESCRIBE);
+  call.set_id(1);
+  RelayCalls calls;
+  calls.set_batch(batch.SerializeAsString());
+  calls.set_proof(relay_proof(kOurs.secret, challenge.challenge(), 0, calls.batch()));
+  ASSERT_TRUE(stream->Write(calls));
+  RelayAnswers answers;
+  ASSERT_TRUE(stream->Read(&answers));
+  EXPECT_EQ(answers.answers(0).id(), 1u);
+  ASSERT_TRUE(stream->Write(calls)) << "the same again";
+  EXPECT_FALSE(stream->Read(&answers));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+}
+
+TEST(HostProxy, TellsItsProcessesThatTheCoordinatorHasEnded) {
+  auto server = std::make_unique<CoordinationServer>();
+  server->start(server_options(1));
+  HostProxy proxy(proxy_options(server->address()));
+  std::promise<void> heard;
+  auto client = client_of(proxy.address(), 0, 1, [&](const JobError&) { heard.set_value(); });
+  client->connect();
+  server.reset();
+  EXPECT_EQ(heard.get_future().wait_for(seconds(60)), std::future_status::ready);
+}
+
+TEST(HostProxy, ThatEnds_LeavesTheOthersToTheJob) {
+  CoordinationServer server;
+  server.start(server_options(2));
+  auto proxy = std::make_unique<HostProxy>(proxy_options(server.address()));
+  auto here = client_of(proxy->address(), 0, 2), there = client_of(server.address(), 1, 2);
+  {
+    std::jthread other([&] { there->connect(); });
+    here->connect();
+  }
+  auto waiting = std::async(std::launch::async,
+                            [&] { EXPECT_THROW(here->key_value_store().get("never", seconds(60)), Error); });
+  std::this_thread::sleep_for(milliseconds(20));
+  proxy.reset();
+  waiting.get();
+  there->key_value_store().set("key", "value");
+  EXPECT_EQ(there->key_value_store().get("key", seconds(60)), "value");
+}
+
+}  // namespace
+}  // namespace lockstep::coordination

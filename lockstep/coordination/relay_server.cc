@@ -1,0 +1,397 @@
+#include "lockstep/coordination/relay_server.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "job.grpc.pb.h"
+#include "lockstep/coordination/proof.h"
+#include "lockstep/coordination/wire.h"
+
+namespace lockstep::coordination {
+namespace {
+
+using Buffer = grpc::ByteBuffer;
+constexpr std::size_t kShared = 4096;  ///< Values from this size on are not copied.
+
+RelayAnswer answer_of(std::uint64_t id, const Status& status) {
+  RelayAnswer answer;
+  answer.set_id(id);
+  if (status.ok()) return answer;
+  const grpc::Status wire = to_grpc(status);
+  answer.set_code(wire.error_code());
+  answer.set_error(wire.error_message());
+  answer.set_details(wire.error_details());
+  return answer;
+}
+
+Buffer bytes_of(const RelayAnswers& answers) {
+  const std::string text = answers.SerializeAsString();
+  const grpc::Slice slice(text);
+  return {&slice, 1};
+}
+
+/// A RelayAnswers of one answer whose value is shared by all that are sent it.
+Buffer bytes_of(const RelayAnswer& answer, const Value& value) {
+  using Coded = google::protobuf::io::CodedOutputStream;
+  const auto size = [](std::size_t bytes) { return static_cast<std::uint32_t>(bytes); };
+  const auto field = [](int number) { return static_cast<std::uint32_t>(number << 3 | 2); };
+  const std::string head = answer.SerializeAsString();
+  std::string before;
+  {
+    google::protobuf::io::StringOutputStream out(&before);
+    Coded coded(&out);
+    const std::size_t inner = head.size() + 1 + Coded::VarintSize32(size(value->size())) + value->size();
+    coded.WriteVarint32(field(RelayAnswers::kAnswersFieldNumber));
+    coded.WriteVarint32(size(inner));
+    coded.WriteString(head);
+    coded.WriteVarint32(field(RelayAnswer::kValueFieldNumber));
+    coded.WriteVarint32(size(value->size()));
+  }
+  auto* holder = new Value(value);
+  const grpc::Slice slices[] = {grpc::Slice(before),
+                                grpc::Slice(
+                                    const_cast<char*>(value->data()), value->size(),
+                                    [](void* held) { delete static_cast<Value*>(held); }, holder)};
+  return {slices, 2};
+}
+
+class Relay;
+class Answering;
+
+}  // namespace
+
+class Relays::Open {
+ public:
+  void add(std::shared_ptr<Answering> answering) {
+    std::lock_guard lock(mutex_);
+    all_.insert(std::move(answering));
+  }
+  void remove(const std::shared_ptr<Answering>& answering) {
+    std::lock_guard lock(mutex_);
+    all_.erase(answering);
+  }
+  std::set<std::shared_ptr<Answering>> all() {
+    std::lock_guard lock(mutex_);
+    return all_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::shared_ptr<Answering>> all_;
+};
+
+namespace {
+
+/// What the calls of a stream have of it; outlives it where one is answered later.
+class Answering {
+ public:
+  explicit Answering(Relay* relay) : relay_(relay) {}
+
+  void give(RelayAnswer answer, const Value& value = nullptr);
+  void written();
+  void challenge(const std::string& challenge);
+  /// Ends it with the status, once what is being written is.
+  void finish(const grpc::Status& status);
+  void gone();
+
+  CallId open(std::uint64_t theirs) {
+    const CallId ours = next_call_id();
+    std::lock_guard lock(mutex_);
+    open_[theirs] = ours;
+    return ours;
+  }
+  std::optional<CallId> find(std::uint64_t theirs) {
+    std::lock_guard lock(mutex_);
+    const auto it = open_.find(theirs);
+    return it == open_.end() ? std::nullopt : std::optional(it->second);
+  }
+  std::vector<CallId> all_open() {
+    std::lock_guard lock(mutex_);
+    std::vector<CallId> all;
+    for (const auto& [theirs, ours] : open_) all.push_back(ours);
+    return all;
+  }
+
+ private:
+  void write_next();
+
+  std::mutex mutex_;
+  Relay* relay_;
+  std::unordered_map<std::uint64_t, CallId> open_;
+  RelayAnswers small_;
+  std::deque<Buffer> large_;
+  bool writing_ = false;
+  std::optional<grpc::Status> finish_;
+  bool finished_ = false;
+};
+
+class Relay : public grpc::ServerBidiReactor<Buffer, Buffer> {
+ public:
+  Relay(std::shared_ptr<Relays::Open> all, Service& service, std::string secret,
+        const std::optional<Status>& refusal)
+      : all_(std::move(all)), service_(service), secret_(std::move(secret)), challenge_(random_nonce()) {
+    all_->add(answering_);
+    if (refusal) {
+      answering_->finish(to_grpc(*refusal));
+    } else {
+      answering_->challenge(challenge_);
+      StartRead(&in_);
+    }
+  }
+
+  void write(Buffer buffer) {
+    out_ = std::move(buffer);
+    StartWrite(&out_);
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return answering_->finish(grpc::Status::OK);
+    RelayCalls calls;
+    RelayBatch batch;
+    if (!grpc::SerializationTraits<RelayCalls>::Deserialize(&in_, &calls).ok() ||
+        !batch.ParseFromString(calls.batch())) {
+      return answering_->finish({grpc::StatusCode::INTERNAL, "the relay's message cannot be read"});
+    }
+    if (!secret_.empty() &&
+        !same_code(calls.proof(), relay_proof(secret_, challenge_, messages_, calls.batch()))) {
+      return answering_->finish(
+          {grpc::StatusCode::PERMISSION_DENIED, "the relay's message does not prove the job's secret"});
+    }
+    ++messages_;
+    for (const RelayCall& call : batch.calls()) serve(call);
+    in_.Clear();
+    StartRead(&in_);
+  }
+
+  void OnWriteDone(bool) override { answering_->written(); }
+
+  void OnDone() override {
+    answering_->gone();
+    all_->remove(answering_);
+    for (const CallId call : answering_->all_open()) service_.cancel(call);
+    delete this;
+  }
+
+  void serve(const RelayCall& call) {
+    if (call.kind() == RelayCall::CANCEL) {
+      if (const auto ours = answering_->find(call.id())) service_.cancel(*ours);
+      return;
+    }
+    const CallId id = answering_->open(call.id());
+    const auto give = [answering = answering_, theirs = call.id()](const Status& status) {
+      answering->give(answer_of(theirs, status));
+    };
+    const auto give_number = [answering = answering_, theirs = call.id()](const Status& status,
+                                                                          std::int64_t number) {
+      RelayAnswer answer = answer_of(theirs, status);
+      answer.set_number(number);
+      answering->give(std::move(answer));
+    };
+    const auto give_value = [answering = answering_, theirs = call.id()](const Status& status,
+                                                                         const Value& value) {
+      answering->give(answer_of(theirs, status), status.ok() ? value : nullptr);
+    };
+    switch (call.kind()) {
+      case RelayCall::REGISTER:
+        return service_.register_task(
+            id, {call.task(), call.incarnation(), {call.host(), call.pid()}, call.attempt()},
+            [answering = answering_, theirs = call.id()](const Status& status, std::uint64_t service) {
+              RelayAnswer answer = answer_of(theirs, status);
+              answer.set_incarnation(service);
+              answering->give(std::move(answer));
+            });
+      case RelayCall::HEARTBEAT:
+        return service_.heartbeat(id, call.service(), call.task(), call.incarnation(), give);
+      case RelayCall::POLL:
+        return service_.poll_for_error(id, call.service(), call.task(), give);
+      case RelayCall::SHUTDOWN:
+        return service_.shutdown_task(id, call.service(), call.task(), give);
+      case RelayCall::WATCH:
+        return service_.watch_tasks(id, call.service(), call.number(), give_tasks(call.id()));
+      case RelayCall::INSERT:
+        return service_.insert(id, call.service(), call.key(), call.value(), call.flag(), give);
+      case RelayCall::GET:
+        return service_.get(id, call.service(), call.key(), give_value);
+      case RelayCall::TRY_GET:
+        return service_.try_get(id, call.service(), call.key(), give_value);
+      case RelayCall::INCREMENT:
+        return service_.increment(
+            id, call.service(), call.key(), call.number(),
+            [answering = answering_, theirs = call.id()](const Status& status, const std::string& value) {
+              RelayAnswer answer = answer_of(theirs, status);
+              answer.set_value(value);
+              answering->give(std::move(answer));
+            });
+      case RelayCall::DIRECTORY:
+        return service_.get_directory(
+            id, call.service(), call.key(),
+            [answering = answering_, theirs = call.id()](const Status& status, const KeyValues& found) {
+              RelayAnswer answer = answer_of(theirs, status);
+              for (const auto& [key, value] : found) {
+                RelayAnswer::Entry& entry = *answer.add_entries();
+                entry.set_key(key);
+                entry.set_value(value);
+              }
+              answering->give(std::move(answer));
+            });
+      case RelayCall::ERASE:
+        return service_.erase(id, call.service(), call.key(), give);
+      case RelayCall::BARRIER:
+        return service_.barrier(id, call.service(),
+                                {call.key(),
+                                 call.number(),
+                                 call.timeout_ms(),
+                                 {call.tasks().begin(), call.tasks().end()},
+                                 call.task()},
+                                give_number);
+      case RelayCall::CANCEL_BARRIER:
+        return service_.cancel_barrier(id, call.service(), call.key(), call.number(), give);
+      case RelayCall::ALIVE:
+        return service_.get_alive_tasks(id, call.service(), call.task(),
+                                        {call.tasks().begin(), call.tasks().end()},
+                                        [answering = answering_, theirs = call.id()](
+                                            const Status& status, const std::vector<AliveTask>& alive) {
+                                          RelayAnswer answer = answer_of(theirs, status);
+                                          for (const AliveTask& task : alive) {
+                                            RelayAnswer::Task& added = *answer.add_tasks();
+                                            added.set_task(task.task);
+                                            added.set_incarnation(task.incarnation);
+                                          }
+                                          answering->give(std::move(answer));
+                                        });
+      case RelayCall::REPORT: {
+        FailureReport report{static_cast<FailureKind>(call.report().kind()), {}, call.report().how()};
+        for (const auto& subject : call.report().subjects())
+          report.subjects.push_back({subject.task_id(), subject.incarnation()});
+        return service_.report_failure(id, call.service(), report, give);
+      }
+      case RelayCall::DESCRIBE:
+        return service_.describe(
+            id, call.flag(),
+            [answering = answering_, theirs = call.id()](const Status& status, const Description& described) {
+              RelayAnswer answer = answer_of(theirs, status);
+              DescribeResponse& description = *answer.mutable_description();
+              description.set_roll(described.roll);
+              description.set_service_incarnation(described.service_incarnation);
+              description.set_host(described.where.host);
+              description.set_pid(described.where.pid);
+              if (described.task) description.set_held_by(*described.task);
+              answering->give(std::move(answer));
+            });
+      default:
+        return give(Status::bare(Code::kUnimplemented, "the coordinator does not know such a call"));
+    }
+  }
+
+  DoneWith<WatchedTasks> give_tasks(std::uint64_t theirs) {
+    return [answering = answering_, theirs](const Status& status, const WatchedTasks& watched) {
+      RelayAnswer answer = answer_of(theirs, status);
+      answer.set_number(watched.version);
+      for (const TaskInfo& task : watched.tasks) {
+        RelayAnswer::Task& added = *answer.add_tasks();
+        added.set_task(task.task);
+        added.set_state(static_cast<int>(task.state));
+        added.set_incarnation(task.incarnation);
+        added.set_error(task.error);
+        added.set_error_code(task.error_code);
+      }
+      answering->give(std::move(answer));
+    };
+  }
+
+  const std::shared_ptr<Relays::Open> all_;
+  Service& service_;
+  const std::string secret_, challenge_;
+  const std::shared_ptr<Answering> answering_ = std::make_shared<Answering>(this);
+  std::uint64_t messages_ = 0;
+  Buffer in_, out_;
+};
+
+void Answering::give(RelayAnswer answer, const Value& value) {
+  std::lock_guard lock(mutex_);
+  open_.erase(answer.id());
+  if (relay_ == nullptr || finish_) return;
+  if (value != nullptr && value->size() >= kShared) {
+    large_.push_back(bytes_of(answer, value));
+  } else {
+    if (value != nullptr) answer.set_value(*value);
+    *small_.add_answers() = std::move(answer);
+  }
+  write_next();
+}
+
+void Answering::challenge(const std::string& challenge) {
+  std::lock_guard lock(mutex_);
+  small_.set_challenge(challenge);
+  write_next();
+}
+
+/// Under the mutex. What comes while something is being written goes together.
+void Answering::write_next() {
+  if (relay_ == nullptr || writing_ || finished_) return;
+  if (finish_) {
+    finished_ = true;
+    return relay_->Finish(*finish_);
+  }
+  if (small_.answers_size() != 0 || !small_.challenge().empty()) {
+    writing_ = true;
+    relay_->write(bytes_of(std::exchange(small_, {})));
+  } else if (!large_.empty()) {
+    writing_ = true;
+    Buffer next = std::move(large_.front());
+    large_.pop_front();
+    relay_->write(std::move(next));
+  }
+}
+
+void Answering::written() {
+  std::lock_guard lock(mutex_);
+  writing_ = false;
+  write_next();
+}
+
+void Answering::finish(const grpc::Status& status) {
+  std::lock_guard lock(mutex_);
+  if (!finish_) finish_ = status;
+  write_next();
+}
+
+void Answering::gone() {
+  std::lock_guard lock(mutex_);
+  relay_ = nullptr;
+}
+
+}  // namespace
+
+Relays::Relays(Service& service, std::string secret)
+    : service_(service), secret_(std::move(secret)), open_(std::make_shared<Open>()) {}
+
+Relays::~Relays() = default;
+
+grpc::ServerBidiReactor<Buffer, Buffer>* Relays::serve(const std::optional<Status>& refusal) {
+  return new Relay(open_, service_, secret_, refusal);
+}
+
+void Relays::end() {
+  for (const auto& answering : open_->all())
+    answering->finish({grpc::StatusCode::UNAVAILABLE, "the coordinator has stopped"});
+}
+
+std::string relay_proof(const std::string& secret, const std::string& challenge, std::uint64_t number,
+                        const std::string& batch) {
+  return authentication_code(secret, "lockstep relay 1", fmt::format("{} {} ", challenge, number) + batch);
+}
+
+}  // namespace lockstep::coordination

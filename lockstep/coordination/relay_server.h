@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lockstep/coordination/service.h"
+#include "lockstep/coordination/status.h"
+
+namespace grpc {
+class ByteBuffer;
+template <class Request, class Response>
+class ServerBidiReactor;
+}  // namespace grpc
+
+namespace lockstep::coordination {
+
+/// In place of a request's type, in the credential with which a relay's stream begins.
+inline constexpr char kRelayStream[] = "lockstep.coordination.RelayCalls";
+
+/// The streams of calls (job.proto) that a coordinator serves: each call is handed to the service, and what
+/// it answers goes back. Each message of a stream must prove the secret, where there is one. When a stream
+/// ends, what is open is cancelled. Thread-safe.
+class Relays {
+ public:
+  /// `service` must outlive the streams.
+  Relays(Service& service, std::string secret);
+  ~Relays();
+  Relays(const Relays&) = delete;
+  Relays& operator=(const Relays&) = delete;
+
+  /// A stream; with a refusal it only says that. The reactor deletes itself.
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* serve(const std::optional<Status>& refusal);
+
+  /// Ends all.
+  void end();
+
+  class Open;
+
+ private:
+  Service& service_;
+  const std::string secret_;
+  const std::shared_ptr<Open> open_;
+};
+
+/// What proves a message of a relay's stream.
+std::string relay_proof(const std::string& secret, const std::string& challenge, std::uint64_t number,
+                        const std::string& batch);
+
+}  // namespace lockstep::coordination
