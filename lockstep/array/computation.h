@@ -33,6 +33,9 @@ struct ComputationOptions {
   /// As sharding::PartitionOptions has them.
   std::int64_t gathered_for_loops_bytes = sharding::kGatheredForLoopsBytes;
   std::int64_t memory_limit_bytes = 0;
+
+  /// An operation outside of jit: a plan for described devices counts it, and does not compile it.
+  bool is_operation = false;
 };
 
 /// What a computation is made of, as text.
@@ -88,6 +91,9 @@ class Computation {
   /// does; and with debug_nans or debug_infs FloatingPointError, on all processes of its mesh, where a result
   /// holds one anywhere. Nothing is donated then before that is known.
   std::vector<Array> run(std::span<const Array* const> arguments) const;
+
+  /// Launches nothing, where the devices are described: the results have no elements.
+  std::vector<Array> run_described(std::span<const Array* const> arguments) const;
 
   /// The last inputs, where the computation needs them: what would be moved in each run is moved once.
   std::vector<Array> placed(std::vector<Array> last) const;
