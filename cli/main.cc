@@ -12,6 +12,7 @@
 #include "cli/group_guard.h"
 #include "cli/host_agent.h"
 #include "cli/job.h"
+#include "cli/plan_command.h"
 #include "cli/run_command.h"
 #include "cli/stacks_command.h"
 #include "cli/status_command.h"
@@ -48,6 +49,7 @@ int main(int argc, char** argv) {
   tool.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
   tool.require_subcommand(1);
   lockstep::cli::add_run_command(tool, command, &status);
+  lockstep::cli::add_plan_command(tool, command, &status);
   lockstep::cli::add_coordinator_command(tool, &status);
   lockstep::cli::add_ckpt_command(tool, &status);
   lockstep::cli::add_stacks_command(tool, &status);

@@ -54,6 +54,7 @@
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
 #include "lockstep/runtime/preemption.h"
+#include "lockstep/sharding/device_mesh.h"
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/sharding/visualize.h"
 #include "lockstep/tree/tree.h"

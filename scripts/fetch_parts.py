@@ -7,7 +7,7 @@ package, which is not installed, and not at all where there is no apt-get. The s
 What is there already is left alone, so a second run needs no network. Only pip and apt-get know where packages are.
 A part with `only_with` is fetched where that option is given. A member whose name ends with / is a folder, kept as a tar.
 
-    fetch_parts.py [--cuda] [--parquet] [--download DIR | --offline DIR]
+    fetch_parts.py [--cuda] [--tpu] [--parquet] [--download DIR | --offline DIR]
 
 --download puts a copy of each part into DIR besides; --offline takes the parts from there, and fetches nothing.
 """
@@ -34,7 +34,8 @@ TOOLS = THIRD_PARTY / "venv"
 STAMPS = THIRD_PARTY / "checked.json"
 # Wheels are named for one Python and platform, so that the pinned hash is the same whatever runs this script.
 TARGET = ["--only-binary=:all:", "--no-deps", "--python-version", "3.11", "--implementation", "cp",
-          "--platform", "manylinux_2_28_x86_64", "--platform", "manylinux_2_27_x86_64"]
+          "--platform", "manylinux_2_31_x86_64", "--platform", "manylinux_2_28_x86_64",
+          "--platform", "manylinux_2_27_x86_64"]
 
 
 class FetchError(Exception):

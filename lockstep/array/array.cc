@@ -10,6 +10,7 @@
 
 #include "lockstep/array/data.h"
 #include "lockstep/array/host.h"
+#include "lockstep/array/parts.h"
 #include "lockstep/array/regions.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/kept.h"
@@ -123,6 +124,19 @@ const ArrayData& concrete(const Array& array, std::string_view use) {
   return data;
 }
 
+void check_has_elements(const ArrayData& data, std::string_view use) {
+  if (!data.no_elements) [[likely]]
+    return;
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  if (!runtime.described()) {
+    fail<DescribedError>(
+        "{} needs the elements of {}, which is a shape without any, of shape_of() or eval_shape() (at {}); "
+        "give an array, or only lower and compile for it",
+        use, to_string(data.type->aval), CallSiteScope::current().to_string());
+  }
+  runtime.plan().end_at_read(fmt::format("{} {}", use, to_string(data.type->aval)));
+}
+
 namespace {
 
 /// The type of an array that is not committed, on this process's first device. Those of scalars are found
@@ -148,9 +162,11 @@ Array array_from_host(const void* source, DType dtype, const Shape& shape, bool 
   runtime::Runtime& runtime = runtime::Runtime::get();
   std::vector<pjrt::Buffer> shards;
   const auto use = owner == nullptr ? pjrt::HostUse::kCopied : pjrt::HostUse::kZeroCopy;
-  shards.push_back(runtime.client().buffer_from_host(source, dtype, shape,
-                                                     runtime.pjrt_device(runtime.local_devices().front()),
-                                                     use, std::const_pointer_cast<void>(std::move(owner))));
+  if (runtime.described())
+    return without_elements({dtype, shape, weak_type, {}},
+                            first_device_type(dtype, shape, weak_type)->sharding, false);
+  shards.push_back(runtime.put(source, dtype, shape, runtime.local_devices().front(), use,
+                               std::const_pointer_cast<void>(std::move(owner))));
   return make_array(first_device_type(dtype, shape, weak_type), std::move(shards));
 }
 
@@ -171,19 +187,24 @@ void await_or_fail(const pjrt::Buffer& shard) {
 
 /// The elements of a part, in memory that the host can read and the array keeps.
 const void* readable(const internal::ArrayData& data, std::size_t local) {
+  internal::check_has_elements(data, "[addressable_shards]");
   const pjrt::Buffer& shard = data.shards[local];
   if (const void* here = shard.host_pointer()) return here;
   static std::mutex mutex;
+  {
+    std::lock_guard lock(mutex);
+    if (data.host_copies != nullptr && !(*data.host_copies)[local].empty())
+      return (*data.host_copies)[local].data();
+  }
+  // Not under the lock: another thread's array may be there long before this one is.
+  await_or_fail(shard);
+  std::vector<char> bytes(shard.size_bytes());
+  shard.to_host(bytes.data(), bytes.size());
   std::lock_guard lock(mutex);
   if (data.host_copies == nullptr)
     data.host_copies = std::make_unique<std::vector<std::vector<char>>>(data.shards.size());
   std::vector<char>& copy = (*data.host_copies)[local];
-  if (copy.empty()) {
-    await_or_fail(shard);
-    std::vector<char> bytes(shard.size_bytes());
-    shard.to_host(bytes.data(), bytes.size());
-    copy = std::move(bytes);
-  }
+  if (copy.empty()) copy = std::move(bytes);  // Else another thread was first, and its copy is in use.
   return copy.data();
 }
 
@@ -257,7 +278,9 @@ std::vector<Shard> Array::global_shards() const {
 }
 
 const Array& Array::block_until_ready() const {
-  for (const pjrt::Buffer& shard : concrete(*this, "[block_until_ready]").shards) {
+  const internal::ArrayData& data = concrete(*this, "[block_until_ready]");
+  if (data.no_elements) return *this;
+  for (const pjrt::Buffer& shard : data.shards) {
     await_or_fail(shard);
     shard.await();
   }
@@ -291,6 +314,7 @@ void Array::copy_to_host(void* destination, DType as) const {
         "type of {}",
         lockstep::to_string(aval()), name(as), CallSiteScope::current().to_string(), name(dtype()));
   }
+  internal::check_has_elements(data, "[to_host]");
   const Sharding& sharding = data.type->sharding;
   const std::size_t bytes = static_cast<std::size_t>(aval().bytes());
   if (sharding.is_fully_replicated() && !data.shards.empty()) {

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "lockstep/array/device_put.h"
+#include "lockstep/array/parts.h"
+#include "lockstep/array/planned.h"
 #include "lockstep/array/result_check.h"
 #include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
@@ -49,6 +51,8 @@ struct Computation::Impl {
   std::chrono::duration<double> partitioning{0}, lowering{0};
   runtime::CompileReport report;
   std::shared_ptr<pjrt::Executable> executable;
+  bool is_operation = false;
+  std::shared_ptr<runtime::PlannedComputation> planned;  ///< for described devices
 
   // For the recorder.
   watch::TextId recorded_name = 0;
@@ -78,6 +82,9 @@ struct Computation::Impl {
   std::vector<std::int64_t> not_to_donate(std::span<const Array* const> given,
                                           std::span<const Array* const> arguments) const;
 
+  /// Leaves the donated arrays without their memory.
+  void take_donated(std::span<const Array* const> given) const;
+
   /// On all local devices.
   void launch_all(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
                   std::span<pjrt::Buffer> results) const;
@@ -94,8 +101,9 @@ Computation::~Computation() = default;
 const ComputationText& Computation::text() const { return impl_->text; }
 
 Cost Computation::cost() const {
-  const pjrt::MemoryStats memory =
-      impl_->executable ? impl_->executable->memory_stats() : pjrt::MemoryStats();
+  const pjrt::MemoryStats memory = impl_->executable ? impl_->executable->memory_stats()
+                                   : impl_->planned  ? impl_->planned->memory
+                                                     : pjrt::MemoryStats();
   Cost cost{impl_->counted.flops, impl_->counted.bytes_accessed, 0, memory.arguments, memory.outputs,
             memory.temporary};
   for (const auto& line : impl_->text.collectives) cost.communicated_bytes += line.total_bytes();
@@ -105,6 +113,10 @@ Cost Computation::cost() const {
 std::string Computation::how_compiled() const {
   const Cost cost = this->cost();
   const auto bytes = [](std::int64_t count) { return amount_of_bytes(static_cast<std::uint64_t>(count)); };
+  if (runtime::Runtime::get().described() && impl_->planned == nullptr) {
+    return fmt::format("partitioned in {:.3f} s, lowered in {:.3f} s, and not compiled, being outside of jit",
+                       impl_->partitioning.count(), impl_->lowering.count());
+  }
   return fmt::format(
       "partitioned in {:.3f} s, lowered in {:.3f} s, {}; on each device {} of arguments, {} of results and "
       "{} "
@@ -166,6 +178,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
                                                         std::span<const ArrayType* const> arguments,
                                                         const ComputationOptions& options) {
   auto impl = std::make_unique<Impl>();
+  impl->is_operation = options.is_operation;
   const auto start = std::chrono::steady_clock::now();
   auto option = [](const std::vector<std::optional<Sharding>>& all, std::size_t i) {
     return i < all.size() ? all[i] : std::nullopt;
@@ -367,6 +380,15 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   impl->fingerprint = lowered.fingerprint;
   impl->takes_position = lowered.takes_position;
   impl->has_collectives = !lowered.collectives.empty() && !impl->replicated;
+  if (runtime.described()) {
+    for (const Device device : mesh.devices())
+      if (device.process_index() == runtime.process_index()) impl->locals.push_back({});
+    impl->lowering = since(start);
+    if (!impl->is_operation)
+      impl->planned = plan_computation(impl->name, per_device, lowered, mesh, impl->text.collectives);
+    impl->text.stablehlo = std::move(lowered.stablehlo);
+    return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
+  }
   for (int position = 0; position < mesh.size(); ++position) {
     Device device = mesh.devices()[static_cast<std::size_t>(position)];
     if (device.process_index() != runtime.process_index()) {
@@ -497,11 +519,40 @@ std::vector<Array> Computation::placed(std::vector<Array> last) const {
   return last;
 }
 
+void Computation::Impl::take_donated(std::span<const Array* const> given) const {
+  if (!donates) return;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!donated[i]) continue;
+    given[i]->data()->shards.clear();
+    given[i]->data()->host_copies.reset();
+    given[i]->data()->donated_at = CallSiteScope::current();
+  }
+}
+
+std::vector<Array> Computation::run_described(std::span<const Array* const> given) const {
+  runtime::Plan& plan = runtime::Runtime::get().plan();
+  if (impl_->planned)
+    plan.note_call(*impl_->planned);
+  else
+    plan.note_operation();
+  std::vector<Array> outputs;
+  for (std::size_t k = 0; k < impl_->outputs.size() - (impl_->check ? 1 : 0); ++k)
+    outputs.push_back(
+        without_elements(impl_->outputs[k]->aval, impl_->outputs[k]->sharding, impl_->outputs[k]->committed));
+  impl_->take_donated(given);
+  return outputs;
+}
+
 std::vector<Array> Computation::run(std::span<const Array* const> given) const {
   const Impl& impl = *impl_;
   runtime::Runtime& runtime = runtime::Runtime::get();
   runtime.check_healthy(impl.spans_processes);
-  for (const Array* array : given) concrete(*array, impl.name);
+  const bool described = runtime.described();
+  for (const Array* array : given) {
+    const ArrayData& data = concrete(*array, impl.name);
+    if (data.no_elements && !described) check_has_elements(data, impl.name);
+  }
+  if (described) return run_described(given);
 
   std::span<const Array* const> arguments = given;
   std::vector<Array> replaced;
@@ -556,14 +607,7 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
     outputs.pop_back();
     impl.check->look_at(found, impl.name, given);
   }
-  if (impl.donates) {
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      if (!impl.donated[i]) continue;
-      given[i]->data()->shards.clear();
-      given[i]->data()->host_copies.reset();
-      given[i]->data()->donated_at = CallSiteScope::current();
-    }
-  }
+  impl.take_donated(given);
   return outputs;
 }
 

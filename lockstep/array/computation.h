@@ -36,6 +36,9 @@ struct ComputationOptions {
   std::int64_t gathered_for_loops_bytes = sharding::kGatheredForLoopsBytes;
   std::int64_t kept_gathered_bytes = sharding::kKeptGatheredBytes;
   std::int64_t memory_limit_bytes = 0;
+
+  /// An operation outside of jit: a plan for described devices counts it, and does not compile it.
+  bool is_operation = false;
 };
 
 /// A program compiled for arguments of certain types. It runs asynchronously if the plugin does; on CPU it
@@ -66,6 +69,9 @@ class Computation {
   /// debug_nans or debug_infs FloatingPointError, on all processes of its mesh, if a result has a NaN or
   /// infinity anywhere. In that mode nothing is donated before the check.
   std::vector<Array> run(std::span<const Array* const> arguments) const;
+
+  /// Launches nothing, if the devices are described: the results have no elements.
+  std::vector<Array> run_described(std::span<const Array* const> arguments) const;
 
   /// The last inputs, placed as the computation needs them, so that they are moved once and not in each run.
   std::vector<Array> placed(std::vector<Array> last) const;

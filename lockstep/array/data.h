@@ -73,11 +73,15 @@ std::size_t num_kept_types();
 struct ArrayData {
   // Of a concrete array:
   ArrayTypeRef type;
-  std::vector<pjrt::Buffer> shards;  ///< on the sharding's local devices, in its order
+  std::vector<pjrt::Buffer> shards;  ///< on the sharding's local devices, in its order; of described devices
+                                     ///< there are no buffers in it
   CallSite donated_at;               ///< where it was given to a computation for good
 
   /// Host copies of shards whose memory the host cannot read: by shard, empty if it was not read yet.
   mutable std::unique_ptr<std::vector<std::vector<char>>> host_copies;
+
+  /// It is a shape, a dtype and a sharding only: shape_of() made it, or the devices are described.
+  bool no_elements = false;
 
   // Of a tracer:
   std::shared_ptr<Trace::Life> trace;
@@ -92,6 +96,9 @@ Array make_array(ArrayTypeRef type, std::vector<pjrt::Buffer> shards);
 /// The data of a concrete array that may be read. Throws Error for no array, a tracer, and one that was
 /// deleted or donated, naming `use` ("[to_host]") and where it was donated.
 const ArrayData& concrete(const Array& array, std::string_view use);
+
+/// Throws DescribedError, naming `use`, where arrays have no elements.
+void check_has_elements(const ArrayData& data, std::string_view use);
 
 /// Throws TraceError for a tracer whose function has ended, naming `use`.
 void check_not_leaked(const Array& array, std::string_view use);

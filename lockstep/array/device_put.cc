@@ -8,6 +8,7 @@
 #include "lockstep/array/computation.h"
 #include "lockstep/array/data.h"
 #include "lockstep/array/host.h"
+#include "lockstep/array/parts.h"
 #include "lockstep/array/regions.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/runtime/runtime.h"
@@ -32,6 +33,7 @@ constexpr std::size_t kWorthKeeping = 64 << 10;
 Array spread(const char* data, const Shape& held, const std::vector<std::int64_t>& offset,
              const Sharding& sharding, const Aval& aval, const std::shared_ptr<const void>& owner = nullptr) {
   runtime::Runtime& runtime = runtime::Runtime::get();
+  if (runtime.described()) return internal::without_elements(aval, sharding, true);
   auto indices = sharding.device_indices(aval.shape);
   Shape part_shape = sharding.shard_shape(aval.shape);
   std::size_t element = size_of(aval.dtype);
@@ -71,8 +73,7 @@ Array spread(const char* data, const Shape& held, const std::vector<std::int64_t
       source = part;
     }
     Device device = sharding.devices()[static_cast<std::size_t>(position)];
-    shards.push_back(runtime.client().buffer_from_host(source, aval.dtype, part_shape,
-                                                       runtime.pjrt_device(device), use, std::move(keeper)));
+    shards.push_back(runtime.put(source, aval.dtype, part_shape, device, use, std::move(keeper)));
   }
   return internal::make_array(internal::intern(aval, sharding, true), std::move(shards));
 }
@@ -82,9 +83,8 @@ Array resharded(const Array& x, const internal::ArrayType* type, const Sharding&
   Trace trace("device_put");
   Array tracer = trace.input(x.aval());
   const Array* argument = &x;
-  auto computation =
-      internal::Computation::compile(trace.finish(std::span(&tracer, 1)), std::span(&type, 1),
-                                     {.in_shardings = {}, .out_shardings = {sharding}, .donated = {}});
+  auto computation = internal::Computation::compile(trace.finish(std::span(&tracer, 1)), std::span(&type, 1),
+                                                    {.out_shardings = {sharding}, .is_operation = true});
   return computation->run(std::span(&argument, 1)).front();
 }
 
@@ -123,6 +123,7 @@ std::optional<NamedSharding> over_mesh(const Sharding& from, const Mesh& mesh, s
 
 /// The same parts on the same devices, under another name.
 Array relabelled(const Array& x, const NamedSharding& sharding) {
+  if (x.data()->no_elements) return internal::without_elements(x.aval(), sharding, true);
   runtime::Runtime& runtime = runtime::Runtime::get();
   const internal::ArrayData& data = *x.data();
   std::vector<pjrt::Buffer> shards;
@@ -145,6 +146,8 @@ Array device_put(const Array& x, const Sharding& sharding, std::source_location 
   const Sharding& from = data.type->sharding;
   if (from == sharding && data.type->committed) return x;
   check_divisible(x.aval(), sharding.spec(), sharding.mesh(), "device_put");
+  if (data.no_elements && !runtime::Runtime::get().described())
+    return internal::without_elements(x.aval(), sharding, true);
   const bool spread_out = !from.is_single_device() && !from.is_fully_replicated();
   if (spread_out && from.mesh() == sharding.mesh()) return resharded(x, data.type, sharding);
   if (spread_out && !x.is_fully_addressable()) {
@@ -155,6 +158,7 @@ Array device_put(const Array& x, const Sharding& sharding, std::source_location 
     }
     return device_put(resharded(x, data.type, NamedSharding(from.mesh(), PartitionSpec())), sharding);
   }
+  if (data.no_elements) return internal::without_elements(x.aval(), sharding, true);
   std::vector<char> whole;
   const char* source = nullptr;
   if (from.is_fully_replicated() && !data.shards.empty())

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lockstep/array/data.h"
+#include "lockstep/array/parts.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/runtime/runtime.h"
 
@@ -15,6 +16,7 @@ Array from_callback(const Shape& shape, const Sharding& sharding, DType dtype, c
   CallSiteScope scope(site);
   runtime::Runtime& runtime = runtime::Runtime::get();
   check_divisible({dtype, shape}, sharding.spec(), sharding.mesh(), "make_array_from_callback");
+  if (runtime.described()) return without_elements(Aval{dtype, shape, false, {}}, sharding, true);
   const auto indices = sharding.device_indices(shape);
   const Shape part = sharding.shard_shape(shape);
   const auto& positions = sharding.addressable_positions(runtime.process_index());
@@ -26,8 +28,7 @@ Array from_callback(const Shape& shape, const Sharding& sharding, DType dtype, c
     for (std::size_t j = i; j < positions.size(); ++j) {
       const auto position = static_cast<std::size_t>(positions[j]);
       if (indices[position] != index) continue;
-      shards[j] = runtime.client().buffer_from_host(source, dtype, part,
-                                                    runtime.pjrt_device(sharding.devices()[position]));
+      shards[j] = runtime.put(source, dtype, part, sharding.devices()[position]);
     }
   }
   return make_array(intern(Aval{dtype, shape, false, {}}, sharding, true), std::move(shards));
@@ -82,6 +83,19 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
   }
   return internal::make_array(
       internal::intern(Aval{arrays.front().dtype(), shape, false, {}}, sharding, true), std::move(shards));
+}
+
+Array shape_of(const Shape& shape, DType dtype, const Sharding& sharding, std::source_location where) {
+  CallSiteScope scope(CallSite::from(where));
+  const Aval aval{dtype, shape, false, {}};
+  check_divisible(aval, sharding.spec(), sharding.mesh(), "shape_of");
+  return internal::without_elements(aval, sharding, true);
+}
+
+Array shape_of(const Array& array, std::source_location where) {
+  CallSiteScope scope(CallSite::from(where));
+  const internal::ArrayType& type = *internal::concrete(array, "[shape_of]").type;
+  return internal::without_elements(type.aval, type.sharding, type.committed);
 }
 
 }  // namespace lockstep

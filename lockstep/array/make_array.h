@@ -55,4 +55,13 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
                                            const std::vector<Array>& arrays,
                                            std::source_location where = std::source_location::current());
 
+/// An array without elements: a shape, a dtype and a sharding, as JAX's ShapeDtypeStruct. A jitted function
+/// may be lowered and compiled for it; to read it, or to run on it, throws DescribedError.
+///   step.lower(shape_of({4096, 512}, float32, rows)).cost()
+Array shape_of(const Shape& shape, DType dtype, const Sharding& sharding,
+               std::source_location where = std::source_location::current());
+
+/// Shape, dtype and sharding of another array. Throws Error of one that was deleted.
+Array shape_of(const Array& array, std::source_location where = std::source_location::current());
+
 }  // namespace lockstep

@@ -11,6 +11,7 @@ namespace lockstep::internal {
 Array from_parts(const Aval& aval, const Sharding& sharding, bool committed,
                  const std::function<HostPart(const std::vector<IndexRange>&)>& part) {
   runtime::Runtime& runtime = runtime::Runtime::get();
+  if (runtime.described()) return without_elements(aval, sharding, committed);
   const auto indices = sharding.device_indices(aval.shape);
   const Shape shape = sharding.shard_shape(aval.shape);
   const auto& positions = sharding.addressable_positions(runtime.process_index());
@@ -25,15 +26,22 @@ Array from_parts(const Aval& aval, const Sharding& sharding, bool committed,
     for (std::size_t j = i; j < positions.size(); ++j) {
       if (!holds(positions[j])) continue;
       const Device device = sharding.devices()[static_cast<std::size_t>(positions[j])];
-      shards[j] = runtime.client().buffer_from_host(source.data, aval.dtype, shape,
-                                                    runtime.pjrt_device(device), use, source.owner);
+      shards[j] = runtime.put(source.data, aval.dtype, shape, device, use, source.owner);
     }
   }
   return make_array(intern(aval, sharding, committed), std::move(shards));
 }
 
+Array without_elements(const Aval& aval, const Sharding& sharding, bool committed) {
+  const auto& local = sharding.addressable_positions(runtime::Runtime::get().process_index());
+  Array array = make_array(intern(aval, sharding, committed), std::vector<pjrt::Buffer>(local.size()));
+  array.data()->no_elements = true;
+  return array;
+}
+
 Array sharing(const Array& x) {
   const ArrayData& data = concrete(x, "[sharing]");
+  if (data.no_elements) return without_elements(data.type->aval, data.type->sharding, data.type->committed);
   std::vector<pjrt::Buffer> shards;
   for (const pjrt::Buffer& shard : data.shards) shards.push_back(shard.share());
   return make_array(data.type, std::move(shards));

@@ -21,6 +21,9 @@ struct HostPart {
 Array from_parts(const Aval& aval, const Sharding& sharding, bool committed,
                  const std::function<HostPart(const std::vector<IndexRange>&)>& part);
 
+/// An array that is a shape, a dtype and a sharding only.
+Array without_elements(const Aval& aval, const Sharding& sharding, bool committed);
+
 /// Another array with the same memory, which is then not reused if x is donated. Throws as concrete().
 Array sharing(const Array& x);
 

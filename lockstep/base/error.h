@@ -85,6 +85,13 @@ class FloatingPointError : public Error {
   using Error::Error;
 };
 
+/// An element of an array is read, and there is none: the devices are only described, and nothing is
+/// computed.
+class DescribedError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The PJRT plugin cannot be loaded, or refused a call.
 class PjrtError : public Error {
  public:

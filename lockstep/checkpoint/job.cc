@@ -38,7 +38,9 @@ std::string Job::who(int process) const {
 
 Job Job::current() {
   runtime::Runtime& runtime = runtime::Runtime::get();
-  return {runtime.process_index(), runtime.process_count(), runtime.job_id(), runtime.store(),
+  // Of described processes this one alone is there.
+  const int processes = runtime.described() ? 1 : runtime.process_count();
+  return {runtime.process_index(), processes, runtime.job_id(), runtime.store(),
           [&runtime] { runtime.check_healthy(runtime.process_count() > 1); }};
 }
 

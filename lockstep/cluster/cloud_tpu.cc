@@ -1,3 +1,5 @@
+#include "lockstep/cluster/tpu_chips.h"
+
 #include <algorithm>
 #include <sstream>
 
@@ -18,16 +20,6 @@ std::string trimmed(const std::string& text, const char* what = " \t\r\n'\"") {
   const auto start = text.find_first_not_of(what);
   if (start == std::string::npos) return "";
   return text.substr(start, text.find_last_not_of(what) - start + 1);
-}
-
-bool has_tpu_chips(const System& system) {
-  const std::string devices = "/sys/bus/pci/devices/";
-  for (const std::string& device : system.list_folder(devices)) {
-    if (trimmed(system.read_file(devices + device + "/vendor").value_or("")) != kVendor) continue;
-    const std::string chip = trimmed(system.read_file(devices + device + "/device").value_or(""));
-    if (std::find(std::begin(kChips), std::end(kChips), chip) != std::end(kChips)) return true;
-  }
-  return false;
 }
 
 std::vector<std::string> parts(const std::string& text, char separator) {
@@ -89,6 +81,17 @@ std::optional<Variable> find_in(const std::string& lines, const std::string& key
 
 }  // namespace
 
+int count_tpu_chips(const System& system) {
+  const std::string devices = "/sys/bus/pci/devices/";
+  int chips = 0;
+  for (const std::string& device : system.list_folder(devices)) {
+    if (trimmed(system.read_file(devices + device + "/vendor").value_or("")) != kVendor) continue;
+    const std::string chip = trimmed(system.read_file(devices + device + "/device").value_or(""));
+    if (std::find(std::begin(kChips), std::end(kChips), chip) != std::end(kChips)) ++chips;
+  }
+  return chips;
+}
+
 std::optional<Place> gke_tpu_place(const Environment& environment, const System&) {
   Signs signs(environment);
   auto workers = signs.need({"TPU_WORKER_HOSTNAMES", "TPU_PROCESS_ADDRESSES"});
@@ -104,7 +107,7 @@ std::optional<Place> gke_tpu_place(const Environment& environment, const System&
 }
 
 std::optional<Place> gce_tpu_place(const Environment& environment, const System& system) {
-  if (find_variable(environment, {"TPU_SKIP_MDS_QUERY"}) || !has_tpu_chips(system)) return std::nullopt;
+  if (find_variable(environment, {"TPU_SKIP_MDS_QUERY"}) || count_tpu_chips(system) == 0) return std::nullopt;
   auto server = find_variable(environment, {"GCE_METADATA_IP", "GCE_METADATA_HOST"});
   auto attribute = [&](const std::string& name) {
     return system.metadata(server ? server->value : "metadata.google.internal",

@@ -74,6 +74,14 @@ class Jitted {
                 static_cast<const std::decay_t<Args>&>(args)...);
   }
 
+  /// What a call with these arguments gives, in arrays without elements (shape_of): the function is traced,
+  /// and not compiled. Where they would lie is not asked: they are said to be on this process's first device.
+  template <class... Args>
+  requires internal::Takes<F, Args...>
+  auto eval_shape(const Args&... args) const {
+    return eval_shape_with(internal::PassedTypes<F&, Args...>(), args...);
+  }
+
   /// The function for these kinds of arguments, traced, partitioned and compiled; nothing is run. All
   /// processes whose devices take part must call it, as they would call the function.
   template <class... Args>
@@ -88,6 +96,14 @@ class Jitted {
     using Result = internal::ResultType<F, std::tuple<P...>>;
     auto arguments = internal::tree_arguments(types, args...);
     return internal::call_jitted(*cache_, internal::tree_function<Result>(function(), types), arguments)
+        .template take<Result>();
+  }
+
+  template <class... P, class... Args>
+  auto eval_shape_with(std::type_identity<std::tuple<P...>> types, const Args&... args) const {
+    using Result = internal::ResultType<F, std::tuple<P...>>;
+    auto arguments = internal::tree_arguments(types, args...);
+    return cache_->eval_shape(internal::tree_function<Result>(function(), types), arguments)
         .template take<Result>();
   }
 

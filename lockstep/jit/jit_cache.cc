@@ -5,8 +5,10 @@
 
 #include "lockstep/array/data.h"
 #include "lockstep/array/disable_jit.h"
+#include "lockstep/array/parts.h"
 #include "lockstep/array/sharding_constraint.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/runtime/runtime.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/transforms/dce.h"
@@ -57,6 +59,16 @@ CallResult JitCache::call_traced(const TreeFunction& function, std::span<TreeArg
   SpareSignature signature;
   auto entry = entry_of(function, arguments, *signature, /*compiled=*/!jit_is_disabled());
   std::vector<Array> results = entry->run(signature->leaves(), site());
+  return {std::move(entry), std::move(results)};
+}
+
+CallResult JitCache::eval_shape(const TreeFunction& function, std::span<TreeArgument> arguments) {
+  SpareSignature signature;
+  std::shared_ptr<const CallEntry> entry = entry_of(function, arguments, *signature, /*compiled=*/false);
+  const Sharding here = SingleDeviceSharding(runtime::Runtime::get().local_devices().front());
+  std::vector<Array> results;
+  for (const Aval& aval : entry->traced->output_avals())
+    results.push_back(without_elements(aval, here, /*committed=*/false));
   return {std::move(entry), std::move(results)};
 }
 

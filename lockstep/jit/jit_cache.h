@@ -35,6 +35,9 @@ class JitCache {
   /// The same of a function around a user's, which is traced also where jit is disabled.
   CallResult call_traced(const TreeFunction& function, std::span<TreeArgument> arguments);
 
+  /// What a call gives, by its shapes and dtypes: the function is traced, and not compiled.
+  CallResult eval_shape(const TreeFunction& function, std::span<TreeArgument> arguments);
+
   /// The compiled form for these arguments.
   std::shared_ptr<const CallEntry> lower(const TreeFunction& function, std::span<TreeArgument> arguments);
 

@@ -32,6 +32,7 @@ NumberOfArray::NumberOfArray(const Array& array, const std::string& name) : dtyp
     fail<DTypeError>("[metrics::log] expected a real number for '{}', got {} (at {}); take abs, real or imag",
                      name, to_string(array.aval()), CallSiteScope::current().to_string());
   }
+  internal::check_has_elements(internal::concrete(array, "[metrics::log]"), "[metrics::log]");
   buffer_ = internal::concrete(array, "[metrics::log]").shards.front().share();
 }
 

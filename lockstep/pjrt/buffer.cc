@@ -96,6 +96,7 @@ void Buffer::destroy() noexcept {
 }
 
 Buffer Buffer::share() const {
+  if (buffer_ == nullptr) return {};
   std::atomic<int>* handles = handles_.load(std::memory_order_acquire);
   if (handles == nullptr) {
     auto* fresh = new std::atomic<int>(1);

@@ -30,6 +30,18 @@ struct Held {
   std::shared_ptr<void> owner;
 };
 
+/// Nullopt where the plugin does not say it, as the CPU's.
+std::optional<std::int64_t> memory_of(const PJRT_Api* api, PJRT_Device* device) {
+  LOCKSTEP_PJRT_ARGS(PJRT_Device_MemoryStats_Args, stats);
+  stats.device = device;
+  if (PJRT_Error* error = api->PJRT_Device_MemoryStats(&stats)) {
+    ignore(api, error);
+    return std::nullopt;
+  }
+  if (!stats.bytes_limit_is_set) return std::nullopt;
+  return stats.bytes_limit;
+}
+
 void release_held(PJRT_Error* error, void* held) {
   std::unique_ptr<Held> owned(static_cast<Held*>(held));
   ignore(owned->api, error);
@@ -97,6 +109,7 @@ Client::Client(std::shared_ptr<Plugin> plugin, std::unique_ptr<KeyValues> key_va
     check(api_, api_->PJRT_DeviceDescription_DebugString(&debug), "describing a device");
     device.debug_string_.assign(debug.debug_string, debug.debug_string_size);
 
+    device.memory_bytes_ = memory_of(api_, device.device_);
     devices_.push_back(std::move(device));
     addressable_.push_back(&devices_.back());
   }
@@ -124,9 +137,7 @@ std::unique_ptr<Executable> Client::compile(std::string_view mlir, const Compile
   args.compile_options = serialized.data();
   args.compile_options_size = serialized.size();
   check(api_, api_->PJRT_Client_Compile(&args), "compiling a program");
-  std::unique_ptr<Executable> executable(new Executable(api_, args.executable));
-  executable->describe();
-  return executable;
+  return std::unique_ptr<Executable>(new Executable(api_, args.executable));
 }
 
 const std::string& Client::default_options() const {
@@ -146,9 +157,7 @@ std::unique_ptr<Executable> Client::deserialize(std::string_view serialized,
   args.overridden_serialized_compile_options = overridden.data();
   args.overridden_serialized_compile_options_size = overridden.size();
   check(api_, api_->PJRT_Executable_DeserializeAndLoad(&args), "loading a compiled program");
-  std::unique_ptr<Executable> executable(new Executable(api_, args.loaded_executable));
-  executable->describe();
-  return executable;
+  return std::unique_ptr<Executable>(new Executable(api_, args.loaded_executable));
 }
 
 Buffer Client::buffer_from_host(const void* data, DType dtype, std::span<const std::int64_t> dims,

@@ -18,6 +18,7 @@
 #include "lockstep/base/dtype.h"
 #include "lockstep/pjrt/buffer.h"
 #include "lockstep/pjrt/device.h"
+#include "lockstep/pjrt/device_description.h"
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/pjrt/plugin.h"
 
@@ -29,8 +30,7 @@ namespace lockstep::pjrt {
 /// `asynchronous` (bool, true if absent), `process_id` (std::int64_t). The CUDA plugin: `platform_name`,
 /// `node_id`, `num_nodes`, `visible_devices`, `allocator`, `memory_fraction`, `preallocate`. Name the type: a
 /// plain `4` is no choice.
-using ClientOptions =
-    std::map<std::string, std::variant<bool, std::int64_t, std::string, float, std::vector<std::int64_t>>>;
+using ClientOptions = std::map<std::string, NamedValue>;
 
 /// A dictionary that the clients of all processes share. The CUDA plugin's find each other by it when they
 /// are made, and later, when devices first speak to each other. Called from any thread, also at the same

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "lockstep/pjrt/device_description.h"
@@ -23,6 +25,12 @@ class Device {
   /// Its vendor's name for what it is: "cpu", "NVIDIA H100 80GB HBM3".
   const std::string& kind() const { return description_.kind; }
 
+  /// All that the plugin says of it.
+  const DeviceDescription& description() const { return description_; }
+
+  /// The bytes of its memory that programs may use, where the plugin says it.
+  std::optional<std::int64_t> memory_bytes() const { return memory_bytes_; }
+
   /// Short, for users: "CpuDevice(id=0)".
   const std::string& to_string() const { return to_string_; }
 
@@ -38,6 +46,7 @@ class Device {
   PJRT_Device* device_ = nullptr;
   DeviceDescription description_;
   int local_ordinal_ = 0;
+  std::optional<std::int64_t> memory_bytes_;
   std::string to_string_, debug_string_;
 };
 

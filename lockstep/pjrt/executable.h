@@ -2,16 +2,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "lockstep/base/dtype.h"
 #include "lockstep/pjrt/buffer.h"
+#include "lockstep/pjrt/compiled_program.h"
 #include "lockstep/pjrt/device.h"
 
-struct PJRT_Executable;
 struct PJRT_LoadedExecutable;
 
 namespace lockstep::pjrt {
@@ -27,32 +24,11 @@ struct ExecuteOptions {
   int launch_id = 0;
 };
 
-/// Bytes that one execution needs, as the compiler planned them.
-struct MemoryStats {
-  std::int64_t generated_code = 0;
-  std::int64_t arguments = 0;
-  std::int64_t outputs = 0;
-  std::int64_t aliased = 0;  ///< of the outputs, those that lie in donated arguments
-  std::int64_t temporary = 0;
-};
-
 /// A compiled program that runs on any one addressable device of its client at a time. It must be gone before
 /// its Client. Functions may be called from any thread, also at the same time.
-class Executable {
+class Executable : public CompiledProgram {
  public:
-  struct Output {
-    DType dtype;
-    std::vector<std::int64_t> dims;
-  };
-
-  ~Executable();
-  Executable(const Executable&) = delete;
-  Executable& operator=(const Executable&) = delete;
-
-  /// The name of its MLIR module.
-  const std::string& name() const { return name_; }
-  const std::vector<Output>& outputs() const { return outputs_; }
-  std::size_t num_outputs() const { return outputs_.size(); }
+  ~Executable() override;
 
   /// Runs the program on `device`, whose memory holds the arguments, and fills `outputs`, which has room for
   /// `num_outputs()`; buffers that it holds before are freed.
@@ -80,27 +56,13 @@ class Executable {
   std::vector<Buffer> execute(std::span<Buffer* const> arguments, const Device& device,
                               const ExecuteOptions& options = {}) const;
 
-  /// Its machine code, for `Client::deserialize` of the same plugin on the same kind of machine.
-  std::string serialize() const;
-
-  /// The options that it was compiled with, a serialized `xla.CompileOptionsProto`.
-  std::string compile_options() const;
-
-  MemoryStats memory_stats() const;
-
-  /// The plugin's own digest of it, or nullopt where the plugin makes none.
-  std::optional<std::string> fingerprint() const;
-
  private:
   friend class Client;
-  Executable(const PJRT_Api* api, PJRT_LoadedExecutable* loaded) : api_(api), loaded_(loaded) {}
-  void describe();
 
-  const PJRT_Api* api_;
+  /// Takes it over.
+  Executable(const PJRT_Api* api, PJRT_LoadedExecutable* loaded);
+
   PJRT_LoadedExecutable* loaded_;
-  PJRT_Executable* executable_ = nullptr;
-  std::string name_;
-  std::vector<Output> outputs_;
 };
 
 }  // namespace lockstep::pjrt

@@ -44,4 +44,31 @@ std::vector<PJRT_NamedValue> named_values(const ClientOptions& options) {
   return values;
 }
 
+namespace {
+
+NamedValue value_of(const PJRT_NamedValue& value) {
+  switch (value.type) {
+    case PJRT_NamedValue_kString:
+      return std::string(value.string_value, value.value_size);
+    case PJRT_NamedValue_kInt64:
+      return value.int64_value;
+    case PJRT_NamedValue_kInt64List:
+      return std::vector<std::int64_t>(value.int64_array_value, value.int64_array_value + value.value_size);
+    case PJRT_NamedValue_kFloat:
+      return value.float_value;
+    case PJRT_NamedValue_kBool:
+      return value.bool_value;
+  }
+  return std::string();
+}
+
+}  // namespace
+
+std::map<std::string, NamedValue> values_by_name(std::span<const PJRT_NamedValue> values) {
+  std::map<std::string, NamedValue> all;
+  for (const PJRT_NamedValue& value : values)
+    all.insert_or_assign(std::string(value.name, value.name_size), value_of(value));
+  return all;
+}
+
 }  // namespace lockstep::pjrt

@@ -19,7 +19,21 @@ namespace lockstep::pjrt {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kCpuPlugin = "pjrt_c_api_cpu_plugin.so", kCudaPlugin = "xla_cuda_plugin.so";
+/// What is fetched for a platform, and by what.
+struct Fetched {
+  std::string_view platform, title, file, option;
+};
+constexpr Fetched kFetched[] = {
+    {"cpu", "CPU", "pjrt_c_api_cpu_plugin.so", ""},
+    {"cuda", "CUDA", "xla_cuda_plugin.so", " --cuda"},
+    {"tpu", "TPU", "libtpu.so", " --tpu"},
+};
+
+const Fetched& fetched_for(std::string_view platform) {
+  for (const Fetched& each : kFetched)
+    if (each.platform == platform) return each;
+  fail<PjrtError>("[pjrt] there is no platform '{}': expected cpu, cuda or tpu", platform);
+}
 
 /// The last function of the table that this layer calls; all others it calls stand before it.
 constexpr std::size_t kLeastApiSize = PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Executable_GetCompileOptions);
@@ -164,7 +178,7 @@ std::vector<std::string> linked_plugin_paths(std::string_view file) {
 }  // namespace
 
 std::vector<std::string> default_plugin_paths(std::string_view platform) {
-  const std::string_view file = platform == "cuda" ? kCudaPlugin : kCpuPlugin;
+  const std::string_view file = fetched_for(platform).file;
   std::vector<std::string> paths;
   std::error_code error;
   const fs::path executable = fs::read_symlink("/proc/self/exe", error);
@@ -193,11 +207,11 @@ std::string find_plugin(const Environment& environment, const std::vector<std::s
                         std::string_view platform) {
   if (auto path = environment.get("LOCKSTEP_PJRT_PLUGIN"); path && !path->empty()) return *path;
   if (std::string path = first_existing(paths); !path.empty()) return path;
-  const bool cuda = platform == "cuda";
+  const Fetched& wanted = fetched_for(platform);
   fail<PjrtError>(
       "[pjrt] no {} plugin found: run scripts/setup{}, or set LOCKSTEP_PJRT_PLUGIN to the path of a PJRT "
       "plugin. Looked for\n  {}",
-      cuda ? "CUDA" : "CPU", cuda ? " --cuda" : "", fmt::join(paths, "\n  "));
+      wanted.title, wanted.option, fmt::join(paths, "\n  "));
 }
 
 }  // namespace lockstep::pjrt

@@ -55,9 +55,9 @@ class Plugin {
   std::map<std::pair<std::string, std::string>, void*> handlers_;  // by target name and platform
 };
 
-/// Where the plugin of the platform, "cpu" or "cuda", is looked for: relative to this executable, in the
-/// folders that it was linked to look for libraries in (an installed Lockstep adds its own), in the install
-/// prefix, in the source tree.
+/// Where the plugin of the platform, "cpu", "cuda" or "tpu", is looked for: relative to this executable, in
+/// the folders that it was linked to look for libraries in (an installed Lockstep adds its own), in the
+/// install prefix, in the source tree.
 std::vector<std::string> default_plugin_paths(std::string_view platform = "cpu");
 
 /// The first of the paths that exists; empty where none does.

@@ -94,6 +94,7 @@ TEST(FindPlugin, NowhereFound_ListsThePlaces) {
 TEST(DefaultPluginPaths, NameThePlatformsFile) {
   EXPECT_THAT(default_plugin_paths("cpu"), ::testing::Each(HasSubstr("pjrt_c_api_cpu_plugin.so")));
   EXPECT_THAT(default_plugin_paths("cuda"), ::testing::Each(HasSubstr("xla_cuda_plugin.so")));
+  EXPECT_THAT(default_plugin_paths("tpu"), ::testing::Each(HasSubstr("libtpu.so")));
 }
 
 }  // namespace

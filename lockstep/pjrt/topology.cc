@@ -9,6 +9,10 @@ namespace lockstep::pjrt {
 
 std::unique_ptr<Topology> Topology::create(std::shared_ptr<Plugin> plugin, const std::string& name,
                                            const ClientOptions& options) {
+  if (plugin->api()->PJRT_TopologyDescription_Create == nullptr || plugin->api()->PJRT_Compile == nullptr) {
+    fail<PjrtError>("[pjrt] the plugin {} does not compile for devices that are only described",
+                    plugin->path());
+  }
   const std::vector<PJRT_NamedValue> values = named_values(options);
   LOCKSTEP_PJRT_ARGS(PJRT_TopologyDescription_Create_Args, args);
   args.topology_name = name.data();
@@ -41,7 +45,8 @@ Topology::~Topology() {
   ignore(plugin_->api(), plugin_->api()->PJRT_TopologyDescription_Destroy(&args));
 }
 
-std::string Topology::compile(std::string_view mlir, const CompileOptions& options) const {
+std::unique_ptr<CompiledProgram> Topology::compile(std::string_view mlir,
+                                                   const CompileOptions& options) const {
   const PJRT_Api* api = plugin_->api();
   constexpr std::string_view kFormat = "mlir";
   LOCKSTEP_PJRT_ARGS(PJRT_Program, program);
@@ -56,20 +61,7 @@ std::string Topology::compile(std::string_view mlir, const CompileOptions& optio
   args.compile_options = serialized.data();
   args.compile_options_size = serialized.size();
   check(api, api->PJRT_Compile(&args), "compiling a program ahead of time");
-
-  LOCKSTEP_PJRT_ARGS(PJRT_Executable_Serialize_Args, code);
-  code.executable = args.executable;
-  PJRT_Error* error = api->PJRT_Executable_Serialize(&code);
-  std::string bytes;
-  if (error == nullptr) {
-    bytes.assign(code.serialized_bytes, code.serialized_bytes_size);
-    code.serialized_executable_deleter(code.serialized_executable);
-  }
-  LOCKSTEP_PJRT_ARGS(PJRT_Executable_Destroy_Args, destroy);
-  destroy.executable = args.executable;
-  ignore(api, api->PJRT_Executable_Destroy(&destroy));
-  check(api, error, "taking a program's machine code");
-  return bytes;
+  return std::make_unique<CompiledProgram>(api, args.executable);
 }
 
 }  // namespace lockstep::pjrt

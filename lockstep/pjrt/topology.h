@@ -16,20 +16,22 @@ namespace lockstep::pjrt {
 class Topology {
  public:
   /// The CUDA plugin's options: `target_config`, the text form of XLA's GpuTargetConfigProto, and `topology`,
-  /// "1x2x4" for 1 partition of 2 processes with 4 devices each; `name` is for people. Throws PjrtError where
-  /// the plugin does not compile ahead of time or does not know an option.
+  /// "1x2x4" for 1 partition of 2 processes with 4 devices each; `name` is for people. The TPU plugin's
+  /// `name` is "v5e:4x4", its options `num_slices` and `chip_config_name`. Throws PjrtError where the plugin
+  /// does not compile ahead of time, or does not know the name or an option.
   static std::unique_ptr<Topology> create(std::shared_ptr<Plugin> plugin, const std::string& name,
                                           const ClientOptions& options);
   ~Topology();
   Topology(const Topology&) = delete;
   Topology& operator=(const Topology&) = delete;
 
-  /// "cuda".
+  /// "cuda", "tpu".
   const std::string& platform_name() const { return platform_name_; }
+  const std::shared_ptr<Plugin>& plugin() const { return plugin_; }
   const std::vector<DeviceDescription>& devices() const { return devices_; }
 
-  /// As Client::compile; gives the machine code, for `Client::deserialize` where the devices are.
-  std::string compile(std::string_view mlir, const CompileOptions& options = {}) const;
+  /// As Client::compile, for the described devices; what is loaded by `Client::deserialize` where they are.
+  std::unique_ptr<CompiledProgram> compile(std::string_view mlir, const CompileOptions& options = {}) const;
 
  private:
   Topology(std::shared_ptr<Plugin> plugin, PJRT_TopologyDescription* topology);

@@ -22,21 +22,6 @@
 namespace lockstep::runtime {
 namespace {
 
-/// How XLA's CPU backend compiles: by its older loop emitters, which take a third of the time and half of the
-/// memory. They read a transposed operand element by element, so a program that transposes gets the newer
-/// ones; and what they make of a loop's body takes ten times as long, so a program with loops does too. Small
-/// bodies gain nothing from unrolling, and the compiler takes half as long without.
-pjrt::CompileOptions options_for(const LoweredProgram& program) {
-  pjrt::CompileOptions options;
-  if (Runtime::get().client().platform_name() != "cpu") return options;
-  if (program.loops) {
-    options.backend_options = {"xla_cpu_disable_loop_unrolling"};
-  } else if (!program.transposes) {
-    options.backend_options = {"xla_cpu_disable_new_fusion_emitters", "xla_cpu_disable_loop_unrolling"};
-  }
-  return options;
-}
-
 class Stopwatch {
  public:
   std::chrono::duration<double> seconds() const { return std::chrono::steady_clock::now() - start_; }
@@ -53,7 +38,7 @@ class Compilation {
       : program_(program),
         name_(name),
         report_(report),
-        options_(options_for(program)),
+        options_(Runtime::get().platform().compile_options(program)),
         shared_(program, mesh) {
     bool spans_processes = false;
     for (Device device : mesh.devices()) {

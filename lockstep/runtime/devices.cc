@@ -1,6 +1,7 @@
 #include "lockstep/runtime/devices.h"
 
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/sharding/device_mesh.h"
 
 namespace lockstep {
 namespace {
@@ -19,7 +20,8 @@ int local_device_count(std::source_location where) {
 }
 
 Mesh make_mesh(const std::vector<std::pair<std::string, std::int64_t>>& axes, std::source_location where) {
-  return make_mesh(axes, devices(where), where);
+  runtime::Runtime& runtime = get(where);
+  return make_mesh(runtime.described() ? runtime.plan().axes_to_try(axes) : axes, runtime.devices(), where);
 }
 
 Mesh make_mesh(const std::vector<std::pair<std::string, std::int64_t>>& axes, std::vector<Device> devices,
@@ -28,6 +30,7 @@ Mesh make_mesh(const std::vector<std::pair<std::string, std::int64_t>>& axes, st
   std::vector<std::string> names;
   for (const auto& [name, size] : axes) names.push_back(name);
   Shape sizes = resolve_axis_sizes(axes, static_cast<std::int64_t>(devices.size()));
+  devices = create_device_mesh(sizes, std::move(devices), {.allow_split_physical_axes = true});
   return Mesh(std::move(devices), std::move(sizes), std::move(names), where);
 }
 

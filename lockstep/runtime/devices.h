@@ -26,9 +26,10 @@ const std::vector<Device>& local_devices(std::source_location where = std::sourc
 int device_count(std::source_location where = std::source_location::current());
 int local_device_count(std::source_location where = std::source_location::current());
 
-/// A mesh over all devices, in order of their ids, so that the last axis lies within a process where it fits.
-/// One size may be -1: it is worked out. Throws ShardingError where the sizes do not multiply to the number
-/// of devices.
+/// A mesh over all devices, in order of their ids, so that the last axis lies within a process where it fits;
+/// those of a slice of TPUs by where their chips are, as create_device_mesh orders them with
+/// allow_split_physical_axes. (Mesh's constructor takes any order.) One size may be -1: it is worked out.
+/// Throws ShardingError where the sizes do not multiply to the number of devices.
 ///   make_mesh({{"data", 4}, {"model", -1}})
 Mesh make_mesh(const std::vector<std::pair<std::string, std::int64_t>>& axes,
                std::source_location where = std::source_location::current());

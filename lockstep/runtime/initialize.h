@@ -37,9 +37,17 @@ struct InitializeOptions {
   /// for each process where a launcher counts the processes of a host.
   std::optional<DeviceIds> local_device_ids;
 
-  /// "cpu", "cuda", or "auto": CUDA where a GPU is seen and its plugin is there, otherwise CPU;
-  /// LOCKSTEP_PLATFORM, or JAX_PLATFORMS, of whose list the first counts ("gpu" is cuda). Auto, if not given.
+  /// "cpu", "cuda", "tpu", or "auto": the TPU or GPU where one is seen and its plugin is there, otherwise
+  /// CPU; LOCKSTEP_PLATFORM, or JAX_PLATFORMS, of whose list the first counts ("gpu" is cuda). Auto, if not
+  /// given.
   std::optional<std::string> platform;
+
+  /// Devices that need not be there: "v5e:4x4" or "2*v5e:4x4" (slices of TPUs), "h100:16x8" (hosts and GPUs
+  /// of each; a100, h200, b200 too), "cpu:64x4". This process then stands for the first of that job's,
+  /// whatever else is given: it compiles its computations for them, computes nothing, and ends with
+  /// DescribedError where it reads an element (docs/plan.md). LOCKSTEP_TOPOLOGY, which `lockstep plan` sets;
+  /// none, if not given.
+  std::optional<std::string> topology;
 
   /// How many devices the CPU is divided into; LOCKSTEP_NUM_CPU_DEVICES, 1.
   std::optional<int> num_cpu_devices;

@@ -10,6 +10,8 @@
 #include "lockstep/coordination/server.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
+#include "lockstep/runtime/platforms/cuda.h"
+#include "lockstep/runtime/platforms/tpu.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/testing/errors.h"
 #include "lockstep/testing/processes.h"
@@ -64,38 +66,93 @@ TEST(Resolve, ThePlatformIsTheArgumentsOrTheFirstOfTheVariable) {
             "cpu");
   EXPECT_EQ(resolve({.platform = "gpu"}, environment({{"LOCKSTEP_PLATFORM", "cpu"}})).platform, "cuda");
   EXPECT_EQ(error_of<InitializationError>([] {
-              resolve({}, environment({{"LOCKSTEP_PLATFORM", "tpu"}}));
+              resolve({}, environment({{"LOCKSTEP_PLATFORM", "rocm"}}));
             }),
-            "[initialize] LOCKSTEP_PLATFORM is 'tpu': expected cpu, cuda or auto");
+            "[initialize] LOCKSTEP_PLATFORM is 'rocm': expected cpu, cuda, tpu or auto");
+  EXPECT_EQ(resolve({}, environment({{"JAX_PLATFORMS", "tpu,cpu"}})).platform, "tpu");
   EXPECT_EQ(error_of<InitializationError>([] { resolve({.platform = "metal"}, environment({})); }),
-            "[initialize] platform is 'metal': expected cpu, cuda or auto");
+            "[initialize] platform is 'metal': expected cpu, cuda, tpu or auto");
 }
 
-const std::vector<std::string> kThere = {"/proc/self/exe"}, kMissing = {"/nowhere/plugin.so"};
+constexpr const char *kTherePath = "/proc/self/exe", *kMissingPath = "/nowhere/plugin.so";
+std::vector<std::string> kThere(std::string_view) { return {kTherePath}; }
+std::vector<std::string> kMissing(std::string_view platform) {
+  return platform == "cpu" ? std::vector<std::string>{kTherePath} : std::vector<std::string>{kMissingPath};
+}
 
-TEST(ChoosePlugin, AutoTakesCudaWhereAGpuAndItsPluginAreThere) {
+/// A machine with so many chips of a TPU, as the kernel shows them.
+struct Tpus : Devices {
+  explicit Tpus(int chips) : Devices({"null", "vfio"}), chips(chips) {}
+  std::vector<std::string> list_folder(const std::string& path) const override {
+    if (path != "/sys/bus/pci/devices/") return Devices::list_folder(path);
+    std::vector<std::string> names;
+    for (int i = 0; i < chips; ++i) names.push_back("0000:00:0" + std::to_string(i) + ".0");
+    return names;
+  }
+  std::optional<std::string> read_file(const std::string& path) const override {
+    return path.ends_with("/vendor") ? "0x1ae0\n" : path.ends_with("/device") ? "0x0063\n" : "";
+  }
+  int chips;
+};
+
+std::string platform_of(const PluginChoice& choice) { return choice.platform->name(); }
+
+TEST(ChoosePlugin, AutoTakesThePlatformOfWhichADeviceAndThePluginAreThere) {
   PluginChoice choice = choose_plugin("auto", environment({}), kFourGpus, kThere);
-  EXPECT_EQ(choice.platform, "cuda");
-  EXPECT_EQ(choice.path, kThere.front());
-  EXPECT_EQ(choose_plugin("auto", environment({}), kNoGpu, kThere).platform, "cpu");
-  EXPECT_EQ(choose_plugin("auto", environment({}), kFourGpus, kMissing).platform, "cpu");
-  EXPECT_EQ(choose_plugin("auto", environment({{"CUDA_VISIBLE_DEVICES", ""}}), kFourGpus, kThere).platform,
-            "cpu");
+  EXPECT_EQ(platform_of(choice), "cuda");
+  EXPECT_EQ(choice.path, kTherePath);
+  EXPECT_EQ(platform_of(choose_plugin("auto", environment({}), kNoGpu, kThere)), "cpu");
+  EXPECT_EQ(platform_of(choose_plugin("auto", environment({}), kFourGpus, kMissing)), "cpu");
+  EXPECT_EQ(
+      platform_of(choose_plugin("auto", environment({{"CUDA_VISIBLE_DEVICES", ""}}), kFourGpus, kThere)),
+      "cpu");
+  EXPECT_EQ(platform_of(choose_plugin("auto", environment({}), Tpus(4), kThere)), "tpu");
+  EXPECT_EQ(platform_of(choose_plugin("auto", environment({}), Tpus(4), kMissing)), "cpu");
+  choice = choose_plugin("auto", environment({{"TPU_LIBRARY_PATH", kTherePath}}), Tpus(4), kMissing);
+  EXPECT_EQ(platform_of(choice), "tpu");
+  EXPECT_EQ(choice.path, kTherePath);
 }
 
 TEST(ChoosePlugin, WhatIsAskedForIsNeverReplaced) {
-  EXPECT_EQ(choose_plugin("cpu", environment({}), kFourGpus, kThere).platform, "cpu");
-  EXPECT_EQ(choose_plugin("cuda", environment({}), kNoGpu, kThere).platform, "cuda");
-  EXPECT_THAT(
-      error_of<PjrtError>([] { choose_plugin("cuda", environment({}), kFourGpus, kMissing); }),
-      AllOf(HasSubstr("no CUDA plugin"), HasSubstr("scripts/setup --cuda"), HasSubstr(kMissing.front())));
+  EXPECT_EQ(platform_of(choose_plugin("cpu", environment({}), kFourGpus, kThere)), "cpu");
+  EXPECT_EQ(platform_of(choose_plugin("cuda", environment({}), kNoGpu, kThere)), "cuda");
+  EXPECT_EQ(platform_of(choose_plugin("tpu", environment({}), kNoGpu, kThere)), "tpu");
+  EXPECT_THAT(error_of<PjrtError>([] { choose_plugin("cuda", environment({}), kFourGpus, kMissing); }),
+              AllOf(HasSubstr("no CUDA plugin"), HasSubstr("scripts/setup --cuda"), HasSubstr(kMissingPath)));
+  EXPECT_THAT(error_of<PjrtError>([] { choose_plugin("tpu", environment({}), kNoGpu, kMissing); }),
+              AllOf(HasSubstr("no TPU plugin"), HasSubstr("scripts/setup --tpu"), HasSubstr(kMissingPath)));
 }
 
 TEST(ChoosePlugin, OfAGivenPath_ThePluginSaysWhoseItIs) {
   setenv("GPU_ON_CPU_BEHIND", pjrt::find_plugin().c_str(), 1);
   auto given = [](const std::string& path) { return environment({{"LOCKSTEP_PJRT_PLUGIN", path}}); };
-  EXPECT_EQ(choose_plugin("auto", given(GPU_ON_CPU_PLUGIN), kNoGpu).platform, "cuda");
-  EXPECT_EQ(choose_plugin("auto", given(pjrt::find_plugin()), kFourGpus, kThere).platform, "cpu");
+  EXPECT_EQ(platform_of(choose_plugin("auto", given(GPU_ON_CPU_PLUGIN), kNoGpu)), "cuda");
+  EXPECT_EQ(platform_of(choose_plugin("auto", given(pjrt::find_plugin()), kFourGpus, kThere)), "cpu");
+}
+
+TEST(TpuEnvironment, IsWhatJaxSets_AndNothingThatIsSet) {
+  using ::testing::Pair;
+  using ::testing::UnorderedElementsAre;
+  // GKE's worker 1 of 2, in slice 1 of 2: libtpu reads what is there.
+  EXPECT_THAT(tpu_environment(environment({{"TPU_WORKER_ID", "1"},
+                                           {"TPU_WORKER_HOSTNAMES", "10.0.0.1,10.0.0.2"},
+                                           {"TPU_HOST_BOUNDS", "1,2,1"},
+                                           {"MEGASCALE_SLICE_ID", "1"}}),
+                              Tpus(4), false),
+              UnorderedElementsAre(Pair("GRPC_VERBOSITY", "ERROR"),
+                                   Pair("LIBTPU_INIT_ARGS", "--xla_tpu_use_enhanced_launch_barrier=true")));
+  EXPECT_THAT(
+      tpu_environment(environment({{"GRPC_VERBOSITY", "INFO"}, {"LIBTPU_INIT_ARGS", "--a=1"}}), Tpus(1),
+                      false),
+      UnorderedElementsAre(Pair("LIBTPU_INIT_ARGS", "--a=1 --xla_tpu_use_enhanced_launch_barrier=true")));
+  EXPECT_THAT(
+      tpu_environment(environment({{"GRPC_VERBOSITY", ""},
+                                   {"LIBTPU_INIT_ARGS", "--xla_tpu_use_enhanced_launch_barrier=false"}}),
+                      Tpus(1), false),
+      ::testing::IsEmpty());
+  // Nobody is asked where there is no chip, or none is used.
+  EXPECT_EQ(tpu_environment(environment({}), kNoGpu, false).at("TPU_SKIP_MDS_QUERY"), "1");
+  EXPECT_EQ(tpu_environment(environment({}), Tpus(4), true).at("TPU_LOG_DIR"), "disabled");
 }
 
 std::vector<std::int64_t> visible(const pjrt::ClientOptions& options) {

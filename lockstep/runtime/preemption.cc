@@ -62,7 +62,7 @@ class Preemption {
 
   bool point(std::int64_t step) {
     runtime::Runtime& runtime = runtime::Runtime::get();
-    const bool alone = runtime.process_count() == 1;
+    const bool alone = runtime.process_count() == 1 || runtime.described();
     std::unique_lock lock(mutex_);
     if (!alone && !std::exchange(listening_, true)) {
       lock.unlock();

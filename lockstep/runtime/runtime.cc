@@ -13,7 +13,6 @@
 #include "lockstep/base/host_name.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/allocator.h"
-#include "lockstep/collectives/ffi_handler.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/proof.h"
 #include "lockstep/program/primitives/debug.h"
@@ -30,6 +29,12 @@ std::mutex creation_mutex;
 std::atomic<Runtime*> the_runtime = nullptr;  // never destroyed: arrays may outlive main
 
 constexpr const char* kTopologyKey = "lockstep/topology";
+
+void add_attributes(DeviceInfo& info, const pjrt::DeviceDescription& device) {
+  info.coords = device.coords();
+  info.core_on_chip = static_cast<int>(device.number("core_on_chip", 0));
+  info.slice_index = static_cast<int>(device.number("slice_index", 0));
+}
 
 std::terminate_handler terminate_before = nullptr;
 
@@ -86,6 +91,7 @@ void Runtime::create(const Settings& settings, PeerFailurePolicy on_peer_failure
   runtime->initialized_ = true;
   runtime->say_banner();
   the_runtime.store(runtime.release(), std::memory_order_release);
+  if (the_runtime.load()->described()) return;
   on_exit([](int status, void*) { the_runtime.load()->at_exit(status); }, nullptr);
   // It is none of the job's processes: what it would wait for does not come.
   pthread_atfork(nullptr, nullptr, [] { the_runtime.load()->failed_ = true; });
@@ -108,6 +114,7 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   set_max_kept(static_cast<std::size_t>(settings_.max_compiled_programs));
   meet();
   open_devices();
+  if (described()) return;
   exchange_topology();
   collectives::tune_allocator(!native_collectives() && shares_its_host());
   std::vector<int> device_process;
@@ -191,32 +198,17 @@ void Runtime::meet() {
   coordination_->connect();
 }
 
-namespace {
-
-/// A collective occupies a thread of XLA's pool while it waits for the other devices: the pool must have one
-/// for each device of this process, or they wait for each other for ever.
-void give_each_device_a_thread(int num_devices) {
-  const char* given = std::getenv("NPROC");
-  int threads = given != nullptr ? std::atoi(given) : static_cast<int>(std::thread::hardware_concurrency());
-  if (threads < num_devices) setenv("NPROC", std::to_string(num_devices).c_str(), /*overwrite=*/1);
-}
-
-}  // namespace
-
 void Runtime::open_devices() {
+  if (!settings_.topology.empty()) return describe_devices();
   const Environment& environment = Environment::process();
-  const PluginChoice choice = choose_plugin(settings_.platform, environment);
-  if (choice.platform == "cpu") give_each_device_a_thread(settings_.num_cpu_devices);
+  const cluster::System& system = cluster::System::real();
+  const PluginChoice choice = choose_plugin(settings_.platform, environment, system);
+  platform_ = choice.platform;
+  platform_->set_environment(settings_, environment, system, /*described=*/false);
   auto plugin = pjrt::Plugin::load(choice.path);
-  if (choice.platform == "cpu") {
-    plugin->register_ffi_handler(kDebugTarget, "Host", debug_handler());
-    plugin->register_ffi_handler(collectives::kCollectiveTarget, "Host", collectives::collective_handler());
-    client_ = pjrt::Client::create(
-        plugin, {{"cpu_device_count", std::int64_t{settings_.num_cpu_devices}}, {"asynchronous", false}});
-  } else {
-    client_ = pjrt::Client::create(plugin, cuda_options(settings_.place, environment),
-                                   store() ? key_values_of(*store()) : pjrt::KeyValueCallbacks());
-  }
+  platform_->register_handlers(*plugin);
+  client_ = pjrt::Client::create(plugin, platform_->client_options(settings_, environment, system),
+                                 store() ? key_values_of(*store()) : pjrt::KeyValueCallbacks());
   if (settings_.platform != "auto" && client_->platform_name() != settings_.platform) {
     lockstep::fail<InitializationError>(
         "[initialize] the platform {} was asked for, but the plugin {} is for {}; give the platform's own "
@@ -224,12 +216,39 @@ void Runtime::open_devices() {
         settings_.platform, choice.path, client_->platform_name());
   }
   const auto& all = client_->addressable_devices();
-  if (choice.platform == "cuda") {
-    local_pjrt_ = all;  // the plugin shows those of visible_devices
-    return;
-  }
-  for (int id : chosen_devices(settings_.place, client_->platform_name(), static_cast<int>(all.size())))
+  for (int id : platform_->used_devices(settings_, static_cast<int>(all.size())))
     local_pjrt_.push_back(all[static_cast<std::size_t>(id)]);
+}
+
+void Runtime::describe_devices() {
+  const Environment& environment = Environment::process();
+  const cluster::System& system = cluster::System::real();
+  platform_ = &platform_describing(settings_.topology);
+  settings_.num_cpu_devices = 1;  // One device's program is compiled.
+  platform_->set_environment(settings_, environment, system, /*described=*/true);
+  auto plugin = pjrt::Plugin::load(plugin_of(*platform_, environment));
+  platform_->register_handlers(*plugin);
+  DescribedDevices described = platform_->describe(settings_.topology, plugin);
+  if (described.topology == nullptr)
+    client_ = pjrt::Client::create(plugin, platform_->client_options(settings_, environment, system));
+  for (const pjrt::DeviceDescription& device : described.devices) {
+    DeviceInfo& info = device_infos_.emplace_back();
+    info.id = static_cast<int>(device_infos_.size()) - 1;
+    info.process_index = device.process_index;
+    const bool first =
+        info.id == 0 || device_infos_[device_infos_.size() - 2].process_index != device.process_index;
+    info.local_ordinal = first ? 0 : device_infos_[device_infos_.size() - 2].local_ordinal + 1;
+    info.platform = platform_->name();
+    info.kind = device.kind;
+    info.host = fmt::format("host{}", device.process_index);
+    info.memory_bytes = described.memory_bytes;
+    add_attributes(info, device);
+    plugin_ids_.push_back(device.id);
+    settings_.place.num_processes = std::max(settings_.place.num_processes, device.process_index + 1);
+    devices_.push_back(Device(&info));
+    if (info.process_index == process_index()) local_devices_.push_back(Device(&info));
+  }
+  plan_ = std::make_unique<Plan>(settings_.topology, *platform_, client_, std::move(described));
 }
 
 bool Runtime::shares_its_host() const {
@@ -246,12 +265,18 @@ ProcessEntry Runtime::own_entry() const {
                     .pid = getpid(),
                     .incarnation = coordination_ ? coordination_->incarnation() : 0};
   for (const pjrt::Device* device : local_pjrt_) {
+    const pjrt::DeviceDescription& description = device->description();
+    DeviceRun one{.kind = device->kind(),
+                  .first_plugin_id = device->id(),
+                  .coords = description.coords(),
+                  .core_on_chip = static_cast<int>(description.number("core_on_chip", 0)),
+                  .slice_index = static_cast<int>(description.number("slice_index", 0)),
+                  .memory_bytes = device->memory_bytes().value_or(0)};
     std::vector<DeviceRun>& runs = mine.shape.devices;
-    if (!runs.empty() && runs.back().kind == device->kind() &&
-        runs.back().first_plugin_id + runs.back().count == device->id()) {
+    if (!runs.empty() && runs.back().goes_on_with(one)) {
       ++runs.back().count;
     } else {
-      runs.push_back({device->kind(), device->id()});
+      runs.push_back(std::move(one));
     }
   }
   return mine;
@@ -292,6 +317,10 @@ void Runtime::exchange_topology() {
         info.platform = topology_->shape(process).platform;
         info.kind = run.kind;
         info.host = topology_->host(process).name;
+        info.coords = run.coords;
+        info.core_on_chip = run.core_on_chip;
+        info.slice_index = run.slice_index;
+        info.memory_bytes = run.memory_bytes;
         plugin_ids_.push_back(run.first_plugin_id + i);
         devices_.push_back(Device(&info));
         if (process == process_index()) local_devices_.push_back(Device(&info));
@@ -317,7 +346,13 @@ const pjrt::Device& Runtime::pjrt_device(Device device) const {
 
 bool Runtime::native_collectives() const {
   static const bool asked = Environment::process().get("LOCKSTEP_NATIVE_COLLECTIVES") == "1";
-  return client_->platform_name() != "cpu" || (asked && process_count() == 1);
+  return platform_->makes_collectives() || (asked && process_count() == 1);
+}
+
+pjrt::Buffer Runtime::put(const void* data, DType dtype, std::span<const std::int64_t> dims, Device device,
+                          pjrt::HostUse use, std::shared_ptr<void> owner) const {
+  if (described()) return {};
+  return client_->buffer_from_host(data, dtype, dims, pjrt_device(device), use, std::move(owner));
 }
 
 pjrt::Buffer& Runtime::position_buffer(Device device, int position) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,8 @@
 #include "lockstep/runtime/device_threads.h"
 #include "lockstep/runtime/failure_watch.h"
 #include "lockstep/runtime/launches.h"
+#include "lockstep/runtime/plan.h"
+#include "lockstep/runtime/platforms/platform.h"
 #include "lockstep/runtime/settings.h"
 #include "lockstep/runtime/stall_watch.h"
 #include "lockstep/runtime/topology.h"
@@ -52,7 +55,20 @@ class Runtime {
   const std::vector<Device>& devices() const { return devices_; }
   const std::vector<Device>& local_devices() const { return local_devices_; }
 
+  const Platform& platform() const { return *platform_; }
+
+  /// Not where the devices are described.
   pjrt::Client& client() { return *client_; }
+
+  /// Whether the devices are only described: nothing is computed, and arrays have no elements.
+  bool described() const { return plan_ != nullptr; }
+
+  /// What is compiled for described devices; only where they are.
+  Plan& plan() { return *plan_; }
+
+  /// As pjrt::Client::buffer_from_host; no buffer where the devices are described.
+  pjrt::Buffer put(const void* data, DType dtype, std::span<const std::int64_t> dims, Device device,
+                   pjrt::HostUse use = pjrt::HostUse::kCopied, std::shared_ptr<void> owner = nullptr) const;
 
   /// The plugin's device that a local device is.
   const pjrt::Device& pjrt_device(Device device) const;
@@ -63,7 +79,7 @@ class Runtime {
   /// A device's place in a mesh, as an i32 scalar in its memory; made once for each place.
   pjrt::Buffer& position_buffer(Device device, int position);
 
-  /// Whether programs use StableHLO's own collectives: on every platform but CPU; there only if
+  /// Whether programs use StableHLO's own collectives: where the platform makes them; on CPU only if
   /// LOCKSTEP_NATIVE_COLLECTIVES=1 asks for it, which XLA's CPU client can do within one process.
   bool native_collectives() const;
 
@@ -129,6 +145,7 @@ class Runtime {
   Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure);
   void meet();
   void open_devices();
+  void describe_devices();
   void exchange_topology();
   ProcessEntry own_entry() const;
 
@@ -154,7 +171,9 @@ class Runtime {
 
   std::unique_ptr<coordination::CoordinationServer> server_;
   std::unique_ptr<coordination::CoordinationClient> coordination_;
+  const Platform* platform_ = nullptr;
   std::shared_ptr<pjrt::Client> client_;
+  std::unique_ptr<Plan> plan_;
   std::vector<const pjrt::Device*> local_pjrt_;
 
   std::optional<Topology> topology_;  // Of the lives that have met; there once they have.

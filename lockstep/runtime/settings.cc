@@ -133,8 +133,9 @@ std::string platform_of(const InitializeOptions& options, const Environment& env
   }
   const std::string first = asked.substr(0, asked.find(','));
   if (first == "gpu") return "cuda";
-  if (first == "cpu" || first == "cuda" || first == "auto") return first;
-  fail<InitializationError>("[initialize] {} '{}': expected cpu, cuda or auto", from, asked);
+  for (const char* known : {"cpu", "cuda", "tpu", "auto"})
+    if (first == known) return first;
+  fail<InitializationError>("[initialize] {} '{}': expected cpu, cuda, tpu or auto", from, asked);
 }
 
 /// An argument, or else the number in its variable. Throws InitializationError where there is something else,
@@ -209,7 +210,15 @@ bool is_loopback(const std::string& host) {
 Settings resolve(const InitializeOptions& options, const Environment& environment,
                  const cluster::System& system) {
   Settings settings;
-  settings.place = place_of(options, environment, system);
+  settings.topology =
+      options.topology ? *options.topology : environment.get("LOCKSTEP_TOPOLOGY").value_or("");
+  if (settings.topology.empty()) {
+    settings.place = place_of(options, environment, system);
+  } else {
+    // This process stands for the first of those of the described job, wherever it runs.
+    settings.place.cluster = "topology";
+    settings.place.why = "described: " + settings.topology;
+  }
   const cluster::Place& place = settings.place;
   if (place.num_processes < 1) {
     fail<InitializationError>("[initialize] num_processes is {}: expected at least 1", place.num_processes);
@@ -270,7 +279,7 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
   return settings;
 }
 
-std::vector<int> chosen_devices(const cluster::Place& place, const std::string& platform, int count) {
+std::vector<int> chosen_devices(const cluster::Place& place, bool one_each, int count) {
   std::vector<int> all;
   for (int i = 0; i < count; ++i) all.push_back(i);
   auto refuse = [&](std::string_view what, int id) {
@@ -282,8 +291,7 @@ std::vector<int> chosen_devices(const cluster::Place& place, const std::string& 
       if (id < 0 || id >= count) refuse("local_device_ids names device", id);
     return *place.local_device_ids;
   }
-  const bool shared = platform == "cuda" || platform == "rocm" || platform == "gpu";
-  if (!shared || !place.local_process_id || count == 1) return all;
+  if (!one_each || !place.local_process_id || count == 1) return all;
   if (*place.local_process_id >= count)
     refuse("each process uses one GPU and this is its host's process", *place.local_process_id);
   return {*place.local_process_id};
@@ -291,6 +299,14 @@ std::vector<int> chosen_devices(const cluster::Place& place, const std::string& 
 
 std::string banner(const Settings& settings, const Joined& joined) {
   const cluster::Place& place = settings.place;
+  if (!settings.topology.empty()) {
+    return fmt::format(
+        "planning for {}, which is only described: {} devices of {} {}; programs are compiled, and nothing "
+        "is "
+        "computed",
+        settings.topology, joined.global_devices, place.num_processes,
+        place.num_processes == 1 ? "process" : "processes");
+  }
   // In a job of several processes each line of the log says which one it is from.
   std::string text = place.num_processes == 1 ? "process 0 of 1, " : "";
   text += fmt::format("cluster {} ({})", place.cluster, place.why);

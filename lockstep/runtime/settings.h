@@ -26,7 +26,10 @@ struct DebugSettings {
 /// The settings of `initialize()` with arguments, environment and defaults merged.
 struct Settings {
   cluster::Place place;
-  std::string platform = "auto";  ///< Or "cpu", "cuda".
+  std::string platform = "auto";  ///< Or "cpu", "cuda", "tpu".
+
+  /// The devices that are described, "v5e:4x4", and not used: a plan is made. Empty: those that are here.
+  std::string topology;
   int num_cpu_devices = 1;
   std::chrono::seconds initialization_timeout{300}, heartbeat_timeout{100}, shutdown_timeout{300};
   double stall_warning = 10;                          ///< Seconds.
@@ -48,9 +51,10 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
                  const cluster::System& system = cluster::System::real());
 
 /// Which of the `count` devices that the plugin shows are this process's: those of local_device_ids; one, by
-/// the process's number on its host, where processes share GPUs; otherwise all. Throws InitializationError
-/// where there is no such device.
-std::vector<int> chosen_devices(const cluster::Place& place, const std::string& platform, int count);
+/// the process's number on its host, where the processes of a host have one each of those that all of them
+/// see
+/// (`one_each`, as GPUs); otherwise all. Throws InitializationError where there is no such device.
+std::vector<int> chosen_devices(const cluster::Place& place, bool one_each, int count);
 
 /// What a process knows once it has joined.
 struct Joined {

@@ -281,18 +281,18 @@ TEST(CoordinatorBindAddress, WithoutASecret_IsTheInterfaceOfTheJobsAddress) {
 
 TEST(ChosenDevices, AreAll_OrThoseNamed_OrOneGpuForEachProcess) {
   cluster::Place place;
-  EXPECT_THAT(chosen_devices(place, "cpu", 2), ElementsAre(0, 1));
+  EXPECT_THAT(chosen_devices(place, false, 2), ElementsAre(0, 1));
   place.local_process_id = 1;
-  EXPECT_THAT(chosen_devices(place, "cpu", 2), ElementsAre(0, 1));
-  EXPECT_THAT(chosen_devices(place, "cuda", 4), ElementsAre(1));
-  EXPECT_THAT(chosen_devices(place, "cuda", 1), ElementsAre(0));  // the launcher shows it one GPU only
+  EXPECT_THAT(chosen_devices(place, false, 2), ElementsAre(0, 1));
+  EXPECT_THAT(chosen_devices(place, true, 4), ElementsAre(1));
+  EXPECT_THAT(chosen_devices(place, true, 1), ElementsAre(0));  // the launcher shows it one GPU only
   place.local_device_ids = {{3, 0}};
-  EXPECT_THAT(chosen_devices(place, "cuda", 4), ElementsAre(3, 0));
-  EXPECT_THAT(error_of<InitializationError>([&] { chosen_devices(place, "cuda", 3); }),
+  EXPECT_THAT(chosen_devices(place, true, 4), ElementsAre(3, 0));
+  EXPECT_THAT(error_of<InitializationError>([&] { chosen_devices(place, true, 3); }),
               HasSubstr("local_device_ids names device 3, but process 0 of 1 has 3 (0 to 2)"));
   place.local_device_ids.reset();
   place.local_process_id = 4;
-  EXPECT_THAT(error_of<InitializationError>([&] { chosen_devices(place, "cuda", 4); }),
+  EXPECT_THAT(error_of<InitializationError>([&] { chosen_devices(place, true, 4); }),
               HasSubstr("its host's process 4"));
 }
 

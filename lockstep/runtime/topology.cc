@@ -28,6 +28,10 @@ wire::Shape shape_to_wire(const ProcessShape& shape) {
     devices.set_kind(run.kind);
     devices.set_first_plugin_id(run.first_plugin_id);
     devices.set_count(static_cast<std::uint32_t>(run.count));
+    for (const std::int64_t coord : run.coords) devices.add_coords(coord);
+    devices.set_core_on_chip(static_cast<std::uint32_t>(run.core_on_chip));
+    devices.set_slice_index(static_cast<std::uint32_t>(run.slice_index));
+    devices.set_memory_bytes(static_cast<std::uint64_t>(run.memory_bytes));
   }
   return to;
 }
@@ -37,7 +41,13 @@ HostEntry host_from_wire(const wire::Host& from) { return {from.name(), from.ide
 ProcessShape shape_from_wire(const wire::Shape& from) {
   ProcessShape shape{from.platform(), from.machine(), {}};
   for (const wire::Devices& run : from.devices())
-    shape.devices.push_back({run.kind(), run.first_plugin_id(), static_cast<int>(run.count())});
+    shape.devices.push_back({.kind = run.kind(),
+                             .first_plugin_id = run.first_plugin_id(),
+                             .count = static_cast<int>(run.count()),
+                             .coords = {run.coords().begin(), run.coords().end()},
+                             .core_on_chip = static_cast<int>(run.core_on_chip()),
+                             .slice_index = static_cast<int>(run.slice_index()),
+                             .memory_bytes = static_cast<std::int64_t>(run.memory_bytes())});
   return shape;
 }
 
@@ -76,6 +86,12 @@ std::string packed_digest(std::string_view text) {
   for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
     bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
   return bytes;
+}
+
+bool DeviceRun::goes_on_with(const DeviceRun& next) const {
+  return coords.empty() && next.coords.empty() && kind == next.kind &&
+         first_plugin_id + count == next.first_plugin_id && core_on_chip == next.core_on_chip &&
+         slice_index == next.slice_index && memory_bytes == next.memory_bytes;
 }
 
 int ProcessShape::device_count() const {

@@ -7,12 +7,18 @@
 
 namespace lockstep::runtime {
 
-/// Devices of a process, one after the other, that are of one kind and whose numbers with the plugin follow
-/// each other.
+/// Devices of a process, one after the other, that are alike and whose numbers with the plugin follow each
+/// other. Devices with coordinates are one each.
 struct DeviceRun {
   std::string kind;
   std::int64_t first_plugin_id = 0;
   int count = 1;
+  std::vector<std::int64_t> coords = {};
+  int core_on_chip = 0, slice_index = 0;
+  std::int64_t memory_bytes = 0;
+
+  /// Whether `next`, a single device, is one more of this run.
+  bool goes_on_with(const DeviceRun& next) const;
 
   bool operator==(const DeviceRun&) const = default;
 };

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace lockstep::cli {
+
+/// Adds `plan` to the tool: runs a program, `command`, for devices that are only described, and prints what
+/// it needs of them. `status` gets the exit status when it runs: 0 where all computations were compiled and
+/// fit, 1 otherwise.
+void add_plan_command(CLI::App& tool, const std::vector<std::string>& command, int* status);
+
+}  // namespace lockstep::cli

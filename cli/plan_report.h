@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::cli {
+
+/// A collective of a computation, as the plan's file has it.
+struct PlanCollective {
+  std::string kind, axes, site;
+  std::int64_t devices = 1, bytes = 0, times = 1;
+  bool each_time = false;  ///< how often is not known: `times` is 1
+  bool crosses_hosts = false, crosses_slices = false;
+};
+
+struct PlanValue {
+  std::int64_t bytes = 0;
+  std::string type, operation, site;
+};
+
+/// A computation of a plan: of each device.
+struct PlanComputation {
+  std::string name, site, mesh;
+  std::int64_t devices = 1, calls = 0;
+  std::int64_t arguments = 0, outputs = 0, temporary = 0, peak = 0;
+  double flops = 0;        ///< as Lockstep counts them: bodies of loops as often as they run
+  double traffic = 0;      ///< bytes of memory, by the compiler
+  double optimal = 0;      ///< seconds, by the compiler; 0: it makes no estimate
+  double estimate = 0;     ///< the same, with bodies of loops as often as they run
+  double utilization = 0;  ///< flops in that time, of the device's most; 0: not known
+  double compile_seconds = 0;
+  std::string does_not_fit;
+  std::vector<PlanCollective> collectives;
+  std::vector<PlanValue> largest;
+
+  std::int64_t sent() const;  ///< bytes of all collectives
+};
+
+/// What LOCKSTEP_PLAN_FILE holds (docs/plan.md).
+struct PlanReport {
+  std::string topology, device_kind, ended_at;
+  std::int64_t devices = 0, hosts = 0, memory = 0, operations = 0;
+  double peak_flops = 0;
+  bool tried_mesh = false;
+  std::vector<PlanComputation> computations;
+
+  bool fits() const;
+  std::int64_t peak() const;  ///< of the computation that needs most
+  double estimate() const;    ///< of one call of each computation
+  double compile_seconds() const;
+};
+
+/// Throws Error where the text is no plan.
+PlanReport read_plan(std::string_view json);
+
+/// The plan for people: a line for each computation, its collectives, what does not fit and why, where it
+/// ended.
+std::string plan_text(const PlanReport& plan);
+
+/// Two bar charts, of memory and of time, a bar for each computation: a picture of its own, as SVG.
+std::string plan_svg(const PlanReport& plan);
+
+/// Columns as wide as their widest entry; those of numbers to the right: "lrr".
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::string_view sides);
+
+/// "1.25 ms".
+std::string seconds_text(double seconds);
+
+/// "98.8 TFLOP".
+std::string flops_text(double flops);
+
+}  // namespace lockstep::cli

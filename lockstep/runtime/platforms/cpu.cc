@@ -1,0 +1,99 @@
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/collectives/ffi_handler.h"
+#include "lockstep/program/primitives/debug.h"
+#include "lockstep/runtime/debug_calls.h"
+#include "lockstep/runtime/platforms/platform.h"
+
+namespace lockstep::runtime {
+namespace {
+
+/// Of hosts, and of devices over all of them.
+constexpr std::int64_t kMostDescribed = 1 << 20;
+
+class Cpu : public Platform {
+ public:
+  const char* name() const override { return "cpu"; }
+  const char* title() const override { return "CPU"; }
+  const char* device_title() const override { return "a CPU"; }
+  const char* setup() const override { return "scripts/setup"; }
+
+  bool is_seen(const Environment&, const cluster::System&) const override { return true; }
+
+  /// Its attributes say nothing of the platform: it is what no other owns.
+  bool owns(const pjrt::Plugin&) const override { return true; }
+
+  /// A collective occupies a thread of XLA's pool while it waits for the other devices: the pool must have
+  /// one for each device of this process, or they wait for each other for ever.
+  void set_environment(const Settings& settings, const Environment& environment, const cluster::System&,
+                       bool) const override {
+    const auto given = environment.get("NPROC");
+    const int threads =
+        given ? std::atoi(given->c_str()) : static_cast<int>(std::thread::hardware_concurrency());
+    if (threads < settings.num_cpu_devices)
+      setenv("NPROC", std::to_string(settings.num_cpu_devices).c_str(), /*overwrite=*/1);
+  }
+
+  void register_handlers(pjrt::Plugin& plugin) const override {
+    plugin.register_ffi_handler(kDebugTarget, "Host", debug_handler());
+    plugin.register_ffi_handler(collectives::kCollectiveTarget, "Host", collectives::collective_handler());
+  }
+
+  pjrt::ClientOptions client_options(const Settings& settings, const Environment&,
+                                     const cluster::System&) const override {
+    return {{"cpu_device_count", std::int64_t{settings.num_cpu_devices}}, {"asynchronous", false}};
+  }
+
+  bool makes_collectives() const override { return false; }
+
+  /// By XLA's older loop emitters, which take a third of the time and half of the memory. They read a
+  /// transposed operand element by element, so a program that transposes gets the newer ones; and what they
+  /// make of a loop's body takes ten times as long, so a program with loops does too. Small bodies gain
+  /// nothing from unrolling, and the compiler takes half as long without.
+  pjrt::CompileOptions compile_options(const LoweredProgram& program) const override {
+    pjrt::CompileOptions options;
+    if (program.loops) {
+      options.backend_options = {"xla_cpu_disable_loop_unrolling"};
+    } else if (!program.transposes) {
+      options.backend_options = {"xla_cpu_disable_new_fusion_emitters", "xla_cpu_disable_loop_unrolling"};
+    }
+    return options;
+  }
+
+  bool describes(std::string_view topology) const override { return topology.starts_with("cpu:"); }
+
+  DescribedDevices describe(const std::string& topology,
+                            const std::shared_ptr<pjrt::Plugin>&) const override {
+    const std::vector<std::int64_t> sizes = sizes_in(std::string_view(topology).substr(4));
+    if (sizes.size() != 2 || sizes[0] > kMostDescribed || sizes[1] > kMostDescribed ||
+        sizes[0] * sizes[1] > kMostDescribed) {
+      fail<InitializationError>(
+          "[initialize] the topology '{}': expected cpu:HOSTSxDEVICES, such as cpu:64x4, with at most {} "
+          "devices",
+          topology, kMostDescribed);
+    }
+    DescribedDevices described;
+    for (std::int64_t i = 0; i < sizes[0] * sizes[1]; ++i) {
+      described.devices.push_back({.id = static_cast<int>(i),
+                                   .process_index = static_cast<int>(i / sizes[1]),
+                                   .kind = "cpu",
+                                   .attributes = {}});
+    }
+    return described;
+  }
+
+  std::string known_topologies() const override { return "cpu:64x4 (hosts x devices)"; }
+};
+
+}  // namespace
+
+const Platform& cpu_platform() {
+  static const Cpu& platform = *new Cpu;
+  return platform;
+}
+
+}  // namespace lockstep::runtime

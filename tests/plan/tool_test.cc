@@ -1,0 +1,114 @@
+// `lockstep plan`, as a user runs it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/testing/processes.h"
+#include "tests/plan/plans.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+const std::string kExamples = LOCKSTEP_EXAMPLES_DIR;
+
+testing::Processes plan(Words arguments, std::chrono::seconds deadline = std::chrono::seconds(60)) {
+  arguments.insert(arguments.begin(), "plan");
+  return testing::Processes(
+      {.count = 1, .program = LOCKSTEP_TOOL, .arguments = arguments, .deadline = deadline});
+}
+
+TEST(PlanTool, OfCpus_PrintsATableAPictureAndJson) {
+  testing::Processes text =
+      plan({"--topology", "cpu:8x4", "--svg", "plan.svg", "--", kExamples + "/tensor_parallel_mlp"});
+  const auto result = text.wait()[0];
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("plan for cpu:8x4: 32 x cpu on 8 hosts"), HasSubstr("all-reduce"),
+                                HasSubstr("it ends at tensor_parallel_mlp.cc:")));
+  std::ifstream picture(text.folder(0) / "plan.svg");
+  const std::string svg((std::istreambuf_iterator<char>(picture)), {});
+  EXPECT_THAT(svg, AllOf(HasSubstr("<svg "), HasSubstr("memory of each device"), HasSubstr("</svg>")));
+}
+
+TEST(PlanTool, ASearch_TriesEveryShapeOfTheMesh) {
+  const auto result =
+      plan({"--topology", "cpu:2x2", "--search", "data,model", "--", kExamples + "/tensor_parallel_mlp"})
+          .wait()[0];
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log,
+              AllOf(HasSubstr("data=1,model=4"), HasSubstr("data=2,model=2"), HasSubstr("data=4,model=1")));
+  const auto other =
+      plan({"--topology", "cpu:2x2", "--search", "rows,columns", "--", kExamples + "/tensor_parallel_mlp"})
+          .wait()[0];
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.log, HasSubstr("made no mesh over all devices with the axes rows,columns"));
+}
+
+TEST(PlanTool, WhatIsNoProgram_OrNoTopology_IsSaidSo) {
+  EXPECT_EQ(plan({"--topology", "cpu:2x2", "--", "/nowhere/program"}).wait()[0].exit_code, 127);
+  EXPECT_EQ(plan({"--topology", "cpu:2x2"}).wait()[0].exit_code, 2);
+  const auto never = plan({"--topology", "cpu:2x2", "--", "/bin/true"}).wait()[0];
+  EXPECT_EQ(never.exit_code, 1);
+  EXPECT_THAT(never.log, HasSubstr("ended with exit status 0 before it called initialize()"));
+  const auto unknown = plan({"--topology", "v9z:2", "--", kExamples + "/linear_regression"}).wait()[0];
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.log, HasSubstr("'v9z:2' is not known"));
+}
+
+TEST(PlanTool, TheTransformersStepIsPlannedForAPod) {
+  if (const std::string reason = test::no_tpu_compiler(); !reason.empty()) GTEST_SKIP() << reason;
+  const auto result = plan({"--topology", "v5e:16x16", "--", kExamples + "/train_transformer", "--tensor",
+                            "4", "--batch-size", "256"},
+                           std::chrono::seconds(120))
+                          .wait()[0];
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("plan for v5e:16x16: 256 x TPU v5 lite on 64 hosts, 16.0 GiB"),
+                                HasSubstr("collectives of "), HasSubstr("  tensor  "),
+                                HasSubstr("it ends at train_transformer.cc:")));
+}
+
+/// With LOCKSTEP_PLAN_ALL=1 every example, for every topology: some minutes.
+TEST(PlanTool, TheExamplesCompileForTpus) {
+  if (const std::string reason = test::no_tpu_compiler(); !reason.empty()) GTEST_SKIP() << reason;
+  const bool all = Environment::process().get("LOCKSTEP_PLAN_ALL") == "1";
+  Words examples = {"train_digits", "tensor_parallel_mlp"}, topologies = {"v5e:4x4"};
+  if (all) {
+    topologies = {"v5e:4x4", "v5e:16x16", "v5p:8x8x16"};
+    examples = {"data_loading",
+                "distributed_data_loader",
+                "linear_regression",
+                "log_metrics",
+                "n_devices_in_mesh",
+                "pod_shardings",
+                "process_spanning_arrays",
+                "psum",
+                "resume_data",
+                "tensor_parallel_mlp",
+                "train_digits",
+                "train_linear",
+                "train_transformer"};
+  }
+  for (const std::string& topology : topologies) {
+    for (const std::string& example : examples) {
+      SCOPED_TRACE(topology + " " + example);
+      testing::Processes planned = plan({"--topology", topology, "--json", "--", kExamples + "/" + example},
+                                        std::chrono::seconds(120));
+      const auto result = planned.wait()[0];
+      EXPECT_EQ(result.exit_code, 0);
+      EXPECT_THAT(result.log, HasSubstr("\"does_not_fit\": \"\""));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
