@@ -192,7 +192,9 @@ int search(const Options& options, const std::vector<std::string>& command) {
   if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r%60s\r", "");
   std::ranges::stable_sort(all, [](const Tried& a, const Tried& b) {
     if (a.rank() != b.rank()) return a.rank() < b.rank();
-    return a.rank() < 2 && a.run.plan->estimate() < b.run.plan->estimate();
+    if (a.rank() == 2) return false;
+    const double first = a.run.plan->estimate(), second = b.run.plan->estimate();
+    return first > 0 && (second <= 0 || first < second);
   });
   std::vector<std::vector<std::string>> rows{{"mesh", "estimate", "peak", "sent", "compiled in", ""}};
   for (const Tried& tried : all) {

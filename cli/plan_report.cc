@@ -131,7 +131,10 @@ std::int64_t PlanReport::peak() const {
 
 double PlanReport::estimate() const {
   double sum = 0;
-  for (const PlanComputation& each : computations) sum += each.estimate;
+  for (const PlanComputation& each : computations) {
+    if (each.estimate <= 0) return 0;
+    sum += each.estimate;
+  }
   return sum;
 }
 
@@ -207,8 +210,8 @@ std::string plan_text(const PlanReport& plan) {
     rows.push_back({each.name, each.site, each.mesh, std::to_string(each.calls), memory(each.arguments),
                     memory(each.outputs), memory(each.temporary),
                     each.does_not_fit.empty() ? memory(each.peak) : "does not fit", flops_text(each.flops),
-                    compiled ? bytes(static_cast<std::int64_t>(each.traffic)) : "-", bytes(each.sent()),
-                    seconds_text(each.estimate),
+                    each.traffic > 0 ? bytes(static_cast<std::int64_t>(each.traffic)) : "",
+                    bytes(each.sent()), seconds_text(each.estimate),
                     each.utilization > 0 ? fmt::format("{:.1f} %", 100 * each.utilization) : "",
                     fmt::format("{:.2f} s", each.compile_seconds)});
     flops += each.flops;
@@ -218,7 +221,8 @@ std::string plan_text(const PlanReport& plan) {
   if (plan.computations.size() > 1) {
     const double most = plan.estimate() * plan.peak_flops;
     rows.push_back({"one call of each", "", "", "", "", "", "", bytes(plan.peak()), flops_text(flops),
-                    bytes(static_cast<std::int64_t>(traffic)), bytes(sent), seconds_text(plan.estimate()),
+                    traffic > 0 ? bytes(static_cast<std::int64_t>(traffic)) : "", bytes(sent),
+                    seconds_text(plan.estimate()),
                     most > 0 ? fmt::format("{:.1f} %", 100 * flops / most) : "",
                     fmt::format("{:.2f} s", plan.compile_seconds())});
   }

@@ -48,7 +48,7 @@ struct PlanReport {
 
   bool fits() const;
   std::int64_t peak() const;  ///< of the computation that needs most
-  double estimate() const;    ///< of one call of each computation
+  double estimate() const;    ///< of one call of each computation; 0: not known of one
   double compile_seconds() const;
 };
 

@@ -50,6 +50,16 @@ TEST(PlanReport, BodiesOfLoopsCountAsOftenAsTheyRun) {
   EXPECT_FALSE(plan.fits());
 }
 
+TEST(PlanReport, ATimeThatTheCompilerDoesNotSay_IsNoneAndNotNothing) {
+  std::string text = kPlan;
+  text.replace(text.find("\"optimal_seconds\": 2e-6"), 23, "\"optimal_seconds\": -0.9");
+  const PlanReport plan = read_plan(text);
+  EXPECT_EQ(plan.computations[0].estimate, 0);
+  EXPECT_EQ(plan.computations[0].utilization, 0);
+  EXPECT_GT(plan.computations[1].estimate, 0);
+  EXPECT_EQ(plan.estimate(), 0);
+}
+
 TEST(PlanReport, TheTextSaysWhatItIsOf) {
   const std::string text = plan_text(read_plan(kPlan));
   EXPECT_THAT(text, AllOf(HasSubstr("plan for v5e:4x4: 16 x TPU v5 lite on 4 hosts, 16.0 GiB of memory each"),
