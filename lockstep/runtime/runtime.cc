@@ -15,6 +15,7 @@
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/collectives/ffi_handler.h"
 #include "lockstep/coordination/graces.h"
+#include "lockstep/lapack/lapack.h"
 #include "lockstep/program/primitives/debug.h"
 #include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/hold_coordinator.h"
@@ -187,6 +188,16 @@ void Runtime::meet() {
 
 namespace {
 
+bool nproc_is_given = false;  // before give_each_device_a_thread
+
+/// Gives LAPACK of this process its share of the host's CPUs, where nobody has said how many threads it may
+/// have. A process that is bound to some of the CPUs has these for itself.
+void share_host(int processes) {
+  const auto cpus = static_cast<int>(std::thread::hardware_concurrency());
+  if (nproc_is_given || cpus < sysconf(_SC_NPROCESSORS_ONLN)) return;
+  lapack::limit_threads(std::max(1, cpus / processes));
+}
+
 /// A collective occupies a thread of XLA's pool while it waits for the other devices: the pool must have one
 /// for each device of this process, or they wait for each other for ever.
 void give_each_device_a_thread(int num_devices) {
@@ -199,12 +210,17 @@ void give_each_device_a_thread(int num_devices) {
 
 void Runtime::open_devices() {
   const Environment& environment = Environment::process();
+  if (const char* given = std::getenv("NPROC")) {
+    nproc_is_given = true;
+    lapack::limit_threads(std::atoi(given));
+  }
   const PluginChoice choice = choose_plugin(settings_.platform, environment);
   if (choice.platform == "cpu") give_each_device_a_thread(settings_.num_cpu_devices);
   auto plugin = pjrt::Plugin::load(choice.path);
   if (choice.platform == "cpu") {
     plugin->register_ffi_handler(kDebugTarget, "Host", debug_handler());
     plugin->register_ffi_handler(collectives::kCollectiveTarget, "Host", collectives::collective_handler());
+    plugin->register_ffi_handler(lapack::kLapackTarget, "Host", lapack::lapack_handler());
     client_ = pjrt::Client::create(
         plugin, {{"cpu_device_count", std::int64_t{settings_.num_cpu_devices}}, {"asynchronous", false}});
   } else {
@@ -275,6 +291,8 @@ void Runtime::exchange_topology() {
       if (info.process_index == process_index()) local_devices_.push_back(Device(&info));
     }
   }
+  share_host(static_cast<int>(
+      std::ranges::count(process_host_, process_host_[static_cast<std::size_t>(process_index())])));
 }
 
 void Runtime::say_banner() const {

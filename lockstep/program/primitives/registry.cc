@@ -4,6 +4,7 @@
 #include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/convolution.h"
 #include "lockstep/program/primitives/debug.h"
+#include "lockstep/program/primitives/decompositions.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/gather.h"
@@ -53,6 +54,8 @@ std::span<const Primitive* const> all_primitives() {
       &rev_p(), &rotate_p(), &reduce_precision_p(),
       // linalg.h
       &cholesky_p(), &triangular_solve_p(), &qr_p(), &eigh_p(),
+      // decompositions.h
+      &lu_p(), &svd_p(), &eig_p(), &schur_p(), &complex_schur_p(), &sqrtm_p(),
       // random.h
       &threefry2x32_p(),
       // collectives.h
