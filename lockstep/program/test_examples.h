@@ -9,6 +9,7 @@
 #include "lockstep/program/primitives/decompositions.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/fft.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/linalg.h"
 #include "lockstep/program/primitives/placement.h"
@@ -270,6 +271,16 @@ inline std::vector<Example> all_examples() {
   for (const Primitive* p : {&schur_p(), &complex_schur_p(), &sqrtm_p()}) {
     all.push_back({.primitive = p, .inputs = {general}, .has_derivative = false, .any_numbers = false});
   }
+  auto fft = [&](FftType type, Shape lengths, HostArray of) {
+    all.push_back({.primitive = &fft_p(),
+                   .params = OpParams::of(FftParams{static_cast<std::int64_t>(type), std::move(lengths)}),
+                   .inputs = {std::move(of)},
+                   .has_derivative = false});
+  };
+  fft(FftType::kFft, {6}, random({4, 6}, -1, 1, 25, DType::kC64));
+  fft(FftType::kIfft, {3, 4}, random({2, 3, 4}, -1, 1, 26, DType::kC64));
+  fft(FftType::kRfft, {6}, random({4, 6}, -1, 1, 27, DType::kF32));
+  fft(FftType::kIrfft, {4, 5}, random({2, 4, 3}, -1, 1, 28, DType::kC64));
   all.push_back(
       {&threefry2x32_p(), none, {words, random(s, 0, 4294967296.0, 14, DType::kU32), words, words}});
 

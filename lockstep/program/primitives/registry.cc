@@ -7,6 +7,7 @@
 #include "lockstep/program/primitives/decompositions.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/fft.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/linalg.h"
 #include "lockstep/program/primitives/placement.h"
@@ -56,6 +57,8 @@ std::span<const Primitive* const> all_primitives() {
       &cholesky_p(), &triangular_solve_p(), &qr_p(), &eigh_p(),
       // decompositions.h
       &lu_p(), &svd_p(), &eig_p(), &schur_p(), &complex_schur_p(), &sqrtm_p(),
+      // fft.h
+      &fft_p(),
       // random.h
       &threefry2x32_p(),
       // collectives.h
