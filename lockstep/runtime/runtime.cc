@@ -16,8 +16,11 @@
 #include "lockstep/collectives/ffi_handler.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/lapack/lapack.h"
+#include "lockstep/program/primitives/callback.h"
 #include "lockstep/program/primitives/debug.h"
+#include "lockstep/runtime/callback_calls.h"
 #include "lockstep/runtime/debug_calls.h"
+#include "lockstep/runtime/ffi_targets.h"
 #include "lockstep/runtime/hold_coordinator.h"
 #include "lockstep/runtime/platform.h"
 #include "lockstep/watch/recorder.h"
@@ -220,6 +223,8 @@ void Runtime::open_devices() {
   if (choice.platform == "cpu") {
     plugin->register_ffi_handler(kDebugTarget, "Host", debug_handler());
     plugin->register_ffi_handler(collectives::kCollectiveTarget, "Host", collectives::collective_handler());
+    open_ffi_targets(*plugin);
+    plugin->register_ffi_handler(kCallbackTarget, "Host", callback_handler());
     plugin->register_ffi_handler(lapack::kLapackTarget, "Host", lapack::lapack_handler());
     client_ = pjrt::Client::create(
         plugin, {{"cpu_device_count", std::int64_t{settings_.num_cpu_devices}}, {"asynchronous", false}});

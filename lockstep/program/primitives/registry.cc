@@ -1,5 +1,6 @@
 #include "lockstep/program/primitives/registry.h"
 
+#include "lockstep/program/primitives/callback.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/convolution.h"
@@ -7,6 +8,7 @@
 #include "lockstep/program/primitives/decompositions.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/ffi_call.h"
 #include "lockstep/program/primitives/fft.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/linalg.h"
@@ -64,6 +66,10 @@ std::span<const Primitive* const> all_primitives() {
       // collectives.h
       &psum_p(), &pmax_p(), &pmin_p(), &pvary_p(), &all_gather_p(), &psum_scatter_p(), &all_to_all_p(),
       &ppermute_p(), &axis_index_p(),
+      // callback.h
+      &pure_callback_p(), &io_callback_p(),
+      // ffi_call.h
+      &ffi_call_p(),
       // debug.h
       &debug_p(),
       // placement.h
