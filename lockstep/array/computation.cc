@@ -15,6 +15,7 @@
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/program/cost.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/callback.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/runtime/compile.h"
 #include "lockstep/runtime/debug_calls.h"
@@ -61,6 +62,7 @@ struct Computation::Impl {
   watch::MeshPlace* launches = nullptr;  ///< Where it spans processes.
 
   std::shared_ptr<const void> registered;  ///< its collectives, as long as it lives
+  std::vector<OpParams> callbacks;         ///< which hold the functions that it calls
 
   std::vector<ArrayTypeRef> inputs, outputs;
   std::vector<ArrayTypeRef> moved;  ///< of inputs that are not where the computation is: what they become
@@ -377,6 +379,10 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
                          .native_collectives = impl->replicated,
                          .for_cpu = !runtime.native_collectives(),
                          .salt = salt});
+  for_each_equation(per_device, [&](const Equation& equation) {
+    if (equation.primitive == &pure_callback_p() || equation.primitive == &io_callback_p())
+      impl->callbacks.push_back(equation.params);
+  });
   impl->fingerprint = lowered.fingerprint;
   impl->takes_position = lowered.takes_position;
   impl->has_collectives = !lowered.collectives.empty() && !impl->replicated;

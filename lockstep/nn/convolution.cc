@@ -5,6 +5,8 @@
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/indexing.h"
+#include "lockstep/ops/rearrange.h"
+#include "lockstep/ops/shape.h"
 #include "lockstep/program/primitives/convolution.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
@@ -165,6 +167,45 @@ Array conv(const Operand& x, const Operand& kernel, ConvOptions options) {
   for (std::size_t i = 2; i < x.shape().size(); ++i) letters += static_cast<char>('0' + i);
   options.dimension_numbers = {"N" + letters + "C", letters + "IO", "N" + letters + "C"};
   return convolved("conv", x, kernel, options);
+}
+
+Array conv_transpose(const Operand& x, const Operand& kernel, ConvTransposeOptions options) {
+  CallSiteScope here(x.site());
+  const std::size_t rank = kernel.shape().size();
+  if (rank < 2 || x.shape().size() != rank) {
+    fail<ShapeError>(
+        "[conv_transpose] expected an operand and kernels of one rank of 2 or more, got {} and {}{}",
+        to_string(x.aval()), to_string(kernel.aval()), ops::at());
+  }
+  const std::size_t count = rank - 2;
+  const Integers strides = ones_if_empty("conv_transpose", options.strides, count, "stride"),
+                 dilation = ones_if_empty("conv_transpose", options.rhs_dilation, count, "dilation");
+  const std::string& name = options.padding.name();
+  Padding padding;
+  if (name.empty()) {
+    padding = options.padding.of("conv_transpose", Integers(count), Integers(count), strides);
+  } else if (name == "SAME" || name == "VALID") {
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int64_t k = dilated(kernel.shape()[i], dilation[i]), s = strides[i];
+      const std::int64_t all = k + s - 2 + (name == "VALID" ? std::max<std::int64_t>(k - s, 0) : 0);
+      const std::int64_t low = name == "VALID" || s > k - 1 ? k - 1 : (all + 1) / 2;
+      padding.emplace_back(low, all - low);
+    }
+  } else {
+    fail<ShapeError>("[conv_transpose] expected the padding SAME, VALID or numbers, got \"{}\"{}", name,
+                     ops::at());
+  }
+  Array turned = kernel.as_array();
+  if (options.transpose_kernel) {
+    Integers axes(count);
+    for (std::size_t i = 0; i < count; ++i) axes[i] = static_cast<std::int64_t>(i);
+    turned = swapaxes(count == 0 ? turned : flip(turned, axes), -1, -2);
+  }
+  return conv(x, turned,
+              {.window_strides = Integers(count, 1),
+               .padding = ConvPadding(padding),
+               .lhs_dilation = strides,
+               .rhs_dilation = dilation});
 }
 
 Array max_pool(const Operand& x, const Integers& window, PoolOptions options) {

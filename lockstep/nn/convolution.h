@@ -25,6 +25,9 @@ class ConvPadding {
   Padding of(std::string_view operation, const Shape& sizes, const std::vector<std::int64_t>& windows,
              const std::vector<std::int64_t>& strides) const;
 
+  /// The name; empty where there are numbers.
+  const std::string& name() const { return name_; }
+
  private:
   std::string name_;  ///< empty where there are numbers
   Padding sizes_;
@@ -48,6 +51,19 @@ Array conv_general_dilated(const Operand& lhs, const Operand& rhs, ConvOptions o
 /// The same with features last, as flax has it: x is [batch, spatial…, features], the kernels are [spatial…,
 /// input features, output features]. Dimension numbers may not be given.
 Array conv(const Operand& x, const Operand& kernel, ConvOptions options = {.padding = "SAME"});
+
+struct ConvTransposeOptions {
+  std::vector<std::int64_t> strides = {};  ///< here and below: empty for 1 everywhere
+  ConvPadding padding = "SAME";  ///< "SAME" or "VALID": that of the convolution; or of the result itself
+  std::vector<std::int64_t> rhs_dilation = {};
+  bool transpose_kernel =
+      false;  ///< the kernels are those of the convolution: turned round, features exchanged
+};
+
+/// jax.lax.conv_transpose: a convolution with `strides` - 1 zeros between the elements of x, which undoes the
+/// shape of a convolution with these strides. x is [batch, spatial…, features], the kernels are [spatial…,
+/// input features, output features].
+Array conv_transpose(const Operand& x, const Operand& kernel, ConvTransposeOptions options = {});
 
 struct PoolOptions {
   std::vector<std::int64_t> strides = {};

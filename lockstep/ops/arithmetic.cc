@@ -252,6 +252,50 @@ Array ldexp(const Operand& x, const Operand& exponent) {
   });
 }
 
+Array float_power(const Operand& x, const Operand& y) {
+  return ops::elementwise("float_power", "", Meet::kInexact, {&x, &y},
+                          [](Tracers t) { return lax::pow(t[0], t[1]); });
+}
+
+namespace {
+
+/// Of f32 or f64: as numbers of so many bits, and how many of these are the fraction.
+std::pair<Array, Array> frexp_of(const Array& x) {
+  const bool wide = x.dtype() == DType::kF64;
+  const DType words = wide ? DType::kI64 : DType::kI32;
+  const std::int64_t fraction = wide ? 52 : 23, mask = wide ? 0x7FF : 0xFF, bias = wide ? 1023 : 127;
+  // A number too small for a whole fraction is made larger first.
+  const Array small = lax::lt(lax::abs(x), lax::full_like(x, std::ldexp(1.0, wide ? -1022 : -126)));
+  const Array scaled =
+      lax::select(small, lax::mul(x, lax::full_like(x, std::ldexp(1.0, static_cast<int>(fraction)))), x);
+  const Array bits = lax::bitcast_convert_type(scaled, words);
+  auto number = [&](std::int64_t value) { return lax::full(bits, Scalar::of(value), words, x.shape()); };
+  Array exponent = lax::logical_and(lax::shift_right_arithmetic(bits, number(fraction)), number(mask));
+  exponent = lax::sub(exponent, lax::select(small, number(bias - 1 + fraction), number(bias - 1)));
+  const Array kept = lax::logical_and(bits, number(~(mask << fraction)));
+  const Array mantissa =
+      lax::bitcast_convert_type(lax::logical_or(kept, number((bias - 1) << fraction)), x.dtype());
+  const Array plain = lax::logical_and(lax::is_finite(x), lax::ne(x, lax::full_like(x, 0)));
+  return {lax::select(plain, mantissa, x),
+          lax::convert_element_type(lax::select(plain, exponent, number(0)), DType::kI32)};
+}
+
+}  // namespace
+
+std::pair<Array, Array> frexp(const Operand& x) {
+  CallSiteScope here(x.site());
+  const ElementType type = to_inexact(x.type());
+  if (info(type.dtype).kind == DTypeKind::kComplex)
+    fail<DTypeError>("[frexp] expected real numbers, got {}{}", to_string(x.aval()), ops::at());
+  const Array operands[] = {x.as_array(type)};
+  const std::vector<Array> parts = run_operation("frexp", "", operands, [&](Tracers t) {
+    const DType computed = type.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+    auto [mantissa, exponent] = frexp_of(lax::convert_element_type(ops::convert(t[0], type), computed));
+    return std::vector<Array>{lax::convert_element_type(mantissa, type.dtype), exponent};
+  });
+  return {parts[0], parts[1]};
+}
+
 Array clamp(const Operand& low, const Operand& x, const Operand& high) {
   return ops::elementwise("clamp", "", Meet::kPromote, {&low, &x, &high}, [](Tracers t) {
     const Array &low = t[0], &x = t[1], &high = t[2];

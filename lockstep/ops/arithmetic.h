@@ -41,6 +41,12 @@ inline Array positive(const Operand& x) { return x.as_array(); }
 
 /// Floating.
 Array cbrt(const Operand& x);
+/// x to the power of y, of numbers made floating first.
+Array float_power(const Operand& x, const Operand& y);
+
+/// x = m 2^e, with m of at least 0.5 and below 1 in size, and e i32; of 0, infinities and NaN m is x and e 0.
+std::pair<Array, Array> frexp(const Operand& x);
+
 Array exp2(const Operand& x);
 Array log2(const Operand& x);
 Array log10(const Operand& x);

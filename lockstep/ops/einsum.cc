@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
@@ -191,22 +192,66 @@ Labelled contracted(const Labelled& x, const Labelled& y, const std::string& nee
   return {lax::dot_general(x.array, y.array, std::move(p)), batch + rest};
 }
 
+double elements(const std::string& labels, const Sizes& sizes) {
+  double count = 1;
+  for (const char label : labels) count *= static_cast<double>(sizes.at(label));
+  return count;
+}
+
+/// The pair to contract next, by opt_einsum's greedy rule: of those that share a label the one whose product
+/// is least larger than the two of it; of others, where none do, the one with the smallest product.
+std::pair<std::size_t, std::size_t> next_pair(const std::vector<Labelled>& terms, const std::string& result,
+                                              const Sizes& sizes) {
+  std::pair<std::size_t, std::size_t> best(0, 1);
+  std::optional<std::tuple<bool, double, double>> least;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    for (std::size_t k = i + 1; k < terms.size(); ++k) {
+      std::string needed = result, product;
+      for (std::size_t t = 0; t < terms.size(); ++t)
+        if (t != i && t != k) needed += terms[t].labels;
+      bool apart = true;
+      for (const char label : terms[i].labels) {
+        const bool shared = terms[k].labels.find(label) != std::string::npos;
+        apart = apart && !shared;
+        if (needed.find(label) != std::string::npos) product += label;
+      }
+      for (const char label : terms[k].labels) {
+        if (terms[i].labels.find(label) == std::string::npos && needed.find(label) != std::string::npos)
+          product += label;
+      }
+      const double size = elements(product, sizes);
+      double cost = size;
+      if (!apart) cost -= elements(terms[i].labels, sizes) + elements(terms[k].labels, sizes);
+      const std::tuple all(apart, cost, size);
+      if (least && all >= *least) continue;
+      least = all;
+      best = {i, k};
+    }
+  }
+  return best;
+}
+
 Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType type, const Sizes& sizes) {
   std::vector<Labelled> terms;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     terms.push_back(diagonal(squeezed({ops::convert(arrays[i], type), parsed.operands[i]}, sizes)));
   }
-  auto needed_after = [&](std::size_t next) {
+  // What the result and all terms but these two need.
+  auto needed_beside = [&](std::size_t i, std::size_t k) {
     std::string needed = parsed.result;
-    for (; next < terms.size(); ++next) needed += terms[next].labels;
+    for (std::size_t t = 0; t < terms.size(); ++t)
+      if (t != i && t != k) needed += terms[t].labels;
     return needed;
   };
-  Labelled x = summed(terms[0], needed_after(1));
-  for (std::size_t i = 1; i < terms.size(); ++i) {
-    const std::string later = needed_after(i + 1);
-    x = contracted(x, summed(terms[i], later + x.labels), later);
-    x = summed(x, later);
+  for (std::size_t i = 0; i < terms.size(); ++i) terms[i] = summed(terms[i], needed_beside(i, i));
+  while (terms.size() > 1) {
+    const auto [i, k] = next_pair(terms, parsed.result, sizes);
+    const std::string needed = needed_beside(i, k);
+    Labelled both = summed(contracted(terms[i], terms[k], needed), needed);
+    terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(k));
+    terms[i] = std::move(both);
   }
+  const Labelled& x = terms[0];
   // Squeezed dimensions come back with the size that they have elsewhere, 1 where nowhere.
   Shape shape;
   std::vector<std::int64_t> order, places;

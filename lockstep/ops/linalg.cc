@@ -1,28 +1,26 @@
 #include "lockstep/ops/linalg.h"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/indexing.h"
+#include "lockstep/ops/linalg_internal.h"
 #include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/rearrange.h"
 #include "lockstep/ops/shape.h"
+#include "lockstep/program/primitives/decompositions.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/linalg.h"
-#include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::linalg {
-namespace {
 
 using ops::Tracers;
 
-std::int64_t rows(const Shape& shape) { return shape[shape.size() - 2]; }
+namespace internal {
 
 void check(std::string_view operation, const Operand& x, bool square) {
   if (info(x.type().dtype).kind == DTypeKind::kComplex) {
@@ -35,10 +33,8 @@ void check(std::string_view operation, const Operand& x, bool square) {
   }
 }
 
-/// As an operation of several results, of its operands made floating.
-template <class Compose>
-std::vector<Array> run(const std::string& name, std::initializer_list<Array> operands, Compose compose,
-                       const std::string& key = "") {
+std::vector<Array> run(const std::string& name, std::initializer_list<Array> operands,
+                       const std::function<std::vector<Array>(Tracers)>& compose, const std::string& key) {
   return run_operation("linalg::" + name, key, std::span<const Array>(operands.begin(), operands.size()),
                        [&](Tracers t) {
                          std::vector<Array> converted;
@@ -50,26 +46,15 @@ std::vector<Array> run(const std::string& name, std::initializer_list<Array> ope
 }
 
 Array transposed(const Array& x) { return swapaxes(x, -1, -2); }
-/// The columns, or of vectors the elements, in the other order.
-Array reversed(const Array& x) { return lax::rev(x, {x.ndim() - 1}); }
-Array symmetrized(const Array& x) { return (x + transposed(x)) * 0.5; }
-double epsilon(DType dtype) { return dtype == DType::kF64 ? std::ldexp(1.0, -52) : std::ldexp(1.0, -23); }
 
 Array identity_like(const Array& x) {
   return ops::broadcast(eye(x.shape().back(), x.shape().back(), x.dtype()), x.shape());
 }
 
-Array solved(const Array& a, const Array& b, lockstep::TriangularSolveParams params) {
-  return lax::triangular_solve(a, b, params);
-}
+Array diagonal_of(const Array& x) { return sum(x * identity_like(x), -1); }
 
-/// a y = b through a = q r.
-Array solve_matrices(const Array& a, const Array& b) {
-  std::vector<Array> parts = lax::qr(a);
-  return solved(parts[1], matmul(transposed(parts[0]), b), {true, false, false, false});
-}
+double epsilon(DType dtype) { return dtype == DType::kF64 ? std::ldexp(1.0, -52) : std::ldexp(1.0, -23); }
 
-/// With b's dimensions before the last two those of a, and the other way round.
 std::pair<Array, Array> with_common_batch(std::string_view operation, const Array& a, const Array& b) {
   Aval batches[] = {a.aval(), b.aval()};
   for (Aval& aval : batches) aval.shape.resize(aval.shape.size() - 2);
@@ -82,71 +67,46 @@ std::pair<Array, Array> with_common_batch(std::string_view operation, const Arra
   return {spread(a), spread(b)};
 }
 
-/// Eigenvectors and eigenvalues of a symmetric x. XLA's rotations leave what is below 1e-8 of the diagonal,
-/// so in f64 they are refined once: Ogita and Aishima, "Iterative refinement for symmetric eigenvalue
-/// decomposition" (2018).
-std::vector<Array> eigen(const Array& x) {
-  std::vector<Array> pair = lax::eigh(x);
-  if (x.dtype() != DType::kF64) return pair;
-  const Array v = pair[0], identity = identity_like(x);
-  const Array r = identity - matmul(transposed(v), v), s = matmul(transposed(v), matmul(x, v));
-  const Array w = sum(s * identity, -1) / (1.0 - sum(r * identity, -1));
-  const Array columns = expand_dims(w, -2);
-  auto size = [](const Array& y) { return sqrt(sum(square(y), {.axis = {-2, -1}, .keepdims = true})); };
-  const Array near = stop_gradient(2.0 * (size(s - identity * columns) + size(x) * size(r)));
-  const Array gap = columns - expand_dims(w, -1), close = abs(gap) <= near;
-  const Array turn = where(close, r * 0.5, (s + columns * r) / where(close, 1.0, gap));
-  return {v + matmul(v, turn), w};
+void check_system(std::string_view operation, const Operand& a, const Operand& b) {
+  const bool vector = b.shape().size() == 1;
+  const std::int64_t size = b.shape().empty() ? -1 : vector ? b.shape()[0] : rows(b.shape());
+  if (size == a.shape().back()) return;
+  fail<ShapeError>(
+      "[linalg::{}] {} and {} do not fit{}; expected of the second as many rows as the first has columns",
+      operation, to_string(a.aval()), to_string(b.aval()), ops::at());
 }
 
-/// Columns that are orthonormal up to some that may be anything become orthonormal, the others as they were.
-Array orthonormal(const Array& x) {
-  std::vector<Array> parts = lax::qr(x);
-  Array diagonal = sum(parts[1] * identity_like(parts[1]), -2);
-  return parts[0] * expand_dims(where(diagonal < 0, -1.0, 1.0), -2);
+}  // namespace internal
+
+namespace {
+
+using namespace internal;
+
+Array symmetrized(const Array& x) { return (x + transposed(x)) * 0.5; }
+
+/// An operation on one operand, with as many results as its struct has.
+std::vector<Array> of_one(const std::string& name, const Operand& x, bool square,
+                          const std::function<std::vector<Array>(const Array&)>& compose,
+                          const std::string& key = "") {
+  CallSiteScope here(x.site());
+  check(name, x, square);
+  return run(
+      name, {x.as_array()}, [&](Tracers t) { return compose(t[0]); }, key);
 }
 
-/// The decomposition of a square matrix x: the eigenvalues of [0 x; xᵀ 0] are the singular values of x and
-/// their negatives, of the eigenvectors [u; v] / sqrt(2).
-std::vector<Array> svd_of_square(const Array& x) {
-  const std::int64_t n = x.shape().back();
-  Array zero = zeros_like(x);
-  Array whole = concatenate({concatenate({zero, x}, -1), concatenate({transposed(x), zero}, -1)}, -2);
-  std::vector<Array> pair = eigen(whole);
-  // The upper half of the eigenvalues, falling.
-  Shape starts(x.shape().size(), 0), limits = whole.shape();
-  starts.back() = n;
-  auto part = [&](std::int64_t from_row) {
-    starts[starts.size() - 2] = from_row;
-    limits[limits.size() - 2] = from_row + n;
-    return orthonormal(reversed(lax::slice(pair[0], starts, limits)) * std::sqrt(2.0));
-  };
-  const Array values = reversed(pair[1][{ellipsis, slice(n, none)}]);
-  Array u = part(0), v = part(n);
-  return {u, maximum(values, 0.0), transposed(v)};
+/// The leading rows and columns.
+Array corner(const Array& x, std::int64_t rows, std::int64_t columns) {
+  Shape limit = x.shape();
+  limit[limit.size() - 2] = rows;
+  limit.back() = columns;
+  return limit == x.shape() ? x : lax::slice(x, Shape(limit.size(), 0), limit);
 }
-
-std::vector<Array> svd_of(const Array& x) {
-  const std::int64_t m = rows(x.shape()), n = x.shape().back();
-  if (m < n) {
-    std::vector<Array> other = svd_of(transposed(x));
-    return {transposed(other[2]), other[1], transposed(other[0])};
-  }
-  if (m == n) return svd_of_square(x);
-  std::vector<Array> reduced = lax::qr(x);
-  std::vector<Array> inner = svd_of_square(reduced[1]);
-  return {matmul(reduced[0], inner[0]), inner[1], inner[2]};
-}
-
-Array diagonal_of(const Array& x) { return sum(x * identity_like(x), -1); }
 
 }  // namespace
 
 Array cholesky(const Operand& x) {
-  CallSiteScope here(x.site());
-  check("cholesky", x, true);
-  return run("cholesky", {x.as_array()},
-             [](Tracers t) { return std::vector<Array>{lax::cholesky(symmetrized(t[0]))}; })[0];
+  return of_one("cholesky", x, true,
+                [](const Array& x) -> std::vector<Array> { return {lax::cholesky(symmetrized(x))}; })[0];
 }
 
 Array triangular_solve(const Operand& a, const Operand& b, TriangularOptions options) {
@@ -157,11 +117,51 @@ Array triangular_solve(const Operand& a, const Operand& b, TriangularOptions opt
       "triangular_solve", {a.as_array(), b.as_array()},
       [&](Tracers t) {
         auto [left, right] = with_common_batch("linalg::triangular_solve", t[0], t[1]);
-        return std::vector<Array>{solved(
-            left, right, {options.left_side, options.lower, options.transpose_a, options.unit_diagonal})};
+        return std::vector<Array>{lax::triangular_solve(
+            left, right,
+            lockstep::TriangularSolveParams{options.left_side, options.lower, options.transpose_a,
+                                            options.unit_diagonal})};
       },
       fmt::format("{} {} {} {}", options.left_side, options.lower, options.transpose_a,
                   options.unit_diagonal))[0];
+}
+
+Array solve_triangular(const Operand& a, const Operand& b, SolveTriangularOptions options) {
+  CallSiteScope here(a.site());
+  check("solve_triangular", a, true);
+  check_system("solve_triangular", a, b);
+  const bool vector = b.shape().size() == 1;
+  return run(
+      "solve_triangular", {a.as_array(), b.as_array()},
+      [&](Tracers t) {
+        auto [left, right] =
+            with_common_batch("linalg::solve_triangular", t[0], vector ? expand_dims(t[1], 1) : t[1]);
+        const Array y = lax::triangular_solve(
+            left, right,
+            lockstep::TriangularSolveParams{true, options.lower, options.trans, options.unit_diagonal});
+        return std::vector<Array>{vector ? squeeze(y, -1) : y};
+      },
+      fmt::format("{} {} {} {}", options.lower, options.trans, options.unit_diagonal, vector))[0];
+}
+
+LU lu(const Operand& x) {
+  std::vector<Array> parts = of_one("lu", x, false, [](const Array& x) -> std::vector<Array> {
+    const std::int64_t m = rows(x.shape()), n = x.shape().back(), k = std::min(m, n);
+    const std::vector<Array> found = lax::lu(x);
+    const Array order = expand_dims(arange(m, DType::kI32), -1);  // row i of l u is row permutation[i]
+    const Array p = astype(order == expand_dims(found[2], -2), x.dtype());
+    const Array l = tril(corner(found[0], m, k), -1) + eye(m, k, x.dtype());
+    return {p, l, triu(corner(found[0], k, n))};
+  });
+  return {parts[0], parts[1], parts[2]};
+}
+
+LUFactor lu_factor(const Operand& x) {
+  std::vector<Array> parts = of_one("lu_factor", x, false, [](const Array& x) -> std::vector<Array> {
+    const std::vector<Array> found = lax::lu(x);
+    return {found[0], found[1]};
+  });
+  return {parts[0], parts[1]};
 }
 
 QR qr(const Operand& x, QRMode mode) {
@@ -187,114 +187,42 @@ QR qr(const Operand& x, QRMode mode) {
 }
 
 Eigh eigh(const Operand& x) {
-  CallSiteScope here(x.site());
-  check("eigh", x, true);
-  std::vector<Array> parts = run("eigh", {x.as_array()}, [](Tracers t) { return eigen(symmetrized(t[0])); });
+  std::vector<Array> parts =
+      of_one("eigh", x, true, [](const Array& x) { return lax::eigh(symmetrized(x)); });
   return {parts[1], parts[0]};
 }
 
 Array eigvalsh(const Operand& x) { return eigh(x).eigenvalues; }
 
 SVD svd(const Operand& x) {
-  CallSiteScope here(x.site());
-  check("svd", x, false);
-  std::vector<Array> parts = run("svd", {x.as_array()}, [](Tracers t) { return svd_of(t[0]); });
+  std::vector<Array> parts = of_one("svd", x, false, [](const Array& x) { return lax::svd(x); });
   return {parts[0], parts[1], parts[2]};
 }
 
-Array svdvals(const Operand& x) { return svd(x).s; }
-
-Array solve(const Operand& a, const Operand& b) {
-  CallSiteScope here(a.site());
-  check("solve", a, true);
-  const bool vector = b.shape().size() == 1;
-  const std::int64_t size = b.shape().empty() ? -1 : vector ? b.shape()[0] : rows(b.shape());
-  if (size != a.shape().back()) {
-    fail<ShapeError>(
-        "[linalg::solve] {} and {} do not fit{}; expected of the second as many rows as the first has "
-        "columns",
-        to_string(a.aval()), to_string(b.aval()), ops::at());
-  }
-  return run("solve", {a.as_array(), b.as_array()}, [&](Tracers t) {
-    Array right = vector ? expand_dims(t[1], 1) : t[1];
-    auto [left, spread] = with_common_batch("linalg::solve", t[0], right);
-    Array y = solve_matrices(left, spread);
-    return std::vector<Array>{vector ? squeeze(y, -1) : y};
-  })[0];
+Array svdvals(const Operand& x) {
+  return of_one("svdvals", x, false, [](const Array& x) { return lax::svd(x, false); })[0];
 }
 
-Array inv(const Operand& x) {
-  CallSiteScope here(x.site());
-  check("inv", x, true);
-  return run("inv", {x.as_array()},
-             [](Tracers t) { return std::vector<Array>{solve_matrices(t[0], identity_like(t[0]))}; })[0];
-}
-
-Array pinv(const Operand& x, std::optional<double> rcond) {
-  CallSiteScope here(x.site());
-  check("pinv", x, false);
-  return run(
-      "pinv", {x.as_array()},
-      [&](Tracers t) {
-        const auto larger = static_cast<double>(std::max(rows(t[0].shape()), t[0].shape().back()));
-        std::vector<Array> parts = svd_of(t[0]);
-        if (parts[1].size() == 0)
-          return std::vector<Array>{matmul(transposed(parts[2]), transposed(parts[0]))};
-        Array cutoff = rcond.value_or(10 * larger * epsilon(t[0].dtype())) *
-                       max(parts[1], {.axis = -1, .keepdims = true});
-        Array kept = parts[1] > cutoff;
-        Array inverse = where(kept, 1.0 / where(kept, parts[1], 1.0), 0.0);
-        return std::vector<Array>{
-            matmul(transposed(parts[2]) * expand_dims(inverse, -2), transposed(parts[0]))};
-      },
-      rcond ? fmt::format("{}", *rcond) : "")[0];
-}
-
-Array det(const Operand& x) {
-  CallSiteScope here(x.site());
-  check("det", x, true);
-  return run("det", {x.as_array()}, [](Tracers t) {
-    std::vector<Array> parts = lax::qr(t[0]);
-    return std::vector<Array>{prod(diagonal_of(parts[1]), -1) * parts[2]};
-  })[0];
-}
-
-std::pair<Array, Array> slogdet(const Operand& x) {
-  CallSiteScope here(x.site());
-  check("slogdet", x, true);
-  std::vector<Array> parts = run("slogdet", {x.as_array()}, [](Tracers t) {
-    std::vector<Array> parts = lax::qr(t[0]);
-    Array diagonal = diagonal_of(parts[1]);
-    return std::vector<Array>{prod(sign(diagonal), -1) * parts[2], sum(log(abs(diagonal)), -1)};
-  });
+Eig eig(const Operand& x) {
+  std::vector<Array> parts = of_one("eig", x, true, [](const Array& x) { return lax::eig(x); });
   return {parts[0], parts[1]};
 }
 
-Array matrix_rank(const Operand& x) {
-  CallSiteScope here(x.site());
-  check("matrix_rank", x, false);
-  return run("matrix_rank", {x.as_array()}, [](Tracers t) {
-    const auto larger = static_cast<double>(std::max(rows(t[0].shape()), t[0].shape().back()));
-    Array s = svd_of(t[0])[1];
-    Array cutoff = larger * epsilon(s.dtype()) * max(s, {.axis = -1, .keepdims = true});
-    return std::vector<Array>{sum(astype(s > cutoff, DType::kI32), -1)};
-  })[0];
+Array eigvals(const Operand& x) {
+  return of_one("eigvals", x, true, [](const Array& x) { return lax::eig(x, false); })[0];
 }
 
-Array matrix_power(const Operand& x, std::int64_t n) {
-  CallSiteScope here(x.site());
-  check("matrix_power", x, true);
-  return run(
-      "matrix_power", {x.as_array()},
-      [n](Tracers t) {
-        Array base = n < 0 ? inv(t[0]) : t[0], result = identity_like(base);
-        for (std::int64_t left = n < 0 ? -n : n; left > 0; left >>= 1) {
-          if (left & 1) result = matmul(result, base);
-          if (left > 1) base = matmul(base, base);
-        }
-        return std::vector<Array>{result};
-      },
-      fmt::format("{}", n))[0];
+Schur schur(const Operand& x, SchurOutput output) {
+  const bool is_complex = output == SchurOutput::kComplex;
+  std::vector<Array> parts = of_one(
+      "schur", x, true,
+      [is_complex](const Array& x) { return is_complex ? lax::complex_schur(x) : lax::schur(x); },
+      is_complex ? "complex" : "real");
+  return {parts[0], parts[1]};
+}
+
+Array sqrtm(const Operand& x) {
+  return of_one("sqrtm", x, true, [](const Array& x) -> std::vector<Array> { return {lax::sqrtm(x)}; })[0];
 }
 
 Array norm(const Operand& x, NormOptions options) {

@@ -3,6 +3,7 @@
 #include "lockstep/array/trace.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/ops/test_values.h"
+#include "lockstep/program/primitives/dot_general.h"
 
 // Values and derivatives are compared with JAX's in tests/golden; here is what holds of any decomposition,
 // and what is refused.
@@ -63,6 +64,47 @@ TEST(Decompositions, InF64_KeepItsDigits) {
   EXPECT_LT(max(abs(matmul(linalg::inv(x), x) - eye(3, 3, float64))).item<double>(), 1e-12);
 }
 
+TEST(Decompositions, OfMatricesThatAreDividedIntoBlocks_MultiplyToThem) {
+  const std::int64_t n = 150;
+  Array x = reshape(sin(arange(2 * n * n) * 0.7), {2, n, n}) + 3 * eye(n);
+  auto near = [&](const Array& y) { EXPECT_LT(max(abs(y - x)).item<float>(), 2e-4); };
+  linalg::LU lu = linalg::lu(x);
+  near(matmul(lu.p, matmul(lu.l, lu.u)));
+  linalg::QR qr = linalg::qr(x);
+  near(matmul(qr.q, qr.r));
+  linalg::SVD svd = linalg::svd(x);
+  near(matmul(svd.u * expand_dims(svd.s, -2), svd.vh));
+  linalg::Schur schur = linalg::schur(x);
+  near(matmul(schur.z, matmul(schur.t, swapaxes(schur.z, -1, -2))));
+  linalg::Eig eig = linalg::eig(x);
+  Array complex_x = astype(x, complex64);
+  EXPECT_LT(
+      max(abs(matmul(complex_x, eig.eigenvectors) - eig.eigenvectors * expand_dims(eig.eigenvalues, -2)))
+          .item<float>(),
+      2e-4);
+  Array root = linalg::sqrtm(x);
+  EXPECT_LT(max(abs(matmul(root, root) - complex_x)).item<float>(), 2e-4);
+  Array symmetric = matmul(x, swapaxes(x, -1, -2));
+  Array l = linalg::cholesky(symmetric);
+  EXPECT_LT(
+      max(abs(matmul(l, swapaxes(l, -1, -2)) / max(symmetric) - symmetric / max(symmetric))).item<float>(),
+      1e-5);
+  near(matmul(x, linalg::solve(x, x)));
+  near(matmul(x, linalg::lu_solve(linalg::lu_factor(x), x)));
+}
+
+TEST(Decompositions, OfNoElements_AreOfNone) {
+  for (const Shape& shape : {Shape{2, 0, 0}, Shape{0, 3, 3}, Shape{2, 0, 3}, Shape{2, 3, 0}}) {
+    Array x = zeros(shape);
+    EXPECT_EQ(linalg::svd(x).s.shape(), (Shape{shape[0], std::min(shape[1], shape[2])}));
+    linalg::LU lu = linalg::lu(x);
+    EXPECT_EQ(matmul(lu.p, matmul(lu.l, lu.u)).shape(), shape);
+    EXPECT_EQ(linalg::qr(x).r.shape(), (Shape{shape[0], std::min(shape[1], shape[2]), shape[2]}));
+    if (shape[1] != shape[2]) continue;
+    EXPECT_EQ(linalg::det(x).shape(), Shape{shape[0]});
+  }
+}
+
 TEST(Decompositions, OfWhatDoesNotFit_AreErrorsAtTheUsersLine) {
   EXPECT_THAT(
       error_of<ShapeError>([] { linalg::inv(tall()); }),
@@ -71,6 +113,21 @@ TEST(Decompositions, OfWhatDoesNotFit_AreErrorsAtTheUsersLine) {
   EXPECT_THAT(error_of<ShapeError>([] { linalg::solve(eye(3), ones({4})); }),
               HasSubstr("[linalg::solve] f32[3,3] and f32[4] do not fit"));
   EXPECT_THROW(linalg::det(zeros({2, 2}, complex64)), DTypeError);
+  EXPECT_THAT(error_of<ShapeError>([] {
+                linalg::lstsq(zeros({2, 4, 3}), ones({4}));
+              }),
+              HasSubstr("[linalg::lstsq] expected a matrix, and a vector or a matrix of as many rows"));
+  EXPECT_THAT(
+      error_of<ShapeError>([] {
+        linalg::lu_solve({eye(3), zeros({2}, int32)}, ones({3}));
+      }),
+      HasSubstr("[linalg::lu_solve] expected the pivots of f32[3,3], one for each of its rows, got i32[2]"));
+  EXPECT_THAT(error_of<Error>([] { linalg::lu_solve(linalg::lu_factor(eye(3)), ones({3}), 2); }),
+              HasSubstr("expected trans of 0, or 1 for the transpose, got 2"));
+  EXPECT_THAT(error_of<ShapeError>([] { linalg::solve_triangular(eye(3), ones({4})); }),
+              HasSubstr("[linalg::solve_triangular] f32[3,3] and f32[4] do not fit"));
+  EXPECT_THAT(error_of<DTypeError>([] { linalg::eig(eye(3, 3, float64)); }),
+              HasSubstr("the results of f64 are complex numbers of 128 bits"));
 }
 
 TEST(Einsum, OfSubscriptsThatDoNotFit_IsAnErrorThatNamesTheLabel) {
@@ -84,6 +141,18 @@ TEST(Einsum, OfSubscriptsThatDoNotFit_IsAnErrorThatNamesTheLabel) {
   EXPECT_THAT(error_of<ShapeError>([&] { einsum("i->i", {x}); }), HasSubstr("operand 0 is f32[2,3]"));
   EXPECT_THAT(error_of<ShapeError>([&] { einsum("ij->k", {x}); }), HasSubstr("label 'k' of the result"));
   EXPECT_THAT(error_of<ShapeError>([&] { einsum("i1->i", {x}); }), HasSubstr("'1' is no label"));
+}
+
+TEST(Einsum, OfSeveralOperands_TakesTheSmallestProductFirst) {
+  Trace trace("einsum");
+  const Array x = trace.input({DType::kF32, {50, 50}, false, {}}),
+              y = trace.input({DType::kF32, {50, 50}, false, {}}),
+              z = trace.input({DType::kF32, {50, 2}, false, {}});
+  const Program program = trace.finish(std::vector<Array>{einsum("ij,jk,kl->il", {x, y, z})});
+  const auto first = std::ranges::find_if(
+      program.equations, [](const Equation& equation) { return equation.primitive == &dot_general_p(); });
+  ASSERT_NE(first, program.equations.end());
+  EXPECT_EQ(num_elements(program.aval(first->outputs[0]).shape), 100);
 }
 
 TEST(TensorDot, OfAxesThatDoNotFit_IsAnError) {

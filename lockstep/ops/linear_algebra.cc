@@ -5,9 +5,12 @@
 #include <numeric>
 
 #include "lockstep/ops/apply.h"
+#include "lockstep/ops/comparison.h"
 #include "lockstep/ops/complex.h"
+#include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/shape.h"
+#include "lockstep/ops/sorting.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
@@ -163,6 +166,30 @@ Array outer(const Operand& x, const Operand& y) {
   return product("outer", x, y, [](const Array& left, const Array& right) {
     return multiply(reshape(left, {-1, 1}), reshape(right, {1, -1}));
   });
+}
+
+Array ragged_dot(const Operand& x, const Operand& y, const Operand& group_sizes) {
+  CallSiteScope here(x.site());
+  const Shape a = x.shape(), b = y.shape(), sizes = group_sizes.shape();
+  if (a.size() != 2 || b.size() != 3 || sizes.size() != 1 || a[1] != b[1] || b[0] != sizes[0]) {
+    fail<ShapeError>("[ragged_dot] expected [m,k], [groups,k,n] and [groups], got {}, {} and {}{}",
+                     to_string(x.aval()), to_string(y.aval()), to_string(group_sizes.aval()), ops::at());
+  }
+  if (!is_integer(group_sizes.type().dtype)) {
+    fail<DTypeError>("[ragged_dot] expected integers as sizes of the groups, got {}{}",
+                     to_string(group_sizes.aval()), ops::at());
+  }
+  const ElementType types[] = {x.type(), y.type()};
+  const ElementType type = promote("ragged_dot", types);
+  return ops::run(
+      "ragged_dot", "", {x.as_array(type), y.as_array(type), group_sizes.as_array()}, [&](Tracers t) {
+        const Array rows = ops::convert(t[0], type), matrices = ops::convert(t[1], type);
+        const Array ends = cumsum(astype(t[2], DType::kI32), 0), starts = ends - astype(t[2], DType::kI32);
+        const Array row = expand_dims(arange(a[0], DType::kI32), 1);
+        const Array mine = (row >= starts) & (row < ends);  // [m, groups]
+        const Array spread = where(expand_dims(mine, 2), expand_dims(rows, 1), 0);
+        return lax::dot_general(spread, matrices, {{1, 2}, {0, 1}, {}, {}});
+      });
 }
 
 }  // namespace lockstep

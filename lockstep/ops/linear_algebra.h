@@ -33,4 +33,9 @@ Array kron(const Operand& x, const Operand& y);
 /// x[i] * y[j], of the operands raveled.
 Array outer(const Operand& x, const Operand& y);
 
+/// jax.lax.ragged_dot: the rows of x, [m, k], in groups one behind the other, each times its group's matrix
+/// of y, [groups, k, n]. group_sizes are integers, [groups]; rows behind the last group give 0. ShapeError or
+/// DTypeError for others.
+Array ragged_dot(const Operand& x, const Operand& y, const Operand& group_sizes);
+
 }  // namespace lockstep

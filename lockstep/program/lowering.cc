@@ -97,6 +97,7 @@ Lowering::Lowering(const Program& program, const LowerOptions& options)
       axes_(options.axes),
       native_collectives_(options.native_collectives),
       for_cpu_(options.for_cpu),
+      lapack_(options.for_cpu && options.lapack),
       donated_(options.donated) {}
 
 const std::string& Lowering::operand(const Equation& equation, std::size_t i) const {

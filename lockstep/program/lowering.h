@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/collectives/plan.h"
+#include "lockstep/lapack/lapack.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
 
@@ -78,14 +79,22 @@ class Lowering {
   std::string collective(collectives::Collective plan, const std::string& data, const Shape& data_shape,
                          const Shape& result_shape);
 
-  /// A call of a function of the host, after all effects and collectives before it: an XLA FFI custom call
-  /// without results. `config` is the text of its attributes, "name = 1 : i64, …"; one more is the program's
-  /// fingerprint, `program`. Its first operand is the device's position. Throws Error where the platform has
-  /// no such calls.
-  void host_call(std::string_view target, std::span<const std::string> operands,
-                 std::span<const std::string> operand_types, std::string_view config);
-
   using Names = std::vector<std::string>;
+
+  /// A call of a function of the host: an XLA FFI custom call, with results of these types. `config` is the
+  /// text of its attributes, "name = 1 : i64, …"; one more is the program's fingerprint, `program`. Its first
+  /// operand is the device's position. With an effect it comes after all effects and collectives before it.
+  /// Throws Error where the platform has no such calls.
+  Names host_call(std::string_view target, std::span<const std::string> operands,
+                  std::span<const std::string> operand_types, std::span<const std::string> result_types,
+                  std::string_view config, bool effect = true);
+
+  /// Whether the program may call LAPACK: on CPUs, where it is installed.
+  bool has_lapack() const { return lapack_ && lapack::is_available(); }
+
+  /// A call of a routine of LAPACK (lockstep/lapack/lapack.h) on all operands of the equation, for all its
+  /// results. `config` is the text of further attributes, ", name = 1 : i64, …".
+  Names lapack_call(std::string_view routine, const Equation& equation, std::string_view config = "");
 
   /// Writes the equations of a program that another holds, on inputs of these names; gives its outputs'
   /// names.
@@ -146,7 +155,7 @@ class Lowering {
 
   const Program* program_;
   AxisEnv axes_;
-  bool native_collectives_, for_cpu_;
+  bool native_collectives_, for_cpu_, lapack_;
   std::vector<bool> donated_;  // of the program's inputs
   bool operand_dies_ =
       false;  // whether the first operand of the equation that is written is not needed later
@@ -178,6 +187,9 @@ struct LowerOptions {
 
   /// For XLA's CPU compiler.
   bool for_cpu = true;
+
+  /// Decompositions of matrices are computed by LAPACK where it is installed, on CPUs.
+  bool lapack = true;
 
   /// What else must agree between processes, besides the program: the mesh, options.
   Fingerprint salt = 0;

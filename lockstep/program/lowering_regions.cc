@@ -230,27 +230,55 @@ Names Lowering::barrier(const Names& values, const std::vector<std::string>& typ
   return several(name, values.size());
 }
 
-void Lowering::host_call(std::string_view target, std::span<const std::string> operands,
-                         std::span<const std::string> operand_types, std::string_view config) {
+Names Lowering::host_call(std::string_view target, std::span<const std::string> operands,
+                          std::span<const std::string> operand_types,
+                          std::span<const std::string> result_types, std::string_view config, bool effect) {
   if (native_collectives_) {
     fail(
-        "[{}] a program for this platform cannot call the host (at {}); leave debug::print and check_finite "
-        "out",
+        "[{}] a program for this platform cannot call the host (at {}); leave debug::print, check_finite and "
+        "callbacks out",
         target, CallSiteScope::current().to_string());
   }
-  if (chain_.empty()) make_token(chain_ = fresh());
-  std::string names = position(), types = "tensor<i32>";
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    names += ", " + operands[i];
-    types += ", " + operand_types[i];
+  if (effect && chain_.empty()) make_token(chain_ = fresh());
+  Names names = {position()}, types = {"tensor<i32>"}, all_results(result_types.begin(), result_types.end());
+  names.insert(names.end(), operands.begin(), operands.end());
+  types.insert(types.end(), operand_types.begin(), operand_types.end());
+  if (effect) {
+    names.push_back(chain_);
+    types.emplace_back(kMlirTokenType);
+    all_results.emplace_back(kMlirTokenType);
   }
-  const std::string token = fresh();
+  const std::string name = fresh();
+  const std::size_t count = all_results.size();
+  line(
+      fmt::format("{}{} = \"stablehlo.custom_call\"({}) {{call_target_name = \"{}\", api_version = 4 : i32, "
+                  "has_side_effect = {}, backend_config = {{program = {} : i64, {}}}}} : ({}) -> {}{}{}",
+                  name, count == 1 ? "" : fmt::format(":{}", count), fmt::join(names, ", "), target, effect,
+                  static_cast<std::int64_t>(fingerprint_), config, fmt::join(types, ", "),
+                  count == 1 ? "" : "(", fmt::join(all_results, ", "), count == 1 ? "" : ")"));
+  Names results = several(name, count);
+  if (effect) {
+    chain_ = results.back();
+    results.pop_back();
+  }
+  return results;
+}
+
+Names Lowering::lapack_call(std::string_view routine, const Equation& equation, std::string_view config) {
+  Names operands, types, result_types;
+  for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
+    operands.push_back(operand(equation, i));
+    types.push_back(operand_type(equation, i));
+  }
+  for (std::size_t i = 0; i < equation.outputs.size(); ++i) result_types.push_back(result_type(equation, i));
+  const std::string name = fresh();
+  const std::size_t count = result_types.size();
   line(fmt::format(
-      "{} = \"stablehlo.custom_call\"({}, {}) {{call_target_name = \"{}\", api_version = 4 : i32, "
-      "has_side_effect = true, backend_config = {{program = {} : i64, {}}}}} : ({}, {}) -> {}",
-      token, names, chain_, target, static_cast<std::int64_t>(fingerprint_), config, types, kMlirTokenType,
-      kMlirTokenType));
-  chain_ = token;
+      "{}{} = \"stablehlo.custom_call\"({}) {{call_target_name = \"{}\", api_version = 4 : i32, "
+      "backend_config = {{routine = \"{}\"{}}}}} : ({}) -> ({})",
+      name, count == 1 ? "" : fmt::format(":{}", count), fmt::join(operands, ", "), lapack::kLapackTarget,
+      routine, config, fmt::join(types, ", "), fmt::join(result_types, ", ")));
+  return several(name, count);
 }
 
 }  // namespace lockstep

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/lapack/lapack.h"
 #include "lockstep/pjrt/client.h"
 #include "lockstep/program/lowering.h"
 
@@ -105,23 +106,28 @@ inline HostArray from_bytes(DType dtype, Shape shape, const std::vector<char>& b
 }
 
 inline pjrt::Client& client() {
-  static const std::shared_ptr<pjrt::Client> client =
-      pjrt::Client::create(pjrt::Plugin::load(pjrt::find_plugin()),
-                           {{"cpu_device_count", std::int64_t{1}}, {"asynchronous", false}});
+  static const std::shared_ptr<pjrt::Client> client = [] {
+    auto plugin = pjrt::Plugin::load(pjrt::find_plugin());
+    plugin->register_ffi_handler(lapack::kLapackTarget, "Host", lapack::lapack_handler());
+    return pjrt::Client::create(plugin, {{"cpu_device_count", std::int64_t{1}}, {"asynchronous", false}});
+  }();
   return *client;
 }
 
-inline std::unique_ptr<pjrt::Executable> compile(const Program& program, const AxisEnv& axes = {}) {
+/// Without `lapack` decompositions are composed of other operations, as where it is not installed.
+inline std::unique_ptr<pjrt::Executable> compile(const Program& program, const AxisEnv& axes = {},
+                                                 bool lapack = true) {
   LowerOptions options;
   options.axes = axes;
+  options.lapack = lapack;
   return client().compile(lower(program, options).stablehlo);
 }
 
 /// The program's outputs, on a mesh of one device.
 inline std::vector<HostArray> evaluate(const Program& program, const std::vector<HostArray>& inputs,
-                                       const AxisEnv& axes = {}) {
+                                       const AxisEnv& axes = {}, bool lapack = true) {
   const pjrt::Device& device = *client().addressable_devices().front();
-  auto executable = compile(program, axes);
+  auto executable = compile(program, axes, lapack);
   std::vector<pjrt::Buffer> buffers;
   for (const HostArray& input : inputs) {
     std::vector<char> bytes = to_bytes(input);

@@ -6,8 +6,10 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/convolution.h"
+#include "lockstep/program/primitives/decompositions.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/fft.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/linalg.h"
 #include "lockstep/program/primitives/placement.h"
@@ -248,6 +250,37 @@ inline std::vector<Example> all_examples() {
   all.push_back({.primitive = &qr_p(), .inputs = {wide}, .has_derivative = false, .any_numbers = false});
   all.push_back(
       {.primitive = &eigh_p(), .inputs = {definite}, .has_derivative = false, .any_numbers = false});
+  for (const Shape& shape : {Shape{2, 4, 3}, Shape{2, 3, 4}, Shape{2, 4, 4}}) {
+    const HostArray any = random(shape, -1, 1, 23);
+    all.push_back({.primitive = &lu_p(), .inputs = {any}, .any_numbers = false});
+    for (bool vectors : {true, false}) {
+      all.push_back({.primitive = &svd_p(),
+                     .params = OpParams::of(VectorsParams{vectors}),
+                     .inputs = {any},
+                     .any_numbers = false});
+    }
+  }
+  const HostArray general = random({2, 4, 4}, -1, 1, 24, DType::kF32);
+  for (bool vectors : {true, false}) {
+    all.push_back({.primitive = &eig_p(),
+                   .params = OpParams::of(VectorsParams{vectors}),
+                   .inputs = {general},
+                   .has_derivative = false,
+                   .any_numbers = false});
+  }
+  for (const Primitive* p : {&schur_p(), &complex_schur_p(), &sqrtm_p()}) {
+    all.push_back({.primitive = p, .inputs = {general}, .has_derivative = false, .any_numbers = false});
+  }
+  auto fft = [&](FftType type, Shape lengths, HostArray of) {
+    all.push_back({.primitive = &fft_p(),
+                   .params = OpParams::of(FftParams{static_cast<std::int64_t>(type), std::move(lengths)}),
+                   .inputs = {std::move(of)},
+                   .has_derivative = false});
+  };
+  fft(FftType::kFft, {6}, random({4, 6}, -1, 1, 25, DType::kC64));
+  fft(FftType::kIfft, {3, 4}, random({2, 3, 4}, -1, 1, 26, DType::kC64));
+  fft(FftType::kRfft, {6}, random({4, 6}, -1, 1, 27, DType::kF32));
+  fft(FftType::kIrfft, {4, 5}, random({2, 4, 3}, -1, 1, 28, DType::kC64));
   all.push_back(
       {&threefry2x32_p(), none, {words, random(s, 0, 4294967296.0, 14, DType::kU32), words, words}});
 

@@ -202,9 +202,8 @@ void execute(const XLA_FFI_CallFrame& frame) {
   try {
     for (const Operand& operand : operands) check(ffi_text(frame, "text"), operand, ffi_text(frame, "site"));
   } catch (...) {
-    std::lock_guard lock(failures_mutex);
-    failures[{static_cast<Fingerprint>(ffi_number(frame, "program")), position}] = {
-        std::current_exception(), ffi_number(frame, "once") != 0};
+    note_failed_call(static_cast<Fingerprint>(ffi_number(frame, "program")), position,
+                     std::current_exception(), ffi_number(frame, "once") != 0);
     throw;
   }
 }
@@ -216,6 +215,11 @@ XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return collectives::handle_ff
 void set_debug_prefix(std::string text) { prefix = std::move(text); }
 
 void* debug_handler() { return reinterpret_cast<void*>(&handler); }
+
+void note_failed_call(Fingerprint program, int position, std::exception_ptr cause, bool everywhere) {
+  std::lock_guard lock(failures_mutex);
+  failures[{program, position}] = {std::move(cause), everywhere};
+}
 
 FailedCheck take_failed_check(Fingerprint program, int position) {
   std::lock_guard lock(failures_mutex);

@@ -21,6 +21,9 @@ struct FailedCheck {
   bool everywhere = false;   ///< on all devices alike, as all have the same
 };
 
+/// Keeps why a host call of the program failed on this device, until take_failed_check asks.
+void note_failed_call(Fingerprint program, int position, std::exception_ptr cause, bool everywhere);
+
 /// The check of the program that failed last for this device since it was asked last: XLA hands on only the
 /// text.
 FailedCheck take_failed_check(Fingerprint program, int position);

@@ -18,6 +18,7 @@
 #include "lockstep/program/primitives/debug.h"
 #include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/runtime/debug_calls.h"
+#include "lockstep/runtime/ffi_targets.h"
 #include "lockstep/runtime/hold_coordinator.h"
 #include "lockstep/runtime/platform.h"
 #include "lockstep/watch/recorder.h"
@@ -327,6 +328,10 @@ void Runtime::exchange_topology() {
       }
     }
   }
+  int processes_here = 0;
+  for (int process = 0; process < process_count(); ++process)
+    processes_here += topology_->host_of(process) == topology_->host_of(process_index());
+  platform_->share_host(processes_here);
 }
 
 void Runtime::say_banner() const {

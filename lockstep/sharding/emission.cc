@@ -6,6 +6,7 @@
 
 #include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/callback.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/debug.h"
 #include "lockstep/program/primitives/elementwise.h"
@@ -252,10 +253,29 @@ void Emission::emit(const RuledEquation& ruled) {
     same.once = true;
     params = OpParams::of(std::move(same));
   }
+  const bool first_calls = equation.primitive == &io_callback_p() && ruled.forbidden.empty();
+  if (first_calls) {
+    CallbackParams same = params.as<CallbackParams>();
+    same.once = true;
+    params = OpParams::of(std::move(same));
+  }
   const std::size_t before = builder_.program().equations.size();
   std::vector<Value> results = any_split && ruled.rule.write
                                    ? ruled.rule.write(params, operands, places(ruled, factors))
                                    : builder_.emit(*equation.primitive, std::move(params), operands);
+  if (first_calls) {
+    // The others have zeros.
+    std::vector<std::string> names;
+    for (const auto& axis : grid_.env().axes()) names.push_back(axis.first);
+    const Axes axes = grid_.axes(names);
+    for (Value& result : results) {
+      if (axes.empty()) continue;
+      const auto how =
+          result.aval().dtype == DType::kBool ? ShardingRule::Combine::kMax : ShardingRule::Combine::kSum;
+      result =
+          resharder_.exchange(lax::pvary(result, grid_.names(axes)), {Kind::kAllReduce, axes, 0, 0, how});
+    }
+  }
   const std::vector<Equation>& written = builder_.program().equations;
   for (std::size_t e = before; e < written.size(); ++e) {
     if (ruled.rule.write && !written[e].primitive->exchange(written[e].params).kind.empty())

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/cost.h"
+#include "lockstep/program/primitives/callback.h"
 #include "lockstep/program/primitives/debug.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/sharding/emission.h"
@@ -82,7 +83,8 @@ Partitioned partition(const Program& global, const PartitionOptions& options, bo
     splits[var] = std::move(split);
   }
   for (const Equation& equation : flat.program.equations) {
-    all_whole = all_whole && equation.primitive != &debug_p();  // one device prints
+    all_whole = all_whole && equation.primitive != &debug_p() &&
+                equation.primitive != &io_callback_p();  // one device does it
     if (!is_placement(*equation.primitive)) continue;
     all_whole = false;
     const Var from = equation.inputs[0], to = equation.outputs[0];

@@ -18,6 +18,8 @@ void add_elementwise(Functions& all);
 void add_special(Functions& all);
 void add_reductions(Functions& all);
 void add_linear_algebra(Functions& all);
+void add_decompositions(Functions& all);
+void add_signal(Functions& all);
 void add_neural(Functions& all);
 void add_arrays(Functions& all);
 void add_windows(Functions& all);

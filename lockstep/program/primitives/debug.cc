@@ -82,7 +82,7 @@ const Primitive& debug_p() {
           types.push_back(out.operand_type(e, i));
         }
         out.host_call(
-            kDebugTarget, operands, types,
+            kDebugTarget, operands, types, {},
             fmt::format("text = {}, check = {} : i64, once = {} : i64, site = {}", mlir_string(p.text),
                         p.check ? 1 : 0, p.once ? 1 : 0, mlir_string(e.site.to_string())));
         return {};

@@ -1,12 +1,12 @@
 #include "lockstep/program/primitives/linalg.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
-#include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/linalg_composed.h"
+#include "lockstep/program/primitives/matrices.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
@@ -14,56 +14,7 @@
 namespace lockstep {
 namespace {
 
-void check_matrix(const Aval& x, bool square) {
-  if (x.dtype != DType::kF32 && x.dtype != DType::kF64) {
-    fail<DTypeError>("expected f32 or f64 operands, got {}; convert with astype", name(x.dtype));
-  }
-  const std::size_t rank = x.shape.size();
-  if (rank < 2 || (square && x.shape[rank - 1] != x.shape[rank - 2])) {
-    fail<ShapeError>("expected {} in the last two dimensions, got {}",
-                     square ? "square matrices" : "matrices", to_string(x));
-  }
-}
-
-/// The dimensions that count matrices are factors; the matrices' own are whole.
-ShardingRule by_matrix(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
-  ShardingRule rule = ShardingRule::replicated(inputs, outputs);
-  for (std::size_t d = 0; d + 2 < inputs[0].shape.size(); ++d) {
-    const int factor = static_cast<int>(rule.factors.size());
-    rule.factors.push_back({inputs[0].shape[d]});
-    for (auto& operand : rule.operands) operand[d] = factor;
-    for (auto& result : rule.results) result[d] = factor;
-  }
-  return rule;
-}
-
-std::int64_t rows(const Value& x) { return x.aval().shape[x.aval().shape.size() - 2]; }
-std::int64_t columns(const Value& x) { return x.aval().shape.back(); }
-
-Value transposed(const Value& x) {
-  std::vector<std::int64_t> order(x.aval().shape.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[order.size() - 1], order[order.size() - 2]);
-  return lax::transpose(x, order);
-}
-
-Value product(const Value& x, const Value& y) {
-  const std::int64_t rank = x.aval().rank();
-  std::vector<std::int64_t> batch(static_cast<std::size_t>(rank - 2));
-  std::iota(batch.begin(), batch.end(), 0);
-  return lax::dot_general(x, y, {{rank - 1}, {rank - 2}, batch, batch});
-}
-
-/// 1 where row `how` column, else 0, of x's shape and dtype.
-Value ones_where(const Primitive& (*how)(), const Value& x) {
-  const Shape shape = x.aval().shape;  // a copy: new equations move the avals
-  const std::int64_t rank = x.aval().rank();
-  Value row = lax::iota(x, DType::kI32, shape, rank - 2), column = lax::iota(x, DType::kI32, shape, rank - 1);
-  return lax::convert_element_type(lax::apply1<Value>(how(), {row, column}), x.aval().dtype);
-}
-Value lower_part(const Value& x) { return lax::mul(x, ones_where(ge_p, x)); }
-Value below_diagonal(const Value& x) { return lax::mul(x, ones_where(gt_p, x)); }
-Value eye(const Value& x) { return ones_where(eq_p, x); }
+using namespace matrices;
 
 Value solve(const Value& a, const Value& b, bool left_side, bool lower, bool transpose_a,
             bool unit_diagonal = false) {
@@ -71,25 +22,6 @@ Value solve(const Value& a, const Value& b, bool left_side, bool lower, bool tra
 }
 
 std::string matrix_type(const Aval& like, Shape shape) { return mlir_type(like.dtype, shape); }
-
-/// The shape with other rows and columns.
-Shape with_matrix(Shape shape, std::int64_t rows, std::int64_t columns) {
-  shape[shape.size() - 2] = rows;
-  shape.back() = columns;
-  return shape;
-}
-
-/// Text of x with zeros where row `direction` column does not hold.
-std::string triangle(Lowering& out, const std::string& x, DType dtype, const Shape& shape,
-                     std::string_view direction) {
-  const std::string indices = mlir_type(DType::kI32, shape);
-  auto iota = [&](std::size_t dimension) {
-    return out.op("stablehlo.iota", {}, {}, indices, fmt::format("iota_dimension = {} : i64", dimension));
-  };
-  const std::string row = iota(shape.size() - 2), column = iota(shape.size() - 1);
-  const std::string kept = out.compare(direction, row, column, DType::kI32, shape);
-  return out.select(kept, x, out.splat(Scalar::of(0.0), dtype, shape), dtype, shape);
-}
 
 /// Text of the leading rows and columns.
 std::string corner(Lowering& out, const std::string& x, DType dtype, const Shape& from, const Shape& to) {
@@ -102,7 +34,7 @@ const Primitive& cholesky_p() {
   static const Primitive p = {
       .name = "cholesky",
       .shape = [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
-        check_matrix(inputs[0], true);
+        check(inputs[0], true);
         return {Aval{inputs[0].dtype, inputs[0].shape}};
       },
       .sharding = by_matrix,
@@ -119,11 +51,12 @@ const Primitive& cholesky_p() {
         return {product(l, phi)};
       },
       .transpose = not_linear,
-      .batching = [](const BatchCall& call) { return rules::batch_elementwise(cholesky_p(), call); },
+      .batching = batching(cholesky_p),
       .flops = flops_of_results,
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        if (out.has_lapack()) return out.lapack_call("cholesky", e);
         const Aval& x = out.result_aval(e);
         return {triangle(out, out.op("stablehlo.cholesky", e, "lower = true"), x.dtype, x.shape, "GE")};
       },
@@ -137,8 +70,8 @@ const Primitive& triangular_solve_p() {
       .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const Aval &a = inputs[0], &b = inputs[1];
         rules::same_dtypes(inputs);
-        check_matrix(a, true);
-        check_matrix(b, false);
+        check(a, true);
+        check(b, false);
         const std::size_t rank = a.shape.size();
         const bool left = params.as<TriangularSolveParams>().left_side;
         if (b.shape.size() != rank || !std::equal(a.shape.begin(), a.shape.end() - 2, b.shape.begin()) ||
@@ -180,12 +113,19 @@ const Primitive& triangular_solve_p() {
         p.transpose_a = !p.transpose_a;
         return {std::nullopt, lax::triangular_solve(*c.operands[0].value, *c.cotangents[0], p)};
       },
-      .batching = [](const BatchCall& call) { return rules::batch_elementwise(triangular_solve_p(), call); },
+      .batching = batching(triangular_solve_p),
       .flops = flops_of_results,
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<TriangularSolveParams>();
+        if (out.has_lapack()) {
+          return out.lapack_call(
+              "triangular_solve", e,
+              fmt::format(", left_side = {:d} : i64, lower = {:d} : i64, transpose_a = {:d} : "
+                          "i64, unit_diagonal = {:d} : i64",
+                          p.left_side, p.lower, p.transpose_a, p.unit_diagonal));
+        }
         return {out.op("stablehlo.triangular_solve", e,
                        fmt::format("left_side = {}, lower = {}, unit_diagonal = {}, transpose_a = "
                                    "#stablehlo<transpose {}>",
@@ -200,7 +140,7 @@ const Primitive& qr_p() {
   static const Primitive p = {
       .name = "qr",
       .shape = [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
-        check_matrix(inputs[0], false);
+        check(inputs[0], false);
         const Shape& shape = inputs[0].shape;
         const std::int64_t m = shape[shape.size() - 2], n = shape.back(), k = std::min(m, n);
         return {Aval{inputs[0].dtype, with_matrix(shape, m, k)},
@@ -225,11 +165,12 @@ const Primitive& qr_p() {
                 std::nullopt};
       },
       .transpose = not_linear,
-      .batching = [](const BatchCall& call) { return rules::batch_elementwise(qr_p(), call); },
+      .batching = batching(qr_p),
       .flops = flops_of_results,
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        if (out.has_lapack()) return out.lapack_call("qr", e);
         const Aval& x = out.operand_aval(e, 0);
         const Aval &q = out.result_aval(e, 0), &r = out.result_aval(e, 1), &sign = out.result_aval(e, 2);
         Shape scales = sign.shape;
@@ -272,7 +213,7 @@ const Primitive& eigh_p() {
   static const Primitive p = {
       .name = "eigh",
       .shape = [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
-        check_matrix(inputs[0], true);
+        check(inputs[0], true);
         const Shape& shape = inputs[0].shape;
         return {Aval{inputs[0].dtype, shape}, Aval{inputs[0].dtype, Shape(shape.begin(), shape.end() - 1)}};
       },
@@ -281,23 +222,19 @@ const Primitive& eigh_p() {
         if (!c.tangents[0]) return Tangents(2);
         const Value &v = c.outputs[0], &w = c.outputs[1];
         const Shape shape = v.aval().shape;
-        const std::int64_t rank = v.aval().rank();
-        std::vector<std::int64_t> rows(static_cast<std::size_t>(rank - 1)), columns;
-        std::iota(rows.begin(), rows.end(), 0);
-        columns = rows;
-        columns.back() = rank - 1;
-        Value gap = lax::sub(lax::broadcast_in_dim(w, shape, columns), lax::broadcast_in_dim(w, shape, rows));
+        Value gap = lax::sub(for_columns(w, shape), for_rows(w, shape));
         Value identity = eye(v), one = lax::full_like(v, 1);
         Value f = lax::sub(lax::div(one, lax::add(identity, gap)), identity);
         Value inner = product(product(transposed(v), *c.tangents[0]), v);
-        return {product(v, lax::mul(f, inner)), lax::reduce_sum(lax::mul(inner, identity), {rank - 1})};
+        return {product(v, lax::mul(f, inner)), diagonal(inner)};
       },
       .transpose = not_linear,
-      .batching = [](const BatchCall& call) { return rules::batch_elementwise(eigh_p(), call); },
+      .batching = batching(eigh_p),
       .flops = flops_of_results,
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        if (out.has_lapack()) return out.lapack_call("eigh", e);
         const Aval &x = out.operand_aval(e, 0), &w = out.result_aval(e, 1);
         const std::string both = out.fresh(), type = mlir_type(x);
         // Lower triangle, sorted, at most 100 sweeps of Jacobi's rotations, until what is left
@@ -306,7 +243,9 @@ const Primitive& eigh_p() {
             "{}:2 = \"stablehlo.custom_call\"({}) {{call_target_name = \"Eigh\", backend_config "
             "= \"1,1,100,{}\"}} : ({}) -> ({}, {})",
             both, out.operand(e, 0), x.dtype == DType::kF64 ? "1e-14" : "1e-6", type, type, mlir_type(w)));
-        return {both + "#0", both + "#1"};
+        // The rotations leave what is below 1e-8 of the diagonal.
+        if (x.dtype != DType::kF64) return {both + "#0", both + "#1"};
+        return out.inlined(composed::refined_eigh(x), {out.operand(e, 0), both + "#0", both + "#1"});
       },
   };
   return p;

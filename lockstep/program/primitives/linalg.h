@@ -5,7 +5,8 @@
 namespace lockstep {
 
 /// Decompositions of matrices, which stand in the last two dimensions of f32 or f64 operands; those before
-/// count matrices. XLA expands each into operations of its own, so they need no LAPACK.
+/// count matrices. On CPUs LAPACK computes them where it is installed; elsewhere XLA expands each into
+/// operations of its own.
 const Primitive& cholesky_p();
 const Primitive& triangular_solve_p();
 const Primitive& qr_p();

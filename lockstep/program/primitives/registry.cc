@@ -1,11 +1,15 @@
 #include "lockstep/program/primitives/registry.h"
 
+#include "lockstep/program/primitives/callback.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/convolution.h"
 #include "lockstep/program/primitives/debug.h"
+#include "lockstep/program/primitives/decompositions.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/ffi_call.h"
+#include "lockstep/program/primitives/fft.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/linalg.h"
 #include "lockstep/program/primitives/placement.h"
@@ -53,11 +57,19 @@ std::span<const Primitive* const> all_primitives() {
       &rev_p(), &rotate_p(), &reduce_precision_p(),
       // linalg.h
       &cholesky_p(), &triangular_solve_p(), &qr_p(), &eigh_p(),
+      // decompositions.h
+      &lu_p(), &svd_p(), &eig_p(), &schur_p(), &complex_schur_p(), &sqrtm_p(),
+      // fft.h
+      &fft_p(),
       // random.h
       &threefry2x32_p(),
       // collectives.h
       &psum_p(), &pmax_p(), &pmin_p(), &pvary_p(), &all_gather_p(), &psum_scatter_p(), &all_to_all_p(),
       &ppermute_p(), &axis_index_p(),
+      // callback.h
+      &pure_callback_p(), &io_callback_p(),
+      // ffi_call.h
+      &ffi_call_p(),
       // debug.h
       &debug_p(),
       // placement.h

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -5,8 +7,12 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/collectives/ffi_handler.h"
+#include "lockstep/lapack/lapack.h"
+#include "lockstep/program/primitives/callback.h"
 #include "lockstep/program/primitives/debug.h"
+#include "lockstep/runtime/callback_calls.h"
 #include "lockstep/runtime/debug_calls.h"
+#include "lockstep/runtime/ffi_targets.h"
 #include "lockstep/runtime/platforms/platform.h"
 
 namespace lockstep::runtime {
@@ -14,6 +20,8 @@ namespace {
 
 /// Of hosts, and of devices over all of them.
 constexpr std::int64_t kMostDescribed = 1 << 20;
+
+bool nproc_is_given = false;  // by the user or the launcher
 
 class Cpu : public Platform {
  public:
@@ -32,15 +40,28 @@ class Cpu : public Platform {
   void set_environment(const Settings& settings, const Environment& environment, const cluster::System&,
                        bool) const override {
     const auto given = environment.get("NPROC");
+    nproc_is_given = given.has_value();
+    if (given) lapack::limit_threads(std::atoi(given->c_str()));
     const int threads =
         given ? std::atoi(given->c_str()) : static_cast<int>(std::thread::hardware_concurrency());
     if (threads < settings.num_cpu_devices)
       setenv("NPROC", std::to_string(settings.num_cpu_devices).c_str(), /*overwrite=*/1);
   }
 
+  /// LAPACK of this process gets its share of the host's CPUs, unless someone has said how many threads it may
+  /// have. A process that is bound to some of the CPUs has these for itself.
+  void share_host(int processes) const override {
+    const auto cpus = static_cast<int>(std::thread::hardware_concurrency());
+    if (nproc_is_given || cpus < sysconf(_SC_NPROCESSORS_ONLN)) return;
+    lapack::limit_threads(std::max(1, cpus / processes));
+  }
+
   void register_handlers(pjrt::Plugin& plugin) const override {
     plugin.register_ffi_handler(kDebugTarget, "Host", debug_handler());
     plugin.register_ffi_handler(collectives::kCollectiveTarget, "Host", collectives::collective_handler());
+    open_ffi_targets(plugin);
+    plugin.register_ffi_handler(kCallbackTarget, "Host", callback_handler());
+    plugin.register_ffi_handler(lapack::kLapackTarget, "Host", lapack::lapack_handler());
   }
 
   pjrt::ClientOptions client_options(const Settings& settings, const Environment&,

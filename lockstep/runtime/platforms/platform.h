@@ -59,6 +59,9 @@ class Platform {
     static_cast<void>(described);
   }
 
+  /// This process is one of so many on its host.
+  virtual void share_host(int processes) const { static_cast<void>(processes); }
+
   /// Registers the handlers that programs on it call.
   virtual void register_handlers(pjrt::Plugin&) const {}
 

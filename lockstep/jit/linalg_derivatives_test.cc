@@ -1,0 +1,66 @@
+// Derivatives of decompositions beyond those that tests/golden compares with JAX's.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/jit/derivatives.h"
+#include "lockstep/jit/vmap.h"
+#include "lockstep/ops/ops.h"
+#include "lockstep/ops/test_values.h"
+
+namespace lockstep {
+namespace {
+
+using test::error_of;
+using test::expect_close;
+using test::floats;
+using ::testing::HasSubstr;
+
+Array matrix() {
+  return array({{2.f, 0.5f, -1.f, 0.25f},
+                {0.75f, -1.5f, 0.5f, 1.f},
+                {-0.5f, 1.f, 3.f, -0.25f},
+                {1.f, 0.25f, 0.5f, 2.f}});
+}
+Array vector() { return array({1.f, -2.f, 0.5f, 1.5f}); }
+
+TEST(SecondDerivatives, OfWhatHasARuleOfItsOwn_AreThoseOfTheRule) {
+  // d²/dt² f(a + t d) at 0, by the rule's derivative, and by what it is.
+  const Array a = matrix(), d = outer(vector(), flip(vector())) * 0.25, b = vector();
+  auto second = [&](const auto& f) {
+    auto along = [&](Array t) { return f(a + t * d); };
+    return jacfwd(jacfwd(along))(zeros({}));
+  };
+  const Array inverse = linalg::inv(a), moved = matmul(inverse, d);
+  expect_close(second([&](const Array& x) { return linalg::solve(x, b); }),
+               floats(2 * matmul(matmul(moved, moved), matmul(inverse, b))), 1e-4);
+  expect_close(second([](const Array& x) { return linalg::pinv(x); }),
+               floats(2 * matmul(matmul(moved, moved), inverse)), 1e-4);
+  const Array trace_of_moved = trace(moved);
+  expect_close(second([](const Array& x) { return linalg::slogdet(x).second; }),
+               floats(-trace(matmul(moved, moved))), 1e-4);
+  expect_close(second([](const Array& x) { return linalg::det(x); }),
+               floats(linalg::det(a) * (square(trace_of_moved) - trace(matmul(moved, moved)))), 1e-3);
+}
+
+TEST(Gradients, OfADeterminantOfLowRank_AreItsCofactors) {
+  auto gradient = [](const Array& x) { return grad([](Array y) { return linalg::det(y); })(x); };
+  const Array almost = diag(array({1.f, 2.f, 3.f, 0.f}));
+  expect_close(gradient(almost), floats(diag(array({0.f, 0.f, 0.f, 6.f}))), 1e-6);
+  expect_close(gradient(diag(array({1.f, 2.f, 0.f, 0.f}))), floats(zeros({4, 4})), 1e-6);
+}
+
+TEST(Derivatives, ThatAreNotThere_AreErrorsThatSayWhatIs) {
+  auto refused = [](const auto& f) {
+    return error_of<TraceError>([&] { grad([&](Array x) { return sum(abs(f(x))); })(matrix()); });
+  };
+  EXPECT_THAT(refused([](const Array& x) { return linalg::eig(x).eigenvectors; }),
+              HasSubstr("[linalg::eig] the eigenvectors have no derivative"));
+  EXPECT_THAT(refused([](const Array& x) { return linalg::schur(x).t; }),
+              HasSubstr("[linalg::schur] has no derivative"));
+  EXPECT_THAT(refused([](const Array& x) { return linalg::sqrtm(x); }),
+              HasSubstr("[linalg::sqrtm] has no derivative"));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+#include "lockstep/lapack/lapack.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace lockstep::lapack {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Lapack, TakesAsManyThreadsAsItMay_AndLeavesTheEnvironmentAsItWas) {
+  const bool given = std::getenv("OPENBLAS_NUM_THREADS") != nullptr,
+             core = std::getenv("OPENBLAS_CORETYPE") != nullptr;
+  limit_threads(1);
+  ASSERT_TRUE(is_available()) << description();
+  EXPECT_THAT(description(), HasSubstr("OpenBLAS"));
+  if (!given) {
+    EXPECT_THAT(description(), HasSubstr("; 1 threads"));
+  }
+  EXPECT_EQ(std::getenv("OPENBLAS_NUM_THREADS") != nullptr, given);
+  EXPECT_EQ(std::getenv("OPENBLAS_CORETYPE") != nullptr, core);
+#if defined(__x86_64__)
+  // Not those of 2004, where the processor has others.
+  if (!core && __builtin_cpu_supports("avx2")) {
+    EXPECT_THAT(description(), Not(AnyOf(HasSubstr("kernels of Prescott"), HasSubstr("kernels of Core2"))));
+  }
+#endif
+}
+
+}  // namespace
+}  // namespace lockstep::lapack

@@ -1,0 +1,79 @@
+#include "lockstep/ops/signal.h"
+
+#include "lockstep/ops/ops.h"
+#include "lockstep/ops/test_values.h"
+
+// Values and derivatives are compared with JAX's in tests/golden; here is what is refused.
+namespace lockstep {
+namespace {
+
+using test::error_of;
+using test::expect_close;
+using test::floats;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(Transforms, OfWhatDoesNotFit_AreErrorsAtTheUsersLine) {
+  const Array x = zeros({4, 6}), z = zeros({4, 6}, complex64);
+  EXPECT_THAT(error_of<DTypeError>([] { fft::fft(zeros({4}, float64)); }),
+              AllOf(HasSubstr("[fft::fft] expected numbers of another dtype than f64, got f64[4]"),
+                    HasSubstr("signal_test.cc:")));
+  EXPECT_THAT(error_of<DTypeError>([&] { fft::rfft(z); }),
+              HasSubstr("[fft::rfft] expected real numbers but f64, got c64[4,6]"));
+  EXPECT_THAT(error_of<ShapeError>([&] { fft::fft(x, {.n = 0}); }),
+              HasSubstr("[fft::fft] expected lengths of at least 1, got 0 along axis 1 of f32[4,6]"));
+  EXPECT_THAT(error_of<ShapeError>([] { fft::irfft(zeros({1}, complex64)); }),
+              HasSubstr("[fft::irfft] expected lengths of at least 1, got 0"));
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                fft::fftn(x, {.axes = {{0, -2}}});
+              }),
+              HasSubstr("[fft::fftn] expected each axis once, got [0, 0]"));
+  EXPECT_THAT(error_of<ShapeError>([&] { fft::fft2(x, {.s = {{3}}}); }),
+              HasSubstr("[fft::fft2] expected a length for each axis, got 1 for 2 axes"));
+  EXPECT_THAT(error_of<ShapeError>([] { fft::fft2(zeros({4}), {.axes = {{0}}}); }),
+              HasSubstr("[fft::fft2] expected 2 axes to transform along, got 1"));
+  EXPECT_THAT(error_of<Error>([&] { fft::ifft(z, {.norm = "half"}); }),
+              HasSubstr("[fft::ifft] expected the norm backward, ortho or forward, got \"half\""));
+  EXPECT_THROW(fft::fftfreq(0), ShapeError);
+  EXPECT_THROW(fft::fftshift(x, {{2}}), ShapeError);
+}
+
+TEST(Samples, ThatDoNotFit_AreErrorsAtTheUsersLine) {
+  EXPECT_THAT(error_of<ShapeError>([] { convolve(zeros({3}), zeros({0})); }),
+              AllOf(HasSubstr("[convolve] expected two vectors that are not empty, got f32[3] and f32[0]"),
+                    HasSubstr("signal_test.cc:")));
+  EXPECT_THAT(error_of<Error>([] { correlate(ones({3}), ones({2}), "all"); }),
+              HasSubstr("[correlate] expected the mode full, same or valid, got \"all\""));
+  EXPECT_THAT(error_of<ShapeError>([] { interp(1.f, zeros({3}), zeros({4})); }),
+              HasSubstr("[interp] expected two vectors of one size, got f32[3] and f32[4]"));
+  EXPECT_THAT(error_of<Error>([] { interp(1.f, zeros({3}), zeros({3}), {.left = 1, .period = 2}); }),
+              HasSubstr("without left and right"));
+  EXPECT_THAT(error_of<ShapeError>([] {
+                digitize(1.f, zeros({2, 2}));
+              }),
+              HasSubstr("[digitize] expected bins of one dimension, got f32[2,2]"));
+  EXPECT_THAT(error_of<ShapeError>([] { histogram(zeros({3}), zeros({1})); }),
+              HasSubstr("[histogram] expected at least two edges"));
+  EXPECT_THAT(error_of<ShapeError>([] { histogram(zeros({3}), 0); }),
+              HasSubstr("[histogram] expected at least one bin, got 0"));
+  EXPECT_THAT(error_of<ShapeError>([] { histogram(zeros({3}), 2, {.weights = zeros({2})}); }),
+              HasSubstr("[histogram] expected weights of the shape of f32[3], got f32[2]"));
+  EXPECT_THAT(error_of<ShapeError>([] {
+                ragged_dot(zeros({4, 3}), zeros({2, 3, 5}), zeros({3}, int32));
+              }),
+              HasSubstr("[ragged_dot] expected [m,k], [groups,k,n] and [groups]"));
+  EXPECT_THROW(frexp(zeros({2}, complex64)), DTypeError);
+}
+
+TEST(Samples, AtTheEnds_AreAsInNumPy) {
+  expect_close(interp(array({-1.f, 0.f, 1.f}), array({0.f}), array({7.f})), {7, 7, 7});
+  auto [counts, edges] = histogram(array({2.f, 2.f}), 2);
+  expect_close(counts, {0, 2});
+  expect_close(edges, {1.5, 2, 2.5});
+  // No elements: the bins are those from 0 to 1.
+  expect_close(histogram(zeros({0}), 2).second, {0, 0.5, 1});
+  expect_close(frexp(array({6.f, -8.f})).first, {0.75f, -0.5f});
+}
+
+}  // namespace
+}  // namespace lockstep

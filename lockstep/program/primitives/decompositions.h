@@ -1,0 +1,98 @@
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+
+#include "lockstep/program/primitives/gather.h"
+#include "lockstep/program/primitives/linalg.h"
+#include "lockstep/program/primitives/sort.h"
+
+namespace lockstep {
+
+/// Further decompositions of matrices, which stand in the last two dimensions of f32 or f64 operands; those
+/// before count matrices. On CPUs LAPACK computes them where it is installed. Elsewhere lu and svd are
+/// composed of other primitives, and the others are an Error when they are lowered. The results of eig,
+/// complex_schur and sqrtm are c64, and their operands f32.
+const Primitive& lu_p();
+const Primitive& svd_p();
+const Primitive& eig_p();
+const Primitive& schur_p();
+const Primitive& complex_schur_p();
+const Primitive& sqrtm_p();
+
+struct VectorsParams {
+  static constexpr std::array<std::string_view, 1> kFields = {"vectors"};
+  bool vectors;
+};
+
+namespace lax {
+
+/// The rows of x in another order make l u, of x's m rows and n columns: {lu, pivots, permutation}. lu has l
+/// below its diagonal, on which l has ones, and u on and above it. Row i of l u is row permutation[i] of x
+/// (i32[…, m]); step i changed rows i and pivots[i] (i32[…, min(m, n)]).
+template <Operand V>
+std::vector<V> lu(const V& x) {
+  return apply_primitive(lu_p(), OpParams(), std::span<const V>(&x, 1));
+}
+
+/// x = u diag(s) vh: {u, s, vh}, with s in falling order and min(m, n) columns of u and rows of vh; without
+/// `vectors`: {s}.
+template <Operand V>
+std::vector<V> svd(const V& x, bool vectors = true) {
+  return apply_primitive(svd_p(), OpParams::of(VectorsParams{vectors}), std::span<const V>(&x, 1));
+}
+
+/// x v = v diag(w): {w, v}; without `vectors`: {w}. w has a derivative, v has none.
+template <Operand V>
+std::vector<V> eig(const V& x, bool vectors = true) {
+  return apply_primitive(eig_p(), OpParams::of(VectorsParams{vectors}), std::span<const V>(&x, 1));
+}
+
+/// x = z t zᵀ: {t, z}, with orthonormal columns of z, and t an upper triangle but for blocks of two rows on
+/// its diagonal, one for each pair of conjugate eigenvalues. No derivative.
+template <Operand V>
+std::vector<V> schur(const V& x) {
+  return apply_primitive(schur_p(), OpParams(), std::span<const V>(&x, 1));
+}
+
+/// The same with a complex t, which is a triangle.
+template <Operand V>
+std::vector<V> complex_schur(const V& x) {
+  return apply_primitive(complex_schur_p(), OpParams(), std::span<const V>(&x, 1));
+}
+
+/// The principal square root: y y = x. No derivative.
+template <Operand V>
+V sqrtm(const V& x) {
+  return apply1<V>(sqrtm_p(), {x});
+}
+
+/// The rows of each matrix in the order of `permutation`, i32[…, rows].
+template <Operand V>
+V permuted_rows(const V& x, const V& permutation) {
+  const std::int64_t rank = x.aval().rank();
+  Shape indices = permutation.aval().shape, sizes(static_cast<std::size_t>(rank), 1);
+  indices.push_back(1);
+  sizes.back() = x.aval().shape.back();
+  std::vector<std::int64_t> batch(static_cast<std::size_t>(rank - 2));
+  std::iota(batch.begin(), batch.end(), 0);
+  return gather(x, reshape(permutation, indices), {{rank - 1}, {rank - 2}, {rank - 2}, batch, batch}, sizes,
+                GatherScatterMode::kPromiseInBounds);
+}
+
+/// y with a y = b, of a's decomposition lu and permutation; with aᵀ y = b where `transposed`.
+template <Operand V>
+V lu_solve(const V& lu, const V& permutation, const V& b, bool transposed = false) {
+  if (!transposed) {
+    const V y = triangular_solve(lu, permuted_rows(b, permutation), {true, true, false, true});
+    return triangular_solve(lu, y, {true, false, false, false});
+  }
+  const V y = triangular_solve(lu, b, {true, false, true, false}),
+          z = triangular_solve(lu, y, {true, true, true, true});
+  const V places = iota(permutation, DType::kI32, permutation.aval().shape, permutation.aval().rank() - 1);
+  const V keys[] = {permutation, places};
+  return permuted_rows(z, sort(std::span<const V>(keys), permutation.aval().rank() - 1)[1]);
+}
+
+}  // namespace lax
+}  // namespace lockstep

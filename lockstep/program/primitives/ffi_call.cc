@@ -1,0 +1,107 @@
+#include "lockstep/program/primitives/ffi_call.h"
+
+#include <fmt/ranges.h>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep {
+namespace {
+
+const FfiCallParams& params_of(const OpParams& params) { return params.as<FfiCallParams>(); }
+
+/// The i-th of the examples.
+Value example(const Value& x, std::int64_t i) {
+  const Shape shape = x.aval().shape;
+  std::vector<std::int64_t> start(shape.size(), 0), limit = shape;
+  start[0] = i;
+  limit[0] = i + 1;
+  return lax::reshape(lax::slice(x, start, limit), Shape(shape.begin() + 1, shape.end()));
+}
+
+std::vector<Value> batched(const BatchCall& call) {
+  FfiCallParams p = params_of(call.params);
+  if (!p.vmap_method) {
+    fail<TraceError>(
+        "[ffi_call] the kernel {} is called under vmap (at {}); say how with "
+        "FfiCallOptions::vmap_method",
+        p.target, CallSiteScope::current().to_string());
+  }
+  const auto method = static_cast<VmapMethod>(*p.vmap_method);
+  std::vector<Value> inputs(call.inputs.begin(), call.inputs.end());
+  if (method == VmapMethod::kSequential) {
+    std::vector<std::vector<Value>> parts(p.results.size());
+    for (std::int64_t i = 0; i < call.size; ++i) {
+      std::vector<Value> one;
+      for (std::size_t k = 0; k < inputs.size(); ++k)
+        one.push_back(call.batched[k] ? example(inputs[k], i) : inputs[k]);
+      const std::vector<Value> results = call.builder.emit(ffi_call_p(), call.params, one);
+      for (std::size_t k = 0; k < results.size(); ++k)
+        parts[k].push_back(lax::reshape(results[k], rules::prepended(1, results[k].aval().shape)));
+    }
+    std::vector<Value> results;
+    for (const std::vector<Value>& each : parts)
+      results.push_back(lax::concatenate(std::span<const Value>(each), 0));
+    return results;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (call.batched[i]) continue;
+    const Shape shape = rules::prepended(1, inputs[i].aval().shape);
+    inputs[i] = method == VmapMethod::kExpandDims ? lax::reshape(inputs[i], shape)
+                                                  : rules::broadcast_leading(inputs[i], call.size);
+  }
+  for (std::vector<int>& result : p.results) result.insert(result.begin() + 1, static_cast<int>(call.size));
+  return call.builder.emit(ffi_call_p(), OpParams::of(std::move(p)), inputs);
+}
+
+}  // namespace
+
+const Primitive& ffi_call_p() {
+  static const Primitive p = {
+      .name = "ffi_call",
+      .shape = [](std::span<const Aval>, const OpParams& params) -> std::vector<Aval> {
+        std::vector<Aval> results;
+        for (const std::vector<int>& each : params_of(params).results)
+          results.push_back({static_cast<DType>(each[0]), Shape(each.begin() + 1, each.end())});
+        return results;
+      },
+      .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
+                     const OpParams&) { return ShardingRule::replicated(inputs, outputs); },
+      .jvp = [](const JvpCall& c) -> Tangents {
+        fail<TraceError>(
+            "[ffi_call] the kernel {} has no derivative (at {}); give it one with custom_jvp or "
+            "custom_vjp",
+            params_of(c.params).target, CallSiteScope::current().to_string());
+      },
+      .transpose = not_linear,
+      .batching = batched,
+      .flops = flops_of_results,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        const FfiCallParams& p = params_of(e.params);
+        std::vector<std::string> operands, types, results, names;
+        for (std::size_t i = 0; i < e.inputs.size(); ++i) {
+          operands.push_back(out.operand(e, i));
+          types.push_back(out.operand_type(e, i));
+        }
+        for (std::size_t i = 0; i < e.outputs.size(); ++i) results.push_back(out.result_type(e, i));
+        const std::string name = out.fresh();
+        const bool one = results.size() == 1;
+        out.line(
+            fmt::format("{}{} = \"stablehlo.custom_call\"({}) {{call_target_name = \"{}\", api_version = 4 : "
+                        "i32, backend_config "
+                        "= {{{}}}}} : ({}) -> ({})",
+                        name, one ? "" : fmt::format(":{}", results.size()), fmt::join(operands, ", "),
+                        p.target, p.attributes, fmt::join(types, ", "), fmt::join(results, ", ")));
+        for (std::size_t i = 0; i < results.size(); ++i)
+          names.push_back(one ? name : fmt::format("{}#{}", name, i));
+        return names;
+      },
+  };
+  return p;
+}
+
+}  // namespace lockstep
