@@ -2,11 +2,13 @@
 
 #include <array>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/ops/operand.h"
+#include "lockstep/program/precision.h"
 #include "lockstep/program/primitives/window.h"
 
 /// Convolutions, pooling and embeddings. Shapes that do not fit are a ShapeError with the user's line.
@@ -25,6 +27,9 @@ class ConvPadding {
   Padding of(std::string_view operation, const Shape& sizes, const std::vector<std::int64_t>& windows,
              const std::vector<std::int64_t>& strides) const;
 
+  /// "SAME"; "(1,1)(0,2)".
+  std::string to_string() const;
+
  private:
   std::string name_;  ///< empty where there are numbers
   Padding sizes_;
@@ -40,6 +45,9 @@ struct ConvOptions {
   /// for others.
   std::array<std::string, 3> dimension_numbers = {};
   std::int64_t feature_group_count = 1, batch_group_count = 1;
+
+  Precision precision = Precision::kDefault;         ///< as DotOptions'
+  std::optional<DType> preferred_element_type = {};  ///< the same
 };
 
 /// jax.lax's: lhs convolved with the kernels rhs. The dtypes are promoted.

@@ -167,7 +167,8 @@ Labelled summed(Labelled x, const std::string& needed) {
   return {sum(x.array, {.axis = axes}), labels};
 }
 
-Labelled contracted(const Labelled& x, const Labelled& y, const std::string& needed) {
+Labelled contracted(const Labelled& x, const Labelled& y, const std::string& needed,
+                    const DotOptions& options) {
   DotGeneralParams p;
   std::string batch, rest;
   for (std::size_t d = 0; d < x.labels.size(); ++d) {
@@ -188,10 +189,16 @@ Labelled contracted(const Labelled& x, const Labelled& y, const std::string& nee
   for (char label : y.labels) {
     if (x.labels.find(label) == std::string::npos) rest += label;
   }
-  return {lax::dot_general(x.array, y.array, std::move(p)), batch + rest};
+  p.preferred_element_type = options.preferred_element_type;
+  p.precision = precision_text(options.precision);
+  // What was summed before may be wider.
+  const Array right =
+      y.array.dtype() == x.array.dtype() ? y.array : lax::convert_element_type(y.array, x.array.dtype());
+  return {lax::dot_general(x.array, right, std::move(p)), batch + rest};
 }
 
-Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType type, const Sizes& sizes) {
+Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType type, const Sizes& sizes,
+              const DotOptions& options) {
   std::vector<Labelled> terms;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     terms.push_back(diagonal(squeezed({ops::convert(arrays[i], type), parsed.operands[i]}, sizes)));
@@ -204,9 +211,11 @@ Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType t
   Labelled x = summed(terms[0], needed_after(1));
   for (std::size_t i = 1; i < terms.size(); ++i) {
     const std::string later = needed_after(i + 1);
-    x = contracted(x, summed(terms[i], later + x.labels), later);
+    x = contracted(x, summed(terms[i], later + x.labels), later, options);
     x = summed(x, later);
   }
+  if (options.preferred_element_type && x.array.dtype() != *options.preferred_element_type)
+    x.array = lax::convert_element_type(x.array, product_dtype(type.dtype, options.preferred_element_type));
   // Squeezed dimensions come back with the size that they have elsewhere, 1 where nowhere.
   Shape shape;
   std::vector<std::int64_t> order, places;
@@ -224,16 +233,21 @@ Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType t
 }  // namespace
 
 Array einsum(std::string_view subscripts, const std::vector<Array>& operands, std::source_location where) {
+  return einsum(subscripts, operands, DotOptions(), where);
+}
+
+Array einsum(std::string_view subscripts, const std::vector<Array>& operands, const DotOptions& options,
+             std::source_location where) {
   CallSiteScope here(CallSite::from(where));
   const Parsed parsed = parse(subscripts, operands);
   const Sizes sizes = sizes_of(subscripts, parsed, operands);
   std::vector<ElementType> types;
   for (const Array& operand : operands) types.push_back({operand.dtype(), operand.aval().weak_type});
   const ElementType type = promote("einsum", types);
-  return run_operation(
-             "einsum", std::string(subscripts), operands,
-             [&](std::span<const Array> t) { return std::vector<Array>{compute(parsed, t, type, sizes)}; })
-      .front();
+  auto compose = [&](std::span<const Array> t) {
+    return std::vector<Array>{compute(parsed, t, type, sizes, options)};
+  };
+  return run_operation("einsum", std::string(subscripts) + ops::key_of(options), operands, compose).front();
 }
 
 }  // namespace lockstep
