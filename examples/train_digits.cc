@@ -19,26 +19,23 @@
 namespace ls = lockstep;
 using ls::Array, ls::P;
 
-struct Layer {
-  Array w, b;
-};
 struct Mlp {
-  std::vector<Layer> layers;
+  std::vector<ls::nn::Linear> layers;
 };
 
-Mlp init(std::vector<int> sizes, Array key) {
+Mlp init(const std::vector<int>& sizes, const Array& key) {
   Mlp mlp;
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
-    key = ls::random::fold_in(key, static_cast<int>(i));
-    Array w = ls::random::normal(key, {sizes[i], sizes[i + 1]}) * std::sqrt(2.0 / sizes[i]);
-    mlp.layers.push_back({w, ls::zeros({sizes[i + 1]})});
+    mlp.layers.push_back({.in_features = sizes[i],
+                          .out_features = sizes[i + 1],
+                          .kernel_init = ls::nn::initializers::he_normal()});
   }
-  return mlp;
+  return ls::nn::init(mlp, key);
 }
 
 Array logits(const Mlp& mlp, Array x) {
   for (std::size_t i = 0; i < mlp.layers.size(); ++i) {
-    x = ls::matmul(x, mlp.layers[i].w) + mlp.layers[i].b;
+    x = mlp.layers[i](x);
     if (i + 1 < mlp.layers.size()) x = ls::nn::relu(x);
   }
   return x;

@@ -1,12 +1,12 @@
 // Trains a transformer on the Devil's Dictionary, byte by byte, on all devices of all processes, and writes
 // an entry of its own.
 //
-//   $ lockstep run -n 2 -- build/release/examples/train_transformer
+//   $ build/release/examples/train_transformer
 //   ...
-//   [0] held-out loss 2.0xx nats, 2.9xx bits a byte
+//   held-out loss 2.1xx nats, 3.0xx bits a byte
 //   ...
-//   [0] LOCKSTEP, n.  An prand and the the sushe in to of incancerer andiay soled it the
-//   [0] sweerath freld the ruddenels as of plited surons at of of tor ath
+//   LOCKSTEP, n.   INURTNOML, n neirthas ereditul tot incan of Suandiacctilen it ththinger
+//         Tone Carvedenelleed of plited suronsted of -che hout the thembles this
 //
 // With --checkpoint-dir it saves now and then, and a run that was ended goes on where it was:
 // `lockstep run -n 2 --max-restarts 3 -- ... --checkpoint-dir run` trains on whatever dies.
@@ -90,8 +90,8 @@ void train(const Options& options) {
                                                  .steps = options.steps});
   auto [model, state] = ls::jit(
       [&] {
-        Model model = transformer::lay(transformer::init(config, ls::random::key(0)), mesh);
-        return std::pair(model, transformer::lay(optimizer.init(model), mesh));
+        Model model = transformer::init(config, ls::random::key(0));
+        return transformer::place(config, std::pair(model, optimizer.init(model)), mesh);
       },
       {.name = "init"})();
 
@@ -116,8 +116,9 @@ void train(const Options& options) {
         auto [value, grads] =
             ls::tree::map([&](const Array& x) { return x / static_cast<double>(options.accumulate); }, sums);
         auto [updates, next] = optimizer.update(grads, state, model);
-        return std::tuple(transformer::lay(ls::optim::apply_updates(model, updates), mesh),
-                          transformer::lay(next, mesh), value);
+        auto placed =
+            transformer::place(config, std::pair(ls::optim::apply_updates(model, updates), next), mesh);
+        return std::tuple(placed.first, placed.second, value);
       },
       {.donate_argnums = {0, 1}, .name = "step"});
 

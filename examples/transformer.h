@@ -20,97 +20,78 @@ struct Config {
   bool remat = false;  ///< a layer's values are computed again for its gradient, not kept
 };
 
-struct Norm {
-  Array scale, bias;  // [width]
-};
-
-struct Layer {
-  Norm norm1;
-  Array query, key, value;  // [width, heads, features]
-  Array out;                // [heads, features, width]
-  Norm norm2;
-  Array up, up_bias;      // [width, hidden], [hidden]
-  Array down, down_bias;  // [hidden, width], [width]
+struct Block {
+  ls::nn::LayerNorm norm1;
+  ls::nn::MultiHeadAttention attention;
+  ls::nn::LayerNorm norm2;
+  ls::nn::Linear up, down;
 };
 
 struct Model {
-  Array embedding;  // [vocabulary, width], and the last matrix, transposed
-  Array position;   // [context, width]
-  std::vector<Layer> layers;
-  Norm norm;
+  ls::nn::Embedding tokens;     // and the last matrix, transposed
+  ls::nn::Embedding positions;  // in the context
+  std::vector<Block> blocks;
+  ls::nn::LayerNorm norm;
 };
 
-inline Model init(const Config& c, const Array& key) {
-  const Array keys = ls::random::split(key, 2 + 6 * c.layers);
-  std::int64_t next = 0;
-  auto normal = [&](const ls::Shape& shape, double deviation) {
-    return deviation * ls::random::normal(ls::index(keys, next++), shape);
-  };
-  auto norm = [&] { return Norm{ls::ones({c.width}), ls::zeros({c.width})}; };
-  const std::int64_t features = c.width / c.heads, hidden = 4 * c.width;
+/// The model's layers, not made yet: what they are of, their first values, and names for the axes of each.
+inline Model layers(const Config& c) {
+  using ls::nn::initializers::normal;
+  const std::int64_t hidden = 4 * c.width;
   const double in = 1 / std::sqrt(static_cast<double>(c.width));
   const double out = in / std::sqrt(2.0 * static_cast<double>(c.layers));
+  const ls::nn::LayerNorm norm{.features = c.width, .epsilon = 1e-5};
 
-  Model model{.embedding = normal({c.vocabulary, c.width}, 0.02),
-              .position = normal({c.context, c.width}, 0.02),
-              .norm = norm()};
-  for (std::int64_t i = 0; i < c.layers; ++i) {
-    model.layers.push_back(Layer{.norm1 = norm(),
-                                 .query = normal({c.width, c.heads, features}, in),
-                                 .key = normal({c.width, c.heads, features}, in),
-                                 .value = normal({c.width, c.heads, features}, in),
-                                 .out = normal({c.heads, features, c.width}, out),
-                                 .norm2 = norm(),
-                                 .up = normal({c.width, hidden}, in),
-                                 .up_bias = ls::zeros({hidden}),
-                                 .down = normal({hidden, c.width}, out / 2),
-                                 .down_bias = ls::zeros({c.width})});
-  }
+  Model model{.tokens = {c.vocabulary, c.width, normal(0.02), P("vocabulary", "embed")},
+              .positions = {c.context, c.width, normal(0.02), P(nullptr, "embed")},
+              .norm = norm};
+  const Block block{.norm1 = norm,
+                    .attention = {.num_heads = c.heads,
+                                  .in_features = c.width,
+                                  .use_bias = false,
+                                  .kernel_init = normal(in),
+                                  .out_kernel_init = normal(out),
+                                  .axes = P("embed", "heads", nullptr)},
+                    .norm2 = norm,
+                    .up = {.in_features = c.width,
+                           .out_features = hidden,
+                           .kernel_init = normal(in),
+                           .axes = P("embed", "hidden")},
+                    .down = {.in_features = hidden,
+                             .out_features = c.width,
+                             .kernel_init = normal(out / 2),
+                             .axes = P("hidden", "embed")}};
+  model.blocks.assign(static_cast<std::size_t>(c.layers), block);
   return model;
 }
 
-/// The split of a parameter over `tensor`, by its name: each device has some of the heads and of the hidden
-/// units, and needs the others only for the sums in `out` and `down`. All are whole along `data`.
-inline P spec(const std::string& path) {
-  const std::string name = path.substr(path.rfind('.') + 1);
-  if (name == "query" || name == "key" || name == "value" || name == "up") return P(nullptr, "tensor");
-  if (name == "out" || name == "up_bias" || name == "down") return P("tensor");
-  return P();
-}
+inline Model init(const Config& c, const Array& key) { return ls::nn::init(layers(c), key); }
 
-/// A model, or a tree of models such as an optimizer's state, split over a mesh with the axes `data` and
-/// `tensor`.
+/// A model, or a tree of such, as an optimizer's state is, placed on a mesh with the axes `data` and
+/// `tensor`: each device has some of the heads and of the hidden units, and needs the others' only in the
+/// sums that attention's `out` and `down` are. All else is whole on each.
 template <class Tree>
-Tree lay(const Tree& tree, const ls::Mesh& mesh) {
+Tree place(const Config& c, const Tree& tree, const ls::Mesh& mesh) {
+  const auto specs =
+      ls::nn::partition_rules(layers(c), {{"heads", "tensor"}, {"hidden", "tensor"}, {"embed", nullptr}});
   return ls::tree::map_with_path(
       [&](const std::string& path, const Array& x) {
-        return ls::with_sharding_constraint(x, ls::NamedSharding(mesh, spec(path)));
+        return ls::with_sharding_constraint(x, ls::NamedSharding(mesh, specs(path, x)));
       },
       tree);
 }
 
-inline Array normalize(const Norm& norm, const Array& x) {
-  return ls::nn::layer_norm(x, norm.scale, norm.bias);
-}
-
-inline Array apply(const Layer& layer, Array x) {
-  Array y = normalize(layer.norm1, x);
-  auto heads = [&](const Array& weights) { return ls::einsum("btw,whf->bthf", {y, weights}); };
-  Array seen = ls::nn::dot_product_attention(heads(layer.query), heads(layer.key), heads(layer.value),
-                                             {.is_causal = true});
-  x = x + ls::einsum("bthf,hfw->btw", {seen, layer.out});
-
-  y = normalize(layer.norm2, x);
-  y = ls::nn::gelu(ls::matmul(y, layer.up) + layer.up_bias);
-  return x + ls::matmul(y, layer.down) + layer.down_bias;
+inline Array apply(const Block& block, Array x) {
+  x = x + block.attention(block.norm1(x), {.is_causal = true});
+  return x + block.down(ls::nn::gelu(block.up(block.norm2(x))));
 }
 
 /// For each place of each row of `tokens`, i32[rows, places], the logits of the token that follows it.
 inline Array logits(const Config& c, const Model& model, const Array& tokens) {
   const std::int64_t places = tokens.shape()[1];
-  Array x = ls::nn::embedding(model.embedding, tokens) + ls::slice(model.position, {0, 0}, {places, c.width});
-  for (const Layer& layer : model.layers) x = c.remat ? ls::remat(apply)(layer, x) : apply(layer, x);
-  return ls::matmul(normalize(model.norm, x), ls::transpose(model.embedding));
+  Array x = model.tokens(tokens) + model.positions.embedding[ls::slice(0, places)];
+  for (const Block& block : model.blocks) x = c.remat ? ls::remat(apply)(block, x) : apply(block, x);
+  return model.tokens.attend(model.norm(x));
 }
 
 /// The mean over all places but the last of -log(probability of the next token).

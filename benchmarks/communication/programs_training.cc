@@ -104,16 +104,13 @@ Measured microbatches() {
                  at({8, 256, 512}, batches));
 }
 
-/// How a parameter lies, by its name.
-P transformer_spec(const std::string& path) {
-  const std::string name = path.substr(path.rfind('.') + 1);
-  if (name == "query" || name == "key" || name == "value" || name == "up") return P("fsdp", "tensor");
-  if (name == "down" || name == "embedding") return P("tensor", "fsdp");
-  if (name == "out") return P("tensor", nullptr, "fsdp");
-  if (name == "position") return P(nullptr, "fsdp");
-  if (name == "up_bias") return P("tensor");
-  return P();
-}
+/// How the parameters are split, by their names.
+const ls::tree::Rules<P> kTransformerSpecs{
+    {"*query.kernel", P("fsdp", "tensor")},       {"*key.kernel", P("fsdp", "tensor")},
+    {"*value.kernel", P("fsdp", "tensor")},       {"*out.kernel", P("tensor", nullptr, "fsdp")},
+    {"*up.kernel", P("fsdp", "tensor")},          {"*up.bias", P("tensor")},
+    {"*down.kernel", P("tensor", "fsdp")},        {"*tokens.embedding", P("tensor", "fsdp")},
+    {"*positions.embedding", P(nullptr, "fsdp")}, {"*", P()}};
 
 Measured transformer_step() {
   Placed at({{"data", 2}, {"fsdp", 2}, {"tensor", 2}});
@@ -123,17 +120,17 @@ Measured transformer_step() {
 
   auto lay = [&](const auto& tree) {
     return ls::tree::map_with_path(
-        [&](const std::string& path, const Array& x) { return at.constrain(x, transformer_spec(path)); },
+        [&](const std::string& path, const Array& x) { return at.constrain(x, kTransformerSpecs(path, x)); },
         tree);
   };
   auto loss = [&](const transformer::Model& model, const Array& tokens) {
     const std::int64_t places = tokens.shape()[1] - 1;
     Array inputs = tokens[{ls::slice(), ls::slice(0, places)}];
     Array targets = tokens[{ls::slice(), ls::slice(1, ls::none)}];
-    Array x = ls::nn::embedding(model.embedding, inputs) + model.position[ls::slice(0, places)];
+    Array x = model.tokens(inputs) + model.positions.embedding[ls::slice(0, places)];
     x = at.constrain(x, batch);
-    for (const auto& layer : model.layers) x = at.constrain(transformer::apply(layer, x), batch);
-    Array logits = ls::matmul(transformer::normalize(model.norm, x), ls::transpose(model.embedding));
+    for (const auto& block : model.blocks) x = at.constrain(transformer::apply(block, x), batch);
+    Array logits = model.tokens.attend(model.norm(x));
     return ls::mean(ls::nn::softmax_cross_entropy_with_integer_labels(logits, targets));
   };
   auto init = [&] {

@@ -7,6 +7,8 @@
 #include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/jit/traced_function.h"
+#include "lockstep/ops/indexing.h"
+#include "lockstep/ops/shape.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
@@ -178,6 +180,97 @@ tree::AnyTree scan_in_trace(const TreeFunction& function, tree::TreeRef init, tr
   }
 }
 
+/// The function of a scan as one of several steps: the elements of so many stand in the leading dimension of
+/// each array of its second argument, and so do the ys of its result.
+struct SeveralSteps {
+  const TreeFunction& one;
+  std::int64_t steps;
+  bool reverse;
+
+  static void* call(void* self, void* const* arguments) {
+    const auto& all = *static_cast<const SeveralSteps*>(self);
+    const tree::TreeRef carry{arguments[0], all.one.parameters[0]}, xs{arguments[1], all.one.parameters[1]};
+    tree::AnyTree result;
+    std::vector<std::vector<Array>> ys;
+    for (std::int64_t i = 0; i < all.steps; ++i) {
+      std::vector<tree::AnyTree> given;
+      given.push_back(tree::AnyTree::copy_of(result.valid() ? result->element(0) : carry));
+      std::vector<Array> element;
+      for (const Array& x : xs.leaves())
+        element.push_back(lockstep::index(x, all.reverse ? all.steps - 1 - i : i));
+      given.push_back(tree::AnyTree::with_leaves(xs, element));
+      result = all.one(given);
+      ys.push_back(result->element(1).leaves());
+    }
+    if (all.reverse) std::ranges::reverse(ys);
+    std::vector<Array> stacked;
+    for (std::size_t k = 0; k < ys.front().size(); ++k) {
+      std::vector<Array> each;
+      for (const std::vector<Array>& step : ys) each.push_back(step[k]);
+      stacked.push_back(stack(each));
+    }
+    result->element(1).replace_leaves(stacked);
+    return result.release();
+  }
+};
+
+/// A scan whose body has several steps; what they do not divide comes behind the loop.
+tree::AnyTree unrolled_scan_in_trace(const TreeFunction& function, tree::TreeRef init, tree::TreeRef xs,
+                                     ScanOptions options, const CallSite& site) {
+  const std::int64_t length = ScanXs(outline(xs, "xs"), xs.leaves(), options, site).length();
+  const std::int64_t steps = std::min(options.unroll, length);
+  options.unroll = 1;
+  if (steps < 2) return scan_in_trace(function, init, xs, options, site);
+  CallSiteScope scope(site);
+  const std::int64_t loops = length / steps, rest = length % steps;
+  // The elements from `from` on, so many of them.
+  auto elements = [&](std::int64_t from, std::int64_t count) {
+    std::vector<Array> some;
+    for (const Array& x : xs.leaves()) {
+      Shape first(x.shape().size(), 0), last = x.shape();
+      first[0] = from;
+      last[0] = from + count;
+      some.push_back(slice(x, first, last));
+    }
+    return some;
+  };
+  auto in_groups = [](std::vector<Array> arrays, std::int64_t groups, std::int64_t each) {
+    for (Array& x : arrays) {
+      Shape shape(x.shape().begin() + 1, x.shape().end());
+      shape.insert(shape.begin(), {groups, each});
+      x = reshape(x, shape);
+    }
+    return arrays;
+  };
+  auto several = [&](SeveralSteps& of) {
+    return TreeFunction{&of, &SeveralSteps::call, function.result, function.parameters};
+  };
+  SeveralSteps body{function, steps, options.reverse};
+  const tree::AnyTree groups = tree::AnyTree::with_leaves(
+      xs, in_groups(elements(options.reverse ? rest : 0, loops * steps), loops, steps));
+  options.length = loops;
+  tree::AnyTree result = scan_in_trace(several(body), init, groups.ref(), options, site);
+  std::vector<Array> ys = result->element(1).leaves();
+  for (Array& y : ys) {
+    Shape shape(y.shape().begin() + 1, y.shape().end());
+    shape[0] = loops * steps;
+    y = reshape(y, shape);
+  }
+  if (rest > 0) {
+    SeveralSteps last{function, rest, options.reverse};
+    std::vector<tree::AnyTree> given;
+    given.push_back(tree::AnyTree::copy_of(result->element(0)));
+    given.push_back(tree::AnyTree::with_leaves(xs, elements(options.reverse ? 0 : loops * steps, rest)));
+    result = several(last)(given);
+    const std::vector<Array> of_rest = result->element(1).leaves();
+    for (std::size_t k = 0; k < ys.size(); ++k) {
+      ys[k] = options.reverse ? concatenate({of_rest[k], ys[k]}) : concatenate({ys[k], of_rest[k]});
+    }
+  }
+  result->element(1).replace_leaves(ys);
+  return result;
+}
+
 /// Where jit is disabled: a loop that calls the function. Nothing of a scan of no steps, which must be traced
 /// to know what its ys are.
 tree::AnyTree scan_untraced(const TreeFunction& function, tree::TreeRef init, tree::TreeRef xs,
@@ -321,12 +414,15 @@ std::pair<Array, Array> loop_bounds(const Operand& lower, const Operand& upper) 
 
 tree::AnyTree scan_of(const TreeFunction& function, tree::TreeRef init, tree::TreeRef xs,
                       const ScanOptions& options, const CallSite& site) {
+  if (options.unroll < 1)
+    fail("[scan] expected an unroll of 1 or more, got {} (at {})", options.unroll, site.to_string());
   if (jit_is_disabled()) {
     if (tree::AnyTree done = scan_untraced(function, init, xs, options, site); done.valid()) return done;
   }
   const tree::TreeRef trees[] = {init, xs};
   return run_trees_in_trace("scan", site, trees, [&](const std::vector<tree::TreeRef>& given) {
-    return scan_in_trace(function, given[0], given[1], options, site);
+    return options.unroll > 1 ? unrolled_scan_in_trace(function, given[0], given[1], options, site)
+                              : scan_in_trace(function, given[0], given[1], options, site);
   });
 }
 

@@ -27,6 +27,10 @@ struct ScanOptions {
 
   /// From the last element to the first; the ys stand where their xs do.
   bool reverse = false;
+
+  /// How many steps the body of the loop has: more make a larger program, of fewer and longer iterations.
+  /// Error below 1.
+  std::int64_t unroll = 1;
 };
 
 namespace internal {

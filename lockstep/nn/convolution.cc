@@ -91,6 +91,8 @@ Array convolved(const std::string& name, const Operand& lhs, const Operand& rhs,
   }
   p.feature_group_count = options.feature_group_count;
   p.batch_group_count = options.batch_group_count;
+  p.preferred_element_type = options.preferred_element_type;
+  p.precision = precision_text(options.precision);
   return ops::run(name, OpParams::of(p).text(), {lhs.as_array(type), rhs.as_array(type)}, [&](Tracers t) {
     return lax::conv_general_dilated(ops::convert(t[0], type), ops::convert(t[1], type), p);
   });
@@ -153,6 +155,12 @@ Padding ConvPadding::of(std::string_view operation, const Shape& sizes, const In
         sizes.size(), sizes_.size(), ops::at());
   }
   return sizes_;
+}
+
+std::string ConvPadding::to_string() const {
+  std::string text = name_;
+  for (const auto& [low, high] : sizes_) text += fmt::format("({},{})", low, high);
+  return text;
 }
 
 Array conv_general_dilated(const Operand& lhs, const Operand& rhs, ConvOptions options) {

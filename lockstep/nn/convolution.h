@@ -2,12 +2,14 @@
 
 #include <array>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/ops/operand.h"
 #include "lockstep/program/padding.h"
+#include "lockstep/program/precision.h"
 
 /// Convolutions, pooling and embeddings. Shapes that do not fit are a ShapeError with the user's line.
 namespace lockstep::nn {
@@ -27,6 +29,8 @@ class ConvPadding {
 
   /// The name; empty where there are numbers.
   const std::string& name() const { return name_; }
+  /// "SAME"; "(1,1)(0,2)".
+  std::string to_string() const;
 
  private:
   std::string name_;  ///< empty where there are numbers
@@ -43,6 +47,9 @@ struct ConvOptions {
   /// for others.
   std::array<std::string, 3> dimension_numbers = {};
   std::int64_t feature_group_count = 1, batch_group_count = 1;
+
+  Precision precision = Precision::kDefault;         ///< as DotOptions'
+  std::optional<DType> preferred_element_type = {};  ///< the same
 };
 
 /// jax.lax's: lhs convolved with the kernels rhs. The dtypes are promoted.

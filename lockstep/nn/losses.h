@@ -44,6 +44,15 @@ Array cosine_distance(const Operand& predictions, const Operand& targets, double
 /// sum(targets * (log(targets) - log_predictions)) over the last dimension.
 Array kl_divergence(const Operand& log_predictions, const Operand& targets);
 
+/// Connectionist temporal classification: -log(probability of the labels), the sum over all ways to spread
+/// them over the steps with blanks between (Graves and others, 2006). logits are [batch, steps, classes],
+/// labels whole numbers, [batch, labels], other than blank_id where they count; paddings, [batch, steps] and
+/// [batch, labels], are 1 where there is no step and no label, at the end, else 0. The result is [batch], of
+/// the logits' dtype. What is impossible has, in place of -infinity, a logarithm of about log_epsilon. Throws
+/// ShapeError for shapes that do not fit, DTypeError for labels that are not whole numbers.
+Array ctc_loss(const Operand& logits, const Operand& logit_paddings, const Operand& labels,
+               const Operand& label_paddings, std::int64_t blank_id = 0, double log_epsilon = -1e5);
+
 /// (1 - alpha) * labels + alpha / classes.
 Array smooth_labels(const Operand& labels, double alpha);
 

@@ -168,7 +168,8 @@ Labelled summed(Labelled x, const std::string& needed) {
   return {sum(x.array, {.axis = axes}), labels};
 }
 
-Labelled contracted(const Labelled& x, const Labelled& y, const std::string& needed) {
+Labelled contracted(const Labelled& x, const Labelled& y, const std::string& needed,
+                    const DotOptions& options) {
   DotGeneralParams p;
   std::string batch, rest;
   for (std::size_t d = 0; d < x.labels.size(); ++d) {
@@ -189,7 +190,13 @@ Labelled contracted(const Labelled& x, const Labelled& y, const std::string& nee
   for (char label : y.labels) {
     if (x.labels.find(label) == std::string::npos) rest += label;
   }
-  return {lax::dot_general(x.array, y.array, std::move(p)), batch + rest};
+  p.preferred_element_type = options.preferred_element_type;
+  p.precision = precision_text(options.precision);
+  // What was summed before may be wider.
+  Array left = x.array, right = y.array;
+  if (size_of(left.dtype()) < size_of(right.dtype())) left = lax::convert_element_type(left, right.dtype());
+  if (left.dtype() != right.dtype()) right = lax::convert_element_type(right, left.dtype());
+  return {lax::dot_general(left, right, std::move(p)), batch + rest};
 }
 
 double elements(const std::string& labels, const Sizes& sizes) {
@@ -231,7 +238,8 @@ std::pair<std::size_t, std::size_t> next_pair(const std::vector<Labelled>& terms
   return best;
 }
 
-Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType type, const Sizes& sizes) {
+Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType type, const Sizes& sizes,
+              const DotOptions& options) {
   std::vector<Labelled> terms;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     terms.push_back(diagonal(squeezed({ops::convert(arrays[i], type), parsed.operands[i]}, sizes)));
@@ -247,11 +255,13 @@ Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType t
   while (terms.size() > 1) {
     const auto [i, k] = next_pair(terms, parsed.result, sizes);
     const std::string needed = needed_beside(i, k);
-    Labelled both = summed(contracted(terms[i], terms[k], needed), needed);
+    Labelled both = summed(contracted(terms[i], terms[k], needed, options), needed);
     terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(k));
     terms[i] = std::move(both);
   }
-  const Labelled& x = terms[0];
+  Labelled& x = terms[0];
+  if (options.preferred_element_type && x.array.dtype() != *options.preferred_element_type)
+    x.array = lax::convert_element_type(x.array, product_dtype(type.dtype, options.preferred_element_type));
   // Squeezed dimensions come back with the size that they have elsewhere, 1 where nowhere.
   Shape shape;
   std::vector<std::int64_t> order, places;
@@ -269,16 +279,21 @@ Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType t
 }  // namespace
 
 Array einsum(std::string_view subscripts, const std::vector<Array>& operands, std::source_location where) {
+  return einsum(subscripts, operands, DotOptions(), where);
+}
+
+Array einsum(std::string_view subscripts, const std::vector<Array>& operands, const DotOptions& options,
+             std::source_location where) {
   CallSiteScope here(CallSite::from(where));
   const Parsed parsed = parse(subscripts, operands);
   const Sizes sizes = sizes_of(subscripts, parsed, operands);
   std::vector<ElementType> types;
   for (const Array& operand : operands) types.push_back({operand.dtype(), operand.aval().weak_type});
   const ElementType type = promote("einsum", types);
-  return run_operation(
-             "einsum", std::string(subscripts), operands,
-             [&](std::span<const Array> t) { return std::vector<Array>{compute(parsed, t, type, sizes)}; })
-      .front();
+  auto compose = [&](std::span<const Array> t) {
+    return std::vector<Array>{compute(parsed, t, type, sizes, options)};
+  };
+  return run_operation("einsum", std::string(subscripts) + ops::key_of(options), operands, compose).front();
 }
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/ops/linear_algebra.h"
 
 namespace lockstep {
 
@@ -14,6 +15,8 @@ namespace lockstep {
 /// taken from left to right. Dtypes are promoted. Throws ShapeError for subscripts that do not fit the
 /// operands, naming the label.
 Array einsum(std::string_view subscripts, const std::vector<Array>& operands,
+             std::source_location where = std::source_location::current());
+Array einsum(std::string_view subscripts, const std::vector<Array>& operands, const DotOptions& options,
              std::source_location where = std::source_location::current());
 
 }  // namespace lockstep

@@ -35,26 +35,34 @@ void check_contraction(std::string_view operation, const Aval& x, const Aval& y)
 
 /// With operands of one dtype.
 template <class Compose>
-Array product(const std::string& name, const Operand& x, const Operand& y, Compose compose) {
+Array product(const std::string& name, const Operand& x, const Operand& y, Compose compose,
+              const DotOptions& options = {}) {
   const ElementType types[] = {x.type(), y.type()};
   const ElementType type = promote(name, types);
-  return ops::run(name, std::string(lockstep::name(type.dtype)), {x.as_array(), y.as_array()},
+  return ops::run(name, std::string(lockstep::name(type.dtype)) + ops::key_of(options),
+                  {x.as_array(), y.as_array()},
                   [&](Tracers t) { return compose(ops::convert(t[0], type), ops::convert(t[1], type)); });
 }
 
-Array batched(Array x, Array y) {
+Array dot_general(const Array& x, const Array& y, DotGeneralParams params, const DotOptions& options) {
+  params.preferred_element_type = options.preferred_element_type;
+  params.precision = precision_text(options.precision);
+  return lax::dot_general(x, y, std::move(params));
+}
+
+Array batched(const Array& x, const Array& y, const DotOptions& options) {
   const Aval left = x.aval(), right = y.aval();
   const std::int64_t batch_left = std::max<std::int64_t>(left.rank() - 2, 0), batch_right = summed(right);
   if (batch_left == 0 && batch_right > 0) {
     // (i k) (b k j) → (i b j), or of a vector (b j).
-    Array result = lax::dot_general(x, y, {{left.rank() - 1}, {batch_right}, {}, {}});
+    Array result = dot_general(x, y, {{left.rank() - 1}, {batch_right}, {}, {}}, options);
     if (left.rank() == 1) return result;
     std::vector<std::int64_t> order(static_cast<std::size_t>(batch_right));
     std::iota(order.begin(), order.end(), 1);
     order.insert(order.end(), {0, batch_right + 1});
     return lax::transpose(result, order);
   }
-  if (batch_right == 0) return lax::dot_general(x, y, {{left.rank() - 1}, {summed(right)}, {}, {}});
+  if (batch_right == 0) return dot_general(x, y, {{left.rank() - 1}, {summed(right)}, {}, {}}, options);
   Aval batches[] = {left, right};
   for (Aval& aval : batches) aval.shape.resize(aval.shape.size() - 2);
   const Shape batch = ops::broadcast_shapes("matmul", batches);
@@ -66,12 +74,19 @@ Array batched(Array x, Array y) {
   std::vector<std::int64_t> dimensions(batch.size());
   std::iota(dimensions.begin(), dimensions.end(), 0);
   const auto n = static_cast<std::int64_t>(batch.size());
-  return lax::dot_general(spread(x), spread(y), {{n + 1}, {n}, dimensions, dimensions});
+  return dot_general(spread(x), spread(y), {{n + 1}, {n}, dimensions, dimensions}, options);
 }
 
 }  // namespace
 
-Array matmul(const Operand& x, const Operand& y) {
+std::string ops::key_of(const DotOptions& options) {
+  std::string key;
+  if (options.preferred_element_type) key += fmt::format(" to {}", name(*options.preferred_element_type));
+  if (const auto precision = precision_text(options.precision)) key += " " + *precision;
+  return key;
+}
+
+Array matmul(const Operand& x, const Operand& y, const DotOptions& options) {
   CallSiteScope here(x.site());
   if (x.shape().empty() || y.shape().empty()) {
     fail<ShapeError>(
@@ -79,20 +94,23 @@ Array matmul(const Operand& x, const Operand& y) {
         to_string(x.aval()), to_string(y.aval()), ops::at());
   }
   check_contraction("matmul", x.aval(), y.aval());
-  return product("matmul", x, y, batched);
+  return product(
+      "matmul", x, y, [&](const Array& left, const Array& right) { return batched(left, right, options); },
+      options);
 }
 
-Array dot(const Operand& x, const Operand& y) {
+Array dot(const Operand& x, const Operand& y, const DotOptions& options) {
   CallSiteScope here(x.site());
   if (x.shape().empty() || y.shape().empty()) return multiply(x, y);
   check_contraction("dot", x.aval(), y.aval());
-  return product("dot", x, y, [](const Array& left, const Array& right) {
-    return lax::dot_general(left, right, {{left.aval().rank() - 1}, {summed(right.aval())}, {}, {}});
-  });
+  auto compose = [&](const Array& left, const Array& right) {
+    return dot_general(left, right, {{left.aval().rank() - 1}, {summed(right.aval())}, {}, {}}, options);
+  };
+  return product("dot", x, y, compose, options);
 }
 
 Array tensordot(const Operand& x, const Operand& y, const std::vector<std::int64_t>& x_axes,
-                const std::vector<std::int64_t>& y_axes) {
+                const std::vector<std::int64_t>& y_axes, const DotOptions& options) {
   CallSiteScope here(x.site());
   DotGeneralParams p;
   bool fit = x_axes.size() == y_axes.size();
@@ -113,14 +131,14 @@ Array tensordot(const Operand& x, const Operand& y, const std::vector<std::int64
   const ElementType types[] = {x.type(), y.type()};
   const ElementType type = promote("tensordot", types);
   return ops::run("tensordot",
-                  fmt::format("{} [{}] [{}]", name(type.dtype), fmt::join(p.lhs_contracting, ","),
-                              fmt::join(p.rhs_contracting, ",")),
+                  fmt::format("{} [{}] [{}]{}", name(type.dtype), fmt::join(p.lhs_contracting, ","),
+                              fmt::join(p.rhs_contracting, ","), ops::key_of(options)),
                   {x.as_array(), y.as_array()}, [&](Tracers t) {
-                    return lax::dot_general(ops::convert(t[0], type), ops::convert(t[1], type), p);
+                    return dot_general(ops::convert(t[0], type), ops::convert(t[1], type), p, options);
                   });
 }
 
-Array tensordot(const Operand& x, const Operand& y, std::int64_t axes) {
+Array tensordot(const Operand& x, const Operand& y, std::int64_t axes, const DotOptions& options) {
   CallSiteScope here(x.site());
   if (axes < 0 || axes > x.aval().rank() || axes > y.aval().rank()) {
     fail<ShapeError>("[tensordot] {} axes are more than {} or {} has{}", axes, to_string(x.aval()),
@@ -131,7 +149,7 @@ Array tensordot(const Operand& x, const Operand& y, std::int64_t axes) {
     left.push_back(x.aval().rank() - axes + i);
     right.push_back(i);
   }
-  return tensordot(x, y, left, right);
+  return tensordot(x, y, left, right, options);
 }
 
 Array inner(const Operand& x, const Operand& y) {

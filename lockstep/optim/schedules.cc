@@ -85,6 +85,31 @@ Schedule warmup_cosine_decay_schedule(double init_value, double peak_value, std:
                         {warmup_steps});
 }
 
+Schedule sgdr_schedule(const std::vector<WarmupCosineDecay>& cycles) {
+  std::vector<Schedule> schedules;
+  std::vector<std::int64_t> boundaries;
+  std::int64_t end = 0;
+  for (const WarmupCosineDecay& cycle : cycles) {
+    if (!schedules.empty()) boundaries.push_back(end);
+    schedules.push_back(warmup_cosine_decay_schedule(cycle.init_value, cycle.peak_value, cycle.warmup_steps,
+                                                     cycle.decay_steps, cycle.end_value, cycle.exponent));
+    end += cycle.decay_steps;
+  }
+  return join_schedules(std::move(schedules), std::move(boundaries));
+}
+
+Schedule warmup_constant_schedule(double init_value, double peak_value, std::int64_t warmup_steps) {
+  return linear_schedule(init_value, peak_value, warmup_steps);
+}
+
+Schedule warmup_exponential_decay_schedule(double init_value, double peak_value, std::int64_t warmup_steps,
+                                           std::int64_t transition_steps, double decay_rate,
+                                           ExponentialDecayOptions options) {
+  return join_schedules({linear_schedule(init_value, peak_value, warmup_steps),
+                         exponential_decay(peak_value, transition_steps, decay_rate, options)},
+                        {warmup_steps});
+}
+
 Schedule piecewise_constant_schedule(double init_value,
                                      const std::map<std::int64_t, double>& boundaries_and_scales) {
   return [=](const Array& count) {

@@ -44,6 +44,22 @@ Schedule cosine_decay_schedule(double init_value, std::int64_t decay_steps, doub
 Schedule warmup_cosine_decay_schedule(double init_value, double peak_value, std::int64_t warmup_steps,
                                       std::int64_t decay_steps, double end_value = 0, double exponent = 1);
 
+/// Several of warmup_cosine_decay_schedule one after the other (Loshchilov and Hutter, "SGDR", 2016): each
+/// decay_steps after the one before.
+struct WarmupCosineDecay {
+  double init_value, peak_value;
+  std::int64_t warmup_steps, decay_steps;
+  double end_value = 0, exponent = 1;
+};
+Schedule sgdr_schedule(const std::vector<WarmupCosineDecay>& cycles);
+
+/// In a straight line from init_value to peak_value over warmup_steps, then peak_value; or exponential_decay
+/// from there.
+Schedule warmup_constant_schedule(double init_value, double peak_value, std::int64_t warmup_steps);
+Schedule warmup_exponential_decay_schedule(double init_value, double peak_value, std::int64_t warmup_steps,
+                                           std::int64_t transition_steps, double decay_rate,
+                                           ExponentialDecayOptions options = {});
+
 /// init_value, times each scale whose boundary the count has reached.
 Schedule piecewise_constant_schedule(double init_value,
                                      const std::map<std::int64_t, double>& boundaries_and_scales);

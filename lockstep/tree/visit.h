@@ -62,6 +62,30 @@ concept HasTreeParts = requires {
 };
 
 template <class T>
+concept MakesItself = requires(const T& part, const Array& key) {
+  { part.init(key) } -> std::same_as<T>;
+};
+template <class T>
+concept NamesItsAxes = requires(const T& part) {
+  { part.logical_axes() } -> std::same_as<std::vector<NamedAxes>>;
+};
+
+template <class T>
+inline constexpr void (*init_of)(void*, const Array&) = nullptr;
+template <MakesItself T>
+inline constexpr void (*init_of<T>)(void*, const Array&) = [](void* part, const Array& key) {
+  T& typed = *static_cast<T*>(part);
+  typed = std::as_const(typed).init(key);
+};
+template <class T>
+inline constexpr std::vector<NamedAxes> (*axes_of)(const void*) = nullptr;
+template <NamesItsAxes T>
+inline constexpr std::vector<NamedAxes> (*axes_of<T>)(const void*) =
+    [](const void* part) { return static_cast<const T*>(part)->logical_axes(); };
+template <class T>
+inline constexpr Abilities abilities{init_of<T>, axes_of<T>};
+
+template <class T>
 inline constexpr bool is_vector = false;
 template <class T, class A>
 inline constexpr bool is_vector<std::vector<T, A>> = true;
@@ -208,6 +232,10 @@ void visit(Tree& tree, Visitor& visitor) {
     visit(child, visitor);
     visitor.path.back(from);
   };
+  if constexpr (std::is_class_v<T> && !std::is_const_v<Tree> &&
+                (internal::MakesItself<T> || internal::NamesItsAxes<T>)) {
+    if (visitor.able(&tree, internal::abilities<T>)) return;
+  }
   if constexpr (std::is_same_v<T, Array>) {
     static_assert(!std::is_const_v<Tree>, "not a tree: an Array in it is const");
     visitor.leaf(tree);

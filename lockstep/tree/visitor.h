@@ -6,8 +6,10 @@
 #include <string_view>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/sharding/partition_spec.h"
 #include "lockstep/tree/path.h"
 
 namespace lockstep::tree {
@@ -50,6 +52,18 @@ class ValueRef {
   const Type* type_;
 };
 
+/// The axes of an array that stands below a part of a tree, by names that the mesh need not know.
+struct NamedAxes {
+  std::string path;    ///< from the part on: "kernel"
+  PartitionSpec axes;  ///< a name, or none, for each dimension
+};
+
+/// What a part of a tree can do beside being one; null where its class has no such member.
+struct Abilities {
+  void (*init)(void* part, const Array& key);                ///< puts part.init(key) in its place
+  std::vector<NamedAxes> (*logical_axes)(const void* part);  ///< part.logical_axes()
+};
+
 /// What is done with the parts of a tree (visit.h), whatever its C++ type: `visit` is compiled once for each
 /// type of tree, and not once more for each thing that is done with it. A visitor that needs places sets
 /// `path.kept`.
@@ -62,6 +76,10 @@ class Visitor {
 
   /// An array of the tree.
   virtual void leaf(Array& array) = 0;
+
+  /// A part whose class has one of these abilities. Gives whether it is done with: its own parts are then not
+  /// visited.
+  virtual bool able(void*, const Abilities&) { return false; }
 
   /// A number, bool, enum or string of the tree. Unless overridden it is told by what follows.
   virtual void value(const ValueRef& value) { value.tell(*this); }

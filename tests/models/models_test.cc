@@ -127,8 +127,8 @@ void expect_the_transformer_trains(std::int64_t data, std::int64_t tensor, bool 
     return transformer::loss(config, model, tokens);
   };
   static const transformer::Model initial = jit([&] { return transformer::init(config, random::key(3)); })();
-  const transformer::Model model = transformer::lay(initial, mesh);
-  const auto state = transformer::lay(optimizer.init(initial), mesh);
+  const transformer::Model model = transformer::place(config, initial, mesh);
+  const auto state = transformer::place(config, optimizer.init(initial), mesh);
   const NamedSharding rows(mesh, P("data"));
   expect_jaxs_losses("language", step_of(loss, optimizer), model, state,
                      [&](int step) { return device_put(counting(step), rows); });

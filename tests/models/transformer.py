@@ -1,6 +1,7 @@
 """examples/transformer.h in JAX: the same model, the same parameters from the same key, the same optimizer."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -16,31 +17,44 @@ class Config:
     layers: int = 4
 
 
-def init(config, key):
-    c, keys = config, iter(jax.random.split(key, 2 + 6 * config.layers))
+def key_at(key, path):
+    """As lockstep::nn::key_at: the 32-bit FNV-1a hash of the path, folded in."""
+    h = 2166136261
+    for byte in path.encode():
+        h = ((h ^ byte) * 16777619) & 0xFFFFFFFF
+    return jax.random.fold_in(key, jnp.uint32(h))
 
-    def normal(shape, deviation):
-        return deviation * jax.random.normal(next(keys), shape)
+
+def init(config, key):
+    c = config
+
+    def normal(shape, deviation, *paths):
+        """By the keys of a layer, of one within it, and of its array."""
+        return deviation * jax.random.normal(functools.reduce(key_at, paths, key), shape)
 
     def norm():
         return {"scale": jnp.ones(c.width), "bias": jnp.zeros(c.width)}
 
     features, hidden = c.width // c.heads, 4 * c.width
     into, out = c.width**-0.5, c.width**-0.5 / (2 * c.layers) ** 0.5
-    model = {"embedding": normal((c.vocabulary, c.width), 0.02), "position": normal((c.context, c.width), 0.02)}
-    model["layers"] = [
-        {"norm1": norm(),
-         "query": normal((c.width, c.heads, features), into),
-         "key": normal((c.width, c.heads, features), into),
-         "value": normal((c.width, c.heads, features), into),
-         "out": normal((c.heads, features, c.width), out),
-         "norm2": norm(),
-         "up": normal((c.width, hidden), into),
-         "up_bias": jnp.zeros(hidden),
-         "down": normal((hidden, c.width), out / 2),
-         "down_bias": jnp.zeros(c.width)} for _ in range(c.layers)]
-    model["norm"] = norm()
-    return model
+
+    def layer(block):
+        attention = block + ".attention"
+        return {"norm1": norm(),
+                "query": normal((c.width, c.heads, features), into, attention, "query", "kernel"),
+                "key": normal((c.width, c.heads, features), into, attention, "key", "kernel"),
+                "value": normal((c.width, c.heads, features), into, attention, "value", "kernel"),
+                "out": normal((c.heads, features, c.width), out, attention, "out", "kernel"),
+                "norm2": norm(),
+                "up": normal((c.width, hidden), into, block + ".up", "kernel"),
+                "up_bias": jnp.zeros(hidden),
+                "down": normal((hidden, c.width), out / 2, block + ".down", "kernel"),
+                "down_bias": jnp.zeros(c.width)}
+
+    return {"embedding": normal((c.vocabulary, c.width), 0.02, "tokens", "embedding"),
+            "position": normal((c.context, c.width), 0.02, "positions", "embedding"),
+            "layers": [layer(f"blocks[{i}]") for i in range(c.layers)],
+            "norm": norm()}
 
 
 def normalize(norm, x):

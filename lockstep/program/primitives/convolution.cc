@@ -6,6 +6,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/program/precision.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/rules.h"
@@ -96,7 +97,12 @@ std::vector<Aval> conv_shape(std::span<const Aval> inputs, const OpParams& param
     set(i + 2, window_count(size, size_at(rhs.shape, p.rhs_spec, i + 2), p.window_strides[i],
                             p.padding_low[i], p.padding_high[i], p.lhs_dilation[i], p.rhs_dilation[i]));
   }
-  return {rules::with_shape(lhs, std::move(shape))};
+  Aval out = rules::with_shape(lhs, std::move(shape));
+  if (p.preferred_element_type) {
+    out.dtype = product_dtype(lhs.dtype, p.preferred_element_type);
+    out.weak_type = false;
+  }
+  return {out};
 }
 
 /// How a spatial dimension is split: that of the operand with that of the result; or, where the kernels are
@@ -250,8 +256,9 @@ Value transpose_lhs(const Value& ct, const TransposeCall& call, Value rhs) {
                  out = spatial(call.results[0].shape, p.out_spec);
   const std::int64_t groups = std::max(p.feature_group_count, p.batch_group_count);
   if (groups > 1) rhs = regrouped(rhs, p.rhs_spec[0], p.rhs_spec[1], groups);
-  ConvParams t{p.lhs_dilation, {},     {}, p.window_strides, p.rhs_dilation, p.out_spec, swapped(p.rhs_spec),
-               p.lhs_spec,     groups, 1};
+  ConvParams t{
+      p.lhs_dilation, {}, {}, p.window_strides, p.rhs_dilation, p.out_spec, swapped(p.rhs_spec), p.lhs_spec,
+      groups,         1,  {}, p.precision};
   for (std::size_t i = 0; i < in.size(); ++i) {
     const std::int64_t window = dilated(kernel[i], p.rhs_dilation[i]), before = window - p.padding_low[i] - 1;
     t.padding_low.push_back(before);
@@ -270,10 +277,18 @@ Value transpose_rhs(const Value& ct, const TransposeCall& call, const Value& lhs
   const Integers in = spatial(call.operands[0].aval.shape, p.lhs_spec),
                  kernel = spatial(call.operands[1].aval.shape, p.rhs_spec),
                  out = spatial(call.results[0].shape, p.out_spec);
-  ConvParams t{p.rhs_dilation,       p.padding_low,       {},
-               p.lhs_dilation,       p.window_strides,    swapped(p.lhs_spec),
-               swapped(p.out_spec),  swapped(p.rhs_spec), p.batch_group_count,
-               p.feature_group_count};
+  ConvParams t{p.rhs_dilation,
+               p.padding_low,
+               {},
+               p.lhs_dilation,
+               p.window_strides,
+               swapped(p.lhs_spec),
+               swapped(p.out_spec),
+               swapped(p.rhs_spec),
+               p.batch_group_count,
+               p.feature_group_count,
+               {},
+               p.precision};
   for (std::size_t i = 0; i < in.size(); ++i) {
     t.padding_high.push_back(dilated(out[i], p.window_strides[i]) - dilated(in[i], p.lhs_dilation[i]) +
                              dilated(kernel[i], p.rhs_dilation[i]) - p.padding_low[i] - 1);
@@ -342,11 +357,11 @@ std::vector<std::string> lower_conv(Lowering& out, const Equation& e) {
       out.op("stablehlo.convolution", e,
              fmt::format("dimension_numbers = #stablehlo.conv<{}x{}->{}>, window_strides = {}, padding = {}, "
                          "lhs_dilation = {}, rhs_dilation = {}, feature_group_count = {} : i64, "
-                         "batch_group_count = {} : i64",
+                         "batch_group_count = {} : i64{}",
                          spec_text(p.lhs_spec, 'b', 'f'), spec_text(p.rhs_spec, 'o', 'i'),
                          spec_text(p.out_spec, 'b', 'f'), mlir_array(p.window_strides), padding,
                          mlir_array(p.lhs_dilation), mlir_array(p.rhs_dilation), p.feature_group_count,
-                         p.batch_group_count))};
+                         p.batch_group_count, precision_attribute(p.precision)))};
 }
 
 }  // namespace
@@ -370,9 +385,14 @@ const Primitive& conv_general_dilated_p() {
         const Value& ct = *call.cotangents[0];
         // Without elements it is no kernel, and contributes nothing.
         if (ct.aval().num_elements() == 0) return {std::nullopt, std::nullopt};
-        if (call.operands[0].linear())
-          return {transpose_lhs(ct, call, *call.operands[1].value), std::nullopt};
-        return {std::nullopt, transpose_rhs(ct, call, *call.operands[0].value)};
+        // In the dtype of the result, which may be wider than the operands'.
+        auto converted = [](const Value& x, DType dtype) {
+          return x.aval().dtype == dtype ? x : lax::convert_element_type(x, dtype);
+        };
+        auto other = [&](std::size_t i) { return converted(*call.operands[i].value, ct.aval().dtype); };
+        auto mine = [&](std::size_t i, const Value& x) { return converted(x, call.operands[i].aval.dtype); };
+        if (call.operands[0].linear()) return {mine(0, transpose_lhs(ct, call, other(1))), std::nullopt};
+        return {std::nullopt, mine(1, transpose_rhs(ct, call, other(0)))};
       },
       .batching = conv_batching,
       .flops = conv_flops,

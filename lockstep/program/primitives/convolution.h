@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "lockstep/program/primitives/window.h"
 
 namespace lockstep {
@@ -10,12 +13,23 @@ const Primitive& conv_general_dilated_p();
 /// is its batch dimension, its feature dimension, and its spatial ones in order; one of rhs is its output
 /// features, its input features, and its spatial dimensions.
 struct ConvParams {
-  static constexpr std::array<std::string_view, 10> kFields = {
-      "window_strides", "padding_low", "padding_high", "lhs_dilation",        "rhs_dilation",
-      "lhs_spec",       "rhs_spec",    "out_spec",     "feature_group_count", "batch_group_count"};
+  static constexpr std::array<std::string_view, 12> kFields = {"window_strides",
+                                                               "padding_low",
+                                                               "padding_high",
+                                                               "lhs_dilation",
+                                                               "rhs_dilation",
+                                                               "lhs_spec",
+                                                               "rhs_spec",
+                                                               "out_spec",
+                                                               "feature_group_count",
+                                                               "batch_group_count",
+                                                               "preferred_element_type",
+                                                               "precision"};
   std::vector<std::int64_t> window_strides, padding_low, padding_high, lhs_dilation, rhs_dilation;
   std::vector<std::int64_t> lhs_spec, rhs_spec, out_spec;
   std::int64_t feature_group_count = 1, batch_group_count = 1;
+  std::optional<DType> preferred_element_type = {};  ///< of the sums and the result
+  std::optional<std::string> precision = {};         ///< lockstep/program/precision.h
 };
 
 namespace lax {

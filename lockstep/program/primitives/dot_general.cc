@@ -6,6 +6,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/program/precision.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
@@ -102,7 +103,8 @@ std::vector<Aval> shape(std::span<const Aval> inputs, const OpParams& params) {
   check_operand("rhs", rhs, p.rhs_contracting, p.rhs_batch);
   check_pairs("contracting", inputs, p.lhs_contracting, p.rhs_contracting);
   check_pairs("batch", inputs, p.lhs_batch, p.rhs_batch);
-  Aval out{lhs.dtype, {}, lhs.weak_type && rhs.weak_type, {}};
+  Aval out{product_dtype(lhs.dtype, p.preferred_element_type), {}, lhs.weak_type && rhs.weak_type, {}};
+  if (p.preferred_element_type) out.weak_type = false;
   for (std::int64_t d : p.lhs_batch) out.shape.push_back(size(lhs, d));
   for (std::int64_t d : free_dimensions(lhs.rank(), p.lhs_contracting, p.lhs_batch)) {
     out.shape.push_back(size(lhs, d));
@@ -157,11 +159,14 @@ Tangents jvp(const JvpCall& c) {
 }
 
 /// The cotangent of one operand, "mine", from that of the result and the value of the other. Of the result's
-/// dimensions, those that the other left start at `other_start`.
-Value operand_cotangent(const Value& ct, const Value& other, std::int64_t my_rank,
-                        const Dimensions& my_contracting, const Dimensions& my_batch,
-                        const Dimensions& other_contracting, const Dimensions& other_batch,
-                        std::int64_t other_start) {
+/// dimensions, those that the other left start at `other_start`. Computed in the dtype of the result.
+Value cotangent_in_dtype_of_result(const Value& ct, const Value& other_as_it_is, std::int64_t my_rank,
+                                   const Dimensions& my_contracting, const Dimensions& my_batch,
+                                   const Dimensions& other_contracting, const Dimensions& other_batch,
+                                   std::int64_t other_start, const std::optional<std::string>& precision) {
+  const Value other = other_as_it_is.aval().dtype == ct.aval().dtype
+                          ? other_as_it_is
+                          : lax::convert_element_type(other_as_it_is, ct.aval().dtype);
   Dimensions my_free = free_dimensions(my_rank, my_contracting, my_batch);
   Dimensions other_free = free_dimensions(other.aval().rank(), other_contracting, other_batch);
   // Of the other's dimensions a product leaves its contracting ones, which are mine, in rising order.
@@ -178,9 +183,11 @@ Value operand_cotangent(const Value& ct, const Value& other, std::int64_t my_ran
   // does.
   Dimensions other_first = joined(joined(my_batch, contracted), my_free);
   if (std::ranges::is_sorted(other_first)) {
-    return lax::dot_general(other, ct, DotGeneralParams{other_free, ct_summed, other_batch, ct_batch});
+    return lax::dot_general(other, ct,
+                            DotGeneralParams{other_free, ct_summed, other_batch, ct_batch, {}, precision});
   }
-  Value product = lax::dot_general(ct, other, DotGeneralParams{ct_summed, other_free, ct_batch, other_batch});
+  Value product = lax::dot_general(
+      ct, other, DotGeneralParams{ct_summed, other_free, ct_batch, other_batch, {}, precision});
   Dimensions order = joined(joined(my_batch, my_free), contracted);
   return lax::transpose(product, inverse(order));
 }
@@ -190,14 +197,20 @@ Tangents transpose(const TransposeCall& c) {
   const Value& ct = *c.cotangents[0];
   const std::int64_t lhs_rank = c.operands[0].aval.rank(), rhs_rank = c.operands[1].aval.rank();
   const auto batch = static_cast<std::int64_t>(p.lhs_batch.size());
+  auto of_dtype = [&](const Value& x, const Aval& operand) {
+    return x.aval().dtype == operand.dtype ? x : lax::convert_element_type(x, operand.dtype);
+  };
   if (c.operands[0].linear()) {
     const std::int64_t lhs_free = lhs_rank - batch - static_cast<std::int64_t>(p.lhs_contracting.size());
-    return {operand_cotangent(ct, *c.operands[1].value, lhs_rank, p.lhs_contracting, p.lhs_batch,
-                              p.rhs_contracting, p.rhs_batch, batch + lhs_free),
-            std::nullopt};
+    const Value found =
+        cotangent_in_dtype_of_result(ct, *c.operands[1].value, lhs_rank, p.lhs_contracting, p.lhs_batch,
+                                     p.rhs_contracting, p.rhs_batch, batch + lhs_free, p.precision);
+    return {of_dtype(found, c.operands[0].aval), std::nullopt};
   }
-  return {std::nullopt, operand_cotangent(ct, *c.operands[0].value, rhs_rank, p.rhs_contracting, p.rhs_batch,
-                                          p.lhs_contracting, p.lhs_batch, batch)};
+  const Value found =
+      cotangent_in_dtype_of_result(ct, *c.operands[0].value, rhs_rank, p.rhs_contracting, p.rhs_batch,
+                                   p.lhs_contracting, p.lhs_batch, batch, p.precision);
+  return {std::nullopt, of_dtype(found, c.operands[1].aval)};
 }
 
 std::vector<Value> batching(const BatchCall& call) {
@@ -234,9 +247,10 @@ std::vector<std::string> lower_dot(Lowering& out, const Equation& e) {
   return {out.op("stablehlo.dot_general", e,
                  fmt::format("dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [{}], "
                              "rhs_batching_dimensions = [{}], lhs_contracting_dimensions = [{}], "
-                             "rhs_contracting_dimensions = [{}]>",
+                             "rhs_contracting_dimensions = [{}]>{}",
                              fmt::join(p.lhs_batch, ", "), fmt::join(p.rhs_batch, ", "),
-                             fmt::join(p.lhs_contracting, ", "), fmt::join(p.rhs_contracting, ", ")))};
+                             fmt::join(p.lhs_contracting, ", "), fmt::join(p.rhs_contracting, ", "),
+                             precision_attribute(p.precision)))};
 }
 
 }  // namespace

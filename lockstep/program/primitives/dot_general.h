@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "lockstep/program/primitives/apply.h"
 
 namespace lockstep {
@@ -7,9 +10,11 @@ namespace lockstep {
 const Primitive& dot_general_p();
 
 struct DotGeneralParams {
-  static constexpr std::array<std::string_view, 4> kFields = {"lhs_contracting", "rhs_contracting",
-                                                              "lhs_batch", "rhs_batch"};
+  static constexpr std::array<std::string_view, 6> kFields = {
+      "lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batch", "preferred_element_type", "precision"};
   std::vector<std::int64_t> lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
+  std::optional<DType> preferred_element_type = {};  ///< of the sums and the result
+  std::optional<std::string> precision = {};         ///< lockstep/program/precision.h
 };
 
 namespace lax {

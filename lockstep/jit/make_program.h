@@ -1,0 +1,63 @@
+#pragma once
+
+#include <source_location>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/jit/tree_function.h"
+
+/// What a function would do, without compiling or running anything.
+namespace lockstep {
+
+/// An array's place in a result, its shape and its dtype.
+struct ShapeDtype {
+  std::string path;
+  Shape shape;
+  DType dtype;
+
+  bool operator==(const ShapeDtype&) const = default;
+};
+
+namespace internal {
+Program program_of(const TreeFunction& function, std::span<TreeArgument> arguments, const CallSite& site);
+std::vector<ShapeDtype> shapes_of(const TreeFunction& function, std::span<TreeArgument> arguments,
+                                  const CallSite& site);
+
+template <class F, class... P, class... Args>
+auto traced_by(auto tracing, F& function, const CallSite& site, std::type_identity<std::tuple<P...>> types,
+               const Args&... args) {
+  using Result = ResultType<F, std::tuple<P...>>;
+  auto arguments = tree_arguments(types, args...);
+  return tracing(tree_function<Result>(function, types), arguments, site);
+}
+}  // namespace internal
+
+/// A function that gives, for arguments of `function`, the program that it is traced to: JAX's make_jaxpr.
+/// Its inputs are the arrays of the arguments, then those from outside; to_string(program) shows it.
+///   std::cout << to_string(make_program(f)(x, y));
+template <class F>
+auto make_program(F&& function, std::source_location where = std::source_location::current()) {
+  return [
+    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+    return internal::traced_by(&internal::program_of, held.function, site,
+                               internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
+  };
+}
+
+/// A function that gives, for arguments of `function`, the arrays that it would give, in the order of its
+/// result: JAX's eval_shape.
+template <class F>
+auto eval_shape(F&& function, std::source_location where = std::source_location::current()) {
+  return [
+    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+    return internal::traced_by(&internal::shapes_of, held.function, site,
+                               internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
+  };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/nn/attention.h"
+#include "lockstep/nn/layers.h"
+
+namespace lockstep::nn {
+
+/// Attention of several heads, each of qkv_features / num_heads features, between linear layers: flax's
+/// MultiHeadDotProductAttention. With fewer key heads than heads each serves a group of these
+/// (dot_product_attention).
+struct MultiHeadAttention {
+  std::int64_t num_heads = 1, in_features = 0;
+  std::int64_t qkv_features = 0, out_features = 0;  ///< 0: as many as in_features
+  std::int64_t num_key_heads = 0;                   ///< 0: as many as heads; else a divisor
+  bool use_bias = true;
+  Initializer kernel_init = {};      ///< of query, key and value, and
+  Initializer out_kernel_init = {};  ///< of out: by default lecun_normal
+  Initializer bias_init = {};        ///< by default zeros
+  PartitionSpec axes = {};           ///< logical axes of features, heads and features of a head
+  DType dtype = DType::kF32;
+
+  Linear query = {}, key = {}, value = {};  ///< in_features to [heads, features of a head]
+  Linear out = {};                          ///< [heads, features of a head] to out_features
+
+  MultiHeadAttention init(const Operand& key) const;
+
+  /// Of each of x's rows, [batch, rows, in_features], to all of them: [batch, rows, out_features]; or of
+  /// one's rows to another's. Throws as dot_product_attention, and ShapeError for features that do not fit.
+  Array operator()(const Operand& x, const AttentionOptions& options = {}) const;
+  Array operator()(const Operand& queries, const Operand& keys, const AttentionOptions& options = {}) const;
+  Array operator()(const Operand& queries, const Operand& keys, const Operand& values,
+                   const AttentionOptions& options = {}) const;
+
+  std::vector<tree::NamedAxes> logical_axes() const;
+  static void tree_parts(MultiHeadAttention& self, tree::Parts& part);
+};
+
+}  // namespace lockstep::nn

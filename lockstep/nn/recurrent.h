@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "lockstep/nn/layers.h"
+
+/// Cells of recurrent networks, with flax's mathematics. A cell is a function of a state and an input that
+/// gives the next state and an output, as scan takes it:
+///   auto [last, outputs] = scan(cell, cell.initialize_carry({batch}), inputs);  // inputs: [steps, batch, …]
+namespace lockstep::nn {
+
+struct LSTMState {
+  Array c, h;  ///< [..., features]
+};
+
+/// Long short-term memory (Hochreiter and Schmidhuber, 1997). Of the gates i, f, g and o, each with its
+/// part of input(x) + recurrent(h):
+///   c' = sigmoid(f) * c + sigmoid(i) * tanh(g)        h' = sigmoid(o) * tanh(c')
+struct LSTMCell {
+  std::int64_t in_features = 0, features = 0;
+  Initializer kernel_init = {};            ///< by default lecun_normal
+  Initializer recurrent_kernel_init = {};  ///< for the matrix of each gate; by default orthogonal
+  Initializer bias_init = {};              ///< by default zeros
+  PartitionSpec axes = {};                 ///< logical axes of the input, the gates and the features
+  DType dtype = DType::kF32;
+
+  Linear input = {};      ///< in_features to [4, features], without bias; the gates are i, f, g, o
+  Linear recurrent = {};  ///< features to [4, features]
+
+  LSTMCell init(const Operand& key) const;
+
+  /// The output is h'.
+  std::pair<LSTMState, Array> operator()(const LSTMState& state, const Operand& x) const;
+
+  /// Zeros, [batch..., features].
+  LSTMState initialize_carry(const Shape& batch) const;
+
+  static void tree_parts(LSTMCell& self, tree::Parts& part);
+};
+
+/// A gated recurrent unit (Cho and others, 2014). With the parts r, z and n of input(x) and recurrent(h):
+///   n' = tanh(input n + sigmoid(r) * (recurrent n + bias))    h' = (1 - sigmoid(z)) * n' + sigmoid(z) * h
+/// where r and z are the sums of both parts.
+struct GRUCell {
+  std::int64_t in_features = 0, features = 0;
+  Initializer kernel_init = {}, recurrent_kernel_init = {}, bias_init = {};  ///< as LSTMCell's
+  PartitionSpec axes = {};
+  DType dtype = DType::kF32;
+
+  Linear input = {};      ///< in_features to [3, features]; the parts are r, z, n
+  Linear recurrent = {};  ///< features to [3, features], without bias
+  Array bias = {};        ///< [features]: what is added to recurrent's n
+
+  GRUCell init(const Operand& key) const;
+
+  /// The output is h'.
+  std::pair<Array, Array> operator()(const Array& h, const Operand& x) const;
+
+  /// Zeros, [batch..., features].
+  Array initialize_carry(const Shape& batch) const;
+
+  static void tree_parts(GRUCell& self, tree::Parts& part);
+};
+
+}  // namespace lockstep::nn

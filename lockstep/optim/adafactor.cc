@@ -1,0 +1,54 @@
+#include "lockstep/optim/adafactor.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace lockstep::optim::internal {
+namespace {
+
+/// The second largest dimension and the largest; none where the parameter is not factored.
+std::optional<std::pair<std::int64_t, std::int64_t>> factored_dims(const FactoredRms& rms,
+                                                                   const Shape& shape) {
+  if (!rms.factored || shape.size() < 2) return std::nullopt;
+  std::vector<std::size_t> dims(shape.size());
+  std::iota(dims.begin(), dims.end(), std::size_t{0});
+  std::ranges::stable_sort(dims, {}, [&](std::size_t d) { return shape[d]; });
+  const std::size_t second = dims[dims.size() - 2];
+  if (shape[second] < rms.min_dim_size_to_factor) return std::nullopt;
+  return std::pair(static_cast<std::int64_t>(second), static_cast<std::int64_t>(dims.back()));
+}
+
+}  // namespace
+
+Factored FactoredRms::init(const Array& parameter) const {
+  // On all devices that the parameter is on.
+  const Array none = reshape(sum(zeros_like(parameter)), {1});
+  const auto dims = factored_dims(*this, parameter.shape());
+  if (!dims) return {{}, none, none, zeros_like(parameter)};
+  auto without = [&](std::int64_t d) { return zeros_like(max(parameter, {.axis = Axes(d)})); };
+  return {{}, without(dims->second), without(dims->first), none};
+}
+
+Factored FactoredRms::update(const Array& gradient, const Factored& before, const Array& count) const {
+  const DType dtype = gradient.dtype();
+  const Array step = astype(count - step_offset + 1, DType::kF32);
+  const Array decay = 1.0 - power(step, -decay_rate);
+  const Array squares = square(gradient) + epsilon;
+  auto mixed = [&](const Array& old, const Array& now) {
+    return astype(decay * old + (1.0 - decay) * now, dtype);
+  };
+  const auto dims = factored_dims(*this, gradient.shape());
+  if (!dims) {
+    const Array v = mixed(before.v, squares);
+    return {gradient * power(v, -0.5), before.v_row, before.v_col, v};
+  }
+  const auto [second, largest] = *dims;
+  const Array rows = mixed(before.v_row, mean(squares, {.axis = Axes(largest)}));
+  const Array columns = mixed(before.v_col, mean(squares, {.axis = Axes(second)}));
+  const std::int64_t within_rows = second > largest ? second - 1 : second;
+  const Array of_row = power(rows / mean(rows, {.axis = Axes(within_rows), .keepdims = true}), -0.5);
+  const Array of_column = power(columns, -0.5);
+  return {gradient * expand_dims(of_row, largest) * expand_dims(of_column, second), rows, columns, before.v};
+}
+
+}  // namespace lockstep::optim::internal

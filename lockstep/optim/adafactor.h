@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "lockstep/optim/accumulation.h"
+#include "lockstep/optim/scaling.h"
+
+namespace lockstep::optim {
+
+/// Of each parameter means of squares: of its rows and columns where it is factored, else of its elements.
+/// What is not there is an array of one zero.
+template <class Params>
+struct FactoredState {
+  Array count;
+  Params v_row, v_col, v;
+};
+
+namespace internal {
+/// One parameter's part of FactoredState; with `update` where it was updated.
+struct Factored {
+  Array update, v_row, v_col, v;
+};
+struct FactoredRms {
+  bool factored = true;
+  double decay_rate = 0.8;
+  std::int64_t step_offset = 0, min_dim_size_to_factor = 128;
+  double epsilon = 1e-30;
+
+  Factored init(const Array& parameter) const;
+  Factored update(const Array& gradient, const Factored& before, const Array& count) const;
+};
+}  // namespace internal
+
+/// g / sqrt(v), where v is the mean of squares, decaying by 1 - count^-decay_rate: of a matrix whose two
+/// largest dimensions are both of min_dim_size_to_factor or more the product of means along one of them and
+/// the other, which takes the memory of two vectors.
+struct ScaleByFactoredRms : internal::FactoredRms {
+  template <class Params>
+  FactoredState<Params> init(const Params& params) const {
+    FactoredState<Params> state{internal::zero_count(tree::leaves(params)), params, params, params};
+    auto part = [&](Array internal::Factored::*field) {
+      return tree::map([&](const Array& p) { return FactoredRms::init(p).*field; }, params);
+    };
+    state.v_row = part(&internal::Factored::v_row);
+    state.v_col = part(&internal::Factored::v_col);
+    state.v = part(&internal::Factored::v);
+    return state;
+  }
+
+  template <class Params>
+  std::pair<Params, FactoredState<Params>> update(const Params& updates, const FactoredState<Params>& state,
+                                                  const Params&) const {
+    const std::vector<Array> rows = tree::leaves(state.v_row), columns = tree::leaves(state.v_col),
+                             whole = tree::leaves(state.v);
+    std::vector<Array> of_rows, of_columns, of_whole;
+    auto next = [&](const Array& g) {
+      const std::size_t i = of_rows.size();
+      internal::Factored one = FactoredRms::update(g, {{}, rows[i], columns[i], whole[i]}, state.count);
+      of_rows.push_back(one.v_row);
+      of_columns.push_back(one.v_col);
+      of_whole.push_back(one.v);
+      return one.update;
+    };
+    std::pair<Params, FactoredState<Params>> out{tree::map(next, updates), state};
+    out.second.count = internal::incremented(state.count);
+    tree::tree_ref(out.second.v_row).replace_leaves(of_rows);
+    tree::tree_ref(out.second.v_col).replace_leaves(of_columns);
+    tree::tree_ref(out.second.v).replace_leaves(of_whole);
+    return out;
+  }
+};
+inline ScaleByFactoredRms scale_by_factored_rms(bool factored = true, double decay_rate = 0.8,
+                                                std::int64_t step_offset = 0,
+                                                std::int64_t min_dim_size_to_factor = 128,
+                                                double epsilon = 1e-30) {
+  return {{factored, decay_rate, step_offset, min_dim_size_to_factor, epsilon}};
+}
+
+struct AdafactorOptions {
+  std::int64_t min_dim_size_to_factor = 128;
+  double decay_rate = 0.8;
+  std::int64_t decay_offset = 0;
+  bool multiply_by_parameter_scale = true;
+  std::optional<double> clipping_threshold = 1.0;
+  std::optional<double> momentum = {}, weight_decay_rate = {};
+  double eps = 1e-30;
+  bool factored = true;
+  Mask weight_decay_mask = {};
+};
+
+/// Adafactor (Shazeer and Stern, 2018): scale_by_factored_rms, clip_by_block_rms, the learning rate,
+/// scale_by_param_block_rms, momentum and decayed weights, as the options say.
+inline auto adafactor(std::optional<Schedule> learning_rate = std::nullopt, AdafactorOptions options = {}) {
+  return chain(
+      scale_by_factored_rms(options.factored, options.decay_rate, options.decay_offset,
+                            options.min_dim_size_to_factor, options.eps),
+      internal::when(options.clipping_threshold.has_value(),
+                     clip_by_block_rms(options.clipping_threshold.value_or(1))),
+      internal::when(learning_rate.has_value(),
+                     scale_by_schedule(learning_rate.value_or(constant_schedule(1)))),
+      internal::when(options.multiply_by_parameter_scale, scale_by_param_block_rms()),
+      internal::when(options.momentum.has_value(), ema(options.momentum.value_or(0), /*debias=*/false)),
+      internal::when(options.weight_decay_rate.has_value(),
+                     add_decayed_weights(options.weight_decay_rate.value_or(0), options.weight_decay_mask)),
+      scale(-1));
+}
+inline auto adafactor(double learning_rate, AdafactorOptions options = {}) {
+  return adafactor(std::optional(constant_schedule(learning_rate)), std::move(options));
+}
+
+}  // namespace lockstep::optim

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "lockstep/optim/schedules.h"
+#include "lockstep/optim/transformation.h"
+
+namespace lockstep::optim {
+
+/// Numbers by name, which an optimizer is made with.
+class Hyperparams {
+ public:
+  explicit Hyperparams(std::map<std::string, Array> values) : values_(std::move(values)) {}
+
+  /// The number, a scalar. Throws Error where there is none of this name.
+  const Array& at(const std::string& name) const;
+
+  /// As what an optimizer takes for a learning rate.
+  Schedule operator[](const std::string& name) const;
+
+ private:
+  std::map<std::string, Array> values_;
+};
+
+template <class Inner>
+struct InjectHyperparamsState {
+  Array count;
+  std::map<std::string, Array> hyperparams;  ///< those of the last update; f32 scalars
+  Inner inner_state;
+};
+
+namespace internal {
+using HyperparamValues = std::map<std::string, std::variant<double, Schedule>>;
+
+/// What they are at this count; of numbers what the state says.
+std::map<std::string, Array> hyperparams_at(const HyperparamValues& values, const Array& count,
+                                            const std::map<std::string, Array>& state);
+}  // namespace internal
+
+/// An optimizer whose numbers stand in its state, where they can be read and changed between steps without
+/// compiling anew: state.hyperparams["learning_rate"] = full({}, 1e-3). Those that are schedules are set by
+/// the count of updates.
+template <class Make>
+struct InjectHyperparams {
+  Make make;  ///< (const Hyperparams&) -> optimizer
+  internal::HyperparamValues values;
+
+  template <class Params>
+  auto init(const Params& params, SourceLocation where = SourceLocation::current()) const {
+    CallSiteScope here(CallSite::from(where));
+    const Array count = internal::zero_count(tree::leaves(params));
+    auto numbers = internal::hyperparams_at(values, count, {});
+    auto inner = make(Hyperparams(numbers)).init(params);
+    return InjectHyperparamsState<decltype(inner)>{count, std::move(numbers), std::move(inner)};
+  }
+
+  template <class Params, class State>
+  std::pair<Params, State> update(const Params& grads, const State& state, const Params& params,
+                                  SourceLocation where = SourceLocation::current()) const {
+    CallSiteScope here(CallSite::from(where));
+    auto numbers = internal::hyperparams_at(values, state.count, state.hyperparams);
+    auto [updates, next] = make(Hyperparams(numbers)).update(grads, state.inner_state, params);
+    return {std::move(updates), {internal::incremented(state.count), std::move(numbers), std::move(next)}};
+  }
+};
+
+///   auto optimizer = inject_hyperparams([](const Hyperparams& h) { return adam(h["learning_rate"]); },
+///                                       {{"learning_rate", 1e-3}});
+template <class Make>
+InjectHyperparams<Make> inject_hyperparams(Make make, internal::HyperparamValues values) {
+  return {std::move(make), std::move(values)};
+}
+
+}  // namespace lockstep::optim

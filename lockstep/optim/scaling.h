@@ -1,0 +1,60 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "lockstep/optim/chain.h"
+
+/// Transformations that scale each array by norms of itself and of its parameter, with optax's names.
+namespace lockstep::optim {
+
+namespace internal {
+Array scaled_by_trust_ratio(const Array& update, const Array& parameter, double min_norm, double coefficient,
+                            double eps);
+Array clipped_by_block_rms(const Array& update, double threshold);
+Array scaled_by_block_rms(const Array& update, const Array& parameter, double min_scale);
+Array adaptively_clipped(const Array& update, const Array& parameter, double clipping, double eps,
+                         const std::optional<std::vector<std::int64_t>>& axis);
+}  // namespace internal
+
+/// update * trust_coefficient * |parameter| / (|update| + eps), where the norms are of whole arrays and at
+/// least min_norm; update where one of them is 0 (You and others, 2020).
+inline auto scale_by_trust_ratio(double min_norm = 0, double trust_coefficient = 1, double eps = 0) {
+  return Stateless{[=](const Array& u, const Array& p) {
+    return internal::scaled_by_trust_ratio(u, p, min_norm, trust_coefficient, eps);
+  }};
+}
+
+/// Scaled down where the root of the mean of squares is above the threshold, so that it is the threshold.
+inline auto clip_by_block_rms(double threshold) {
+  return Stateless{
+      [=](const Array& u, const Array&) { return internal::clipped_by_block_rms(u, threshold); }};
+}
+
+/// Times the root of the mean of the parameter's squares, which is taken at least min_scale.
+inline auto scale_by_param_block_rms(double min_scale = 1e-3) {
+  return Stateless{
+      [=](const Array& u, const Array& p) { return internal::scaled_by_block_rms(u, p, min_scale); }};
+}
+
+/// Each unit's gradient scaled down where its norm is above clipping * max(norm of the unit's parameters,
+/// eps). The norms go along `axis`; by default along all but the last dimension of an array of 4 or 5
+/// dimensions, along the first of one of 2 or 3, and along all of a vector; ShapeError for more dimensions.
+/// (Brock and others, "High-Performance Large-Scale Image Recognition Without Normalization", 2021.)
+inline auto adaptive_grad_clip(double clipping, double eps = 1e-3,
+                               std::optional<std::vector<std::int64_t>> axis = std::nullopt) {
+  return Stateless{[=](const Array& u, const Array& p) {
+    return internal::adaptively_clipped(u, p, clipping, eps, axis);
+  }};
+}
+
+/// LAMB (You and others, "Large Batch Optimization for Deep Learning", 2020): Adam's direction and decayed
+/// weights, times the trust ratio. The learning rate is a number or a schedule.
+template <class Rate>
+auto lamb(Rate learning_rate, double b1 = 0.9, double b2 = 0.999, double eps = 1e-6, double weight_decay = 0,
+          Mask mask = {}) {
+  return chain(scale_by_adam(b1, b2, eps), add_decayed_weights(weight_decay, std::move(mask)),
+               scale_by_trust_ratio(), scale_by_learning_rate(std::move(learning_rate)));
+}
+
+}  // namespace lockstep::optim

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/control.json: what JAX gives for associative scans, solvers with derivatives of their own and
+products with a dtype of their own, for control_test.cc.
+
+Run it with JAX at the version below (it is checked):
+    python3 -m venv v && v/bin/pip install jax==0.10.2 jaxlib==0.10.2 && v/bin/python tests/golden/control.py
+"""
+
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.sparse import linalg
+
+VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2"}
+OUT = {}
+
+
+def numbers(shape, seed):
+    """Small numbers that a float32 holds; control_test.cc makes the same."""
+    i = np.arange(np.prod(shape, dtype=int))
+    return jnp.asarray((((i * 7 + seed * 5) % 13 - 6) / 8).reshape(shape).astype(np.float32))
+
+
+def put(name, array):
+    a = np.asarray(array)
+    OUT[name] = {"shape": list(a.shape), "dtype": str(a.dtype), "values": [float(v) for v in a.astype(np.float32).ravel()]}
+
+
+def derivative(name, function, *args):
+    """The value, and the derivatives of its sum times numbers(…, 9) by each argument."""
+    value = function(*args)
+    put(name, value)
+    grads = jax.grad(lambda *a: jnp.sum(function(*a).astype(jnp.float32) * numbers(value.shape, 9)), tuple(range(len(args))))(*args)
+    for i, grad in enumerate(grads):
+        put(f"{name}: by {i}", grad)
+
+
+def associative_scans():
+    def affine(first, second):
+        return first[0] * second[0], second[0] * first[1] + second[1]
+
+    for n in (1, 2, 7, 8):
+        derivative(f"associative_scan({n})", lambda a, b: lax.associative_scan(affine, (a, b))[1], numbers((n, 3), 1), numbers((n, 3), 2))
+    derivative("associative_scan(reverse)", lambda a, b: lax.associative_scan(affine, (a, b), reverse=True)[1],
+               numbers((5, 3), 1), numbers((5, 3), 2))
+    derivative("associative_scan(axis=1)", lambda x: lax.associative_scan(jnp.add, x, axis=1), numbers((3, 6), 1))
+    derivative("associative_scan(matmul)", lambda x: lax.associative_scan(jnp.matmul, x), numbers((5, 2, 2), 3))
+
+
+def loops():
+    def bounded(w, x):
+        def step(carry, _):
+            goes_on = jnp.sum(jnp.abs(carry)) < 40
+            return jnp.where(goes_on, carry * w + 0.5, carry), None
+        return lax.scan(step, x, None, length=11)[0]
+
+    derivative("checkpointed_while_loop", bounded, 1.25 + numbers((4,), 1) / 4, numbers((4,), 2))
+
+
+def solvers():
+    matrix = numbers((4, 4), 1) + 3 * jnp.eye(4)
+    positive = numbers((4, 4), 2) @ numbers((4, 4), 2).T + 2 * jnp.eye(4)
+    b = numbers((4,), 3)
+    derivative("linear_solve", jnp.linalg.solve, matrix, b)
+    derivative("linear_solve(second derivative)",
+               lambda a, b: jax.grad(lambda b: jnp.sum(jnp.sin(jnp.linalg.solve(a, b))))(b), matrix, b)
+    derivative("cg", lambda a, b: linalg.cg(lambda x: a @ x, b, tol=1e-7)[0], positive, b)
+    derivative("gmres", lambda a, b: linalg.gmres(lambda x: a @ x, b, tol=1e-7)[0], matrix, b)
+
+    def root(a):
+        f = lambda x: x**3 + a * x - 2
+        newton = lambda f, x0: lax.fori_loop(0, 12, lambda _, x: x - f(x) / jax.grad(lambda v: jnp.sum(f(v)))(x), x0)
+        return lax.custom_root(f, jnp.ones_like(a), newton, lambda g, y: y / g(jnp.ones_like(y)))
+
+    derivative("custom_root", root, jnp.abs(numbers((4,), 4)) + 0.5)
+
+
+def products():
+    x, y = numbers((3, 4), 1).astype(jnp.bfloat16) * 1.0078125, numbers((4, 2), 2).astype(jnp.bfloat16) * 1.0078125
+    f32 = jnp.float32
+    derivative("matmul(bf16 to f32)", lambda x, y: jnp.matmul(x, y, preferred_element_type=f32), x, y)
+    derivative("einsum(bf16 to f32)", lambda x, y: jnp.einsum("ij,jk,ik->k", x, y, x @ y, preferred_element_type=f32), x, y)
+    put("dot(i8 to i32)", jnp.dot(jnp.full((2, 5), 100, jnp.int8), jnp.full((5, 3), 90, jnp.int8), preferred_element_type=jnp.int32))
+    image, kernel = numbers((1, 4, 4, 2), 3).astype(jnp.bfloat16), numbers((2, 2, 2, 3), 4).astype(jnp.bfloat16)
+    # JAX has no derivative of this one: that of the product in f32 is it.
+    conv = lambda x, k: lax.conv_general_dilated(x.astype(f32), k.astype(f32), (1, 1), "SAME",
+                                                 dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    derivative("conv(bf16 to f32)", conv, image, kernel)
+
+
+def main():
+    for package, version in VERSIONS.items():
+        found = __import__(package).__version__
+        assert found == version, f"{package} is {found}, and {version} is needed"
+    associative_scans()
+    loops()
+    solvers()
+    products()
+    lines = [json.dumps(name) + ": " + json.dumps(entry, separators=(",", ":")) for name, entry in OUT.items()]
+    (pathlib.Path(__file__).parent / "control.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    print(len(OUT), "arrays")
+
+
+main()

@@ -1,0 +1,321 @@
+// Loops and equations with derivatives of their own, what remat keeps, and products with a dtype of their
+// own, against JAX's numbers (control.py) and against each other.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "lockstep/jit/associative_scan.h"
+#include "lockstep/jit/checkpointed_while_loop.h"
+#include "lockstep/jit/control_flow.h"
+#include "lockstep/jit/grad.h"
+#include "lockstep/jit/iterative_solvers.h"
+#include "lockstep/jit/jit.h"
+#include "lockstep/jit/make_program.h"
+#include "lockstep/nn/convolution.h"
+#include "lockstep/ops/ops.h"
+#include "lockstep/runtime/devices.h"
+#include "lockstep/runtime/initialize.h"
+#include "lockstep/testing/errors.h"
+#include "tests/golden/stored.h"
+
+namespace lockstep {
+namespace {
+
+using golden::expect_stored;
+using golden::Stored;
+using golden::Tolerance;
+using testing::error_of;
+using ::testing::HasSubstr;
+
+class TwoDevices : public ::testing::Environment {
+  void SetUp() override { initialize({.num_cpu_devices = 2}); }
+  void TearDown() override { shutdown(); }
+};
+const ::testing::Environment* const kTwoDevices = ::testing::AddGlobalTestEnvironment(new TwoDevices);
+
+/// The numbers of control.py.
+Array numbers(const Shape& shape, int seed) {
+  std::vector<float> values(static_cast<std::size_t>(num_elements(shape)));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>((static_cast<int>(i) * 7 + seed * 5) % 13 - 6) / 8;
+  return array(values, shape);
+}
+
+std::set<std::string>& compared() {
+  static std::set<std::string> names;
+  return names;
+}
+
+void expect_jaxs(const std::string& name, const Array& found, const Tolerance& tolerance = {1e-5, 1e-5}) {
+  SCOPED_TRACE(name);
+  ASSERT_TRUE(golden::file().contains(name));
+  compared().insert(name);
+  expect_stored(found, Stored(golden::file()[name]), tolerance);
+}
+
+/// The value, and the derivatives of its sum times numbers by each argument.
+template <class F>
+void expect_derivative(const std::string& name, F function, const Array& x,
+                       const Tolerance& tolerance = {1e-5, 1e-5}) {
+  auto loss = [&](const Array& x) {
+    const Array value = function(x);
+    return std::pair(sum(astype(value, float32) * numbers(value.shape(), 9)), value);
+  };
+  auto [value, by_x] = jit([&](const Array& x) { return value_and_grad(loss)(x); })(x);
+  expect_jaxs(name, value.second, tolerance);
+  expect_jaxs(name + ": by 0", by_x, tolerance);
+}
+template <class F>
+void expect_derivatives(const std::string& name, F function, const Array& x, const Array& y,
+                        const Tolerance& tolerance = {1e-5, 1e-5}) {
+  auto loss = [&](const Array& x, const Array& y) {
+    const Array value = function(x, y);
+    return std::pair(sum(astype(value, float32) * numbers(value.shape(), 9)), value);
+  };
+  auto [value, grads] =
+      jit([&](const Array& x, const Array& y) { return value_and_grad<0, 1>(loss)(x, y); })(x, y);
+  expect_jaxs(name, value.second, tolerance);
+  expect_jaxs(name + ": by 0", std::get<0>(grads), tolerance);
+  expect_jaxs(name + ": by 1", std::get<1>(grads), tolerance);
+}
+
+void expect_near(const Array& found, const Array& expected, double tolerance = 1e-5) {
+  expect_stored(found, Stored(expected.dtype(), expected.shape(), golden::doubles(expected)),
+                {tolerance, tolerance});
+}
+
+using Two = std::pair<Array, Array>;
+Two affine(const Two& first, const Two& second) {
+  return {first.first * second.first, second.first * first.second + second.second};
+}
+
+TEST(AssociativeScan, IsJaxs_WithDerivatives) {
+  for (int n : {1, 2, 7, 8}) {
+    expect_derivatives(
+        "associative_scan(" + std::to_string(n) + ")",
+        [](const Array& a, const Array& b) { return associative_scan(affine, Two(a, b)).second; },
+        numbers({n, 3}, 1), numbers({n, 3}, 2));
+  }
+  expect_derivatives(
+      "associative_scan(reverse)",
+      [](const Array& a, const Array& b) {
+        return associative_scan(affine, Two(a, b), {.reverse = true}).second;
+      },
+      numbers({5, 3}, 1), numbers({5, 3}, 2));
+  auto sums = [](const Array& x) {
+    return associative_scan([](const Array& a, const Array& b) { return a + b; }, x, {.axis = 1});
+  };
+  expect_derivative("associative_scan(axis=1)", sums, numbers({3, 6}, 1));
+  auto products = [](const Array& x) {
+    return associative_scan([](const Array& a, const Array& b) { return matmul(a, b); }, x);
+  };
+  expect_derivative("associative_scan(matmul)", products, numbers({5, 2, 2}, 3));
+  EXPECT_EQ(products(zeros({0, 2, 2})).shape(), (Shape{0, 2, 2}));
+  EXPECT_THAT(error_of<ShapeError>([] { associative_scan(affine, Two(ones({3}), ones({4}))); }),
+              HasSubstr("[associative_scan] elements[1] is f32[4] and has 4 elements along axis 0, but "
+                        "elements[0] has 3 (at control_test.cc:"));
+  EXPECT_THAT(error_of<ShapeError>(
+                  [] { associative_scan([](const Array& a, const Array&) { return sum(a); }, ones({4})); }),
+              HasSubstr("the function gives f32[] for two trees of f32[2]"));
+}
+
+TEST(Scan, Unrolled_IsAsOneStepAtATime) {
+  const Array w = numbers({3, 3}, 1), xs = numbers({7, 3}, 2);
+  auto run = [&](std::int64_t unroll, bool reverse) {
+    auto loss = [=](const Array& w, const Array& xs) {
+      auto step = [&](const Array& h, const Array& x) {
+        const Array next = tanh(matmul(w, h) + x);
+        return std::pair(next, std::pair(next * 2, sum(next)));
+      };
+      auto [last, ys] = scan(step, zeros({3}), xs, {.reverse = reverse, .unroll = unroll});
+      return std::pair(sum(last) + sum(square(ys.first[{slice(), 1}])), ys);
+    };
+    return jit([=](const Array& w, const Array& xs) { return value_and_grad<0, 1>(loss)(w, xs); })(w, xs);
+  };
+  for (bool reverse : {false, true}) {
+    auto [value, grads] = run(1, reverse);
+    for (std::int64_t unroll : {2, 3, 7, 100}) {
+      SCOPED_TRACE(unroll);
+      auto [found, found_grads] = run(unroll, reverse);
+      expect_near(found.first, value.first);
+      expect_near(found.second.first, value.second.first);
+      expect_near(found.second.second, value.second.second);
+      expect_near(std::get<0>(found_grads), std::get<0>(grads));
+      expect_near(std::get<1>(found_grads), std::get<1>(grads));
+    }
+  }
+  auto count = [](const Array& x) {
+    auto step = [](const Array& c, std::tuple<>) { return std::pair(c * 2, std::tuple<>()); };
+    return scan(step, x, std::tuple<>(), {.length = 10, .unroll = 4}).first;
+  };
+  EXPECT_EQ(count(array({1.f})).item<float>(), 1024);
+  EXPECT_THAT(error_of<Error>([&] {
+                scan([](const Array& c, const Array& x) { return std::pair(c + x, c); }, zeros({}), ones({2}),
+                     {.unroll = 0});
+              }),
+              HasSubstr("[scan] expected an unroll of 1 or more, got 0 (at control_test.cc:"));
+}
+
+TEST(CheckpointedWhileLoop, HasADerivativeBackwards_HoweverManyCarriesItKeeps) {
+  const Array w = 1.25 + numbers({4}, 1) / 4, x = numbers({4}, 2);
+  for (std::int64_t checkpoints : {1, 3, 11}) {
+    auto loop = [=](const Array& w, const Array& x) {
+      return checkpointed_while_loop([](const Array& c) { return sum(abs(c)) < 40; },
+                                     [&](const Array& c) { return c * w + 0.5; }, x,
+                                     {.max_steps = 11, .checkpoints = checkpoints});
+    };
+    expect_derivatives("checkpointed_while_loop", loop, w, x);
+  }
+  auto powers = [](const Array& x) {
+    return checkpointed_while_loop([](const Array& c) { return c < 100; },
+                                   [](const Array& c) { return 2 * c; }, x, {.max_steps = 50});
+  };
+  EXPECT_EQ(powers(full({}, 3.0)).item<float>(), 192);
+  EXPECT_THAT(error_of<Error>([&] {
+                checkpointed_while_loop([](const Array& c) { return c < 1; },
+                                        [](const Array& c) { return c; }, zeros({}), {.max_steps = 0});
+              }),
+              HasSubstr("[checkpointed_while_loop] expected max_steps and checkpoints of 1 or more, got 0"));
+}
+
+Array matrix() { return numbers({4, 4}, 1) + 3 * eye(4); }
+Array positive() {
+  const Array root = numbers({4, 4}, 2);
+  return matmul(root, transpose(root)) + 2 * eye(4);
+}
+
+/// The matrix of a linear function of vectors of four.
+template <class F>
+Array matrix_of(F function) {
+  std::vector<Array> columns;
+  for (std::int64_t i = 0; i < 4; ++i) columns.push_back(function(index(eye(4), i)));
+  return stack(columns, 1);
+}
+
+TEST(CustomLinearSolve, HasTheDerivativesOfTheSolution_FirstAndSecond) {
+  auto by_matrix = [](const auto& function, const Array& b) { return linalg::solve(matrix_of(function), b); };
+  auto solved = [=](const Array& a, const Array& b) {
+    return custom_linear_solve([=](const Array& x) { return matmul(a, x); }, b, by_matrix, by_matrix);
+  };
+  const Array b = numbers({4}, 3);
+  expect_derivatives("linear_solve", solved, matrix(), b);
+  auto gradient = [=](const Array& a, const Array& b) {
+    return grad([&](const Array& b) { return sum(sin(solved(a, b))); })(b);
+  };
+  expect_derivatives("linear_solve(second derivative)", gradient, matrix(), b, {5e-5, 5e-5});
+}
+
+TEST(CustomRoot, HasTheDerivativeOfTheImplicitFunction) {
+  auto root = [](const Array& a) {
+    auto newton = [](const auto& f, const Array& guess) {
+      return fori_loop(
+          0, 12,
+          [&](const Array&, const Array& x) {
+            return x - f(x) / grad([&](const Array& v) { return sum(f(v)); })(x);
+          },
+          guess);
+    };
+    return custom_root([=](const Array& x) { return power(x, 3) + a * x - 2; }, ones_like(a), newton,
+                       [](const auto& linear, const Array& y) { return y / linear(ones_like(y)); });
+  };
+  expect_derivative("custom_root", root, abs(numbers({4}, 4)) + 0.5);
+}
+
+TEST(IterativeSolvers, FindJaxsSolutions_WithDerivatives) {
+  const Array b = numbers({4}, 3);
+  auto by_cg = [](const Array& a, const Array& b) {
+    return cg([=](const Array& x) { return matmul(a, x); }, b, {.tol = 1e-7});
+  };
+  auto by_gmres = [](const Array& a, const Array& b) {
+    return gmres([=](const Array& x) { return matmul(a, x); }, b, {.tol = 1e-7});
+  };
+  const Tolerance near(2e-4, 2e-5);
+  // JAX takes the derivative of cg's matrix to be of a symmetric one, as this does.
+  expect_derivatives("cg", by_cg, positive(), b, near);
+  expect_derivatives("gmres", by_gmres, matrix(), b, near);
+
+  // A preconditioner and a beginning change the way, not the end; restarts of few products go on.
+  const Array expected = linalg::solve(positive(), b), diagonal_of = diagonal(positive());
+  auto product = [](const Array& x) { return matmul(positive(), x); };
+  expect_near(
+      cg(product, b, {.x0 = ones({4}), .tol = 1e-7, .M = [&](const Array& r) { return r / diagonal_of; }}),
+      expected, 1e-4);
+  expect_near(
+      gmres(product, b, {.tol = 1e-6, .restart = 2, .M = [&](const Array& r) { return r / diagonal_of; }}),
+      expected, 1e-4);
+  // Both equations of a tree at once.
+  struct Two {
+    Array x, y;
+  };
+  const Two both = cg(
+      [&](const Two& t) {
+        return Two{product(t.x), 2 * t.y};
+      },
+      Two{b, ones({2, 2})}, {.tol = 1e-7});
+  expect_near(both.x, expected, 1e-4);
+  expect_near(both.y, full({2, 2}, 0.5), 1e-5);
+  expect_near(cg(product, b, {.maxiter = 0}), zeros({4}));
+}
+
+TEST(MakeProgram, ShowsWhatAFunctionIsTracedTo_AndEvalShapeWhatItGives) {
+  struct Result {
+    Array total, each;
+  };
+  auto f = [](const Array& x, const Array& y) { return Result{sum(x * y), astype(x, bfloat16)}; };
+  const std::string text = to_string(make_program(f)(ones({3}), 2.0));
+  EXPECT_THAT(text, HasSubstr("mul"));
+  EXPECT_THAT(text, HasSubstr("bf16[3]"));
+  EXPECT_EQ(eval_shape(f)(ones({3}), ones({3})),
+            (std::vector<ShapeDtype>{{"total", {}, float32}, {"each", {3}, bfloat16}}));
+  // Nothing is computed: this would not fit.
+  EXPECT_EQ(eval_shape([](const Array& x) {
+              return broadcast_to(x, {1 << 30, 1 << 20});
+            })(ones({1}))[0]
+                .shape,
+            (Shape{1 << 30, 1 << 20}));
+}
+
+TEST(Products, HaveThePreferredDType_AsInJax) {
+  const Array x = astype(numbers({3, 4}, 1), bfloat16) * astype(full({}, 1.0078125), bfloat16);
+  const Array y = astype(numbers({4, 2}, 2), bfloat16) * astype(full({}, 1.0078125), bfloat16);
+  const DotOptions wide{.preferred_element_type = float32};
+  const Tolerance of_bf16(8e-3, 1e-3);
+  auto product = [&](const Array& x, const Array& y) { return matmul(x, y, wide); };
+  expect_derivatives("matmul(bf16 to f32)", product, x, y);
+  expect_derivatives(
+      "einsum(bf16 to f32)",
+      [&](const Array& x, const Array& y) {
+        return einsum("ij,jk,ik->k", {x, y, matmul(x, y)}, wide);
+      },
+      x, y, of_bf16);
+  expect_jaxs("dot(i8 to i32)",
+              dot(full({2, 5}, 100, int8), full({5, 3}, 90, int8), {.preferred_element_type = int32}));
+  expect_derivatives(
+      "conv(bf16 to f32)",
+      [](const Array& x, const Array& k) {
+        return nn::conv(x, k, {.padding = "SAME", .preferred_element_type = float32});
+      },
+      astype(numbers({1, 4, 4, 2}, 3), bfloat16), astype(numbers({2, 2, 2, 3}, 4), bfloat16), of_bf16);
+  // Precision goes to the compiler.
+  auto exact = [](const Array& x, const Array& y) {
+    return matmul(x, y, {.precision = Precision::kHighest});
+  };
+  EXPECT_THAT(jit(exact).lower(ones({2, 2}), ones({2, 2})).as_text(),
+              HasSubstr("#stablehlo<precision HIGHEST>"));
+  expect_near(exact(ones({2, 3}), ones({3, 2})), full({2, 2}, 3.0));
+  EXPECT_THAT(error_of<DTypeError>([&] { matmul(x, y, {.preferred_element_type = int32}); }),
+              HasSubstr("expected a preferred_element_type that holds bf16, got i32"));
+}
+
+TEST(TheFile, EveryArrayOfTheFileWasCompared) {
+  for (const auto& [name, entry] : golden::file().items()) EXPECT_TRUE(compared().contains(name)) << name;
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/layers.json: what JAX's initializers and flax's layers give, for layers_test.cc.
+
+Run it with JAX and flax at the versions below (they are checked):
+    python3 -m venv v && v/bin/pip install jax==0.10.2 jaxlib==0.10.2 flax==0.12.8 && v/bin/python tests/golden/layers.py
+"""
+
+import json
+import pathlib
+
+import flax
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.nn import initializers as init
+
+VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2", "flax": "0.12.8"}
+OUT = {}
+
+
+def numbers(shape, seed):
+    """Small numbers that a float32 holds; layers_test.cc makes the same."""
+    i = np.arange(np.prod(shape, dtype=int))
+    return jnp.asarray((((i * 7 + seed * 5) % 13 - 6) / 8).reshape(shape).astype(np.float32))
+
+
+def put(name, array):
+    a = np.asarray(array)
+    OUT[name] = {"shape": list(a.shape), "dtype": str(a.dtype), "values": [float(v) if np.isfinite(v) else str(v) for v in a.astype(np.float32).ravel()]}
+
+
+def key_at(key, path):
+    """As lockstep::nn::key_at: the 32-bit FNV-1a hash of the path, folded in."""
+    if not path:
+        return key
+    h = 2166136261
+    for byte in path.encode():
+        h = ((h ^ byte) * 16777619) & 0xFFFFFFFF
+    return jax.random.fold_in(key, np.uint32(h))
+
+
+def initializers():
+    key = jax.random.PRNGKey(7)
+    shape = (4, 6)
+    put("zeros", init.zeros(key, shape))
+    put("ones", init.ones(key, shape))
+    put("constant", init.constant(0.3)(key, shape))
+    put("uniform", init.uniform(0.7)(key, shape))
+    put("normal", init.normal(0.7)(key, shape))
+    put("truncated_normal", init.truncated_normal(0.7, lower=-1.0, upper=1.5)(key, shape))
+    for name in ["lecun", "he", "glorot"]:
+        for kind in ["normal", "uniform"]:
+            put(f"{name}_{kind}", getattr(init, f"{name}_{kind}")()(key, shape))
+    put("he_uniform(bf16)", init.he_uniform()(key, shape, jnp.bfloat16))
+    put("glorot_uniform(window)", init.glorot_uniform()(key, (2, 3, 4, 2)))
+    put("variance_scaling(axes)", init.variance_scaling(1.5, "fan_geo_avg", "uniform", in_axis=(0, 1), out_axis=-1,
+                                                        batch_axis=2)(key, (2, 3, 4, 2)))
+    put("variance_scaling(fan_out)", init.variance_scaling(0.5, "fan_out", "normal")(key, shape))
+    put("orthogonal(tall)", init.orthogonal(2.0)(key, (6, 3)))
+    put("orthogonal(wide)", init.orthogonal()(key, (3, 6)))
+    put("orthogonal(column_axis)", init.orthogonal(column_axis=0)(key, (3, 2, 4)))
+
+
+def layer(name, function, params, x):
+    """The value, and the derivative of its sum times numbers(…, 9) with respect to x and each parameter."""
+    y = function(params, x)
+    put(name, y)
+    loss = lambda params, x: jnp.sum(function(params, x) * numbers(y.shape, 9))
+    by_params, by_x = jax.grad(loss, argnums=(0, 1))(params, x)
+    put(name + ": by x", by_x)
+    for path, leaf in by_params.items():
+        put(f"{name}: by {path}", leaf)
+
+
+def apply(module):
+    return lambda params, *args, **kwargs: module.apply({"params": params}, *args, **kwargs)
+
+
+def layers():
+    x = numbers((2, 5, 4), 1)
+    layer("Linear", apply(nn.Dense(3)), {"kernel": numbers((4, 3), 2), "bias": numbers((3,), 3)}, x)
+    layer("Linear(of several dimensions)", apply(nn.DenseGeneral((2, 3), axis=(-2, -1))),
+          {"kernel": numbers((5, 4, 2, 3), 2), "bias": numbers((2, 3), 3)}, x)
+    layer("Embedding.attend", lambda p, x: nn.Embed(7, 4).apply({"params": p}, x, method="attend"),
+          {"embedding": numbers((7, 4), 2)}, x)
+    put("Embedding", nn.Embed(7, 4).apply({"params": {"embedding": numbers((7, 4), 2)}}, jnp.array([[1, 6], [0, 3]])))
+    layer("LayerNorm", apply(nn.LayerNorm(use_fast_variance=False)), {"scale": numbers((4,), 2), "bias": numbers((4,), 3)}, x)
+    layer("RMSNorm", apply(nn.RMSNorm()), {"scale": numbers((4,), 2)}, x)
+    image = numbers((2, 5, 6, 4), 1)
+    layer("Conv", apply(nn.Conv(3, (3, 2), strides=(2, 1))), {"kernel": numbers((3, 2, 4, 3), 2), "bias": numbers((3,), 3)}, image)
+    layer("Conv(dilated, in groups)", apply(nn.Conv(6, (3, 3), padding="VALID", kernel_dilation=(2, 1), feature_group_count=2,
+                                                    use_bias=False)), {"kernel": numbers((3, 3, 2, 6), 2)}, image)
+
+    def attention(p, x, **kwargs):
+        split = {"query": {"kernel": p["query"], "bias": numbers((2, 3), 4)}, "key": {"kernel": p["key"], "bias": numbers((2, 3), 5)},
+                 "value": {"kernel": p["value"], "bias": numbers((2, 3), 6)}, "out": {"kernel": p["out"], "bias": numbers((5,), 7)}}
+        return nn.MultiHeadDotProductAttention(2, qkv_features=6, out_features=5).apply({"params": split}, x, **kwargs)
+
+    params = {"query": numbers((4, 2, 3), 1), "key": numbers((4, 2, 3), 2), "value": numbers((4, 2, 3), 3),
+              "out": numbers((2, 3, 5), 8)}
+    layer("MultiHeadAttention", attention, params, x)
+    put("MultiHeadAttention(causal)", attention(params, x, mask=nn.make_causal_mask(jnp.ones((2, 5)))))
+
+    gates = lambda p, names, of, bias=None: {n: {"kernel": p[of][:, i]} | ({"bias": p[bias][i]} if bias else {})
+                                             for i, n in enumerate(names)}
+
+    def lstm(p, xs):
+        split = gates(p, ["ii", "if", "ig", "io"], "input") | gates(p, ["hi", "hf", "hg", "ho"], "recurrent", "bias")
+        step = lambda c, x: nn.LSTMCell(3).apply({"params": split}, c, x)
+        return jax.lax.scan(step, (numbers((5, 3), 4), numbers((5, 3), 5)), xs)[1]
+
+    layer("LSTMCell", lstm, {"input": numbers((4, 4, 3), 1), "recurrent": numbers((3, 4, 3), 2), "bias": numbers((4, 3), 3)}, x)
+
+    def gru(p, xs):
+        split = gates(p, ["ir", "iz", "in"], "input", "input_bias") | gates(p, ["hr", "hz", "hn"], "recurrent")
+        split["hn"]["bias"] = p["bias"]
+        step = lambda c, x: nn.GRUCell(3).apply({"params": split}, c, x)
+        return jax.lax.scan(step, numbers((5, 3), 4), xs)[1]
+
+    layer("GRUCell", gru, {"input": numbers((4, 3, 3), 1), "input_bias": numbers((3, 3), 2), "recurrent": numbers((3, 3, 3), 3),
+                           "bias": numbers((3,), 6)}, x)
+
+
+def models():
+    """What nn::init gives to layers within a model, by their paths."""
+    key = jax.random.PRNGKey(3)
+    at = lambda *paths: __import__("functools").reduce(key_at, paths, key)
+    put("model: blocks[1].attention.query.kernel",
+        init.lecun_normal()(at("blocks[1].attention", "query", "kernel"), (4, 6)).reshape(4, 2, 3))
+    put("model: blocks[0].mlp[1].kernel", init.he_uniform()(at("blocks[0].mlp[1]", "kernel"), (8, 4)))
+    put("model: blocks[0].mlp[1].bias", init.uniform(0.5)(at("blocks[0].mlp[1]", "bias"), (4,)))
+    put("model: table.embedding", init.variance_scaling(1.0, "fan_in", "normal", out_axis=0)(at("table", "embedding"), (7, 4)))
+    keys = jax.random.split(at("cell", "recurrent", "kernel"), 4)
+    put("model: cell.recurrent.kernel", jnp.stack([init.orthogonal()(k, (3, 3)) for k in keys], 1))
+    put("model: conv.kernel", init.lecun_normal()(at("conv", "kernel"), (3, 3, 4, 2)))
+
+
+def matrices():
+    key = jax.random.PRNGKey(5)
+    mean, root = numbers((2, 3), 1), numbers((3, 3), 2)
+    covariance = root @ root.T + 0.5 * jnp.eye(3)
+    put("random::orthogonal", jax.random.orthogonal(key, 3, (2,)))
+    put("random::orthogonal(wide)", jax.random.orthogonal(key, 2, (), m=4))
+    put("random::multivariate_normal", jax.random.multivariate_normal(key, mean, covariance))
+    counts, chances = jnp.array([[3.0], [40.0], [1000.0]]), jnp.array([0.05, 0.3, 0.5, 0.9])
+    put("random::binomial", jax.random.binomial(key, counts, chances))
+    put("random::binomial(of none)", jax.random.binomial(key, jnp.array([-1.0, jnp.inf, jnp.nan, 5.0, 5.0]), jnp.array([0.5, 0.5, 0.5, jnp.nan, 1.0])))
+    put("random::multivariate_normal(shape)", jax.random.multivariate_normal(key, mean[0], covariance, (4,)))
+
+
+def main():
+    for package, version in VERSIONS.items():
+        found = __import__(package).__version__
+        assert found == version, f"{package} is {found}, and {version} is needed"
+    initializers()
+    layers()
+    models()
+    matrices()
+    lines = [json.dumps(name) + ": " + json.dumps(entry, separators=(",", ":")) for name, entry in OUT.items()]
+    (pathlib.Path(__file__).parent / "layers.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    print(len(OUT), "arrays")
+
+
+main()

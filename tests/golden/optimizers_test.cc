@@ -1,0 +1,245 @@
+// Optimizers, schedules, loss scales and the CTC loss against what optax and jmp give for them
+// (optimizers.py).
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/jit/grad.h"
+#include "lockstep/jit/jit.h"
+#include "lockstep/jit/vmap.h"
+#include "lockstep/nn/losses.h"
+#include "lockstep/ops/ops.h"
+#include "lockstep/optim/optim.h"
+#include "lockstep/runtime/devices.h"
+#include "lockstep/runtime/initialize.h"
+#include "lockstep/testing/errors.h"
+#include "tests/golden/stored.h"
+
+namespace lockstep {
+namespace {
+
+using golden::expect_stored;
+using golden::Stored;
+using golden::Tolerance;
+using testing::error_of;
+using ::testing::HasSubstr;
+
+class TwoDevices : public ::testing::Environment {
+  void SetUp() override { initialize({.num_cpu_devices = 2}); }
+  void TearDown() override { shutdown(); }
+};
+const ::testing::Environment* const kTwoDevices = ::testing::AddGlobalTestEnvironment(new TwoDevices);
+
+/// The numbers of optimizers.py.
+Array numbers(const Shape& shape, int seed) {
+  std::vector<float> values(static_cast<std::size_t>(num_elements(shape)));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>((static_cast<int>(i) * 7 + seed * 5) % 13 - 6) / 8;
+  return array(values, shape);
+}
+
+std::set<std::string>& compared() {
+  static std::set<std::string> names;
+  return names;
+}
+
+void expect_optaxs(const std::string& name, const Array& found, const Tolerance& tolerance = {2e-5, 2e-6}) {
+  SCOPED_TRACE(name);
+  ASSERT_TRUE(golden::file().contains(name));
+  compared().insert(name);
+  expect_stored(found, Stored(golden::file()[name]), tolerance);
+}
+
+struct Params {
+  Array b, k, w;
+};
+Params initial() { return {numbers({6}, 1), numbers({2, 3, 4}, 2), numbers({4, 6}, 3)}; }
+
+Params gradients(const Params& params, int i) {
+  return tree::map([&](const Array& p) { return p * 0.5 - (i + 1) * 0.125; }, params);
+}
+
+/// Five steps of gradients that the parameters and the step decide, as one program.
+template <class Optimizer>
+void expect_steps(const std::string& name, const Optimizer& optimizer) {
+  const Params last = jit([&](Params params) {
+    auto state = optimizer.init(params);
+    for (int i = 0; i < 5; ++i) {
+      auto [updates, next] = optimizer.update(gradients(params, i), state, params);
+      params = optim::apply_updates(params, updates);
+      state = next;
+    }
+    return params;
+  })(initial());
+  for (const auto& [path, value] : tree::leaves_with_path(last)) expect_optaxs(name + ": " + path, value);
+}
+
+TEST(Optimizers, StepAsOptaxs) {
+  using namespace optim;
+  const Schedule falling = linear_schedule(0.5, 0.125, 4);
+  expect_steps("lamb", lamb(0.125));
+  expect_steps("lamb(weight_decay)", lamb(falling, 0.9, 0.999, 1e-6, 0.25));
+  expect_steps("adafactor", adafactor(0.125));
+  expect_steps("adafactor(factored)", adafactor(0.125, {.min_dim_size_to_factor = 3}));
+  expect_steps("adafactor(all options)",
+               adafactor(falling, {.min_dim_size_to_factor = 3,
+                                   .decay_rate = 0.7,
+                                   .multiply_by_parameter_scale = false,
+                                   .clipping_threshold = 0.5,
+                                   .momentum = 0.9,
+                                   .weight_decay_rate = 0.01,
+                                   .weight_decay_mask = tree::Rules<bool>{{"b", false}, {"*", true}}}));
+  expect_steps("adafactor(no learning rate)", adafactor(std::nullopt, {.clipping_threshold = std::nullopt}));
+  expect_steps("chain(ema, scale)", chain(ema(0.75), scale(-0.25)));
+  expect_steps("chain(ema(debias=False), scale)", chain(ema(0.75, false), scale(-0.25)));
+  expect_steps("chain(scale, apply_every)", chain(scale(-0.25), apply_every(2)));
+  expect_steps("chain(adaptive_grad_clip, sgd)", chain(adaptive_grad_clip(0.25), sgd(0.5)));
+  expect_steps("chain(clip_by_block_rms, sgd)", chain(clip_by_block_rms(0.25), sgd(0.5)));
+  expect_steps("chain(scale_by_param_block_rms, sgd)", chain(scale_by_param_block_rms(), sgd(0.5)));
+  expect_steps("inject_hyperparams(adam)",
+               inject_hyperparams([](const Hyperparams& h) { return adam(h["learning_rate"]); },
+                                  {{"learning_rate", falling}}));
+  const Array kernel = numbers({3, 2, 2, 3}, 4), gradient = numbers({3, 2, 2, 3}, 5);
+  expect_optaxs("adaptive_grad_clip(of a convolution)",
+                adaptive_grad_clip(0.125).update(gradient, {}, kernel).first);
+  EXPECT_THAT(
+      error_of<ShapeError>([] {
+        const Array x = numbers({1, 2, 2, 1, 2, 2}, 1);
+        adaptive_grad_clip(0.125).update(x, {}, x);
+      }),
+      HasSubstr("[adaptive_grad_clip] expected parameters of up to 5 dimensions, got f32[1,2,2,1,2,2]"));
+}
+
+TEST(InjectHyperparams, ANumberOfTheStateMayBeChangedBetweenSteps_WithoutANewTrace) {
+  using namespace optim;
+  auto optimizer = inject_hyperparams([](const Hyperparams& h) { return sgd(h["learning_rate"]); },
+                                      {{"learning_rate", 0.5}});
+  Params params = initial();
+  auto state = optimizer.init(params);
+  int traces = 0;
+  auto step = jit([&](Params params, decltype(state) state, Params grads) {
+    ++traces;
+    auto [updates, next] = optimizer.update(grads, state, params);
+    return std::pair(apply_updates(params, updates), next);
+  });
+  for (int i = 0; i < 4; ++i) {
+    if (i == 2) state.hyperparams["learning_rate"] = full({}, 0.125, float32);
+    std::tie(params, state) = step(params, state, gradients(params, i));
+  }
+  expect_optaxs("inject_hyperparams(changed): w", params.w);
+  EXPECT_EQ(traces, 1);
+  EXPECT_THAT(error_of<Error>([&] {
+                inject_hyperparams([](const Hyperparams& h) { return sgd(h["rate"]); },
+                                   {{"learning_rate", 0.5}})
+                    .init(params);
+              }),
+              HasSubstr("[inject_hyperparams] expected one of learning_rate, got \"rate\""));
+}
+
+TEST(Lookahead, MovesFastAndSlowParametersAsOptaxs) {
+  using namespace optim;
+  for (bool reset : {false, true}) {
+    const std::string name = reset ? "lookahead(reset_state)" : "lookahead";
+    const auto optimizer = lookahead(adam(0.125), 2, 0.5, reset);
+    const auto last = jit([&](LookaheadParams<Params> params) {
+      auto state = optimizer.init(params);
+      for (int i = 0; i < 5; ++i) {
+        auto [updates, next] = optimizer.update(gradients(params.fast, i), state, params);
+        params = apply_updates(params, updates);
+        state = next;
+      }
+      return params;
+    })(LookaheadParams<Params>::init_synced(initial()));
+    expect_optaxs(name + ": fast w", last.fast.w);
+    expect_optaxs(name + ": slow w", last.slow.w);
+  }
+  EXPECT_THAT(error_of<Error>([] { lookahead(adam(0.125), 0, 0.5); }),
+              HasSubstr("[lookahead] expected a period of 1 or more, got 0"));
+}
+
+TEST(Schedules, WithWarmupsAndRestarts_AreOptaxs) {
+  using namespace optim;
+  const Array counts = array({0, 1, 3, 5, 9, 10, 14, 19, 40});
+  auto expect = [&](const std::string& name, const Schedule& schedule) {
+    expect_optaxs(name, vmap(schedule)(counts));
+  };
+  expect("sgdr_schedule", sgdr_schedule({{0.0, 1.0, 2, 8, 0.125}, {0.125, 0.5, 3, 12, 0.0, 2.0}}));
+  expect("warmup_constant_schedule", warmup_constant_schedule(0.125, 1.0, 5));
+  expect(
+      "warmup_exponential_decay_schedule",
+      warmup_exponential_decay_schedule(0.125, 1.0, 3, 4, 0.5, {.transition_begin = 2, .staircase = true}));
+}
+
+TEST(DynamicLossScale, GoesUpAndDownAsJmps) {
+  auto scale = optim::dynamic_loss_scale(4, 2, 2);
+  auto adjust =
+      jit([](const optim::DynamicLossScale& scale, const Array& finite) { return scale.adjust(finite); });
+  std::vector<float> seen;
+  for (bool finite : {true, true, true, true, false, true, true, false, false, false, false, false}) {
+    scale = adjust(scale, full({}, finite));
+    seen.push_back(scale.loss_scale.item<float>());
+    seen.push_back(static_cast<float>(scale.counter.item<std::int32_t>()));
+  }
+  expect_optaxs("DynamicLossScale", array(seen));
+  EXPECT_THAT(error_of<TraceError>([&] { scale.adjust(ones({2})); }),
+              HasSubstr("expected a predicate that is a bool scalar, got f32[2] (at optimizers_test.cc:"));
+}
+
+TEST(DynamicLossScale, KeepsSmallGradientsOfF16_AndSkipsStepsThatOverflow) {
+  // The gradient of w is 2^-26, which f16 has not; scaled by 2^10 it is.
+  auto gradient = jit([](const Array& w, const optim::DynamicLossScale& scale) {
+    auto loss = [&](const Array& w) {
+      return scale.scale(
+          astype(sum(astype(w, float16) * full({1}, 0x1p-13, float16)) * Array(0x1p-13), float32));
+    };
+    const Array g = grad(loss)(w);
+    return std::pair(scale.unscale(g), optim::all_finite(g));
+  });
+  const Array w = ones({1});
+  auto [kept, finite] = gradient(w, optim::dynamic_loss_scale(1024));
+  EXPECT_EQ(kept.item<float>(), 0x1p-26f);
+  EXPECT_TRUE(finite.item<bool>());
+  auto [lost, small] = gradient(w, optim::dynamic_loss_scale(1));
+  EXPECT_EQ(lost.item<float>(), 0);
+
+  const Params params = initial();
+  const Params other = tree::map([](const Array& p) { return p + 1; }, params);
+  EXPECT_TRUE(array_equal(optim::select_tree(full({}, false), other, params).w, params.w).item<bool>());
+  EXPECT_TRUE(array_equal(optim::select_tree(full({}, true), other, params).w, other.w).item<bool>());
+  Params infinite = params;
+  infinite.k = infinite.k / 0.0;
+  EXPECT_FALSE(optim::all_finite(infinite).item<bool>());
+  EXPECT_EQ((optim::StaticLossScale{8}.scale(array({2.f})).item<float>()), 16);
+}
+
+TEST(CtcLoss, IsOptaxs) {
+  const Array logits = 2 * numbers({3, 7, 4}, 1);
+  const Array logit_paddings = array({{0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f},
+                                      {0.f, 0.f, 0.f, 0.f, 0.f, 1.f, 1.f},
+                                      {0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f}});
+  const Array labels = array({{1, 2, 2}, {3, 1, 0}, {0, 0, 0}});
+  const Array label_paddings = array({{0.f, 0.f, 0.f}, {0.f, 0.f, 1.f}, {1.f, 1.f, 1.f}});
+  auto loss = [&](const Array& x) { return nn::ctc_loss(x, logit_paddings, labels, label_paddings); };
+  expect_optaxs("ctc_loss", loss(logits));
+  auto weighed = [&](const Array& x) { return sum(loss(x) * array({1.f, -0.5f, 2.f})); };
+  expect_optaxs("ctc_loss: by logits", jit(grad(weighed))(logits), {1e-4, 1e-5});
+  const Array others = array({{1, 2, 2}, {0, 1, 0}, {0, 0, 0}});
+  expect_optaxs("ctc_loss(blank_id=3)", nn::ctc_loss(logits, logit_paddings, others, label_paddings, 3));
+  EXPECT_THAT(error_of<ShapeError>([&] { nn::ctc_loss(logits, labels, labels, labels); }),
+              HasSubstr("[ctc_loss] expected logits of [batch, steps, classes]"));
+  EXPECT_THAT(
+      error_of<DTypeError>([&] { nn::ctc_loss(logits, logit_paddings, label_paddings, label_paddings); }),
+      HasSubstr("[ctc_loss] expected labels of whole numbers, got f32[3,3]"));
+}
+
+TEST(TheFile, EveryArrayOfTheFileWasCompared) {
+  for (const auto& [name, entry] : golden::file().items()) EXPECT_TRUE(compared().contains(name)) << name;
+}
+
+}  // namespace
+}  // namespace lockstep
