@@ -123,7 +123,7 @@ void add_coordinator_command(CLI::App& tool, int* status) {
       "LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_AUTHORITY.");
   command->add_option("-n,--num-processes", given->server.num_processes, "How many processes the job has")
       ->required()
-      ->check(CLI::Range(1, 65536).description(""))
+      ->check(CLI::Range(1, 262144).description(""))
       ->option_text("N");
   command
       ->add_option("--bind", given->server.bind_address,

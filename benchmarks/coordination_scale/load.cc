@@ -86,7 +86,7 @@ class Load {
     timed("register", [this] { register_all(); });
     timed("heartbeat", [this] { heartbeat_all(); });
     timed("topology", [this] { exchange_topology(); });
-    timed("barrier", [this] { pass_barrier(); });
+    timed("barrier", [this] { pass_barrier("b"); });
     timed("leave", [this] { leave_all(); });
     std::printf("%s\"total\": %.4f}\n", times_.c_str(), seconds_since(began));
   }
@@ -187,53 +187,46 @@ class Load {
     step.wait();
   }
 
-  /// Each sets its key and waits for the one value of all; process 0 collects the keys one after the other.
+  /// Each sets its key, some 75 bytes; when all have, process 0 reads the keys together, and the others one
+  /// value of 12 bytes for each of them.
   void exchange_topology() {
-    Step all_read(clients_ - 1), all_set(clients_ - 1);
-    std::list<Call<pb::InsertKeyValueRequest, pb::InsertKeyValueResponse>> sets;
+    for_all<pb::InsertKeyValueRequest, pb::InsertKeyValueResponse>(
+        "InsertKeyValue", [&](int client, auto& call, auto done) {
+          char key[40];
+          std::snprintf(key, sizeof key, "topology/local/%08d", client);
+          address_to_service(call.request);
+          call.request.mutable_kv()->set_key(key);
+          call.request.mutable_kv()->set_value(std::string(75, 't'));
+          prove(call);
+          stub(client).InsertKeyValue(&call.context, &call.request, &call.response, done);
+        });
+    pass_barrier("topology");
+    Step all_read(clients_ - 1), collected(1);
     std::list<Call<pb::GetKeyValueRequest, pb::GetKeyValueResponse>> gets;
     for (int client = 1; client < clients_; ++client) {
-      auto& mine = sets.emplace_back();
-      address_to_service(mine.request);
-      mine.request.mutable_kv()->set_key("topology/local/" + std::to_string(client));
-      mine.request.mutable_kv()->set_value(
-          R"({"devices":[{"kind":"cpu","plugin_id":0}],"host":"host-0123","host_identity":)"
-          R"("6b1f7c0e-9a51-4f0e-8f0a-3f2f5f0c9a11:4026531840:host-0123","pid":471100,"platform":"cpu","process":)" +
-          std::to_string(client) + "}");
       auto& whole = gets.emplace_back();
       address_to_service(whole.request);
       whole.request.set_key("topology/global");
-      prove(mine);
-      stub(client).InsertKeyValue(
-          &mine.context, &mine.request, &mine.response, [&, client](const grpc::Status& status) {
-            all_set.answered(status, "InsertKeyValue");
-            prove(whole);
-            stub(client).GetKeyValue(
-                &whole.context, &whole.request, &whole.response,
-                [&](const grpc::Status& read) { all_read.answered(read, "GetKeyValue"); });
-          });
+      prove(whole);
+      stub(client).GetKeyValue(&whole.context, &whole.request, &whole.response,
+                               [&](const grpc::Status& read) { all_read.answered(read, "GetKeyValue"); });
     }
-    std::string whole;
-    for (int client = 1; client < clients_; ++client) {
-      Step step(1);
-      Call<pb::GetKeyValueRequest, pb::GetKeyValueResponse> call;
-      address_to_service(call.request);
-      call.request.set_key("topology/local/" + std::to_string(client));
-      prove(call);
-      stub(0).GetKeyValue(&call.context, &call.request, &call.response,
-                          [&](const grpc::Status& status) { step.answered(status, "GetKeyValue"); });
-      step.wait();
-      whole += call.response.kv().value() + ",";
-    }
-    set("topology/global", whole);
-    all_set.wait();
+    Call<pb::GetKeyValueDirRequest, pb::GetKeyValueDirResponse> local;
+    address_to_service(local.request);
+    local.request.set_directory_key("topology/local");
+    prove(local);
+    stub(0).GetKeyValueDir(&local.context, &local.request, &local.response,
+                           [&](const grpc::Status& status) { collected.answered(status, "GetKeyValueDir"); });
+    collected.wait();
+    if (local.response.kv_size() != clients_) std::exit(1);
+    set("topology/global", std::string(12 * static_cast<std::size_t>(clients_), 'T'));
     all_read.wait();
   }
 
-  void pass_barrier() {
+  void pass_barrier(const std::string& id) {
     for_all<pb::BarrierRequest, pb::BarrierResponse>("Barrier", [&](int client, auto& call, auto done) {
       address_to_service(call.request);
-      call.request.set_barrier_id("b");
+      call.request.set_barrier_id(id);
       call.request.set_barrier_timeout_in_ms(600000);
       call.request.set_source_task_id(client);
       prove(call);

@@ -2,9 +2,12 @@
 """The time that many clients need with a coordinator, and its memory: Lockstep's against JAX's own, in turn.
 
 scale.py --tool build/release/lockstep --load build/release/benchmarks/coordination_load [--sizes 64,512,4096]
+    [--proxied build/release/benchmarks/coordination_proxied]
+
+With --proxied also Lockstep's with clients behind proxies, --per-host of them behind each.
 
 A fresh coordinator for each run, as a process of its own, whose largest resident memory is read at the end. See
-load.cc for what the clients do and what about them is simulated.
+load.cc and proxied.cc for what the clients do and what about them is simulated.
 """
 
 import argparse
@@ -35,7 +38,7 @@ def cpu_seconds(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(command, load, clients, connections):
+def measure(command, load):
     """Seconds of each step, the coordinator's time on a core, its peak memory in MiB, and that before the clients
     came."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -43,7 +46,7 @@ def measure(command, load, clients, connections):
         address = process.stdout.readline().split()[-1]
         before, cpu_before = peak_mib(process), cpu_seconds(process)
         # It must still be there when its memory is read: it stays until its clients have gone, or its input ends.
-        loading = subprocess.Popen([load, address, str(clients), str(connections)], stdout=subprocess.PIPE, text=True)
+        loading = subprocess.Popen([load[0], address, *load[1:]], stdout=subprocess.PIPE, text=True)
         peak, cpu = before, cpu_before
         while loading.poll() is None:
             try:
@@ -56,7 +59,7 @@ def measure(command, load, clients, connections):
                 pass
         output = loading.stdout.read()
         if loading.returncode != 0:
-            raise RuntimeError(f"{load} failed with {command[0]}")
+            raise RuntimeError(f"{load[0]} failed with {command[0]}")
         return {**json.loads(output), "cpu": cpu - cpu_before, "peak": peak, "before": before}
     finally:
         process.kill()
@@ -72,20 +75,33 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--without-jax", action="store_true")
+    parser.add_argument("--proxied")
+    parser.add_argument("--per-host", type=int, default=64)
+    parser.add_argument("--only-proxied", action="store_true")
     options = parser.parse_args()
 
-    commands = {"lockstep": lambda n: [options.tool, "coordinator", "--num-processes", str(n)]}
-    if not options.without_jax:
+    def coordinator(n):
+        return [options.tool, "coordinator", "--num-processes", str(n)]
+
+    def direct(n):
+        return [options.load, str(n), str(options.connections)]
+
+    commands = {}
+    if not options.only_proxied:
+        commands["lockstep"] = coordinator, direct
+    if options.proxied:
+        commands["proxied"] = coordinator, lambda n: [options.proxied, str(n), str(options.per_host)]
+    if not options.without_jax and not options.only_proxied:
         python = jax_python.jax_python()
-        commands["jax"] = lambda n: [python, str(SERVICE_OF_JAX), str(n)]
+        commands["jax"] = lambda n: [python, str(SERVICE_OF_JAX), str(n)], direct
     print(f"medians of {options.runs} runs in turn, {options.connections} connections; seconds, MiB")
     print(f"{'clients':>8} {'service':>9} " + " ".join(f"{step:>9}" for step in STEPS) +
           f" {'its CPU s':>9} {'peak MiB':>9} {'of these before':>16}")
     for clients in (int(size) for size in options.sizes.split(",")):
         results = {name: [] for name in commands}
         for _ in range(options.runs):
-            for name, command in commands.items():
-                results[name].append(measure(command(clients), options.load, clients, options.connections))
+            for name, (command, load) in commands.items():
+                results[name].append(measure(command(clients), load(clients)))
         for name, runs in results.items():
             middle = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
             print(f"{clients:>8} {name:>9} " + " ".join(f"{middle[step]:>9.3f}" for step in STEPS) +

@@ -179,6 +179,36 @@ TEST(Relay, WhoseMessagesDoNotProveTheSecret_Ends) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED);
 }
 
+/// As one that stands alone does, it stops once all have left, whose last calls are not all answered yet.
+TEST(Relay, OfACoordinatorThatStops_AnswersWhatIsOpen) {
+  constexpr int kTasks = 2000;
+  for (int round = 0; round < 10; ++round) {
+    CoordinationServer server;
+    server.start(server_options(kTasks));
+    const auto proxy = make_relay_client(parse_address(server.address()), kOurs, {});
+    std::vector<std::shared_ptr<Pending<std::uint64_t>>> coming;
+    std::vector<std::shared_ptr<Pending<Nothing>>> leaving;
+    const auto deadline = std::chrono::steady_clock::now() + seconds(60);
+    for (int task = 0; task < kTasks; ++task) {
+      coming.push_back(std::make_shared<Pending<std::uint64_t>>());
+      proxy->register_task(next_call_id(), {task, 1}, answers_to<std::uint64_t>(coming.back()));
+    }
+    for (const auto& each : coming) ASSERT_TRUE(each->wait_until(deadline)->status.ok());
+    const std::uint64_t service = coming.front()->answer->value;
+    for (int task = 0; task < kTasks; ++task) {
+      leaving.push_back(std::make_shared<Pending<Nothing>>());
+      proxy->shutdown_task(next_call_id(), service, task, answers_to<Nothing>(leaving.back()));
+    }
+    ASSERT_TRUE(server.wait_until_all_left(seconds(60)));
+    server.stop();
+    for (const auto& each : leaving) {
+      const auto answer = each->wait_until(deadline);
+      ASSERT_TRUE(answer.has_value());
+      ASSERT_TRUE(answer->status.ok()) << answer->status.message;
+    }
+  }
+}
+
 TEST(HostProxy, TellsItsProcessesThatTheCoordinatorHasEnded) {
   auto server = std::make_unique<CoordinationServer>();
   server->start(server_options(1));

@@ -103,6 +103,8 @@ class Answering {
   void challenge(const std::string& challenge);
   /// Ends it with the status, once what is being written is.
   void finish(const grpc::Status& status);
+  /// The same once all calls are answered.
+  void end(const grpc::Status& status);
   void gone();
 
   CallId open(std::uint64_t theirs) {
@@ -132,7 +134,7 @@ class Answering {
   RelayAnswers small_;
   std::deque<Buffer> large_;
   bool writing_ = false;
-  std::optional<grpc::Status> finish_;
+  std::optional<grpc::Status> finish_, end_;
   bool finished_ = false;
 };
 
@@ -353,6 +355,9 @@ void Answering::write_next() {
     Buffer next = std::move(large_.front());
     large_.pop_front();
     relay_->write(std::move(next));
+  } else if (end_ && open_.empty()) {
+    finished_ = true;
+    relay_->Finish(*end_);
   }
 }
 
@@ -365,6 +370,12 @@ void Answering::written() {
 void Answering::finish(const grpc::Status& status) {
   std::lock_guard lock(mutex_);
   if (!finish_) finish_ = status;
+  write_next();
+}
+
+void Answering::end(const grpc::Status& status) {
+  std::lock_guard lock(mutex_);
+  if (!end_) end_ = status;
   write_next();
 }
 
@@ -386,7 +397,7 @@ grpc::ServerBidiReactor<Buffer, Buffer>* Relays::serve(const std::optional<Statu
 
 void Relays::end() {
   for (const auto& answering : open_->all())
-    answering->finish({grpc::StatusCode::UNAVAILABLE, "the coordinator has stopped"});
+    answering->end({grpc::StatusCode::UNAVAILABLE, "the coordinator has stopped"});
 }
 
 std::string relay_proof(const std::string& secret, const std::string& challenge, std::uint64_t number,

@@ -33,7 +33,7 @@ class Relays {
   /// A stream; with a refusal it only says that. The reactor deletes itself.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* serve(const std::optional<Status>& refusal);
 
-  /// Ends all.
+  /// Ends all, each once its calls are answered.
   void end();
 
   class Open;

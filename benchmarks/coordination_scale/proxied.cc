@@ -1,0 +1,191 @@
+// The load of coordination_load (load.cc), with a proxy on each host: N clients register, ask who serves,
+// poll for errors and send a heartbeat, exchange their topology as the runtime does, pass a barrier and
+// leave, by way of proxies, each of which has one stream to the coordinator. Every message of a stream proves
+// LOCKSTEP_JOB_SECRET.
+//
+// coordination_proxied ADDRESS CLIENTS CLIENTS_PER_HOST
+//
+// Simulated: all proxies are in this process, and the clients call them directly and not over their hosts'
+// loopback. What goes to the coordinator, and what it does, is as with as many hosts. Prints the seconds of
+// each step, and of all, as JSON.
+
+#include <sys/resource.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lockstep/coordination/address.h"
+#include "lockstep/coordination/relay_client.h"
+
+namespace {
+
+using namespace lockstep::coordination;
+using Clock = std::chrono::steady_clock;
+
+/// Counts answers; the main thread waits until all have come.
+class Step {
+ public:
+  explicit Step(int expected) : open_(expected) {}
+  void answered(const Status& status, const char* call) {
+    if (!status.ok()) {
+      std::fprintf(stderr, "%s failed: %s\n", call, status.message.c_str());
+      std::exit(1);
+    }
+    if (open_.fetch_sub(1) != 1) return;
+    std::lock_guard lock(mutex_);
+    done_ = true;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return done_; });
+  }
+
+ private:
+  std::atomic<int> open_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+};
+
+class Load {
+ public:
+  Load(const std::string& address, int clients, int per_host) : clients_(clients), per_host_(per_host) {
+    const char* secret = std::getenv("LOCKSTEP_JOB_SECRET");
+    const Identity identity{"", 0, secret != nullptr ? secret : ""};
+    for (int first = 0; first < clients; first += per_host)
+      proxies_.push_back(make_relay_client(parse_address(address), identity, {}));
+  }
+
+  void run() {
+    const auto began = Clock::now();
+    timed("register", [this] { register_all(); });
+    timed("heartbeat", [this] { heartbeat_all(); });
+    timed("topology", [this] { exchange_topology(); });
+    timed("barrier", [this] { pass_barrier("b"); });
+    timed("leave", [this] { leave_all(); });
+    std::printf("%s\"total\": %.4f}\n", times_.c_str(), seconds_since(began));
+  }
+
+ private:
+  static double seconds_since(Clock::time_point began) {
+    return std::chrono::duration<double>(Clock::now() - began).count();
+  }
+  void timed(const char* name, const std::function<void()>& step) {
+    const auto began = Clock::now();
+    step();
+    char text[64];
+    std::snprintf(text, sizeof(text), "\"%s\": %.4f, ", name, seconds_since(began));
+    times_ += text;
+  }
+  RelayClient& proxy(int client) { return *proxies_[static_cast<std::size_t>(client / per_host_)]; }
+  static std::uint64_t incarnation(int client) {
+    return 0x1234'5678'9abc'0000u + static_cast<std::uint64_t>(client);
+  }
+
+  void register_all() {
+    Step step(clients_), described(clients_);
+    for (int client = 0; client < clients_; ++client) {
+      const Registrant who{client, incarnation(client), {"host-0123", 471100 + client % per_host_}, 0};
+      proxy(client).register_task(next_call_id(), who, [&](const Status& status, std::uint64_t service) {
+        service_ = service;
+        step.answered(status, "RegisterTask");
+      });
+    }
+    step.wait();
+    for (int client = 0; client < clients_; ++client) {
+      proxy(client).describe(next_call_id(), false, [&](const Status& status, const Description&) {
+        described.answered(status, "Describe");
+      });
+    }
+    described.wait();
+    for (int client = 0; client < clients_; ++client)
+      proxy(client).poll_for_error(next_call_id(), service_, client, [](const Status&) {});
+  }
+
+  void heartbeat_all() {
+    Step step(clients_);
+    for (int client = 0; client < clients_; ++client) {
+      proxy(client).heartbeat(next_call_id(), service_, client, incarnation(client),
+                              [&](const Status& status) { step.answered(status, "Heartbeat"); });
+    }
+    step.wait();
+  }
+
+  /// What each says of itself has some 75 bytes, and the whole some 12 for each and 40 for each host.
+  void exchange_topology() {
+    Step set(clients_);
+    for (int client = 0; client < clients_; ++client) {
+      char key[40];
+      std::snprintf(key, sizeof key, "topology/local/%08d", client);
+      proxy(client).insert(next_call_id(), service_, key, std::string(75, 't'), false,
+                           [&](const Status& status) { set.answered(status, "InsertKeyValue"); });
+    }
+    set.wait();
+    pass_barrier("topology");
+    Step collected(1), published(1), read(clients_ - 1);
+    proxy(0).get_directory(next_call_id(), service_, "topology/local",
+                           [&](const Status& status, const KeyValues& found) {
+                             if (static_cast<int>(found.size()) != clients_) std::exit(1);
+                             collected.answered(status, "GetKeyValueDir");
+                           });
+    for (int client = 1; client < clients_; ++client) {
+      proxy(client).get(next_call_id(), service_, "topology/global",
+                        [&](const Status& status, const Value&) { read.answered(status, "GetKeyValue"); });
+    }
+    collected.wait();
+    const std::size_t bytes = 12 * static_cast<std::size_t>(clients_) + 40 * proxies_.size();
+    proxy(0).insert(next_call_id(), service_, "topology/global", std::string(bytes, 'T'), false,
+                    [&](const Status& status) { published.answered(status, "InsertKeyValue"); });
+    published.wait();
+    read.wait();
+  }
+
+  void pass_barrier(const std::string& id) {
+    Step step(clients_);
+    for (int client = 0; client < clients_; ++client) {
+      proxy(client).barrier(next_call_id(), service_, {id, 0, 600'000, {}, client},
+                            [&](const Status& status, std::int64_t) { step.answered(status, "Barrier"); });
+    }
+    step.wait();
+  }
+
+  void leave_all() {
+    Step step(clients_);
+    for (int client = 0; client < clients_; ++client) {
+      proxy(client).shutdown_task(next_call_id(), service_, client,
+                                  [&](const Status& status) { step.answered(status, "ShutdownTask"); });
+    }
+    step.wait();
+  }
+
+  const int clients_, per_host_;
+  std::vector<std::unique_ptr<RelayClient>> proxies_;
+  std::atomic<std::uint64_t> service_ = 0;
+  std::string times_ = "{";
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "coordination_proxied ADDRESS CLIENTS CLIENTS_PER_HOST\n");
+    return 2;
+  }
+  rlimit descriptors{};
+  getrlimit(RLIMIT_NOFILE, &descriptors);
+  descriptors.rlim_cur = descriptors.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &descriptors);
+  auto* load = new Load(argv[1], std::atoi(argv[2]), std::atoi(argv[3]));
+  load->run();
+  std::fflush(stdout);
+  std::_Exit(0);
+}
