@@ -188,16 +188,14 @@ void train(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app{"Trains a transformer on a text, byte by byte, on all devices of all processes."};
-  app.option("--data", options.data,
-                 "the text, compressed or not; by default as scripts/setup fetches it");
+  app.option("--data", options.data, "the text, compressed or not; by default as scripts/setup fetches it");
   app.option("--tensor", options.tensor, "devices that share each layer");
   app.option("--layers", options.model.layers);
   app.option("--width", options.model.width);
   app.option("--heads", options.model.heads);
   app.option("--context", options.model.context, "bytes that the model sees");
   app.option("--batch-size", options.batch, "rows of a batch, over all devices");
-  app.option("--accumulate", options.accumulate,
-                 "parts of a batch that are computed one after the other");
+  app.option("--accumulate", options.accumulate, "parts of a batch that are computed one after the other");
   app.flag("--remat", options.model.remat, "compute a layer again for its gradient, to save memory");
   app.option("--steps", options.steps);
   app.option("--rate", options.rate, "the learning rate at its peak");
@@ -205,7 +203,7 @@ int main(int argc, char** argv) {
   app.option("--temperature", options.temperature, "of what is written: lower is more likely text");
   app.flag("--print-losses", options.print_losses, "print the loss of each step");
   app.option("--checkpoint-dir", options.checkpoint_dir,
-                 "save here, and go on from the newest step there; a folder or s3://bucket/prefix");
+             "save here, and go on from the newest step there; a folder or s3://bucket/prefix");
   app.option("--checkpoint-every", options.checkpoint_every, "steps from one save to the next");
   if (auto status = app.parse(argc, argv)) return *status;
   try {

@@ -145,7 +145,8 @@ void Checkpointer::save_tree(std::int64_t step, tree::TreeRef tree, std::optiona
     state.seconds = seconds;
     if (!state_->job.leads()) return;
     logging::info("[checkpoint] saved {} in {:.2f} s ({} by {})", url_of(step), seconds,
-                  amount_of_bytes(saving->bytes()), state_->job.num_processes == 1 ? "this process" : state_->job.who(0));
+                  amount_of_bytes(saving->bytes()),
+                  state_->job.num_processes == 1 ? "this process" : state_->job.who(0));
     state.clean(url_, options_.keep, step, metric);
   };
   last_ = {step, saving->bytes(), 0, 0};
@@ -182,8 +183,8 @@ std::optional<std::int64_t> Checkpointer::latest() {
 void Checkpointer::log_restored(std::int64_t step, const RestoreReport& report) const {
   if (!state_->job.leads()) return;
   logging::info("[checkpoint] restored {} ({} by {}): goes on after step {}", url_of(step),
-                amount_of_bytes(report.bytes_needed), state_->job.num_processes == 1 ? "this process" : state_->job.who(0),
-                step);
+                amount_of_bytes(report.bytes_needed),
+                state_->job.num_processes == 1 ? "this process" : state_->job.who(0), step);
 }
 
 }  // namespace lockstep::checkpoint

@@ -67,9 +67,8 @@ auto shard_map(F&& function, ShardMapOptions options,
                std::source_location where = std::source_location::current()) {
   using State = internal::ShardMapped<std::decay_t<F>>;
   const CallSite site = CallSite::from(where);
-  std::shared_ptr<State> state(
-      new State{std::forward<F>(function), std::move(options),
-                internal::make_jit_cache({.name = "shard_map"}, site)});
+  std::shared_ptr<State> state(new State{std::forward<F>(function), std::move(options),
+                                         internal::make_jit_cache({.name = "shard_map"}, site)});
   return [state = std::move(state)]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
     return state->call(internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };

@@ -5,7 +5,8 @@
 namespace lockstep {
 
 Phase::Phase(std::string_view name, const std::source_location& where)
-    : thread_(watch::begin_doing(watch::Kind::kPhase, watch::text(name), watch::text(CallSite::from(where)))) {}
+    : thread_(
+          watch::begin_doing(watch::Kind::kPhase, watch::text(name), watch::text(CallSite::from(where)))) {}
 
 Phase::~Phase() { watch::end_doing(thread_); }
 

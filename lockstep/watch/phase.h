@@ -19,8 +19,7 @@ struct Thread;
 ///     }
 class [[nodiscard]] Phase {
  public:
-  explicit Phase(std::string_view name,
-                 const std::source_location& where = std::source_location::current());
+  explicit Phase(std::string_view name, const std::source_location& where = std::source_location::current());
   ~Phase();
   Phase(const Phase&) = delete;
   Phase& operator=(const Phase&) = delete;

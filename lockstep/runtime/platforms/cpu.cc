@@ -48,8 +48,8 @@ class Cpu : public Platform {
       setenv("NPROC", std::to_string(settings.num_cpu_devices).c_str(), /*overwrite=*/1);
   }
 
-  /// LAPACK of this process gets its share of the host's CPUs, unless someone has said how many threads it may
-  /// have. A process that is bound to some of the CPUs has these for itself.
+  /// LAPACK of this process gets its share of the host's CPUs, unless someone has said how many threads it
+  /// may have. A process that is bound to some of the CPUs has these for itself.
   void share_host(int processes) const override {
     const auto cpus = static_cast<int>(std::thread::hardware_concurrency());
     if (nproc_is_given || cpus < sysconf(_SC_NPROCESSORS_ONLN)) return;
