@@ -1,6 +1,7 @@
 #include "lockstep/jit/associative_scan.h"
 
 #include "lockstep/base/fail.h"
+#include "lockstep/jit/traced_function.h"
 #include "lockstep/ops/ops.h"
 
 namespace lockstep::internal {

@@ -2,6 +2,7 @@
 
 #include "lockstep/array/trace.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/program/primitives/callback.h"
 
 namespace lockstep {
 

@@ -14,7 +14,7 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/ops/operand.h"
-#include "lockstep/program/primitives/callback.h"
+#include "lockstep/program/vmap_method.h"
 
 /// Functions of the user's own that compiled programs call while they run, on the host. Programs for CUDA's
 /// collectives cannot (Error). An exception that such a function throws is thrown, as it is, by the call that
@@ -23,6 +23,10 @@
 /// Such a function is called on a thread of XLA's, while the program waits: it must not run operations on
 /// arrays that have a value, and may be called for several devices at the same time.
 namespace lockstep {
+
+struct Primitive;
+const Primitive& pure_callback_p();
+const Primitive& io_callback_p();
 
 /// Numbers that a callback is given or gives, row by row: a copy of its own, which may be kept.
 class HostArray {
@@ -98,7 +102,7 @@ namespace internal {
 using AnyCallback = std::function<std::vector<HostArray>(std::vector<HostArray>)>;
 
 std::vector<Array> call_back(const Primitive& primitive, AnyCallback function,
-                             const std::vector<ResultType>& results, const CallbackOptions& options,
+                             const std::vector<lockstep::ResultType>& results, const CallbackOptions& options,
                              const std::vector<Array>& operands, const CallSite& site);
 
 template <class F, std::size_t... I>
@@ -122,7 +126,7 @@ AnyCallback any_callback(F function) {
 }
 
 template <class F, class... Args>
-std::vector<Array> call_back(const Primitive& primitive, F&& function, const std::vector<ResultType>& results,
+std::vector<Array> call_back(const Primitive& primitive, F&& function, const std::vector<lockstep::ResultType>& results,
                              const CallbackOptions& options, const Args&... args) {
   const std::vector<Operand> operands = {Operand(args)...};
   std::vector<Array> arrays;

@@ -1,6 +1,7 @@
 #include "lockstep/jit/checkpointed_while_loop.h"
 
 #include "lockstep/base/fail.h"
+#include "lockstep/jit/traced_function.h"
 
 namespace lockstep::internal {
 

@@ -6,6 +6,7 @@
 #include "lockstep/jit/custom_derivative.h"
 #include "lockstep/jit/derivative_depth.h"
 #include "lockstep/jit/derivatives.h"
+#include "lockstep/jit/traced_function.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/transforms/inline.h"
 

@@ -103,8 +103,8 @@ class Jitted {
   auto eval_shape_with(std::type_identity<std::tuple<P...>> types, const Args&... args) const {
     using Result = internal::ResultType<F, std::tuple<P...>>;
     auto arguments = internal::tree_arguments(types, args...);
-    return cache_->eval_shape(internal::tree_function<Result>(function(), types), arguments)
-        .template take<Result>();
+    const auto function = internal::tree_function<Result>(this->function(), types);
+    return internal::eval_shape_jitted(*cache_, function, arguments).template take<Result>();
   }
 
   template <class... P, class... Args>

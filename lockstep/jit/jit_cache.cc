@@ -242,6 +242,11 @@ CallResult call_jitted(JitCache& cache, const TreeFunction& function, std::span<
   return cache.call(function, arguments);
 }
 
+CallResult eval_shape_jitted(JitCache& cache, const TreeFunction& function,
+                             std::span<TreeArgument> arguments) {
+  return cache.eval_shape(function, arguments);
+}
+
 std::shared_ptr<const CallEntry> lower_jitted(JitCache& cache, const TreeFunction& function,
                                               std::span<TreeArgument> arguments) {
   return cache.lower(function, arguments);

@@ -1,5 +1,6 @@
 #include "lockstep/jit/make_program.h"
 
+#include "lockstep/jit/traced_function.h"
 #include "lockstep/tree/paths.h"
 
 namespace lockstep::internal {

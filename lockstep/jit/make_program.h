@@ -1,13 +1,16 @@
 #pragma once
 
 #include <source_location>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/call_site.h"
 #include "lockstep/jit/tree_function.h"
+#include "lockstep/program/program.h"
 
 /// What a function would do, without compiling or running anything.
 namespace lockstep {

@@ -40,7 +40,6 @@ TracedFunction trace_function(std::string_view name, const TreeFunction& functio
                               std::span<const tree::TreeRef> arguments, const MakeInput& input = nullptr);
 
 /// body(inputs) in the trace in force; where there is none, as a compiled program of its own.
-using ArraysFunction = std::function<std::vector<Array>(const std::vector<Array>&)>;
 std::vector<Array> run_in_trace(std::string_view name, const CallSite& site, const std::vector<Array>& inputs,
                                 const ArraysFunction& body);
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -127,6 +128,9 @@ TreeArguments<sizeof...(P)> tree_arguments(std::type_identity<std::tuple<P...>>,
 /// Makes Arrays of the numbers that the function takes so, and gives all arguments as the function takes
 /// them.
 std::vector<tree::TreeRef> with_numbers_as_arrays(std::span<TreeArgument> arguments);
+
+/// A function of lists of arrays.
+using ArraysFunction = std::function<std::vector<Array>(const std::vector<Array>&)>;
 
 /// The arrays of all the trees.
 std::vector<Array> all_leaves(std::span<const tree::TreeRef> trees);

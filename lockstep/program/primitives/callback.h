@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/program/primitives/apply.h"
+#include "lockstep/program/vmap_method.h"
 
 namespace lockstep {
 
@@ -41,13 +42,6 @@ class NamedHostFunction : public std::string {
 /// io_callback_p is done whenever the program comes there, in program order.
 const Primitive& pure_callback_p();
 const Primitive& io_callback_p();
-
-/// What becomes of examples under vmap.
-enum class VmapMethod : std::uint8_t {
-  kSequential,    ///< a call for each
-  kExpandDims,    ///< one call; each operand has a dimension in front, of size 1 where it is the same for all
-  kBroadcastAll,  ///< the same with operands repeated
-};
 
 struct CallbackParams {
   static constexpr std::array<std::string_view, 5> kFields = {"function", "results", "vmap_method",
