@@ -9,8 +9,10 @@
 #include "lockstep/jit/traced_function.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/name.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/transforms/control_flow.h"
+#include "lockstep/transforms/remat_policy.h"
 
 namespace lockstep::internal {
 namespace {
@@ -30,10 +32,13 @@ void check_structure(const std::string& what, const TreeOutline& expected, const
                    given.structure.empty() ? "" : " and " + given.structure, site.to_string());
 }
 
-std::vector<Array> emit_remat(TracedProgram program, const std::vector<Array>& arguments) {
+std::vector<Array> emit_remat(TracedProgram program, const RematPolicy& policy,
+                              const std::vector<Array>& arguments) {
   const std::vector<Array> captures = merge_captures({&program});
-  return emit_nested(remat_p(), OpParams::of(RematParams{shared(std::move(program.program)), false}),
-                     joined(captures, arguments));
+  RematParams params{shared(std::move(program.program)), false};
+  if (policy.name != RematPolicy().name) params.policy = policy.name;
+  if (!policy.names.empty()) params.names = policy.names;
+  return emit_nested(remat_p(), OpParams::of(std::move(params)), joined(captures, arguments));
 }
 
 std::vector<Array> emit_custom_jvp(TracedProgram function, TracedProgram rule,
@@ -184,15 +189,25 @@ tree::AnyTree custom_vjp_in_trace(const TreeFunction& function, const TreeFuncti
 
 }  // namespace
 
-tree::AnyTree remat_of(const TreeFunction& function, const CallSite& site,
+tree::AnyTree remat_of(const TreeFunction& function, const RematPolicy& policy, const CallSite& site,
                        std::span<TreeArgument> arguments) {
+  transforms::check_policy(policy.name);
   return run_trees_in_trace(
       "remat", site, with_numbers_as_arrays(arguments), [&](const std::vector<tree::TreeRef>& given) {
         TracedFunction call = trace_function("remat", function, given);
         CallSiteScope scope(site);
-        call.result->replace_leaves(emit_remat(std::move(call.traced), all_leaves(given)));
+        call.result->replace_leaves(emit_remat(std::move(call.traced), policy, all_leaves(given)));
         return std::move(call.result);
       });
+}
+
+void change_to_named(tree::TreeRef tree, const std::string& name, const CallSite& site) {
+  CallSiteScope scope(site);
+  tree.change_leaves([&](Array& array) {
+    array = run_operation("checkpoint_name", name, {&array, 1}, [&](std::span<const Array> t) {
+              return std::vector<Array>{lax::name(t[0], name)};
+            }).front();
+  });
 }
 
 // Where nothing is differentiated the rules are not looked at.

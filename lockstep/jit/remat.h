@@ -1,41 +1,98 @@
 #pragma once
 
+#include <initializer_list>
 #include <source_location>
 #include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "lockstep/jit/jit.h"
+#include "lockstep/ops/operand.h"
 
 namespace lockstep {
 
+/// What the derivative of a remat keeps instead of computing it again; made by checkpoint_policies.
+struct RematPolicy {
+  std::string name = "nothing_saveable";
+  std::vector<std::string> names = {};
+};
+
+/// jax.checkpoint_policies. A policy is asked about each operation of the function, but not about those
+/// within its loops, choices and other remats.
+namespace checkpoint_policies {
+
+inline RematPolicy nothing_saveable() { return {}; }
+inline RematPolicy everything_saveable() { return {"everything_saveable"}; }
+
+/// What products of matrices give (matmul, dot, einsum); of those only the ones without batch dimensions, as
+/// products with weights are.
+inline RematPolicy dots_saveable() { return {"dots_saveable"}; }
+inline RematPolicy dots_with_no_batch_dims_saveable() { return {"dots_with_no_batch_dims_saveable"}; }
+
+/// What checkpoint_name has given one of these names; a name that is none of them; everything but what has
+/// one of them.
+inline RematPolicy save_only_these_names(std::vector<std::string> names) {
+  return {"save_only_these_names", std::move(names)};
+}
+inline RematPolicy save_any_names_but_these(std::vector<std::string> names) {
+  return {"save_any_names_but_these", std::move(names)};
+}
+inline RematPolicy save_anything_except_these_names(std::vector<std::string> names) {
+  return {"save_anything_except_these_names", std::move(names)};
+}
+
+}  // namespace checkpoint_policies
+
+struct RematOptions {
+  RematPolicy policy = {};
+};
+
 namespace internal {
 
-tree::AnyTree remat_of(const TreeFunction& function, const CallSite& site, std::span<TreeArgument> arguments);
+tree::AnyTree remat_of(const TreeFunction& function, const RematPolicy& policy, const CallSite& site,
+                       std::span<TreeArgument> arguments);
 
 template <class F, class... P, class... Args>
-auto call_remat(F& function, const CallSite& site, std::type_identity<std::tuple<P...>> types,
-                const Args&... args) {
+auto call_remat(F& function, const RematPolicy& policy, const CallSite& site,
+                std::type_identity<std::tuple<P...>> types, const Args&... args) {
   using Result = ResultType<F, std::tuple<P...>>;
   auto arguments = tree_arguments(types, args...);
-  return remat_of(tree_function<Result>(function, types), site, arguments).template take<Result>();
+  return remat_of(tree_function<Result>(function, types), policy, site, arguments).template take<Result>();
 }
+
+void change_to_named(tree::TreeRef tree, const std::string& name, const CallSite& site);
 
 }  // namespace internal
 
 /// A function that does what `function` does, and keeps nothing of it for a derivative backwards but its
-/// arguments: what the derivative needs is computed once more, which takes time and saves memory. JAX's
-/// jax.remat, which it also calls jax.checkpoint; here lockstep::checkpoint is what saves and restores. Nests
-/// in scans, in itself and in every transformation.
+/// arguments and what the policy says: what else the derivative needs is computed once more, which takes time
+/// and saves memory. JAX's jax.remat, which it also calls jax.checkpoint; here lockstep::checkpoint is what
+/// saves and restores. Nests in scans, in itself and in every transformation.
+template <class F>
+auto remat(F&& function, RematOptions options, std::source_location where = std::source_location::current()) {
+  return [
+    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, policy = std::move(options.policy),
+    site = CallSite::from(where)
+  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+    return internal::call_remat(held.function, policy, site,
+                                internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
+  };
+}
 template <class F>
 auto remat(F&& function, std::source_location where = std::source_location::current()) {
-  return [
-    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
-    return internal::call_remat(held.function, site, internal::PassedTypes<std::decay_t<F>&, Args...>(),
-                                args...);
-  };
+  return remat(std::forward<F>(function), RematOptions(), where);
+}
+
+/// The tree itself, its arrays with a name that a policy of remat may know
+/// (jax.ad_checkpoint.checkpoint_name).
+template <class Tree>
+Tree checkpoint_name(Tree tree, const std::string& name,
+                     std::source_location where = std::source_location::current()) {
+  internal::change_to_named(tree::tree_ref(tree), name, CallSite::from(where));
+  return tree;
 }
 
 }  // namespace lockstep

@@ -12,6 +12,7 @@
 #include "lockstep/program/primitives/fft.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/linalg.h"
+#include "lockstep/program/primitives/name.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/random.h"
 #include "lockstep/program/primitives/reduction.h"
@@ -176,6 +177,7 @@ inline std::vector<Example> all_examples() {
   all.push_back({&convert_element_type_p(), OpParams::of(ConvertParams{DType::kF64, false}), {ints}});
   all.push_back({&convert_element_type_p(), OpParams::of(ConvertParams{DType::kI32, false}), {x}});
   all.push_back({&convert_element_type_p(), OpParams::of(ConvertParams{DType::kBool, false}), {few}});
+  all.push_back({&name_p(), OpParams::of(NameParams{"x"}), {x}});
   all.push_back({.primitive = &stop_gradient_p(), .inputs = {x}, .has_derivative = false});
 
   for (const Primitive* p : {&cbrt_p(), &erf_p(), &erfc_p(), &lgamma_p()})

@@ -3,7 +3,9 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -48,13 +50,16 @@ struct ScanParams {
   bool reverse;
 };
 
-/// The program's results. The derivative, backwards, keeps nothing of them and computes them again. With
-/// `barrier` the compiler may not merge that with what was computed before.
+/// The program's results. The derivative, backwards, keeps nothing of what the program computes but what the
+/// policy names (lockstep/transforms/remat_policy.h), and computes the rest again. With `barrier` the
+/// compiler may not merge that with what was computed before.
 const Primitive& remat_p();
 struct RematParams {
-  static constexpr std::array<std::string_view, 2> kFields = {"program", "barrier"};
+  static constexpr std::array<std::string_view, 4> kFields = {"program", "barrier", "policy", "names"};
   ProgramPtr program;
   bool barrier;
+  std::optional<std::string> policy = {};              ///< by default "nothing_saveable"
+  std::optional<std::vector<std::string>> names = {};  ///< that the policy is about
 };
 
 /// The program's results, with a derivative that the user gave. The first operands are constants: arrays from

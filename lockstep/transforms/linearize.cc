@@ -71,7 +71,8 @@ Linearized linearize(const Program& program, const std::vector<bool>& wrt, std::
 }
 
 SplitDerivative split_derivative(const Program& program, const std::vector<bool>& wrt,
-                                 const std::vector<bool>& available, const std::vector<bool>& recomputed) {
+                                 const std::vector<bool>& available, const std::vector<bool>& recomputed,
+                                 const EquationFilter& saved) {
   Linearized linearized = linearize(program, wrt);
   const Program& both = linearized.program;
   const std::size_t num_inputs = program.inputs.size(), num_outputs = program.outputs.size();
@@ -97,9 +98,9 @@ SplitDerivative split_derivative(const Program& program, const std::vector<bool>
     const Equation& equation = both.equations[i];
     const bool is_needed = std::ranges::any_of(equation.outputs, [&](Var var) { return needed[at(var)]; });
     const bool linear = std::ranges::any_of(equation.inputs, [&](Var var) { return is_linear[at(var)]; });
-    const bool again =
-        !linear && (equation.primitive == &broadcast_in_dim_p() ||
-                    std::ranges::none_of(equation.inputs, [&](Var var) { return fixed[at(var)]; }));
+    const bool again = !linear && !(saved && saved(equation)) &&
+                       (equation.primitive == &broadcast_in_dim_p() ||
+                        std::ranges::none_of(equation.inputs, [&](Var var) { return fixed[at(var)]; }));
     if (!is_needed || !(linear || again)) continue;
     linear_equations[i] = true;
     for (Var var : equation.outputs) at_hand[at(var)] = true;

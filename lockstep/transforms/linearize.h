@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -39,8 +40,11 @@ struct SplitDerivative {
 };
 
 /// Of the program's inputs, `available` are at hand where the linear program runs. What depends only on the
-/// `recomputed` of them is computed there once more, everything else that it needs is a residual.
+/// `recomputed` of them is computed there once more, but for what `saved` equations give; everything else
+/// that it needs is a residual.
+using EquationFilter = std::function<bool(const Equation&)>;
 SplitDerivative split_derivative(const Program& program, const std::vector<bool>& wrt,
-                                 const std::vector<bool>& available, const std::vector<bool>& recomputed);
+                                 const std::vector<bool>& available, const std::vector<bool>& recomputed,
+                                 const EquationFilter& saved = nullptr);
 
 }  // namespace lockstep::transforms

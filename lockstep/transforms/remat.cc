@@ -5,6 +5,7 @@
 #include "lockstep/transforms/jvp.h"
 #include "lockstep/transforms/linearize.h"
 #include "lockstep/transforms/nested.h"
+#include "lockstep/transforms/remat_policy.h"
 #include "lockstep/transforms/transpose.h"
 #include "lockstep/transforms/vmap.h"
 
@@ -17,8 +18,12 @@ constexpr int kEquation = NestedLink::kEquation;
 
 const Program& program_of(const OpParams& params) { return *params.as<RematParams>().program; }
 
-OpParams params_of(ProgramPtr program, bool barrier) {
-  return OpParams::of(RematParams{std::move(program), barrier});
+/// Those of an equation with another program.
+OpParams params_of(ProgramPtr program, const OpParams& like, std::optional<bool> barrier = std::nullopt) {
+  RematParams params = like.as<RematParams>();
+  params.program = std::move(program);
+  params.barrier = barrier.value_or(params.barrier);
+  return OpParams::of(std::move(params));
 }
 
 std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) {
@@ -36,32 +41,37 @@ std::vector<NestedLink> links(const OpParams& params) {
 
 JvpValues derive(const NestedJvpCall& call) {
   const Program& program = program_of(call.params);
-  const bool barrier = call.params.as<RematParams>().barrier;
   const std::size_t n = program.outputs.size();
   const Flags wrt = given(call.tangents);
-  Values operands(call.inputs.begin(), call.inputs.end());
+  Values operands(call.inputs.begin(), call.inputs.end()), tangents_of_inputs;
   for (std::size_t i = 0; i < wrt.size(); ++i) {
     if (wrt[i])
-      operands.push_back(made_explicit(call.builder, call.tangents[i], Aval(call.inputs[i].aval())));
+      tangents_of_inputs.push_back(
+          made_explicit(call.builder, call.tangents[i], Aval(call.inputs[i].aval())));
   }
   JvpValues out{{}, Tangents(n)};
   if (call.linearize) {
-    // The tangents' program computes all that it needs of the values itself.
+    // The tangents' program computes what it needs of the values itself, but for what the policy saves.
     SplitDerivative split = [&] {
       CallSiteReset reset;
-      return split_derivative(program, wrt, Flags(wrt.size(), true), Flags(wrt.size(), true));
+      return split_derivative(program, wrt, Flags(wrt.size(), true), Flags(wrt.size(), true),
+                              saved_by(call.params.as<RematParams>()));
     }();
     // As the derivative sees them: where a rule of the user's gives a value, that one.
-    out.outputs =
-        emit_nested(call.builder, remat_p(), params_of(shared(std::move(split.known)), barrier), call.inputs);
-    const Values tangents =
-        emit_nested(call.builder, remat_p(), params_of(shared(std::move(split.linear)), true), operands);
+    const Values known = emit_nested(call.builder, remat_p(),
+                                     params_of(shared(std::move(split.known)), call.params), call.inputs);
+    out.outputs.assign(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(n));
+    operands.insert(operands.end(), known.begin() + static_cast<std::ptrdiff_t>(n), known.end());
+    operands.insert(operands.end(), tangents_of_inputs.begin(), tangents_of_inputs.end());
+    const Values tangents = emit_nested(
+        call.builder, remat_p(), params_of(shared(std::move(split.linear)), call.params, true), operands);
     std::size_t next = 0;
     for (std::size_t k = 0; k < n; ++k) {
       if (split.has_tangent[k]) out.tangents[k] = tangents[next++];
     }
     return out;
   }
+  operands.insert(operands.end(), tangents_of_inputs.begin(), tangents_of_inputs.end());
   Inner inner(program.name);
   Values inputs, outputs;
   Tangents tangents(wrt.size());
@@ -75,7 +85,7 @@ JvpValues derive(const NestedJvpCall& call) {
     if (tangent) outputs.push_back(*tangent);
   }
   const Values results =
-      emit_nested(call.builder, remat_p(), params_of(inner.finish(outputs), barrier), operands);
+      emit_nested(call.builder, remat_p(), params_of(inner.finish(outputs), call.params), operands);
   out.outputs.assign(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(n));
   std::size_t next = n;
   for (std::size_t k = 0; k < n; ++k) {
@@ -107,8 +117,7 @@ Tangents transpose(const TransposeCall& call) {
     if (cotangent) outputs.push_back(*cotangent);
   }
   const Values results =
-      emit_nested(call.builder, remat_p(),
-                  params_of(inner.finish(outputs), call.params.as<RematParams>().barrier), operands);
+      emit_nested(call.builder, remat_p(), params_of(inner.finish(outputs), call.params), operands);
   Tangents out(call.operands.size());
   std::size_t next = 0, next_result = 0;
   for (std::size_t i = 0; i < linear.size(); ++i) {
@@ -123,10 +132,9 @@ VmapValues batching(const BatchCall& call) {
   Inner inner(program.name);
   VmapValues values =
       inline_vmap(inner.builder(), program, inputs_of(inner, program, flags, call.axis), flags, call.axis);
-  return {emit_nested(call.builder, remat_p(),
-                      params_of(inner.finish(values.outputs), call.params.as<RematParams>().barrier),
-                      call.inputs),
-          values.batched};
+  return {
+      emit_nested(call.builder, remat_p(), params_of(inner.finish(values.outputs), call.params), call.inputs),
+      values.batched};
 }
 
 std::vector<std::string> write(Lowering& out, const Equation& e) {
@@ -162,15 +170,14 @@ const Primitive& remat_p() {
           .links = links,
           .with_programs =
               [](const OpParams& params, std::vector<ProgramPtr> programs) {
-                return params_of(programs.front(), params.as<RematParams>().barrier);
+                return params_of(programs.front(), params);
               },
           .jvp = derive,
           .batching = batching,
           .prune = [](const OpParams& params, const Flags& used) -> PrunedEquation {
             const Program& program = program_of(params);
             const Flags inputs = live_inputs(program, used);
-            return {params_of(restricted(program, inputs, used), params.as<RematParams>().barrier), inputs,
-                    used};
+            return {params_of(restricted(program, inputs, used), params), inputs, used};
           },
       }};
   return p;

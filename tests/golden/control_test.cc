@@ -17,6 +17,8 @@
 #include "lockstep/jit/iterative_solvers.h"
 #include "lockstep/jit/jit.h"
 #include "lockstep/jit/make_program.h"
+#include "lockstep/jit/remat.h"
+#include "lockstep/jit/vmap.h"
 #include "lockstep/nn/convolution.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/runtime/devices.h"
@@ -209,6 +211,34 @@ TEST(CustomLinearSolve, HasTheDerivativesOfTheSolution_FirstAndSecond) {
     return grad([&](const Array& b) { return sum(sin(solved(a, b))); })(b);
   };
   expect_derivatives("linear_solve(second derivative)", gradient, matrix(), b, {5e-5, 5e-5});
+
+  // Trees, and a function that is its own transpose.
+  struct Parts {
+    Array x, y;
+  };
+  auto parts = [](const Array& scale, const Array& b) {
+    auto halved = [&](const Parts& p) { return Parts{p.x * scale, p.y * 2}; };
+    auto solve = [](const auto& function, const Parts& b) {
+      const Parts diagonal = function(Parts{ones_like(b.x), ones_like(b.y)});
+      return Parts{b.x / diagonal.x, b.y / diagonal.y};
+    };
+    const Parts solved = custom_linear_solve(halved, Parts{b, b}, solve, {.symmetric = true});
+    return solved.x + solved.y;
+  };
+  auto by_scale = grad([&](const Array& scale) { return sum(parts(scale, ones({2}))); });
+  EXPECT_EQ(by_scale(array({2.f, 4.f})).to_host<float>(), (std::vector<float>{-0.25f, -0.0625f}));
+
+  auto without = [=](const Array& b) {
+    return sum(custom_linear_solve([](const Array& x) { return 2 * x; }, b,
+                                   [](const auto&, const Array& b) { return b / 2; }));
+  };
+  EXPECT_EQ(without(ones({2})).item<float>(), 1);
+  EXPECT_THAT(error_of<TraceError>([&] { grad(without)(ones({2})); }),
+              HasSubstr("[custom_linear_solve] has no derivative without a transpose_solve (at "
+                        "control_test.cc:"));
+  EXPECT_THAT(error_of<ShapeError>(
+                  [&] { custom_linear_solve([](const Array& x) { return sum(x); }, ones({2}), by_matrix); }),
+              HasSubstr("expected a function that gives what it takes, f32[2], got f32[]"));
 }
 
 TEST(CustomRoot, HasTheDerivativeOfTheImplicitFunction) {
@@ -261,6 +291,59 @@ TEST(IterativeSolvers, FindJaxsSolutions_WithDerivatives) {
   expect_near(both.x, expected, 1e-4);
   expect_near(both.y, full({2, 2}, 0.5), 1e-5);
   expect_near(cg(product, b, {.maxiter = 0}), zeros({4}));
+}
+
+std::size_t dots_in(const std::string& text) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find("dot_general"); at != text.npos; at = text.find("dot_general", at + 1)) ++n;
+  return n;
+}
+
+TEST(Remat, KeepsWhatThePolicySays_AndComputesTheSame) {
+  const Array w = numbers({3, 3}, 1), x = numbers({3}, 2);
+  auto layer = [](const Array& w, const Array& x) {
+    const Array hidden = checkpoint_name(matmul(w, x), "hidden");
+    return sum(square(sin(matmul(w, sin(hidden)))));
+  };
+  auto gradient = [&](const RematPolicy& policy) {
+    return grad([&](const Array& w) { return remat(layer, {.policy = policy})(w, x); });
+  };
+  const Array expected = grad([&](const Array& w) { return layer(w, x); })(w);
+  namespace policies = checkpoint_policies;
+  // How many products the gradient's program has: two forwards, three for the derivative by w through both,
+  // and those that are computed once more.
+  const std::vector<std::pair<RematPolicy, std::size_t>> all = {
+      {policies::nothing_saveable(), 7},
+      {policies::everything_saveable(), 5},
+      {policies::dots_saveable(), 5},
+      {policies::dots_with_no_batch_dims_saveable(), 5},
+      {policies::save_only_these_names({"hidden"}), 6},
+      {policies::save_only_these_names({"other"}), 7},
+      {policies::save_any_names_but_these({"other"}), 6},
+      {policies::save_anything_except_these_names({"hidden"}), 5}};
+  for (const auto& [policy, dots] : all) {
+    SCOPED_TRACE(policy.name);
+    expect_near(jit(gradient(policy))(w), expected);
+    EXPECT_EQ(dots_in(to_string(make_program(gradient(policy))(w))), dots);
+  }
+  // The policy holds in the body of a scan, too, and under vmap.
+  auto scanned = [&](const Array& w) {
+    auto step = [&](const Array& h, const Array&) {
+      return std::pair(remat([](const Array& w, const Array& h) { return sin(matmul(w, h)); },
+                             {.policy = policies::dots_saveable()})(w, h),
+                       std::tuple<>());
+    };
+    return sum(scan(step, x, zeros({3})).first);
+  };
+  auto plain = [&](const Array& w) {
+    Array h = x;
+    for (int i = 0; i < 3; ++i) h = sin(matmul(w, h));
+    return sum(h);
+  };
+  expect_near(grad(scanned)(w), grad(plain)(w));
+  expect_near(vmap(grad(scanned))(stack({w, 2 * w})), vmap(grad(plain))(stack({w, 2 * w})));
+  EXPECT_THAT(error_of<Error>([&] { remat(layer, {.policy = {"save_all"}})(w, x); }),
+              HasSubstr("[remat] expected a policy of"));
 }
 
 TEST(MakeProgram, ShowsWhatAFunctionIsTracedTo_AndEvalShapeWhatItGives) {

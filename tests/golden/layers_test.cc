@@ -348,6 +348,17 @@ TEST(PartitionRules, SayOfAModelAndAnOptimizersState_OverWhichMeshAxesArraysAreS
   EXPECT_EQ(nn::logical_to_mesh_axes(P("embed", "mlp", "batch"),
                                      {{"mlp", "tensor"}, {"embed", "tensor"}, {"embed", {"data", "fsdp"}}}),
             P({"data", "fsdp"}, "tensor"));
+
+  const Mesh mesh = make_mesh({{"data", 1}, {"tensor", 2}});
+  const auto by_tensor = nn::partition_rules(Model(), {{"heads", "tensor"}, {"mlp", "tensor"}});
+  const auto optimizer = optim::adam(1e-3);
+  auto make = [&] {
+    Model model = nn::init(Model(), random::key(0));
+    return std::pair(model, optimizer.init(model));
+  };
+  auto [model, state] = jit(make, {.out_shardings = nn::named_shardings(mesh, by_tensor)})();
+  EXPECT_THAT(model.blocks[0].mlp[0].kernel.sharding().to_string(), HasSubstr("P(None, 'tensor')"));
+  EXPECT_THAT(state.nu.blocks[0].mlp[0].kernel.sharding().to_string(), HasSubstr("P(None, 'tensor')"));
 }
 
 TEST(TheFile, EveryArrayOfTheFileWasCompared) {

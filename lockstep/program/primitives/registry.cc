@@ -12,6 +12,7 @@
 #include "lockstep/program/primitives/fft.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/linalg.h"
+#include "lockstep/program/primitives/name.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/random.h"
 #include "lockstep/program/primitives/reduction.h"
@@ -32,6 +33,8 @@ std::span<const Primitive* const> all_primitives() {
       &logical_and_p(), &logical_or_p(), &logical_xor_p(), &shift_left_p(), &shift_right_logical_p(),
       &shift_right_arithmetic_p(), &eq_p(), &ne_p(), &lt_p(), &le_p(), &gt_p(), &ge_p(), &select_p(),
       &convert_element_type_p(), &stop_gradient_p(),
+      // name.h
+      &name_p(),
       // special.h
       &cbrt_p(), &atan2_p(), &erf_p(), &erfc_p(), &erf_inv_p(), &lgamma_p(), &polygamma_p(),
       // complex.h
