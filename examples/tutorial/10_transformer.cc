@@ -23,10 +23,10 @@ int main() {
   ls::Mesh mesh = ls::make_mesh({{"data", 2}, {"tensor", -1}});
   const auto optimizer = transformer::optimizer({.peak_rate = 1e-2, .warmup = 10, .steps = 100});
 
-  // Each device has some of the heads and of the hidden units of every layer (transformer::spec).
+  // Each device has some of the heads and of the hidden units of every layer (transformer::place).
   auto [model, state] = ls::jit([&] {
-    Model model = transformer::lay(transformer::init(config, ls::random::key(0)), mesh);
-    return std::pair(model, transformer::lay(optimizer.init(model), mesh));
+    Model model = transformer::place(config, transformer::init(config, ls::random::key(0)), mesh);
+    return std::pair(model, transformer::place(config, optimizer.init(model), mesh));
   })();
 
   // Rows that count modulo 16, each from another number: 5 6 7 ... 15 0 1.
@@ -44,8 +44,8 @@ int main() {
           return transformer::loss(config, model, tokens);
         })(model, tokens);
         auto [updates, next] = optimizer.update(grads, state, model);
-        return std::tuple(transformer::lay(ls::optim::apply_updates(model, updates), mesh),
-                          transformer::lay(next, mesh), value);
+        return std::tuple(transformer::place(config, ls::optim::apply_updates(model, updates), mesh),
+                          transformer::place(config, next, mesh), value);
       },
       {.donate_argnums = {0, 1}});
 

@@ -660,6 +660,7 @@ std::int64_t Agent::increment(const std::string& key, std::int64_t by) {
 
 std::vector<std::pair<std::string, std::string>> Agent::get_directory(const std::string& directory) {
   std::string what = fmt::format("reading the keys below '{}'", directory);
+  const watch::Doing reading(watch::Kind::kKey, directory);
   auto answer = quick_call<KeyValues>(what, [&](CallId id, auto done) {
     service_->get_directory(id, service_incarnation(), directory, std::move(done));
   });

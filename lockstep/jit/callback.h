@@ -126,8 +126,9 @@ AnyCallback any_callback(F function) {
 }
 
 template <class F, class... Args>
-std::vector<Array> call_back(const Primitive& primitive, F&& function, const std::vector<lockstep::ResultType>& results,
-                             const CallbackOptions& options, const Args&... args) {
+std::vector<Array> call_back(const Primitive& primitive, F&& function,
+                             const std::vector<lockstep::ResultType>& results, const CallbackOptions& options,
+                             const Args&... args) {
   const std::vector<Operand> operands = {Operand(args)...};
   std::vector<Array> arrays;
   for (const Operand& operand : operands) arrays.push_back(operand.as_array());

@@ -49,7 +49,8 @@ std::shared_ptr<JitCache> make_jit_cache(JitOptions options, const CallSite& sit
 CallResult call_jitted(JitCache& cache, const TreeFunction& function, std::span<TreeArgument> arguments);
 
 /// What a call would give, in arrays without elements.
-CallResult eval_shape_jitted(JitCache& cache, const TreeFunction& function, std::span<TreeArgument> arguments);
+CallResult eval_shape_jitted(JitCache& cache, const TreeFunction& function,
+                             std::span<TreeArgument> arguments);
 
 /// The compiled form for these arguments.
 std::shared_ptr<const CallEntry> lower_jitted(JitCache& cache, const TreeFunction& function,

@@ -39,14 +39,14 @@ Array gradient(const Function& f, const Array& x) {
   Program derived = transforms::vjp(trace.finish({&total, 1}), wrt);
   std::vector<Array> arguments = {x};
   arguments.insert(arguments.end(), trace.captures().begin(), trace.captures().end());
-  arguments.push_back(internal::array_from_host(std::vector<float>{1}.data(), float32, {}));
-  std::vector<const internal::ArrayType*> types;
+  arguments.push_back(lockstep::internal::array_from_host(std::vector<float>{1}.data(), float32, {}));
+  std::vector<const lockstep::internal::ArrayType*> types;
   std::vector<const Array*> pointers;
   for (const Array& array : arguments) {
-    types.push_back(internal::concrete(array, "gradient").type);
+    types.push_back(lockstep::internal::concrete(array, "gradient").type);
     pointers.push_back(&array);
   }
-  return internal::Computation::compile(std::move(derived), types, {})->run(pointers)[1];
+  return lockstep::internal::Computation::compile(std::move(derived), types, {})->run(pointers)[1];
 }
 
 Array points() { return array({-3.f, -1.f, -0.5f, 0.f, 0.5f, 2.f, 30.f}); }
