@@ -340,8 +340,13 @@ void Runtime::say_banner() const {
                 .local_devices = static_cast<int>(local_devices_.size()),
                 .global_devices = static_cast<int>(devices_.size())};
   std::set<std::string> seen;
-  for (const HostEntry& host : topology_->hosts())
-    if (seen.insert(host.name).second) joined.hosts.push_back(host.name);
+  if (described()) {
+    for (Device device : devices_)
+      if (seen.insert(device.host()).second) joined.hosts.push_back(device.host());
+  } else {
+    for (const HostEntry& host : topology_->hosts())
+      if (seen.insert(host.name).second) joined.hosts.push_back(host.name);
+  }
   logging::info("{}", banner(settings_, joined));
 }
 
