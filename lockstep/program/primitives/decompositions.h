@@ -71,7 +71,7 @@ V sqrtm(const V& x) {
 template <Operand V>
 V permuted_rows(const V& x, const V& permutation) {
   const std::int64_t rank = x.aval().rank();
-  if (x.aval().shape[static_cast<std::size_t>(rank - 2)] == 0) return x;
+  if (num_elements(x.aval().shape) == 0) return x;
   Shape indices = permutation.aval().shape, sizes(static_cast<std::size_t>(rank), 1);
   indices.push_back(1);
   sizes.back() = x.aval().shape.back();
