@@ -18,41 +18,21 @@
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
 #include "lockstep/testing/errors.h"
-#include "tests/golden/stored.h"
+#include "tests/golden/family.h"
 
 namespace lockstep {
 namespace {
 
+using golden::compared;
 using golden::expect_stored;
+using golden::numbers;
 using golden::Stored;
 using golden::Tolerance;
 using testing::error_of;
 using ::testing::HasSubstr;
 
-class TwoDevices : public ::testing::Environment {
-  void SetUp() override { initialize({.num_cpu_devices = 2}); }
-  void TearDown() override { shutdown(); }
-};
-const ::testing::Environment* const kTwoDevices = ::testing::AddGlobalTestEnvironment(new TwoDevices);
-
-/// The numbers of optimizers.py.
-Array numbers(const Shape& shape, int seed) {
-  std::vector<float> values(static_cast<std::size_t>(num_elements(shape)));
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>((static_cast<int>(i) * 7 + seed * 5) % 13 - 6) / 8;
-  return array(values, shape);
-}
-
-std::set<std::string>& compared() {
-  static std::set<std::string> names;
-  return names;
-}
-
 void expect_optaxs(const std::string& name, const Array& found, const Tolerance& tolerance = {2e-5, 2e-6}) {
-  SCOPED_TRACE(name);
-  ASSERT_TRUE(golden::file().contains(name));
-  compared().insert(name);
-  expect_stored(found, Stored(golden::file()[name]), tolerance);
+  golden::expect_named(name, found, tolerance);
 }
 
 struct Params {
