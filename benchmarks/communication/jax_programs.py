@@ -488,6 +488,11 @@ def sort():
     return single(lambda x: jnp.sort(x, 0), (1024, 256), P("x"))
 
 
+@program("sort of one dimension")
+def sort_of_one_dimension():
+    return single(lambda x: jnp.sort(x, 0), (1 << 18,), P("x"))
+
+
 @program("histogram")
 def histogram():
     return single(lambda x: jnp.bincount(x, length=1024), (1 << 18,), P(), dtype=I32)

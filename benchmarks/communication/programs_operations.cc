@@ -82,6 +82,7 @@ void add_operations(Programs& programs) {
        {"flip", single([](Array x) { return ls::flip(x, 0); }, square, split)},
        {"cumsum", single([](Array x) { return ls::cumsum(x, 0); }, square, split)},
        {"sort", single([](Array x) { return ls::sort(x, 0); }, {1024, 256}, split)},
+       {"sort of one dimension", single([](Array x) { return ls::sort(x, 0); }, {1 << 18}, split)},
        {"histogram", single([](Array x) { return ls::bincount(x, 1024); }, {1 << 18}, P(), ls::int32)},
        {"segment_sum", segment_sum},
        {"matmul of whole operands to P('y')", matmul}});

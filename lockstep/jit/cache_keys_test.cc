@@ -203,6 +203,22 @@ TEST(Jit, AnArrayFromOutsideThatLiesElsewhere_IsMovedOnce) {
   expect_equal(apply(x), expected);
 }
 
+/// A line is warned of once, however often and by whomever it is compiled.
+TEST(Jit, LargeValueThatEveryDeviceComputes_IsWarnedOfOnce) {
+  const auto transformed = [](Array x) { return fft::fft(x); };
+  const Array x = device_put(zeros({1 << 18}, complex64), NamedSharding(line_mesh(), P("x")));
+  const auto warnings = [&](const JitOptions& options) {
+    ::testing::internal::CaptureStderr();
+    jit(transformed, options).lower(x);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(warnings({.name = "wide"}),
+              AllOf(HasSubstr("[jit] wide: fft at cache_keys_test.cc:"),
+                    HasSubstr("each of the 4 devices along x computes the same 2.0 MiB of c64[262144]")));
+  EXPECT_EQ(warnings({.name = "wide"}), "");
+  EXPECT_EQ(warnings({.name = "wide", .combine_threshold_bytes = 0}), "");
+}
+
 TEST(Jit, CompiledForTheFifthTimeWithinAHundredCalls_WarnsOnceAndSaysWhatDiffers) {
   auto twice = jit([](Array x, Array y) { return x.shape() == y.shape() ? x + y : x; }, {.name = "twice"});
   auto warnings = [&](std::int64_t from, std::int64_t to) {

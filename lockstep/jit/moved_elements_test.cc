@@ -1,6 +1,7 @@
 // Operations that move elements along a split dimension: each device gets what its part of the result needs
 // of the others, and no more.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -167,6 +168,36 @@ TEST(MovedElements, OfASort_GoToAnotherDimensionAndBack) {
   expect_equal(f(over_x(x, P(none, "x"))), sort(x, 1));
   EXPECT_THAT(exchanges(f, over_x(x, P(none, "x"))),
               ElementsAre("1 x all-to-all of 16384 B", "1 x all-to-all of 16384 B"));
+}
+
+/// Also where elements are equal or NaN, and where the mesh has 3 devices, which do not merge.
+TEST(MovedElements, OfASortOfOneDimension_AreThoseOfTheOthersParts) {
+  const Array x = waves({1 << 20});
+  auto rising = jit([](Array a) { return sort(a); });
+  EXPECT_THAT(
+      exchanges(rising, over_x(x)),
+      ElementsAre("1 x permute of 1048576 B", "1 x permute of 1048576 B", "1 x permute of 1048576 B"));
+  EXPECT_EQ(rising(over_x(x)).sharding().spec(), P("x"));
+  const Mesh three({devices().begin(), devices().begin() + 3}, {3}, {"x"});
+  const Array n = waves({24000});
+  for (const Array& each : {n, round(n * 3.f), where(n > 0.9f, NAN, n), astype(n * 9.f, int32)}) {
+    for (const Mesh& mesh : {line_mesh(), three}) {
+      for (bool descending : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} devices{}", mesh.size(), descending ? ", descending" : ""));
+        auto both = [=](Array a) {
+          const SortOptions options{.descending = descending};
+          return std::tuple(sort(a, options), argsort(a, options), lexsort({a, round(a)}));
+        };
+        const auto [sorted, places, order] = jit(both)(device_put(each, NamedSharding(mesh, P("x"))));
+        const auto [expected, expected_places, expected_order] = both(each);
+        expect_equal(where(isnan(sorted), 7, sorted), where(isnan(expected), 7, expected));
+        expect_equal(places, expected_places);
+        expect_equal(order, expected_order);
+      }
+    }
+  }
+  auto gradient = [](Array a) { return grad([](Array v) { return sum(sort(v) * arange(0.f, 64.f)); })(a); };
+  expect_equal(jit(gradient)(over_x(x[{slice(none, 64)}])), gradient(x[{slice(none, 64)}]));
 }
 
 TEST(MovedElements, WhereOnlyOwnersChange_GoByOnePermute) {

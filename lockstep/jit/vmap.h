@@ -27,9 +27,9 @@ struct VmapOptions {
   /// The name by which collectives (psum, pmean, axis_index, ...) in the function reach the other examples.
   std::string axis_name = {};
 
-  /// The mesh axes over which the examples are split where the function says how an example lies: in its
-  /// sharding constraints, and in the specs of its shard_maps. Without one a constraint says nothing of the
-  /// examples, and a shard_map splits them over no axis that is manual.
+  /// The mesh axes over which the examples are split where the function gives a sharding: in its sharding
+  /// constraints, and in the specs of its shard_maps. Without one, both leave the examples as they are: a
+  /// shard_map splits them over the mesh axes that neither its specs nor its collectives name.
   lax::AxisNames spmd_axis_name = std::vector<std::string>();
 };
 

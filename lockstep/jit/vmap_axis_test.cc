@@ -261,12 +261,60 @@ TEST(VmapOfAShardMap, SplitsTheExamplesWhereTheOptionSays) {
     for (const auto& each : jit(vmap(f, options)).lower(xs).communication()) all += each.bytes;
     return all;
   };
-  EXPECT_LT(bytes(split), bytes({}));
+  EXPECT_EQ(bytes(split), bytes({}));  // the axis that nothing in the function names is free
   auto derivative = [&](const VmapOptions& options) {
     return vmap(Function([&](Array v) { return grad(Function([&](Array v) { return sum(f(v)); }))(v); }),
                 options);
   };
   expect_equal(jit(derivative(split))(xs), jit(derivative({}))(xs));
+}
+
+/// The axes of the mesh that the function under shard_map does not use split the examples as they come.
+TEST(VmapOfAShardMap, LeavesTheExamplesWhereTheyAre) {
+  const Mesh mesh = square_mesh();
+  const Array xs = device_put(waves({4, 6}), NamedSharding(mesh, P("x", "y")));
+  const Array weights = waves({6}, 2);
+  struct Case {
+    std::string name;
+    std::function<Array(Array, Array)> body;
+    bool is_free;
+  };
+  const std::vector<Case> cases = {
+      {"a product", [](Array v, Array w) { return v * w; }, true},
+      {"a sum over its axis", [](Array v, Array w) { return v * psum(sum(v * w), "y"); }, true},
+      {"a loop of exchanges",
+       [](Array v, Array w) {
+         auto step = [&](Array c, std::tuple<>) {
+           return std::pair(ppermute(c * w, "y", {{0, 1}, {1, 0}}), std::tuple<>());
+         };
+         return scan(step, v, std::tuple<>(), {.length = 3}).first;
+       },
+       true},
+      {"its place along the other axis", [](Array v, Array w) { return v * w + pmax(axis_index("x"), "x"); },
+       false},
+      {"a sum over the other axis", [](Array v, Array w) { return psum(pvary(v * w, {"x"}), "x"); }, false},
+  };
+  const std::function<Array(Array, const Case&)> whole = [&](Array v, const Case& each) {
+    return shard_map(each.body, {mesh, {P("y"), P("y")}, {P("y")}})(v, weights);
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.name);
+    const Function f = [&](Array v) { return whole(v, each); };
+    std::vector<Array> rows;
+    for (std::int64_t i = 0; i < 4; ++i) rows.push_back(jit(f)(xs[i]));
+    expect_equal(jit(vmap(f))(xs), stack(rows));
+    bool gathers = false;
+    for (const auto& line : jit(vmap(f)).lower(xs).communication())
+      gathers = gathers || line.kind == "all-gather";
+    EXPECT_EQ(gathers, !each.is_free);
+    if (each.is_free) EXPECT_EQ(lies(f, {}, xs), "P('x', 'y')");
+    auto derivative = [](const Function& f) {
+      return Function([f](Array v) { return grad(Function([f](Array v) { return sum(sin(f(v))); }))(v); });
+    };
+    rows.clear();
+    for (std::int64_t i = 0; i < 4; ++i) rows.push_back(jit(derivative(f))(xs[i]));
+    expect_equal(jit(vmap(derivative(f)))(xs), stack(rows));
+  }
 }
 
 TEST(VmapOfAShardMap, MayNameTheExamples) {

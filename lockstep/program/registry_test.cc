@@ -286,6 +286,11 @@ struct HalfDevice {
       high[dimension] = begin + windows.count - aval.shape[dimension];
       return lax::pad(x, fill ? *fill : lax::full(part, Scalar::of(7), aval.dtype, {}), low, high, none);
     };
+    places.permute = [&](const Value& x, int, const std::vector<std::pair<int, int>>& pairs) {
+      EXPECT_THAT(pairs, testing::ElementsAre(testing::Pair(0, 1), testing::Pair(1, 0)));
+      return exchange(x,
+                      [&](const Value& first, const Value& second) { return device == 0 ? second : first; });
+    };
     places.all_gather = [&](const Value& x, std::size_t dimension, int) {
       return exchange(x, [&](const Value& first, const Value& second) {
         const Value both[] = {first, second};

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/program/aval.h"
@@ -33,6 +34,9 @@ struct ShardingRule {
     /// Where it is split, a device needs elements of others, which `write` gets: how many it receives along
     /// the dimension of an operand that has it, in so many parts. Empty where it needs none.
     std::function<Exchanged(std::size_t operand, std::int64_t parts)> exchanged = nullptr;
+
+    /// What splits it may split another dimension of the operand instead, as of one that must be whole.
+    bool may_move = false;
 
     /// It stands in operands only, and `write` gives each device the results of the whole.
     bool is_completed = false;
@@ -85,6 +89,9 @@ struct PartPlaces {
   std::function<Value(const Value& part, std::size_t dimension, int factor, const PartWindows& windows,
                       const std::optional<Value>& fill)>
       window;
+
+  /// What another device has of x: a pair is (from, to), by the numbers of the parts. Zeros where none sends.
+  std::function<Value(const Value& x, int factor, std::vector<std::pair<int, int>> pairs)> permute;
 
   /// The devices' values one behind the other; and put together.
   std::function<Value(const Value& x, std::size_t dimension, int factor)> all_gather;

@@ -337,6 +337,10 @@ PartPlaces Emission::places(const RuledEquation& ruled, const std::vector<Axes>&
                     const std::optional<Value>& fill) {
             return window_of(resharder_, grid_, part, dimension, axes(factor), windows, fill);
           },
+      .permute =
+          [=, this](const Value& x, int factor, std::vector<std::pair<int, int>> pairs) {
+            return lax::ppermute(x, grid_.names(axes(factor)), std::move(pairs));
+          },
       .all_gather =
           [=, this](const Value& x, std::size_t dimension, int factor) {
             return resharder_.exchange(x, {Kind::kAllGather, axes(factor), dimension});

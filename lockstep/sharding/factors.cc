@@ -6,6 +6,7 @@
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/placement.h"
+#include "lockstep/sharding/manual_axes.h"
 #include "lockstep/sharding/reshard.h"
 
 namespace lockstep::sharding {
@@ -91,15 +92,19 @@ class Search {
     }
   }
 
-  /// What splits a dimension that must be whole may split another one of the operand instead.
+  /// What splits a dimension that must be whole, or one that may move, may split another one of the operand
+  /// instead.
   void add_moves(const std::vector<int>& dims, const Split& split, std::int64_t bytes) {
     auto splittable = [&](std::size_t d) {
       return dims[d] != ShardingRule::kWhole && !ruled_.sizes[static_cast<std::size_t>(dims[d])].empty();
     };
+    auto may_move = [&](int factor) {
+      return ruled_.rule.factors[static_cast<std::size_t>(factor)].may_move;
+    };
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      if (splittable(d) || split[d].empty()) continue;
+      if (split[d].empty() || (splittable(d) && !may_move(dims[d]))) continue;
       for (std::size_t e = 0; e < dims.size(); ++e) {
-        if (!splittable(e)) continue;
+        if (e == d || !splittable(e)) continue;
         const auto factor = static_cast<std::size_t>(dims[e]);
         Axes axes = split[e];
         axes.insert(axes.end(), split[d].begin(), split[d].end());
@@ -285,8 +290,10 @@ ReceivedWithin received_within(const Program& program, const RuledEquation& rule
 
 std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& grid) {
   std::vector<RuledEquation> all;
+  const std::vector<Axes> manual = manual_axes(program, grid);
   std::vector<Axes> local(program.variables.size());  // the axes along which a value is one device's
-  for (const Equation& equation : program.equations) {
+  for (std::size_t e = 0; e < program.equations.size(); ++e) {
+    const Equation& equation = program.equations[e];
     std::vector<Aval> inputs, outputs;
     for (Var var : equation.inputs) inputs.push_back(program.aval(var));
     for (Var var : equation.outputs) outputs.push_back(program.aval(var));
@@ -296,14 +303,10 @@ std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& g
     for (const Aval& aval : outputs) add_axes(ruled.forbidden, grid.axes(aval.varying));
     for (Var var : equation.inputs) add_axes(ruled.forbidden, local[static_cast<std::size_t>(var)]);
     add_axes(ruled.forbidden, grid.axes(equation.primitive->exchange(equation.params).axes));
-    const bool leaves = equation.primitive == &to_global_p();
-    if (leaves || equation.primitive == &to_local_p())
-      add_axes(ruled.forbidden, grid.axes(equation.params.as<PlacementParams>().manual));
+    add_axes(ruled.forbidden, manual[e]);
     Axes inside = ruled.forbidden;
-    if (leaves) {
-      const Axes manual = grid.axes(equation.params.as<PlacementParams>().manual);
-      std::erase_if(inside, [&](int axis) { return contains(manual, axis); });
-    }
+    if (equation.primitive == &to_global_p())
+      std::erase_if(inside, [&](int axis) { return contains(manual[e], axis); });
     for (Var var : equation.outputs) local[static_cast<std::size_t>(var)] = inside;
     const ShardingRule& rule = ruled.rule;
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
@@ -331,8 +334,10 @@ Choice choose_factors(const Program& program, const RuledEquation& ruled, const 
     const Split& split = splits[static_cast<std::size_t>(var)];
     if (!is_whole(split)) search.add(dims, split, program.aval(var).bytes());
   };
-  for (std::size_t i = 0; i < equation.inputs.size(); ++i) add(equation.inputs[i], ruled.rule.operands[i]);
+  // Of ways that cost the same, the first wins: an operand that is moved needs no buffer besides the
+  // result's.
   for (std::size_t i = 0; i < equation.outputs.size(); ++i) add(equation.outputs[i], ruled.rule.results[i]);
+  for (std::size_t i = 0; i < equation.inputs.size(); ++i) add(equation.inputs[i], ruled.rule.operands[i]);
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
     const Var var = equation.inputs[i];
     search.add_moves(ruled.rule.operands[i], splits[static_cast<std::size_t>(var)],

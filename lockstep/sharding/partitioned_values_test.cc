@@ -171,8 +171,10 @@ Value add_random_equation(Random& random, const std::vector<Value>& pool, const 
       }
       return lax::pad(x, lax::full_like(lax::reduce_sum(x, all_dims(rank)), 2), low, high, interior);
     }
-    case 23: {  // the first few in order
+    case 23: {  // all in order, or the first few
       if (rank == 0) return x;
+      if (random.coin())
+        return lax::sort(std::span<const Value>(&x, 1), d, 1, random.coin(), random.coin())[0];
       const std::int64_t count = 1 + random.upto(size(d) - 1);
       return lax::first_sorted(std::span<const Value>(&x, 1), d, count, 1, random.coin())[0];
     }

@@ -13,6 +13,7 @@
 #include "lockstep/sharding/gather_again.h"
 #include "lockstep/sharding/padding.h"
 #include "lockstep/sharding/propagation.h"
+#include "lockstep/sharding/scatter_early.h"
 #include "lockstep/sharding/uneven.h"
 #include "lockstep/sharding/validation.h"
 
@@ -26,7 +27,12 @@ Partitioned within_memory(Plan& plan, const PartitionOptions& options) {
     written.kept_gathered_bytes = bytes;
     return written;
   };
-  Partitioned written = Emission(plan, plan.flat.body).run(options.out_specs);
+  const auto emit = [&] {
+    Partitioned written = Emission(plan, plan.flat.body).run(options.out_specs);
+    written.program = scatter_early(std::move(written.program), written.reasons);
+    return written;
+  };
+  Partitioned written = emit();
   std::int64_t bytes = options.kept_gathered_bytes;
   if (options.memory_limit_bytes == 0) return keeping(std::move(written), bytes);
   Partitioned best = keeping(written, bytes);
@@ -45,7 +51,7 @@ Partitioned within_memory(Plan& plan, const PartitionOptions& options) {
   }
   if (needed > options.memory_limit_bytes && plan.gathered_for_loops_bytes > 0) {
     plan.gathered_for_loops_bytes = 0;
-    consider(keeping(Emission(plan, plan.flat.body).run(options.out_specs), 0));
+    consider(keeping(emit(), 0));
   }
   return best;
 }

@@ -10,10 +10,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/fft.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
-#include "lockstep/program/primitives/sort.h"
 #include "lockstep/sharding/communication.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/vjp.h"
@@ -288,16 +288,15 @@ TEST(Partition, ValueGatheredForTwoUses_IsGatheredOnce) {
 TEST(Partition, LargeValueThatEveryDeviceComputes_IsAWarning) {
   auto warnings = [](std::int64_t size) {
     Builder b("order");
-    const Value x = b.input(f32({size}));
-    const Value outputs[] = {lax::sort(std::span<const Value>(&x, 1), 0)[0]};
+    const Value outputs[] = {lax::fft(b.input(Aval{DType::kC64, {size}}), FftType::kFft, {size})};
     return partition(b.finish(outputs), {kData, {P("data")}, {kAny}}).warnings;
   };
-  EXPECT_THAT(warnings(1 << 17), ::testing::IsEmpty());
+  EXPECT_THAT(warnings(1 << 16), ::testing::IsEmpty());
   EXPECT_THAT(
-      warnings(1 << 19),
+      warnings(1 << 18),
       ElementsAre(::testing::AllOf(
-          ::testing::HasSubstr("each of the 4 devices along data computes the same 2.0 MiB of f32[524288]"),
-          ::testing::HasSubstr("sort takes dimension 0 whole"))));
+          ::testing::HasSubstr("each of the 4 devices along data computes the same 2.0 MiB of c64[262144]"),
+          ::testing::HasSubstr("fft has no rule for split operands"))));
 }
 
 TEST(Partition, AxisThatMovesBetweenDimensions_IsAnAllToAll) {

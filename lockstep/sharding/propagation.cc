@@ -30,7 +30,7 @@ class Propagation {
         const Equation& equation = *equations[e].equation;
         if (equation.primitive == &sharding_constraint_p()) fix(var, equation.params.as<PlacementParams>());
         if (equation.primitive == &to_global_p())
-          manual_[static_cast<std::size_t>(var)] = grid.axes(equation.params.as<PlacementParams>().manual);
+          manual_[static_cast<std::size_t>(var)] = equations[e].forbidden;
       }
     }
   }

@@ -120,6 +120,7 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
       {"sub", [](double a, double b) { return a - b; }},
       {"mul", [](double a, double b) { return a * b; }},
       {"div", [](double a, double b) { return a / b; }},
+      {"rem", [](double a, double b) { return std::fmod(a, b); }},
       {"max", larger},
       {"min", smaller},
       {"gt", [](double a, double b) { return double(a > b); }},

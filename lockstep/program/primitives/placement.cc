@@ -115,8 +115,7 @@ Axes axes_of_examples(const Primitive& self, const PlacementParams& placement, c
   return axes;
 }
 
-/// The mapped dimension is split as vmap was told; else a constraint leaves it as it is, and shard_map splits
-/// it over no manual axis.
+/// The mapped dimension is split as vmap was told; else it is left as it is.
 std::function<std::vector<Value>(const BatchCall&)> batch_with(const Primitive& (*self)()) {
   return [self](const BatchCall& call) -> std::vector<Value> {
     PlacementParams placement = call.params.as<PlacementParams>();
@@ -131,7 +130,7 @@ std::function<std::vector<Value>(const BatchCall&)> batch_with(const Primitive& 
     placement.spec.insert(placement.spec.begin(), split);
     std::vector<std::int64_t> open = placement.unconstrained.value_or(std::vector<std::int64_t>());
     for (std::int64_t& dimension : open) ++dimension;
-    if (&self() == &sharding_constraint_p() && split.empty()) open.insert(open.begin(), 0);
+    if (split.empty()) open.insert(open.begin(), 0);
     placement.unconstrained = open.empty() ? std::nullopt : std::optional(std::move(open));
     return {lax::apply1<Value>(self(), OpParams::of(std::move(placement)), {call.inputs[0]})};
   };

@@ -35,7 +35,8 @@ struct PlacementParams {
   /// sharding_constraint.
   std::vector<std::string> manual;
 
-  /// Of sharding_constraint: the dimensions of which it says nothing, rising. Their entries have no axes.
+  /// The dimensions that the placement leaves as they are, in rising order: those that a user's constraint
+  /// calls P::UNCONSTRAINED, and those that vmap added. Their entries have no axes.
   std::optional<std::vector<std::int64_t>> unconstrained = std::nullopt;
 
   bool is_unconstrained(std::size_t dimension) const;

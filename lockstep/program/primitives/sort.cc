@@ -2,10 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <cmath>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/sort_of_parts.h"
 
 namespace lockstep {
 namespace {
@@ -41,19 +44,31 @@ std::vector<Value> sorted(std::span<const Value> operands, SortParams params, st
   return apply_primitive(sort_p(), OpParams::of(params), operands);
 }
 
-/// Each device sends the others the first of its own part; the first of these are those of the whole.
+/// Of the first elements only, each device sends the others the first of its own part; the first of these are
+/// those of the whole. All elements are sorted by merges of parts (sort_of_parts.h).
 ShardingRule sort_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs,
                            const OpParams& params) {
   const auto& p = params.as<SortParams>();
   ShardingRule rule = ShardingRule::elementwise(inputs, outputs);
   const auto along = static_cast<std::size_t>(p.dimension);
-  for (auto& dims : rule.results) dims[along] = ShardingRule::kWhole;
   const std::int64_t size = inputs[0].shape[along], count = p.count;
-  const bool is_exchanged = count != SortParams::kAll && count < size;
   const auto factor = static_cast<int>(along);
-  for (auto& dims : rule.operands) dims[along] = is_exchanged ? factor : ShardingRule::kWhole;
-  if (!is_exchanged) return rule;
+  for (auto& dims : rule.operands) dims[along] = factor;
   rule.factors[along].size = size;
+  if (count == SortParams::kAll || count == size) {
+    for (auto& dims : rule.results) dims[along] = factor;
+    rule.factors[along].may_move = true;
+    rule.factors[along].exchanged = [=, n = inputs.size()](std::size_t operand, std::int64_t parts) {
+      return exchanged_by_sort(p, operand, n, size, parts);
+    };
+    rule.write = [=](const OpParams& local, std::span<const Value> operands, const PartPlaces& places) {
+      const auto& own = local.as<SortParams>();
+      return places.is_split(factor) ? sort_of_parts(own, operands, places, factor)
+                                     : apply_primitive(sort_p(), local, operands);
+    };
+    return rule;
+  }
+  for (auto& dims : rule.results) dims[along] = ShardingRule::kWhole;
   rule.factors[along].is_completed = true;
   rule.factors[along].exchanged = [=](std::size_t, std::int64_t parts) {
     return Exchanged{(parts - 1) * std::min(count, size / parts), 1};
@@ -128,6 +143,12 @@ class Comparator {
   int next_ = 0;
 };
 
+/// n log2 n, as XLA counts them.
+double comparisons(std::span<const Aval> inputs, std::span<const Aval>, const OpParams&) {
+  const auto n = static_cast<double>(inputs[0].num_elements());
+  return n < 2 ? n : n * std::ceil(std::log2(n));
+}
+
 /// Sorts once more, with the elements' places, and takes the tangents from there.
 Tangents sort_jvp(const JvpCall& call) {
   const auto& p = call.params.as<SortParams>();
@@ -169,7 +190,7 @@ const Primitive& sort_p() {
         }
         return call.builder.emit(sort_p(), OpParams::of(p), operands);
       },
-      .flops = flops_of_results,
+      .flops = comparisons,
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {

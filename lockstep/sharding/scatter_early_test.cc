@@ -1,0 +1,58 @@
+#include "lockstep/sharding/scatter_early.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+
+// That the elements are those of the program as it was: partitioned_values_test.cc.
+
+namespace lockstep::sharding {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+/// Two gradients, and their sums over the devices at the end, as a partitioned step has them.
+Program step() {
+  const AxisEnv axes({{"x", 4}});
+  const AxisEnvScope scope(axes);
+  Builder b("step");
+  const Value x = b.input({DType::kF32, {8, 8}});
+  const Value first = lax::dot_general(x, x, {{1}, {0}, {}, {}});
+  const Value second = lax::dot_general(first, x, {{1}, {0}, {}, {}});
+  const Value outputs[] = {lax::psum_scatter(first, {"x"}, 0), lax::psum_scatter(second, {"x"}, 0)};
+  return b.finish(outputs);
+}
+
+std::vector<std::string> names(const Program& program) {
+  std::vector<std::string> names;
+  for (const Equation& equation : program.equations) names.push_back(equation.primitive->name);
+  return names;
+}
+
+TEST(ScatterEarly, SumsStandBehindTheirTerms) {
+  const Program program = step();
+  ASSERT_THAT(names(program), ElementsAre("dot_general", "dot_general", "psum_scatter", "psum_scatter"));
+  CommunicationReasons reasons = {{{nullptr, 2}, "the first"}, {{nullptr, 3}, "the second"}};
+  EXPECT_THAT(names(scatter_early(program, reasons)),
+              ElementsAre("dot_general", "psum_scatter", "dot_general", "psum_scatter"));
+  EXPECT_THAT(reasons,
+              ElementsAre(Pair(Pair(nullptr, 1), "the first"), Pair(Pair(nullptr, 3), "the second")));
+}
+
+/// Those that the user wrote stay in their order.
+TEST(ScatterEarly, SumsWithoutAReasonStay) {
+  const Program program = step();
+  CommunicationReasons none;
+  EXPECT_THAT(scatter_early(program, none).equations[1].primitive->name, "dot_general");
+  CommunicationReasons reasons = {{{nullptr, 3}, "the second"}};
+  EXPECT_EQ(scatter_early(program, reasons).equations[2].outputs, program.equations[3].outputs);
+  EXPECT_THAT(reasons, ElementsAre(Pair(Pair(nullptr, 2), "the second")));
+}
+
+}  // namespace
+}  // namespace lockstep::sharding
