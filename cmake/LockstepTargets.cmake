@@ -19,15 +19,26 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(lockstep_options INTERFACE "$<BUILD_INTERFACE:SHELL:--param ggc-min-heapsize=1000000>")
 endif()
+# lockstep_generated_code(TARGET): compiles what a generator wrote: without our warnings, but with the sanitizer, as all
+# code that shares inline functions with ours.
+function(lockstep_generated_code target)
+  target_compile_options(${target} PRIVATE -w)
+  if(LOCKSTEP_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${LOCKSTEP_SANITIZE} -O0)
+  endif()
+endfunction()
 # Tests and examples spend their time in the libraries: they run about as fast at -O0, and compile in half the time.
 add_library(lockstep_thin_options INTERFACE)
 target_compile_options(lockstep_thin_options INTERFACE $<$<NOT:$<CONFIG:Debug>>:-O0>)
 # The checks of every access through a pointer double what a source file takes to compile: only layers that touch memory
 # by hand have them.
 set(LOCKSTEP_LAYERS_OF_RAW_MEMORY base watch collectives)
-if(LOCKSTEP_SANITIZE MATCHES undefined)
+if(LOCKSTEP_SANITIZE)
   add_library(lockstep_lightly_sanitized INTERFACE)
-  target_compile_options(lockstep_lightly_sanitized INTERFACE -O0 -fno-sanitize=null,alignment,vptr,object-size)
+  target_compile_options(lockstep_lightly_sanitized INTERFACE -O0)
+  if(LOCKSTEP_SANITIZE MATCHES undefined)
+    target_compile_options(lockstep_lightly_sanitized INTERFACE -fno-sanitize=null,alignment,vptr,object-size)
+  endif()
 endif()
 # What nearly every source includes is parsed once: a fifth of the time that a layer takes, half of that of its tests.
 # LOCKSTEP_PRECOMPILE=OFF checks that each file includes what it uses.
@@ -43,6 +54,11 @@ if(LOCKSTEP_PRECOMPILE)
   add_library(lockstep_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
   target_link_libraries(lockstep_precompiled PRIVATE lockstep_options fmt::fmt)
   target_precompile_headers(lockstep_precompiled PRIVATE ${LOCKSTEP_COMMON_HEADERS})
+  if(TARGET lockstep_lightly_sanitized)  # Headers are precompiled for one set of options.
+    add_library(lockstep_precompiled_light OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
+    target_link_libraries(lockstep_precompiled_light PRIVATE lockstep_options lockstep_lightly_sanitized fmt::fmt)
+    target_precompile_headers(lockstep_precompiled_light PRIVATE ${LOCKSTEP_COMMON_HEADERS})
+  endif()
   if(LOCKSTEP_BUILD_TESTS)
     file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled_test.cc CONTENT "int main() {}\n")
     add_executable(lockstep_precompiled_test ${PROJECT_BINARY_DIR}/precompiled_test.cc)
@@ -62,14 +78,18 @@ endif()
 
 # lockstep_discover_tests(TARGET LABEL ...): GoogleTest's tests of an executable, each a test LABEL.SUITE.NAME of ctest.
 #   TIMEOUT      of each, in seconds; 300 where it is not said
+#   LONG         ctest begins with them where it does not know yet how long tests take, so that none is left for the end
 #   UNOPTIMIZED  XLA leaves LLVM's optimizer out, which takes a third of the time where programs are small
 #   EXCEPT       tests (a filter) for which it does not
 function(lockstep_discover_tests target label)
-  cmake_parse_arguments(arg "UNOPTIMIZED" "TIMEOUT;EXCEPT" "" ${ARGN})
+  cmake_parse_arguments(arg "UNOPTIMIZED;LONG" "TIMEOUT;EXCEPT" "" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
   set(how DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS ${label})
+  if(arg_LONG)
+    list(APPEND how COST 60)
+  endif()
   if(NOT arg_UNOPTIMIZED)
     gtest_discover_tests(${target} TEST_PREFIX ${label}. ${how})
     return()
@@ -102,6 +122,9 @@ function(lockstep_layer name)
     target_link_libraries(${target} PUBLIC lockstep_options ${arg_DEPS} PRIVATE ${arg_PRIVATE})
     if(TARGET lockstep_lightly_sanitized AND NOT name IN_LIST LOCKSTEP_LAYERS_OF_RAW_MEMORY)
       target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:lockstep_lightly_sanitized>)
+      if(TARGET lockstep_precompiled_light)
+        target_precompile_headers(${target} REUSE_FROM lockstep_precompiled_light)
+      endif()
     elseif(TARGET lockstep_precompiled)
       target_precompile_headers(${target} REUSE_FROM lockstep_precompiled)
     endif()
