@@ -10,8 +10,7 @@ namespace lockstep::transforms {
 
 /// The forward derivative. `wrt` flags the inputs that are differentiated.
 ///   inputs    the program's, then the tangent of each flagged input
-///   outputs   the program's, then the tangent of each inexact output; zeros if it does not depend on a
-///   tangent
+///   outputs   the program's, then the tangent of each inexact output; zeros if it depends on no tangent
 /// A tangent has the aval of its value. Throws TraceError if a flagged input is an integer or bool, naming
 /// its number and dtype, and if an operation has no derivative.
 Program jvp(const Program& program, const std::vector<bool>& wrt);
