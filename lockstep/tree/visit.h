@@ -26,8 +26,7 @@
 ///  - a sequence (std::vector, deque, list, array, a C array), std::tuple, pair, optional or variant of
 ///    trees;
 ///  - a map (std::map, unordered_map) from strings, integers or enums to trees. An unordered map is visited
-///  in
-///    the order of its keys;
+///    in the order of its keys;
 ///  - a std::shared_ptr to a tree: treated as the tree itself. When a tree is changed, the pointer gets a
 ///    changed copy, and two pointers to one tree become separate trees, as in JAX;
 ///  - an aggregate of trees: a struct without constructors, base classes and private members. The names of
