@@ -47,11 +47,11 @@ struct ProcessRow {
   RowState state = RowState::kNotStarted;
   std::string words = "not started";  ///< "waits in psum f32[4] for process 2"; the same for all processes
                                       ///< with the same activity
-  std::string detail;         ///< "sleeps (clock_nanosleep)"; may be empty
-  std::string site;           ///< "train.cc:42"; may be empty
-  double seconds = -1;        ///< in this state; -1: unknown
-  Times in_all;               ///< in seconds, including current activities
-  Times share, recent_share;  ///< of its time, since its start and in the last seconds
+  std::string detail;                 ///< "sleeps (clock_nanosleep)"; may be empty
+  std::string site;                   ///< "train.cc:42"; may be empty
+  double seconds = -1;                ///< in this state; -1: unknown
+  Times in_all;                       ///< in seconds, including current activities
+  Times share, recent_share;          ///< of its time, since its start and in the last seconds
   double age_seconds = 0;
   double cpu_share = 0;  ///< of one core
   std::uint64_t resident_bytes = 0;
