@@ -17,7 +17,8 @@ namespace {
 using ops::Tracers;
 using Integers = std::vector<std::int64_t>;
 
-/// The place of each character of `order` in the spec; throws ShapeError where the spec has not just these.
+/// The position of each character of `order` in the spec; throws ShapeError unless the spec has exactly
+/// these.
 Integers places(const std::string& spec, const std::string& order, const Aval& of) {
   Integers dims;
   for (char c : order) {

@@ -209,7 +209,7 @@ void Emission::place(const Equation& equation) {
   } else if (equation.primitive == &to_local_p()) {
     add_version(to, {wanted(to)}, brought(in_front(given, wanted(to)), "an argument of shard_map"));
   } else {
-    // Dimensions of which the spec says nothing are as the propagation left them.
+    // Unconstrained dimensions keep the split that the propagation gave them.
     const bool open = equation.params.as<PlacementParams>().unconstrained.has_value();
     const Split& needed = open ? wanted(to) : given;
     add_version(to, {needed}, brought(needed, "the operand of with_sharding_constraint"));

@@ -13,8 +13,8 @@ namespace {
 
 std::size_t at(Var var) { return static_cast<std::size_t>(var); }
 
-/// An equation that holds programs and computes both tangents and what they are tangents of cannot be taken
-/// backwards.
+/// An equation that contains programs and computes both tangents and the values to which they belong cannot
+/// be transposed.
 void check_not_mixed(const Program& program, const std::vector<bool>& is_linear) {
   for (const Equation& equation : program.equations) {
     if (!equation.primitive->nested) continue;

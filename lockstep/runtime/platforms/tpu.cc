@@ -37,7 +37,7 @@ std::map<std::string, std::string> tpu_environment(const Environment& environmen
 
 namespace {
 
-/// A generation, by the name that libtpu gives it in a topology.
+/// A generation, by libtpu's name for it in a topology.
 struct Generation {
   const char* name;
   std::int64_t memory_gib;  ///< of each device, by Cloud TPU's documentation
