@@ -1,4 +1,4 @@
-// Opening what is to be read: Lockstep's own checkpoints, and safetensors of others.
+// Opening checkpoints for reading: Lockstep's own, and safetensors files of others.
 
 #include <algorithm>
 #include <map>
@@ -63,7 +63,7 @@ class Opener {
     }
   }
 
-  /// Hugging Face's index says which file has which tensor.
+  /// Hugging Face's index contains the file of each tensor.
   void open_index() {
     const storage::Store& store = *opened_->store_;
     std::map<std::string, std::map<std::string, bool>>

@@ -54,7 +54,7 @@ Peers::Impl::Strangers Peers::Impl::look_at_strangers() {
   const auto now = steady_clock::now();
   std::erase_if(connections_, [&](const auto& connection) {
     if (connection->is_proved()) return false;
-    // A call of this process has as much time as the one who is called needs.
+    // A connection opened by this process has as much time as the other side needs.
     if (!connection->accepted) return false;
     if (now - connection->begun >= kMostTimeToProve) return true;
     if (strangers.count++ == 0) strangers.first_came = connection->begun;

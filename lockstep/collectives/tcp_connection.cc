@@ -94,7 +94,7 @@ class TcpConnection : public Connection {
     send_kept();
   }
 
-  /// False where the other side says that it is too long.
+  /// False if the other side announces a frame that is too long.
   bool next_frame(std::optional<std::string>& frame) {
     Length length;
     if (in_.size() < sizeof length) return true;
@@ -106,7 +106,7 @@ class TcpConnection : public Connection {
     return true;
   }
 
-  /// Gives kMessage where some bytes have come, which may be less than a message.
+  /// Returns kMessage if some bytes have arrived, which may be less than a message.
   Heard read_more() {
     if (tls_ && tls_->is_over()) return Heard::kEnd;
     char bytes[16 << 10];
@@ -141,7 +141,7 @@ class TcpConnection : public Connection {
                     tls_ ? " " + to_hex(tls_->binding()) : "")));
   }
 
-  /// The next step of the greeting; false where the other side is not who it must be.
+  /// The next step of the greeting; false if the other side cannot prove its identity.
   bool shake_hands(const std::string& frame) {
     if (accepted) {
       int from = -1, to = -1;

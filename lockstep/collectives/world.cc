@@ -109,7 +109,7 @@ class WorldImpl : public World {
     }
     std::unique_ptr<SharedCommunicator> local;
     if (here.size() > 1) {
-      // The devices of this host may have a communicator of their own besides.
+      // The devices of this host may also have a communicator of their own.
       Segment segment =
           share_segment(here, fmt::format("{} on one host", fmt::join(devices, ",")), devices, doing);
       // What they reduce on the way to other hosts is in no arena.
@@ -165,8 +165,8 @@ class WorldImpl : public World {
     }
   }
 
-  /// Where the members' arenas can be read here; null for those that have none. Each pair of processes tells
-  /// each other once.
+  /// Where this process can read the members' arenas; null for members without one. Each pair of processes
+  /// exchanges this once.
   std::vector<const std::byte*> share_arenas(const std::vector<Member>& members,
                                              const std::vector<int>& devices, const std::string& doing) {
     const int self = job_.options().process_index;

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kName = "libopenblas.so.0";
 std::atomic<int> thread_limit = 0;
 
-/// A variable of the environment that OpenBLAS reads as it is loaded, where the user has not set it.
+/// Sets an environment variable that OpenBLAS reads when it is loaded, unless the user has set it.
 class VariableForLoading {
  public:
   VariableForLoading(const char* name, const std::string& value) : name_(name) {
@@ -47,7 +47,7 @@ std::string core_of(void* handle) {
   return core == nullptr ? "" : core();
 }
 
-/// The kernels that this processor can run at the least, by OpenBLAS's name; empty where that is not known.
+/// The oldest kernels that suit this processor, by OpenBLAS's name; empty if unknown.
 const char* least_core() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
