@@ -18,11 +18,11 @@ constexpr std::size_t kMaxFrame = sizeof(Header) + kMaxText;
 
 using Length = std::uint32_t;
 
-/// A stream of frames: a length, and so many bytes.
-///   who accepts   a number that it has drawn
-///   who connects  who it is, who is called, a number that it has drawn, its proof
-///   who accepts   its proof
-/// and then messages both ways: a header and a text. With TLS all of it goes through that.
+/// A stream of frames: a length, and this number of bytes. The first frames are:
+///   accepting side    a random number
+///   connecting side   its number, the called process's, a random number, its proof
+///   accepting side    its proof
+/// After that, messages in both directions: a header and a text. With TLS everything is sent through it.
 class TcpConnection : public Connection {
  public:
   TcpConnection(FileDescriptor socket, Acquaintance acquaintance)

@@ -47,7 +47,7 @@ std::string core_of(void* handle) {
   return core == nullptr ? "" : core();
 }
 
-/// The oldest kernels that suit this processor, by OpenBLAS's name; empty if unknown.
+/// The fastest kernels that this processor certainly supports, by OpenBLAS's name; empty if unknown.
 const char* least_core() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -60,8 +60,8 @@ const char* least_core() {
   return "";
 }
 
-/// Opens the library. One that is older than the processor does not know its number and takes kernels of
-/// 2004, which are a tenth as fast: it is loaded again, with those that the processor has.
+/// Opens the library. If it does not know the processor, it uses kernels for one of 2004, which are a tenth
+/// as fast: then it is loaded again, with kernels that the processor supports.
 void* open() {
   void* handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   constexpr std::array<std::string_view, 6> kOld = {"Prescott",  "Core2",  "Generic",

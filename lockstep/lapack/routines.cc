@@ -1,5 +1,5 @@
-// The routines on real matrices. Matrices come row by row, LAPACK's stand column by column: what is read so
-// is the transpose.
+// The routines on real matrices. Operands are row-major and LAPACK's matrices column-major, so LAPACK sees
+// the transposes.
 
 #include <algorithm>
 #include <complex>
@@ -12,7 +12,7 @@
 namespace lockstep::lapack {
 namespace {
 
-/// b, row by row and of columns x rows, is the transpose of a, row by row and of rows x columns.
+/// Writes the transpose of a to b; both are row-major, a is rows x columns.
 template <class T>
 void transpose(const Library& library, const T* a, std::int64_t rows, std::int64_t columns, T* b) {
   if (rows == 0 || columns == 0) return;
