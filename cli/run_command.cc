@@ -216,7 +216,7 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
       ->option_text("HOST")
       ->group(page);
   run->add_flag("--no-status-token", given->no_status_token,
-                "Ask nobody for the token, which is LOCKSTEP_STATUS_TOKEN, or random")
+                "Do not require the token, which is LOCKSTEP_STATUS_TOKEN, or random")
       ->group(page);
   run->add_flag("-v,--verbose", options->verbose, "Say in a line what is started, where, and on which cores");
 

@@ -78,7 +78,7 @@ class Opener {
       add_safetensors(file, &tensors);
       for (const auto& [tensor, found] : tensors) {
         if (!found) {
-          fail<CheckpointError>("[checkpoint] {} says that {} has the tensor {}, and it has not",
+          fail<CheckpointError>("[checkpoint] according to {}, {} has the tensor {}, but it does not",
                                 store.url(kIndexName), store.url(file), tensor);
         }
       }

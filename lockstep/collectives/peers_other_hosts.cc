@@ -142,7 +142,7 @@ void Peers::Impl::throw_without_common_tls(int process, const Address& target) c
 void Peers::Impl::lose_unproved(const Connection& connection) {
   const std::string trouble = connection.trouble();
   if (connection.accepted) {
-    if (!trouble.empty()) logging::debug("collectives: somebody who has connected was refused: {}", trouble);
+    if (!trouble.empty()) logging::debug("collectives: a connection was refused: {}", trouble);
     return;
   }
   {

@@ -157,7 +157,7 @@ class TcpConnection : public Connection {
       write_frame(fmt::format("{} {} {} {}", from, to, nonce_, proof(false, from, to, nonce_, drawn_)));
       return !frame.empty();
     } else if (!coordination::same_code(frame, proof(true, process, acquaintance_.self, drawn_, nonce_))) {
-      trouble_ = "whoever answers at its address does not know this job's secret";
+      trouble_ = "the process at its address does not know this job's secret";
       return false;
     }
     proved_ = true;

@@ -86,7 +86,7 @@ class WorldImpl : public World {
     }
     if (std::none_of(members.begin(), members.end(),
                      [&](const Member& member) { return member.process == options.process_index; })) {
-      fail("a collective over the devices [{}] is none of process {}, which has none of them",
+      fail("a collective over the devices [{}] was called by process {}, which has none of them",
            fmt::join(devices, ", "), options.process_index);
     }
     return members;

@@ -143,8 +143,8 @@ class Session : public TlsSession {
     } else if (!is_open()) {
       trouble_ = fmt::format("the other side does not speak TLS 1.3 ({})", last_error("no reason is given"));
     } else {
-      trouble_ =
-          fmt::format("what came is not what the other side sent ({})", last_error("no reason is given"));
+      trouble_ = fmt::format("the received data is not what the other side sent ({})",
+                             last_error("no reason is given"));
     }
     ERR_clear_error();
   }

@@ -24,7 +24,7 @@ Value move_axis(const Value& x, std::int64_t from, std::int64_t to) {
 std::int64_t checked(int axis, std::int64_t rank, const Aval& aval, const CallSite& site) {
   std::int64_t counted = axis < 0 ? axis + rank : axis;
   if (counted < 0 || counted >= rank) {
-    fail<ShapeError>("[vmap] axis {} is none of {}'s dimensions (at {})", axis, to_string(aval),
+    fail<ShapeError>("[vmap] axis {} is out of range for {} (at {})", axis, to_string(aval),
                      site.to_string());
   }
   return counted;

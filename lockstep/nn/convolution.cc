@@ -151,9 +151,8 @@ Padding ConvPadding::of(std::string_view operation, const Shape& sizes, const In
     }
   }
   if (sizes_.size() != sizes.size()) {
-    fail<ShapeError>(
-        "[{}] expected the padding before and behind each of the {} spatial dimensions, got {}{}", operation,
-        sizes.size(), sizes_.size(), ops::at());
+    fail<ShapeError>("[{}] expected the padding before and after each of the {} spatial dimensions, got {}{}",
+                     operation, sizes.size(), sizes_.size(), ops::at());
   }
   return sizes_;
 }

@@ -62,7 +62,8 @@ struct Adam {
   std::pair<Params, AdamState<Params>> update(const Params& grads, const AdamState<Params>& state,
                                               SourceLocation where = SourceLocation::current()) const {
     if (weight_decay != 0) {
-      throw Error("[adamw] update needs the parameters, for they decay: call update(grads, state, params)");
+      throw Error(
+          "[adamw] update needs the parameters, because they decay: call update(grads, state, params)");
     }
     return update(grads, state, grads, where);
   }

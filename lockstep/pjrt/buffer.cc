@@ -32,7 +32,7 @@ PJRT_Event* ready_event(const PJRT_Api* api, PJRT_Buffer* buffer) {
 bool is_on_cpu(const PJRT_Api* api, PJRT_Buffer* buffer) {
   LOCKSTEP_PJRT_ARGS(PJRT_Buffer_IsOnCpu_Args, args);
   args.buffer = buffer;
-  check(api, api->PJRT_Buffer_IsOnCpu(&args), "asking where a buffer lies");
+  check(api, api->PJRT_Buffer_IsOnCpu(&args), "asking where a buffer is");
   return args.is_on_cpu;
 }
 

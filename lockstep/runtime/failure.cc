@@ -92,7 +92,7 @@ void apply(const PeerFailurePolicy& policy, const PeerFailure& failure) {
       } catch (const std::exception& error) {
         logging::error("on_peer_failure threw: {}", error.what());
       } catch (...) {
-        logging::error("on_peer_failure threw what is no std::exception");
+        logging::error("on_peer_failure threw something that is not a std::exception");
       }
     }).detach();
   } else if (std::get<OnPeerFailure>(policy) == OnPeerFailure::kExit) {

@@ -55,7 +55,7 @@ Partitioned Emission::run(std::span<const std::optional<PartitionSpec>> out_spec
     Split split = out_specs[i] ? grid_.split(*out_specs[i], wanted(var).size()) : cheap_split(var);
     outputs.push_back(get(var, {split}, [&](const Layout& from) {
       return move_text(fmt::format("result {} of the program", i), global_.aval(var), from, split, grid_) +
-             ": so the result shall lie";
+             ": the result must be split so";
     }));
     result.out_specs.push_back(out_specs[i] ? *out_specs[i] : grid_.spec(split));
     sites_.resize(builder_.program().equations.size(), site_);

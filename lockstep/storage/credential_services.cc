@@ -139,7 +139,7 @@ Credentials credentials_of_json(std::string_view json, const char* token, const 
   };
   Credentials credentials{{text("AccessKeyId"), text("SecretAccessKey"), text(token)}, source, std::nullopt};
   if (credentials.keys.access_key_id.empty() || credentials.keys.secret_access_key.empty()) {
-    fail<StorageError>("{}: what it gives is not JSON with AccessKeyId and SecretAccessKey{}", source,
+    fail<StorageError>("{}: its answer is not JSON with AccessKeyId and SecretAccessKey{}", source,
                        text("Message").empty() ? "" : ": " + text("Message"));
   }
   if (const std::string time = text("Expiration"); !time.empty()) credentials.expires = parse_time(time);

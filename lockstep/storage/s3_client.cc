@@ -55,7 +55,8 @@ std::string explanation_of_refusal(const std::string& code, const std::string& d
     return "they have expired or are damaged; sign in anew";
   if (code == "RequestTimeTooSkewed") return "the clock of this machine is wrong";
   return fmt::format(
-      "they may not {} this; where they may not list the bucket, S3 says the same of what is not there",
+      "they may not {} this; if they may not list the bucket, S3 reports the same for objects that do not "
+      "exist",
       doing);
 }
 

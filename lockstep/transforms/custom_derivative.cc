@@ -131,9 +131,9 @@ JvpValues jvp_by_forward(const NestedJvpCall& call) {
   const auto& p = call.params.as<CustomVjpParams>();
   if (!call.linearize) {
     fail<TraceError>(
-        "[custom_vjp] the function has a derivative backwards only, and is asked for one forwards, as jvp, "
+        "[custom_vjp] the function only has a reverse derivative, and a forward one is needed, as by jvp, "
         "jacfwd "
-        "and hessian do (at {}); give its rule with custom_jvp, which serves both",
+        "and hessian (at {}); give its rule with custom_jvp, which defines both",
         CallSiteScope::current().to_string());
   }
   check_constants(call, p.num_consts, "custom_vjp");

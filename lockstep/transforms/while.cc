@@ -132,8 +132,8 @@ JvpValues derive(const NestedJvpCall& call) {
 
 Tangents transpose(const TransposeCall&) {
   fail<TraceError>(
-      "[while_loop] has no derivative backwards, for nobody knows how often it runs (at {}); use scan, or "
-      "fori_loop with bounds that are C++ numbers, or take the derivative forwards with jvp or jacfwd",
+      "[while_loop] has no reverse derivative, because its number of steps is unknown (at {}); use scan, or "
+      "fori_loop with bounds that are C++ numbers, or take the forward derivative with jvp or jacfwd",
       CallSiteScope::current().to_string());
 }
 

@@ -235,7 +235,7 @@ const Primitive& pad_p() {
         if (!inputs[1].shape.empty())
           fail<ShapeError>("expected a scalar to pad with, got {}", to_string(inputs[1]));
         check_rank(pad.low.size(), inputs[0], "a padding before");
-        check_rank(pad.high.size(), inputs[0], "a padding behind");
+        check_rank(pad.high.size(), inputs[0], "a padding after");
         check_rank(pad.interior.size(), inputs[0], "a padding between");
         Shape shape;
         for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {

@@ -133,7 +133,7 @@ class Tpu : public Platform {
     try {
       described.topology = pjrt::Topology::create(plugin, name->slice, options);
     } catch (const PjrtError& refused) {
-      fail<InitializationError>("[initialize] the topology '{}' is none that libtpu knows ({}); it knows {}",
+      fail<InitializationError>("[initialize] the topology '{}' is unknown to libtpu ({}); it knows {}",
                                 topology, refused.what(), known_by(plugin));
     }
     described.devices = described.topology->devices();
