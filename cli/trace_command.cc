@@ -27,8 +27,8 @@ constexpr char kMore[] =
     R"(  lockstep trace --seconds 5 -o t.pftrace          a trace of this user's only running job
   lockstep trace --seconds 5 -o t.pftrace 8a8b     a trace of the job whose id begins with 8a8b
 
-The job's launcher, which must run on this host, takes the trace and writes the file, which https://ui.perfetto.dev shows.
-lockstep run --trace FILE takes one from the start. docs/tracing.md describes the contents.)";
+The job's launcher, which must run on this host, takes the trace and writes the file. Open it in
+https://ui.perfetto.dev. lockstep run --trace FILE takes one from the start. docs/tracing.md describes the contents.)";
 
 struct Options {
   std::string job, file;
