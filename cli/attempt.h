@@ -17,18 +17,18 @@ namespace lockstep::cli {
 
 struct AttemptResult {
   enum class End {
-    kFinal,        ///< Well, or in a way that another start would not change. All is said.
-    kToldToEnd,    ///< By a signal to this process, or at the deadline. All is said.
-    kFailed,       ///< By itself, after its processes had started: starting it again may help.
-    kUnreachable,  ///< A host did not answer; nothing was started.
+    kFinal,  ///< succeeded, or failed in a way that another start would not change; everything is reported
+    kToldToEnd,    ///< ended by a signal to this process, or at the deadline; everything is reported
+    kFailed,       ///< failed after its processes had started: another start may help
+    kUnreachable,  ///< a host did not answer; nothing was started
   } end = End::kFinal;
   int status = 0;
-  std::string failure;               ///< Of kFailed, kUnreachable: which process or host, and how.
-  std::string report;                ///< The last lines for the user, where there is no other start.
-  std::set<std::string> lost_hosts;  ///< As the placements name them.
+  std::string failure;               ///< for kFailed and kUnreachable: which process or host, and how
+  std::string report;                ///< the last lines for the user, if there is no other start
+  std::set<std::string> lost_hosts;  ///< as in the placements
 };
 
-/// One start of a job, from the hosts and the coordinator to the end of the last process.
+/// One start of a job, from finding the hosts and starting the coordinator to the end of the last process.
 class Attempt {
  public:
   /// `job` has no coordinator yet. At the deadline the job is ended.
@@ -38,7 +38,7 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  /// Runs it, once. Throws Error as run_job.
+  /// Runs it, once. Throws Error as run_job does.
   AttemptResult run();
 
  private:

@@ -304,7 +304,7 @@ int remove(const std::vector<std::string>& urls, bool attempts) {
     const auto store = storage::open_store(parent);
     if (!store->exists(name + "/" + checkpoint::kManifestName)) {
       fail<CheckpointError>(
-          "[checkpoint] {} is no checkpoint of Lockstep's: it has no {}; nothing is removed", url,
+          "[checkpoint] {} is not a checkpoint of Lockstep: it has no {}; nothing is removed", url,
           checkpoint::kManifestName);
     }
     checkpoint::remove_checkpoint(*store, name);
@@ -323,8 +323,7 @@ struct Arguments {
 }  // namespace
 
 void add_ckpt_command(CLI::App& tool, int* status) {
-  CLI::App* ckpt =
-      tool.add_subcommand("ckpt", "Look into checkpoints, check, compare, export and remove them");
+  CLI::App* ckpt = tool.add_subcommand("ckpt", "Show, check, compare, export and remove checkpoints");
   ckpt->require_subcommand(1);
   auto arguments = std::make_shared<Arguments>();
   auto add = [&](const char* name, const char* what, auto run) {
@@ -361,7 +360,7 @@ void add_ckpt_command(CLI::App& tool, int* status) {
   CLI::App* rm = add("rm", "Remove checkpoints: what their manifests name, and nothing else",
                      [](const Arguments& a) { return remove(a.urls, a.attempts); });
   rm->add_option("url", arguments->urls, "Checkpoints; with --attempts, runs")->required();
-  rm->add_flag("--attempts", arguments->attempts, "What is left in a run of saves that did not end");
+  rm->add_flag("--attempts", arguments->attempts, "Leftovers of saves that did not finish");
 }
 
 }  // namespace lockstep::cli

@@ -14,8 +14,8 @@
 
 namespace lockstep::cli {
 
-/// What the processes of this host do, from outside: it reads their recorders and /proc, and needs nothing of
-/// them, so that it sees stopped and killed ones too. Used by one thread.
+/// Observes the processes of this host from outside, by reading their recorders and /proc, so that stopped
+/// and killed processes are observed, too. Used by one thread.
 class Collector {
  public:
   static constexpr std::chrono::milliseconds kInterval{1000};
@@ -25,28 +25,28 @@ class Collector {
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  /// Makes the memory of a process's recorder. Gives a descriptor for the process to inherit, which the
-  /// caller closes; -1 where there is no such memory to be had, and the process is seen by /proc only.
+  /// Creates the memory of a process's recorder. Returns a descriptor for the process to inherit, which the
+  /// caller closes; -1 if there is no such memory: then the process is only observed through /proc.
   int add(int process);
 
-  /// The process has been started.
+  /// The process was started.
   void started(int process, pid_t pid);
 
-  /// The pid of who uses Lockstep there: the one that was started, or, where that is a script, one that it
-  /// started.
+  /// The pid of the process that uses Lockstep: the one that was started, or, if that is a script, one that
+  /// it started.
   pid_t pid(int process) const;
 
-  /// When `look` is due.
+  /// When the next `look` is due.
   Steady::time_point next_look() const { return next_look_; }
 
-  /// A report of each process that has not ended. `with_logs` as Reader::read.
+  /// A report of each process that has not ended. `with_logs` is as in Reader::read.
   std::vector<watch::ProcessReport> look(bool with_logs);
 
-  /// The last report of a process, with its logs; it has ended.
+  /// The last report of a process that has ended, with its logs.
   watch::ProcessReport last_words(int process, const std::string& how);
 
-  /// The events of a process since the last call, oldest first, at most what its memory keeps; with
-  /// `unfinished`, what it is in the midst of comes last. Times are by `clock`.
+  /// The events of a process since the last call, oldest first, at most as many as its memory keeps; with
+  /// `unfinished`, followed by its current activities. Times are by `clock`.
   TraceChunk events(int process, watch::TickClock& clock, bool unfinished = false);
 
  private:

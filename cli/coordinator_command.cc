@@ -114,14 +114,14 @@ void add_coordinator_command(CLI::App& tool, int* status) {
   CLI::App* command = tool.add_subcommand("coordinator", "Serve as the coordinator of one job");
   command->footer(
       "lockstep coordinator --num-processes N --bind HOST:PORT [OPTIONS]\n\n"
-      "Says in one line where it serves, then serves until all processes have left or INT, TERM or HUP "
-      "comes; with\n"
-      "--keep only until the signal. The exit status is 0 where all left cleanly; otherwise the first cause "
-      "is printed and the status is 1.\n"
+      "Prints its address in one line, then serves until all processes have left, or until INT, TERM or "
+      "HUP;\n"
+      "with --keep only until such a signal. The exit status is 0 if all left cleanly; otherwise the first\n"
+      "cause is printed and the status is 1.\n"
       "The job's secret is read from LOCKSTEP_JOB_SECRET, and the files for TLS from "
       "LOCKSTEP_TLS_CERTIFICATE,\n"
       "LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_AUTHORITY.");
-  command->add_option("-n,--num-processes", given->server.num_processes, "How many processes the job has")
+  command->add_option("-n,--num-processes", given->server.num_processes, "The job's number of processes")
       ->required()
       ->check(CLI::Range(1, 262144).description(""))
       ->option_text("N");
@@ -136,19 +136,20 @@ void add_coordinator_command(CLI::App& tool, int* status) {
         ->option_text(std::string("SECONDS (Env: ") + variable + ")");
   };
   timeout("--heartbeat-timeout", "LOCKSTEP_HEARTBEAT_TIMEOUT", given->heartbeat, 1,
-          "A process not heard of for so long is taken for dead (default: 100)");
+          "A process that is silent for this time counts as dead (default: 100)");
   timeout("--register-timeout", "LOCKSTEP_INITIALIZATION_TIMEOUT", given->registering, 1,
-          "How long the first process waits for the last to come (default: 300)");
+          "How long the first process waits for the last one to arrive (default: 300)");
   timeout("--shutdown-timeout", "LOCKSTEP_SHUTDOWN_TIMEOUT", given->shutdown, 0,
           "How long processes wait for each other at the end; 0: not at all (default: 300)");
   command->add_flag("--recoverable", given->server.recoverable,
-                    "A process may die and come again while the others go on");
-  command->add_flag("--keep", given->server.keep,
-                    "Stay for later starts of the job: a process that comes after all have left, or after a "
-                    "failure, begins the next one");
+                    "A process may die and return while the others continue");
+  command->add_flag(
+      "--keep", given->server.keep,
+      "Keep running for later starts of the job: a process that arrives after all have left, or "
+      "after a failure, begins the next start");
   command->add_flag(
       "--allow-jax", given->server.allow_jax,
-      "Let processes in that cannot prove their identity, as those of JAX, though there is a secret");
+      "Accept processes that cannot prove their identity, such as JAX's, although there is a secret");
   command->add_option("--job-id", given->server.identity.job_id, "Refuse processes that name another job")
       ->envname("LOCKSTEP_JOB_ID")
       ->option_text("ID (Env: LOCKSTEP_JOB_ID)");

@@ -6,9 +6,8 @@ class App;
 
 namespace lockstep::cli {
 
-/// Adds `coordinator` to the tool: a coordinator that stands alone, in the foreground, until all processes
-/// have left or it is stopped. `status` gets the exit status when it runs: 0 where all left cleanly, 1
-/// otherwise.
+/// Adds `coordinator` to the tool: a coordinator without a launcher, in the foreground, until all processes
+/// have left or it is stopped. `status` gets the exit status: 0 if all left cleanly, 1 otherwise.
 void add_coordinator_command(CLI::App& tool, int* status);
 
 }  // namespace lockstep::cli

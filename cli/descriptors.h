@@ -4,18 +4,17 @@
 
 namespace lockstep::cli {
 
-/// Lets this process have as many descriptors as it may, up to the hard limit. Call it before threads and
-/// children are started.
+/// Raises this process's limit of descriptors to the hard limit. Call it before threads and children are
+/// started.
 void raise_descriptor_limit();
 
-/// The limit of descriptors as this process was started with it, which its children are to have.
+/// The limit of descriptors with which this process was started, for its children.
 rlimit inherited_descriptor_limit();
 
-/// How many descriptors this process may have now.
+/// This process's current limit of descriptors.
 long most_descriptors();
 
-/// What it holds besides those of its processes and hosts: standard streams, the coordinator, the logs that
-/// are open.
+/// Descriptors for other purposes than processes and hosts: standard streams, the coordinator, open logs.
 inline constexpr long kOwnDescriptors = 64;
 
 }  // namespace lockstep::cli

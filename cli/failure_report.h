@@ -8,19 +8,19 @@
 
 namespace lockstep::cli {
 
-/// What is kept of an attempt that failed.
+/// The data that is kept about a failed attempt.
 struct FailureReport {
   std::string job_id;
   int attempt = 0;
-  std::string words;       ///< The launcher's last lines.
-  std::string difference;  ///< The earliest launch that differs; empty where none does.
-  std::string stacks;      ///< Of those that still ran when it failed; empty where they could not be taken.
+  std::string words;       ///< the launcher's last lines
+  std::string difference;  ///< the earliest launch that differs; empty if there is none
+  std::string stacks;      ///< of the processes that were still running; empty if they could not be taken
   std::vector<watch::ProcessReport> processes;
-  std::vector<std::string> log_ends;  ///< What each process wrote last, by process.
+  std::vector<std::string> log_ends;  ///< the last output of each process, by process
 };
 
-/// Writes it to FOLDER/JOB.attempt-A/: summary.txt for people, processes.json with all that the recorders
-/// held, stacks.txt, and log-ends.txt. Gives the folder. Throws Error where it cannot be written.
+/// Writes it to FOLDER/JOB.attempt-A/: summary.txt for people, processes.json with everything in the
+/// recorders, stacks.txt, and log-ends.txt. Returns the folder. Throws Error if it cannot be written.
 std::filesystem::path write_failure_report(const std::filesystem::path& folder, const FailureReport& report);
 
 }  // namespace lockstep::cli

@@ -6,21 +6,22 @@
 
 namespace lockstep::cli {
 
-/// Kills process groups at the end of its life, or when this process ends without that, even by SIGKILL: what
-/// a launched process has started itself is bound to nobody's life. It is done by a child of this process.
+/// Kills process groups when it is destroyed, or when this process ends in another way, even by SIGKILL. It
+/// is needed because processes started by a launched process do not end with it. A child of this process does
+/// this.
 class GroupGuard {
  public:
-  /// `job_here`: where it is not empty, those of the job of this id that stand in this process's own group
-  /// are killed, too. Throws std::system_error.
+  /// `job_here`: if not empty, also kills the processes in this process's own group that belong to the job
+  /// with this id. Throws std::system_error.
   explicit GroupGuard(const std::string& job_here);
-  ~GroupGuard();  ///< Returns when the groups have been killed.
+  ~GroupGuard();  ///< returns when the groups have been killed
   GroupGuard(const GroupGuard&) = delete;
   GroupGuard& operator=(const GroupGuard&) = delete;
 
-  /// The group of this id is to be killed.
+  /// Adds a group to be killed.
   void watch(pid_t group) { tell(group); }
 
-  /// It has no member any more, so its id may become another's.
+  /// The group has no members any more, so its id may be reused.
   void forget(pid_t group) { tell(-group); }
 
  private:
@@ -30,8 +31,8 @@ class GroupGuard {
   int pipe_ = -1;
 };
 
-/// `lockstep end-group`, which the guard becomes for those in a group that holds others, too: kills the
-/// members of the group whose environment names the job. Returns the exit status.
+/// `lockstep end-group`, which the guard executes for a group with other members: kills the members of the
+/// group whose environment contains the job's id. Returns the exit status.
 int end_group_members(pid_t group, const std::string& job_id);
 
 }  // namespace lockstep::cli

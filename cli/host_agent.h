@@ -2,9 +2,9 @@
 
 namespace lockstep::cli {
 
-/// `lockstep host-agent`, which the launcher runs on each other host: starts the processes that it is told to
-/// by standard input, tells by standard output what becomes of them, and ends all of them when standard input
-/// ends or is silent for too long. The words are those of cli/agent_protocol.h. Returns the exit status.
+/// `lockstep host-agent`, which the launcher runs on each other host: starts the processes requested on
+/// standard input, reports about them on standard output, and ends all of them when standard input ends or is
+/// silent for too long. cli/agent_protocol.h describes the messages. Returns the exit status.
 int run_host_agent();
 
 }  // namespace lockstep::cli

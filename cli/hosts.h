@@ -8,19 +8,19 @@
 
 namespace lockstep::cli {
 
-/// A host and how many processes it takes; nullopt where that was not said.
+/// A host and its number of processes; nullopt if it was not given.
 struct HostSlots {
   std::string host;
   std::optional<int> slots;
 };
 
-/// Reads "a:2,b:2", "a,b", "user@a:2", "[fe80::1]:2". Throws Error, naming the part, for anything else.
+/// Parses "a:2,b:2", "a,b", "user@a:2", "[fe80::1]:2". For anything else throws an Error that names the part.
 std::vector<HostSlots> parse_hosts(std::string_view text);
 
-/// Reads a host file, a host a line: "host slots=2", "host:2" or "host"; "#" begins a comment, other words
-/// NAME=VALUE of Open MPI's are passed over. A host that comes again gets so many more, without a number one
-/// more; so it is in the files that Slurm's SLURM_HOSTFILE and PBS name. `source` is named in errors, with
-/// the line.
+/// Parses a host file, with one host in each line: "host slots=2", "host:2" or "host". "#" begins a comment,
+/// and Open MPI's other words NAME=VALUE are ignored. A host that appears again gets this many more places,
+/// one if there is no number, as in the files of Slurm's SLURM_HOSTFILE and PBS. Errors name `source` and the
+/// line.
 std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& source);
 
 /// Processes `first` to `first + count - 1` on a host.
@@ -30,14 +30,14 @@ struct Placement {
   int count = 0;
 };
 
-/// Places the processes in blocks, hosts in their order. Where a host has a number, those without take one
-/// process each; where none has, the processes are spread evenly, the first hosts taking those left over.
-/// Without `num_processes` every place is taken. A host given twice is one with the places of both. Hosts
-/// that take none are left out. Throws Error where there are fewer places than processes.
+/// Places the processes in blocks, in the order of the hosts. If any host has a number, those without one
+/// take one process each; otherwise the processes are distributed evenly, with the remainder on the first
+/// hosts. Without `num_processes` every place is used. If a host is given twice, its places are added. Hosts
+/// without processes are left out. Throws Error if there are fewer places than processes.
 std::vector<Placement> place_processes(const std::vector<HostSlots>& hosts, std::optional<int> num_processes);
 
-/// The same without the hosts that are lost: nullopt where the places of the others do not suffice. Where no
-/// host has a number, each has places for its even share.
+/// The same without the lost hosts: nullopt if the remaining places are not enough. If no host has a number,
+/// each has places for its even share.
 std::optional<std::vector<Placement>> place_around(const std::vector<HostSlots>& hosts, int num_processes,
                                                    const std::set<std::string>& lost);
 

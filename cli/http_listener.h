@@ -10,34 +10,34 @@
 
 namespace lockstep::cli {
 
-/// What stands at a path.
+/// The content at a path.
 struct Page {
-  std::shared_ptr<const std::string> text;  ///< Null: nothing does.
+  std::shared_ptr<const std::string> text;  ///< null: there is none
   std::string type;                         ///< "text/html; charset=utf-8"
-  std::string policy;                       ///< What the page may load: a Content-Security-Policy.
+  std::string policy;                       ///< a Content-Security-Policy for the page
 };
 
-/// Answers GET and HEAD over HTTP/1.1, on the context's thread. A request must name an allowed host and carry
-/// the token (http_access.h): 403 otherwise; 405 for other methods, 404 where there is no page. Who opens "/"
-/// with the token in the address gets it as a cookie, and goes on without it in the address. At most kMost
-/// connections: a further one takes the place of the one that has done nothing for longest. A connection that
-/// sends no whole request, or does not take what was sent, for kSilence is closed.
+/// Answers GET and HEAD over HTTP/1.1, on the context's thread. A request must contain an allowed host and
+/// the token (http_access.h): 403 otherwise; 405 for other methods, 404 if there is no page. A request for
+/// "/" with the token in the address gets it as a cookie, and is redirected to the address without it. At
+/// most kMost connections: a further one replaces the one that has been idle longest. A connection that does
+/// not send a whole request, or does not take the answer, for kSilence is closed.
 class HttpListener {
  public:
   static constexpr int kMost = 16;
-  static constexpr int kSilence = 10;  ///< Seconds; for an answer three times as long.
+  static constexpr int kSilence = 10;  ///< in seconds; three times as long for an answer
 
-  /// Throws Error where the address or port cannot be had. `page_at` is called on the context's thread.
+  /// Throws Error if the address or port is not available. `page_at` is called on the context's thread.
   HttpListener(boost::asio::io_context& context, StatusPageOptions options,
                std::function<Page(std::string_view path)> page_at);
   ~HttpListener();
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
-  /// With the token.
+  /// Includes the token.
   const std::string& url() const;
 
-  /// Closes everything; on the context's thread, or when it has ended.
+  /// Closes everything. Call it on the context's thread, or after that has ended.
   void close();
 
  private:

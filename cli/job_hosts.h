@@ -16,11 +16,11 @@ namespace lockstep::cli {
 
 class RemoteHost;
 
-/// The hosts of a job. As ProcessHost, for all of them together.
+/// The hosts of a job, with the interface of ProcessHost for all of them together.
 class JobHosts {
  public:
-  /// Starts the agents where there are other hosts, or more processes than this process has descriptors for.
-  /// Throws Error where what runs them is not found.
+  /// Starts the agents if there are other hosts, or more processes than this process has descriptors for.
+  /// Throws Error if the command that runs them is not found.
   JobHosts(const JobOptions& options, const Descendants& descendants, HostListener& listener);
   ~JobHosts();
   JobHosts(const JobHosts&) = delete;
@@ -40,14 +40,14 @@ class JobHosts {
   bool remote() const { return remote_; }
   std::size_t count() const { return placements_.size(); }
 
-  /// How many agents start processes; 0 where this process does it itself.
+  /// The number of agents that start processes; 0 if this process starts them itself.
   std::size_t agents() const { return remotes_.size(); }
 
-  /// The address to bind the coordinator to, "host:port", that all hosts can reach; once they are `ready`.
-  /// Throws Error, saying which option helps, where it cannot be found out.
+  /// An address for the coordinator, "host:port", that all hosts can reach; once they are `ready`. If it
+  /// cannot be determined, throws an Error that names the option that helps.
   std::string coordinator_bind_address() const;
 
-  /// Starts the processes. `variables` gives each its own.
+  /// Starts the processes. `variables` returns those of each process.
   void start(const std::function<std::map<std::string, std::string>(int process)>& variables);
 
   void add_polled(std::vector<pollfd>& polled);
@@ -62,18 +62,18 @@ class JobHosts {
   void end_trace();
   void take_stacks(std::chrono::milliseconds limit);
   bool tracing() const;
-  /// How the times of a trace's processes stand to the clock that it was begun with: one for each agent or
-  /// host, with the first of its processes. Null where there was no exchange of times.
+  /// The relation of the clocks of a trace's processes to the clock with which it was begun: one for each
+  /// agent or host, with the number of its first process. Null if no times were exchanged.
   std::vector<std::pair<int, std::optional<HostClock>>> trace_clocks() const;
 
-  /// The launcher stops for a while.
+  /// The launcher will be stopped for a while.
   void pause();
 
  private:
-  /// Processes of a host that one agent starts, or this process.
+  /// Processes of a host that are started by one agent, or by this process.
   struct Part {
     Placement place;
-    int first_on_host = 0, on_host = 0;  ///< As in HostJob.
+    int first_on_host = 0, on_host = 0;  ///< as in HostJob
   };
   std::vector<Part> parts_of(const std::vector<Placement>& placements) const;
   void add(const Part& part, std::unique_ptr<ProcessHost> host);
@@ -88,7 +88,7 @@ class JobHosts {
   std::vector<int> host_index_;
   std::vector<Part> parts_;
   std::vector<std::unique_ptr<ProcessHost>> hosts_;  // one for each part
-  std::vector<RemoteHost*> remotes_;                 // of hosts_; none where all is on this host
+  std::vector<RemoteHost*> remotes_;                 // among hosts_; empty if everything is on this host
   std::vector<std::size_t> polled_counts_;
 };
 

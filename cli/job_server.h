@@ -10,22 +10,23 @@
 
 namespace lockstep::cli {
 
-/// The answer to a request on the job's socket: lines of JSON, as many as it takes. May be used by any
-/// thread, also after the server has gone. It ends with its last owner.
+/// The answer to a request on the job's socket: any number of lines of JSON. May be used by any thread, also
+/// after the server is gone. Ends with its last owner.
 class JobAnswer {
  public:
   virtual ~JobAnswer() = default;
   virtual void line(const nlohmann::json& line) = 0;
 
-  /// Whoever asked has gone, or takes nothing: further lines are dropped.
+  /// The client is gone, or does not read: further lines are dropped.
   virtual bool gone() const = 0;
 };
 
-/// The page that a browser shows, and what else is asked for by HTTP.
+/// Options for the page that a browser shows, and for other HTTP requests.
 struct StatusPageOptions {
-  int port = 0;                    ///< 0: any that is free.
-  std::string host = "127.0.0.1";  ///< The address or name to listen at, and which `Host` may name too.
-  std::string token;               ///< Empty: none is asked for.
+  int port = 0;                    ///< 0: any free port
+  std::string host = "127.0.0.1";  ///< the address or name at which to listen, which is also allowed as
+                                   ///< `Host`
+  std::string token;               ///< empty: not required
 };
 
 struct JobServerOptions {
@@ -33,25 +34,24 @@ struct JobServerOptions {
   std::optional<StatusPageOptions> page;
 };
 
-/// Answers those who ask about a running job: on its socket (job_socket.h), and by HTTP where there is a
-/// page. It has one thread, which reads what was published last, so that nobody who asks delays the job;
-/// those who send or take nothing are dropped after some seconds, and there are never more than a few.
+/// Answers requests about a running job: on its socket (job_socket.h), and by HTTP if there is a page. It has
+/// one thread, which reads the last published state, so that requests do not delay the job. Clients that do
+/// not send or read are dropped after some seconds, and their number is limited.
 ///
-/// A request on the socket is one line, {"request": NAME, ...}. "job" and "status" are known from the
-/// beginning.
+/// A request on the socket is one line, {"request": NAME, ...}. "job" and "status" are always supported.
 class JobServer {
  public:
-  /// Starts the thread; signals should be blocked before. Throws Error where the page's port cannot be had.
-  /// Where the socket cannot be made, `trouble` says why.
+  /// Starts the thread; signals should be blocked before. Throws Error if the page's port is not available.
+  /// If the socket cannot be made, `trouble` has the reason.
   explicit JobServer(JobServerOptions options);
   ~JobServer();
   JobServer(const JobServer&) = delete;
   JobServer& operator=(const JobServer&) = delete;
 
-  /// Empty where there is a socket.
+  /// Empty if there is a socket.
   const std::string& trouble() const;
 
-  /// "http://127.0.0.1:8080/?token=..."; empty where there is no page.
+  /// "http://127.0.0.1:8080/?token=..."; empty if there is no page.
   const std::string& url() const;
 
   void publish(std::shared_ptr<const JobView> view);
@@ -59,13 +59,13 @@ class JobServer {
   using Handler =
       std::function<void(const nlohmann::json& request, const std::shared_ptr<JobAnswer>& answer)>;
 
-  /// Who answers requests of this name: called on the server's thread, where it must not block, or with
-  /// `in_loop` by `work`. What takes its time keeps the answer.
+  /// Sets the handler of requests with this name: it is called on the server's thread, where it must not
+  /// block, or, with `in_loop`, by `work`. A handler that needs time keeps the answer.
   void answer(const std::string& name, Handler handler, bool in_loop = false);
 
-  /// What the launcher polls for reading before `work`.
+  /// The descriptor that the launcher polls for reading before `work`.
   int descriptor() const;
-  /// Calls the handlers of the requests that have come for the launcher's loop.
+  /// Calls the handlers of the requests for the launcher's loop.
   void work();
 
  private:

@@ -9,25 +9,24 @@
 
 namespace lockstep::cli {
 
-/// Where the sockets of this user's jobs may be: $LOCKSTEP_SOCKET_DIR only, where that is set; else
-/// $XDG_RUNTIME_DIR/lockstep, where there is such a folder, and /tmp/lockstep-UID. A launcher uses the first.
+/// The folders of the sockets of this user's jobs: only $LOCKSTEP_SOCKET_DIR, if it is set; else
+/// $XDG_RUNTIME_DIR/lockstep, if that folder exists, and /tmp/lockstep-UID. A launcher uses the first one.
 std::vector<std::filesystem::path> socket_folders();
 
-/// Makes the folder, for this user only. Throws Error where it is another one's, open to others, or no
-/// folder, and where the way to it leads over a link.
+/// Creates the folder, only for this user. Throws Error if it belongs to another user, is accessible for
+/// others, or is not a folder, and if its path contains a link.
 void make_socket_folder(const std::filesystem::path& folder);
 
-/// A socket that listens in a folder under the name of a job, with the rights 0600. Its destructor removes
-/// it.
+/// A listening socket in a folder, with the job's name and permissions 0600. The destructor removes it.
 class JobSocket {
  public:
-  /// Throws Error where it cannot be made.
+  /// Throws Error if it cannot be made.
   JobSocket(const std::filesystem::path& folder, const std::string& job_id);
   ~JobSocket();
   JobSocket(const JobSocket&) = delete;
   JobSocket& operator=(const JobSocket&) = delete;
 
-  /// It stays this object's.
+  /// Owned by this object.
   int descriptor() const { return descriptor_; }
   const std::filesystem::path& path() const { return path_; }
 
@@ -41,28 +40,27 @@ struct RunningJob {
   std::filesystem::path socket;
 };
 
-/// The jobs of this user whose launchers answer on this host, by id. Sockets that launchers which were killed
-/// have left are removed. Throws Error as make_socket_folder, but not for a folder that is not there.
+/// The jobs of this user whose launchers answer on this host, by id. Removes sockets of killed launchers.
+/// Throws Error as make_socket_folder does, except for a folder that does not exist.
 std::vector<RunningJob> running_jobs();
 
-/// The job whose id begins so, or the only one where `id` is empty. Throws Error, with what there is, where
-/// there is none or several.
+/// The job whose id begins with `id`, or the only job if `id` is empty. If there is none or several, throws
+/// an Error that lists them.
 RunningJob find_job(const std::string& id);
 
 /// A connection to a job's socket: one request, and its answer in lines.
 class JobConnection {
  public:
-  /// Throws Error where the launcher has gone.
+  /// Throws Error if the launcher is gone.
   explicit JobConnection(const RunningJob& job);
   ~JobConnection();
   JobConnection(const JobConnection&) = delete;
   JobConnection& operator=(const JobConnection&) = delete;
 
-  /// Sends a line, its end included.
+  /// Sends a line, including its end.
   void send(std::string_view line);
 
-  /// The next line without its end; nullopt where the answer has ended. Throws Error where none comes for so
-  /// long.
+  /// The next line without its end; nullopt at the end of the answer. Throws Error after the timeout.
   std::optional<std::string> line(std::chrono::milliseconds timeout);
 
  private:

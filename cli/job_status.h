@@ -11,20 +11,20 @@
 
 namespace lockstep::cli {
 
-/// What the launcher tells others of its job: a board that it writes to, published each second to the server
-/// that is asked. Used by the launcher's one thread.
+/// The launcher's information about its job for others: a board to which it writes, which is published to the
+/// server each second. Used by the launcher's one thread.
 class JobStatus {
  public:
-  /// As JobServer.
+  /// As for JobServer.
   JobStatus(const JobOptions& options, const std::string& job_id);
 
   StatusBoard& board() { return board_; }
   JobServer& server() { return server_; }
 
-  /// What the user should know at the start: the page's address, and what does not work.
+  /// Messages for the user at the start: the page's address, and what does not work.
   std::vector<std::string> words() const;
 
-  /// What to poll before `work`, and when it is due though nothing was polled.
+  /// What to poll before `work`, and when it is due without an event.
   pollfd polled() const { return {server_.descriptor(), POLLIN, 0}; }
   Steady::time_point next_work() const { return next_; }
   void work();

@@ -52,7 +52,7 @@ std::string describe(const TraceRecord& record, const TraceSummary& summary,
   if (summary.lost > 0) {
     const auto most = std::ranges::max_element(record.processes, {}, &TraceRecord::Process::lost);
     line +=
-        fmt::format("; {} events are lost, for they came too fast, most of them of {}: {}", summary.lost,
+        fmt::format("; {} events are lost because they came too fast, most of them from {}: {}", summary.lost,
                     name_of(record, static_cast<std::size_t>(most - record.processes.begin())), most->lost);
   } else {
     line += "; no event is lost";
@@ -87,7 +87,7 @@ void JobTrace::take(const TraceChunk& chunk) {
   if (state_ != State::kTaking && state_ != State::kEnding) return;
   record_->add(chunk);
   if (state_ != State::kTaking || record_->events() < kMostEvents || !why_.empty()) return;
-  why_ = fmt::format("it ended early, for a trace has {} events at most", kMostEvents);
+  why_ = fmt::format("it ended early, because a trace has at most {} events", kMostEvents);
   until_ = Steady::now();  // not here: this may be called while the hosts read their processes
 }
 

@@ -12,43 +12,43 @@
 
 namespace lockstep::cli {
 
-/// A trace that somebody wants.
+/// A request for a trace.
 struct TraceRequest {
   std::filesystem::path file;
-  std::optional<double> seconds;  ///< None: until the job ends.
+  std::optional<double> seconds;  ///< nullopt: until the job ends
 
-  /// Hears how it went, in a line for the user, once: `good` where the file is written.
+  /// Called once with a line about the result; `good` if the file is written.
   std::function<void(bool good, const std::string& line)> done;
 };
 
-/// Takes traces of a running job, one at a time: what all processes do goes into one file of Perfetto's.
-/// While none is taken nothing is read and nothing is sent. Nothing blocks but the first 20 ms of a trace, in
-/// which the processor's counter is compared with the clock; a thread writes the file. Used by one thread.
+/// Takes traces of a running job, one at a time: the activities of all processes are written to one Perfetto
+/// file. While no trace is taken, nothing is read or sent. Nothing blocks except the first 20 ms of a trace,
+/// in which the processor's counter is compared with the clock; a thread writes the file. Used by one thread.
 class JobTrace {
  public:
   static constexpr std::uint64_t kMostEvents =
-      5'000'000;  ///< Of one trace, which then ends: Perfetto shows no more.
+      5'000'000;  ///< the maximum of one trace, which then ends: Perfetto shows no more
 
   explicit JobTrace(JobHosts& hosts) : hosts_(hosts) {}
 
-  /// Begins one. Throws Error where one is being taken, or the file cannot be written.
+  /// Begins a trace. Throws Error if one is being taken, or the file cannot be written.
   void begin(TraceRequest request);
 
   /// As HostListener::traced.
   void take(const TraceChunk& chunk);
 
-  /// When `work` has to be called.
+  /// When `work` must be called.
   std::optional<Steady::time_point> next_work() const;
   void work();
 
-  /// Ends the one that is taken, for the job has ended; its file is written when this returns.
+  /// Ends the current trace because the job has ended; the file is written when this returns.
   void finish();
 
  private:
   enum class State {
     kIdle,
     kTaking,
-    kEnding,  ///< Waits for the last that agents say.
+    kEnding,  ///< waits for the agents' last data
     kWriting,
   };
 
@@ -62,9 +62,8 @@ class JobTrace {
   TraceRequest request_;
   std::shared_ptr<watch::TickClock> clock_;
   std::shared_ptr<TraceRecord> record_;
-  std::optional<Steady::time_point>
-      until_;        // kTaking: when it ends; kEnding: when nobody is waited for any longer
-  std::string why_;  // it ends early
+  std::optional<Steady::time_point> until_;  // kTaking: when it ends; kEnding: when it stops waiting
+  std::string why_;                          // the reason of an early end
   struct Written {
     bool good = false;
     std::string line;
@@ -72,7 +71,7 @@ class JobTrace {
   std::future<Written> written_;
 };
 
-/// The place of a trace of a restart: "trace.attempt-2.pftrace" for "trace.pftrace".
+/// The file of a trace of a restart: "trace.attempt-2.pftrace" for "trace.pftrace".
 std::filesystem::path trace_of_attempt(const std::filesystem::path& file, int attempt);
 
 }  // namespace lockstep::cli

@@ -8,7 +8,7 @@
 
 namespace lockstep::cli {
 
-/// What all processes of a job are told alike.
+/// The information that is the same for all processes of a job.
 struct JobIdentity {
   std::string coordinator_address;
   int num_processes = 1;
@@ -17,38 +17,38 @@ struct JobIdentity {
   std::string secret;
 };
 
-/// A new id and secret; the processes are started for the first time, with a coordinator yet to come.
+/// A new id and secret, for the first start of the job; the coordinator is added later.
 JobIdentity new_job(int num_processes);
 
-/// How the launcher was asked to set up the processes; what is not given is left to them.
+/// The settings of processes that were given to the launcher; others are left to the processes.
 struct ProcessSettings {
   std::optional<int> devices_per_process;
-  std::optional<int> heartbeat_timeout;  ///< Seconds, as the next two.
+  std::optional<int> heartbeat_timeout;  ///< in seconds, like the next two
   std::optional<int> initialization_timeout;
   std::optional<int> shutdown_timeout;
-  std::optional<std::string> interface;   ///< The network interface to use on every host.
-  std::optional<std::string> log_folder;  ///< Where metrics go.
-  bool terminal = false;  ///< Standard output ends on a terminal, though through the launcher.
+  std::optional<std::string> interface;   ///< the network interface to use on every host
+  std::optional<std::string> log_folder;  ///< the folder for metrics
+  bool terminal = false;                  ///< standard output is shown on a terminal, through the launcher
 };
 
-/// The variables that tell process `process_id` its place, and how to behave. With those of `on_host` that is
-/// all that a launched process is told by its environment.
+/// The variables that tell process `process_id` its place and its settings. Together with those of `on_host`,
+/// this is everything that a launched process gets through its environment.
 std::map<std::string, std::string> process_variables(const JobIdentity& job, const ProcessSettings& settings,
                                                      int process_id);
 
-/// The variables, the process's number among the `count` of its host, where there are several, and its share
-/// of the cores, in threads, where the user has not set NPROC.
+/// Adds to the variables the process's number among the `count` processes of its host, if there are several,
+/// and its share of the cores, in threads, unless the user has set NPROC.
 std::map<std::string, std::string> on_host(std::map<std::string, std::string> variables, int number,
                                            int count, int threads);
 
-/// What goes to other hosts of this process's environment: LOCKSTEP_... and JAX_...
+/// The variables of this process's environment that are sent to other hosts: LOCKSTEP_... and JAX_...
 std::map<std::string, std::string> travelling_variables();
 
-/// Reads what a user asks for: "NAME=VALUE", or "NAME" for its value here. Throws Error where there is no
-/// name, or no such variable here.
+/// Parses the user's "NAME=VALUE", or "NAME" for its value here. Throws Error if there is no name, or no such
+/// variable here.
 std::pair<std::string, std::string> parse_variable(const std::string& text);
 
-/// The environment of this process with the variables over it, as "NAME=value".
+/// This process's environment, overridden by the variables, as "NAME=value".
 std::vector<std::string> merged_environment(const std::map<std::string, std::string>& variables);
 
 }  // namespace lockstep::cli

@@ -14,13 +14,14 @@
 
 namespace lockstep::cli {
 
-/// Processes of this host, as children. What they leave running is killed when all of them have ended, and,
-/// as far as it stands in their process groups, when this process ends, whatever ends it.
+/// Processes of this host, as children. Processes that they leave running are killed when all of them have
+/// ended, and, within their process groups, also when this process ends for any reason.
 class LocalHost : public ProcessHost {
  public:
-  static constexpr long kDescriptorsOfAProcess = 2;  ///< Held here: the pipes of its output.
+  static constexpr long kDescriptorsOfAProcess = 2;  ///< of this process: the pipes of the output
 
-  /// `give_stdin`: job process 0, if it is here, reads this process's standard input; /dev/null otherwise.
+  /// `give_stdin`: process 0 of the job, if it is here, reads this process's standard input; otherwise
+  /// /dev/null.
   LocalHost(HostListener& listener, const Descendants& descendants, bool give_stdin);
   ~LocalHost() override;
   LocalHost(const LocalHost&) = delete;
@@ -46,8 +47,8 @@ class LocalHost : public ProcessHost {
     int number = 0;
     Child child;
     bool running = false;
-    bool guarded = false;            ///< The guard knows its group.
-    bool group_of_launcher = false;  ///< It is in this process's group, to read from the terminal.
+    bool guarded = false;            ///< the guard knows its group
+    bool group_of_launcher = false;  ///< it is in this process's group, to read from the terminal
   };
 
   void start(int number, ChildOptions& child);
@@ -69,7 +70,7 @@ class LocalHost : public ProcessHost {
   std::vector<Local> locals_;
   Collector collector_;
   using TakenStacks = std::vector<std::pair<int, ProcessStacks>>;
-  std::future<TakenStacks> stacks_;                ///< Valid while they are taken, by a thread.
+  std::future<TakenStacks> stacks_;                ///< valid while a thread takes them
   bool with_logs_ = false;                         // for the next look
   std::shared_ptr<watch::TickClock> trace_clock_;  // while a trace is taken
   Steady::time_point next_trace_;

@@ -12,15 +12,15 @@ namespace lockstep::cli {
 /// A file for each process, FOLDER/process-I.log, on a restart of the job FOLDER/process-I.attempt-A.log.
 class LogFiles {
  public:
-  /// Makes the folder and the files. What an earlier run has left there is kept: all of it gets the next free
-  /// number, process-3.log.1 and so on. Throws Error where the files cannot be made.
+  /// Creates the folder and the files. Files of an earlier run are kept: all get the next free number,
+  /// process-3.log.1 and so on. Throws Error if the files cannot be created.
   LogFiles(const std::filesystem::path& folder, int num_processes, int attempt);
   ~LogFiles();
   LogFiles(const LogFiles&) = delete;
   LogFiles& operator=(const LogFiles&) = delete;
 
-  /// Appends to the file of the process. Returns a line for the user where that fails for the first time;
-  /// what could not be written is left out.
+  /// Appends to the file of the process. The first failure returns a line for the user; data that could not
+  /// be written is dropped.
   std::optional<std::string> write(int process, std::string_view bytes);
 
  private:
@@ -31,7 +31,7 @@ class LogFiles {
     int descriptor = -1;
   };
   std::vector<File> files_;
-  std::deque<int> open_;  // those with a descriptor, the one opened first in front
+  std::deque<int> open_;  // those with an open descriptor, the oldest first
   bool failed_ = false;
 };
 

@@ -9,7 +9,7 @@
 
 namespace lockstep::cli {
 
-/// Lines that come in by one descriptor and go out by another, without blocking. It closes both.
+/// Lines that are read from one descriptor and written to another one, without blocking. Closes both.
 class MessagePipe {
  public:
   /// Makes both descriptors non-blocking; -1 where there is none.
@@ -18,28 +18,28 @@ class MessagePipe {
   MessagePipe(const MessagePipe&) = delete;
   MessagePipe& operator=(const MessagePipe&) = delete;
 
-  /// Queues the message and writes what can be written now. Dropped where the other side has gone.
+  /// Queues the message and writes as much as possible. Drops it if the other side is gone.
   void send(const Message& message);
 
-  /// Writes what can be written now.
+  /// Writes as much as possible.
   void flush();
 
-  /// Bytes that wait to be written.
+  /// The number of queued bytes.
   std::size_t pending() const { return outgoing_.size(); }
 
-  /// The whole lines that have come since the last call; at the end of the stream its unfinished one too.
+  /// The complete lines since the last call; at the end of the stream also its unfinished one.
   std::vector<std::string> read();
 
-  /// Nothing more will come in.
+  /// No more data will arrive.
   bool in_ended() const { return in_ < 0; }
 
-  /// Nothing more can go out, for the other side does not read any more.
+  /// No more data can be sent, because the other side does not read any more.
   bool out_ended() const { return out_ < 0; }
 
   pollfd polled_in() const { return {in_, POLLIN, 0}; }
   pollfd polled_out() const { return {pending() > 0 ? out_ : -1, POLLOUT, 0}; }
 
-  /// The other side sees the end of what it reads.
+  /// Ends the stream that the other side reads.
   void close_out();
 
  private:

@@ -7,21 +7,20 @@
 
 namespace lockstep::cli {
 
-/// What the launcher and its agents on other hosts tell each other: words, the first of which says what it
-/// is. A word is any bytes.
+/// The messages between the launcher and its agents on other hosts: words, the first of which is the type. A
+/// word may contain any bytes.
 using Message = std::vector<std::string>;
 
-/// The message as one line with its end: words between tabs, with \t, \n, \r, \0 and \\ for what would break
-/// it.
+/// The message as one line, including its end: words separated by tabs, with \t, \n, \r, \0 and \\ escaped.
 std::string to_line(const Message& message);
 
-/// The message of a line without its end; nullopt where it has a backslash that to_line does not write.
+/// The message in a line without its end; nullopt for an escape that to_line does not write.
 std::optional<Message> from_line(std::string_view line);
 
-/// Takes the whole lines out of a buffer that bytes are appended to, and leaves the unfinished one.
+/// Removes the complete lines from a buffer to which bytes are appended.
 std::vector<std::string> take_lines(std::string& buffer);
 
-/// The decimal number; throws Error, naming the word, where it is none.
+/// The decimal number; throws Error, with the word, for anything else.
 long number_of(const std::string& word);
 
 }  // namespace lockstep::cli

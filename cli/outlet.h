@@ -8,11 +8,12 @@
 
 namespace lockstep::cli {
 
-/// A descriptor that somebody else reads, written without blocking, though it is shared with programs that
-/// expect it to block. What cannot be written at once waits. Where the reader has gone, all is dropped.
+/// A descriptor with a reader, which is written without blocking although it is shared with programs that
+/// expect it to block. Data that cannot be written at once is queued. If the reader is gone, all data is
+/// dropped.
 class Outlet {
  public:
-  /// The descriptor stays its owner's.
+  /// The descriptor is not closed.
   explicit Outlet(int descriptor);
   ~Outlet();
   Outlet(const Outlet&) = delete;
@@ -20,28 +21,28 @@ class Outlet {
 
   void write(std::string_view text);
 
-  /// Writes what can be written now.
+  /// Writes as much as possible.
   void flush();
 
-  /// Bytes that wait to be written.
+  /// The number of queued bytes.
   std::size_t pending() const { return queue_.size() - sent_; }
 
-  /// What to poll before `flush`, where something waits.
+  /// What to poll before `flush`, if data is queued.
   pollfd polled() const { return {pending() > 0 ? descriptor_ : -1, POLLOUT, 0}; }
 
-  /// Since when the reader has taken nothing of what waits; now where nothing waits.
+  /// Since when the reader has taken no queued data; now if nothing is queued.
   std::chrono::steady_clock::time_point stuck_since() const {
     return pending() > 0 ? moved_ : std::chrono::steady_clock::now();
   }
 
-  /// The errno of the first write that failed and was dropped, for another reason than that the reader has
-  /// gone; 0 where there was none, and from the second call on.
+  /// The errno of the first write that failed for another reason than a missing reader; 0 if there was none,
+  /// and from the second call on.
   int take_error();
 
  private:
   ssize_t write_some(std::string_view text);
 
-  /// What keeps a write from blocking.
+  /// How a write is kept from blocking.
   enum class Way { kNonBlocking, kSend, kPollFirst };
 
   int descriptor_;

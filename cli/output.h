@@ -15,43 +15,43 @@ namespace lockstep::cli {
 
 enum class Stream { kOut = 0, kErr = 1 };
 
-/// Where the lines of all processes go together.
+/// A destination of the lines of all processes.
 struct OutputTarget {
-  std::function<void(std::string_view)> write;  ///< Writes or queues all of it.
+  std::function<void(std::string_view)> write;  ///< writes or queues all of it
   bool terminal = false;
   bool color = false;
-  int columns = 80;  ///< Of the terminal.
+  int columns = 80;  ///< of the terminal
 };
 
-/// Brings the output of many processes together, line by line, each with its process before it, "[i] " or
-/// "[i@host] ". On a terminal a line of process 0 that overwrites itself, such as a progress bar, stays below
-/// the others and moves; elsewhere, and for the other processes, only its last state is printed.
+/// Combines the output of many processes line by line, each with a prefix, "[i] " or "[i@host] ". On a
+/// terminal, a line of process 0 that overwrites itself, such as a progress bar, stays below the others and
+/// is updated; elsewhere, and for the other processes, only its last state is printed.
 class Output {
  public:
-  /// The host of each process, where they are to be named, or none. Two targets on the same terminal are
-  /// expected to be one and the same terminal.
+  /// `hosts`: the host of each process for the prefixes, or none. If both targets are terminals, they must be
+  /// the same terminal.
   Output(int num_processes, std::vector<std::string> hosts, OutputTarget out, OutputTarget err);
 
-  /// Copies each process's bytes as they come to files too, as LogFiles says. Throws Error where they cannot
-  /// be made; where they cannot be written later, that is said once.
+  /// Also copies each process's bytes unchanged to files, as described at LogFiles. Throws Error if they
+  /// cannot be created; later write errors are reported once.
   void keep_logs(const std::filesystem::path& folder, int attempt);
 
-  /// Keeps the last bytes that each process wrote, for end_of.
+  /// Keeps the last bytes of each process for end_of.
   void keep_ends() { ends_.resize(splitters_[0].size()); }
 
-  /// What the process wrote last, from the beginning of a line on, at most 8 KiB; empty without keep_ends.
+  /// The last output of the process, beginning with a complete line, at most 8 KiB; empty without keep_ends.
   std::string_view end_of(int process) const;
 
-  /// What the process wrote.
+  /// Output of the process.
   void feed(int process, Stream stream, std::string_view bytes);
 
-  /// The process's stream has ended: prints what it left of an unfinished line.
+  /// The process's stream has ended: prints the unfinished line.
   void finish(int process, Stream stream);
 
-  /// Hears of the lines of the launcher itself, from now on.
+  /// Sets a function that gets the launcher's own lines from now on.
   void on_say(std::function<void(std::string_view)> heard) { heard_ = std::move(heard); }
 
-  /// A line of the launcher itself, to standard error.
+  /// Writes a line of the launcher itself to standard error.
   void say(std::string_view line);
 
  private:
@@ -68,7 +68,7 @@ class Output {
   std::string shown_progress_;
 };
 
-/// The text cut to what fits in so many columns; escape sequences take none.
+/// The text, cut to this number of columns; escape sequences do not count.
 std::string fit(std::string_view text, int columns);
 
 }  // namespace lockstep::cli

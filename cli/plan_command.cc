@@ -219,7 +219,7 @@ int search(const Options& options, const std::vector<std::string>& command) {
 void add_plan_command(CLI::App& tool, const std::vector<std::string>& command, int* status) {
   auto options = std::make_shared<Options>();
   CLI::App* plan_command = tool.add_subcommand(
-      "plan", "What a program needs of devices that are not here: memory, work, communication, time");
+      "plan", "Show what a program needs on described devices: memory, work, communication, time");
   plan_command
       ->add_option("-t,--topology", options->topology, "Devices: v5e:16x16, 2*v5e:16x16, h100:16x8, cpu:64x4")
       ->required();

@@ -9,9 +9,8 @@ class App;
 
 namespace lockstep::cli {
 
-/// Adds `plan` to the tool: runs a program, `command`, for devices that are only described, and prints what
-/// it needs of them. `status` gets the exit status when it runs: 0 where all computations were compiled and
-/// fit, 1 otherwise.
+/// Adds `plan` to the tool: runs a program, `command`, for described devices, and prints what it needs.
+/// `status` gets the exit status: 0 if all computations were compiled and fit, 1 otherwise.
 void add_plan_command(CLI::App& tool, const std::vector<std::string>& command, int* status);
 
 }  // namespace lockstep::cli

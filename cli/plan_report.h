@@ -7,11 +7,11 @@
 
 namespace lockstep::cli {
 
-/// A collective of a computation, as the plan's file has it.
+/// A collective of a computation, from the plan's file.
 struct PlanCollective {
   std::string kind, axes, site;
   std::int64_t devices = 1, bytes = 0, times = 1;
-  bool each_time = false;  ///< how often is not known: `times` is 1
+  bool each_time = false;  ///< the number of times is unknown: `times` is 1
   bool crosses_hosts = false, crosses_slices = false;
 };
 
@@ -20,16 +20,16 @@ struct PlanValue {
   std::string type, operation, site;
 };
 
-/// A computation of a plan: of each device.
+/// A computation of a plan, with figures for each device.
 struct PlanComputation {
   std::string name, site, mesh;
   std::int64_t devices = 1, calls = 0;
   std::int64_t arguments = 0, outputs = 0, temporary = 0, peak = 0;
-  double flops = 0;        ///< as Lockstep counts them: bodies of loops as often as they run
-  double traffic = 0;      ///< bytes of memory, by the compiler
-  double optimal = 0;      ///< seconds, by the compiler; 0: it makes no estimate
-  double estimate = 0;     ///< the same, with bodies of loops as often as they run
-  double utilization = 0;  ///< flops in that time, of the device's most; 0: not known
+  double flops = 0;        ///< as counted by Lockstep: bodies of loops as often as they run
+  double traffic = 0;      ///< bytes of memory, from the compiler
+  double optimal = 0;      ///< seconds, from the compiler; 0: no estimate
+  double estimate = 0;     ///< as `optimal`, with bodies of loops as often as they run
+  double utilization = 0;  ///< flops in that time, relative to the device's peak; 0: unknown
   double compile_seconds = 0;
   std::string does_not_fit;
   std::vector<PlanCollective> collectives;
@@ -38,7 +38,7 @@ struct PlanComputation {
   std::int64_t sent() const;  ///< bytes of all collectives
 };
 
-/// What LOCKSTEP_PLAN_FILE holds (docs/plan.md).
+/// The contents of LOCKSTEP_PLAN_FILE (docs/plan.md).
 struct PlanReport {
   std::string topology, device_kind, ended_at;
   std::int64_t devices = 0, hosts = 0, memory = 0, operations = 0;
@@ -47,22 +47,22 @@ struct PlanReport {
   std::vector<PlanComputation> computations;
 
   bool fits() const;
-  std::int64_t peak() const;  ///< of the computation that needs most
-  double estimate() const;    ///< of one call of each computation; 0: not known of one
+  std::int64_t peak() const;  ///< the maximum over the computations
+  double estimate() const;    ///< of one call of each computation; 0: unknown for at least one
   double compile_seconds() const;
 };
 
-/// Throws Error where the text is no plan.
+/// Throws Error if the text is not a plan.
 PlanReport read_plan(std::string_view json);
 
-/// The plan for people: a line for each computation, its collectives, what does not fit and why, where it
-/// ended.
+/// The plan as text: a line for each computation, its collectives, what does not fit and why, and where the
+/// plan ended.
 std::string plan_text(const PlanReport& plan);
 
-/// Two bar charts, of memory and of time, a bar for each computation: a picture of its own, as SVG.
+/// Two bar charts, of memory and of time, with a bar for each computation, as an SVG file.
 std::string plan_svg(const PlanReport& plan);
 
-/// Columns as wide as their widest entry; those of numbers to the right: "lrr".
+/// Columns as wide as their widest entry. `sides` aligns each column left or right: "lrr".
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::string_view sides);
 
 /// "1.25 ms".

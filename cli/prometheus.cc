@@ -102,7 +102,7 @@ std::string prometheus_text(const JobView& view) {
   for (int state = 0; state <= static_cast<int>(RowState::kFailed); ++state)
     states[static_cast<RowState>(state)] = 0;
   for (const ProcessRow& row : view.processes) ++states[row.state];
-  writer.head("lockstep_processes", "gauge", "Processes of the job by what they are at.");
+  writer.head("lockstep_processes", "gauge", "Processes of the job by state.");
   for (const auto& [state, count] : states)
     writer.of_job("lockstep_processes", fmt::format("state=\"{}\"", name_of(state)), count);
   writer.head("lockstep_stalls_total", "counter", "Waits of 10 s and more for a process that did not come.");

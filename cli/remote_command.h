@@ -5,19 +5,19 @@
 
 namespace lockstep::cli {
 
-/// The words of a command line: blanks separate, single and double quotes hold together, nothing else is
-/// special. Throws Error where a quote is not closed, or there is no word.
+/// The words of a command line: separated by blanks; single and double quotes group, and nothing else is
+/// special. Throws Error if a quote is not closed, or there is no word.
 std::vector<std::string> split_words(const std::string& text);
 
-/// The word as a POSIX shell reads it back.
+/// The word, quoted for a POSIX shell.
 std::string shell_quoted(const std::string& word);
 
-/// What runs the agent on another host: `rsh` (ssh or what takes its place: HOST COMMAND follow) with, for
-/// ssh, the options that keep it from asking questions. `tool` is the file of the lockstep tool there.
+/// The command that runs the agent on another host: `rsh` (ssh or its replacement; HOST COMMAND is appended),
+/// for ssh with options that disable questions. `tool` is the path of the lockstep tool there.
 std::vector<std::string> rsh_command(const std::vector<std::string>& rsh, const std::string& host,
                                      const std::string& tool);
 
-/// The same by Slurm's srun, on a node of this job's allocation.
+/// The same with Slurm's srun, on a node of this job's allocation.
 std::vector<std::string> srun_command(const std::string& node, const std::string& tool);
 
 }  // namespace lockstep::cli

@@ -9,13 +9,12 @@
 
 namespace lockstep::cli {
 
-/// Processes of another host, behind an agent there (cli/host_agent.h) that a command such as ssh runs.
+/// Processes of another host, behind an agent there (cli/host_agent.h) that is run by a command such as ssh.
 class RemoteHost : public ProcessHost {
  public:
-  /// Runs the command, whose standard input and output become the agent's. Throws Error where it is not
-  /// found.
+  /// Runs the command; its standard input and output are the agent's. Throws Error if it is not found.
   RemoteHost(HostListener& listener, std::string name, const std::vector<std::string>& command);
-  ~RemoteHost() override;  ///< The agent sees the end of its input and ends all; waits for it, at most 2 s.
+  ~RemoteHost() override;  ///< the agent's input ends, so it ends all processes; waits for it, at most 2 s
   RemoteHost(const RemoteHost&) = delete;
   RemoteHost& operator=(const RemoteHost&) = delete;
 
@@ -24,7 +23,7 @@ class RemoteHost : public ProcessHost {
   /// The agent has answered.
   bool ready() const { return answered_; }
 
-  /// By which address the agent's host was reached from here; empty where it does not know.
+  /// The address of this host as seen by the agent's host; empty if unknown.
   const std::string& seen_from() const { return seen_from_; }
 
   void start(const HostJob& job) override;
@@ -42,20 +41,20 @@ class RemoteHost : public ProcessHost {
   void hold_output(bool on) override;
   bool open() const override { return state_ != State::kClosed; }
 
-  /// The launcher stops for a while: silence is no sign until it works again.
+  /// The launcher will be stopped for a while: until it continues, silence is no sign of failure.
   void pause();
 
-  /// No more is wanted of the host.
+  /// The host is no longer needed.
   void hang_up();
 
  private:
-  /// A trace that is taken, or the last one.
+  /// The current trace, or the last one.
   struct Trace {
     std::shared_ptr<watch::TickClock> clock;
     std::chrono::milliseconds between_exchanges;
     std::vector<ClockExchange> exchanges;
     Steady::time_point next_exchange;
-    bool waits = false;  ///< For an answer.
+    bool waits = false;  ///< for an answer
     bool ended = false;
     ChunkReader chunks;
   };
@@ -79,16 +78,16 @@ class RemoteHost : public ProcessHost {
   Child child_;
   std::unique_ptr<MessagePipe> pipe_;
   std::string errors_;             // an unfinished line of the command's standard error
-  std::deque<std::string> words_;  // the last lines that are no messages
+  std::deque<std::string> words_;  // the last lines that are not messages
   std::string seen_from_;
   std::vector<int> all_, running_;
   std::chrono::milliseconds silence_{0};
   enum class State {
-    kConnecting,  ///< The agent has not answered.
-    kReady,       ///< It has, and waits for what to start.
+    kConnecting,  ///< the agent has not answered
+    kReady,       ///< it has, and waits for its processes
     kStarted,
-    kHungUp,  ///< All is done, or the host is lost, or not wanted any more: what it says is of no interest.
-    kClosed,  ///< The command has ended, or is not waited for any longer.
+    kHungUp,  ///< everything is done, or the host is lost or not needed any more: its messages are ignored
+    kClosed,  ///< the command has ended, or is no longer waited for
   } state_ = State::kConnecting;
   std::unique_ptr<Trace> trace_;
   bool answered_ = false;           // at any time

@@ -7,17 +7,18 @@
 
 namespace lockstep::cli {
 
-/// How often a failed job is started again: `count` times, or `count` times within each `within`.
+/// How often a failed job is started again: `count` times, or `count` times within each period `within`.
 struct RestartLimit {
   int count = 0;
   std::optional<std::chrono::seconds> within;
-  std::string text = "0";  ///< As the user gave it.
+  std::string text = "0";  ///< as given by the user
 };
 
-/// Reads "3", or "10/1h": a number of restarts, and a time in s, m, h or d. Throws Error for anything else.
+/// Parses "3", or "10/1h": a number of restarts, and a time in s, m, h or d. Throws Error for anything else.
 RestartLimit parse_restart_limit(const std::string& text);
 
-/// The restarts of one job: which are left, and how long to wait before each. Knows time only as it is told.
+/// The restarts of one job: how many are left, and how long to wait before each. Time is passed as an
+/// argument.
 class Restarts {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -25,22 +26,22 @@ class Restarts {
   /// `longest_wait`: before a restart.
   Restarts(RestartLimit limit, std::chrono::seconds longest_wait);
 
-  /// Takes a restart for a start of the job that has failed; false where none is left.
+  /// Uses a restart for a failed start of the job; false if none is left.
   bool take(Time started, Time failed);
 
-  /// How long to wait before the restart taken last: not at all after the first failure, then 1 s, and twice
-  /// as long after each further start that fails within a minute.
+  /// The wait before the last restart: none after the first failure, then 1 s, doubled after each further
+  /// start that fails within a minute.
   std::chrono::seconds wait() const;
 
-  /// "restart 1 of 3", "restart 12 (2 of 10 within 1h)": the one taken last.
+  /// "restart 1 of 3", "restart 12 (2 of 10 within 1h)": the last restart.
   std::string describe() const;
 
  private:
   const RestartLimit limit_;
   const std::chrono::seconds longest_wait_;
   int taken_ = 0;
-  int short_starts_ = 0;        // one behind the other
-  std::deque<Time> in_window_;  // when those were taken that still count
+  int short_starts_ = 0;        // consecutive ones
+  std::deque<Time> in_window_;  // the times of restarts that still count
 };
 
 }  // namespace lockstep::cli

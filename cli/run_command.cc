@@ -27,23 +27,25 @@ constexpr char kMore[] = R"(lockstep run -n N [OPTIONS] -- PROGRAM [ARGS...]
   lockstep run --hosts a:2,b:2 -- ./train
   salloc -N2 -n8 lockstep run --slurm -- ./train
 
-Each line of output has its process before it, [3] or, on several hosts, [3@host], in colour on a terminal (not with
-NO_COLOR set). When a process fails, the others hear of it at once, those that do not end are ended, and the exit
-status is the first failure's: its own, or 128 + the signal that ended it. A program that is not there gives 127, one
-that cannot be executed 126, a wrong command line 2.
+Each line of output is prefixed with its process, [3] or, on several hosts, [3@host], in colour on a terminal (unless
+NO_COLOR is set). When a process fails, the others are told at once, and those that do not end are ended. The exit
+status is the status of the first failure, or 128 + its signal; 127 if the program does not exist, 126 if it cannot be
+executed, and 2 for a wrong command line.
 
-Where all run here, process 0 reads standard input. INT, TERM, HUP, USR1 and USR2 are passed on. After INT, TERM or HUP the
-processes may take as long as they need to end; a second INT or TERM kills them.
+If all processes run here, process 0 reads standard input. INT, TERM, HUP, USR1 and USR2 are forwarded. After INT, TERM
+or HUP the processes may take as long as they need to end; a second INT or TERM kills them.
 
-Each process gets, for initialize() to read, LOCKSTEP_LAUNCHER=1, LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_PROCESS_ID,
-LOCKSTEP_NUM_PROCESSES, LOCKSTEP_JOB_ID, LOCKSTEP_JOB_SECRET, and LOCKSTEP_ATTEMPT, the number of restarts so far; where
-its host has several, LOCKSTEP_LOCAL_PROCESS_ID, its number there; as options say, LOCKSTEP_NUM_CPU_DEVICES,
-LOCKSTEP_HEARTBEAT_TIMEOUT, LOCKSTEP_INITIALIZATION_TIMEOUT, LOCKSTEP_SHUTDOWN_TIMEOUT, LOCKSTEP_INTERFACE,
-LOCKSTEP_LOG_DIR; on a terminal LOCKSTEP_TERMINAL=1; and NPROC, its number of threads, unless that is set.
+Each process gets these variables, which initialize() reads: LOCKSTEP_LAUNCHER=1, LOCKSTEP_COORDINATOR_ADDRESS,
+LOCKSTEP_PROCESS_ID, LOCKSTEP_NUM_PROCESSES, LOCKSTEP_JOB_ID, LOCKSTEP_JOB_SECRET, and LOCKSTEP_ATTEMPT, the number of
+restarts so far; if its host has several processes, LOCKSTEP_LOCAL_PROCESS_ID, its number there; by options
+LOCKSTEP_NUM_CPU_DEVICES, LOCKSTEP_HEARTBEAT_TIMEOUT, LOCKSTEP_INITIALIZATION_TIMEOUT, LOCKSTEP_SHUTDOWN_TIMEOUT,
+LOCKSTEP_INTERFACE, LOCKSTEP_LOG_DIR; on a terminal LOCKSTEP_TERMINAL=1; and NPROC, its number of threads, unless that
+is set.
 
-A host file has a line a host: HOST, HOST:N or HOST slots=N; # begins a comment. Processes go to the hosts in blocks,
-in their order. Other hosts need this tool at the same path (or --remote-tool), and the program and the current
-folder at theirs; LOCKSTEP_... and JAX_... go along, other variables with -x.)";
+A host file has a line for each host: HOST, HOST:N or HOST slots=N; # begins a comment. Processes are placed on the
+hosts in blocks, in the order of the hosts. Other hosts need this tool at the same path (or --remote-tool), and the
+program and the current folder at the same paths. LOCKSTEP_... and JAX_... variables are sent to them, others only
+with -x.)";
 
 struct Given {
   std::optional<int> num_processes;
@@ -64,7 +66,7 @@ void settle_status_page(const Given& given, JobOptions& options) {
   const std::string token = Environment::process().get("LOCKSTEP_STATUS_TOKEN").value_or("");
   unsetenv("LOCKSTEP_STATUS_TOKEN");  // the processes need not know it
   if (!given.status_port) {
-    if (!given.status_host.empty()) fail("--status-host is for a status page: --status-port is missing");
+    if (!given.status_host.empty()) fail("--status-host needs --status-port");
     return;
   }
   options.status_page.emplace().port = *given.status_port;
@@ -89,7 +91,7 @@ void settle(const Given& given, JobOptions& options) {
   } else if (!given.hostfile.empty()) {
     options.hosts = parse_hostfile(read_hostfile(given.hostfile), given.hostfile);
   } else if (!given.num_processes) {
-    fail("-n is required, where neither --hosts, --hostfile nor --slurm says how many processes there are");
+    fail("-n is required, unless --hosts, --hostfile or --slurm determines the number of processes");
   }
   options.num_processes = given.num_processes.value_or(0);
   if (!options.hosts.empty()) {
@@ -104,7 +106,7 @@ void settle(const Given& given, JobOptions& options) {
     if (std::ofstream(given.trace_file).fail())
       fail("--trace {}: {}", given.trace_file, std::generic_category().message(errno));
   } else if (options.trace_seconds || options.trace_after > 0) {
-    fail("--trace-after and --trace-seconds say when --trace FILE is taken, which is not given");
+    fail("--trace-after and --trace-seconds need --trace FILE");
   }
   if (!given.log_folder.empty()) options.log_folder = given.log_folder;
   if (!given.coordinator_address.empty()) options.coordinator_address = given.coordinator_address;
@@ -124,7 +126,7 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
   run->prefix_command();
   auto count = [](int from, int to) { return CLI::Range(from, to).description(""); };
   run->add_option("-n,--processes", given->num_processes,
-                  "How many processes (default: all places of the hosts)")
+                  "The number of processes (default: all places of the hosts)")
       ->check(count(1, 65536))
       ->option_text("N");
   run->add_option("--devices-per-process", options->devices_per_process, "CPU devices of each process")
@@ -134,50 +136,52 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
                   "Set the variable for all processes, to its value here if none is given")
       ->option_text("NAME[=VALUE]")
       ->allow_extra_args(false);
-  run->add_flag("--no-bind", given->no_bind,
-                "Do not bind processes to cores (nor is it done with fewer cores than processes)");
-  run->add_option(
-         "--max-restarts", given->max_restarts,
-         "Start all again when a process has failed or a host was lost: so often, or so often within "
-         "a time (s, m, h, d), such as 10/1h (default: 0)")
+  run->add_flag(
+      "--no-bind", given->no_bind,
+      "Do not bind processes to cores (they are never bound if there are fewer cores than processes)");
+  run->add_option("--max-restarts", given->max_restarts,
+                  "Start all again when a process has failed or a host was lost: K times, or K times within "
+                  "a time (s, m, h, d), such as 10/1h (default: 0)")
       ->option_text("K[/TIME]");
   run->add_option("--restart-delay", options->restart_delay,
-                  "The longest wait before a restart: the first comes at once, then it is 1 s, and twice as "
-                  "long after each start that fails within a minute (default: 60)")
+                  "The longest wait before a restart. The first restart does not wait; then the wait is 1 s, "
+                  "doubled after each start that fails within a minute (default: 60)")
       ->check(count(0, 1000000))
       ->option_text("SECONDS");
-  run->add_option("--timeout", options->timeout,
-                  "End the job, restarts included, after so long: SIGTERM, then SIGKILL after the grace; the "
-                  "exit status is 124")
+  run->add_option(
+         "--timeout", options->timeout,
+         "End the job, including restarts, after this time: SIGTERM, then SIGKILL after the grace period; "
+         "the exit status is 124")
       ->check(count(1, 100000000))
       ->option_text("SECONDS");
   run->add_option("--report-dir", options->report_folder,
                   "When an attempt fails, write what each process did to DIR/JOB.attempt-A: summary.txt, "
                   "processes.json")
       ->option_text("DIR");
-  run->add_option("--stall-warning", options->stall_warning,
-                  "Say who waits for whom when processes have waited for one that does not come for so long, "
-                  "and for 20 "
-                  "times what the launch usually takes (default: 10)")
+  run->add_option(
+         "--stall-warning", options->stall_warning,
+         "Report which process waits for which after processes have waited for this time, and for 20 "
+         "times the usual duration of the launch (default: 10)")
       ->check(CLI::Range(0.1, 1e8).description(""))
       ->option_text("SECONDS");
   run->add_option(
          "--stall-timeout", options->stall_timeout,
-         "Fail the job when processes have waited for one that does not come for so long (default: only say "
-         "who waits for whom)")
+         "Fail the job after processes have waited for another one for this time (default: only report "
+         "which process waits for which)")
       ->envname("LOCKSTEP_STALL_TIMEOUT")
       ->check(count(1, 100000000))
       ->option_text("SECONDS (Env: LOCKSTEP_STALL_TIMEOUT)");
   run->add_option(
          "--trace", given->trace_file,
-         "Write what all processes do, as a trace that https://ui.perfetto.dev shows (restart A: with "
+         "Write the activities of all processes, as a trace for https://ui.perfetto.dev (restart A: with "
          ".attempt-A before the extension)")
       ->option_text("FILE");
   run->add_option("--trace-after", options->trace_after,
-                  "Begin it so long after the processes were started (default: 0)")
+                  "Begin the trace this long after the processes' start (default: 0)")
       ->check(CLI::Range(0.0, 1e8).description(""))
       ->option_text("SECONDS");
-  run->add_option("--trace-seconds", options->trace_seconds, "End it after so long (default: with the job)")
+  run->add_option("--trace-seconds", options->trace_seconds,
+                  "End the trace after this time (default: with the job)")
       ->check(CLI::Range(0.0, 1e8).description(""))
       ->option_text("SECONDS");
   run->add_option(
@@ -193,7 +197,7 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
         ->option_text(std::string("SECONDS (Env: ") + variable + ")");
   };
   timeout("--heartbeat-timeout", "LOCKSTEP_HEARTBEAT_TIMEOUT", options->heartbeat_timeout,
-          "A process or host not heard of for so long is taken for dead (default: 100)");
+          "A process or host that is silent for this time counts as dead (default: 100)");
   timeout("--initialization-timeout", "LOCKSTEP_INITIALIZATION_TIMEOUT", options->initialization_timeout,
           "How long processes wait for each other at the start (default: 300)");
   timeout("--shutdown-timeout", "LOCKSTEP_SHUTDOWN_TIMEOUT", options->shutdown_timeout,
@@ -211,50 +215,52 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
       ->check(count(0, 65535))
       ->option_text("PORT")
       ->group(page);
-  run->add_option("--status-host", given->status_host,
-                  "The address or name to serve it at instead, for other hosts to look (default: 127.0.0.1)")
+  run->add_option(
+         "--status-host", given->status_host,
+         "The address or name at which to serve it, for access from other hosts (default: 127.0.0.1)")
       ->option_text("HOST")
       ->group(page);
   run->add_flag("--no-status-token", given->no_status_token,
-                "Ask nobody for the token, which is LOCKSTEP_STATUS_TOKEN, or random")
+                "Do not require the token, which is LOCKSTEP_STATUS_TOKEN, or random")
       ->group(page);
-  run->add_flag("-v,--verbose", options->verbose, "Say in a line what is started, where, and on which cores");
+  run->add_flag("-v,--verbose", options->verbose, "Print what is started, where, and on which cores");
 
   const std::string group = "Several hosts";
   CLI::Option* hosts =
-      run->add_option("--hosts", given->hosts, "The hosts, each with how many processes it takes")
+      run->add_option("--hosts", given->hosts, "The hosts, each with its number of processes")
           ->option_text("HOST:N,...")
           ->group(group);
   CLI::Option* hostfile =
       run->add_option("--hostfile", given->hostfile, "The same in a file")->option_text("FILE")->group(group);
   CLI::Option* slurm =
-      run->add_flag("--slurm", given->slurm, "The nodes of the Slurm allocation that this is in, by srun")
+      run->add_flag("--slurm", given->slurm, "Use the nodes of the current Slurm allocation, through srun")
           ->group(group);
   hosts->excludes(hostfile)->excludes(slurm);
   hostfile->excludes(slurm);
-  run->add_option("--rsh", given->rsh,
-                  "Runs a command on another host, as ssh does: HOST COMMAND follow (default: ssh)")
+  run->add_option(
+         "--rsh", given->rsh,
+         "The command that runs another one on a host, like ssh; HOST COMMAND is appended (default: ssh)")
       ->envname("LOCKSTEP_RSH")
       ->option_text("COMMAND (Env: LOCKSTEP_RSH)")
       ->group(group);
   run->add_option("--wait-for-hosts", options->wait_for_hosts,
-                  "Try so long to reach a host that does not answer, at the start and at each restart "
+                  "How long to try to reach a host that does not answer, at the start and at each restart "
                   "(default: 0)")
       ->check(count(0, 1000000))
       ->option_text("SECONDS")
       ->group(group);
   run->add_option("--remote-tool", options->remote_tool,
-                  "This tool on other hosts (default: at the path that it has here)")
+                  "The path of this tool on other hosts (default: the same as here)")
       ->option_text("PATH")
       ->group(group);
   run->add_option("--interface", given->interface,
-                  "The network interface to use on every host, if its address here is not found rightly")
+                  "The network interface to use on every host, if the wrong one is detected")
       ->envname("LOCKSTEP_INTERFACE")
       ->option_text("NAME (Env: LOCKSTEP_INTERFACE)")
       ->group(group);
   run->add_option(
          "--coordinator-address", given->coordinator_address,
-         "This host's address for the coordinator, as others reach it (default: found out; any free port)")
+         "This host's address for the coordinator, as others reach it (default: detected; any free port)")
       ->option_text("HOST[:PORT]")
       ->group(group);
 

@@ -9,8 +9,8 @@ class App;
 
 namespace lockstep::cli {
 
-/// Adds `run` to the tool; `status` gets the exit status when it runs. `command` is what followed "--", empty
-/// where there was none: then the first word that is no option begins the program's command line.
+/// Adds `run` to the tool; `status` gets the exit status. `command` is the text after "--"; if it is empty,
+/// the first word that is not an option begins the program's command line.
 void add_run_command(CLI::App& tool, const std::vector<std::string>& command, int* status);
 
 }  // namespace lockstep::cli

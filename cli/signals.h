@@ -4,27 +4,27 @@
 
 namespace lockstep::cli {
 
-/// A signal that came.
+/// A received signal.
 struct Signal {
   int number = 0;
   bool from_terminal =
-      false;  ///< Sent by the kernel to all of the terminal's foreground group, as Ctrl-C is.
+      false;  ///< sent by the kernel to all of the terminal's foreground group, as for Ctrl-C
 };
 
-/// Whether the signal was ignored when this process was started, and is still.
+/// Whether the signal was ignored when this process was started, and still is.
 bool is_ignored(int signal);
 
-/// Turns the launcher's signals into something to poll: CHLD, INT, TERM, HUP, USR1, USR2, TSTP and CONT. One
-/// that was ignored when the launcher started, as nohup leaves HUP, stays ignored. They stay blocked in all
-/// threads started afterwards, so make it before there are any; lives until the end of the process.
+/// Makes the launcher's signals available for polling: CHLD, INT, TERM, HUP, USR1, USR2, TSTP and CONT.
+/// Signals that were ignored when the launcher started, as nohup does for HUP, stay ignored. They are blocked
+/// in all threads that are started afterwards, so create it before any; it lives until the process ends.
 class Signals {
  public:
-  Signals();  ///< Throws std::system_error.
+  Signals();  ///< throws std::system_error
 
-  /// Becomes readable when a signal has come.
+  /// Readable when a signal has arrived.
   int descriptor() const { return descriptor_; }
 
-  /// What has come since the last call.
+  /// The signals since the last call.
   std::vector<Signal> take();
 
  private:

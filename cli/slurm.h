@@ -9,10 +9,9 @@
 
 namespace lockstep::cli {
 
-/// The nodes of the Slurm allocation that this process is in, with the processes that each takes: as many as
-/// the allocation has tasks for there, where that is `num_processes` in all or none are given; otherwise they
-/// are spread evenly. Throws Error outside of an allocation, and where neither says how many processes there
-/// are.
+/// The nodes of this process's Slurm allocation, with the number of processes on each: the allocation's
+/// numbers of tasks, if their sum is `num_processes` or that is not given; otherwise an even distribution.
+/// Throws Error outside of an allocation, and if the number of processes is unknown.
 std::vector<Placement> slurm_placement(const Environment& environment, std::optional<int> num_processes);
 
 }  // namespace lockstep::cli

@@ -94,19 +94,17 @@ int run(const Given& given) {
 
 void add_stacks_command(CLI::App& tool, int* status) {
   auto given = std::make_shared<Given>();
-  CLI::App* command =
-      tool.add_subcommand("stacks", "Show where processes are: their stacks, merged into one tree");
+  CLI::App* command = tool.add_subcommand("stacks", "Show the stacks of processes, merged into one tree");
   command->footer(
-      "lockstep stacks [JOB] [OPTIONS]                the job whose id begins so, or the only one of this "
-      "user\n"
+      "lockstep stacks [JOB] [OPTIONS]                the job whose id begins with JOB, or this user's "
+      "only one\n"
       "lockstep stacks --pid PID[,PID...] [OPTIONS]   processes of this host\n\n"
-      "Takes the stacks of all threads from outside, of processes that run, wait, spin or are stopped; each "
-      "stands\n"
-      "still for some milliseconds and goes on as it was. What is the same stands once; where processes "
-      "part, the\n"
-      "smallest group comes first. Processes go by their pids. The exit status is 1 where the stacks of a "
-      "process\n"
-      "could not be taken.");
+      "Takes the stacks of all threads from outside, of processes that run, wait, spin or are stopped. Each "
+      "is\n"
+      "stopped for some milliseconds and continues unchanged. Common parts are shown once; where the stacks\n"
+      "differ, the smallest group of processes comes first. Processes are named by their pids. The exit "
+      "status\n"
+      "is 1 if the stacks of a process could not be taken.");
   command->add_option("job", given->job, "The job's id, or its beginning (default: the only one)")
       ->option_text("[JOB]");
   command->add_option("-p,--pid", given->pids, "Processes of this host")
@@ -115,7 +113,7 @@ void add_stacks_command(CLI::App& tool, int* status) {
       ->option_text("PID[,PID...]");
   command->add_flag(
       "--all", given->all,
-      "Also threads that wait for work, and the functions that the standard library has between others");
+      "Include threads that wait for work, and functions of the standard library between others");
   command->add_option("--limit", given->limit, "How long the stacks of a process may take (default: 3)")
       ->check(CLI::Range(0.1, 600.0).description(""))
       ->option_text("SECONDS");

@@ -12,36 +12,36 @@
 
 namespace lockstep::cli {
 
-/// Keeps what the launcher knows of its job for those who ask, over all starts of the job. Used by one
-/// thread; what `view` gives may be read by any.
+/// The launcher's information about its job, over all starts of the job, for requests. Used by one thread;
+/// the result of `view` may be read by any.
 class StatusBoard {
  public:
-  /// `devices_per_process`: 1 where it is not known.
+  /// `devices_per_process`: 1 if unknown.
   StatusBoard(std::string job_id, const std::vector<std::string>& command, int num_processes,
               int devices_per_process = 1);
 
-  /// The job is started, for the first time or again: nothing is known of its processes.
+  /// The job is started, for the first time or again: nothing is known about its processes.
   void begin(int attempt);
 
   /// "waiting for hosts", "running", ...
   void set_state(std::string state) { view_.state = std::move(state); }
 
-  /// What came first, once something has failed.
+  /// The first failure, if there is one.
   void set_failure(std::string failure) { view_.failure = std::move(failure); }
 
   void take(const watch::ProcessReport& report);
   void ended(int process, const Outcome& outcome);
 
-  /// The stalls of this moment, also short ones.
+  /// The current stalls, including short ones.
   void set_stalls(const std::vector<watch::Stall>& stalls);
 
-  /// The launcher has said a line to the user.
+  /// The launcher has printed a line.
   void said(std::string_view line);
 
   std::shared_ptr<const JobView> view() const;
 
  private:
-  /// What a process had done at a moment of its own.
+  /// The total times of a process at some moment.
   struct Sample {
     double age = 0;
     Times in_all;
@@ -50,7 +50,7 @@ class StatusBoard {
   JobView view_;
   const int devices_;
   std::vector<std::deque<Sample>> samples_;  // by process, of the last seconds
-  std::vector<std::string> long_stalls_;     // of the call before, by key
+  std::vector<std::string> long_stalls_;     // of the previous call, by key
 };
 
 }  // namespace lockstep::cli

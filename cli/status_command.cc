@@ -26,11 +26,11 @@ constexpr std::chrono::seconds kUntilAnswer(10), kBetweenLooks(1);
 
 constexpr char kMore[] =
     R"(  lockstep status                  the only running job of this user, or a list of them
-  lockstep status 8a8b              the job whose id begins so
-  lockstep status --watch           again every second
+  lockstep status 8a8b              the job whose id begins with 8a8b
+  lockstep status --watch           repeats every second
   lockstep status --json            for programs (docs/status.md)
 
-The job's launcher, which must run on this host, is asked; the processes are not.)";
+The information comes from the job's launcher, which must run on this host, not from the processes.)";
 
 struct Options {
   std::string job;
@@ -117,11 +117,11 @@ int show(const Options& options) {
 
 void add_status_command(CLI::App& tool, int* status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = tool.add_subcommand("status", "Show what each process of a running job is at");
+  CLI::App* command = tool.add_subcommand("status", "Show the state of each process of a running job");
   command->footer(kMore);
   command->add_option("job", options->job, "The job's id, or its beginning (default: the only one)")
       ->option_text("[JOB]");
-  command->add_flag("--watch", options->watch, "Again every second, until the job has ended");
+  command->add_flag("--watch", options->watch, "Repeat every second, until the job has ended");
   command->add_flag("--json", options->json, "A line of JSON");
   command->add_flag("--all", options->all, "A line for each process, however many there are");
   command->callback([=] {

@@ -6,14 +6,13 @@
 
 namespace lockstep::cli {
 
-/// status_page.html, as the build has put it into this program.
+/// The contents of status_page.html, which the build embeds into this program.
 extern const std::string_view kStatusPageHtml;
 
 /// The same, for the server.
 std::shared_ptr<const std::string> status_page();
 
-/// Its Content-Security-Policy: its own script and style, by their hashes, and requests to where it comes
-/// from.
+/// Its Content-Security-Policy: its own script and style, by their hashes, and requests to its own server.
 std::string status_page_policy();
 
 }  // namespace lockstep::cli

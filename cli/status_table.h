@@ -7,14 +7,14 @@
 namespace lockstep::cli {
 
 struct TableStyle {
-  int columns = 0;  ///< Of the terminal; 0: as many as it takes.
+  int columns = 0;  ///< of the terminal; 0: unlimited
   bool color = false;
-  bool all = false;  ///< Never in groups.
+  bool all = false;  ///< do not group processes
 };
 
-/// The job for people: a line about it, a line for each process, what stalls, and who is waited for. Where
-/// there are more than kMostRows processes, those that do the same share a line, and those that are waited
-/// for have one each.
+/// The job as text: a line about it, a line for each process, the stalls, and the processes for which others
+/// wait. If there are more than kMostRows processes, those in the same state share a line, except those for
+/// which others wait.
 std::string status_table(const ReadView& status, const TableStyle& style);
 inline constexpr std::size_t kMostRows = 64;
 

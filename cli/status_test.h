@@ -3,7 +3,7 @@
 #include "cli/status_board.h"
 #include "lockstep/watch/report.h"
 
-// Made-up reports, and a board of them, for the tests of status.
+// Made-up reports, and a board with them, for the tests of status.
 
 namespace lockstep::cli {
 
@@ -37,7 +37,7 @@ inline watch::ProcessReport waiting_report(int process) {
   return report;
 }
 
-/// The one that the others wait for: in its own code.
+/// The process for which the others wait: it is in its own code.
 inline watch::ProcessReport own_code_report(int process) {
   watch::ProcessReport report = waiting_report(process);
   report.wait_seconds = 1;
@@ -50,7 +50,8 @@ inline watch::ProcessReport own_code_report(int process) {
   return report;
 }
 
-/// A job of so many on `hosts` hosts, of which process 1 is in its own code and the others wait for it.
+/// A job with this number of processes on `hosts` hosts, in which process 1 is in its own code and the others
+/// wait for it.
 inline StatusBoard made_up_board(int processes, int hosts = 1,
                                  const std::string& job_id = "00000000deadbeef") {
   StatusBoard board(job_id, {"./train", "--lr", "0.001"}, processes);
@@ -59,7 +60,7 @@ inline StatusBoard made_up_board(int processes, int hosts = 1,
   for (int i = 0; i < processes; ++i) {
     watch::ProcessReport report = i == 1 ? own_code_report(i) : waiting_report(i);
     if (hosts > 1) report.host = "node" + std::to_string(i * hosts / processes);
-    // Not all alike, as they would not be.
+    // Different values, as in a real job.
     report.wait_seconds += 0.37 * (i * 7 % 11);
     report.transfer_seconds += 0.11 * (i * 5 % 13);
     board.take(report);

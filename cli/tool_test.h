@@ -9,7 +9,7 @@
 #include "lockstep/coordination/client.h"
 #include "lockstep/testing/processes.h"
 
-// What the tests of the tool with real processes share.
+// Shared by the tests of the tool with real processes.
 
 namespace lockstep::cli {
 
@@ -31,19 +31,20 @@ std::vector<std::string> lines_of(const std::string& text);
 bool alive(pid_t pid);
 void expect_gone(pid_t pid);
 
-/// The number after the text in the log; -1 where the text is not there.
+/// The number after the text in the log; -1 if the text does not occur.
 pid_t number_after(const std::string& log, const std::string& text);
 
-/// The processes that have this in their environment, as "NAME=value".
+/// The processes with this in their environment, as "NAME=value".
 std::vector<pid_t> processes_with(const std::string& variable);
 
 /// Writes an executable file and returns its path.
 std::string write_script(const std::filesystem::path& file, const std::string& content);
 
-/// In a child: a member of the job that the environment tells of, as the runtime makes a process one.
+/// In a child: joins the job of the environment, as the runtime does.
 std::unique_ptr<coordination::CoordinationClient> join();
 
-/// In a child: waits for what never comes; the error that ends the wait is printed, and gives status 3.
+/// In a child: waits for something that never happens; prints the error that ends the wait, and exits with
+/// status 3.
 [[noreturn]] void wait_in_vain(coordination::CoordinationClient& client);
 
 }  // namespace lockstep::cli

@@ -24,11 +24,11 @@ constexpr std::chrono::seconds kUntilAnswer(10);
 constexpr std::chrono::seconds kUntilWritten(120);  // after its end
 
 constexpr char kMore[] =
-    R"(  lockstep trace --seconds 5 -o t.pftrace          of the only running job of this user
-  lockstep trace --seconds 5 -o t.pftrace 8a8b     of the job whose id begins so
+    R"(  lockstep trace --seconds 5 -o t.pftrace          a trace of this user's only running job
+  lockstep trace --seconds 5 -o t.pftrace 8a8b     a trace of the job whose id begins with 8a8b
 
-The job's launcher, which must run on this host, takes the trace and writes the file; https://ui.perfetto.dev shows it.
-lockstep run --trace FILE takes one from the start. What is in it: docs/tracing.md.)";
+The job's launcher, which must run on this host, takes the trace and writes the file. Open it in
+https://ui.perfetto.dev. lockstep run --trace FILE takes one from the start. docs/tracing.md describes the contents.)";
 
 struct Options {
   std::string job, file;
@@ -65,9 +65,9 @@ int take_trace(const Options& options) {
 void add_trace_command(CLI::App& tool, int* status) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      tool.add_subcommand("trace", "Write what all processes of a running job do, on one clock");
+      tool.add_subcommand("trace", "Write a trace of all processes of a running job, on one clock");
   command->footer(kMore);
-  command->add_option("--seconds", options->seconds, "For so long (at most 3600)")
+  command->add_option("--seconds", options->seconds, "The duration (at most 3600)")
       ->required()
       ->check(CLI::Range(0.001, kMostSeconds).description(""))
       ->option_text("N");

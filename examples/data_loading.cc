@@ -1,4 +1,4 @@
-// Four ways to load a batch over a mesh of model replicas and data parallelism. All give the same global
+// Four ways to load a batch over a mesh of model replicas and data parallelism. All produce the same global
 // batch.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/data_loading
@@ -58,7 +58,7 @@ int main() {
   report("a pipeline for each device:",
          ls::make_array_from_single_device_arrays({kRows, kColumns}, batches, parts), read);
 
-  // 3. Every process has a pipeline, which reads the rows of all its devices, those that several hold once.
+  // 3. Every process has a pipeline for the rows of all its devices; rows on several of them are read once.
   read = 0;
   batch = ls::make_array_from_callback<float>({kRows, kColumns}, batches,
                                               [&](const std::vector<ls::IndexRange>& index) {
@@ -67,8 +67,8 @@ int main() {
                                               });
   report("a pipeline for each process:", batch, read);
 
-  // 4. The rows are read once, an equal part by each process, over all devices; then they go where they
-  // belong.
+  // 4. Each process reads an equal part of the rows, split over all devices; then the array is resharded
+  // to the final sharding.
   ls::Mesh line = ls::make_mesh({{"all", ls::device_count()}});
   read = kRows / ls::process_count();
   batch = ls::make_array_from_process_local_data(

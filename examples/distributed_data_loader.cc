@@ -1,4 +1,4 @@
-// A loader whose batches are global arrays: each process reads its own rows, no process ever has a whole
+// A loader whose batches are global arrays: each process reads only its own rows, and no process has a whole
 // batch.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/distributed_data_loader
@@ -15,7 +15,7 @@
 namespace ls = lockstep;
 using ls::Array, ls::P;
 
-/// Goes through a data set in batches that are split over all devices of a mesh.
+/// Iterates over a data set in batches that are split over all devices of a mesh.
 class DistributedDataLoader {
  public:
   /// `read_row(i, row)` appends the elements of row i.
@@ -28,7 +28,7 @@ class DistributedDataLoader {
         shape_{batch_size, columns},
         read_row_(std::move(read_row)) {}
 
-  /// The next global batch, or nothing at the end. All processes call it.
+  /// The next global batch; nullopt at the end. All processes must call it.
   std::optional<Array> next() {
     if (first_ + shape_[0] > rows_) return std::nullopt;
     Array batch =

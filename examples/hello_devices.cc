@@ -1,4 +1,4 @@
-// Says who this process is and which devices it sees.
+// Prints this process's number and the devices that it sees.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/hello_devices
 //   [0] process 0 of 2 on myhost: local devices CpuDevice(id=0) CpuDevice(id=1); 4 devices in all

@@ -1,4 +1,4 @@
-// Fits a line to points that are spread over all processes.
+// Fits a line to points that are distributed over all processes.
 //
 //   $ lockstep run -n 4 -- build/release/examples/linear_regression
 //   [0] y = 3.000 x + 2.000

@@ -19,7 +19,7 @@ using ls::Array, ls::P;
 
 int main() {
   ls::initialize();
-  // `lockstep run --log-dir DIR` says it for any program; here the program says it itself.
+  // `lockstep run --log-dir DIR` sets the folder for any program; here the program sets it itself.
   const auto folder = std::filesystem::temp_directory_path() / "lockstep_log_metrics";
   if (ls::process_index() == 0) std::filesystem::remove_all(folder);
   ls::metrics::configure({.folder = folder});

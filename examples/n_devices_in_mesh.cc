@@ -11,8 +11,8 @@
 namespace ls = lockstep;
 using ls::Array, ls::P;
 
-/// How many devices the mesh has, as a float32 scalar that every device holds. The argument is not looked at:
-/// it is there to be spread.
+/// The number of devices of the mesh, a float32 scalar on every device. The argument's values are not used:
+/// only its sharding is.
 Array n_devices_in_mesh(const ls::Mesh& mesh, const Array& ignored) {
   auto count = ls::shard_map([](Array) { return ls::psum(ls::pvary(ls::ones({}), "i"), "i"); },
                              {.mesh = mesh, .in_specs = {P("i")}, .out_specs = {P()}});

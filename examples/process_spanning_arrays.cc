@@ -34,17 +34,17 @@ int main() {
   std::vector<float> all(rows * columns);
   std::iota(all.begin(), all.end(), 0.f);
 
-  // Every process has the whole, and keeps its part.
+  // Every process has the whole, and its devices get their parts.
   report("device_put of what all have:", ls::device_put(ls::array(all, {rows, columns}), split));
 
-  // Every process has its own part of it only.
+  // Every process only has its own part.
   const int each = rows / ls::process_count() * columns;
   std::vector<float> mine(all.begin() + ls::process_index() * each,
                           all.begin() + (ls::process_index() + 1) * each);
   report("data that each process has:",
          ls::make_array_from_process_local_data(split, mine, {rows / ls::process_count(), columns}));
 
-  // Every device has its part already.
+  // Every device already has its part.
   std::vector<Array> parts;
   for (ls::Device device : ls::local_devices()) {
     const int first = device.id() * rows / devices * columns;

@@ -1,4 +1,4 @@
-// Adds up a 1 from every device of every process: each learns how many there are.
+// Sums a 1 from every device of every process, so that each learns the number of devices.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/psum
 //   [0] process 0: psum gives 4 4

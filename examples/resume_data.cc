@@ -1,5 +1,5 @@
-// Goes through a token file in batches, stops in the middle, and goes on from a checkpoint: no window of
-// tokens comes twice, none is left out.
+// Reads a token file in batches, stops in the middle, and continues from a checkpoint: no window of tokens
+// is read twice, and none is left out.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/resume_data
 //   [0] 101 tokens, 20 windows of 5, 5 batches of 4
@@ -20,13 +20,13 @@
 namespace ls = lockstep;
 using ls::Array, ls::P;
 
-/// What the job saves: where it is in the data, and what it computes.
+/// The state that the job saves: the position in the data, and the result so far.
 struct Run {
   ls::data::LoaderState data;
   Array sum;
 };
 
-/// Tokens 0, 1, 2 and so on, as nanoGPT keeps them: u16, one after the other. Process 0 writes the file.
+/// Tokens 0, 1, 2 and so on, in nanoGPT's format: consecutive u16. Process 0 writes the file.
 void write_tokens(const std::filesystem::path& folder, int count) {
   if (ls::process_index() == 0) {
     std::filesystem::remove_all(folder);
@@ -42,7 +42,7 @@ ls::data::Loader open(const std::filesystem::path& folder, const ls::Mesh& mesh)
           {.batch = {4}, .sharding = ls::NamedSharding(mesh, P("data")), .seed = 1}};
 }
 
-/// Up to `steps` batches more.
+/// Up to `steps` further batches.
 Run train(ls::data::Loader& loader, Run run, int steps) {
   auto add = ls::jit([](Array sum, const ls::data::Batch& batch) {
     Array rows = ls::sum(batch["tokens"], -1);
@@ -77,7 +77,7 @@ int main() {
     ls::checkpoint::save(folder / "step-2", run);
     if (speaker) std::printf("stopped at window %d\n", static_cast<int>(run.data.position));
   }
-  // In life this is another job, perhaps of another number of processes.
+  // In practice this is another job, possibly with another number of processes.
   ls::data::Loader loader = open(folder, mesh);
   Run run = ls::checkpoint::restore(folder / "step-2", Run{{}, zero});
   loader.restore(run.data);

@@ -1,5 +1,5 @@
-// A two-layer perceptron split over `model` and `data` by jit alone: the program has no collectives. Prints
-// what is communicated, and why: the gradients need one all-reduce.
+// A two-layer perceptron that jit alone splits over `model` and `data`: the program has no collectives.
+// Prints the communication and its reasons: the gradients need one all-reduce.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/tensor_parallel_mlp
 //   [0] all-reduce 256 B over model (2 devices) at tensor_parallel_mlp.cc:31

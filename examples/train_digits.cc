@@ -4,9 +4,9 @@
 //   ...
 //   [0] test accuracy 0.9xx
 //
-// A data::Loader gives the batches: each process reads its own rows of a batch, which is one array over all
-// devices; the parameters are on every device. What jit compiles is the step of one device: the gradients are
-// summed over all devices inside of it.
+// A data::Loader returns the batches: each process reads its own rows of a batch, which is one array over all
+// devices; the parameters are on every device. jit compiles the step into a program for each device, which
+// sums the gradients over all devices.
 
 #include <lockstep/lockstep.h>
 
@@ -46,7 +46,7 @@ Array loss(const Mlp& mlp, const ls::data::Batch& batch) {
       ls::nn::softmax_cross_entropy_with_integer_labels(logits(mlp, batch["image"]), batch["label"]));
 }
 
-/// The rows of the table, in an order of their own: 64 pixels of 0 to 16, and the digit.
+/// The rows of the table, shuffled: 64 pixels of 0 to 16, and the digit.
 ls::data::SourcePtr records(const ls::data::Table& table) {
   std::vector<ls::data::Record> records;
   for (std::int64_t i : ls::data::shuffled(table.rows, /*seed=*/0)) {
@@ -58,7 +58,7 @@ ls::data::SourcePtr records(const ls::data::Table& table) {
   return ls::data::in_memory(std::move(records));
 }
 
-/// Trains on 1,438 of the digits and says how many of the other 359 are then classified right.
+/// Trains on 1,438 of the digits and prints the share of the other 359 that are classified correctly.
 template <class Optimizer>
 void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs, int batch_size,
            bool print_losses, const std::string& checkpoint_dir, int checkpoint_every) {

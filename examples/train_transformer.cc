@@ -1,5 +1,5 @@
 // Trains a transformer on the Devil's Dictionary, byte by byte, on all devices of all processes, and writes
-// an entry of its own.
+// a new entry.
 //
 //   $ build/release/examples/train_transformer
 //   ...
@@ -8,11 +8,11 @@
 //   LOCKSTEP, n.   INURTNOML, n neirthas ereditul tot incan of Suandiacctilen it ththinger
 //         Tone Carvedenelleed of plited suronsted of -che hout the thembles this
 //
-// With --checkpoint-dir it saves now and then, and a run that was ended goes on where it was:
-// `lockstep run -n 2 --max-restarts 3 -- ... --checkpoint-dir run` trains on whatever dies.
+// With --checkpoint-dir it saves regularly, and a run that was ended continues from there:
+// `lockstep run -n 2 --max-restarts 3 -- ... --checkpoint-dir run` continues after any failure.
 //
-// The devices are a mesh of `data` and `tensor`. Each has its part of a batch's rows, and, with --tensor N,
-// one of N parts of every layer; jit writes the collectives. transformer.h has the model.
+// The devices are a mesh of `data` and `tensor`. Each has its part of a batch's rows and, with --tensor N,
+// one of N parts of every layer; jit adds the collectives. The model is in transformer.h.
 
 #include "examples/transformer.h"
 
@@ -45,7 +45,7 @@ struct Options {
 /// Windows of this many bytes of the text, as tokens; each begins `stride` bytes after the previous one.
 ls::data::SourcePtr windows(std::string_view text, std::int64_t bytes, std::int64_t stride) {
   const auto length = static_cast<std::size_t>(bytes), step = static_cast<std::size_t>(stride);
-  // The loader's state has the name, so that a run is not continued on another text.
+  // The name is part of the loader's state, so that a run is not continued with another text.
   std::string name = "bytes of " + ls::digest(text) + " by " + std::to_string(bytes);
   return ls::data::from_function((text.size() - length) / step + 1, std::move(name), [=](std::uint64_t i) {
     std::vector<std::int32_t> tokens;
@@ -54,7 +54,7 @@ ls::data::SourcePtr windows(std::string_view text, std::int64_t bytes, std::int6
   });
 }
 
-/// What follows the prompt, one byte after the other, each drawn from what the model expects there.
+/// The continuation of the prompt, byte by byte, each drawn from the model's distribution.
 std::string sample(const Config& config, const Model& model, const std::string& prompt, std::int64_t count,
                    double temperature) {
   auto generate = ls::jit([=](const Model& model, Array window, const Array& keys) {
@@ -100,7 +100,7 @@ void train(const Options& options) {
   };
   auto step = ls::jit(
       [&](Model model, decltype(state) state, Array batch) {
-        // The gradients of the groups of rows, one after the other: only one is in memory.
+        // The gradients of the groups of rows are computed one after the other: only one is in memory.
         auto add = [&](std::pair<Array, Model> sums, const Array& tokens) {
           auto found = ls::value_and_grad(loss)(model, tokens);
           return std::pair(ls::tree::map([](const Array& a, const Array& b) { return a + b; }, sums, found),
@@ -122,7 +122,7 @@ void train(const Options& options) {
       },
       {.donate_argnums = {0, 1}, .name = "step"});
 
-  // A window from anywhere in the text for each row; each window comes once before any comes again.
+  // For each row a random window of the text; every window is used once before any is used again.
   const std::int64_t bytes = config.context + 1;
   const ls::NamedSharding by_rows(mesh, P(nullptr, "data"));
   ls::data::Loader loader(windows(training, bytes, 1),

@@ -34,7 +34,7 @@ struct Model {
   ls::nn::LayerNorm norm;
 };
 
-/// The model's layers, not made yet: what they are of, their first values, and names for the axes of each.
+/// The model's layers before init: their sizes, initializers, and names for the axes of each array.
 inline Model layers(const Config& c) {
   using ls::nn::initializers::normal;
   const std::int64_t hidden = 4 * c.width;
@@ -67,9 +67,9 @@ inline Model layers(const Config& c) {
 
 inline Model init(const Config& c, const Array& key) { return ls::nn::init(layers(c), key); }
 
-/// A model, or a tree of such, as an optimizer's state is, placed on a mesh with the axes `data` and
-/// `tensor`: each device has some of the heads and of the hidden units, and needs the others' only in the
-/// sums that attention's `out` and `down` are. All else is whole on each.
+/// A model, or a tree of models such as an optimizer's state, placed on a mesh with the axes `data` and
+/// `tensor`: each device has some of the heads and of the hidden units, and needs the others' only for the
+/// sums in attention's `out` and in `down`. Everything else is whole on each device.
 template <class Tree>
 Tree place(const Config& c, const Tree& tree, const ls::Mesh& mesh) {
   const auto specs =
@@ -86,7 +86,7 @@ inline Array apply(const Block& block, Array x) {
   return x + block.down(ls::nn::gelu(block.up(block.norm2(x))));
 }
 
-/// For each place of each row of `tokens`, i32[rows, places], the logits of the token that follows it.
+/// For each position of each row of `tokens`, i32[rows, positions], the logits of the next token.
 inline Array logits(const Config& c, const Model& model, const Array& tokens) {
   const std::int64_t places = tokens.shape()[1];
   Array x = model.tokens(tokens) + model.positions.embedding[ls::slice(0, places)];
@@ -94,7 +94,7 @@ inline Array logits(const Config& c, const Model& model, const Array& tokens) {
   return model.tokens.attend(model.norm(x));
 }
 
-/// The mean over all places but the last of -log(probability of the next token).
+/// The mean of -log(probability of the next token) over all positions except the last.
 inline Array loss(const Config& c, const Model& model, const Array& tokens) {
   const std::int64_t rows = tokens.shape()[0], places = tokens.shape()[1] - 1;
   Array inputs = ls::slice(tokens, {0, 0}, {rows, places});

@@ -6,9 +6,9 @@
 
 namespace lockstep::cli {
 
-/// The stacks of a process on their way from the agent of its host to the launcher.
+/// The stacks of a process as sent from the agent of its host to the launcher.
 nlohmann::json to_json(const ProcessStacks& stacks);
-/// Throws Error where it is none.
+/// Throws Error if it is invalid.
 ProcessStacks stacks_from_json(const nlohmann::json& json);
 
 }  // namespace lockstep::cli

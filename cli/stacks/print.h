@@ -8,12 +8,13 @@
 namespace lockstep::cli {
 
 struct PrintOptions {
-  int columns = 100;  ///< No line is longer, but for sentences.
+  int columns = 100;  ///< the maximal length of lines, except sentences
   bool color = false;
 };
 
-/// The merged stacks as text: functions from the outermost down, each once; where processes part, a branch
-/// for each set of them, the smallest first. A line that begins with "= " says what the threads do there.
+/// The merged stacks as text: functions from the outermost one, each once. Where the stacks differ, there is
+/// a branch for each set of processes, the smallest first. A line that begins with "= " is the state of the
+/// threads.
 std::string print_stacks(const MergedStacks& merged, const PrintOptions& options);
 
 /// "0-2,5".

@@ -8,22 +8,22 @@
 
 namespace lockstep::cli {
 
-/// What a debugger would read of a thread to tell its stack, copied, so that the thread need not wait while
-/// it is told.
+/// A copy of the data of a thread that a debugger needs for its stack, so that the thread need not wait for
+/// the analysis.
 struct ThreadSnapshot {
   int tid = 0;
 
-  /// False where the thread ended, or could not be stopped in time, as one that waits for a disk. The rest is
+  /// False if the thread ended, or could not be stopped in time, like one that waits for a disk. The rest is
   /// empty then.
   bool taken = false;
 
-  /// The system call that it waited in, which goes on afterwards. None where it ran.
+  /// The system call in which it waited, which continues afterwards. nullopt if it ran.
   std::optional<long> syscall;
 
-  std::vector<std::uint64_t> registers;  ///< By their numbers in DWARF, from 0.
+  std::vector<std::uint64_t> registers;  ///< by their DWARF numbers, from 0
   std::uint64_t pc = 0;
-  std::uint64_t stack_start = 0;  ///< The address of the first byte of `stack`.
-  std::vector<std::byte> stack;   ///< From just below the stack pointer to the stack's end, or a MiB of it.
+  std::uint64_t stack_start = 0;  ///< the address of the first byte of `stack`
+  std::vector<std::byte> stack;   ///< from just below the stack pointer to the stack's end, or at most a MiB
 };
 
 struct MemoryRange {
@@ -32,24 +32,24 @@ struct MemoryRange {
 };
 
 struct Snapshot {
-  /// The errno of ptrace where no thread could be looked at: EPERM where it is forbidden, ESRCH where the
-  /// process has ended.
+  /// The errno of ptrace if no thread could be examined: EPERM if it is forbidden, ESRCH if the process has
+  /// ended.
   int error = 0;
   std::vector<ThreadSnapshot> threads;
-  std::vector<MemoryRange> memory;      ///< Of the process, by address.
-  std::chrono::microseconds paused{0};  ///< How long threads of the process stood still.
+  std::vector<MemoryRange> memory;      ///< of the process, by address
+  std::chrono::microseconds paused{0};  ///< how long threads of the process were stopped
 };
 
-/// Copies the registers and stacks of all threads of a process, which stand still together meanwhile, for a
-/// few milliseconds. A process that is stopped stays so. `limit` is how long it may wait for threads that do
-/// not stop; the others run on before.
+/// Copies the registers and stacks of all threads of a process, which are stopped together for a few
+/// milliseconds. A stopped process stays stopped. `limit` is how long to wait for threads that do not stop;
+/// the others continue before.
 ///
-/// It traces the process with ptrace from a thread of its own. The kernel gives free what a thread traces
-/// when that thread ends, by whatever cause, so nothing is left stopped. The caller's process may be the
-/// parent of the traced one and wait for its children in other threads meanwhile, for nothing here waits for
-/// a child (wait(2)), and so no child's end is taken from them. What they have to know: `waitpid` also gives
-/// them stops of traced children, whatever its options. A status is of an end only where WIFEXITED or
-/// WIFSIGNALED.
+/// A separate thread traces the process with ptrace. The kernel releases everything that a thread traces when
+/// that thread ends for any reason, so nothing stays stopped. The caller's process may be the parent of the
+/// traced one and wait for its children in other threads at the same time: this function never calls wait(2),
+/// so it does not take their exit statuses. But `waitpid` also reports stops of traced children to these
+/// threads, whatever its options are. A status only means the end of a child if WIFEXITED or WIFSIGNALED is
+/// true.
 Snapshot take_snapshot(int pid, std::chrono::milliseconds limit);
 
 }  // namespace lockstep::cli

@@ -47,7 +47,7 @@ std::string why_refused(const watch::ProcessState& process, int pid, int error) 
     case 2:
       return "the system allows ptrace only to root (kernel.yama.ptrace_scope is 2); run this as root";
     default:
-      return "the system allows ptrace to nobody until it is started again (kernel.yama.ptrace_scope is 3)";
+      return "the system does not allow ptrace at all until it is restarted (kernel.yama.ptrace_scope is 3)";
   }
 }
 

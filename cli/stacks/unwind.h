@@ -14,9 +14,9 @@ struct Unwound {
   std::string missing;
 };
 
-/// Tells the stacks of a snapshot, each in the order of its threads, with elfutils' libdw and the files of
-/// the program and its libraries. The process itself runs on meanwhile; it has to be there, for the list of
-/// its files. `deadline`: lines in files and then stacks that are not told by then are left out.
+/// Computes the stacks of a snapshot, in the order of its threads, with elfutils' libdw and the files of the
+/// program and its libraries. The process continues to run; it must exist, for the list of its files.
+/// `deadline`: source lines, and then stacks, that are not finished by then are left out.
 std::vector<Unwound> unwind(int pid, const Snapshot& snapshot, int most_frames,
                             std::chrono::steady_clock::time_point deadline);
 

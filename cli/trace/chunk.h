@@ -10,15 +10,15 @@
 
 namespace lockstep::cli {
 
-/// Some of what a process did while a trace is taken, with times of its host's clock.
+/// A part of a process's activities during a trace, with times of its host's clock.
 struct TraceChunk {
   int process = 0;
   int pid = 0;
   std::vector<watch::EventReport> events;
-  std::uint64_t lost = 0;  ///< So many events were written over before they were read.
+  std::uint64_t lost = 0;  ///< the number of events that were overwritten before they were read
 };
 
-/// Writes chunks as bytes, for one reader, in the order in which it gets them: each text goes once.
+/// Encodes chunks, for one reader that decodes them in the same order: each text is sent once.
 class ChunkWriter {
  public:
   std::string write(const TraceChunk& chunk);
@@ -27,7 +27,7 @@ class ChunkWriter {
   std::map<std::string, std::uint32_t, std::less<>> ids_;
 };
 
-/// Reads what one ChunkWriter wrote. Throws Error where the bytes are no chunk.
+/// Decodes the output of one ChunkWriter. Throws Error for invalid bytes.
 class ChunkReader {
  public:
   TraceChunk read(std::string_view bytes);

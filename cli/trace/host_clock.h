@@ -5,21 +5,22 @@
 
 namespace lockstep::cli {
 
-/// One exchange of times between the launcher and the agent of another host; ns.
+/// One exchange of times between the launcher and the agent of another host, in ns.
 struct ClockExchange {
-  std::int64_t asked = 0, heard = 0;  ///< By the launcher's clock: when it asked, and when it had the answer.
-  std::int64_t received = 0, replied = 0;  ///< By the host's: when the question came, and when it answered.
+  std::int64_t asked = 0, heard = 0;  ///< by the launcher's clock: when it asked, and when it had the answer
+  std::int64_t received = 0, replied = 0;  ///< by the host's clock: when the question arrived, and when it
+                                           ///< answered
 };
 
-/// How a host's clock stands to the launcher's, by exchanges with it. Each exchange bounds how far the host's
-/// clock is ahead, whatever the delay on either way: at `received` by received - asked from above, at
-/// `replied` by replied - heard from below. What the bounds of one exchange say of another moment is wider by
-/// what the clocks may drift apart until then, kDrift at most. Of all these bounds the closest ones count;
-/// the middle is taken, and half of their distance is the largest error.
+/// The relation of a host's clock to the launcher's, from exchanges with it. Each exchange limits how far the
+/// host's clock is ahead, whatever the delays are: at `received` by received - asked from above, at `replied`
+/// by replied - heard from below. For other moments the limits of one exchange are widened by the possible
+/// drift, kDrift at most. The tightest of all these limits are used: the estimate is their middle, and half
+/// of their distance is the maximal error.
 class HostClock {
  public:
-  static constexpr double kDrift =
-      500e-6;  ///< ns a ns: what the kernel slews a clock by at most, and quartz by far.
+  static constexpr double kDrift = 500e-6;  ///< ns per ns: the maximum by which the kernel slews a clock, and
+                                            ///< far above the drift of quartz
 
   /// The launcher's own clock.
   HostClock() = default;
@@ -27,18 +28,18 @@ class HostClock {
   /// In any order.
   explicit HostClock(const std::vector<ClockExchange>& exchanges);
 
-  /// A time of the host's clock by the launcher's. Later times give later ones.
+  /// Converts a time of the host's clock to the launcher's. Keeps the order of times.
   std::int64_t to_launcher(std::int64_t host_ns) const;
 
-  /// By so much `to_launcher` may be wrong there.
+  /// The maximal error of `to_launcher` at this time.
   std::int64_t error_ns(std::int64_t host_ns) const;
 
-  /// False where the bounds contradict each other: a clock was set, or drifted by more than kDrift.
+  /// False if the limits contradict each other: a clock was set, or drifted by more than kDrift.
   bool consistent() const { return consistent_; }
 
  private:
   struct Knot {
-    std::int64_t at = 0;  ///< By the host's clock.
+    std::int64_t at = 0;  ///< by the host's clock
     double least = 0, most = 0;
   };
   struct Bounds {
@@ -46,8 +47,8 @@ class HostClock {
   };
   Bounds ahead_at(std::int64_t host_ns) const;
 
-  std::int64_t about_ = 0;   ///< So far ahead the host's clock is, roughly; the knots say what remains.
-  std::vector<Knot> knots_;  ///< Ascending.
+  std::int64_t about_ = 0;   ///< roughly how far the host's clock is ahead; the knots have the rest
+  std::vector<Knot> knots_;  ///< ascending
   bool consistent_ = true;
 };
 

@@ -7,7 +7,7 @@
 
 namespace lockstep::cli {
 
-/// A slice of a trace, as one who reads the file puts it together.
+/// A slice of a trace, as assembled by a reader of the file.
 struct TraceSlice {
   std::string process, track, name;
   std::int64_t begin = 0, end = 0;
@@ -19,17 +19,17 @@ struct TraceSlice {
   bool is(const std::string& category) const;
 };
 
-/// For tests: reads a trace file, and fails the test where it is not well formed.
+/// For tests: reads a trace file, and fails the test if it is not well formed.
 class OpenedTrace {
  public:
   explicit OpenedTrace(const std::string& bytes);
 
-  /// Those on the track of this name, "PID/THREAD" for a thread's.
+  /// The slices on the track with this name, for a thread "PID/THREAD".
   std::vector<TraceSlice> on(const std::string& track) const;
 
-  std::vector<TraceSlice> slices;                 ///< By their begin.
-  std::map<std::string, int> pids;                ///< Of processes, by name.
-  std::map<std::uint32_t, std::uint64_t> clocks;  ///< Of the snapshot.
+  std::vector<TraceSlice> slices;                 ///< ordered by their begin
+  std::map<std::string, int> pids;                ///< of processes, by name
+  std::map<std::uint32_t, std::uint64_t> clocks;  ///< of the snapshot
 };
 
 }  // namespace lockstep::cli

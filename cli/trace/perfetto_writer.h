@@ -6,11 +6,11 @@
 
 namespace lockstep::cli {
 
-/// What was written.
+/// A summary of the written trace.
 struct TraceSummary {
   std::uint64_t events = 0, lost = 0, bytes = 0;
-  std::int64_t clock_error_ns = 0;  ///< No time is wrong by more, against the launcher's clock.
-  std::size_t clock_error_of = 0;   ///< The process whose times may be so.
+  std::int64_t clock_error_ns = 0;  ///< the maximal error of times, relative to the launcher's clock
+  std::size_t clock_error_of = 0;   ///< the process with this error
 };
 
 /// Writes the record as a trace of Perfetto's, all times by the launcher's monotonic clock:

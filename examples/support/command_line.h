@@ -6,29 +6,29 @@
 #include <string>
 #include <vector>
 
-/// The options of an example's command line. CLI11 is behind it: a header of its own takes as long to compile
-/// as an example.
+/// The options of an example's command line. It hides CLI11, whose own header takes as long to compile as an
+/// example.
 class CommandLine {
  public:
   explicit CommandLine(std::string description);
   ~CommandLine();
 
-  /// `--name VALUE`; the value that stands in the variable is the one without the option, and `--help` shows
-  /// it.
+  /// `--name VALUE`. The default is the variable's value, which `--help`
+  /// shows.
   void option(const std::string& name, std::string& value, const std::string& description = "");
   void option(const std::string& name, int& value, const std::string& description = "");
   void option(const std::string& name, std::int64_t& value, const std::string& description = "");
   void option(const std::string& name, double& value, const std::string& description = "");
 
-  /// One of these values.
+  /// Accepts one of these values.
   void option(const std::string& name, std::string& value, const std::vector<std::string>& allowed,
               const std::string& description = "");
 
-  /// True where it is given.
+  /// True if it is given.
   void flag(const std::string& name, bool& value, const std::string& description = "");
 
-  /// Reads the arguments. The status to exit with, where the program is not to go on: after --help, or a
-  /// mistake, both of which are printed.
+  /// Parses the arguments. Returns the exit status if the program must end: after --help or an error,
+  /// which are both printed.
   std::optional<int> parse(int argc, char** argv);
 
  private:

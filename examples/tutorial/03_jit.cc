@@ -1,5 +1,5 @@
 // Step 3: the same product with its operands split in two ways. jit derives the communication from the
-// shardings, and says before it runs what that is.
+// shardings, and can show it before anything runs.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/tutorial/03_jit
 //   [0] x by rows: 0 collectives, the result is split by P('devices')

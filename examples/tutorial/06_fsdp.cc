@@ -1,5 +1,5 @@
 // Step 6: parameters that no device has whole. Their dimensions are split over `data` (fully sharded data
-// parallelism) and over `tensor` (tensor parallelism), by rules that go by the parameters' names.
+// parallelism) and over `tensor` (tensor parallelism), by rules for the parameters' names.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/tutorial/06_fsdp
 //   [0] up    is f32[32,128], split by P('data', 'tensor')
@@ -50,8 +50,8 @@ int main() {
   ls::initialize();
   ls::Mesh mesh = ls::make_mesh({{"data", 2}, {"tensor", -1}});
   auto sharding = [&](const P& spec) { return ls::NamedSharding(mesh, spec); };
-  // The first rule whose glob matches an array's path decides. The moments of adam have the parameters' paths
-  // behind a prefix, so the same rules are for them too.
+  // The first rule whose glob matches an array's path applies. The moments of adam have the parameters'
+  // paths after a prefix, so the same rules match them, too.
   const ls::tree::Rules<ls::Sharding> rules{
       {"*up", sharding(P("data", "tensor"))}, {"*down", sharding(P("tensor", "data"))}, {"*", sharding(P())}};
   const auto adam = ls::optim::adam(0.01);

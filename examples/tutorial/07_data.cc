@@ -1,5 +1,5 @@
-// Step 7: batches that each process reads its rows of, in shuffled order; and a loader that goes on where
-// another one stopped, with the batch on other devices.
+// Step 7: batches in shuffled order, of which each process reads its own rows; and a loader that continues
+// where another one stopped, with the batch on other devices.
 //
 //   $ lockstep run -n 2 -- build/release/examples/tutorial/07_data
 //   [0]  2²=4 1²=1 5²=25 10²=100

@@ -1,5 +1,5 @@
-// Step 8: checkpoints, and a process that dies. The launcher starts all processes again, and they go on from
-// the newest checkpoint.
+// Step 8: checkpoints, and a process that dies. The launcher starts all processes again, and they continue
+// from the newest checkpoint.
 //
 //   $ lockstep run -n 2 --max-restarts 1 -- build/release/examples/tutorial/08_restart
 //   [0] begins at step 1
@@ -39,7 +39,7 @@ int main() {
     return std::pair(next, ls::sum(next));
   });
 
-  // A save every second step, finished when save() returns. By default a thread would finish it later.
+  // Saves every second step and waits until it is written. By default a thread would write it later.
   ls::checkpoint::Checkpointer checkpoints(folder, {.every = 2, .asynchronous = false});
   std::int64_t done = 0;
   if (auto found = checkpoints.restore_latest(w)) std::tie(done, w) = *found;

@@ -1,4 +1,4 @@
-// Step 9: a process that is late. The launcher says who waits for whom, in what, and what the late one does.
+// Step 9: a late process. The launcher says which process waits for which, where, and what the late one does.
 //
 //   $ lockstep run -n 2 --stall-warning 1 -- build/release/examples/tutorial/09_hang
 //   [0] step 0: sum 2

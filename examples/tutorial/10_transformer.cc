@@ -29,7 +29,7 @@ int main() {
     return std::pair(model, transformer::place(config, optimizer.init(model), mesh));
   })();
 
-  // Rows that count modulo 16, each from another number: 5 6 7 ... 15 0 1.
+  // Rows that count modulo 16, each from a different start: 5 6 7 ... 15 0 1.
   ls::data::SourcePtr rows = ls::data::from_function(16, "counting", [](std::uint64_t i) {
     std::vector<std::int32_t> tokens;
     for (std::uint64_t k = 0; k < 9; ++k) tokens.push_back(static_cast<std::int32_t>((i + k) % 16));
@@ -56,7 +56,7 @@ int main() {
       std::printf("step %3d: loss %.1f\n", i, value.item<float>());
   }
 
-  // What follows 3 4 5 6 7 8 9 10? The row is on every device, and so is the result.
+  // Which number follows 3 4 5 6 7 8 9 10? The row is on every device, and so is the result.
   auto next = ls::jit([&](const Model& model, const Array& tokens) {
     return ls::argmax(transformer::logits(config, model, tokens), -1)[{0, -1}];
   });

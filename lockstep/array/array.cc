@@ -94,7 +94,7 @@ Array make_array(ArrayTypeRef type, std::vector<pjrt::Buffer> shards) {
 
 namespace {
 
-/// Why an array is not one that concrete() gives.
+/// Throws the reason why an array is not one that concrete() returns.
 [[noreturn]] void fail_not_concrete(const Array& array, std::string_view use) {
   const std::string what = use.starts_with('[') ? std::string(use) : fmt::format("[{}]", use);
   const std::string here = CallSiteScope::current().to_string();
@@ -139,8 +139,8 @@ void check_has_elements(const ArrayData& data, std::string_view use) {
 
 namespace {
 
-/// The type of an array that is not committed, on this process's first device. Those of scalars are found
-/// without being interned anew.
+/// The type of an array that is not committed, on this process's first device. The types of scalars are
+/// cached.
 ArrayTypeRef first_device_type(DType dtype, const Shape& shape, bool weak_type) {
   static const Sharding& first =
       *new Sharding(SingleDeviceSharding(runtime::Runtime::get().local_devices().front()));
@@ -176,8 +176,8 @@ using internal::concrete;
 
 namespace {
 
-/// Where a device may wait in vain for those of a process that is gone: blocks until the part is there, and
-/// throws the job's error where it will not be. On CPU collectives end by themselves then, with that error.
+/// For a device that may wait in vain for devices of a process that is gone: blocks until the part is ready,
+/// and throws the job's error if it never will be. On CPU, collectives end with that error themselves.
 void await_or_fail(const pjrt::Buffer& shard) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   if (runtime.process_count() == 1 || !runtime.native_collectives()) return;
@@ -294,7 +294,8 @@ void Array::delete_() {
 }
 
 bool Array::is_deleted() const {
-  // A sharding without local devices has no shards either: only of those with local devices can it be told.
+  // A sharding without local devices has no shards either, so this is only known for shardings with local
+  // devices.
   if (!data_ || data_->type == nullptr) return false;
   return data_->shards.empty() &&
          !data_->type->sharding.addressable_positions(runtime::Runtime::get().process_index()).empty();

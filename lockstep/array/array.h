@@ -36,7 +36,7 @@ concept Number = std::is_arithmetic_v<T> && !internal::OneOf<T, char, wchar_t, c
 /// One device's part of an array.
 struct Shard {
   Device device;
-  std::vector<IndexRange> index;  ///< for each dimension, the range of the whole that it holds
+  std::vector<IndexRange> index;  ///< for each dimension, the range of the array that it holds
   Shape shape;
   DType dtype;
   const void* data;  ///< row-major, in memory that the host can read, on GPUs a copy; valid while the array

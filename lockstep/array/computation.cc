@@ -80,7 +80,7 @@ struct Computation::Impl {
   std::vector<int> launch_devices;  ///< the same, ascending; none where it has no collectives
 
   /// The positions, as the executable counts them, of donated arguments whose memory other arrays share.
-  /// Throws Error where one of them is given twice.
+  /// Throws Error if one of them is given twice.
   std::vector<std::int64_t> not_to_donate(std::span<const Array* const> given,
                                           std::span<const Array* const> arguments) const;
 
@@ -90,7 +90,7 @@ struct Computation::Impl {
   /// On all local devices.
   void launch_all(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
                   std::span<pjrt::Buffer> results) const;
-  /// Ends the job where other devices wait in collectives for one that does not come to them.
+  /// Ends the job if other devices wait in collectives for a device that does not reach them.
   void strand_others(const std::exception_ptr& cause) const;
   void launch_replicas(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
                        std::span<pjrt::Buffer> results) const;
@@ -129,7 +129,7 @@ std::string Computation::how_compiled() const {
 
 namespace {
 
-/// The mesh that a computation is over, from where its arguments are and shall be.
+/// The mesh of a computation, from the shardings of its arguments and the options.
 class Placement {
  public:
   void add(const Sharding& sharding, std::string_view what) {
@@ -164,7 +164,7 @@ std::string_view placed_by(const Primitive& primitive) {
 
 namespace {
 
-/// Logs what was not said before, on one process of the mesh.
+/// Logs warnings that were not logged before, on one process of the mesh.
 void warn_once(const std::vector<std::string>& warnings, const std::string& name, const Mesh& mesh) {
   static std::mutex mutex;
   static std::set<std::string> said;
@@ -323,7 +323,8 @@ std::shared_ptr<const Computation> Computation::compile_per_device(
 
 namespace {
 
-/// "step(f32[64,32], f32[32], …)": what a process is found to run where another runs something else.
+/// "step(f32[64,32], f32[32], …)": the description of a process's program, if another process runs another
+/// one.
 std::string signature_text(const Program& program) {
   constexpr std::size_t kShown = 4;
   std::string text;
@@ -334,7 +335,7 @@ std::string signature_text(const Program& program) {
   return fmt::format("{}({})", program.name, text);
 }
 
-/// Of a program's text, for who looks at the process from outside.
+/// The maximal size of a program's text in the recorder.
 constexpr std::size_t kMostRecorded = 64 << 10;
 
 std::string processes_text(const Mesh& mesh) {
@@ -419,7 +420,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
     impl->registered = runtime.programs().register_program(plan);
   }
   impl->lowering = since(start);
-  // A program for all devices at once cannot be compiled where none of them is.
+  // A program for all devices at once cannot be compiled if none of them is local.
   if (!impl->replicated || !impl->locals.empty())
     impl->executable = runtime::compile(lowered, mesh, impl->name, &impl->report);
   impl->recorded_name = watch::text(impl->name);
@@ -581,8 +582,8 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
   const std::uint64_t number = impl.launches ? watch::count_launch(*impl.launches, impl.recorded, site) : 0;
   const watch::Doing launching(watch::Kind::kLaunch, impl.recorded_name, site, number,
                                impl.launches ? watch::index_of(*impl.launches) : 0);
-  // Devices that do collectives by themselves connect first, and the call may not return before all have
-  // come.
+  // If the compiler makes the collectives, the devices connect first, and the call may not return before all
+  // have arrived.
   std::optional<watch::Doing> meeting;
   if (impl.recorded_meeting != 0 && impl.launches != nullptr) {
     meeting.emplace(watch::Kind::kResult, impl.recorded_meeting, site, number,

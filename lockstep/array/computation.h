@@ -32,7 +32,7 @@ struct ComputationOptions {
   /// collectives.
   std::int64_t combine_threshold_bytes = sharding::kCombineThresholdBytes;
 
-  /// As sharding::PartitionOptions has them.
+  /// As in sharding::PartitionOptions.
   std::int64_t gathered_for_loops_bytes = sharding::kGatheredForLoopsBytes;
   std::int64_t kept_gathered_bytes = sharding::kKeptGatheredBytes;
   std::int64_t memory_limit_bytes = 0;
@@ -79,8 +79,8 @@ class Computation {
   const ComputationText& text() const;
   Cost cost() const;
 
-  /// How long what took, and what memory it needs: "partitioned in 0.001 s, lowered in 0.002 s, compiled in
-  /// 0.345 s; for each device 4 KiB of arguments, 1 KiB of results and 2 KiB of its own".
+  /// The times of the stages and the memory that it needs: "partitioned in 0.001 s, lowered in 0.002 s,
+  /// compiled in 0.345 s; for each device 4 KiB of arguments, 1 KiB of results and 2 KiB of its own".
   std::string how_compiled() const;
 
  private:

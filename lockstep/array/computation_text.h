@@ -11,8 +11,8 @@ namespace lockstep::internal {
 /// The stages of a computation, as text.
 struct ComputationText {
   std::string program;      ///< as traced
-  std::string partitioned;  ///< what each device does, with each collective and its bytes
-  std::string stablehlo;    ///< what the compiler is given
+  std::string partitioned;  ///< the program of each device, with each collective and its bytes
+  std::string stablehlo;    ///< the text that the compiler gets
 
   /// Each collective that a device does, in order: its axes, bytes and the user's line that caused it.
   std::vector<sharding::CommunicationLine> communication() const { return collectives; }

@@ -1,6 +1,6 @@
 #pragma once
 
-// For the layers of the library: what an Array is made of. It shows the plugin's buffers.
+// For the layers of the library: the representation of an Array, which includes the plugin's buffers.
 
 #include <atomic>
 #include <cstddef>
@@ -16,18 +16,19 @@
 
 namespace lockstep::internal {
 
-/// Everything that the compiler must know about an argument. Interned: two arrays have the same type exactly
-/// if the pointers are equal, so that the key of a cached call is a list of pointers. A pointer means this
-/// type as long as an ArrayTypeRef holds it.
+/// Everything that the compiler must know about an argument. Types are interned: two arrays have the same
+/// type if and only if the pointers are equal, so the key of a cached call is a list of pointers. A pointer
+/// stays valid as long as an ArrayTypeRef holds the type.
 struct ArrayType {
   Aval aval;
   Sharding sharding;
 
-  /// Whether a user placed it. An array that is not committed moves to the devices of the other arguments.
+  /// Whether a user determined its placement. An array that is not committed moves to the devices of the
+  /// other arguments.
   bool committed = false;
 
   mutable std::atomic<std::size_t> holders = 0;  ///< ArrayTypeRefs that hold it
-  mutable bool unheld = false;  ///< whether intern() found it without any when it last looked
+  mutable bool unheld = false;                   ///< whether intern() found no holders when it last looked
 };
 
 /// Holds an interned type, or none. May be copied by several threads.
@@ -35,7 +36,7 @@ class ArrayTypeRef {
  public:
   ArrayTypeRef() = default;
 
-  /// For a type that is held elsewhere during the construction.
+  /// The type must be held elsewhere during the construction.
   ArrayTypeRef(const ArrayType* type) : type_(type) {
     if (type_ != nullptr) type_->holders.fetch_add(1, std::memory_order_relaxed);
   }
@@ -67,37 +68,37 @@ void forget_types();
 /// Drops all compiled operations of arrays outside of traces.
 void forget_operations();
 
-/// How many types are kept.
+/// The number of kept types.
 std::size_t num_kept_types();
 
 struct ArrayData {
-  // Of a concrete array:
+  // For a concrete array:
   ArrayTypeRef type;
-  std::vector<pjrt::Buffer> shards;  ///< on the sharding's local devices, in its order; of described devices
-                                     ///< there are no buffers in it
-  CallSite donated_at;               ///< where it was given to a computation for good
+  std::vector<pjrt::Buffer> shards;  ///< on the sharding's local devices, in its order; for described devices
+                                     ///< they contain no buffers
+  CallSite donated_at;               ///< the call site of the computation to which it was donated
 
   /// Host copies of shards whose memory the host cannot read: by shard, empty if it was not read yet.
   mutable std::unique_ptr<std::vector<std::vector<char>>> host_copies;
 
-  /// It is a shape, a dtype and a sharding only: shape_of() made it, or the devices are described.
+  /// It only has a shape, a dtype and a sharding: it was made by shape_of(), or the devices are described.
   bool no_elements = false;
 
-  // Of a tracer:
+  // For a tracer:
   std::shared_ptr<Trace::Life> trace;
   Var var = 0;
   Aval aval;
   CallSite made_at;
 };
 
-/// A concrete array of these buffers.
+/// A concrete array with these buffers.
 Array make_array(ArrayTypeRef type, std::vector<pjrt::Buffer> shards);
 
-/// The data of a concrete array that may be read. Throws Error for no array, a tracer, and one that was
-/// deleted or donated, naming `use` ("[to_host]") and where it was donated.
+/// The data of a concrete array that may be read. Throws Error for no array, a tracer, and an array that was
+/// deleted or donated, with `use` ("[to_host]") and the line that donated it.
 const ArrayData& concrete(const Array& array, std::string_view use);
 
-/// Throws DescribedError, naming `use`, where arrays have no elements.
+/// Throws DescribedError, with `use`, if the array has no elements.
 void check_has_elements(const ArrayData& data, std::string_view use);
 
 /// Throws TraceError for a tracer whose function has ended, naming `use`.

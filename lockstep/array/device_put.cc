@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-/// Whether the ranges are a run of the rows of the shape, which lie in memory one after the other.
+/// Whether the ranges are contiguous in memory in an array of this shape.
 bool is_contiguous(const Shape& shape, const std::vector<IndexRange>& ranges) {
   for (std::size_t d = 1; d < shape.size(); ++d) {
     if (ranges[d].start != 0 || ranges[d].limit != shape[d]) return false;
@@ -27,9 +27,9 @@ bool is_contiguous(const Shape& shape, const std::vector<IndexRange>& ranges) {
 /// From this many bytes on, a part is gathered into memory that becomes the array's, and not copied again.
 constexpr std::size_t kWorthKeeping = 64 << 10;
 
-/// A concrete array over the sharding from host data that covers, in each dimension, from `offset` on, what
-/// this process's devices hold. The data is copied where `owner` is null; otherwise contiguous parts may lie
-/// in it and hold the owner.
+/// A concrete array over the sharding from host data that covers the parts of this process's devices,
+/// beginning at `offset` in each dimension. The data is copied if `owner` is null; otherwise contiguous parts
+/// may use it in place and hold the owner.
 Array spread(const char* data, const Shape& held, const std::vector<std::int64_t>& offset,
              const Sharding& sharding, const Aval& aval, const std::shared_ptr<const void>& owner = nullptr) {
   runtime::Runtime& runtime = runtime::Runtime::get();
@@ -88,8 +88,8 @@ Array resharded(const Array& x, const internal::ArrayType* type, const Sharding&
   return computation->run(std::span(&argument, 1)).front();
 }
 
-/// A sharding over `mesh` under which arrays of this rank lie as under `from`, which is over another mesh of
-/// the same devices; nullopt where no spec says it.
+/// A sharding over `mesh` with the same placement, for arrays of this rank, as `from`, which is over another
+/// mesh of the same devices; nullopt if no spec has it.
 std::optional<NamedSharding> over_mesh(const Sharding& from, const Mesh& mesh, std::int64_t rank) {
   std::vector<std::vector<std::string>> entries(static_cast<std::size_t>(rank));
   std::vector<std::string> unused = mesh.axis_names();
@@ -151,7 +151,8 @@ Array device_put(const Array& x, const Sharding& sharding, std::source_location 
   const bool spread_out = !from.is_single_device() && !from.is_fully_replicated();
   if (spread_out && from.mesh() == sharding.mesh()) return resharded(x, data.type, sharding);
   if (spread_out && !x.is_fully_addressable()) {
-    // Parts lie with other processes. Either the parts can be named by axes of the new mesh, or all get all.
+    // Other processes have some of the parts. Either the axes of the new mesh can describe the present
+    // sharding, or all processes get the whole.
     if (auto same = over_mesh(from, sharding.mesh(), x.ndim())) {
       Array named = relabelled(x, *same);
       return *same == sharding ? named : resharded(named, named.data()->type, sharding);
@@ -205,7 +206,8 @@ LocalPart local_part(std::string_view what, const Sharding& sharding, DType dtyp
           what, to_string(shape), to_string(*global_shape), where());
     }
   }
-  // How many parts each dimension has, and which of them are this process's, found with one element a part.
+  // The number of parts of each dimension, and which of them are this process's, from the sharding of an
+  // array with one element in each part.
   Shape parts;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     parts.push_back(sharding.mesh().axis_env().size(sharding.spec().axes(d)));

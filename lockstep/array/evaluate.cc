@@ -18,7 +18,7 @@ namespace {
 
 using Arrays = std::vector<Array>;
 
-/// The number of the last equation that uses each variable; the outputs' are behind all.
+/// The number of the last equation that uses each variable; for the outputs it is after all equations.
 std::vector<std::size_t> last_uses(const Program& program) {
   std::vector<std::size_t> last(program.variables.size(), 0);
   for (std::size_t i = 0; i < program.equations.size(); ++i)
@@ -196,7 +196,7 @@ class Evaluation {
     CallSiteScope site(equation.site);
     const Primitive* primitive = equation.primitive;
     if (!primitive->nested) {
-      // A size that the mesh does not divide lies as it can.
+      // A constraint whose mesh does not divide the size is ignored.
       if (primitive == &sharding_constraint_p() && !is_divided(equation, operands.front())) return operands;
       return apply_primitive(*primitive, equation.params, operands);
     }

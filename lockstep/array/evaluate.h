@@ -9,17 +9,17 @@
 
 namespace lockstep::internal {
 
-/// The program's outputs for these arrays, computed operation by operation, each with its own line; to be
-/// called outside of traces. For a cond only the selected branch is computed. A while and a scan are loops
-/// here and read their conditions, whose values must be on this process. The operations under shard_map,
-/// whose values differ between devices, are one program. An array is released after its last use. Throws what
-/// the operations throw.
+/// The program's outputs for these arrays, computed operation by operation, each with its own call site. Call
+/// it outside of traces. For a cond only the selected branch is computed. A while and a scan are C++ loops
+/// that read their conditions, whose values must be on this process. The operations under shard_map, whose
+/// values differ between devices, form one program. An array is released after its last use. Throws the
+/// errors of the operations.
 std::vector<Array> evaluate(const Program& program, std::span<const Array> inputs);
 
-/// The element of an array's leading dimension at `index`.
+/// The element at `index` of an array's first dimension.
 Array element(const Array& array, std::int64_t index);
 
-/// Arrays of one shape and dtype as the elements of a new leading dimension; at least one.
+/// Arrays with one shape and dtype, stacked along a new first dimension; at least one.
 Array stacked(const std::vector<Array>& elements);
 
 }  // namespace lockstep::internal

@@ -6,8 +6,8 @@
 
 #include "lockstep/array/print.h"
 
-/// An array in the format strings of fmt, as array_str gives it: fmt::print("loss {}", loss). Not a part of
-/// lockstep/lockstep.h, for fmt takes a while to compile.
+/// Formats an array with fmt, as array_str does: fmt::print("loss {}", loss). Not included by
+/// lockstep/lockstep.h, because fmt takes time to compile.
 template <>
 struct fmt::formatter<lockstep::Array> : fmt::formatter<std::string> {
   template <class Context>

@@ -12,9 +12,9 @@ namespace lockstep {
 namespace internal {
 
 std::shared_ptr<void> aligned_memory(std::size_t bytes) {
-  // Large memory begins at a page, so that a file can be read into it past the page cache. It is not of huge
-  // pages, as what posix_memalign gives (collectives/allocator.h): where a virtual machine gives idle memory
-  // back to its host, the huge pages that are free are those that the host has to bring back.
+  // Large memory begins at a page, so that a file can be read into it without the page cache. It does not use
+  // huge pages, unlike memory from posix_memalign (collectives/allocator.h): if a virtual machine returns
+  // idle memory to its host, free huge pages are those that the host must provide again.
   constexpr std::size_t kLarge = std::size_t{1} << 20, kPage = 4096;
   void* memory = nullptr;
   if (bytes >= kLarge)

@@ -14,7 +14,7 @@ namespace lockstep {
 
 namespace internal {
 
-/// Gives the dense row-major data of one part.
+/// Returns the dense row-major data of one part.
 using PartData = std::function<const void*(const std::vector<IndexRange>& index, std::size_t elements)>;
 
 Array from_callback(const Shape& shape, const Sharding& sharding, DType dtype, const PartData& data,
@@ -55,13 +55,13 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
                                            const std::vector<Array>& arrays,
                                            std::source_location where = std::source_location::current());
 
-/// An array without elements: a shape, a dtype and a sharding, as JAX's ShapeDtypeStruct. A jitted function
-/// may be lowered and compiled for it; to read it, or to run on it, throws DescribedError.
+/// An array without elements: a shape, a dtype and a sharding, like JAX's ShapeDtypeStruct. A jitted function
+/// can be lowered and compiled for it; reading it, or running a computation on it, throws DescribedError.
 ///   step.lower(shape_of({4096, 512}, float32, rows)).cost()
 Array shape_of(const Shape& shape, DType dtype, const Sharding& sharding,
                std::source_location where = std::source_location::current());
 
-/// Shape, dtype and sharding of another array. Throws Error of one that was deleted.
+/// The shape, dtype and sharding of another array. Throws Error for an array that was deleted.
 Array shape_of(const Array& array, std::source_location where = std::source_location::current());
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ namespace {
 
 using internal::ArrayType;
 
-/// `n` values that live as long as this object: on the stack where they are few.
+/// `n` values that live as long as this object; on the stack if there are few.
 template <class T>
 class Few {
  public:
@@ -85,7 +85,7 @@ std::shared_ptr<const CompiledOperation> compile(
     const std::string& name, const std::string& key, std::span<const Array> operands,
     std::span<const ArrayType* const> types,
     const std::function<std::vector<Array>(std::span<const Array>)>& compose) {
-  // Not by make_shared: what threads remember must not keep its memory.
+  // Not by make_shared: weak references of threads must not keep its memory.
   std::shared_ptr<CompiledOperation> operation(new CompiledOperation(name, key, types));
   const auto start = std::chrono::steady_clock::now();
   Program program;

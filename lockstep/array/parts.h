@@ -6,7 +6,7 @@
 
 #include "lockstep/array/array.h"
 
-// For the layers above: arrays as the parts that this process holds.
+// For the layers above: arrays as the parts on this process.
 
 namespace lockstep::internal {
 
@@ -14,20 +14,20 @@ namespace lockstep::internal {
 struct HostPart {
   const void* data = nullptr;
   std::shared_ptr<void> owner;  ///< keeps the memory; the array may use it in place
-  bool exclusive = false;       ///< no other reader of the memory: a computation may change it by donation
+  bool exclusive = false;       ///< nothing else reads the memory, so a computation may change it by donation
 };
 
 /// A concrete array; `part` is called once for each range that a device of this process holds.
 Array from_parts(const Aval& aval, const Sharding& sharding, bool committed,
                  const std::function<HostPart(const std::vector<IndexRange>&)>& part);
 
-/// An array that is a shape, a dtype and a sharding only.
+/// An array that only has a shape, a dtype and a sharding.
 Array without_elements(const Aval& aval, const Sharding& sharding, bool committed);
 
 /// Another array with the same memory, which is then not reused if x is donated. Throws as concrete().
 Array sharing(const Array& x);
 
-/// Whether a user placed it.
+/// Whether a user determined its placement.
 bool is_committed(const Array& x);
 
 }  // namespace lockstep::internal

@@ -17,7 +17,7 @@ namespace {
 using runtime::LargeValue;
 using runtime::PlannedCollective;
 
-/// Of a program's values, as many are told.
+/// The number of values that are reported for a program.
 constexpr std::size_t kLargest = 8;
 
 /// Whether devices that differ in these axes only have, anywhere in the mesh, different numbers. Of an axis
@@ -40,7 +40,8 @@ bool crosses(const Mesh& mesh, std::vector<std::string> axes, int (Device::*numb
   return false;
 }
 
-/// The largest values that the program and those it holds make or are given, by what each device has of them.
+/// The largest values, by each device's part, that the program and the programs inside its equations compute
+/// or get.
 std::vector<LargeValue> largest_of(const Program& program) {
   std::vector<LargeValue> all;
   const auto add = [&](const Aval& aval, std::string operation, std::string site) {
@@ -57,7 +58,7 @@ std::vector<LargeValue> largest_of(const Program& program) {
   };
   visit(program);
   std::ranges::stable_sort(all, [](const LargeValue& a, const LargeValue& b) { return a.bytes > b.bytes; });
-  // A line that makes many alike is told once.
+  // A line that makes many equal values is reported once.
   std::set<std::string> told;
   std::erase_if(all, [&](const LargeValue& value) {
     return !told.insert(value.type + value.operation + value.site).second;

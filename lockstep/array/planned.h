@@ -12,9 +12,9 @@
 
 namespace lockstep::internal {
 
-/// Compiles what each device of `mesh` does for the described devices, and adds it to the runtime's plan,
-/// with its collectives and its largest values. What does not fit into a device's memory is in the plan as
-/// such. Throws PjrtError where the compiler refuses for another reason.
+/// Compiles the program of each device of `mesh` for the described devices, and adds it to the runtime's
+/// plan, with its collectives and its largest values. A program that does not fit into a device's memory is
+/// marked as such. Throws PjrtError if the compiler fails for another reason.
 std::shared_ptr<runtime::PlannedComputation> plan_computation(
     const std::string& name, const Program& per_device, const LoweredProgram& lowered, const Mesh& mesh,
     const std::vector<sharding::CommunicationLine>& collectives);

@@ -85,7 +85,7 @@ void read(Elements& out, const char* bytes, std::size_t i) {
   }
 }
 
-/// The fewest digits that tell x from its neighbours.
+/// The fewest digits that distinguish x from its neighbours.
 std::string shortest(double x, bool single, std::chars_format format) {
   char text[400];
   auto end = single ? std::to_chars(text, text + sizeof(text), static_cast<float>(x), format).ptr
@@ -97,7 +97,7 @@ struct Parts {
   std::string whole, fraction, exponent;
 };
 
-/// Split at the point, without zeros behind it.
+/// Split at the point, without trailing zeros.
 Parts parts_of(const std::string& text) {
   const std::size_t e = text.find('e');
   Parts parts{text.substr(0, e), "", e == std::string::npos ? "" : text.substr(e)};
@@ -156,7 +156,7 @@ std::vector<std::string> column(const std::vector<double>& values, bool single, 
     fraction.resize(right, scientific ? '0' : ' ');
     out.push_back(padded(parts[i].whole, left) + "." + fraction + parts[i].exponent);
   }
-  // Names of what is not finite may be wider than the numbers.
+  // The names of values that are not finite may be wider than the numbers.
   std::size_t widest = 0;
   for (const std::string& text : out) widest = std::max(widest, text.size());
   for (std::string& text : out) text = padded(text, widest);

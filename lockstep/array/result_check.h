@@ -26,8 +26,8 @@ class ResultCheck {
   /// Adds the check to the program if the settings ask for it and there are results to check.
   static std::optional<ResultCheck> add_to(Program& program, Compile compile);
 
-  /// `found` is the value of that output in a call of the program, `name`, with these arguments. If it is
-  /// set, finds the operation that made the first NaN and throws FloatingPointError.
+  /// `found` is the value of the additional output in a call of the program, `name`, with these arguments. If
+  /// it is true, finds the operation that made the first NaN and throws FloatingPointError.
   void look_at(const Array& found, const std::string& name, std::span<const Array* const> arguments) const;
 
  private:

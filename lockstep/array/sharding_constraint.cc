@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// With what the array has in dimensions that are unconstrained, where it lies over the same mesh.
+/// The sharding with its unconstrained dimensions taken from the array's, if that is over the same mesh.
 Sharding concrete(const Sharding& sharding, const Array& x) {
   if (sharding.spec().unconstrained().empty()) return sharding;
   std::vector<std::vector<std::string>> entries = sharding.spec().entries();

@@ -12,7 +12,7 @@ thread_local Trace* innermost = nullptr;
 
 }  // namespace
 
-/// Outlives the trace in its tracers, to tell that it has ended.
+/// Outlives the trace, held by its tracers, to tell that it has ended.
 struct Trace::Life {
   Trace* trace;
   std::string name;

@@ -54,15 +54,15 @@ class Trace {
   std::unordered_map<const void*, Value> captured_;
 };
 
-/// As apply_primitive on values: in a trace a new equation, outside of any the computation itself, on
+/// Like apply_primitive for values: in a trace it adds an equation; outside it computes the operation on
 /// devices.
 std::vector<Array> apply_primitive(const Primitive& primitive, OpParams params,
                                    std::span<const Array> inputs);
 Array apply_primitive_like(const Array& like, const Primitive& primitive, OpParams params);
 
-/// Composes an operation of primitives. In a trace it is just called; outside it is traced once for each kind
-/// of operands, compiled as one program, and run. `key` tells apart what `compose` does beside its operands:
-/// its parameters, as text.
+/// An operation composed of primitives. In a trace `compose` is called; outside, it is traced once for each
+/// signature of the operands, compiled as one program, and run. `key` distinguishes operations with the same
+/// name and operands: the parameters, as text.
 std::vector<Array> run_operation(const std::string& name, const std::string& key,
                                  std::span<const Array> operands,
                                  const std::function<std::vector<Array>(std::span<const Array>)>& compose);

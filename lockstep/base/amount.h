@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Bytes for people: "512 B", "1.5 GiB".
+/// A number of bytes for display: "512 B", "1.5 GiB".
 std::string amount_of_bytes(std::uint64_t bytes);
 
 }  // namespace lockstep

@@ -11,8 +11,8 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// The path of this process's group: in the hierarchy of the controller in version 1, in the only one of
-// version 2 where none is given. nullopt where there is no such hierarchy.
+// The path of this process's group: in the hierarchy of the controller for version 1, in the only hierarchy
+// for version 2 (empty controller). nullopt if there is no such hierarchy.
 std::optional<std::string> group_of(const Path& root, const std::string& controller) {
   std::ifstream file(root / "proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {

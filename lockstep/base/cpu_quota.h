@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// How many CPUs' time the control groups of this process give it, as containers and batch systems limit it:
-/// 1.5 for one and a half. nullopt if nothing limits it. `root` has proc/ and sys/ in it.
+/// The number of CPUs to which the control groups of this process limit its CPU time, as in containers and
+/// batch systems: 1.5 for one and a half. nullopt if there is no limit. `root` contains proc/ and sys/.
 std::optional<double> cpu_quota(const std::filesystem::path& root = "/");
 
 }  // namespace lockstep

@@ -55,7 +55,7 @@ inline bool is_integer(DType dtype) {
 /// Whether a derivative with respect to a value of this dtype exists.
 inline bool is_inexact(DType dtype) { return is_floating(dtype) || info(dtype).kind == DTypeKind::kComplex; }
 
-/// Whether an element can be this integer. Of dtypes that are not integers all can, rounded.
+/// Whether the dtype can represent this integer. Dtypes that are not integers can, with rounding.
 bool holds(DType dtype, std::int64_t value);
 
 /// The dtype of positions in a dimension, and of counts, of up to `size`: i32, or i64 if i32 is too small.
@@ -88,7 +88,7 @@ consteval DType dtype_of() {
 }
 }  // namespace internal
 
-/// The dtype whose elements are held as the C++ type T.
+/// The dtype whose elements have the C++ type T.
 template <class T>
 inline constexpr DType dtype_of = internal::dtype_of<T>();
 

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Where environment variables are read, so that a test can give its own.
+/// Reads environment variables; tests use another implementation.
 class Environment {
  public:
   virtual ~Environment() = default;

@@ -18,26 +18,26 @@ class InitializationError : public Error {
   using Error::Error;
 };
 
-/// An operation was given shapes that do not fit each other or its parameters.
+/// The shapes of an operation's operands do not match each other or its parameters.
 class ShapeError : public Error {
  public:
   using Error::Error;
 };
 
-/// An operation was given a dtype that it does not support.
+/// An operation does not support a dtype.
 class DTypeError : public Error {
  public:
   using Error::Error;
 };
 
-/// A mesh, a partition spec or a sharding does not fit the devices, the array or the computation.
+/// A mesh, a partition spec or a sharding does not match the devices, the array or the computation.
 class ShardingError : public Error {
  public:
   using Error::Error;
 };
 
-/// A function cannot be traced or transformed as asked: a leaked tracer, the value of a traced array, an
-/// integer differentiated.
+/// A function cannot be traced or transformed: a leaked tracer, reading the value of a traced array,
+/// differentiating an integer.
 class TraceError : public Error {
  public:
   using Error::Error;
@@ -85,14 +85,14 @@ class FloatingPointError : public Error {
   using Error::Error;
 };
 
-/// An element of an array is read, and there is none: the devices are only described, and nothing is
+/// An element of an array was read, but there is none: the devices are only described, and nothing is
 /// computed.
 class DescribedError : public Error {
  public:
   using Error::Error;
 };
 
-/// The PJRT plugin cannot be loaded, or refused a call.
+/// The PJRT plugin cannot be loaded, or returned an error.
 class PjrtError : public Error {
  public:
   using Error::Error;

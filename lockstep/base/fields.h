@@ -4,18 +4,18 @@
 #include <type_traits>
 #include <utility>
 
-/// The fields of aggregates: structs without constructors, base classes and private members, whose members
-/// all can be made of {}.
+/// The fields of aggregates: structs without constructors, base classes and private members. All members must
+/// be constructible from {}.
 namespace lockstep::fields {
 
 namespace internal {
 
-/// `fit<T>`: whether T can be made of n times {}. Each stands for one member, whatever it is: an array is
-/// not taken apart, as it would be by values without braces. `apply` gives f all n members.
+/// `fit<T>`: whether T can be constructed from n times {}. Each {} initializes one member, also if it is an
+/// array, which values without braces would not. `apply` calls f with all n members.
 template <std::size_t n>
 struct Count;
 
-// n members, n = 8 q + r with r of 1 to 8, are named a1 to a8, b1 to b8, ….
+// The n = 8 q + r members, with r from 1 to 8, are named a1 to a8, b1 to b8, ….
 #define LOCKSTEP_NAMES_1(x) x##1
 #define LOCKSTEP_NAMES_2(x) LOCKSTEP_NAMES_1(x), x##2
 #define LOCKSTEP_NAMES_3(x) LOCKSTEP_NAMES_2(x), x##3
@@ -120,7 +120,7 @@ consteval std::size_t count() {
   return n;
 }
 
-/// What a parameter is that nobody looks at.
+/// The type of an unused parameter.
 template <std::size_t>
 struct Skipped {
   template <class T>
@@ -129,11 +129,11 @@ struct Skipped {
 
 }  // namespace internal
 
-/// How many fields T has.
+/// The number of fields of T.
 template <class T>
 inline constexpr std::size_t count = internal::count<std::remove_cv_t<T>>();
 
-/// f(field...), of references to the fields of `value` in order.
+/// Calls f(field...) with references to the fields of `value` in order.
 template <class T, class F>
 constexpr decltype(auto) apply(T& value, F&& f) {
   if constexpr (count<T> == 0)

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// The name of the host that this process runs on; "unknown" if it has none.
+/// The name of this host; "unknown" if it has none.
 std::string host_name();
 
 }  // namespace lockstep

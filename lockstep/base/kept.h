@@ -12,27 +12,27 @@
 
 namespace lockstep {
 
-/// How many things each KeptByUse of the process keeps at most: at least 1.
+/// Sets the maximal number of objects in each KeptByUse of the process; at least 1.
 void set_max_kept(std::size_t most);
 std::size_t max_kept();
 
-/// The default of that number.
+/// The default maximum.
 inline constexpr std::size_t kDefaultMaxKept = 2000;
 
-/// What a KeptByUse keeps, as a base. May be touched by several threads.
+/// The base class of objects in a KeptByUse. Thread-safe.
 class Kept {
  public:
-  /// To be called when it is used.
+  /// Call it when the object is used.
   void touch() const {
     const std::uint64_t now = clock().load(std::memory_order_relaxed);
     if (last_use_.load(std::memory_order_relaxed) != now) last_use_.store(now, std::memory_order_relaxed);
   }
   std::uint64_t last_use() const { return last_use_.load(std::memory_order_relaxed); }
 
-  /// Whether it is kept: not before it was added, nor after it was dropped.
+  /// Whether it is in the cache: false before it was added and after it was dropped.
   bool is_kept() const { return kept_.load(std::memory_order_relaxed); }
 
-  /// Counts what was added anywhere: two uses between which nothing was made are of one time.
+  /// Counts added objects. Two uses without an addition in between count as simultaneous.
   static std::atomic<std::uint64_t>& clock();
 
  private:
@@ -44,9 +44,9 @@ class Kept {
   mutable std::atomic<bool> kept_ = false;
 };
 
-/// A cache by hash of objects that take long to make. If there are more than max_kept(), the least recently
-/// used ones are dropped; a holder may continue to use a dropped one. T derives from Kept. May be used by
-/// several threads.
+/// A cache by hash of objects that are expensive to make. If there are more than max_kept(), the least
+/// recently used ones are dropped; holders may continue to use a dropped one. T derives from Kept.
+/// Thread-safe.
 template <class T>
 class KeptByUse {
  public:
@@ -57,10 +57,10 @@ class KeptByUse {
     return found(hash, is);
   }
 
-  /// Keeps the object and returns it; or returns the one that another thread has added meanwhile.
+  /// Adds the object and returns it; if another thread has added one meanwhile, returns that one.
   template <class Is>
   std::shared_ptr<T> add(std::size_t hash, std::shared_ptr<T> made, Is&& is) {
-    std::vector<std::shared_ptr<T>> dropped;  // destroyed without the lock
+    std::vector<std::shared_ptr<T>> dropped;  // destroyed without holding the lock
     std::lock_guard lock(mutex_);
     if (auto other = found(hash, is)) return other;
     Kept::clock().fetch_add(1, std::memory_order_relaxed);

@@ -13,7 +13,7 @@ class OperationScope {
   OperationScope(const OperationScope&) = delete;
   OperationScope& operator=(const OperationScope&) = delete;
 
-  /// The name that the outermost scope of this thread gave; empty without one.
+  /// The name set by the outermost scope of this thread; empty if there is none.
   static std::string_view current();
 
  private:

@@ -16,7 +16,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// "1.2/2.0 GiB", in the largest unit that the second of them fills.
+/// "1.2/2.0 GiB", in the largest unit that fits the second number.
 std::string bytes_of(std::int64_t done, std::int64_t total) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double unit = 1;
@@ -38,7 +38,7 @@ ProgressBar::ProgressBar(std::string label, std::int64_t total, bool shown, Unit
     : label_(std::move(label)),
       total_(std::max<std::int64_t>(total, 1)),
       shown_(shown),
-      // The launcher says so where it passes the output on to one.
+      // The launcher sets this if it passes the output to a terminal.
       terminal_(isatty(STDOUT_FILENO) == 1 || Environment::process().get("LOCKSTEP_TERMINAL") == "1"),
       unit_(unit),
       start_(steady_clock::now()) {

@@ -7,12 +7,12 @@
 namespace lockstep {
 
 /// A progress bar. On a terminal it is redrawn in place; otherwise a new line is written at each tenth of the
-/// work. To be used by one thread.
+/// work. Use it from one thread.
 ///   train  [############--------]  60%  660/1100  loss 0.0312  2.1 s
 ///   index  [############--------]  60%  1.2/2.0 GiB  585.1 MiB/s    2.1 s, 1.4 s left
 class ProgressBar {
  public:
-  /// What is counted. For bytes the rate and the remaining time are shown too.
+  /// The unit of the count. For bytes the rate and the remaining time are shown, too.
   enum class Unit { kCount, kBytes };
 
   /// `shown` is false if another process shows it: then nothing is written.
@@ -23,7 +23,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// `done` of the total are done; `note` is put behind. Cheap: it writes ten times a second at most.
+  /// Sets the amount that is done; `note` is shown at the end. Cheap: it writes at most ten times a second.
   void update(std::int64_t done, const std::string& note = "");
 
   /// Shows what this thread waits for on its newest visible bar, if it has one: on a terminal in place of the

@@ -52,7 +52,7 @@ std::string to_string(const Box& box) {
 void for_each_stretch(const Box& common, const Box& from, const Box& to, std::size_t element,
                       const std::function<void(std::size_t, std::size_t, std::size_t)>& run) {
   if (volume(common) == 0) return;
-  // Dimensions behind `last` are whole in both, so that what is common is one stretch in them.
+  // Dimensions after `last` are whole in both, so the common part is contiguous in them.
   std::size_t bytes = element, last = common.size();
   while (last > 0) {
     --last;

@@ -20,11 +20,11 @@
 namespace lockstep::checkpoint {
 
 struct SaveOptions {
-  /// For the save as a whole, from the start of the first process to the end of the last.
+  /// The limit for the whole save, from the start of the first process to the end of the last.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
-/// What save and restore do, without the tree's type; restore_tree fills the tree, which is what `like` is.
+/// The implementation of save and restore, without the tree's type.
 void save_tree(const std::string& url, tree::TreeRef tree, const SaveOptions& options);
 RestoreReport restore_tree(const std::string& url, tree::TreeRef tree, const RestoreOptions& options);
 

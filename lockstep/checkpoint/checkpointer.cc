@@ -25,7 +25,7 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 
 }  // namespace
 
-/// The job, the save that is going on, and what process 0 knows of the steps that are there.
+/// The job, the current save, and process 0's information about existing steps.
 struct Checkpointer::State {
   explicit State(Job job) : job(std::move(job)) {}
 
@@ -38,7 +38,7 @@ struct Checkpointer::State {
   std::atomic<double> seconds = 0;
   std::optional<std::map<std::int64_t, std::optional<double>>> metrics;
 
-  /// Takes away what no rule keeps. An error is only logged: the step that was saved is there.
+  /// Removes steps that no rule keeps. An error is only logged, because the step was saved.
   void clean(const std::string& url, const Keep& keep, std::int64_t saved, std::optional<double> metric) {
     if (keep.last <= 0 && keep.every <= 0 && keep.best <= 0) return;
     try {

@@ -16,20 +16,20 @@
 namespace lockstep::checkpoint {
 
 struct CheckpointerOptions {
-  /// Which steps stay.
+  /// Which steps are kept.
   Keep keep;
 
   /// `due` is true for multiples of this; 0: for no step.
   std::int64_t every = 0;
 
-  /// Whether `save` returns when the arrays are copied, and a thread writes them.
+  /// true: `save` returns when the arrays are copied, and a thread writes them.
   bool asynchronous = true;
 
   /// The most bytes that an asynchronous save copies on each process. It keeps the other arrays until they
   /// are written; if one of them is donated to a computation, that computation copies it.
   std::uint64_t staging_bytes = std::uint64_t{8} << 30;
 
-  /// For one save by all processes.
+  /// The limit for one save by all processes.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 

@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
-/// A file to come, and which arrays (by number) it has.
+/// A file to be written, and the numbers of its arrays.
 struct File {
   std::string name, header;
   std::vector<std::size_t> arrays;

@@ -138,7 +138,8 @@ std::vector<std::string> Round::reports() {
 void Round::conclude(const std::string& text) {
   put(kConclusion, {false, text});
   if (job_.num_processes == 1) return;
-  // Whoever reported has heard what it was told. Conclusions may be read late, and are short.
+  // All processes that have reported have read the text for them. Conclusions may be read late, and are
+  // short.
   job_.store->erase(fmt::format("{}{}/report", kRoot, number_));
   job_.store->erase(fmt::format("{}{}/told", kRoot, number_));
   if (number_ >= kConclusionsKept) job_.store->erase(fmt::format("{}{}", kRoot, number_ - kConclusionsKept));
@@ -147,7 +148,7 @@ void Round::conclude(const std::string& text) {
 void Round::conclude_error(const std::string& message) { put(kConclusion, {true, message}); }
 
 std::string Round::conclusion() {
-  // Process 0 knows at the deadline who is missing, and says so.
+  // At the deadline process 0 knows which processes are missing, and reports it.
   Word word = take(kConclusion, 0, kForTheConclusion);
   if (word.failed) throw CheckpointError(word.text);
   return std::move(word.text);

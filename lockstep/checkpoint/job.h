@@ -8,14 +8,14 @@
 
 #include "lockstep/coordination/key_value_store.h"
 
-/// What the processes of a job say to each other when they save or restore together.
+/// The communication of a job's processes when they save or restore together.
 namespace lockstep::checkpoint {
 
-/// This process's place, and the job's store; none in a job of one process.
+/// This process's number, and the job's store; no store in a job of one process.
 struct Job {
   int process_index = 0;
   int num_processes = 1;
-  std::string id;  ///< the same when the job is started again; empty if nothing gives one
+  std::string id;  ///< the same when the job is started again; empty if there is none
   coordination::KeyValueStore* store = nullptr;
   std::function<void()> check_healthy = [] {};  ///< throws the cause once the job has failed
 
@@ -24,37 +24,39 @@ struct Job {
   /// "process 2 of 4", or "" in a job of one.
   std::string who(int process) const;
 
-  /// This process's own. Starts the runtime where it has not been started.
+  /// This process's job. Starts the runtime if it has not been started.
   static Job current();
 };
 
-/// One thing that all processes do together: each does its share and reports, process 0 hears all reports and
-/// concludes, and the others hear the conclusion. No device takes part. The rounds of a job have to be made
-/// in the same order by all of its processes; what is done in them may overlap.
+/// One action of all processes: each does its share and reports, process 0 receives all reports and
+/// concludes, and the others receive the conclusion. No device takes part. All processes of the job must make
+/// its rounds in the same order; their work may overlap.
 class Round {
  public:
-  /// `what` is for messages: "save step 100". All that follows must be done within the timeout.
+  /// `what` is for messages: "save step 100". Everything that follows must be done within the timeout.
   Round(const Job& job, std::string what, std::chrono::milliseconds timeout);
 
-  /// Process 0 tells the others one thing before the reports, or why it cannot; they hear it, or throw that.
+  /// Process 0 sends the others a text before the reports, or the reason of its failure; the others receive
+  /// it, or throw that.
   void tell(const std::string& text);
   void tell_error(const std::string& message);
   std::string hear();
 
-  /// What this process has done, or why it could not.
+  /// Reports what this process has done, or why it failed.
   void report(const std::string& text);
   void report_error(const std::string& message);
 
-  /// To be called by process 0: blocks until all have reported, and gives what they said, by process. Throws
-  /// CheckpointError with what those that could not said, and with who has not reported in time.
+  /// For process 0: blocks until all have reported, and returns the reports by process. Throws
+  /// CheckpointError with the reasons of those that failed, and with the processes that have not reported in
+  /// time.
   std::vector<std::string> reports();
 
-  /// To be called by process 0 as its last word.
+  /// For process 0: sends the conclusion.
   void conclude(const std::string& text);
   void conclude_error(const std::string& message);
 
-  /// To be called by the others: blocks until process 0 has concluded, and gives the text, or throws
-  /// CheckpointError with the message.
+  /// For the others: blocks until process 0 has concluded, and returns the text, or throws CheckpointError
+  /// with the message.
   std::string conclusion();
 
  private:

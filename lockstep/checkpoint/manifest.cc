@@ -21,7 +21,7 @@ constexpr const char* kFormat = "lockstep checkpoint";
 constexpr int kVersion = 1;
 constexpr std::string_view kSumLine = "{\"xxh3_128\":\"";
 
-// JSON has no NaN, no infinities and no bytes that are not UTF-8: such values are text of a form of its own.
+// JSON has no NaN, no infinities and no bytes that are not UTF-8: such values are texts in a special form.
 
 Json json_of(const Value& value) {
   return std::visit(

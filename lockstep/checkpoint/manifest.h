@@ -11,7 +11,8 @@
 #include "lockstep/checkpoint/box.h"
 #include "lockstep/checkpoint/value.h"
 
-/// What a checkpoint has, and where: the file manifest.json, whose form docs/checkpoints.md gives.
+/// The contents of a checkpoint, and their locations: the file manifest.json, whose format is described in
+/// docs/checkpoints.md.
 namespace lockstep::checkpoint {
 
 inline constexpr const char* kManifestName = "manifest.json";
@@ -20,23 +21,23 @@ inline constexpr const char* kManifestName = "manifest.json";
 struct FileInfo {
   std::string name;  ///< relative to the checkpoint's folder
   std::uint64_t bytes = 0;
-  std::uint64_t header_bytes = 0;  ///< what stands before the arrays
-  std::string header_sum;          ///< XXH3-128 of it; empty if it is not known
+  std::uint64_t header_bytes = 0;  ///< the bytes before the arrays
+  std::string header_sum;          ///< its XXH3-128; empty if unknown
 };
 
 /// A part of an array, dense and row-major in one file.
 struct Part {
   Box box;
-  std::size_t file = 0;      ///< in Manifest::files
+  std::size_t file = 0;      ///< index in Manifest::files
   std::uint64_t offset = 0;  ///< in the file
   std::string key;           ///< the tensor's name in the file
-  Shape tile;                ///< how it is cut for checksums; empty if there are none
+  Shape tile;                ///< the size of the tiles for checksums; empty if there are none
   std::string sums;          ///< of the tiles, kSumDigits digits each
 };
 
 struct ArrayInfo {
-  std::optional<DType> dtype;  ///< nullopt of those that Lockstep has not, such as F8_E4M3
-  std::string dtype_name;      ///< as safetensors says it: "F32"
+  std::optional<DType> dtype;  ///< nullopt for dtypes that Lockstep does not have, such as F8_E4M3
+  std::string dtype_name;      ///< as in safetensors: "F32"
   Shape shape;
   bool weak_type = false;
   std::vector<Part> parts;
@@ -44,29 +45,29 @@ struct ArrayInfo {
 
 struct Manifest {
   std::string nonce;                 ///< of the attempt that wrote it
-  std::optional<std::int64_t> step;  ///< where a Checkpointer wrote it
-  std::optional<double> metric;      ///< what Keep::best goes by
+  std::optional<std::int64_t> step;  ///< set if a Checkpointer wrote it
+  std::optional<double> metric;      ///< the metric for Keep::best
   std::string created;               ///< "2026-11-22T14:00:00Z"
-  int num_processes = 1;             ///< that wrote it
+  int num_processes = 1;             ///< the number of processes that wrote it
   std::vector<FileInfo> files;
   std::map<std::string, ArrayInfo> arrays;  ///< by path
   Values values;
 };
 
-/// The text of the file. Its first line has a checksum of the others.
+/// The text of the file. Its first line contains a checksum of the others.
 std::string to_json(const Manifest& manifest);
 
-/// Throws CheckpointError, naming `url`, where the text is damaged or of a form that is not known, and where
-/// the parts of an array leave a gap, overlap, or lie outside of their files.
+/// Throws CheckpointError, naming `url`, if the text is damaged or has an unknown format, and if the parts of
+/// an array leave a gap, overlap, or are not within their files.
 Manifest parse_manifest(std::string_view json, const std::string& url);
 
 /// Throws CheckpointError if the parts do not make up the whole array, each element once.
 void check_coverage(const std::string& path, const ArrayInfo& array, const std::string& url);
 
-/// Of the whole array.
+/// The bytes of the whole array.
 std::uint64_t bytes_of(const ArrayInfo& array);
 
-/// "f32[512,1024]", or with a dtype that Lockstep has not "F8_E4M3[16]".
+/// "f32[512,1024]", or, with a dtype that Lockstep does not have, "F8_E4M3[16]".
 std::string describe(const ArrayInfo& array);
 
 }  // namespace lockstep::checkpoint

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kEnding = ".npy";
 
-/// A file that lies in memory.
+/// A file in memory.
 class MemoryReader : public storage::Reader {
  public:
   MemoryReader(std::string url, std::vector<std::byte> bytes)
@@ -109,7 +109,7 @@ std::vector<NumpyArray> open_npz(const storage::Reader& file) {
     std::string name = about.name;
     const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> entry(
         zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(i), 0), zip_fclose);
-    // A size is only a claim: memory is taken as the bytes come.
+    // A size in a file is not trusted: memory is allocated as the bytes are read.
     std::vector<std::byte> content;
     std::vector<std::byte> block(1 << 20);
     for (zip_int64_t got = 1; got > 0;) {

@@ -8,21 +8,21 @@
 #include "lockstep/checkpoint/manifest.h"
 #include "lockstep/storage/store.h"
 
-/// NumPy's .npy and .npz files, to be read as checkpoints.
+/// Reads NumPy's .npy and .npz files as checkpoints.
 namespace lockstep::checkpoint {
 
-/// An array of such a file, and the bytes that have it: at its part's offset.
+/// An array of such a file, and a reader of its bytes, which are at its part's offset.
 struct NumpyArray {
   std::string path;
   ArrayInfo info;
   std::unique_ptr<storage::Reader> reader;
 };
 
-/// The array of a .npy file, at the root.
+/// The array of a .npy file; its path is the root.
 std::vector<NumpyArray> open_npy(std::unique_ptr<storage::Reader> file);
 
-/// The arrays of a .npz file, by their names. The whole file is read into memory. Throws CheckpointError
-/// where it is damaged; all of its checksums are checked.
+/// The arrays of a .npz file, by their names. Reads the whole file into memory and verifies all its
+/// checksums. Throws CheckpointError if it is damaged.
 std::vector<NumpyArray> open_npz(const storage::Reader& file);
 
 }  // namespace lockstep::checkpoint

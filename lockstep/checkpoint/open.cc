@@ -1,4 +1,4 @@
-// Opening what is to be read: Lockstep's own checkpoints, and safetensors of others.
+// Opening checkpoints for reading: Lockstep's own, and safetensors files of others.
 
 #include <algorithm>
 #include <map>
@@ -63,7 +63,7 @@ class Opener {
     }
   }
 
-  /// Hugging Face's index says which file has which tensor.
+  /// Hugging Face's index contains the file of each tensor.
   void open_index() {
     const storage::Store& store = *opened_->store_;
     std::map<std::string, std::map<std::string, bool>>
@@ -78,7 +78,7 @@ class Opener {
       add_safetensors(file, &tensors);
       for (const auto& [tensor, found] : tensors) {
         if (!found) {
-          fail<CheckpointError>("[checkpoint] {} says that {} has the tensor {}, and it has not",
+          fail<CheckpointError>("[checkpoint] according to {}, {} has the tensor {}, but it does not",
                                 store.url(kIndexName), store.url(file), tensor);
         }
       }

@@ -16,11 +16,11 @@
 namespace lockstep::checkpoint {
 namespace {
 
-/// More do not read faster from a disk; from an object store each splits its reads besides.
+/// More threads do not read faster from a disk; from an object store each splits its reads anyway.
 constexpr std::size_t kThreads = 4;
 
-/// Stretches are read as one where what lies between them is this part of what is read, and from object
-/// stores, of which a read takes long, where it is less than so many bytes.
+/// Ranges are read together if the gaps between them are at most this fraction of the data, and for object
+/// stores, where each read takes long, also if they have fewer bytes than this.
 constexpr std::size_t kGapPart = 16, kGapOfObjects = 1 << 20;
 
 constexpr std::size_t kMappedAlignment = 64;
@@ -58,8 +58,8 @@ std::vector<Stripe> stripes_of(const Part& part, DType dtype) {
   return stripes;
 }
 
-/// Asks for mapped bytes at once, where touching them would read a little at a time. What cannot be read so
-/// is read when it is touched.
+/// Requests mapped bytes at once, because touching them would read little by little. Bytes that cannot be
+/// read in this way are read when touched.
 void read_ahead(const std::byte* start, std::size_t bytes) {
   constexpr std::uintptr_t kPage = 4096;
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(start) / kPage * kPage;
@@ -158,7 +158,7 @@ void Opened::read_part(const std::string& path, const ArrayInfo& array, const Pa
     for (std::size_t i = 0; i < unit.tiles.size(); ++i)
       if (intersection(unit.tiles[i], needed)) touched.push_back(i);
 
-    // A unit that is wanted as a whole, and lies in one stretch there, goes straight to its place.
+    // A unit that is wanted as a whole, and is contiguous in the destination, is read directly into it.
     const Box target = placed_in(part.box, unit.box);
     std::byte* memory = nullptr;
     if (contains(wanted.box, target)) {

@@ -13,10 +13,10 @@
 #include "lockstep/checkpoint/manifest.h"
 #include "lockstep/storage/store.h"
 
-/// A checkpoint that is open for reading, whoever wrote it.
+/// A checkpoint that is open for reading, in any format.
 namespace lockstep::checkpoint {
 
-/// Where a request's elements are to go: `box` of the array, dense and row-major.
+/// A request: the memory for the elements of `box` of an array, dense and row-major.
 struct Wanted {
   std::string path;
   Box box;
@@ -24,7 +24,7 @@ struct Wanted {
   bool once = false;  ///< no other process reads it
 };
 
-/// Every count-th unit of a part, from the first on.
+/// Every count-th unit of a part, beginning with the first one.
 struct Stripe {
   std::size_t first = 0, count = 1;
   bool has(std::size_t unit) const { return unit % count == first; }
@@ -32,33 +32,33 @@ struct Stripe {
 
 class Opened {
  public:
-  /// Opens a folder that was saved, one of Hugging Face's (model.safetensors.index.json, or safetensors files
-  /// whose tensors have different names), or one file: .safetensors, .npy, .npz. Throws CheckpointError where
-  /// it is none of these, or damaged, and StorageError where it cannot be read.
+  /// Opens a folder that was saved, a folder in Hugging Face's format (model.safetensors.index.json, or
+  /// safetensors files whose tensors have different names), or one file: .safetensors, .npy, .npz. Throws
+  /// CheckpointError if it is none of these, or damaged, and StorageError if it cannot be read.
   static std::shared_ptr<Opened> open(const std::string& url);
 
   const std::string& url() const { return url_; }
 
-  /// What there is; of foreign files `files` and `values` are empty or have no checksums.
+  /// Its contents; for other formats `files` and `values` are empty or have no checksums.
   const Manifest& manifest() const { return manifest_; }
 
-  /// The array of this path. Throws CheckpointError, naming the nearest ones, where there is none.
+  /// The array with this path. If there is none, throws a CheckpointError that names the nearest paths.
   const ArrayInfo& array(const std::string& path) const;
 
-  /// Reads all that is wanted, several files and places at a time, and checks the checksums of all that it
-  /// reads. Needs at most 16 MiB a thread besides. Blocks. Throws CheckpointError, naming the file and the
-  /// array, where a checksum does not fit.
+  /// Reads all requests, several files and ranges at a time, and verifies the checksums of everything that it
+  /// reads. Needs at most 16 MiB of additional memory for each thread. Blocks. Throws CheckpointError, with
+  /// the file and the array, if a checksum does not match.
   void read(const std::vector<Wanted>& wanted) const;
 
-  /// The box of an array in the mapped file, checked, where it is one stretch of it that begins at a multiple
-  /// of 64 bytes, and the file can be mapped; otherwise null.
+  /// The box of an array in the mapped file, verified, if it is contiguous there, begins at a multiple of 64
+  /// bytes, and the file can be mapped; otherwise null.
   std::shared_ptr<const void> map(const std::string& path, const Box& box) const;
 
-  /// Reads everything, and checks every byte of every file. Throws CheckpointError at the first that does not
-  /// fit. `on_read` is told of bytes.
+  /// Reads everything, and verifies every byte of every file. Throws CheckpointError for the first mismatch.
+  /// `on_read` is called with numbers of bytes.
   void verify(const std::function<void(std::uint64_t)>& on_read = {}) const;
 
-  /// How many bytes `read` and `map` have read so far.
+  /// The bytes that `read` and `map` have read so far.
   std::uint64_t bytes_read() const { return bytes_read_; }
 
  private:

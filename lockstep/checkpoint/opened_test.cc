@@ -146,7 +146,7 @@ TEST(Opened, AFolderOfHuggingFaces_ByItsIndex) {
               HasSubstr("c is F8_E4M3[4], a dtype that Lockstep does not have"));
   index(R"("a": "model-00002-of-00002.safetensors")");
   EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(folder.path()); }),
-              HasSubstr("has the tensor a, and it has not"));
+              HasSubstr("has the tensor a, but it does not"));
   index(R"("a": 3)");
   EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(folder.path()); }), HasSubstr("is damaged"));
   std::filesystem::remove(folder.path() / "model.safetensors.index.json");

@@ -43,8 +43,8 @@ std::vector<Box> merged(std::vector<Box> boxes) {
   return boxes;
 }
 
-/// The box in `count` parts of about the same size, or fewer: along its first dimension that is long enough,
-/// for parts along it lie in one stretch.
+/// Divides the box into `count` parts of about the same size, or fewer, along its first dimension that is
+/// long enough, because parts along it are contiguous.
 std::vector<Box> cut(const Box& box, std::int64_t count) {
   std::size_t along = 0;
   const Shape shape = shape_of(box);
@@ -84,7 +84,7 @@ WritePlan plan_writes(std::span<const Leaf> leaves, int process_index, int num_p
       continue;
     }
     plan.fingerprint = combine(plan.fingerprint, sharding.fingerprint());
-    // Boxes of the same processes, which one of them writes, are put together.
+    // Boxes of the same processes are merged, and written by one of them.
     std::map<std::string, std::pair<Box, std::set<int>>> holders;
     const auto indices = sharding.device_indices(array.shape());
     for (std::size_t d = 0; d < indices.size(); ++d) {

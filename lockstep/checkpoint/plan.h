@@ -9,8 +9,7 @@
 #include "lockstep/base/fingerprint.h"
 #include "lockstep/checkpoint/box.h"
 
-/// Which process writes what. Every process works it out for itself from the shardings, and comes to the
-/// same.
+/// Which process writes which part. Every process computes the same plan from the shardings.
 namespace lockstep::checkpoint {
 
 /// An array of a tree, by its path.
@@ -28,15 +27,16 @@ struct Piece {
 struct WritePlan {
   std::vector<std::vector<Piece>> of_process;
 
-  /// Whether the leaf is on devices of one process only, and so taken to be the same on all.
+  /// Whether the leaf is on devices of one process only; such leaves are assumed to be the same on all
+  /// processes.
   std::vector<bool> is_local;
 
-  /// Of paths, types and shardings: the same on all processes that save the same tree.
+  /// Of paths, types and shardings: equal on all processes that save the same tree.
   Fingerprint fingerprint = 0;
 };
 
-/// Each element is written once. What several processes have is cut between them, so that each writes about
-/// as much.
+/// Each element is written once. Parts that several processes have are divided between them, so that each
+/// writes about the same amount.
 WritePlan plan_writes(std::span<const Leaf> leaves, int process_index, int num_processes);
 
 }  // namespace lockstep::checkpoint

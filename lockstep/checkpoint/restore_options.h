@@ -10,7 +10,7 @@
 
 namespace lockstep::checkpoint {
 
-/// How a tree is restored.
+/// Options for restoring a tree.
 struct RestoreOptions {
   /// Paths that are not in the checkpoint keep the value of `like`, and paths of the checkpoint that are not
   /// in the tree are ignored. Without this option both are errors.
@@ -26,7 +26,7 @@ struct RestoreOptions {
   /// is not kept in memory. The checkpoint may be removed meanwhile, but must not be changed.
   bool map = true;
 
-  /// For the restore as a whole.
+  /// The limit for the whole restore.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 

@@ -18,7 +18,7 @@ namespace {
 
 std::string name_of(const std::string& path) { return path.empty() ? "the root" : path; }
 
-/// An array of the tree, and what it is to become.
+/// An array of the tree, and its type after restoring.
 struct Target {
   Array* array = nullptr;
   std::string path, source;  ///< in the tree, in the checkpoint

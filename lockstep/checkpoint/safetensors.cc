@@ -47,7 +47,7 @@ constexpr std::array<std::pair<std::string_view, unsigned>, 9> kForeign{{{"F8_E4
 constexpr std::uint64_t kLargestHeader = 100'000'000;
 constexpr std::size_t kPadding = 4096;
 
-/// nullopt where no such dtype is known, or the product is too large for any file.
+/// nullopt if the dtype is unknown, or the product is too large for any file.
 std::optional<std::uint64_t> bytes_of(const std::string& dtype, const Shape& shape) {
   unsigned bits = 0;
   if (const auto known = dtype_of_name(dtype)) bits = static_cast<unsigned>(size_of(*known)) * 8;

@@ -15,7 +15,7 @@
 
 namespace lockstep::checkpoint {
 
-/// All of a tree that is saved.
+/// Everything that is saved of a tree.
 struct Contents {
   std::vector<Leaf> arrays;
   Values values;
@@ -27,13 +27,13 @@ struct SavingOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
-/// How the names of attempts of this job begin, so that its next start may clean up behind it.
+/// The prefix of the names of this job's attempts, so that its next start can remove their leftovers.
 std::string attempt_prefix(const std::string& job_id);
 
-/// Memory that copies of arrays are made in; kept from one save to the next.
+/// Memory for copies of arrays, which is kept from one save to the next.
 class Staging {
  public:
-  /// At least so many bytes, aligned to a page. What was there before is lost.
+  /// At least this number of bytes, aligned to a page. The previous content is lost.
   std::byte* reserve(std::size_t bytes);
   std::size_t capacity() const { return capacity_; }
 
@@ -46,22 +46,23 @@ class Staging {
 /// `run` may be called in another.
 class Saving {
  public:
-  /// `url` is the folder that is published. Blocks until the arrays are computed. Throws CheckpointError for
-  /// what cannot be saved: a tracer, an array without a value, two places of one path.
+  /// `url` is the folder to publish. Blocks until the arrays are computed. Throws CheckpointError for
+  /// contents that cannot be saved: a tracer, an array without a value, two places with one path.
   Saving(Job job, std::string url, Contents contents, SavingOptions options);
 
-  /// The bytes of arrays that this process writes.
+  /// The bytes of the arrays that this process writes.
   std::uint64_t bytes() const { return bytes_; }
 
-  /// Copies what this process writes, as far as `most` bytes go; of the rest it holds the arrays, so that a
-  /// computation that they are donated to has to copy them. The arrays may be donated afterwards.
+  /// Copies the data that this process writes, up to `most` bytes; the rest is kept as arrays, which a
+  /// computation must copy if they are donated to it. The arrays may be donated afterwards.
   void stage(Staging& staging, std::uint64_t most);
 
-  /// Writes, and publishes with the other processes. Blocks. Throws CheckpointError, with the same message on
-  /// all processes, where one of them failed: then nothing is published. Throws PeerFailure if one died.
+  /// Writes, and publishes together with the other processes. Blocks. Throws CheckpointError, with the same
+  /// message on all processes, if one of them failed: then nothing is published. Throws PeerFailure if a
+  /// process died.
   void run();
 
-  /// Told of bytes as they are written.
+  /// Called with numbers of bytes as they are written.
   std::function<void(std::uint64_t)> on_written;
 
  private:

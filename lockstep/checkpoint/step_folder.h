@@ -10,20 +10,20 @@
 #include "lockstep/checkpoint/keep.h"
 #include "lockstep/storage/store.h"
 
-/// The folder of a run, with its steps and what is not whole among them.
+/// The folder of a run, with its steps and unfinished attempts.
 namespace lockstep::checkpoint {
 
 /// "step-00001000".
 std::string step_name(std::int64_t step);
 
-/// nullopt of any other name.
+/// nullopt for any other name.
 std::optional<std::int64_t> step_of_name(std::string_view name);
 
-/// The steps that are published, rising.
+/// The published steps, ascending.
 std::vector<std::int64_t> published_steps(const storage::Store& store);
 
-/// Takes a published checkpoint away: first its manifest, then the files that it names; others stay. Goes on
-/// with a removal that was interrupted.
+/// Removes a published checkpoint: first its manifest, then the files named in it; other files stay.
+/// Continues an interrupted removal.
 void remove_checkpoint(storage::Store& store, const std::string& folder);
 
 /// The steps whose removal was interrupted.
@@ -36,7 +36,7 @@ struct Leftover {
 };
 std::vector<Leftover> leftovers(const storage::Store& store);
 
-/// Takes the files of an attempt away that a save has made there.
+/// Removes the files that a save has made in an attempt.
 void remove_leftover(storage::Store& store, const Leftover& leftover);
 
 }  // namespace lockstep::checkpoint

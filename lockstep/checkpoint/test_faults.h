@@ -1,6 +1,6 @@
 #pragma once
 
-// Calls on files that fail, stop short, or are a process's last.
+// Calls on files that fail, stop early, or end the process.
 
 #include <unistd.h>
 #include <csignal>
@@ -14,10 +14,10 @@
 
 namespace lockstep::test {
 
-/// What happens at a call.
+/// The effect on a call.
 enum class Fault { kNone, kKill, kEio, kEnospc, kEintr, kShort };
 
-/// Lets the n-th call, from 0, and with kEnospc all writes after it, go wrong. Counts calls.
+/// Makes the n-th call, from 0, fail, and with kEnospc all writes after it. Counts calls.
 class FaultyCalls : public storage::FileCalls {
  public:
   FaultyCalls(Fault fault, int at) : fault_(fault), at_(at) {}
@@ -38,7 +38,7 @@ class FaultyCalls : public storage::FileCalls {
   }
   int fsync(int file) override { return fails() ? -1 : FileCalls::fsync(file); }
   int close(int file) override {
-    // The file is closed in any case, as the system does.
+    // The file is closed in any case, as by the system.
     const bool failed = fails();
     const int error = errno, result = FileCalls::close(file);
     if (!failed) return result;

@@ -16,8 +16,8 @@
 
 namespace lockstep::test {
 
-/// Lets two writers save one step of the run at the same time, so often: one must win, and nothing of the
-/// other's may be left.
+/// Lets two writers save one step of the run at the same time, `rounds` times: exactly one must succeed, and
+/// nothing of the other one may remain.
 inline void race_of_two_writers(const std::string& run, int rounds) {
   using namespace checkpoint;
   const Array x[] = {full({1000}, 1.0), full({1000}, 2.0)};

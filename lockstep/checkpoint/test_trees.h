@@ -1,6 +1,6 @@
 #pragma once
 
-// Trees for tests, of which every element follows from its place and a seed.
+// Trees for tests, in which every element is determined by its position and a seed.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace lockstep::test {
 
-/// Bytes that differ everywhere; of bool 0 and 1.
+/// Bytes that differ at all positions; for bool 0 and 1.
 inline std::byte byte_at(std::uint64_t place, std::uint64_t seed, DType dtype) {
   std::uint64_t x = place * 0x9e3779b97f4a7c15u + seed * 0xbf58476d1ce4e5b9u;
   x ^= x >> 29;
@@ -47,7 +47,7 @@ inline Array made(DType dtype, const Shape& shape, const Sharding& sharding, std
   });
 }
 
-/// Whether each part that this process has is as it should be.
+/// Whether each part on this process has the right elements.
 inline bool is_made(const Array& array, std::uint64_t seed) {
   for (const Shard& shard : array.addressable_shards()) {
     const auto bytes = expected_bytes(array.shape(), shard.index, array.dtype(), seed);

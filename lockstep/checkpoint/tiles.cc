@@ -54,7 +54,7 @@ void for_each_unit(const Shape& shape, const Shape& tile, std::size_t element,
                    const std::function<bool(const Unit&)>& visit) {
   if (num_elements(shape) == 0) return;
   const std::size_t rank = shape.size();
-  // Dimensions before `split` have tiles of one row; those behind it lie whole in a unit.
+  // Dimensions before `split` have tiles of one row; those after it are whole in a unit.
   std::size_t split = 0;
   while (split + 1 < rank && tile[split] == 1) ++split;
   Unit unit;

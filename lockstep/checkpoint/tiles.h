@@ -8,33 +8,33 @@
 
 #include "lockstep/checkpoint/box.h"
 
-/// How a stored part is cut into tiles, each with a checksum of its own. A reader that needs some of a part
-/// reads and checks the tiles that it touches. They are cut so that parts of an array in two, four or eight
-/// along any dimension end where tiles do; so who reads with other shardings reads little that it does not
-/// need.
+/// How a stored part is divided into tiles, each with its own checksum. A reader that needs a portion of a
+/// part reads and verifies the tiles that it touches. Tiles end at the boundaries of two, four or eight equal
+/// parts of an array along any dimension, so that readers with other shardings read little unneeded data.
 namespace lockstep::checkpoint {
 
-/// The tiles' sizes for a part of this shape. A tile has 4 KiB to 16 MiB, unless the part has less; about a
-/// thousandth of a part of up to 1 GiB at least, and of larger ones 1 MiB.
+/// The size of the tiles for a part of this shape. A tile has 4 KiB to 16 MiB, unless the part is smaller: at
+/// least about a thousandth of a part of up to 1 GiB, and 1 MiB for larger parts.
 Shape choose_tile(const Shape& shape, std::size_t element);
 
-/// Tiles that lie in one stretch of the part's memory, 16 MiB at most where choose_tile chose: what is read,
-/// written and checked at a time.
+/// Tiles that are contiguous in the part's memory, at most 16 MiB with sizes from choose_tile: the unit of
+/// reading, writing and verifying.
 struct Unit {
-  Box box;                 ///< in the part, which begins at 0
+  Box box;                 ///< within the part, whose coordinates begin at 0
   std::size_t offset = 0;  ///< of its first byte in the part's memory
   std::size_t bytes = 0;
   std::size_t first_tile = 0;  ///< in the row-major order of all tiles
   std::vector<Box> tiles;
 };
 
-/// Calls visit for each unit, in the order of the memory. Stops where visit gives false.
+/// Calls visit for each unit, in the order of memory. Stops if visit returns false.
 void for_each_unit(const Shape& shape, const Shape& tile, std::size_t element,
                    const std::function<bool(const Unit&)>& visit);
 
 std::size_t num_tiles(const Shape& shape, const Shape& tile);
 
-/// 32 hexadecimal digits: XXH3-128 of the tile's bytes, row by row, where `memory` has those of the unit.
+/// 32 hexadecimal digits: XXH3-128 of the tile's bytes in row-major order; `memory` has the bytes of the
+/// unit.
 std::string tile_sum(const Box& tile, const Box& unit, const std::byte* memory, std::size_t element);
 
 /// Hexadecimal digits of a tile's checksum.

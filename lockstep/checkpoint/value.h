@@ -7,16 +7,16 @@
 
 namespace lockstep::checkpoint {
 
-/// What stands in a tree beside its arrays.
+/// A value in a tree that is not an array.
 using Value = tree::Value;
 
-/// By their paths in the tree.
+/// By path in the tree.
 using Values = std::map<std::string, Value>;
 
 /// "a integer", "text", ...
 std::string kind_of(const Value& value);
 
-/// For people: true, 12, 0.5, "text".
+/// For display: true, 12, 0.5, "text".
 std::string to_string(const Value& value);
 
 }  // namespace lockstep::checkpoint

@@ -29,7 +29,7 @@ std::vector<std::string> parts(const std::string& text, char separator) {
   return found;
 }
 
-/// A job of several slices: how many there are, which one this is, and where its first process is.
+/// A job of several slices: their number, the number of this one, and the address of the first process.
 struct Slices {
   std::optional<Variable> count, index, coordinator;
 };

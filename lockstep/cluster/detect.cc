@@ -7,7 +7,7 @@
 namespace lockstep::cluster {
 namespace {
 
-/// Asks nobody.
+/// Whether detection is turned off.
 bool means_none(const std::string& forced) { return forced == "none" || forced == "deactivate"; }
 
 Place alone(const std::string& forced) {
@@ -17,7 +17,7 @@ Place alone(const std::string& forced) {
   return place;
 }
 
-/// What the user set by hand must agree with what a launcher says, where it does not replace it whole.
+/// Settings of the user must agree with the launcher's, unless they replace it completely.
 void refuse_contradiction(const Environment& environment, const Place& place) {
   auto compare = [&](const std::vector<std::string>& names, int launcher) {
     auto variable = find_variable(environment, names);
@@ -41,7 +41,7 @@ Place complete(const Environment& environment, Place place) {
   return with_identity(environment, std::move(place));
 }
 
-/// Each of several processes that takes itself for the only one is what nobody wants.
+/// Prevents that each of several processes assumes to be the only one.
 void refuse_silent_single(const Environment& environment, const Place& place) {
   auto sign = sign_of_others(environment);
   if (place.cluster != "explicit" || place.num_processes > 1 || !sign) return;

@@ -12,7 +12,7 @@ namespace lockstep::cluster {
 
 /// A launcher or cluster that tells a process its number.
 struct ClusterType {
-  const char* name;  ///< As in Place::cluster.
+  const char* name;  ///< as in Place::cluster
 
   /// The place, or nullopt if the environment is not of this cluster type. Throws InitializationError if its
   /// information is incomplete or contradictory, listing what is set and what is missing. Depends only on its

@@ -40,7 +40,7 @@ bool wait_for(int descriptor, short events, Clock::time_point deadline) {
   }
 }
 
-/// Connects to the first of the addresses that accepts; gives the reason where none does.
+/// Connects to the first of the addresses that accepts; returns the reason if none does.
 std::string connect_to(const addrinfo* addresses, Clock::time_point deadline, Socket& connection) {
   std::string reason = "it has no address";
   for (const addrinfo* address = addresses; address != nullptr; address = address->ai_next) {

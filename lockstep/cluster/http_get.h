@@ -11,9 +11,9 @@ struct HttpAnswer {
   std::string body;
 };
 
-/// One GET over plain HTTP, straight to the server (proxies are ignored). `server` is "host" or "host:port".
-/// Blocks for at most the timeout, and the resolver's own. Throws InitializationError if the server cannot
-/// be reached in time or its answer is not HTTP.
+/// One GET over plain HTTP, directly to the server (proxies are ignored). `server` is "host" or "host:port".
+/// Blocks for at most the timeout plus the time of name resolution. Throws InitializationError if the server
+/// cannot be reached in time or its answer is not HTTP.
 HttpAnswer http_get(const std::string& server, const std::string& path,
                     const std::map<std::string, std::string>& headers, std::chrono::milliseconds timeout);
 

@@ -15,7 +15,7 @@ struct Mpirun {
   std::string job_id;
 };
 
-/// The number that the text starts with; nullopt where it starts with none.
+/// The number with which the text starts; nullopt if it does not start with one.
 std::optional<unsigned long long> leading_number(std::string_view text) {
   unsigned long long number = 0;
   if (std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc()) return std::nullopt;
@@ -64,8 +64,8 @@ std::optional<Mpirun> from_namespace(const std::string& name) {
   return Mpirun{{name.substr(first + 1, dash - first - 1)}, port_for(*pid + *job - 1), "ompi-" + name};
 }
 
-/// The address of mpirun's in the network of the interface that the user chose, on each host alike; its first
-/// where none was chosen.
+/// mpirun's address in the network of the interface that the user chose, the same on each host; its first
+/// address if none was chosen.
 std::string host_of(const Mpirun& mpirun, const Environment& environment, const System& system) {
   auto interface = find_variable(environment, {"LOCKSTEP_INTERFACE"});
   if (!interface) return mpirun.hosts.front();

@@ -17,7 +17,7 @@ struct Mpiexec {
   std::string job_id;
 };
 
-/// The parent in "PID (NAME) STATE PARENT ...", where NAME may hold anything; 0 where there is none.
+/// The parent in "PID (NAME) STATE PARENT ...", where NAME may contain anything; 0 if there is none.
 int parent_in(const std::string& stat) {
   const auto name_end = stat.rfind(')');
   if (name_end == std::string::npos || name_end + 4 >= stat.size()) return 0;
@@ -26,7 +26,7 @@ int parent_in(const std::string& stat) {
   return parent;
 }
 
-/// MPICH: an ancestor is "hydra_pmi_proxy --control-port HOST:PORT ...", alike on all hosts but for its
+/// MPICH: an ancestor is "hydra_pmi_proxy --control-port HOST:PORT ...", the same on all hosts except for its
 /// number.
 std::optional<Mpiexec> from_proxy(const System& system) {
   int process = parent_in(system.read_file("/proc/self/stat").value_or(""));
@@ -61,7 +61,7 @@ std::optional<Mpiexec> from_uuid(const Environment& environment) {
 
 std::optional<Place> pmi_place(const Environment& environment, const System& system) {
   auto local_size = find_variable(environment, {"MPI_LOCALNRANKS"});
-  // srun --mpi=pmi2 sets PMI_RANK too, but Slurm's own variables say more.
+  // srun --mpi=pmi2 sets PMI_RANK, too, but Slurm's own variables have more information.
   if (!local_size && find_variable(environment, {"SLURM_STEP_ID", "SLURM_STEPID"})) return std::nullopt;
   Signs signs(environment);
   auto rank = signs.need({"PMI_RANK", "PMI_ID"});

@@ -5,7 +5,7 @@
 namespace lockstep::cluster {
 namespace {
 
-/// Variables by which launchers say how many processes there are.
+/// Variables in which launchers set the number of processes.
 const char* const kSizes[] = {
     "OMPI_COMM_WORLD_SIZE",  // Open MPI
     "PMI_SIZE",              // MPICH, Intel MPI, Slurm with PMI, Flux
@@ -29,7 +29,7 @@ std::optional<std::string> sign_of_others(const Environment& environment) {
 std::optional<Place> single_place(const Environment& environment, const System&) {
   refuse_half_set(environment);
   std::string sign = sign_of_others(environment).value_or("");
-  // The size of a PMIx job does not stand in its environment.
+  // The size of a PMIx job is not in its environment.
   if (auto rank = find_variable(environment, {"PMIX_RANK"}); sign.empty() && rank) sign = rank->to_string();
   if (!sign.empty()) {
     fail<InitializationError>(

@@ -10,13 +10,14 @@ namespace lockstep::cluster {
 struct InterfaceAddress {
   std::string interface;  ///< "eth0"
   std::string address;    ///< "10.0.0.7" or "fd00::7", without a scope.
-  int prefix_length = 0;  ///< How many of its bits are its network's: 24 in 10.0.0.7/24.
+  int prefix_length = 0;  ///< the number of bits of the network: 24 in 10.0.0.7/24
 };
 
-/// Whether the address, a number and not a name, is in the network of `mine`.
+/// Whether the address (a numeric one, not a name) is in the network of `mine`.
 bool in_network_of(const std::string& address, const InterfaceAddress& mine);
 
-/// What a process reads to find its place, besides its environment; tests replace it.
+/// The files, interfaces and servers from which a process reads its place, besides its environment; tests
+/// replace it.
 class System {
  public:
   virtual ~System() = default;

@@ -15,14 +15,14 @@ namespace lockstep::cluster {
 
 using Variables = std::map<std::string, std::string>;
 
-/// A machine that a test describes.
+/// A machine described by a test.
 class TestSystem : public System {
  public:
-  std::map<std::string, std::string> files;         ///< By path.
-  std::vector<InterfaceAddress> interfaces;         ///< As interface_addresses() gives them.
-  std::map<std::string, std::string> attributes;    ///< Of the metadata server, by name.
-  std::string server = "metadata.google.internal";  ///< The only one that answers.
-  mutable int questions = 0;                        ///< To the metadata server, so far.
+  std::map<std::string, std::string> files;         ///< by path
+  std::vector<InterfaceAddress> interfaces;         ///< the result of interface_addresses()
+  std::map<std::string, std::string> attributes;    ///< of the metadata server, by name
+  std::string server = "metadata.google.internal";  ///< the only one that answers
+  mutable int questions = 0;                        ///< the number of requests to the metadata server so far
 
   std::optional<std::string> read_file(const std::string& path) const override {
     auto it = files.find(path);

@@ -4,7 +4,7 @@
 
 namespace lockstep::cluster {
 
-/// How many TPU chips this machine shows among its PCI devices.
+/// The number of TPU chips among this machine's PCI devices.
 int count_tpu_chips(const System& system);
 
 }  // namespace lockstep::cluster

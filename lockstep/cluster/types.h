@@ -20,15 +20,15 @@ std::optional<Place> ompi_place(const Environment& environment, const System& sy
 /// line.
 std::optional<Place> pmi_place(const Environment& environment, const System& system);
 
-/// A task of a Slurm step (srun). The shell of sbatch or salloc is none. The coordinator's host is the step's
-/// first node.
+/// A task of a Slurm step (srun). The shell of sbatch or salloc is not one. The coordinator's host is the
+/// step's first node.
 std::optional<Place> slurm_place(const Environment& environment, const System& system);
 
-/// A worker of Cloud TPU under Kubernetes (GKE), by the variables that GKE sets.
+/// A worker of Cloud TPU under Kubernetes (GKE), from the variables that GKE sets.
 std::optional<Place> gke_tpu_place(const Environment& environment, const System& system);
 
-/// A worker of Cloud TPU on virtual machines of their own (GCE), by the metadata server, which is used only
-/// if the machine has TPU chips.
+/// A worker of Cloud TPU on plain virtual machines (GCE), from the metadata server, which is only queried if
+/// the machine has TPU chips.
 std::optional<Place> gce_tpu_place(const Environment& environment, const System& system);
 
 /// A pod of an indexed Job or JobSet of Kubernetes. The coordinator's host is the pod of index 0.

@@ -33,14 +33,14 @@ class Signs {
  public:
   explicit Signs(const Environment& environment) : environment_(environment) {}
 
-  /// Reads a required variable, by any of its names.
+  /// Reads a required variable, under any of its names.
   std::optional<Variable> need(const std::vector<std::string>& names);
 
   /// Reads an optional variable.
   std::optional<Variable> want(const std::vector<std::string>& names);
 
-  /// Throws InitializationError if a needed one is missing: "WHO only a part of its place in a job:
-  /// A=1 set, B missing; ADVICE".
+  /// Throws InitializationError if a required one is missing: "WHO only a part of its place in a job: A=1
+  /// set, B missing; ADVICE".
   void check(std::string_view who, std::string_view advice) const;
 
   bool complete() const { return missing_.empty(); }
@@ -54,14 +54,14 @@ class Signs {
 /// Throws InitializationError if the process id is not below the number of processes.
 void check_range(const Variable& process_id, const Variable& num_processes);
 
-/// The coordinator's address as the user gave it, LOCKSTEP_COORDINATOR_ADDRESS or its JAX_ name.
+/// The coordinator's address from the user: LOCKSTEP_COORDINATOR_ADDRESS or its JAX_ name.
 std::optional<Variable> given_address(const Environment& environment);
 
-/// "host:port" with LOCKSTEP_COORDINATOR_PORT or JAX_COORDINATOR_PORT where one is set, and otherwise
-/// `port`. An IPv6 address is put in brackets.
+/// "host:port" with LOCKSTEP_COORDINATOR_PORT or JAX_COORDINATOR_PORT if one is set, otherwise with `port`.
+/// An IPv6 address is put in brackets.
 std::string coordinator_at(const Environment& environment, const std::string& host, int port);
 
-/// A port that all processes of a job compute from a number that they all know, as JAX does: one of the 4,096
+/// A port that all processes of a job derive from a number that they all know, as JAX does: one of the 4,096
 /// highest.
 int port_for(unsigned long long number);
 

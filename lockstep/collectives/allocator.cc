@@ -30,8 +30,8 @@ constexpr std::size_t kHugePage = 2 << 20;
 
 bool is_alignment(std::size_t n) { return n % sizeof(void*) == 0 && n != 0 && (n & (n - 1)) == 0; }
 
-/// A function of the allocator behind this one: of one that was loaded before the C library (jemalloc,
-/// tcmalloc, a checker), or of the C library.
+/// A function of the next allocator: of one that was loaded before the C library (jemalloc, tcmalloc, a
+/// checker), or of the C library.
 template <class Function>
 Function* next_of(std::atomic<Function*>& known, const char* name) {
   Function* next = known.load(std::memory_order_relaxed);
@@ -47,7 +47,7 @@ Arena* owner_of(const void* block) {
   return own != nullptr && own->owns(block) ? own : nullptr;
 }
 
-/// Room for whatever may be in memory at once, and once more for what lies between.
+/// Room for everything that can be in memory at once, twice, because of fragmentation.
 std::size_t address_space() {
   const auto pages = static_cast<std::size_t>(std::max(sysconf(_SC_PHYS_PAGES), 0L)),
              page = static_cast<std::size_t>(std::max(sysconf(_SC_PAGESIZE), 0L));
@@ -114,7 +114,7 @@ extern "C" int posix_memalign(void** block, std::size_t alignment, std::size_t s
     }
   }
   const bool huge = size >= kLarge && huge_pages.load(std::memory_order_relaxed);
-  // A block that the C library maps by itself may as well begin where a huge page does.
+  // A block that the C library maps by itself may also begin at a huge page.
   constexpr std::size_t kAlwaysMapped = 32 << 20;
   if (huge && size > kAlwaysMapped && is_alignment(alignment) && alignment < kHugePage) alignment = kHugePage;
   const int error = next_of(next, "posix_memalign")(block, alignment, size);

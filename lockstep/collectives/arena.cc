@@ -31,7 +31,7 @@ Arena::Arena(std::size_t bytes, std::size_t kept, bool huge_pages) : most_kept_(
   if (!may_have_file_of(bytes)) return;
   FileDescriptor file(memfd_create("lockstep-blocks", MFD_CLOEXEC));
   if (!file || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return;
-  // Somewhat more, so that it begins where a huge page does.
+  // Somewhat more, so that it begins at a huge page.
   void* room =
       mmap(nullptr, bytes + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return;

@@ -11,21 +11,21 @@
 namespace lockstep::collectives {
 
 /// Large blocks of a process's memory that other processes of its host may read: a part of the address space
-/// over one memory file, in which blocks take pages as they are written. Freed blocks keep their pages for
-/// the next ones, up to a bound. All methods may be called from any thread.
+/// that maps one memory file. Blocks get pages as they are written. Freed blocks keep their pages for later
+/// blocks, up to a limit. All methods may be called from any thread.
 class Arena {
  public:
-  static constexpr std::size_t kLeastBytes = 1 << 20;  ///< Smaller blocks are not worth it.
+  static constexpr std::size_t kLeastBytes = 1 << 20;  ///< smaller blocks gain nothing
   static constexpr std::size_t kKeptBytes = 256 << 20;
 
-  /// Of so much address space, which takes no memory. Freed blocks keep pages of at most `kept` bytes.
-  /// Without a descriptor where the system has no such memory to give.
+  /// An arena of `bytes` of address space, which itself takes no memory. Freed blocks keep pages of at most
+  /// `kept` bytes. Has no descriptor if the system does not provide such memory.
   explicit Arena(std::size_t bytes, std::size_t kept = kKeptBytes, bool huge_pages = true);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Null where there is no room. What is in the block is undefined.
+  /// Null if there is no room. The content of the block is undefined.
   void* allocate(std::size_t bytes, std::size_t alignment = 64);
 
   bool owns(const void* block) const {
@@ -33,20 +33,20 @@ class Arena {
     return at >= base_ && at < base_ + bytes_;
   }
 
-  /// Takes back what `allocate` gave, and how large that is at least.
+  /// free: returns a block of `allocate`. size_of_block: the usable size of a block.
   void free(void* block);
   std::size_t size_of_block(const void* block) const;
 
-  /// Where the bytes are in it; -1 where they are not all.
+  /// The offset of these bytes; -1 unless all of them are in the arena.
   std::int64_t offset_of(const void* begin, std::size_t bytes) const;
 
-  /// Null where there is no memory.
+  /// Null if there is no memory.
   const std::byte* base() const { return base_; }
 
-  /// For others to map (ArenaView); none where there is no memory.
+  /// A descriptor for other processes to map (ArenaView); empty if there is no memory.
   FileDescriptor descriptor_to_read() const;
 
-  /// In a forked child: what is in it belongs to the parent, and is left alone.
+  /// For a forked child: the content belongs to the parent and must not be changed.
   void abandon();
 
  private:
@@ -72,13 +72,13 @@ class Arena {
   std::atomic<bool> abandoned_ = false;
 };
 
-/// Another process's arena, mapped to be read.
+/// Another process's arena, mapped for reading.
 class ArenaView {
  public:
   ArenaView() = default;
 
-  /// Of a descriptor that the other process has handed over. Nothing can be read where that is of an empty
-  /// file, or there is no address space.
+  /// From a descriptor that the other process has sent. Not readable if the file is empty or there is no
+  /// address space.
   explicit ArenaView(const FileDescriptor& fd);
   ArenaView(ArenaView&& other) noexcept;
   ArenaView& operator=(ArenaView&& other) noexcept;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The connections between Peers; only for them.
+// The connections between Peers; only for these.
 
 #include <chrono>
 #include <memory>
@@ -13,42 +13,43 @@
 
 namespace lockstep::collectives {
 
-/// One end of a connection over which messages come whole and in order. To be used by one thread at a time.
-/// Nothing blocks.
+/// One end of a connection that transports whole messages in order. Use it from one thread at a time. No
+/// function blocks.
 class Connection {
  public:
   virtual ~Connection() = default;
 
-  /// Readable when there is something to hear.
+  /// Readable when a message may have arrived.
   int descriptor() const { return socket_.get(); }
 
-  /// Sends the message, with a descriptor or none, or keeps it (and a duplicate of the descriptor) until
-  /// there is room for it. To one that is gone nothing is sent: who hears will notice. Throws Error where the
-  /// descriptor cannot be handed over.
+  /// Sends the message, with a descriptor or without (-1), or queues it (and a duplicate of the descriptor)
+  /// until there is room. If the other side is gone, nothing is sent; reading from the connection reports
+  /// that. Throws Error if the descriptor cannot be sent.
   virtual void send(const Message& message, int fd = -1) = 0;
 
-  /// Sends what was kept, as far as there is room.
+  /// Sends queued messages, as far as there is room.
   virtual void send_kept() = 0;
   virtual bool has_kept() const = 0;
 
   enum class Heard {
     kMessage,
-    kMessageWithoutItsDescriptor,  ///< this process could not have another one
-    kNothing,                      ///< for now
+    kMessageWithoutItsDescriptor,  ///< the message came with a descriptor, but this process cannot open
+                                   ///< another one
+    kNothing,                      ///< no message for now
     kEnd
   };
 
-  /// The next message.
+  /// Reads the next message.
   virtual Heard hear(Message& message, FileDescriptor& fd) = 0;
 
-  /// Whether the other side is known to be of the job. Within a host the kernel says so.
+  /// Whether the other side has proved that it belongs to the job. Within a host the kernel guarantees this.
   virtual bool is_proved() const { return true; }
 
-  /// Why the connection ended before that, where the other side is there; empty otherwise.
+  /// Why the connection ended before that although the other side exists; empty otherwise.
   virtual std::string trouble() const { return ""; }
 
-  int process;          ///< Who is at the other end; -1 while that is not known.
-  const bool accepted;  ///< And not made by this process.
+  int process;          ///< the process at the other end; -1 while it is unknown
+  const bool accepted;  ///< false: this process has opened it
   const std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
 
  protected:
@@ -60,21 +61,21 @@ class Connection {
   const NotForChildren alone_;
 };
 
-/// Over a unix socket, within a host. `process` is -1 where this process has accepted it.
+/// A connection over a unix socket, within a host. `process` is -1 if this process has accepted it.
 std::shared_ptr<Connection> unix_connection(FileDescriptor socket, int process);
 
-/// What two processes on different hosts know of each other before they speak.
+/// What two processes on different hosts know about each other before they communicate.
 struct Acquaintance {
-  std::string key;  ///< Known to the job's processes only, and another one for each that accepts.
+  std::string key;  ///< only known to the job's processes, and different for each accepting process
   int self = 0;
-  int process = -1;                                   ///< Who is called; -1 where this process is.
-  std::shared_ptr<const coordination::Tls> tls = {};  ///< Null: what is said is in plain text.
+  int process = -1;  ///< the process that is called; -1 if this process is called
+  std::shared_ptr<const coordination::Tls> tls = {};  ///< null: messages are in plain text
 };
 
-/// Over a TCP socket, between hosts. Before anything else both sides show their certificates, where there is
-/// TLS, and prove by an HMAC over a number that the other has just drawn that they know the key; with TLS the
-/// HMAC covers what is of this connection alone, so that nobody can sit between two. The connection ends
-/// where one does not, or says that a message is longer than any is.
+/// A connection over a TCP socket, between hosts. First both sides present their certificates, if TLS is
+/// used, and prove that they know the key, by an HMAC over a random number from the other side. With TLS the
+/// HMAC also covers data that is unique to this connection, so that no third party can be between them. The
+/// connection ends if one side cannot prove it, or announces a message that is too long.
 std::shared_ptr<Connection> tcp_connection(FileDescriptor socket, Acquaintance acquaintance);
 
 }  // namespace lockstep::collectives

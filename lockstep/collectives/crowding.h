@@ -8,15 +8,15 @@
 
 namespace lockstep::collectives {
 
-/// Whether the devices of this host's processes, all together, are more than the CPUs that they may run on:
-/// then whoever waits must give its CPU away, for another one needs it. All methods may be called from any
+/// Whether the devices of all processes of this host together are more than the CPUs on which they may run.
+/// Then waiting threads must give their CPU away, because others need it. All methods may be called from any
 /// thread.
 class Crowding {
  public:
-  /// `quota`: so many CPUs' time the control groups give (cpu_quota()).
+  /// `quota`: the number of CPUs that the control groups allow (cpu_quota()).
   explicit Crowding(std::optional<double> quota) : quota_(quota) {}
 
-  /// There is a process with so many devices that may run on these CPUs.
+  /// Adds a process with this number of devices, which may run on these CPUs.
   void add(const cpu_set_t& cpus, int devices);
 
   bool crowded() const { return crowded_.load(std::memory_order_relaxed); }

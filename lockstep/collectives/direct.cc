@@ -1,4 +1,4 @@
-// The algorithms of SharedCommunicator in which members read each other's memory where it is.
+// The algorithms of SharedCommunicator in which members read each other's memory in place.
 #include <cstring>
 
 #include "lockstep/collectives/arena.h"
@@ -12,7 +12,7 @@ namespace {
 /// What a member reduces at a time: the others then collect it from the cache that they share.
 constexpr std::size_t kShareBytes = 1 << 20;
 
-/// Where a member's input and output are in its arena; negative where they are not.
+/// The offsets of a member's input and output in its arena; negative if they are not in it.
 struct Addresses {
   std::int64_t in, out;
 };
@@ -24,7 +24,7 @@ bool SharedCommunicator::run_direct(const Call& call, int rank, const std::byte*
   Local& local = locals_[rank];
   const Arena* arena = job_.options().arena;
   const bool can_read = std::ranges::none_of(arenas_, [](const std::byte* base) { return base == nullptr; });
-  // An output is read in an all-reduce only, an input that nobody wants not at all.
+  // An output is only read in an all-reduce, and an input that no member needs not at all.
   Addresses own{0, 0};
   if (arena == nullptr || !can_read) {
     own = {-1, -1};
@@ -74,7 +74,7 @@ void SharedCommunicator::run_direct_all_reduce(const Call& call, int rank, const
     local.sources[own_rank] = in + begin + own.begin;
     reduce(c.op, c.dtype, local.sources.data(), static_cast<int>(n), own.size / size_of(c.dtype),
            out + begin + own.begin, nullptr, false);
-    // All have reduced their shares, and so read of this chunk what is written over now.
+    // All members have reduced their shares, so the part of this chunk that is overwritten now has been read.
     meet(call, rank, /*first=*/false);
     for (std::size_t i = 1; i < n; ++i) {
       const std::size_t member = (own_rank + i) % n;
@@ -82,7 +82,7 @@ void SharedCommunicator::run_direct_all_reduce(const Call& call, int rank, const
       copy_bytes(out + begin + share.begin, local.outputs[member] + begin + share.begin, share.size, stream);
     }
   }
-  // The others have collected what is in the output, which is the caller's from here on.
+  // The others have read the output, which belongs to the caller from here on.
   meet(call, rank, /*first=*/false);
 }
 

@@ -6,9 +6,9 @@
 
 namespace lockstep::collectives {
 
-/// A store in a folder that the processes of one host share, one file for each key: for tests and benchmarks
-/// that do without a coordinator. Counters and directories it has none: `increment` and `get_directory` throw
-/// Error.
+/// A store in a folder that the processes of one host share, with one file for each key: for tests and
+/// benchmarks without a coordinator. Counters and directories are not supported: `increment` and
+/// `get_directory` throw Error.
 class FolderStore : public coordination::KeyValueStore {
  public:
   explicit FolderStore(std::filesystem::path folder) : folder_(std::move(folder)) {}

@@ -2,9 +2,9 @@
 
 namespace lockstep::collectives {
 
-/// As long as it stands, a child that this process forks does not get the descriptor (/dev/null has its
-/// number there): a socket that a child holds too would not end with this process, so nobody would see that
-/// it has died. May be made and destroyed by any thread.
+/// While this object exists, children that this process forks do not inherit the descriptor (its number
+/// refers to /dev/null there). Otherwise a socket that a child also holds would stay open when this process
+/// dies, and nobody would notice its death. May be made and destroyed by any thread.
 class NotForChildren {
  public:
   explicit NotForChildren(int descriptor);

@@ -11,13 +11,13 @@ namespace lockstep::collectives {
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
                 std::chrono::nanoseconds timeout);
 
-/// Wakes all who sleep on `word`, in every process.
+/// Wakes all threads that sleep on `word`, in every process.
 void futex_wake_all(std::atomic<std::uint32_t>& word);
 
-/// The CPU that this thread runs on now.
+/// The CPU on which this thread is running.
 std::uint32_t current_cpu();
 
-/// A short pause of the core within a loop that waits.
+/// A short pause of the core, for waiting loops.
 inline void spin_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

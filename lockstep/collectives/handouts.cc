@@ -67,7 +67,7 @@ void Handouts::give_up(const std::string& key) {
   handout.gone = true;
 }
 
-/// It keeps no bytes any more. Who asks for them later is told so as long as that is remembered.
+/// It no longer keeps bytes. Processes that ask for them later are told so while its key is remembered.
 void Handouts::drop(const std::string& key, Handout& handout) {
   if (handout.bytes == nullptr) return;
   handout.bytes = nullptr;

@@ -8,15 +8,16 @@
 
 namespace lockstep::collectives {
 
-/// How the members of a group lie on hosts.
+/// How the members of a group are distributed over hosts.
 struct HostLayout {
   HostLayout(const std::vector<Member>& members, const WorldOptions& options);
 
-  std::vector<std::vector<int>> hosts;  ///< The ranks on each host, ascending; the hosts by their first rank.
-  std::vector<int> host_of, index_of;   ///< Of each rank: its host, and its place among the host's ranks.
-  std::vector<int> before;              ///< Of each host: how many members those before it have.
-  int carriers = 0;                     ///< The number of members on the host that has fewest,
-  int most = 0;                         ///< and on the one that has most.
+  std::vector<std::vector<int>> hosts;  ///< the ranks on each host, ascending; hosts are ordered by their
+                                        ///< first rank
+  std::vector<int> host_of, index_of;   ///< for each rank its host, and its index among the host's ranks
+  std::vector<int> before;              ///< for each host the number of members on the hosts before it
+  int carriers = 0;                     ///< the number of members on the host with the fewest
+  int most = 0;                         ///< the number of members on the host with the most
 
   /// Whether all hosts have the same number of members.
   bool is_even() const { return carriers == most; }
@@ -27,13 +28,13 @@ struct HostLayout {
   bool same_host(int a, int b) const { return host_of[a] == host_of[b]; }
 };
 
-/// A digest of who the members are.
+/// A digest of the members.
 Fingerprint group_number(const std::vector<Member>& members);
 
-/// The same for all members that are in this, their `count`-th operation, with the same call; never 0.
+/// The same number for all members that are in operation number `count` with the same call; never 0.
 std::uint64_t operation_number(Fingerprint group, std::uint64_t count, const Call& call);
 
-/// How messages call a member: "process 1 of 4", "device 2 of process 1 of 4".
+/// The name of a member in messages: "process 1 of 4", "device 2 of process 1 of 4".
 std::string describe_member(const std::vector<Member>& members, int rank, int process_count);
 
 }  // namespace lockstep::collectives

@@ -15,9 +15,9 @@ constexpr std::size_t kInFlight = kSlicesInFlight;  ///< Chunks on their way at 
 
 }  // namespace
 
-/// An all-reduce in chunks, of which several are on their way at a time. A chunk has a slice for each
-/// carrier. First the members of each host sum up; then the carriers of a slice, one on each host, make the
-/// sum of all hosts, by the way that the table says; then the members of a host gather the slices.
+/// An all-reduce in chunks, of which several are in progress at a time. A chunk has a slice for each carrier.
+/// First the members of each host sum; then the carriers of a slice, one on each host, compute the sum over
+/// all hosts, by the algorithm from the table; then the members of a host gather the slices.
 class HostsCommunicator::AllReduce {
  public:
   AllReduce(HostsCommunicator& of, const Task& task)
@@ -37,7 +37,7 @@ class HostsCommunicator::AllReduce {
   }
 
   void run() {
-    // Before anything is on its way: who waits for a connection does not go on with it.
+    // Before anything is in progress, because a wait for a connection makes no progress with it.
     connect_for(0);
     connect_for(chunks_ - 1);
     for (std::size_t step = 0; step < chunks_ + kInFlight - 1; ++step) {
@@ -57,7 +57,7 @@ class HostsCommunicator::AllReduce {
     std::unique_ptr<AlgorithmRun> run;  ///< Between the hosts; none where there is nothing to carry.
   };
 
-  /// Where it is in the whole, and what this member carries of it.
+  /// The chunk's position in the whole, and the slice that this member carries.
   Chunk cut(std::size_t number) const {
     Chunk c;
     c.begin = number * chunk_bytes_;

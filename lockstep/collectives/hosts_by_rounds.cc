@@ -1,5 +1,5 @@
 // Large operations of HostsCommunicator in which one member of each host takes part in an algorithm between
-// the hosts (rounds/). Where hosts have several members each of them does, for its share.
+// the hosts (rounds/). If hosts have several members, each of them does so with its share.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -148,7 +148,8 @@ void HostsCommunicator::run_all_to_all_alone(const Task& task, std::size_t part)
   }
 }
 
-/// Small parts of the members of a host go to another host together, and all where there are many members.
+/// Small parts of the members of a host are sent to another host together; if there are many members, all
+/// parts are.
 bool HostsCommunicator::goes_together(std::size_t part) const {
   return layout_.is_even() && (part < kLeastPiece || size() > kMostPartners);
 }
@@ -157,7 +158,7 @@ bool HostsCommunicator::goes_directly(std::size_t part) const {
   return !is_one_a_host() && !goes_together(part) && size() <= kMostPartners;
 }
 
-/// First the members of a host give each other what goes to the members of their places on the other hosts;
+/// First the members of a host exchange the data for the members with their own index on the other hosts;
 /// then these exchange it.
 void HostsCommunicator::run_all_to_all_together(const Task& task) {
   const Collective& c = task.call.collective;

@@ -78,9 +78,9 @@ void HostsCommunicator::fail_all(std::exception_ptr cause) {
   try {
     std::rethrow_exception(cause);
   } catch (const DivergenceError&) {
-    // Who found it has told everybody.
+    // The thread that found it has told all processes.
   } catch (const std::exception& error) {
-    // Heard from another host, too: those of this one may have nobody else to tell them.
+    // Also if it came from another host: processes of this host may have no other source.
     job_.peers().tell_failure(error.what());
   }
   job_.abort(cause);
@@ -256,8 +256,8 @@ void HostsCommunicator::run_large(const Task& task) {
   task.wire().end();
 }
 
-/// The ranks of other hosts to which `rank` sends, or which send to it, in this order of the hosts. What goes
-/// by rounds connects by itself.
+/// The ranks of other hosts to which `rank` sends, or which send to it, in the order of the hosts. Exchanges
+/// by rounds connect themselves.
 std::vector<int> HostsCommunicator::partners(const Call& call, int rank) const {
   const Collective& c = call.collective;
   std::vector<bool> wanted(members_.size());

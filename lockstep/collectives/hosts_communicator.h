@@ -21,17 +21,17 @@
 
 namespace lockstep::collectives {
 
-/// A communicator whose members are on several hosts. Those of a host share memory; between hosts the bytes
-/// go through a Wire of each member.
+/// A communicator whose members are on several hosts. Members on the same host use shared memory; between
+/// hosts each member has a Wire.
 ///
-/// Where the inputs of all members together are up to kSmallBytes, the first member of each host, its leader,
-/// collects those of its host, exchanges them with the other leaders in one step, and spreads them: each
-/// member then computes its result from the inputs of all. Larger reductions are done within each host first,
-/// in chunks; each member carries its part of a chunk to the other hosts. Sums are then made in rank order
-/// within each host, and host by host, for all members alike.
+/// If the inputs of all members together have up to kSmallBytes, the first member of each host, its leader,
+/// collects the inputs of its host, exchanges them with the other leaders in one step, and distributes them:
+/// each member then computes its result from the inputs of all. Larger reductions are first done within each
+/// host, in chunks; each member carries its part of a chunk to the other hosts. Sums are then added in rank
+/// order within each host, and host by host, in the same way for all members.
 class HostsCommunicator : public Communicator {
  public:
-  /// `local` is over the members of this host, in their order; null where there is one only.
+  /// `local` is the communicator of the members on this host, in their order; null if there is only one.
   HostsCommunicator(Job& job, std::vector<Member> members, HostLayout layout,
                     std::unique_ptr<SharedCommunicator> local);
 
@@ -40,23 +40,24 @@ class HostsCommunicator : public Communicator {
   int rank_of(int device) const override;
   void run(const Call& call, int rank, const void* in, void* out) override;
 
-  /// Wakes whoever sleeps for a member of this host, to look for failures.
+  /// Wakes threads that sleep for a member of this host, to look for failures.
   void wake_sleepers();
 
  private:
-  /// What a permute is for one member.
+  /// The role of one member in a permute.
   struct PermutePlan {
-    int target = -1, source = -1;           ///< Ranks; -1 where it sends or gets nothing.
-    std::vector<std::pair<int, int>> here;  ///< The pairs within this host, by place among its ranks.
+    int target = -1, source = -1;           ///< ranks; -1 if it sends or receives nothing
+    std::vector<std::pair<int, int>> here;  ///< the pairs within this host, by index among its ranks
   };
 
-  /// What one member keeps for a call, by its signature.
+  /// The data that one member keeps for a call, by its signature.
   struct Plan {
     std::string text;
-    bool connected = false;                             ///< To whom the call needs,
-    std::optional<PermutePlan> permute;                 ///< where it is one,
-    std::set<std::pair<Kind, std::size_t>> exchanges;   ///< and these, which it is made of.
-    std::map<std::array<std::int64_t, 4>, Call> steps;  ///< Of the members of this host, on the way.
+    bool connected = false;                             ///< the connections that the call needs exist
+    std::optional<PermutePlan> permute;                 ///< set if it is a permute
+    std::set<std::pair<Kind, std::size_t>> exchanges;   ///< the exchanges of which it consists
+    std::map<std::array<std::int64_t, 4>, Call> steps;  ///< the intermediate collectives of this host's
+                                                        ///< members
   };
 
   struct Local {
@@ -65,22 +66,22 @@ class HostsCommunicator : public Communicator {
     std::array<std::vector<std::byte>, 6> scratch;
   };
 
-  static constexpr int kAlgorithmScratch = 2;  ///< From there on.
+  static constexpr int kAlgorithmScratch = 2;  ///< this index and the following ones
 
-  /// In a larger group a member sends to some of the others only, who send on.
+  /// In a larger group a member sends only to some of the others, which forward the data.
   static constexpr int kMostPartners = 64;
 
   /// One operation of one member.
   struct Task {
     const Call& call;
-    const int rank, index;  ///< In the group; among the members of this host.
+    const int rank, index;  ///< in the group; among the members of this host
     const std::byte* in;
     std::byte* out;
     Local& local;
     Plan& plan;
 
     Wire& wire() const { return *local.wire; }
-    /// Memory that stays until the member's next operation.
+    /// Memory that is kept until the member's next operation.
     std::byte* scratch(int which, std::size_t bytes) const;
   };
   class AllReduce;
@@ -92,7 +93,7 @@ class HostsCommunicator : public Communicator {
   void gather_between_leaders(const Task& task, const std::byte* own, std::size_t bytes, std::byte* all);
   void combine(const Task& task, const std::byte* inputs) const;
   std::vector<int> partners(const Call& call, int rank) const;
-  /// A collective of the members of this host, within the operation. `collective` is complete but for its
+  /// A collective of this host's members as a part of the operation. `collective` is complete except for its
   /// description; `count` may be 0.
   void run_local(const Task& task, const Collective& collective, const void* in, void* out);
   void gather(const Task& task, const void* in, void* out, std::size_t bytes);
@@ -111,12 +112,13 @@ class HostsCommunicator : public Communicator {
   bool goes_together(std::size_t part) const;
   bool goes_directly(std::size_t part) const;
   void run_broadcast(const Task& task);
-  /// A collective between the hosts, of this member and those of its place on the others, by the way that the
-  /// table says (Exchange); in a broadcast of the root and the leaders of the other hosts.
+  /// A collective between hosts, of this member and the members with the same index on other hosts, by the
+  /// algorithm from the table (Exchange). In a broadcast the participants are the root and the leaders of the
+  /// other hosts.
   void exchange(const Task& task, Kind kind, std::size_t bytes, const std::byte* in, std::byte* out,
                 int root = 0);
   std::unique_ptr<Algorithm> algorithm_for(Kind kind, std::size_t bytes, int root = 0) const;
-  /// To those with whom this member exchanges messages in it.
+  /// Connects to the members with which this member exchanges messages in it.
   void connect_for(const Task& task, Kind kind, std::size_t bytes, int root = 0);
   WireCarrier carrier_for(const Task& task, Kind kind) const;
 
@@ -128,7 +130,7 @@ class HostsCommunicator : public Communicator {
   PermutePlan plan_permute(const Collective& c, int rank) const;
   void run_permute(const Task& task);
 
-  /// Where hosts have rows of as many members as the one with most.
+  /// The row of a rank, if each host has as many rows as the largest one has members.
   std::size_t row_of(int rank) const {
     return static_cast<std::size_t>(layout_.host_of[rank] * layout_.most + layout_.index_of[rank]);
   }
@@ -139,9 +141,9 @@ class HostsCommunicator : public Communicator {
   Job& job_;
   const std::vector<Member> members_;
   const HostLayout layout_;
-  const int host_;  ///< This one.
+  const int host_;  ///< this host
   const std::unique_ptr<SharedCommunicator> local_;
-  std::vector<std::unique_ptr<Local>> locals_;  ///< By rank; null for members of other processes.
+  std::vector<std::unique_ptr<Local>> locals_;  ///< by rank; null for members of other processes
 
   std::atomic<bool> broken_ = false;
   std::mutex broken_mutex_;

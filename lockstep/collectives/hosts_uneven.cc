@@ -1,5 +1,5 @@
-// Large operations of HostsCommunicator that go from member to member, and those that go by rounds where
-// hosts have different numbers of members.
+// Large operations of HostsCommunicator that are sent from member to member, and those by rounds if hosts
+// have different numbers of members.
 #include <algorithm>
 #include <cstring>
 
@@ -10,8 +10,8 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Pieces of a part, each a multiple of kLine but the last, so that `times` of them are about kChunkBytes,
-/// where they are not too small then.
+/// Pieces of a part, each a multiple of kLine except the last, so that `times` of them are about kChunkBytes,
+/// unless they would be too small.
 struct Pieces {
   std::size_t total, bytes;
 
@@ -27,9 +27,9 @@ struct Pieces {
 
 }  // namespace
 
-// Where hosts have different numbers of members, as many of each host carry as the one with fewest has, each
-// its slice of every part; hosts with fewer members than others give parts of zeros in place of those that
-// they lack. A piece of a part is cut into slices:
+// If hosts have different numbers of members, the number of carriers on each host is that of the smallest
+// host. Each carries its slice of every part; smaller hosts send parts of zeros in place of missing members.
+// A piece of a part is divided into slices:
 //     [carrier][host][member of it] slice
 
 /// How the parts of an operation are cut.
@@ -124,8 +124,8 @@ void HostsCommunicator::run_uneven_all_gather(const Task& task) {
   }
 }
 
-/// First each member gives each carrier its slices of what goes to all members; the carriers exchange those
-/// of all members of a host for all of another; then each gives the members of its host what came for them.
+/// First each member gives each carrier its slices for all members; the carriers exchange those of all
+/// members of one host for all of another; then each gives the members of its host the received slices.
 void HostsCommunicator::run_uneven_all_to_all(const Task& task) {
   const Collective& c = task.call.collective;
   const std::size_t part = c.count * size_of(c.dtype);

@@ -143,7 +143,7 @@ std::string choose_interface(const InterfacesSeen& seen) {
 std::string interface_to_others(const std::string& coordinator) {
   InterfacesSeen seen;
   seen.towards_coordinator = interface_towards(coordinator);
-  // Addresses of nobody, which no route but the default one is for.
+  // Addresses that belong to no host, which only match the default route.
   seen.default_route = interface_towards("203.0.113.1:9");
   if (seen.default_route.empty()) seen.default_route = interface_towards("[2001:db8::1]:9");
   for_each_address([&](const ifaddrs& entry) {

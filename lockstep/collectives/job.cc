@@ -15,7 +15,7 @@ Job::Job(const WorldOptions& options, std::function<void()> wake)
       peers_(options_, lanes_,
              {.on_loss =
                   [this](int process, PeerState how) {
-                    // Once the first cause is known, what is lost follows from it.
+                    // Once the first cause is known, further losses are its consequences.
                     if (how != PeerState::kLeft && options_.on_loss && !aborted_) {
                       options_.on_loss(process, how == PeerState::kUnknown, "");
                     }
@@ -78,10 +78,10 @@ void Job::abort(std::exception_ptr cause) {
   try {
     std::rethrow_exception(cause);
   } catch (const PeerFailure& failure) {
-    // Before this process can end because of it: the others hear why before they see that.
+    // Before this process can end because of it: the others must get the reason before they see that.
     peers_.tell_failure(failure.what());
   } catch (...) {
-    // Of this process alone, or told already.
+    // Only in this process, or told already.
   }
   end(std::move(cause));
 }
@@ -94,7 +94,7 @@ void Job::tell_divergence(const std::vector<std::pair<int, std::uint64_t>>& sign
 
 void Job::check_peer(int process, const std::string& doing, const std::function<bool()>& is_awaited) {
   const PeerState state = peers_.state(process);
-  // After the look at the state: what the peer told before it left counts more than that it has left.
+  // After looking at the state: a message that the peer sent before it left has priority.
   check();
   if (state != PeerState::kDied && state != PeerState::kLeft) return;
   if (is_awaited && !is_awaited()) return;

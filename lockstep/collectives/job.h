@@ -18,10 +18,10 @@
 
 namespace lockstep::collectives {
 
-/// What the communicators of one World share: the peers, and the news that the job has failed.
+/// Shared by the communicators of a World: the peers, and the state of the job.
 class Job {
  public:
-  /// `wake` is called, by any thread, when whoever waits should look for failures.
+  /// `wake` is called, on any thread, when waiting threads should look for failures.
   Job(const WorldOptions& options, std::function<void()> wake);
 
   const WorldOptions& options() const { return options_; }
@@ -31,22 +31,23 @@ class Job {
   Handouts& handouts() { return handouts_; }
   const WayTable& ways() const { return ways_; }
 
-  /// Only the first call counts. The peers are told of a PeerFailure.
+  /// Only the first call has an effect. If the cause is a PeerFailure, the peers are told.
   void abort(std::exception_ptr cause);
 
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
 
-  /// Throws what `abort` was given, if it was called.
+  /// Throws the cause given to `abort`, if it was called.
   void check() const {
     if (aborted_.load(std::memory_order_acquire)) std::rethrow_exception(cause_);
   }
 
-  /// Tells all that the processes diverge: `signatures` are what each of some did, by process.
+  /// Tells all processes that they diverge; `signatures` are what some of the processes did, with their
+  /// numbers.
   void tell_divergence(const std::vector<std::pair<int, std::uint64_t>>& signatures, const std::string& what);
 
-  /// Throws PeerFailure if the process has died or left, and what `abort` is given meanwhile: that is waited
-  /// for, because whoever calls it may know how the process died. But nothing where it has done its part
-  /// before: `is_awaited`, if it is given, is asked after the look at the process.
+  /// If the process has died or left, waits for a cause given to `abort`, whose caller may know how the
+  /// process died, and throws that or else PeerFailure. Does nothing if the process has done its part before:
+  /// `is_awaited`, if given, is called after checking the process.
   void check_peer(int process, const std::string& doing, const std::function<bool()>& is_awaited = {});
 
  private:
@@ -65,7 +66,7 @@ class Job {
   std::mutex mutex_;
   std::condition_variable changed_;
   Lanes lanes_;
-  Peers peers_;  // Last: its thread uses the others.
+  Peers peers_;  // last, because its thread uses the others
 };
 
 }  // namespace lockstep::collectives

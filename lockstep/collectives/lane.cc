@@ -52,7 +52,7 @@ void Lanes::start() {
     try {
       see_to_lanes();
     } catch (const std::exception& error) {
-      // Made before it is handed over: nothing of it is left in this thread when another one reads it.
+      // Made before it is passed on: this thread keeps no reference to it when another one reads it.
       auto cause = std::make_exception_ptr(Error(fmt::format(
           "{} can no longer exchange data with the processes of other hosts: {}", who_, error.what())));
       on_error_(std::move(cause));
@@ -74,10 +74,11 @@ void Lanes::leave(Lane& lane, std::unique_lock<std::mutex>& lock, bool busy) {
   if (busy || asleep_.exchange(false)) signal(changed_);
 }
 
-/// Makes a lane move that is left, and adds what is to be waited for; whether it has been used lately.
+/// Makes progress on a lane without a driver, and adds the descriptors to poll; returns whether it was used
+/// recently.
 bool Lanes::see_to(Lane& lane, bool all, std::vector<pollfd>& polled) {
-  // A driver that waits keeps its lane locked, perhaps for what another lane, left to this thread, has to
-  // send.
+  // A waiting driver keeps its lane locked, possibly for data that another lane, which this thread serves,
+  // has to send.
   std::unique_lock lock(lane.mutex, std::try_to_lock);
   if (!lock) return false;
   const bool used = std::exchange(lane.used, false);

@@ -19,31 +19,31 @@
 
 namespace lockstep::collectives {
 
-/// A local device's own way to the devices on other hosts. Whoever drives the device holds the mutex, also
-/// while it waits, and makes the mailbox move; in between the thread of Lanes does, for others may need an
-/// answer to be done.
+/// A local device's own connection to the devices on other hosts. The thread that drives the device holds the
+/// mutex, also while it waits, and makes the mailbox progress. Between operations the thread of Lanes does
+/// so, because other devices may need an answer.
 struct Lane {
   std::mutex mutex;
   std::unique_ptr<Mailbox> mailbox;
-  std::map<int, int> endpoints;  ///< By device; those that are ready for use.
-  /// How long it is worth to spin, as it was lately.
+  std::map<int, int> endpoints;  ///< by device; those that are ready
+  /// How long spinning was useful recently.
   std::chrono::nanoseconds spin = std::chrono::microseconds(200);
   enum { kDriven, kLeft, kLeftBusy } state = kLeft;
-  bool used = false;  ///< Since the thread looked last.
+  bool used = false;  ///< since the thread's last look
 };
 
-/// The lanes of all local devices of a job that is on several hosts; none in a job on one, or whose data the
-/// World does not carry.
+/// The lanes of all local devices of a job on several hosts. There are none in a job on one host, or if the
+/// World does not carry the data.
 class Lanes {
  public:
-  /// The thread of Lanes has ended by this exception: the lanes move no more between operations. Must not
-  /// block.
+  /// The thread of Lanes has ended with this exception: the lanes make no progress between operations any
+  /// more. Must not block.
   using OnError = std::function<void(std::exception_ptr)>;
 
-  /// Throws as Network::open.
+  /// Throws as Network::open does.
   Lanes(const WorldOptions& options, OnError on_error);
 
-  /// With these lanes, by device.
+  /// Uses these lanes, by device.
   Lanes(const WorldOptions& options, std::map<int, std::unique_ptr<Lane>> lanes, OnError on_error);
   ~Lanes();
   Lanes(const Lanes&) = delete;
@@ -54,10 +54,10 @@ class Lanes {
   /// The mailbox address of each local device.
   std::map<int, std::string> addresses() const;
 
-  /// The driver leaves the lane to the thread. `busy`: it has messages on their way, which must move at once.
+  /// The driver hands the lane over to the thread. `busy`: messages are in transit and must progress at once.
   void leave(Lane& lane, std::unique_lock<std::mutex>& lock, bool busy);
 
-  /// Ends the sleep of all who wait for other hosts. May be called from any thread.
+  /// Ends the sleep of all threads that wait for other hosts. May be called from any thread.
   void wake();
 
  private:
@@ -69,16 +69,16 @@ class Lanes {
   const OnError on_error_;
   std::shared_ptr<Network> network_;
   std::map<int, std::unique_ptr<Lane>> lanes_;
-  FileDescriptor changed_;  // An eventfd: the thread must look.
+  FileDescriptor changed_;  // an eventfd: the thread must look
   std::atomic<bool> asleep_ = false;
   std::atomic<bool> stop_ = false;
-  std::thread thread_;  // Of a job on several hosts.
+  std::thread thread_;  // in a job on several hosts
 };
 
 /// Whether the processes of the job are on several hosts.
 bool spans_hosts(const WorldOptions& options);
 
-/// Whether the process is on another host than this one.
+/// Whether the process is on another host.
 bool is_remote(const WorldOptions& options, int process);
 
 }  // namespace lockstep::collectives

@@ -3,33 +3,33 @@
 #include <chrono>
 #include <cstddef>
 
-// What a process takes from others over its own sockets, before it knows them and after. docs/transport.md
-// tells it.
+// Limits for what a process accepts from others over its own sockets, before and after they are known.
+// docs/transport.md describes them.
 
 namespace lockstep::collectives {
 
-/// No text of a message is longer, in bytes.
+/// The maximal length of a message's text, in bytes.
 inline constexpr std::size_t kMaxText = 32 << 10;
 
-/// No frame over TCP is longer, in bytes, before both sides have proved who they are.
+/// The maximal length of a TCP frame, in bytes, before both sides have proved their identity.
 inline constexpr std::size_t kMaxGreeting = 256;
 
-// Whoever has connected over TCP and not proved yet that he is of the job is a stranger.
+// A stranger is a client that has connected over TCP and has not proved yet that it belongs to the job.
 
-/// So many strangers have a connection at once. Others wait in the kernel's queue.
+/// The maximal number of strangers with a connection. Others wait in the kernel's queue.
 inline constexpr std::size_t kMostStrangers = 128;
 
-/// Where there are so many, the one who came first goes once he has had this time, if another one waits.
+/// If there are that many and another one waits, the oldest is disconnected after this time.
 inline constexpr std::chrono::milliseconds kLeastTimeToProve(200);
 
-/// And each goes after this time.
+/// Each stranger is disconnected after this time.
 inline constexpr std::chrono::milliseconds kMostTimeToProve(10'000);
 
-/// So many are let in at a time, before those who are there are heard again.
+/// The maximal number of new connections that are accepted before the existing ones are read again.
 inline constexpr int kAcceptedAtOnce = 16;
 
-/// A process whose call is ended before both have proved themselves calls again, for so long: others may have
-/// pushed it out.
+/// If a connection is closed before both sides have proved their identity, the process connects again during
+/// this time, because strangers may have displaced it.
 inline constexpr std::chrono::milliseconds kCallsAgain(30'000);
 
 static_assert(kMostTimeToProve > 10 * kLeastTimeToProve, "strangers are pushed out in a flood only");

@@ -6,8 +6,8 @@
 
 namespace lockstep::collectives {
 
-/// Of what each of some processes did (a process may stand several times): the processes, sorted, that did
-/// not do what more than half of all did; all of them where there is no such majority.
+/// Given what each of some processes did (a process may appear several times): the processes, sorted, that
+/// did not do what more than half of all did; all of them if there is no such majority.
 std::vector<int> minority(const std::vector<std::pair<int, std::uint64_t>>& what_each_did);
 
 }  // namespace lockstep::collectives

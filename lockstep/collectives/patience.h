@@ -11,19 +11,19 @@
 
 namespace lockstep::collectives {
 
-/// How one member waits before it sleeps. It spins while that is of use: where each device of the host has a
-/// CPU, and the awaited one runs on another CPU than this. Else it gives its CPU away, again and again for a
-/// short while: the next one then needs no wake-up, which takes longer than most small operations do.
+/// How a member waits before it sleeps. It spins if that is useful: if each device of the host has a CPU, and
+/// the awaited member runs on another CPU. Otherwise it yields its CPU repeatedly for a short while: then the
+/// other member needs no wake-up, which takes longer than most small operations.
 ///
-/// Where programs that are not of the job compute on the same CPUs, giving it away costs a slice of the
-/// scheduler, some milliseconds, but a sleeper is woken at once. So a wait in which that was seen sleeps, and
-/// the ones after it do, for a while that doubles each time.
+/// If programs outside of the job compute on the same CPUs, yielding costs a time slice of the scheduler,
+/// some milliseconds, but a sleeping thread is woken at once. A wait in which that was observed sleeps, and
+/// so do the next ones, for a number that doubles each time.
 class Patience {
  public:
   explicit Patience(const Crowding& crowding) : crowding_(&crowding) {}
 
-  /// Waits for `done` a fraction of a millisecond; gives what it gave last. `awaited_on` says whether one who
-  /// is awaited was last seen on this CPU, counted from 1, or on none.
+  /// Waits a fraction of a millisecond for `done`; returns its last result. `awaited_on` returns whether an
+  /// awaited member was last seen on this CPU, counted from 1, or on none.
   template <class Done, class AwaitedOn>
   bool wait(Done done, AwaitedOn awaited_on) {
     if (done()) return true;
@@ -46,10 +46,11 @@ class Patience {
  private:
   using Clock = std::chrono::steady_clock;
 
-  static constexpr std::chrono::microseconds kSpin{200};      ///< Where every device can have a CPU.
-  static constexpr std::chrono::microseconds kShortSpin{10};  ///< Where they share them.
-  static constexpr std::chrono::microseconds kGivesWay{100};  ///< So long it gives its CPU away.
-  static constexpr std::chrono::microseconds kSlice{700};     ///< Away so long: a program ran that computes.
+  static constexpr std::chrono::microseconds kSpin{200};      ///< if every device can have a CPU
+  static constexpr std::chrono::microseconds kShortSpin{10};  ///< if devices share CPUs
+  static constexpr std::chrono::microseconds kGivesWay{100};  ///< how long it yields its CPU
+  static constexpr std::chrono::microseconds kSlice{700};     ///< if it did not run for this long, another
+                                                              ///< program was computing
   static constexpr std::uint32_t kMostSleeps = 1024;
 
   template <class Done>
@@ -59,7 +60,7 @@ class Patience {
       sched_yield();
       const bool is_done = done();
       const Clock::time_point now = Clock::now();
-      // What computes may have been what is awaited.
+      // The program that computed may have been the awaited member.
       if (now - before > kSlice && !is_done) {
         penalty_ = std::min(2 * penalty_, kMostSleeps);
         sleeps_ = penalty_;
@@ -77,7 +78,7 @@ class Patience {
   static constexpr std::uint32_t kLeastSleeps = 4;
 
   const Crowding* crowding_;
-  std::uint32_t sleeps_ = 0;  ///< So many waits to come sleep at once.
+  std::uint32_t sleeps_ = 0;  ///< the number of following waits that sleep at once
   std::uint32_t penalty_ = kLeastSleeps;
 };
 

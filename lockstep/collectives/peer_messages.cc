@@ -72,7 +72,7 @@ std::string random_hex() {
   return text;
 }
 
-/// The kernel that runs now, and the network namespace: what must be the same for a connection.
+/// The running kernel, and the network namespace: both must be equal for a connection.
 std::string place() {
   std::string boot = "unknown";
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -84,7 +84,7 @@ std::string place() {
 std::pair<sockaddr_un, socklen_t> socket_address(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  // A leading zero byte: the name stands in no file system.
+  // A leading zero byte: the name is not in a file system.
   std::memcpy(address.sun_path + 1, name.data(), std::min(name.size(), sizeof(address.sun_path) - 1));
   return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
 }

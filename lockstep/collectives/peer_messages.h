@@ -1,6 +1,6 @@
 #pragma once
 
-// What Peers say to each other, and the sockets over which those of one host do; only for peers.cc.
+// The messages between Peers, and the sockets of those on one host; only for peers.cc.
 
 #include <sched.h>
 #include <sys/socket.h>
@@ -37,22 +37,22 @@ struct Header {
 
 struct Message {
   Header header;
-  std::string text;  ///< As docs/shared-memory.md tells it of each type.
+  std::string text;  ///< docs/shared-memory.md describes it for each type
 };
 
-/// Where a process can be reached, as it stands in the store.
+/// The address of a process, as stored in the store.
 struct Address {
   std::string name, token, host, place;
-  std::string control = "-";         ///< For processes of other hosts; "-" where the job is on one.
-  bool tls = false;                  ///< Whether it speaks TLS there.
-  std::map<int, std::string> lanes;  ///< Of each of its devices, the Lane's mailbox; empty likewise.
+  std::string control = "-";         ///< for processes on other hosts; "-" if the job is on one host
+  bool tls = false;                  ///< whether it uses TLS there
+  std::map<int, std::string> lanes;  ///< the mailbox of each of its devices; empty if the job is on one host
 
   std::string encode() const;
   static Address decode(const std::string& text);
 };
 
-/// Where a process is to be reached by those of its host, and its token, as far as both follow from what the
-/// job's processes know together.
+/// The address of a process for others on its host, and its token, as far as both are derived from data that
+/// all processes of the job have.
 std::string name_at(const std::string& meeting, int process);
 std::string token_at(const std::string& meeting, int process);
 
@@ -60,13 +60,13 @@ std::string random_hex();
 std::string to_hex(const std::string& bytes);
 std::string from_hex(const std::string& text);
 
-/// The kernel that runs now, and the network namespace: what must be the same for a connection.
+/// The running kernel, and the network namespace: both must be equal for a connection.
 std::string place();
 
 std::pair<sockaddr_un, socklen_t> socket_address(const std::string& name);
 FileDescriptor open_socket();
 
-/// Whether who is at the other end is this process's user.
+/// Whether the process at the other end belongs to the same user.
 bool same_user(int socket);
 
 }  // namespace lockstep::collectives

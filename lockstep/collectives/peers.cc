@@ -82,7 +82,7 @@ void Peers::Impl::wait_connected(int process, const std::function<void()>& check
     check();
     if (again) call_again(process, start, check);
     const auto waited = steady_clock::now() - start;
-    // The higher process connects; where it does not, find out whether it could.
+    // The process with the higher number connects; if it does not, find out whether it could.
     if (!probed && waited > kProbeAfter && process > options_.process_index &&
         !is_remote(options_, process)) {
       if (auto text = options_.store->try_get(store_key(process))) {
@@ -121,7 +121,7 @@ FileDescriptor Peers::Impl::receive(int process, const std::string& key, const s
     check();
     const PeerState state = this->state(process);
     lock.lock();
-    // What it sent before it left has come before the news of that.
+    // What it sent before it left has arrived before the news of that.
     if (received.contains(key) || (state != PeerState::kDied && state != PeerState::kLeft)) continue;
     lock.unlock();
     throw_if_lost(process,

@@ -17,81 +17,82 @@ namespace lockstep::collectives {
 
 enum class PeerState { kUnknown, kConnected, kLeft, kDied, kUnreachable };
 
-/// What the thread of Peers calls. None may block.
+/// Callbacks of the thread of Peers. None may block.
 struct PeerEvents {
-  /// A peer has left or died; kUnknown where it is gone, but may have left in order before.
+  /// A peer has left or died; kUnknown if it is gone and may have left in order.
   std::function<void(int process, PeerState how)> on_loss;
   std::function<void(const std::string& message)>
-      on_divergence;  ///< A peer has seen that the processes diverge.
+      on_divergence;  ///< a peer has seen that the processes diverge
   std::function<void(const std::string& message)>
-      on_failure;                            ///< A peer has ended because another process has failed.
-  std::function<std::vector<Wait>()> waits;  ///< A peer asks how this process waits.
-  /// A peer wants what Handouts has, or gives it, perhaps with a descriptor.
+      on_failure;                            ///< a peer has ended because another process has failed
+  std::function<std::vector<Wait>()> waits;  ///< a peer asks for this process's waits
+  /// A peer's message for Handouts, possibly with a descriptor.
   std::function<void(int process, const std::string& text)> on_want;
   std::function<void(int process, const std::string& text, FileDescriptor fd)> on_given;
-  /// A thread of Peers has ended by this exception: peers are not heard any more, or not connected.
+  /// A thread of Peers has ended with this exception: messages of peers are no longer read, or peers are no
+  /// longer connected.
   std::function<void(std::exception_ptr)> on_error;
 };
 
-/// The other processes of the job. Those of this host have one connection each over an abstract unix socket,
-/// made in the background. Sockets of this kind belong to a network namespace, so a connection is the proof
-/// that both can share memory. Those of other hosts are connected over TCP when they are first waited for, by
-/// either. One thread listens to them all. All methods may be called from any thread.
+/// The other processes of the job. Each process of this host has a connection over an abstract unix socket,
+/// made in the background. These sockets belong to a network namespace, so a connection proves that both can
+/// share memory. Processes of other hosts are connected over TCP when one of the two first waits for the
+/// other. One thread reads all connections. All methods may be called from any thread.
 class Peers {
  public:
-  /// `lanes` is not used after the constructor.
+  /// `lanes` is only used in the constructor.
   Peers(const WorldOptions& options, const Lanes& lanes, PeerEvents events);
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
-  /// Blocks until the process is connected. `check` is called now and then, and may throw. Throws
-  /// PeerFailure, TimeoutError, and Error where a process that was said to be on this host is not.
+  /// Blocks until the process is connected. `check` is called from time to time, and may throw. Throws
+  /// PeerFailure, TimeoutError, and Error if a process that should be on this host is not.
   void wait_connected(int process, const std::function<void()>& check);
 
   /// The mailbox of a device of a connected process on another host.
   std::string lane(int process, int device) const;
 
-  /// What only the processes of the job know of this process, or of a connected one on another host.
+  /// A token of this process, or of a connected one on another host, that only the processes of the job know.
   std::string token(int process) const;
 
-  /// Hands a descriptor to a connected process of this host, under a key.
+  /// Sends a descriptor to a connected process of this host, under a key.
   void send(int process, const std::string& key, int fd);
 
-  /// Blocks until the process has sent a descriptor under the key, however long it takes. Throws PeerFailure,
-  /// and Error where this process cannot have another descriptor.
+  /// Blocks until the process has sent a descriptor under the key, without a time limit. Throws PeerFailure,
+  /// and Error if this process cannot open another descriptor.
   FileDescriptor receive(int process, const std::string& key, const std::function<void()>& check);
 
-  /// Sends what Handouts says to a connected process; of `given`, with a descriptor or -1. Throws Error where
-  /// the descriptor cannot be handed over.
+  /// Sends messages of Handouts to a connected process; `given` with a descriptor or -1. Throw Error if the
+  /// descriptor cannot be sent.
   void want(int process, const std::string& text);
   void given(int process, const std::string& text, int fd);
 
   PeerState state(int process) const;
 
-  /// "process 1 of 4 (pid 4711)"; of another host "process 1 of 4 (host b, pid 4711)".
+  /// "process 1 of 4 (pid 4711)"; for another host "process 1 of 4 (host b, pid 4711)".
   std::string describe(int process) const;
 
-  /// Throws PeerFailure if the process has died or left; `doing` says what was waiting: "process 0 waited for
-  /// it in …".
+  /// Throws PeerFailure if the process has died or left; `doing` describes the wait: "process 0 waited for it
+  /// in …".
   void throw_if_lost(int process, const std::string& doing) const;
 
-  /// Of this host, as far as its processes are connected.
+  /// That of this host, with its connected processes.
   const Crowding& crowding() const;
 
-  /// Asks all connected peers how they wait that have answered the last question, and gives what has been
-  /// answered since.
+  /// ask_for_waits asks those connected peers for their waits that have answered the last question.
+  /// heard_waits returns the answers since then.
   void ask_for_waits();
   std::vector<Wait> heard_waits(std::chrono::steady_clock::time_point since) const;
 
   /// Tells all connected peers that the processes diverge.
   void tell_divergence(const std::string& message);
 
-  /// Tells all connected peers that this process ends because another one has failed; once.
+  /// Tells all connected peers that this process ends because another one has failed; only once.
   void tell_failure(const std::string& message);
 
-  /// Tells all peers that this process leaves in order. Where some are on other hosts, or have no room for
-  /// it, it may take half a second.
+  /// Tells all peers that this process leaves in order. May take half a second if some are on other hosts, or
+  /// have no room for the message.
   void leave();
 
  private:

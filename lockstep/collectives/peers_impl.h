@@ -1,7 +1,7 @@
 #pragma once
 
-// The inside of Peers: what all peers have in common is in peers.cc, how those of one host are connected is
-// in peers_same_host.cc, and those of other hosts in peers_other_hosts.cc.
+// The implementation of Peers: the common part is in peers.cc, connections within a host in
+// peers_same_host.cc, and connections to other hosts in peers_other_hosts.cc.
 
 #include <atomic>
 #include <condition_variable>
@@ -47,14 +47,15 @@ class Peers::Impl {
   struct Peer {
     std::atomic<PeerState> state = PeerState::kUnknown;
     std::atomic<int> pid = 0;
-    std::shared_ptr<Connection> connection;  // One of connections_.
-    std::optional<Address> address;          // Where it is on another host.
-    std::string trouble;                     // Why it is unreachable.
-    bool distrusted = false;  // It is there, but one of both does not take the other for its own.
-    bool call_again = false;  // The call was ended before both had proved themselves.
+    std::shared_ptr<Connection> connection;  // one of connections_
+    std::optional<Address> address;          // its address on another host
+    std::string trouble;                     // why it is unreachable
+    bool distrusted = false;  // it exists, but one of the two processes does not accept the other one's
+                              // identity
+    bool call_again = false;  // the connection was closed before both had proved their identity
     std::string host = "unknown";
-    std::map<std::string, FileDescriptor> received;  // Null where this process could not have it.
-    bool asked = false;                              // How it waits, and it has not answered.
+    std::map<std::string, FileDescriptor> received;  // null if this process could not open it
+    bool asked = false;                              // for its waits, and it has not answered yet
     std::vector<Wait> waits;
     steady_clock::time_point waits_heard{};
   };
@@ -65,90 +66,92 @@ class Peers::Impl {
   void count_in(int process, const cpu_set_t& cpus);
   std::string store_key(int process) const;
   Message own_message(MessageType type, const std::string& text) const;
-  /// Calls the body of a thread; what it throws ends the job for this process.
+  /// Calls the body of a thread; an exception ends the job for this process.
   void guard(void (Impl::*body)()) noexcept;
-  /// Under the mutex. What a peer that stands still has no room for is sent when it has.
+  /// The mutex must be held. If a stopped peer has no room for the message, it is sent later.
   void send_to(Peer& peer, const Message& message, int fd = -1);
   void send_to_all(const Message& message);
-  /// Under the mutex. Whether something waits until there is room for it.
+  /// The mutex must be held. Whether messages wait until there is room.
   bool keeps_messages() const;
   void wake_listener();
   void listen_to_peers();
-  /// Null where there is nobody, or this process cannot have another descriptor now, not even in place of a
-  /// stranger's.
+  /// Null if there is no connection, or if this process cannot open another descriptor now, not even in place
+  /// of a stranger's.
   FileDescriptor accept_at(const FileDescriptor& listening);
-  /// Handles what has come; false where the connection is to be dropped.
+  /// Handles a message; false if the connection is to be closed.
   bool hear(const std::shared_ptr<Connection>& connection);
   bool is_from_a_peer(Connection& connection, const Message& message) const;
   void heed(const std::shared_ptr<Connection>& connection, const Message& message, FileDescriptor fd);
   void greet(const std::shared_ptr<Connection>& connection, const Message& hello);
   void lose(const std::shared_ptr<Connection>& connection);
-  /// A call that ends before both have proved themselves says nothing of the process's life.
+  /// A connection that ends before both have proved their identity says nothing about whether the process
+  /// lives.
   void lose_unproved(const Connection& connection);
   void lose(int process, PeerState how);
   [[noreturn]] void throw_late(int process, steady_clock::duration waited) const;
   [[noreturn]] void throw_without_descriptor(int process) const;
-  /// Under the mutex.
+  /// The mutex must be held.
   [[noreturn]] void throw_unreachable(int process) const;
 
   // peers_same_host.cc
   void connect_to_lower_peers();
-  /// Those that are not there yet are left over.
+  /// Processes that do not exist yet remain in `processes`.
   void connect_at_meeting(std::vector<int>& processes);
   void connect_by_store(int process);
   void connect_to(int process, const Address& target);
-  /// 0 or the error.
+  /// 0 or the error number.
   int try_to_connect(int process, const Address& target);
 
   // peers_other_hosts.cc
   void listen_to_other_hosts();
   void accept_from_other_hosts();
-  /// Those who have connected over TCP and not proved themselves.
+  /// The connections over TCP that have not proved their identity.
   struct Strangers {
     std::size_t count = 0;
     steady_clock::time_point first_came{};
-    /// Whether another one may come now.
+    /// Whether another one may be accepted now.
     bool have_room(steady_clock::time_point now) const;
-    /// When there will be something to do for them; only where there are some.
+    /// The time of the next action; only if there are some.
     steady_clock::time_point next_look(steady_clock::time_point now) const;
   };
-  /// Ends the late ones, and gives the others.
+  /// Closes the late ones, and returns the others.
   Strangers look_at_strangers();
   void end_first_stranger();
-  /// For want of descriptors: the first one, once he has had his time. False where there is none.
+  /// If there are no descriptors: closes the oldest one, after its minimal time. False if there is none.
   bool give_up_a_stranger();
   /// Connects to a process on another host, unless it is connected.
   void connect_to_other_host(int process, steady_clock::time_point start, const std::function<void()>& check);
   void call(int process, const Address& target, steady_clock::time_point start,
             const std::function<void()>& check);
-  /// Where the last call was ended early: once more, or not any more.
+  /// If the last connection was closed early: connects again, or gives up.
   void call_again(int process, steady_clock::time_point start, const std::function<void()>& check);
   [[noreturn]] void throw_without_common_tls(int process, const Address& target) const;
-  /// Null where it cannot be reached, and why.
+  /// Null, and the reason, if it cannot be reached.
   FileDescriptor connect_by_tcp(const SocketAddress& address, steady_clock::time_point start,
                                 const std::function<void()>& check, std::string& trouble) const;
 
   const WorldOptions options_;
   const PeerEvents events_;
   cpu_set_t own_cpus_;
-  std::map<int, int> devices_here_;  // Of each process of this host, how many.
+  std::map<int, int> devices_here_;  // for each process of this host, its number of devices
   Crowding crowding_;
   Address own_;
   FileDescriptor listening_, wake_;
-  FileDescriptor other_hosts_;                    // Listens to them; null in a job on one host.
-  std::shared_ptr<const coordination::Tls> tls_;  // Null: plain text.
+  FileDescriptor other_hosts_;                    // listens to them; null in a job on one host
+  std::shared_ptr<const coordination::Tls> tls_;  // null: plain text
   std::optional<NotForChildren> listens_alone_, listens_to_hosts_alone_;
-  std::vector<std::shared_ptr<Connection>> connections_;  // Of the listening thread alone.
-  steady_clock::time_point accept_again_{};               // Likewise: not before, for want of descriptors.
-  bool said_short_ = false;                               // Likewise.
+  std::vector<std::shared_ptr<Connection>> connections_;  // only for the listening thread
+  steady_clock::time_point accept_again_{};  // only for the listening thread: no accept before this time,
+                                             // because there are no descriptors
+  bool said_short_ = false;                  // only for the listening thread
   std::atomic<bool> stop_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Peer> peers_;
-  std::vector<std::shared_ptr<Connection>> fresh_;  // To be taken over by the listening thread.
+  std::vector<std::shared_ptr<Connection>> fresh_;  // to be taken over by the listening thread
   bool left_ = false, failure_told_ = false;
-  std::string divergence_;  // What was told or heard; empty where the processes do not diverge.
+  std::string divergence_;  // as told or received; empty if the processes do not diverge
 
   std::thread listener_, connector_;
 };

@@ -54,7 +54,7 @@ Peers::Impl::Strangers Peers::Impl::look_at_strangers() {
   const auto now = steady_clock::now();
   std::erase_if(connections_, [&](const auto& connection) {
     if (connection->is_proved()) return false;
-    // A call of this process has as much time as the one who is called needs.
+    // A connection opened by this process has as much time as the other side needs.
     if (!connection->accepted) return false;
     if (now - connection->begun >= kMostTimeToProve) return true;
     if (strangers.count++ == 0) strangers.first_came = connection->begun;
@@ -142,7 +142,7 @@ void Peers::Impl::throw_without_common_tls(int process, const Address& target) c
 void Peers::Impl::lose_unproved(const Connection& connection) {
   const std::string trouble = connection.trouble();
   if (connection.accepted) {
-    if (!trouble.empty()) logging::debug("collectives: somebody who has connected was refused: {}", trouble);
+    if (!trouble.empty()) logging::debug("collectives: a connection was refused: {}", trouble);
     return;
   }
   {

@@ -24,30 +24,30 @@ enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax };
 
 std::string_view name_of(Kind kind);  ///< "all-reduce"
 
-/// One collective of a compiled program: what all members of a group do together. Data is dense and
-/// row-major. With n the size of the group and r a member's rank in it:
-///   all-reduce      each gives `count` elements, each gets their reduction, element by element, in an order
-///                   that is the same for all members, so that all get the same bits: in rank order within a
-///                   host, and of small ones; else by the way between the hosts (rounds/)
-///   all-gather      each gives `count` elements, each gets n*count: rank 0's, then rank 1's, …
-///   reduce-scatter  each gives n*count elements; r gets the reduction of everyone's r-th part of `count`
-///   all-to-all      each gives n*count elements; r gets everyone's r-th part of `count`, in rank order
-///   permute         each gives `count` elements; who is no target gets zeros
-///   broadcast       each gets the `count` elements of rank `root`
+/// One collective of a compiled program, which all members of a group execute together. Data is dense and
+/// row-major. With n the size of the group and r a member's rank:
+///   all-reduce      input `count` elements, output their reduction over all members, element by element. The
+///                   order is the same for all members, so that all get the same bits: rank order within a
+///                   host, and for small inputs; otherwise the order of the algorithm between hosts (rounds/)
+///   all-gather      input `count` elements, output n*count: rank 0's, then rank 1's, …
+///   reduce-scatter  input n*count elements; r gets the reduction of all members' r-th part of `count`
+///   all-to-all      input n*count elements; r gets all members' r-th part of `count`, in rank order
+///   permute         input `count` elements; a member that is no target gets zeros
+///   broadcast       all members get the `count` elements of rank `root`
 ///   barrier         no data
-/// `count` is thus the number of elements of one part. A tensor whose collective dimension is not the leading
-/// one is transposed by the program, not here.
+/// So `count` is the number of elements of one part. If the collective dimension of a tensor is not the first
+/// one, the program transposes the tensor before.
 struct Collective {
   Kind kind = Kind::kBarrier;
   ReduceOp op = ReduceOp::kSum;
   DType dtype = DType::kF32;
   std::int64_t count = 0;
 
-  /// The groups, as positions in the program's mesh; a position stands in exactly one group.
+  /// The groups, as positions in the program's mesh; each position is in exactly one group.
   std::vector<std::vector<int>> groups;
 
-  int root = 0;                            ///< broadcast: a rank
-  std::vector<std::pair<int, int>> pairs;  ///< permute: (source rank, target rank)
+  int root = 0;                            ///< for broadcast: a rank
+  std::vector<std::pair<int, int>> pairs;  ///< for permute: (source rank, target rank)
 
   std::string description;  ///< for messages: "psum f32[512,10] over data"
   CallSite site;            ///< the user's line that caused it
@@ -57,7 +57,7 @@ struct Collective {
 struct ProgramCollectives {
   Fingerprint program = 0;
   std::string name;          ///< for messages: "step"
-  std::vector<int> devices;  ///< global device id of each mesh position
+  std::vector<int> devices;  ///< the global device id of each mesh position
   std::vector<Collective> collectives;
 };
 

@@ -139,15 +139,15 @@ struct BFloat16 {
 struct Float16 {
   using Stored = std::uint16_t;
   using Value = float;
-  /// By integers: no float in between is subnormal, which would be zero where such are flushed, as XLA lets
-  /// the processor do.
+  /// With integers: no float in between is subnormal, which would become zero if the processor flushes
+  /// subnormals, as XLA configures it.
   static Value load(Stored x) {
     const std::int32_t magnitude = x & 0x7fff;
     std::int32_t bits = (magnitude << 13) + (magnitude < 0x7c00 ? 0x38000000 : 0x70000000);
     if (magnitude < 0x400) bits = std::bit_cast<std::int32_t>(static_cast<float>(magnitude) * 0x1p-24f);
     return std::bit_cast<float>(bits | (x & 0x8000) << 16);
   }
-  /// The same, by the processor's own conversion where it has one.
+  /// The same, with the processor's own conversion if it has one.
   static void load(const Stored* from, std::size_t count, Value* to) {
     const hn::ScalableTag<float> d;
     const hn::Rebind<hwy::float16_t, decltype(d)> halves;

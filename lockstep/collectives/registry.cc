@@ -112,7 +112,7 @@ class ProgramRegistry::Impl {
     return entry;
   }
 
-  /// Null where it is not registered, or is no more.
+  /// Null if it is not registered, or no longer.
   std::shared_ptr<Entry> find(Fingerprint program) {
     std::shared_lock lock(mutex_);
     auto it = entries_.find(program);
@@ -167,7 +167,7 @@ class ProgramRegistry::Impl {
     std::vector<int> own;
     for (std::size_t position = 0; position < devices.size(); ++position) {
       const auto device = static_cast<std::size_t>(devices[position]);
-      // World says what is wrong with a device that does not exist.
+      // World reports the error for a device that does not exist.
       if (device >= options.device_process.size() || options.device_process[device] == options.process_index)
         own.push_back(static_cast<int>(position));
     }

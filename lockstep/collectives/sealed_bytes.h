@@ -8,14 +8,14 @@
 
 namespace lockstep::collectives {
 
-/// Bytes in memory that nobody can change any more, not even the process that made it (a sealed memfd): who
-/// has checked them once can rely on them. Other processes can be given its descriptor.
+/// Bytes in memory that cannot be changed any more, not even by the process that made it (a sealed memfd). So
+/// a process that has checked them once can rely on them. The descriptor can be sent to other processes.
 class SealedBytes {
  public:
-  /// Throws Error where the system gives no memory or no descriptor.
+  /// Throws Error if the system provides no memory or no descriptor.
   static std::shared_ptr<const SealedBytes> copy_of(std::string_view bytes);
 
-  /// What another process has made. Throws Error where it could still change it, or it cannot be mapped.
+  /// Memory that another process has made. Throws Error if it could still be changed, or cannot be mapped.
   static std::shared_ptr<const SealedBytes> open(FileDescriptor memory);
 
   ~SealedBytes();
@@ -25,19 +25,19 @@ class SealedBytes {
   std::string_view view() const { return {data_, size_}; }
   int descriptor() const { return memory_.get(); }
 
-  /// So many bytes on their way to be SealedBytes, written from the first on.
+  /// Writes this number of bytes in order, to make SealedBytes of them.
   class Writer {
    public:
-    /// Throws as copy_of.
+    /// Throws as copy_of does.
     explicit Writer(std::size_t size);
 
     std::size_t size() const { return size_; }
     std::size_t written() const { return written_; }
 
-    /// Throws Error where they are more than `size`, or the system has no memory.
+    /// Throws Error if there are more than `size`, or the system has no memory.
     void append(std::string_view bytes);
 
-    /// Once all are written.
+    /// Call it when all bytes are written.
     std::shared_ptr<const SealedBytes> seal();
 
    private:

@@ -9,48 +9,54 @@
 
 namespace lockstep::collectives {
 
-inline constexpr std::size_t kSmallBytes = 16 << 10;      ///< An input up to this is exchanged in one step.
-inline constexpr std::size_t kInlineBytes = 48;           ///< An input up to this travels with its flag.
-inline constexpr std::size_t kSingleCopyBytes = 1 << 20;  ///< An input from this on may be read where it is.
-inline constexpr std::size_t kChunkBytes = 512 << 10;     ///< What a member stages at a time of a larger one.
+inline constexpr std::size_t kSmallBytes = 16 << 10;  ///< an input of up to this size is exchanged in one
+                                                      ///< step
+inline constexpr std::size_t kInlineBytes = 48;       ///< an input of up to this size is in the post itself
+inline constexpr std::size_t kSingleCopyBytes = 1 << 20;  ///< an input of at least this size may be read in
+                                                          ///< place
+inline constexpr std::size_t kChunkBytes = 512 << 10;  ///< the part of a larger input that a member stages at
+                                                       ///< a time
 inline constexpr std::size_t kTextBytes = 1000;
 
-/// What a member has posted: its part in operation number `operation`, and what it takes that operation to
-/// be. `operation` is written last. A member has two posts, used in turn.
+/// A member's post: its part in operation number `operation`, and a description of that operation.
+/// `operation` is written last. A member has two posts, used alternately.
 struct alignas(64) Post {
   std::atomic<std::uint32_t> operation;
   std::atomic<std::uint64_t> signature;
   std::byte data[kInlineBytes];
 };
 
-/// The words of one member that the others read.
+/// The words of a member that other members read.
 struct MemberWords {
   Post posts[2];
-  alignas(64) std::atomic<std::uint32_t> progress;  ///< Steps done within large operations, over all of them.
-  std::atomic<std::uint32_t> cpu;                   ///< Where it was last seen to run, from 1.
+  alignas(64) std::atomic<std::uint32_t> progress;  ///< the number of steps done within large operations,
+                                                    ///< over all of them
+  std::atomic<std::uint32_t> cpu;                   ///< the CPU on which it was last seen, from 1
   alignas(64)
-      std::atomic<std::uint32_t> text_operation;  ///< The operation that `text` describes; set on divergence.
+      std::atomic<std::uint32_t> text_operation;  ///< the operation that `text` describes; set on divergence
   char text[kTextBytes];
 };
 
 struct SegmentHeader {
   std::uint32_t magic;
   std::uint32_t members;
-  alignas(64) std::atomic<std::uint32_t> sleepers;  ///< How many sleep, or are about to.
-  alignas(64) std::atomic<std::uint32_t> wakes;     ///< What they sleep on: the last to arrive raises it.
+  alignas(64) std::atomic<std::uint32_t> sleepers;  ///< the number of threads that sleep, or are about to
+  alignas(64) std::atomic<std::uint32_t> wakes;  ///< the word on which they sleep: the last member to arrive
+                                                 ///< increments it
 };
 
 /// The memory that the members of one communicator share: a header, each member's words, and each member's
 /// buffers: two of kSmallBytes, two of kChunkBytes to stage its input, and two for the part of a chunk that
-/// it reduces. Fresh memory is zero, so nothing needs to be constructed. It belongs to no file system: it is
-/// gone when the last process that maps it is.
+/// it reduces. New memory is zero, so nothing needs to be constructed. It belongs to no file system: it
+/// disappears with the last process that maps it.
 class Segment {
  public:
-  /// New memory for `members`, to be handed to other processes by its descriptor, which is not needed longer.
-  /// Throws Error where there is none.
+  /// New memory for `members`. Its descriptor is sent to other processes and can be closed afterwards. Throws
+  /// Error if there is no memory.
   static std::pair<Segment, FileDescriptor> create(int members);
 
-  /// Maps the memory that another process created. Throws Error where it is not a segment of so many members.
+  /// Maps the memory that another process created. Throws Error if it is not a segment for this number of
+  /// members.
   static Segment open(const FileDescriptor& fd, int members);
 
   Segment(Segment&& other) noexcept;

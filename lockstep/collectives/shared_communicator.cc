@@ -17,13 +17,13 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kSleep(50);  ///< Between two looks for failures.
 constexpr std::chrono::seconds kTextTimeout(2);  ///< For the other side's text after a divergence.
 
-/// Whether a counter that wraps around has come to the target.
+/// Whether a counter that wraps around has reached the target.
 bool reached(std::uint32_t value, std::uint32_t target) {
   return static_cast<std::int32_t>(value - target) >= 0;
 }
 
-/// Marks a member as busy while it lives. Two threads that drive one member at a time would exchange what is
-/// meant for two operations; neither would ever end.
+/// Marks a member as busy while it exists. Two threads that drive one member at the same time would mix the
+/// data of two operations, and neither would end.
 class Turn {
  public:
   Turn(bool& busy, const Call& call) : busy_(busy) {
@@ -118,7 +118,7 @@ void SharedCommunicator::wait_for_posts(const Call& call, int rank) {
     const Post& theirs = segment_.words(other).posts[number % 2];
     if (theirs.signature.load(std::memory_order_relaxed) != call.signature) diverged(call, rank);
   }
-  // A step of an operation over several hosts says nothing of the other hosts.
+  // A step of an operation over several hosts says nothing about the other hosts.
   if (call.step_of == 0) watch::all_arrived();
 }
 
@@ -144,8 +144,8 @@ template <class Word>
 void SharedCommunicator::arrive(int rank, std::uint64_t number, Word word) {
   note_cpu(rank);
   const auto target = static_cast<std::uint32_t>(number);
-  // Sequentially consistent, as is what a sleeper does: either it sees the number, or it is seen to sleep.
-  // Of two who arrive at a time one sees both.
+  // Sequentially consistent, like the sleeper's operations: either it sees the number, or it is seen to
+  // sleep. Of two members that arrive at the same time one sees both.
   word(segment_.words(rank)).store(target, std::memory_order_seq_cst);
   SegmentHeader& header = segment_.header();
   if (header.sleepers.load(std::memory_order_seq_cst) == 0) return;
@@ -218,7 +218,7 @@ void SharedCommunicator::diverged(const Call& call, int rank) {
   std::strncpy(own.text, call.text.c_str(), kTextBytes - 1);
   own.text_operation.store(number, std::memory_order_release);
 
-  // All tell of the same two: the first member, and the first that differs from it.
+  // All report the same two: the first member, and the first that differs from it.
   const auto signature = [&](int member) {
     return segment_.words(member).posts[operation % 2].signature.load(std::memory_order_relaxed);
   };

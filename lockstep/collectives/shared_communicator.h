@@ -14,21 +14,21 @@
 
 namespace lockstep::collectives {
 
-/// A communicator over memory that all its members map.
+/// A communicator that uses memory that all its members map.
 ///
 /// Operations are numbered from 1. A member takes part in operation k by filling its post k mod 2 and then
-/// writing k into it; that a post k is seen says that its member has done all of operation k-1. An input of
-/// up to kSmallBytes is in the post or in a buffer beside it, so that one step is all. A larger one goes
-/// through in chunks: the member stages chunk after chunk, each in the one of its two buffers that it did not
-/// use for the chunk before, over all operations, and steps: the first step of an operation is the post, the
-/// others raise `progress`. Before a member stages a chunk it has seen all members' step for the chunk
-/// before, whence they have read the one before that.
+/// writing k into it; a visible post k means that its member has finished operation k-1. An input of up to
+/// kSmallBytes is in the post or in a buffer beside it, so that one step is sufficient. A larger input is
+/// sent in chunks. The member stages chunk after chunk, alternately in its two buffers over all operations,
+/// and makes steps: the first step of an operation is the post, the others increment `progress`. Before a
+/// member stages a chunk, it has seen all members' step for the previous chunk, which means that they have
+/// read the one before that.
 ///
-/// From kSingleCopyBytes on members first tell each other where their input and output are. Where all of
-/// these are in arenas (arena.h), each reads the others' where they are, and nothing is staged.
+/// From kSingleCopyBytes on, members first tell each other the addresses of their inputs and outputs. If all
+/// of these are in arenas (arena.h), each member reads the others' inputs in place, and nothing is staged.
 class SharedCommunicator : public Communicator {
  public:
-  /// `arenas` says for each member where this process can read its arena; null where it cannot.
+  /// `arenas`: for each member, where this process can read its arena; null if it cannot.
   SharedCommunicator(Job& job, std::vector<Member> members, Segment segment,
                      std::vector<const std::byte*> arenas);
 
@@ -37,27 +37,27 @@ class SharedCommunicator : public Communicator {
   int rank_of(int device) const override;
   void run(const Call& call, int rank, const void* in, void* out) override;
 
-  /// Wakes whoever sleeps, to look for failures.
+  /// Wakes sleeping threads, to look for failures.
   void wake_sleepers();
 
  private:
-  /// How far a local member is.
+  /// The progress of a local member.
   struct alignas(64) Local {
     explicit Local(const Crowding& crowding) : patience(crowding) {}
 
     Patience patience;
-    bool busy = false;  ///< A thread is in `run`.
+    bool busy = false;  ///< a thread is in `run`
     std::uint64_t operation = 0;
-    std::uint64_t step = 0;   ///< Value of `progress`.
-    std::uint64_t chunk = 0;  ///< Chunks staged.
+    std::uint64_t step = 0;   ///< the value of `progress`
+    std::uint64_t chunk = 0;  ///< chunks staged
     std::vector<const void*> sources;
-    std::vector<const std::byte*> inputs, outputs;  ///< All members', in a direct operation.
+    std::vector<const std::byte*> inputs, outputs;  ///< of all members, in a direct operation
   };
 
   // staged.cc
   void run_alone(const Call& call, const void* in, void* out);
   void run_small(const Call& call, int rank, const std::byte* in, std::byte* out);
-  /// `posted`: the first step has been taken.
+  /// `posted`: the first step was done before.
   void run_large_all_reduce(const Call& call, int rank, const std::byte* in, std::byte* out, bool posted);
   void run_large_exchange(const Call& call, int rank, const std::byte* in, std::byte* out, bool posted);
 
@@ -67,8 +67,8 @@ class SharedCommunicator : public Communicator {
   void run_direct_all_reduce(const Call& call, int rank, const std::byte* in, std::byte* out);
   void run_direct_exchange(const Call& call, int rank, const std::byte* in, std::byte* out);
 
-  /// Begins an operation, or takes its next step: says that this member has come so far, and waits for all
-  /// others.
+  /// Begins an operation, or makes its next step: announces that this member has come so far, and waits for
+  /// all others.
   void meet(const Call& call, int rank, bool first);
 
   // shared_communicator.cc
@@ -77,7 +77,7 @@ class SharedCommunicator : public Communicator {
   void step(int rank);
   void wait_for_steps(const Call& call, int rank);
 
-  /// `word` gives a member's atomic number of the kind that is raised to `number` here.
+  /// `word` returns a member's atomic number that is set to `number` here.
   template <class Word>
   void arrive(int rank, std::uint64_t number, Word word);
   template <class Word>

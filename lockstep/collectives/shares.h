@@ -5,16 +5,16 @@
 
 #include "lockstep/collectives/plan.h"
 
-/// Who takes what of an operation within a host.
+/// The distribution of an operation's work within a host.
 namespace lockstep::collectives {
 
-inline constexpr std::size_t kStreamFrom = 8
-                                           << 20;  ///< Outputs from this size on are written past the caches.
+inline constexpr std::size_t kStreamFrom = 8 << 20;  ///< outputs of at least this size are written past the
+                                                     ///< caches
 inline constexpr std::size_t kLine = 64;
 
 inline std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
-/// Of `size` bytes that n members reduce together, the part of one.
+/// One member's part of `size` bytes that n members reduce together.
 struct Share {
   std::size_t begin, size;
 };
@@ -24,7 +24,7 @@ inline Share share_of(std::size_t member, std::size_t n, std::size_t size) {
   return {begin, std::min(each, size - begin)};
 }
 
-/// Who sends to `rank` in a permute, -1 where nobody does.
+/// The rank that sends to `rank` in a permute; -1 if there is none.
 inline int source_of(const Collective& collective, int rank) {
   for (auto [from, to] : collective.pairs) {
     if (to == rank) return from;

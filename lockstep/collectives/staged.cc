@@ -127,8 +127,7 @@ void SharedCommunicator::run_large_exchange(const Call& call, int rank, const st
   const bool splits = c.kind == Kind::kReduceScatter || c.kind == Kind::kAllToAll;
   const bool sending = sends(c, rank);
   const int source = c.kind == Kind::kPermute ? source_of(c, rank) : c.kind == Kind::kBroadcast ? c.root : -1;
-  // Where inputs are split, a chunk holds a piece of every part; parts stand `pitch` apart in the staged
-  // chunk.
+  // If inputs are split, a chunk has a piece of every part; the parts are `pitch` apart in the staged chunk.
   const Chunks chunks(part, splits ? kChunkBytes / n : kChunkBytes, kLine);
   const std::size_t pitch = chunks.bytes;
 

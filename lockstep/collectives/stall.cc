@@ -16,12 +16,12 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLong(700);  ///< A wait shorter than this asks nobody.
-/// From a question to the look at its answers: first, and after kQuickRounds of them up to the longest, for
-/// all who wait ask all whom they are connected to.
+/// The time between a question and reading its answers: at first, and after kQuickRounds rounds increasingly
+/// up to the longest, because all waiting processes ask all those to which they are connected.
 constexpr std::chrono::milliseconds kRound(300), kLongestRound(5000);
 constexpr std::uint64_t kQuickRounds = 5;
 
-/// Whether a device is in the operation in which another waits for it.
+/// Whether a device is in the operation in which another one waits for it.
 bool has_come(const Wait& awaited, const Wait& waiting) {
   return waiting.operation != 0 && awaited.operation == waiting.operation;
 }

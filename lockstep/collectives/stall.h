@@ -16,26 +16,26 @@ class Job;
 /// A device that has waited for others for a while, in a collective or for a communicator.
 struct Wait {
   int device = 0;
-  std::uint64_t id = 0;  ///< Another one for each wait of a process.
+  std::uint64_t id = 0;  ///< different for each wait of a process
   std::uint64_t operation =
-      0;                     ///< Which operation of which group it is in, the same for all members; 0: none.
-  std::uint64_t looks = 0;   ///< How often the waiting thread has looked; it runs while this rises.
+      0;                     ///< the number of the operation, the same for all members of the group; 0: none
+  std::uint64_t looks = 0;   ///< how often the waiting thread has checked; it is running while this increases
   std::string who;           ///< "process 1 of 4"
-  std::string text;          ///< What it is in.
-  std::vector<int> missing;  ///< The devices that it waits for.
+  std::string text;          ///< a description of the wait
+  std::vector<int> missing;  ///< the devices for which it waits
 
   friend bool operator==(const Wait& a, const Wait& b) { return a.device == b.device && a.id == b.id; }
 };
 
-/// Waits that wait for each other in a ring, that of `device` among them, the lowest device's first; empty
-/// where there are none. Such a ring never ends, for a device is in one collective at a time. A device that
-/// is in the same operation as who waits for it has come: only its data are still on the way.
+/// Waits that wait for each other in a ring, including that of `device`, beginning with the lowest device;
+/// empty if there are none. Such a ring never ends, because a device is in one collective at a time. A device
+/// in the same operation as the one that waits for it has arrived: only its data is still in transit.
 std::vector<Wait> find_ring(const std::vector<Wait>& waits, int device);
 
-/// The message of the error for a ring.
+/// The error message for a ring.
 std::string describe_ring(const std::vector<Wait>& ring);
 
-/// For the way to another process. `decode` gives what it understands.
+/// For sending to another process. `decode` returns the waits that it understands.
 std::string encode(const std::vector<Wait>& waits);
 std::vector<Wait> decode(const std::string& text);
 
@@ -53,9 +53,8 @@ class WaitTable {
   std::map<std::uint64_t, Wait> waits_;
 };
 
-/// The wait of one device, from the time that it is long: tells the other processes about it when they ask,
-/// and asks them for theirs, to find out whether some wait for each other. To be made when a wait begins,
-/// which costs nothing.
+/// The wait of one device, once it is long: reports it to other processes when they ask, and asks them for
+/// theirs, to find out whether processes wait for each other. Made when a wait begins, which costs nothing.
 class LongWait {
  public:
   LongWait(Job& job, int device, std::uint64_t operation, std::function<std::string()> who,
@@ -64,8 +63,8 @@ class LongWait {
   LongWait(const LongWait&) = delete;
   LongWait& operator=(const LongWait&) = delete;
 
-  /// To be called every few dozen milliseconds with the devices that it waits for. When the same ring has
-  /// been seen twice, and all threads in it have looked again in between, tells all processes, and throws
+  /// Call it every few dozen milliseconds with the devices for which it waits. If it has seen the same ring
+  /// twice, and all threads in it have checked in between, it tells all processes, and throws
   /// DivergenceError.
   void look(const std::vector<int>& missing);
 
@@ -76,7 +75,8 @@ class LongWait {
   std::function<std::string()> who_, text_;
   Wait wait_;
   TimePoint asked_{}, next_{};
-  std::chrono::milliseconds round_;  ///< From a question to the look at its answers, longer as it goes on.
+  std::chrono::milliseconds round_;  ///< the time between a question and reading its answers; grows during
+                                     ///< the wait
   std::uint64_t rounds_ = 0;
   std::vector<Wait> ring_;
 };

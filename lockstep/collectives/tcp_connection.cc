@@ -18,11 +18,11 @@ constexpr std::size_t kMaxFrame = sizeof(Header) + kMaxText;
 
 using Length = std::uint32_t;
 
-/// A stream of frames: a length, and so many bytes.
-///   who accepts   a number that it has drawn
-///   who connects  who it is, who is called, a number that it has drawn, its proof
-///   who accepts   its proof
-/// and then messages both ways: a header and a text. With TLS all of it goes through that.
+/// A stream of frames: a length, and this number of bytes. The first frames are:
+///   accepting side    a random number
+///   connecting side   its number, the called process's, a random number, its proof
+///   accepting side    its proof
+/// After that, messages in both directions: a header and a text. With TLS everything is sent through it.
 class TcpConnection : public Connection {
  public:
   TcpConnection(FileDescriptor socket, Acquaintance acquaintance)
@@ -94,7 +94,7 @@ class TcpConnection : public Connection {
     send_kept();
   }
 
-  /// False where the other side says that it is too long.
+  /// False if the other side announces a frame that is too long.
   bool next_frame(std::optional<std::string>& frame) {
     Length length;
     if (in_.size() < sizeof length) return true;
@@ -106,7 +106,7 @@ class TcpConnection : public Connection {
     return true;
   }
 
-  /// Gives kMessage where some bytes have come, which may be less than a message.
+  /// Returns kMessage if some bytes have arrived, which may be less than a message.
   Heard read_more() {
     if (tls_ && tls_->is_over()) return Heard::kEnd;
     char bytes[16 << 10];
@@ -141,7 +141,7 @@ class TcpConnection : public Connection {
                     tls_ ? " " + to_hex(tls_->binding()) : "")));
   }
 
-  /// The next step of the greeting; false where the other side is not who it must be.
+  /// The next step of the greeting; false if the other side cannot prove its identity.
   bool shake_hands(const std::string& frame) {
     if (accepted) {
       int from = -1, to = -1;
@@ -157,7 +157,7 @@ class TcpConnection : public Connection {
       write_frame(fmt::format("{} {} {} {}", from, to, nonce_, proof(false, from, to, nonce_, drawn_)));
       return !frame.empty();
     } else if (!coordination::same_code(frame, proof(true, process, acquaintance_.self, drawn_, nonce_))) {
-      trouble_ = "whoever answers at its address does not know this job's secret";
+      trouble_ = "the process at its address does not know this job's secret";
       return false;
     }
     proved_ = true;

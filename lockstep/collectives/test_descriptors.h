@@ -1,13 +1,13 @@
 #pragma once
 
-// For the tests of this folder alone.
+// Only for the tests of this folder.
 
 #include <sys/resource.h>
 #include <unistd.h>
 
 namespace lockstep::collectives {
 
-/// As long as it stands, this process cannot have another file descriptor.
+/// While it exists, this process cannot open another file descriptor.
 class NoMoreDescriptors {
  public:
   NoMoreDescriptors() {

@@ -1,6 +1,6 @@
 #pragma once
 
-// For the tests of this folder alone.
+// Only for the tests of this folder.
 
 #include <functional>
 #include <memory>
@@ -14,8 +14,8 @@
 
 namespace lockstep::collectives {
 
-/// How the devices of a test are spread: device d belongs to process d / devices_per_process, and the
-/// processes are spread evenly over hosts, in order. Several hosts are pretended, on this one.
+/// The distribution of a test's devices: device d belongs to process d / devices_per_process, and the
+/// processes are distributed evenly over hosts, in order. Several hosts are simulated on this one.
 struct Layout {
   int processes = 1;
   int devices_per_process = 1;
@@ -23,13 +23,13 @@ struct Layout {
 
   int devices() const { return processes * devices_per_process; }
   std::vector<int> device_process() const;
-  std::vector<std::string> process_host() const;  ///< Empty where there is one host.
+  std::vector<std::string> process_host() const;  ///< empty if there is one host
 };
 
-/// In the environment of children: the number of hosts to pretend, where the child itself says nothing.
+/// An environment variable of children: the number of simulated hosts, if the child does not set it itself.
 inline constexpr const char* kHostsVariable = "TEST_HOSTS";
 
-/// What the members of a test's Worlds read where it is.
+/// The arena from which the members of a test's Worlds read in place.
 Arena* test_arena();
 
 /// The World of a job of one process.
@@ -38,10 +38,10 @@ std::unique_ptr<World> local_world(int devices);
 /// In a child of a test: the folder that the children share.
 std::filesystem::path shared_folder();
 
-/// In a child of a test: of this process's World, found through `store`.
+/// In a child of a test: the options of this process's World, which uses `store`.
 WorldOptions child_options(coordination::KeyValueStore& store, int devices_per_process = 1, int hosts = 1);
 
-/// In a child of a test: this process's World, found through the shared folder. `before` is called first.
+/// In a child of a test: this process's World, which uses the shared folder. `before` is called first.
 class ChildWorld {
  public:
   explicit ChildWorld(int devices_per_process = 1, const std::function<void(int process)>& before = {},
@@ -56,11 +56,10 @@ class ChildWorld {
   std::unique_ptr<World> world_;
 };
 
-/// Runs the body for each device of this process, each in a thread of its own, and waits for them.
+/// Runs the body for each device of this process, each on a thread of its own, and waits for all of them.
 void for_each_local_device(World& world, const std::function<void(int device)>& body);
 
-/// Runs the body and gives the message of the E that it throws; a text that says so where it throws nothing
-/// else.
+/// Runs the body and returns the message of the E that it throws; if it throws none, a text that says so.
 template <class E>
 std::string message_of(const std::function<void()>& body) {
   try {
@@ -73,7 +72,7 @@ std::string message_of(const std::function<void()>& body) {
   return "no exception";
 }
 
-/// A sum of `count` floats, and how messages call it.
+/// A sum of `count` floats, with its description.
 Call sum_call(int count, int members, const std::string& program = "f", std::int64_t index = 3,
               int line = 10);
 

@@ -232,7 +232,7 @@ class UcxMailbox : public Mailbox {
 
   int descriptor() const override { return descriptor_; }
 
-  // Where it fails otherwise there is nothing to move either: who asks again and again would spin for ever.
+  // After other errors there is nothing to progress either: a caller that asks repeatedly would spin forever.
   bool arm() override { return ucx_.ucp_worker_arm(worker_) != UCS_ERR_BUSY; }
 
   void sleep(std::chrono::milliseconds limit) override {

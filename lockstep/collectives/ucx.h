@@ -22,8 +22,7 @@ struct UcxLibrary {
   LOCKSTEP_UCX_FUNCTIONS(LOCKSTEP_UCX_MEMBER)
 #undef LOCKSTEP_UCX_MEMBER
 
-  /// Loads it, once, and leaves the process's signal handlers as they are. Throws Error where it cannot be
-  /// had.
+  /// Loads it, once, without changing the process's signal handlers. Throws Error if it cannot be loaded.
   static const UcxLibrary& get();
 };
 

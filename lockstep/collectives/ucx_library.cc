@@ -54,7 +54,7 @@ UcxLibrary load() {
   LOCKSTEP_UCX_FUNCTIONS(LOCKSTEP_UCX_FIND)
 #undef LOCKSTEP_UCX_FIND
 
-  // UCX writes to standard output, what Lockstep's own errors say.
+  // UCX would write to standard output what Lockstep's own errors say.
   using SetOption = ucs_status_t (*)(const char*, const char*);
   const auto set_option = reinterpret_cast<SetOption>(dlsym(handle, "ucs_global_opts_set_value"));
   if (set_option != nullptr && std::getenv("UCX_LOG_LEVEL") == nullptr) set_option("LOG_LEVEL", "FATAL");

@@ -40,7 +40,7 @@ class UnixConnection : public Connection {
     FileDescriptor fd;
   };
 
-  /// False where there is no room.
+  /// False if there is no room.
   bool try_to_send(const Message& message, int fd);
 
   std::deque<Kept> kept_;

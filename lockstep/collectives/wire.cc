@@ -52,8 +52,8 @@ Wire::Wire(Job& job, const std::vector<Member>& members, const HostLayout& layou
   secrets_[rank] = fingerprint(job.peers().token(members[rank].process)) | 1;
 }
 
-/// 2 bits of kind, 18 of the sender's device, 24 of group and job, 12 of operation, 8 of step. What comes
-/// from another job or attempt does not fit.
+/// 2 bits of kind, 18 of the sender's device, 24 of group and job, 12 of operation, 8 of step. Messages of
+/// another job or attempt do not match.
 std::uint64_t Wire::tag(int from, int to, unsigned kind, unsigned step) const {
   const std::uint64_t group = (kind == kGreeting ? 0 : group_) ^ secrets_[to];
   const std::uint64_t operation = kind == kGreeting ? 0 : operation_;
@@ -93,8 +93,8 @@ void Wire::begin(const Call& call, const void* data, std::size_t bytes) {
   }
 }
 
-/// Both sides say a greeting, and that theirs has left, twice over: whoever has heard both knows that neither
-/// side needs the other for the connection any more.
+/// Both sides send a greeting, and a second one when theirs has left: a side that has received both knows
+/// that neither side needs the other for the connection any more.
 void Wire::connect(const std::vector<int>& ranks) {
   greetings_.clear();
   for (int rank : ranks) {
@@ -178,7 +178,7 @@ Wire::Flight* Wire::flight(Ticket ticket) {
 void Wire::forget_done() {
   while (!flights_.empty()) {
     Flight& first = flights_.front();
-    // What has failed is told to who waits for it.
+    // A failed transfer is reported to the one that waits for it.
     if (!first.done && (!lane_.mailbox->finished(first.transfer) || first.transfer.error != nullptr)) return;
     flights_.pop_front();
     ++forgotten_;
@@ -358,7 +358,7 @@ void Wire::differ_in_ways(int host) {
 }
 
 void Wire::diverged() {
-  // All tell of the same two: the first leader, and the first that differs from it.
+  // All report the same two: the first leader, and the first that differs from it.
   const auto give_up = steady_clock::now() + kTextTimeout;
   Mailbox& mailbox = *lane_.mailbox;
   const auto finish = [&](Flight* flight) {

@@ -6,14 +6,14 @@
 
 namespace lockstep::collectives {
 
-/// Carries the messages of a member to those of the same place on the other hosts, through its Wire; where
-/// there is a `root`, to the leaders of the others, and to it on its host.
+/// Carries the messages of a member to the members with the same index on the other hosts, through its Wire.
+/// If there is a `root`, the participants are the root on its host and the leaders of the others.
 class WireCarrier : public Carrier {
  public:
   WireCarrier(Wire& wire, const HostLayout& layout, int index, int root = -1)
       : wire_(wire), layout_(layout), index_(index), root_(root) {}
 
-  /// The member of that host.
+  /// The participating member on that host.
   int rank(int host) const {
     if (root_ >= 0) return layout_.host_of[root_] == host ? root_ : layout_.leader(host);
     return layout_.hosts[host][index_];

@@ -86,7 +86,7 @@ class WorldImpl : public World {
     }
     if (std::none_of(members.begin(), members.end(),
                      [&](const Member& member) { return member.process == options.process_index; })) {
-      fail("a collective over the devices [{}] is none of process {}, which has none of them",
+      fail("a collective over the devices [{}] was called by process {}, which has none of them",
            fmt::join(devices, ", "), options.process_index);
     }
     return members;
@@ -109,7 +109,7 @@ class WorldImpl : public World {
     }
     std::unique_ptr<SharedCommunicator> local;
     if (here.size() > 1) {
-      // The devices of this host may have a communicator of their own besides.
+      // The devices of this host may also have a communicator of their own.
       Segment segment =
           share_segment(here, fmt::format("{} on one host", fmt::join(devices, ",")), devices, doing);
       // What they reduce on the way to other hosts is in no arena.
@@ -165,8 +165,8 @@ class WorldImpl : public World {
     }
   }
 
-  /// Where the members' arenas can be read here; null for those that have none. Each pair of processes tells
-  /// each other once.
+  /// Where this process can read the members' arenas; null for members without one. Each pair of processes
+  /// exchanges this once.
   std::vector<const std::byte*> share_arenas(const std::vector<Member>& members,
                                              const std::vector<int>& devices, const std::string& doing) {
     const int self = job_.options().process_index;

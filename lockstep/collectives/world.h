@@ -17,7 +17,7 @@ class Arena;
 class Communicator;
 class Handouts;
 
-/// The host of this process, the same text for all processes that can share memory: the kernel that runs, the
+/// The host of this process, the same text for all processes that can share memory: the running kernel, the
 /// network namespace, and the host's name.
 std::string host_identity();
 
@@ -25,97 +25,95 @@ struct WorldOptions {
   int process_index = 0;
   int process_count = 1;
 
-  /// The process that owns each global device; global device ids are 0, 1, 2, …
+  /// The process of each global device; global device ids are 0, 1, 2, …
   std::vector<int> device_process;
 
-  /// The host of each process, as `host_identity()` gives it there: processes of one host share memory, those
-  /// of different ones talk through UCX. Empty: all are on this host.
+  /// The host of each process, as returned by its `host_identity()`: processes of one host share memory,
+  /// processes of different hosts use UCX. Empty: all are on this host.
   std::vector<std::string> process_host;
 
-  /// The network interface to reach other hosts by; where it is empty, interface_to_others of
+  /// The network interface for connections to other hosts; if empty, interface_to_others of
   /// `coordinator_address` ("host:port", may be empty).
   std::string interface;
   std::string coordinator_address;
 
-  /// Where the processes find each other; used until the World is destroyed. May be null in a job of one
-  /// process.
+  /// The store through which the processes find each other; used until the World is destroyed. May be null in
+  /// a job of one process.
   coordination::KeyValueStore* store = nullptr;
-  std::string job_id;  ///< Keeps apart the jobs that share a store.
+  std::string job_id;  ///< separates the jobs that share a store
 
-  /// What only the processes of this start of the job know, the same for all: from it those of one host know
-  /// each other's addresses. Empty: they find them in the store.
+  /// A secret of the processes of this start of the job, the same for all: processes of one host derive each
+  /// other's addresses from it. Empty: the addresses are in the store.
   std::string meeting;
   std::string
-      job_secret;  ///< What processes of different hosts prove to each other that they know; may be empty.
-  coordination::TlsFiles tls;  ///< Where they are given, processes of different hosts speak TLS.
+      job_secret;  ///< processes of different hosts prove to each other that they know it; may be empty
+  coordination::TlsFiles tls;  ///< if set, processes of different hosts use TLS
 
-  /// Whether collectives between hosts are made by this World; where the platform has its own, UCX is not
+  /// Whether this World implements the collectives between hosts. If the platform has its own, UCX is not
   /// needed.
   bool carries_data = true;
 
-  /// By which ways collectives between hosts go, before the built-in table (WayTable); the same in all
-  /// processes.
+  /// The user's algorithms for collectives between hosts, which precede the built-in table (WayTable); the
+  /// same in all processes.
   std::string algorithms;
 
-  /// This process's large blocks, which others of the host read where they are; null: they are handed over
-  /// piece by piece. Used until the World is destroyed.
+  /// This process's large blocks, which others of the host read in place; null: they are sent in pieces. Used
+  /// until the World is destroyed.
   const Arena* arena = nullptr;
 
-  /// How long a communicator waits for a process of its clique to be connected. For the process's first
-  /// collective with it no time is set: it may have much to do before.
+  /// How long a communicator waits for a process of its clique to be connected. There is no limit for the
+  /// first collective with a process, because the process may have much to do before.
   std::chrono::milliseconds timeout = std::chrono::seconds(300);
 
-  /// Called when a process is seen to have died, and when one that has left in order is waited for; `doing`
-  /// says what waited ("process 0 waited for it in psum ..."), empty where nothing did. Also, with `left` and
-  /// nothing waiting, for one that is gone of which it is not known whether it had left in order. By any
-  /// thread, perhaps several times for one process. Must not block. It may lead to `abort`.
+  /// Called when a process is seen to have died, and when a process that has left in order is waited for.
+  /// `doing` describes the wait ("process 0 waited for it in psum ..."), and is empty if there is none. Also
+  /// called, with `left` and without a wait, for a process that is gone and may have left in order. Called on
+  /// any thread, possibly several times for one process. Must not block. It may call `abort`.
   std::function<void(int process, bool left, const std::string& doing)> on_loss;
 
-  /// Called by whoever finds that the processes diverge, with those that are not of the majority (all, where
-  /// there is none), before anybody else is told and before it throws. By any thread, in each process that
-  /// finds it. May block for a short while.
+  /// Called when the processes are found to diverge, with those that are not in the majority (all, if there
+  /// is none), before other processes are told and before the exception is thrown. Called on any thread, in
+  /// each process that finds it. May block for a short time.
   std::function<void(const std::vector<int>& minority, const std::string& what)> on_divergence;
 
-  /// A waiter that sees its peer dead waits this long for `abort`, which may know how the peer died; where
-  /// there is `on_loss`, it waits so for that of a peer that has left too.
+  /// A wait whose peer has died waits this long for `abort`, which may know how the peer died; with
+  /// `on_loss`, it also does so for a peer that has left.
   std::chrono::milliseconds abort_grace = std::chrono::milliseconds(300);
 };
 
 /// All devices of all processes of the job, as collectives see them: the connections to the other processes
-/// and the communicators over them. The processes of one host talk through shared memory, those of different
-/// hosts through UCX. All methods may be called from any thread.
+/// and the communicators that use them. Processes of one host use shared memory, processes of different hosts
+/// UCX. All methods may be called from any thread.
 class World {
  public:
-  /// Makes this process reachable and returns; connections are made in the background. Throws Error where the
-  /// options contradict each other, `algorithms` is none, no socket can be opened, or the job is on several
-  /// hosts and UCX is not to be had or no interface leads to others; InitializationError as
-  /// coordination::Tls::load.
+  /// Makes this process reachable and returns; connections are made in the background. Throws Error if the
+  /// options contradict each other, `algorithms` is invalid, no socket can be opened, or the job is on
+  /// several hosts and UCX is not available or no interface leads to other hosts; InitializationError as
+  /// coordination::Tls::load does.
   static std::unique_ptr<World> create(WorldOptions options);
 
   /// Leaves. No collective may be in progress.
   virtual ~World() = default;
 
-  /// The communicator of these devices, in this order, of which at least one must be local; lives as long as
-  /// the World. The first call for a clique sets it up and blocks until the processes of its other devices
-  /// have come. Throws Error where a device does not exist, stands twice, or belongs to a process that is not
-  /// on the host it is said to be on, PeerFailure where a process of the clique has died or left,
-  /// TimeoutError where one is not connected in time, DivergenceError where the others wait for this process
-  /// elsewhere, and what `abort` gave. `doing` is for messages: what it is needed for.
+  /// The communicator of these devices, in this order; at least one must be local. It lives as long as the
+  /// World. The first call for a clique sets it up, and blocks until the processes of its other devices have
+  /// arrived. `doing` describes its purpose, for messages. Throws Error if a device does not exist, appears
+  /// twice, or belongs to a process that is not on the host where it should be; PeerFailure if a process of
+  /// the clique has died or left; TimeoutError if one is not connected in time; DivergenceError if the others
+  /// wait for this process elsewhere; and the cause given to `abort`.
   virtual Communicator& communicator(const std::vector<int>& devices, const std::string& doing = {}) = 0;
 
-  /// Every collective of this process that waits, and every later one, throws `cause`. Only the first call
-  /// counts.
+  /// Waiting and later collectives of this process throw `cause`. Only the first call has an effect.
   virtual void abort(std::exception_ptr cause) = 0;
 
-  /// Every collective of the other processes that waits, and every later one, throws DivergenceError with
-  /// this message.
+  /// Waiting and later collectives of the other processes throw DivergenceError with this message.
   virtual void tell_divergence(const std::string& message) = 0;
 
-  /// Goes away in order: a process that waits for this one gets PeerFailure, which says that it has left. To
-  /// be called when this process has launched all its collectives and they are done.
+  /// Leaves in order: a process that waits for this one gets a PeerFailure that says so. Call it when all
+  /// collectives of this process are done.
   virtual void leave() = 0;
 
-  /// What the processes take from each other besides.
+  /// Other data that the processes take from each other.
   virtual Handouts& handouts() = 0;
 
   virtual const WorldOptions& options() const = 0;

@@ -37,7 +37,7 @@ class Socket {
   int fd_;
 };
 
-/// Sets `why` where the name has no address.
+/// Sets `why` if the name has no address.
 Resolved resolve(const HostPort& address, int flags, std::string& why) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -48,7 +48,7 @@ Resolved resolve(const HostPort& address, int flags, std::string& why) {
   return Resolved(error == 0 ? found : nullptr, &freeaddrinfo);
 }
 
-/// 0 where somebody listens, otherwise the errno of the connect.
+/// 0 if a server listens, otherwise the errno of connect.
 int try_connect(Socket& socket, const addrinfo& info, std::chrono::milliseconds timeout) {
   if (socket.fd() < 0) return errno;
   if (::connect(socket.fd(), info.ai_addr, info.ai_addrlen) == 0) return 0;

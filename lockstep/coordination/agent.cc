@@ -28,7 +28,7 @@ double seconds(milliseconds duration) { return std::chrono::duration<double>(dur
 
 constexpr milliseconds kLongest = std::chrono::hours(24 * 365);
 
-/// How long the coordinator has to let a process go that leaves a job that has failed.
+/// How long leaving the coordinator may take after the job has failed.
 constexpr milliseconds kForGoodBye(2000);
 
 class Agent : public CoordinationClient, private KeyValueStore {
@@ -83,8 +83,8 @@ class Agent : public CoordinationClient, private KeyValueStore {
     return service_incarnation_;
   }
 
-  /// Starts a call and blocks until its answer; nullopt where there is none within the timeout, when the call
-  /// is cancelled. With `ends_with_job`, throws PeerFailure when the job fails meanwhile or has failed.
+  /// Starts a call and blocks until its answer. After the timeout it cancels the call and returns nullopt.
+  /// With `ends_with_job`, throws PeerFailure if the job has failed or fails meanwhile.
   template <class T, class Start>
   std::optional<Answer<T>> call(const std::string& what, milliseconds timeout, bool ends_with_job,
                                 Start start);
@@ -97,11 +97,10 @@ class Agent : public CoordinationClient, private KeyValueStore {
   [[noreturn]] void throw_peer_failure(const std::string& what, const std::string& cause) const;
   void throw_if_failed(const std::string& what, const Status& status);
 
-  /// For a call that has been noted in ended_by_error_: the error may have come before the service knew the
-  /// call.
+  /// For a call in ended_by_error_: the error may have arrived before the service knew the call.
   void cancel_if_failed(CallId id);
 
-  /// Who is meant by these participants of a barrier, all where there are none, but for this process.
+  /// The participants of a barrier, all if none are given, without this process.
   std::vector<int> others_of(const std::vector<int>& processes) const;
   void report_missing();
   CallId start_registering(const std::shared_ptr<Pending<std::uint64_t>>& pending);
@@ -138,7 +137,7 @@ void Agent::throw_peer_failure(const std::string& what, const std::string& cause
   lockstep::fail<PeerFailure>("{}\nconsequence: {} ended in {}", cause, what, self());
 }
 
-/// Where the status comes of the job's failure: waits for the word on that and throws it.
+/// If the status comes from the job's failure: waits for the report on that and throws it.
 void Agent::throw_if_failed(const std::string& what, const Status& status) {
   bool of_a_process = status.service_error && status.service_error->source_task;
   bool unreachable = !status.service_error && status.code == Code::kUnavailable;
@@ -308,7 +307,7 @@ void Agent::connect() {
 
 void Agent::shutdown() {
   const bool was_known = error().has_value();
-  // What this process has seen is told before it leaves, for its leaving would make good what it saw.
+  // This process's reports are sent before it leaves, because an orderly end would contradict them.
   finish_reports();
   bool job_has_failed;
   {
@@ -328,7 +327,7 @@ void Agent::shutdown() {
     throw;
   }
   end_background();
-  // An error that came while this call waited to be told is this call's.
+  // An error that arrived while this call waited is this call's error.
   if (job_has_failed && !was_known) throw_peer_failure("shutdown", error()->message);
   if (job_has_failed || (answer && answer->status.ok())) return;
   if (!answer) {
@@ -455,8 +454,8 @@ void Agent::begin_background() {
           }();
           job_failed({coordinator_lost("its connections closed", status.message), holder});
         } else if (status.code != Code::kCancelled && !(leaving && !status.service_error->source_task)) {
-          // CANCELLED is what the service says to who has left; that not all leave together, it says to
-          // who waits for it.
+          // The service returns CANCELLED to a process that has left; if not all leave together, it reports
+          // that to the ones that wait.
           job_failed({status.message, status.service_error->source_task});
         }
         background_call_over(poll);
@@ -501,7 +500,7 @@ void Agent::run_background() {
     }
     auto now = SteadyClock::now();
     if (now < next_heartbeat) continue;
-    // It was this process that stood still: what the coordinator has answered meanwhile is still to be read.
+    // This process was stopped: answers that the coordinator has sent meanwhile must still be read.
     if (now - next_heartbeat > options_.heartbeat_interval) last_answered_heartbeat_ = now;
     next_heartbeat = now + options_.heartbeat_interval;
     if (!error_ && !leaving_ && now - last_answered_heartbeat_ > options_.heartbeat_timeout) {
@@ -594,7 +593,7 @@ void Agent::set(const std::string& key, const std::string& value, bool allow_ove
 
 std::string Agent::get(const std::string& key, milliseconds timeout) {
   std::string what = fmt::format("waiting for the key '{}'", key);
-  // One who knows whose answer it is has said so.
+  // The caller has already recorded for which processes it waits.
   std::optional<watch::Doing> waiting;
   if (watch::innermost() != watch::Kind::kAnswer) waiting.emplace(watch::Kind::kKey, key);
   auto answer = call<Value>(what, timeout, true, [&](CallId id, auto done) {

@@ -5,8 +5,8 @@
 
 namespace lockstep::coordination {
 
-/// Answers that a change of state made due, in order. They are given once the lock on the state is released,
-/// because they may call the service again.
+/// Answers to calls that became due by a change of state, in order. They are sent after the lock on the state
+/// is released, because they may call the service again.
 using Answers = std::vector<std::function<void()>>;
 
 }  // namespace lockstep::coordination

@@ -99,7 +99,7 @@ void BarrierTable::finish(const std::string& id, Barrier& barrier, Status result
 }
 
 void BarrierTable::keep_few() {
-  // A task that was restarted counts by what its earlier life called.
+  // A restarted task counts by the calls of its earlier life.
   if (over_.size() <= kMostKept || !lives_.empty()) return;
   barriers_.erase(over_.front());
   over_.pop_front();

@@ -27,9 +27,9 @@ class BarrierTable {
   /// An instance that failed because of some of its tasks.
   struct Failed {
     std::string id;
-    FailureKind kind = FailureKind::kMissing;  ///< Or kLeftEarly.
+    FailureKind kind = FailureKind::kMissing;  ///< or kLeftEarly
     std::vector<int> because_of;
-    std::vector<int> members;  ///< Empty: all.
+    std::vector<int> members;  ///< empty: all
     std::string why;
   };
   struct Listener {
@@ -53,20 +53,20 @@ class BarrierTable {
   /// and it does not count as arrived.
   void withdraw(int task, const std::string& why, Answers& answers);
 
-  /// The task starts counting again: its next call of an id, with instance 0, means the current instance, or
-  /// the next one.
+  /// The task has restarted its count: its next call of an id, with instance 0, means the current instance,
+  /// or the next one.
   void task_restarted(int task) { ++lives_[task]; }
 
   /// Fails barriers that are past their deadline.
   void tick(Clock::TimePoint now, Answers& answers);
 
-  /// As StateMachine.
+  /// As in StateMachine.
   void stood_still(Clock::TimePoint now, Clock::Duration how_long);
 
-  /// How many barriers are remembered.
+  /// The number of barriers that are remembered.
   std::size_t size() const { return barriers_.size(); }
 
-  /// The caller has gone: it is answered with `status`, but counts as arrived.
+  /// The caller is gone: its call is answered with `status`, but it counts as arrived.
   void cancel(CallId call, const Status& status, Answers& answers);
 
   /// Fails all current barriers.
@@ -75,18 +75,18 @@ class BarrierTable {
  private:
   struct Arrival {
     CallId call = 0;
-    DoneWith<std::int64_t> done;  ///< Empty once the caller has gone.
+    DoneWith<std::int64_t> done;  ///< empty once the caller is gone
   };
   struct Barrier {
     bool of_all = false;
-    std::optional<std::vector<int>> tasks;  ///< Sorted; none before a call has made sense, nor of_all.
+    std::optional<std::vector<int>> tasks;  ///< sorted; unset before the first valid call, and for of_all
     std::int64_t counter = 0;
     bool going_on = false;
-    Status result;  ///< Of the last instance, once it is over.
+    Status result;  ///< of the last instance, once it is over
     Clock::TimePoint deadline;
     std::int64_t timeout_ms = 0;
     std::map<int, Arrival> arrived;
-    std::map<int, int> called_in_life;  ///< By task, for those that were restarted.
+    std::map<int, int> called_in_life;  ///< by task, for restarted tasks
     std::optional<std::list<std::string>::iterator> in_over;
   };
 
@@ -111,11 +111,11 @@ class BarrierTable {
   Listener listener_;
   std::unordered_map<std::string, Barrier> barriers_;
   std::set<std::string> going_on_;
-  std::list<std::string> over_;  ///< The longest over first.
+  std::list<std::string> over_;  ///< oldest first
   bool has_forgotten_ = false;
-  std::map<int, int> lives_;  ///< How often a task was restarted, by task.
+  std::map<int, int> lives_;  ///< the number of restarts, by task
   std::unordered_map<CallId, std::pair<std::string, int>>
-      waiting_;  ///< Barrier id and task of each open call.
+      waiting_;  ///< the barrier id and task of each open call
 };
 
 }  // namespace lockstep::coordination

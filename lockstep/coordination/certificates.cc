@@ -76,7 +76,7 @@ std::string read(const char* what, const char* variable, const std::string& path
   return text.str();
 }
 
-/// Keys that are locked by a pass phrase would ask for it at the terminal.
+/// For an encrypted key OpenSSL would ask for the pass phrase at the terminal.
 int no_pass_phrase(char*, int, int, void*) { return 0; }
 
 void check(const TlsFiles& files, const Certificates& pem) {

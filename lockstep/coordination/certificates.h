@@ -6,7 +6,7 @@
 
 namespace lockstep::coordination {
 
-/// What TlsFiles hold, in PEM.
+/// The contents of TlsFiles, in PEM.
 struct Certificates {
   std::string certificate, key, authority;
 };

@@ -25,13 +25,13 @@ struct ClientOptions {
   int process_id = 0;
   int num_processes = 1;
   Identity identity;  ///< Ignored by JAX's own coordinator.
-  TlsFiles tls;       ///< All three or none.
+  TlsFiles tls;       ///< all three or none
 
   std::chrono::milliseconds initialization_timeout = std::chrono::seconds(300);
   std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(100);
   std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(300);
 
-  /// Time between two heartbeats; half of `heartbeat_timeout` where it is zero.
+  /// The time between two heartbeats; half of `heartbeat_timeout` if it is zero.
   std::chrono::milliseconds heartbeat_interval{0};
 
   /// Called once, by a thread of the client, when the job has failed: a process died or left, the
@@ -69,7 +69,7 @@ class CoordinationClient {
   /// and `shutdown`.
   virtual void when_set(const std::string& key, std::function<void(std::optional<std::string>)> done) = 0;
 
-  /// The job's store; lives as long as the client. Only to be used between `connect` and `shutdown`.
+  /// The job's store; lives as long as the client. Use it only between `connect` and `shutdown`.
   virtual KeyValueStore& key_value_store() = 0;
 
   /// The error that ended the job, if there was one.

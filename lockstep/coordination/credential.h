@@ -13,8 +13,8 @@ namespace lockstep::coordination {
 /// The name of the metadata that carries a process's identity.
 inline constexpr char kIdentityMetadata[] = "lockstep-identity-bin";
 
-/// A request as it is signed: the name of its type, and its bytes. With them the credential of one call is of
-/// no use for another call, task or value.
+/// A request as it is signed: the name of its type, and its bytes. Because of them the credential of one call
+/// is not valid for another call, task or value.
 struct SignedRequest {
   std::string_view type;
   std::string bytes;
@@ -23,7 +23,7 @@ struct SignedRequest {
 /// What a process sends with a call to prove which job it belongs to.
 std::string make_credential(const Identity& identity, const Whereabouts& where, const SignedRequest& request);
 
-/// The answer to a nonce of a coordinator that has the secret.
+/// The answer of a coordinator with the secret to a nonce.
 std::string coordinators_proof(const std::string& secret, const std::string& nonce);
 
 /// Decides which processes a coordinator lets in. Thread-safe.
@@ -39,9 +39,9 @@ class Gate {
     int attempt = 0;
   };
 
-  /// Nullopt if the caller is accepted; `caller` is then set as far as it is known. Otherwise
+  /// nullopt if the caller is accepted; then sets `caller`, as far as it is known. Otherwise
   /// PERMISSION_DENIED with both sides' job and attempt. `credential` is nullopt if none was sent; `request`
-  /// is called if there is a secret.
+  /// is only called if there is a secret.
   std::optional<Status> refusal(std::optional<std::string_view> credential,
                                 const std::function<SignedRequest()>& request, Caller& caller) const;
 

@@ -8,7 +8,7 @@
 namespace lockstep::coordination {
 namespace {
 
-/// Of barriers that failed, in a program that goes on all the same.
+/// For barriers that failed in a program that continues.
 constexpr std::size_t kMostBarriers = 16;
 
 }  // namespace
@@ -54,7 +54,7 @@ void FailureNotes::await(const Failure& failure, Clock::TimePoint due) {
   if (same == awaited_.end()) {
     awaited_.push_back({failure, due});
   } else if (due <= same->due) {
-    // What a process said itself is better than its status, and all is better than closed connections.
+    // A process's own report is better than its exit status, and both are better than closed connections.
     if (same->failure.kind == FailureKind::kDied) same->failure = failure;
     same->due = due;
   }

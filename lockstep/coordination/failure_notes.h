@@ -8,7 +8,7 @@
 
 namespace lockstep::coordination {
 
-/// Failures that were seen but have not ended the job, or not yet. They determine the first cause. Not
+/// Observed failures that have not ended the job, or not yet. They determine the first cause. Not
 /// thread-safe.
 class FailureNotes {
  public:
@@ -41,7 +41,7 @@ class FailureNotes {
  private:
   struct Note {
     Failure failure;
-    std::string barrier;  ///< Empty: a divergence.
+    std::string barrier;  ///< empty: a divergence
     std::vector<int> members;
     bool explains(const Failure& other) const;
   };

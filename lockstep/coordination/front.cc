@@ -43,8 +43,8 @@ struct Door {
   Listener& listener;
 };
 
-/// One call being served. It is answered exactly once, by the state machine, or by the gate where that lets
-/// the caller not in; where the caller goes away first, the state machine is told, and answers at once.
+/// One call being served. It is answered exactly once: by the state machine, or by the gate if that rejects
+/// the caller. If the caller goes away before, the state machine is told, and answers at once.
 class Call : public Reactor {
  public:
   Call(const Door& door, const Context& context, Service& service,

@@ -11,27 +11,26 @@
 namespace lockstep::coordination {
 
 struct FrontOptions {
-  HostPort address;  ///< Port 0: the kernel picks one.
+  HostPort address;  ///< port 0: the kernel chooses one
   Limits limits;
-  int num_processes = 1;  ///< That may call over one connection.
+  int num_processes = 1;  ///< the number of processes that may share one connection
   TlsFiles tls;
 };
 
-/// A service as processes see it over the network: JAX's coordination service over gRPC, and Lockstep's own
-/// beside it. Whom the gate refuses is told why at its first call. Serves from threads of its own.
+/// The service as processes see it over the network: JAX's coordination service over gRPC, and Lockstep's own
+/// one. A process that the gate rejects gets the reason at its first call. Serves on threads of its own.
 class Front {
  public:
-  /// Binds and serves; `service` and `gate` must outlive it. Throws InitializationError where the address
-  /// cannot be bound, and as read_certificates.
+  /// Binds and serves; `service` and `gate` must outlive it. Throws InitializationError if the address cannot
+  /// be bound, and as read_certificates does.
   Front(Service& service, const Gate& gate, const FrontOptions& options);
-  ~Front();  ///< Stops.
+  ~Front();  ///< stops
   Front(const Front&) = delete;
   Front& operator=(const Front&) = delete;
 
   int port() const;
 
-  /// Ends service. The service should answer what is still open, and is waited for 2 s. A second call does
-  /// nothing.
+  /// Ends the service. The service should answer open calls; waits 2 s for that. A second call does nothing.
   void stop();
 
  private:

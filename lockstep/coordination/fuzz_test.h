@@ -10,7 +10,7 @@
 
 namespace lockstep::coordination {
 
-/// A seeded source of choices. LOCKSTEP_FUZZ_SEED gives another seed than the usual one.
+/// A seeded source of choices. LOCKSTEP_FUZZ_SEED sets another seed.
 class Choices {
  public:
   explicit Choices(std::uint64_t stream) : random_(seed() + stream) {}
@@ -38,7 +38,7 @@ class Choices {
     return text;
   }
 
-  /// The text with some bytes changed, cut off or put in.
+  /// The text with some bytes changed, removed or inserted.
   std::string damaged(std::string text) {
     for (std::int64_t i = number(0, 4); i > 0; --i) {
       const auto at = static_cast<std::size_t>(number(0, static_cast<std::int64_t>(text.size())));
@@ -60,7 +60,8 @@ class Choices {
   std::mt19937_64 random_;
 };
 
-/// Until when to try; the shares of all fuzz tests make LOCKSTEP_FUZZ_SECONDS together, a minute where unset.
+/// The time at which to stop; the shares of all fuzz tests add up to LOCKSTEP_FUZZ_SECONDS, by default one
+/// minute.
 inline std::chrono::steady_clock::time_point fuzz_deadline(double share) {
   const char* given = std::getenv("LOCKSTEP_FUZZ_SECONDS");
   const double seconds = given != nullptr ? std::atof(given) : 60;

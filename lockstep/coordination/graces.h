@@ -10,24 +10,25 @@ namespace lockstep::coordination::graces {
 
 using std::chrono::milliseconds;
 
-/// Between two looks of the coordinator at what is due.
+/// The time between two checks of the coordinator for due events.
 inline constexpr milliseconds kTick(100);
 
 /// A tick that is this late means that the coordinator was stopped: by Ctrl-Z, a debugger, or with its
 /// machine.
 inline constexpr milliseconds kStoodStill(1000);
 
-/// Between two looks of the launcher at what the coordinator knows.
+/// The time between two checks of the launcher for news of the coordinator.
 inline constexpr milliseconds kLauncherLooks(200);
 
 /// Under a launcher, a process's report that another one's connections closed waits in the coordinator for
 /// the launcher's report, which has the signal or the status.
 inline constexpr milliseconds kForTheLauncher(500);
 
-/// A process that saw another one end waits for the coordinator's report before its own observation counts.
+/// A process that saw another one end waits this long for the coordinator's report before its own observation
+/// counts.
 inline constexpr milliseconds kForTheCoordinator(800);
 
-/// A call that waits for data of a process that is gone waits for this process to know why.
+/// A call that waits for data of a process that is gone waits this long for the reason.
 inline constexpr milliseconds kInCollectives = 2 * kForTheCoordinator;
 
 /// A call that the coordinator refuses because a process has failed waits for the report on that, which the
@@ -45,7 +46,7 @@ inline constexpr milliseconds kForReports(2000);
 /// A process that runs the coordinator and ends with an error lets it tell the others first.
 inline constexpr milliseconds kLastWords(300);
 
-/// The whole of what a process does that ends by an exception: its report and its last words.
+/// The total time for a process that ends by an exception: its report and its last words.
 inline constexpr milliseconds kTelling(3000);
 
 /// A process that runs the coordinator of a failed job waits for the others to end, at most this long.

@@ -15,7 +15,7 @@ bool serves_already(const ClientOptions& options) {
   HostPort address = parse_address(options.address);
   if (!why_unreachable(address, kForConnecting).empty()) return false;
   auto service = make_remote_service(address, options.identity, options.tls);
-  // Every coordinator tells a caller with a wrong incarnation, such as none, the right one.
+  // Every coordinator returns the right incarnation to a caller with a wrong one, such as none.
   auto answer = ask<WatchedTasks>(
       *service, kForAnswer, [&](CallId id, auto done) { service->watch_tasks(id, 0, -1, std::move(done)); });
   if (!answer || (!answer->status.service_error && answer->status.code == Code::kUnavailable)) {

@@ -20,7 +20,7 @@ class Host {
   StateMachine& machine() { return machine_; }
 
  private:
-  const bool moves_by_itself_;  ///< The clock: it is not one that a test moves.
+  const bool moves_by_itself_;  ///< false if a test controls the clock
   StateMachine machine_;
   std::mutex mutex_;
   std::condition_variable stop_;

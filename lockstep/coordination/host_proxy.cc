@@ -17,7 +17,7 @@ class HostProxy::Impl {
     address_.port = front_.port();
   }
 
-  /// What is open is answered before those who wait for it go.
+  /// Open calls are answered before the objects that wait for them are destroyed.
   ~Impl() {
     coordinator_->close();
     front_.stop();

@@ -8,31 +8,31 @@
 
 namespace lockstep::coordination {
 
-/// In a process's environment, where the host has a proxy: its address.
+/// The environment variable with the address of the host's proxy, if there is one.
 inline constexpr char kProxyVariable[] = "LOCKSTEP_COORDINATOR_PROXY";
 
 struct HostProxyOptions {
-  std::string coordinator;                   ///< "host:port".
-  std::string bind_address = "127.0.0.1:0";  ///< Port 0: the kernel picks one.
-  int num_processes = 1;                     ///< That will call it.
+  std::string coordinator;                   ///< "host:port"
+  std::string bind_address = "127.0.0.1:0";  ///< port 0: the kernel chooses one
+  int num_processes = 1;                     ///< the number of processes that will call it
   Identity identity;
-  TlsFiles tls;  ///< All three or none.
+  TlsFiles tls;  ///< all three or none
   Limits limits;
 };
 
-/// Stands for the coordinator on one host: its processes speak to it as to the coordinator, and all of what
-/// they say goes to the coordinator over one stream. It lets in and refuses as the coordinator does. Serves
-/// from threads of its own. Where the stream ends, because the coordinator has ended or cannot be reached,
+/// Represents the coordinator on one host: its processes call it like the coordinator, and it forwards all
+/// their calls to the coordinator over one stream. It accepts and rejects processes as the coordinator does.
+/// Serves on threads of its own. If the stream ends, because the coordinator has ended or cannot be reached,
 /// the processes are told so as if they had been connected to it.
 class HostProxy {
  public:
-  /// Throws InitializationError where an option makes no sense or the address cannot be bound.
+  /// Throws InitializationError if an option is invalid or the address cannot be bound.
   explicit HostProxy(const HostProxyOptions& options);
   ~HostProxy();
   HostProxy(const HostProxy&) = delete;
   HostProxy& operator=(const HostProxy&) = delete;
 
-  /// "host:port", with the port bound.
+  /// "host:port", with the bound port.
   std::string address() const;
 
  private:

@@ -33,7 +33,7 @@ class InMemoryCoordinator {
     return host_.machine().wait_until_all_left(timeout);
   }
 
-  /// The state machine itself, to call it as a process that does not behave would.
+  /// The state machine itself, for calls of a misbehaving process.
   Service& service() { return host_.machine(); }
 
  private:

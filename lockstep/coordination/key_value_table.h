@@ -28,7 +28,7 @@ class KeyValueTable {
   KeyValues get_directory(const std::string& key) const;
   void erase(const std::string& key);
 
-  /// Answers the waiting get with `status`; nothing if there is none of that name.
+  /// Answers the waiting get with `status`; does nothing if there is none with this id.
   void cancel(CallId call, const Status& status, Answers& answers);
 
   /// Answers every waiting get with `status`.

@@ -8,7 +8,7 @@ namespace lockstep::coordination {
 /// Limits for clients that reach a coordinator's port, before they have identified themselves. Far above what
 /// a job needs. Described in docs/coordination.md.
 struct Limits {
-  /// A larger message is refused with RESOURCE_EXHAUSTED.
+  /// Larger messages are rejected with RESOURCE_EXHAUSTED.
   int largest_message = 256 << 20;
 
   /// If all messages together are larger, they wait.

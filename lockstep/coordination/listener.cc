@@ -54,7 +54,7 @@ class Descriptor {
   int fd_;
 };
 
-/// The port and the address, the same text for one socket here and as gRPC says it.
+/// The port and the address as a text that is the same for a socket here and in gRPC's form.
 std::string name_of(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = "";
   if (address.ss_family == AF_INET) {
@@ -76,7 +76,7 @@ std::string name_of(std::string peer) {
   for (const char* bracket : {"%5B", "%5D", "[", "]"}) {
     if (const auto at = peer.find(bracket); at != std::string::npos) peer.erase(at, std::strlen(bracket));
   }
-  // An address of the link has its interface behind it.
+  // A link-local address is followed by its interface.
   if (const auto zone = peer.find('%'); zone != std::string::npos) peer.erase(zone, peer.rfind(':') - zone);
   return peer;
 }
@@ -136,7 +136,7 @@ class Listener::Impl {
     std::string what;
   };
 
-  /// "socket:[4711]", or what else the descriptor is now; "" where it is closed. Whoever has it is not
+  /// "socket:[4711]", or the current target of the descriptor; "" if it is closed. Its owner is not
   /// disturbed.
   static std::string what_is(int descriptor) {
     char text[64];
@@ -165,7 +165,7 @@ class Listener::Impl {
                               why.empty() ? "the system does not say why" : why);
   }
 
-  /// Why the job cannot have the port there; "" where it has it, or the address is none of this host's.
+  /// Why the job cannot use the port; "" if it can, or if the address does not belong to this host.
   std::string bind_one(const addrinfo& info) {
     Descriptor socket(::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket) return "";
@@ -223,8 +223,8 @@ class Listener::Impl {
     }
   }
 
-  /// Ends those that are late, and forgets those that are gone. Whether another one may come; and when to ask
-  /// again.
+  /// Closes late connections, and forgets those that are gone. Returns whether another one may be accepted;
+  /// sets the time of the next look.
   bool see_to_strangers(SteadyClock::time_point now, SteadyClock::time_point& look_again) {
     std::lock_guard lock(mutex_);
     for (auto each = strangers_.begin(); each != strangers_.end();) {

@@ -9,17 +9,17 @@
 
 namespace lockstep::coordination {
 
-/// Accepts connections in a thread of its own, passes them to a server, and prevents strangers from using up
-/// what the job needs. All methods may be called from any thread.
+/// Accepts connections on a thread of its own, passes them to a server, and prevents strangers from using up
+/// the resources that the job needs. All methods may be called from any thread.
 class Listener {
  public:
-  /// Takes over a connected socket, which does not block.
+  /// Takes ownership of a connected, non-blocking socket.
   using Take = std::function<void(int socket)>;
 
-  /// Binds to all addresses of the host, with port 0 to one that the kernel picks. Throws
-  /// InitializationError, saying why, where that cannot be.
+  /// Binds to all addresses of the host; with port 0 the kernel chooses the port. Throws InitializationError,
+  /// with the reason, if that fails.
   Listener(const HostPort& address, const Limits& limits);
-  ~Listener();  ///< Stops.
+  ~Listener();  ///< stops
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
@@ -28,7 +28,7 @@ class Listener {
   /// Begins to accept.
   void start(Take take);
 
-  /// A call by this peer, "ipv4:10.0.0.1:4711" in gRPC's form, was accepted: it is not a stranger.
+  /// A call of this peer, "ipv4:10.0.0.1:4711" in gRPC's form, was accepted: it is no longer a stranger.
   void let_in(const std::function<std::string()>& peer);
 
   /// Stops accepting connections. A second call does nothing.

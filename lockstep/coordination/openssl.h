@@ -1,6 +1,6 @@
 #pragma once
 
-// OpenSSL's objects, each with its owner; only for sources of this folder.
+// OpenSSL's objects with their owners; only for the sources of this folder.
 
 #include <openssl/bio.h>
 #include <openssl/pem.h>
@@ -31,8 +31,8 @@ using StoreContext = std::unique_ptr<X509_STORE_CTX, Free<X509_STORE_CTX_free>>;
 using Context = std::unique_ptr<SSL_CTX, Free<SSL_CTX_free>>;
 using Session = std::unique_ptr<SSL, Free<SSL_free>>;
 
-/// To be called before anything else of OpenSSL's. What it holds is not freed at exit(): other threads may
-/// still use it then.
+/// Call it before any other function of OpenSSL. Its resources are not freed at exit(), because other threads
+/// may still use them.
 void prepare();
 
 /// All certificates in the text; null if there are none, or one cannot be read.
@@ -44,7 +44,7 @@ std::string subject_of(const X509* certificate);
 /// "Nov 21 12:00:00 2026 GMT".
 std::string time_text(const ASN1_TIME* time);
 
-/// Who has signed what this process trusts. Null if the text holds none.
+/// The trusted authorities of this process. Null if the text contains none.
 Store trusted(std::string_view pem);
 
 }  // namespace lockstep::coordination::openssl

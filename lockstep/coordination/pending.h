@@ -11,7 +11,7 @@
 
 namespace lockstep::coordination {
 
-/// What a call was answered with.
+/// The answer to a call.
 template <class T>
 struct Answer {
   Status status;
@@ -27,7 +27,7 @@ struct Pending {
   std::condition_variable answered;
   std::optional<Answer<T>> answer;
 
-  /// Nullopt if there is no answer in time.
+  /// nullopt if there is no answer in time.
   std::optional<Answer<T>> wait_until(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(mutex);
     answered.wait_until(lock, deadline, [this] { return answer.has_value(); });
@@ -40,7 +40,7 @@ struct Pending {
   }
 };
 
-/// What to give a call as its `done`, so that `pending` gets the answer.
+/// The `done` callback for a call whose answer `pending` gets.
 template <class T>
 auto answers_to(std::shared_ptr<Pending<T>> pending) {
   if constexpr (std::is_same_v<T, Nothing>) {
@@ -50,8 +50,8 @@ auto answers_to(std::shared_ptr<Pending<T>> pending) {
   }
 }
 
-/// Starts a call by start(id, done) and blocks until its answer; nullopt if there is none within the
-/// timeout, when the call is cancelled.
+/// Starts a call by start(id, done) and blocks until it is answered. After the timeout it cancels the call
+/// and returns nullopt.
 template <class T, class Start>
 std::optional<Answer<T>> ask(Service& service, std::chrono::milliseconds timeout, Start start) {
   auto pending = std::make_shared<Pending<T>>();

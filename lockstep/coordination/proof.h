@@ -5,14 +5,14 @@
 
 namespace lockstep::coordination {
 
-/// What only who has the secret can make of the bytes, for one purpose: an HMAC (SHA-256), 32 bytes. The
-/// secret itself does not travel.
+/// A code that only a holder of the secret can compute from the bytes, for one purpose: an HMAC (SHA-256), 32
+/// bytes. The secret itself is never sent.
 std::string authentication_code(std::string_view secret, std::string_view purpose, std::string_view bytes);
 
-/// Whether two codes are equal, in a time that does not tell where they differ.
+/// Whether two codes are equal, compared in constant time.
 bool same_code(std::string_view a, std::string_view b);
 
-/// An unpredictable number, in 16 bytes.
+/// An unpredictable number of 16 bytes.
 std::string random_nonce();
 
 }  // namespace lockstep::coordination

@@ -205,7 +205,7 @@ class GrpcRelayClient : public RelayClient, grpc::ClientBidiReactor<RelayCalls, 
     {
       std::lock_guard lock(mutex_);
       if (!open_.contains(id)) {
-        // One of those that wait for a key; the others go on.
+        // One of several that wait for a key; the others continue.
         for (auto& [key, waiting] : getting_) {
           const auto found = std::ranges::find(waiting, id, &std::pair<CallId, DoneWith<Value>>::first);
           if (found == waiting.end()) continue;
@@ -272,7 +272,7 @@ class GrpcRelayClient : public RelayClient, grpc::ClientBidiReactor<RelayCalls, 
     handler(ended, none);
   }
 
-  /// Under the mutex. What comes while something is being written goes together.
+  /// The mutex must be held. Calls that arrive during a write are sent together.
   void write_next() {
     if (writing_ || ending_ || !challenged_ || batch_.calls_size() == 0) return;
     writing_ = true;

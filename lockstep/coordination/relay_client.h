@@ -7,17 +7,18 @@
 
 namespace lockstep::coordination {
 
-/// The coordination service behind the network, as RemoteService, for the many processes of a host: all calls
-/// go over one stream (job.proto, Relay), those that come while it is busy together, and of several that get
-/// one key at a time one asks for it. Every message proves the identity's secret. Once the stream has ended,
-/// which it does when the coordinator does, all calls end with UNAVAILABLE, or as it was refused.
+/// The coordination service over the network, like RemoteService, for the many processes of a host. All calls
+/// are sent over one stream (job.proto, Relay); calls that arrive while it is busy are sent together, and
+/// concurrent gets of one key are sent once. Every message proves the identity's secret. Once the stream has
+/// ended, which it does when the coordinator ends, all calls end with UNAVAILABLE, or with the reason of its
+/// rejection.
 class RelayClient : public Service {
  public:
   /// Ends the stream, and blocks until all calls are answered.
   virtual void close() = 0;
 };
 
-/// Throws InitializationError where a file of `tls` cannot be read. The destructor closes.
+/// Throws InitializationError if a file of `tls` cannot be read. The destructor closes the stream.
 std::unique_ptr<RelayClient> make_relay_client(const HostPort& address, const Identity& identity,
                                                const TlsFiles& tls);
 

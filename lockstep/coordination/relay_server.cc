@@ -93,7 +93,7 @@ class Relays::Open {
 
 namespace {
 
-/// What the calls of a stream have of it; outlives it where one is answered later.
+/// The part of a stream that its calls use; outlives the stream if a call is answered later.
 class Answering {
  public:
   explicit Answering(Relay* relay) : relay_(relay) {}
@@ -101,7 +101,7 @@ class Answering {
   void give(RelayAnswer answer, const Value& value = nullptr);
   void written();
   void challenge(const std::string& challenge);
-  /// Ends it with the status, once what is being written is.
+  /// Ends it with the status, after the current write.
   void finish(const grpc::Status& status);
   /// The same once all calls are answered.
   void end(const grpc::Status& status);
@@ -340,7 +340,7 @@ void Answering::challenge(const std::string& challenge) {
   write_next();
 }
 
-/// Under the mutex. What comes while something is being written goes together.
+/// The mutex must be held. Answers that become ready during a write are sent together.
 void Answering::write_next() {
   if (relay_ == nullptr || writing_ || finished_) return;
   if (finish_) {

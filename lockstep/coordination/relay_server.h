@@ -16,12 +16,12 @@ class ServerBidiReactor;
 
 namespace lockstep::coordination {
 
-/// In place of a request's type, in the credential with which a relay's stream begins.
+/// Used instead of a request's type in the credential with which a relay's stream begins.
 inline constexpr char kRelayStream[] = "lockstep.coordination.RelayCalls";
 
-/// The streams of calls (job.proto) that a coordinator serves: each call is handed to the service, and what
-/// it answers goes back. Each message of a stream must prove the secret, where there is one. When a stream
-/// ends, what is open is cancelled. Thread-safe.
+/// The streams of calls (job.proto) that a coordinator serves: each call is passed to the service, and its
+/// answer is sent back. Each message of a stream must prove the secret, if there is one. When a stream ends,
+/// its open calls are cancelled. Thread-safe.
 class Relays {
  public:
   /// `service` must outlive the streams.
@@ -30,10 +30,10 @@ class Relays {
   Relays(const Relays&) = delete;
   Relays& operator=(const Relays&) = delete;
 
-  /// A stream; with a refusal it only says that. The reactor deletes itself.
+  /// A new stream; with a refusal it only reports that. The reactor deletes itself.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* serve(const std::optional<Status>& refusal);
 
-  /// Ends all, each once its calls are answered.
+  /// Ends all streams, each after its calls are answered.
   void end();
 
   class Open;
@@ -44,7 +44,7 @@ class Relays {
   const std::shared_ptr<Open> open_;
 };
 
-/// What proves a message of a relay's stream.
+/// The proof for a message of a relay's stream.
 std::string relay_proof(const std::string& secret, const std::string& challenge, std::uint64_t number,
                         const std::string& batch);
 

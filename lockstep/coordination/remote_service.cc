@@ -275,8 +275,8 @@ class GrpcRemoteService : public RemoteService {
   };
 
   /// The call lives until its close(). Callbacks hold it by a plain pointer: a context holds the channel, and
-  /// a channel that ends on a thread of gRPC, as the last thing that a callback lets go, waits for that very
-  /// thread.
+  /// if a callback on a thread of gRPC released the last reference, the destruction of the channel would wait
+  /// for that same thread.
   template <class Call>
   Call* keep(CallId id, std::unique_ptr<Call> call) {
     Call* kept = call.get();

@@ -7,17 +7,17 @@
 
 namespace lockstep::coordination {
 
-/// The coordination service behind the network, over a connection of its own. Every call carries the
-/// identity. Registering waits until somebody listens at the address; other calls fail with UNAVAILABLE,
-/// without payload, while nobody does. Where the identity has a secret, who serves has to prove before the
-/// registration that it has it too: PERMISSION_DENIED if it cannot, as JAX's own service. The destructor
-/// cancels what is open and blocks until all is answered.
+/// The coordination service over the network, over a connection of its own. Every call carries the identity.
+/// Registering waits until a server listens at the address; other calls fail with UNAVAILABLE, without
+/// payload, if there is none. If the identity has a secret, the server must prove before the registration
+/// that it has it, too; otherwise, as for JAX's own service, PERMISSION_DENIED. The destructor cancels open
+/// calls and blocks until all are answered.
 class RemoteService : public Service {
  public:
-  /// Whether who serves has the secret: OK also where the identity has none, so that nothing is asked.
+  /// Whether the server has the secret: also OK, without a request, if the identity has none.
   virtual void prove(CallId call, Done done) = 0;
 
-  /// Whether somebody who speaks gRPC is at the other end now.
+  /// Whether a gRPC server is at the other end now.
   virtual bool is_connected() const = 0;
 };
 

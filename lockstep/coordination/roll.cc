@@ -13,7 +13,7 @@ namespace {
 constexpr std::chrono::milliseconds kPatience(2000);
 constexpr std::size_t kMostNamed = 8;
 
-/// JAX's service has no word for it, but tells the state of each task.
+/// JAX's service has no call for this, but reports the state of each task.
 std::string watch_roll(Service& service) {
   std::uint64_t incarnation = 0;
   for (int i = 0; i < 2; ++i) {
@@ -27,7 +27,7 @@ std::string watch_roll(Service& service) {
                 [](const TaskInfo& a, const TaskInfo& b) { return a.task < b.task; });
       return roll_of(answer->value.tasks);
     }
-    // A wrong incarnation tells the right one.
+    // A call with a wrong incarnation returns the right one.
     if (!answer->status.right_service_incarnation) {
       return fmt::format("somebody listens there, but is no coordinator ({}); check the port",
                          answer->status.message);

@@ -9,8 +9,8 @@ namespace lockstep::coordination {
 /// "2 of 4 processes have come: 0 (host a), 2 (host b); missing: processes 1, 3 of 4".
 std::string roll_of(const std::vector<TaskInfo>& tasks);
 
-/// The same, as the service tells it; for a service that does not answer, or is none, what to check. Blocks
-/// for at most 2 s for each of a few calls.
+/// The roll from the service; if the service does not answer, or is none, advice on what to check. Blocks for
+/// at most 2 s for each of a few calls.
 std::string ask_roll(Service& service);
 
 }  // namespace lockstep::coordination

@@ -7,8 +7,8 @@
 
 namespace lockstep::coordination {
 
-/// A critical section of the state machine. At its end the lock is released and then all answers are given
-/// that became due, those that hang on a change of state last.
+/// A critical section of the state machine. At its end the lock is released, and then all answers that became
+/// due are sent; those that depend on a change of state come last.
 class StateMachine::Section {
  public:
   explicit Section(StateMachine& machine)

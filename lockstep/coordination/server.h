@@ -14,12 +14,12 @@
 namespace lockstep::coordination {
 
 struct ServerOptions {
-  std::string bind_address = "127.0.0.1:0";  ///< "host:port", "[v6]:port"; port 0: the kernel picks one.
+  std::string bind_address = "127.0.0.1:0";  ///< "host:port", "[v6]:port"; port 0: the kernel chooses one
   int num_processes = 1;
   Identity identity;
   bool allow_jax =
       false;     ///< Accepts processes that cannot prove their identity, although there is a secret.
-  TlsFiles tls;  ///< All three or none.
+  TlsFiles tls;  ///< all three or none
 
   /// The process of the job that runs the coordinator; nullopt if it runs alone or in a launcher.
   std::optional<int> held_by;
@@ -53,7 +53,7 @@ struct ServerOptions {
 class CoordinationServer {
  public:
   CoordinationServer();
-  ~CoordinationServer();  ///< Stops.
+  ~CoordinationServer();  ///< stops
   CoordinationServer(const CoordinationServer&) = delete;
   CoordinationServer& operator=(const CoordinationServer&) = delete;
 
@@ -62,7 +62,7 @@ class CoordinationServer {
   /// serves already. Without a secret, on more than the loopback, it logs that it is open.
   void start(const ServerOptions& options);
 
-  /// The port bound; 0 before `start`.
+  /// The bound port; 0 before `start`.
   int port() const;
 
   /// "host:port" with the host as given to `start` and the port bound. A wildcard host becomes 127.0.0.1 or
@@ -91,10 +91,10 @@ class CoordinationServer {
   /// The first failure of the job; nullopt if there is none.
   std::optional<Failure> first_failure() const;
 
-  /// Blocks until `all_left`; false when it is not so within the timeout.
+  /// Blocks until `all_left`; returns false after the timeout.
   bool wait_until_all_left(std::chrono::milliseconds timeout) const;
 
-  /// Ends service. Calls still open are told that the coordinator has stopped. A second call does nothing.
+  /// Ends the service. Open calls are told that the coordinator has stopped. A second call does nothing.
   void stop();
 
  private:

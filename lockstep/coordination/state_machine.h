@@ -22,17 +22,17 @@
 
 namespace lockstep::coordination {
 
-/// The coordination service itself: all its state and rules, without any network code. Time passes for it
-/// only in `tick`. Thread-safe.
+/// The coordination service itself: all its state and rules, without network code. Time only passes in
+/// `tick`. Thread-safe.
 ///
-/// A task is uninitialized until all have registered, connected from then on, disconnected once it has left,
-/// and in error once it was silent for longer than the heartbeat timeout, was replaced, or was reported dead.
-/// The first error is kept and sent to all tasks that poll. In recoverable mode it is sent to no other task,
+/// A task is uninitialized until all have registered, then connected, disconnected once it has left, and in
+/// error once it was silent for longer than the heartbeat timeout, was replaced, or was reported dead. The
+/// first error is kept and sent to all tasks that poll. In recoverable mode it is not sent to other tasks,
 /// and the task may register again.
 class StateMachine : public Service {
  public:
-  /// Of the options, the times and `num_processes` count. Throws InitializationError if these make no
-  /// sense.
+  /// Of the options, only the times and `num_processes` are used. Throws InitializationError if they are
+  /// invalid.
   StateMachine(const ServerOptions& options, const Clock& clock, std::uint64_t incarnation);
 
   void register_task(CallId call, const Registrant& who, DoneWith<std::uint64_t> done) override;
@@ -63,20 +63,21 @@ class StateMachine : public Service {
   /// A registrant that is cancelled has not arrived; a caller of a barrier or of shutdown still has.
   void cancel(CallId call) override;
 
-  /// Does all that is due by now: silent tasks, and the deadlines of barriers, registration and shutdown.
+  /// Handles all events that are due: silent tasks, and the deadlines of barriers, registration and shutdown.
   void tick();
 
   /// The coordinator itself was stopped until now (or its machine was): it could not receive anything in that
   /// time, so all deadlines are extended by it.
   void stood_still(Clock::Duration how_long);
 
-  void report_task_failure(const Failure& failure);  ///< As CoordinationServer, and so are the next ones.
+  void report_task_failure(const Failure& failure);  ///< as in CoordinationServer, like the following
+                                                     ///< functions
   void settle_reports();
   void set_whereabouts(int task, const Whereabouts& where);
   std::vector<TaskInfo> tasks() const;
   bool all_left() const;
   std::optional<Failure> first_failure() const;
-  bool wait_until_all_left(std::chrono::milliseconds timeout) const;  ///< Of the machine's time.
+  bool wait_until_all_left(std::chrono::milliseconds timeout) const;  ///< in the machine's time
   std::uint64_t incarnation() const;
 
   /// Answers all waiting calls, and from now on every call, with UNAVAILABLE (ABORTED for a barrier).
@@ -88,30 +89,30 @@ class StateMachine : public Service {
   template <class Callback>
   struct Call {
     CallId id = 0;
-    Callback done;  ///< Empty: no call is open.
+    Callback done;  ///< empty: no call is open
   };
   struct Task {
     TaskState state = TaskState::kUninitialized;
     std::uint64_t incarnation = 0;
-    Whereabouts where, launched_at;  ///< As it says itself; as the launcher does.
+    Whereabouts where, launched_at;  ///< as reported by the process; as reported by the launcher
     Clock::TimePoint last_heard, disconnected_at;
     Status error;
     Call<DoneWith<std::uint64_t>> registering;
     Call<Done> polling, leaving;
     bool wants_to_leave = false;
   };
-  /// Who has asked which tasks of one set are alive.
+  /// The tasks that have asked which tasks of one set are alive.
   struct AliveRound {
     struct Query {
       int source = 0;
       DoneWith<std::vector<AliveTask>> done;
     };
-    std::map<int, int> asked;  ///< How often each task has: its open calls.
+    std::map<int, int> asked;  ///< the number of open calls of each task
     std::map<CallId, Query> calls;
   };
   class Section;
 
-  /// Puts the call into a slot, which must be empty, of the task.
+  /// Stores the call in a slot of the task, which must be empty.
   template <class Callback>
   void open(Call<Callback>& slot, int task, CallId id, Callback done) {
     slot = {id, std::move(done)};
@@ -119,7 +120,7 @@ class StateMachine : public Service {
     if constexpr (std::is_same_v<Callback, DoneWith<std::uint64_t>>) ++registering_;
   }
 
-  /// Takes the open call of the slot out.
+  /// Removes the open call from the slot and returns it.
   template <class Callback>
   Callback take(Call<Callback>& slot) {
     task_of_call_.erase(slot.id);
@@ -165,7 +166,7 @@ class StateMachine : public Service {
   void answer_alive_rounds(Answers& answers);
 
   const Clock& clock_;
-  std::uint64_t incarnation_;  ///< Of the current start of the job.
+  std::uint64_t incarnation_;  ///< of the current start of the job
   const Clock::Duration register_timeout_, heartbeat_timeout_, shutdown_timeout_, peer_report_grace_;
   const bool recoverable_, keep_;
   int attempt_;
@@ -175,12 +176,12 @@ class StateMachine : public Service {
   mutable std::mutex mutex_;
   mutable std::condition_variable all_left_now_;
   std::vector<Task> tasks_;
-  std::unordered_map<CallId, int> task_of_call_;  ///< Of the calls open in the tasks' slots.
+  std::unordered_map<CallId, int> task_of_call_;  ///< of the open calls in the tasks' slots
   int registering_ = 0, wanting_to_leave_ = 0;
-  std::array<int, 5> in_state_{};  ///< How many tasks, by state.
+  std::array<int, 5> in_state_{};  ///< the number of tasks in each state
   std::int64_t version_ = 0;
   bool stopped_ = false;
-  bool polled_ = false;  ///< Whether any task has ever polled for errors.
+  bool polled_ = false;  ///< whether any task has polled for errors
   bool shutdown_over_ = false;
   std::optional<Status> job_error_;
   std::optional<Failure> first_failure_;
@@ -189,7 +190,7 @@ class StateMachine : public Service {
   KeyValueTable values_;
   BarrierTable barriers_;
   std::map<CallId, DoneWith<WatchedTasks>> watchers_;
-  std::map<std::vector<int>, AliveRound> alive_rounds_;  ///< By the set, sorted.
+  std::map<std::vector<int>, AliveRound> alive_rounds_;  ///< by the sorted set
 };
 
 }  // namespace lockstep::coordination

@@ -6,7 +6,7 @@
 #include "lockstep/coordination/section.h"
 #include "lockstep/coordination/state_machine.h"
 
-// The calls of the service that do not change who belongs to the job: keys, barriers, watching.
+// The calls of the service that do not change the membership of the job: keys, barriers, watching.
 
 namespace lockstep::coordination {
 

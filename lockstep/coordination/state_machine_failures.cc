@@ -6,7 +6,7 @@
 #include "lockstep/coordination/section.h"
 #include "lockstep/coordination/state_machine.h"
 
-// What the launcher and the processes report, and which of it came first.
+// The failures that the launcher and the processes report, and the order in which they count.
 
 namespace lockstep::coordination {
 

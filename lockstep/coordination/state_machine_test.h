@@ -17,7 +17,7 @@ using std::chrono::seconds;
 
 constexpr std::uint64_t kService = 77;
 
-/// What a call was answered, and how often.
+/// The answer to a call, and the number of answers.
 template <class T>
 struct Reply {
   struct State {
@@ -59,8 +59,7 @@ inline Done plain(const Plain& reply) {
   return [done = reply.done()](Status status) { done(std::move(status), None{}); };
 }
 
-/// A state machine with a clock moved by hand, and each of its calls in one line. Process i comes with
-/// incarnation 100 + i.
+/// A state machine with a manual clock, and each of its calls as one line. Process i has incarnation 100 + i.
 class StateMachineTest : public testing::Test {
  protected:
   void make(int num_tasks, milliseconds shutdown_timeout = seconds(30)) {
@@ -86,7 +85,7 @@ class StateMachineTest : public testing::Test {
     for (int i = 0; i < num_tasks; ++i) join(i);
   }
 
-  /// That of a task which says no other.
+  /// The incarnation of a task unless a test gives another one.
   static std::uint64_t incarnation_of(int task) {
     return 100 + static_cast<std::uint64_t>(static_cast<std::int64_t>(task));
   }
@@ -134,7 +133,7 @@ class StateMachineTest : public testing::Test {
     machine_->report_failure(reply.id, kService, what, plain(reply));
     return reply;
   }
-  /// As the launcher says it.
+  /// A report of the launcher.
   void fails(int task, const std::string& message, FailureKind kind = FailureKind::kDied) {
     machine_->report_task_failure({kind, {task}, message});
   }
@@ -184,7 +183,7 @@ class StateMachineTest : public testing::Test {
   }
   TaskState state(int task) const { return machine_->tasks()[task].state; }
 
-  /// Of an instance of barrier `b`, with both payloads.
+  /// Expects an error of an instance of barrier `b`, with both payloads.
   static void expect_barrier_error(const Reply<std::int64_t>& reply, Code code, std::int64_t counter) {
     EXPECT_EQ(reply.code(), code) << reply.message();
     EXPECT_TRUE(reply.status().service_error);

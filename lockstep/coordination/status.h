@@ -25,31 +25,31 @@ enum class Code {
   kUnavailable = 14,
 };
 
-/// The payload "this error is the service's own, not the RPC layer's".
+/// A payload that marks an error of the service itself, as opposed to the RPC layer.
 struct ServiceError {
-  std::optional<int> source_task;  ///< Whose failure it is.
+  std::optional<int> source_task;  ///< the task that failed
 };
 
-/// The payload that says which instance of a barrier failed; it becomes the caller's count.
+/// A payload with the instance of the barrier that failed; it becomes the caller's count.
 struct BarrierInstance {
   std::string id;
   std::int64_t counter = 0;
 };
 
-/// The outcome of a call of the service: a code, a text for people, and what agents act upon.
+/// The outcome of a call of the service: a code, a text for people, and payloads for agents.
 struct Status {
   Code code = Code::kOk;
   std::string message;
   std::optional<ServiceError> service_error;
   std::optional<BarrierInstance> barrier;
-  std::optional<std::uint64_t> right_service_incarnation;  ///< Set where the call named another one.
+  std::optional<std::uint64_t> right_service_incarnation;  ///< set if the call had another one
 
   bool ok() const { return code == Code::kOk; }
 
   /// An error without payloads.
   static Status bare(Code code, std::string message) { return Status{code, std::move(message)}; }
 
-  /// An error of the service's own, of the process `source` where there is one to blame.
+  /// An error of the service itself, caused by the process `source` if it is known.
   static Status of_service(Code code, std::string message, std::optional<int> source = std::nullopt) {
     return Status{code, std::move(message), ServiceError{source}};
   }

@@ -16,20 +16,20 @@ enum class TaskState { kUninitialized = 1, kDisconnected = 2, kConnected = 3, kE
 /// The name of the state, such as "connected".
 const char* to_string(TaskState state);
 
-/// What the coordinator knows of one process.
+/// The coordinator's information about one process.
 struct TaskInfo {
   int task = 0;
   TaskState state = TaskState::kUninitialized;
   std::uint64_t incarnation =
-      0;                 ///< 0 before the process came; set while it waits for the others to register.
-  bool leaving = false;  ///< It has called shutdown and waits for the others.
-  std::string error;     ///< Why it is in kError; empty otherwise.
-  int error_code = 0;    ///< The gRPC code of `error`.
-  Clock::Duration silent_for{0};  ///< Since its last heartbeat, while it is connected.
-  Whereabouts where;              ///< As it said when it registered.
+      0;                 ///< 0 before the process arrived; set while it waits for the others to register
+  bool leaving = false;  ///< it has called shutdown and waits for the others
+  std::string error;     ///< why it is in kError; empty otherwise
+  int error_code = 0;    ///< the gRPC code of `error`
+  Clock::Duration silent_for{0};  ///< since its last heartbeat, while it is connected
+  Whereabouts where;              ///< as it reported when it registered
 };
 
-/// What has happened to processes of the job that may end it. The numbers are those of job.proto.
+/// Kinds of failures that may end the job. The numbers are those of job.proto.
 enum class FailureKind {
   kDied = 0,            ///< "process 3 (host b, pid 4711) died: its connections closed"
   kEndedWithError = 1,  ///< "process 3 (host b, pid 4711) ended with an error: bad input"
@@ -39,35 +39,35 @@ enum class FailureKind {
   kStalled = 5,         ///< "process 3 (host b, pid 4711) holds up the job: stalled for 600 s ..."
 };
 
-/// The text of such a failure, with `name` as `name_process` gives it.
+/// The text of such a failure; `name` is the result of `name_process`.
 std::string describe_failure(const std::string& name, FailureKind kind, const std::string& how);
 
 /// The subject of a report.
 struct Subject {
   int task = 0;
-  std::uint64_t incarnation = 0;  ///< The life of the process that is meant; 0: whichever it is.
+  std::uint64_t incarnation = 0;  ///< the incarnation of the process; 0: any
 };
 
-/// What a process tells the coordinator of others, or of itself.
+/// A process's report to the coordinator about others, or about itself.
 struct FailureReport {
   FailureKind kind = FailureKind::kDied;
   std::vector<Subject> subjects;
   std::string how;  ///< "its connections closed"
 };
 
-/// A failure as it is reported to all.
+/// A failure as it is reported to all processes.
 struct Failure {
   FailureKind kind = FailureKind::kDied;
   std::vector<int> processes;  ///< The failed processes; for a divergence, the minority.
-  std::string message;         ///< `describe_failure`; perhaps more lines below.
+  std::string message;         ///< `describe_failure`; may be followed by more lines
 
   friend bool operator==(const Failure& a, const Failure& b) = default;
 };
 
-/// "process 3 (host b, pid 4711)", "process 3" where nothing more is known.
+/// "process 3 (host b, pid 4711)", or "process 3" if nothing more is known.
 std::string name_process(int task, const Whereabouts& where);
 
-/// The same of several: "processes 0 (host a, pid 17), 3 (host b, pid 4711)"; after the first eight a count.
+/// The same for several: "processes 0 (host a, pid 17), 3 (host b, pid 4711)"; after the first eight a count.
 std::string name_processes(const std::vector<int>& tasks, const std::function<Whereabouts(int)>& where);
 
 /// "process 3 of 4", or "processes 0, 2, 3 of 8"; after the first eight a count of the rest.

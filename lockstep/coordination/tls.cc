@@ -14,7 +14,7 @@
 namespace lockstep::coordination {
 namespace {
 
-/// What OpenSSL says last went wrong, or this.
+/// OpenSSL's last error, or `otherwise`.
 std::string last_error(const char* otherwise) {
   const char* text = ERR_reason_error_string(ERR_peek_last_error());
   return text != nullptr ? text : otherwise;
@@ -143,8 +143,8 @@ class Session : public TlsSession {
     } else if (!is_open()) {
       trouble_ = fmt::format("the other side does not speak TLS 1.3 ({})", last_error("no reason is given"));
     } else {
-      trouble_ =
-          fmt::format("what came is not what the other side sent ({})", last_error("no reason is given"));
+      trouble_ = fmt::format("the received data is not what the other side sent ({})",
+                             last_error("no reason is given"));
     }
     ERR_clear_error();
   }
@@ -192,7 +192,7 @@ class TlsImpl : public Tls {
                                 files.certificate, why, Whereabouts::own().to_string());
     }
     SSL_CTX_set_cert_store(context, openssl::trusted(pem.authority).release());
-    // Whoever connects and whoever accepts is a matter of chance: a certificate is good for both.
+    // Which process connects and which accepts is arbitrary: a certificate is valid for both.
     SSL_CTX_set_purpose(context, X509_PURPOSE_ANY);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(context, 0);

@@ -8,48 +8,48 @@
 
 namespace lockstep::coordination {
 
-/// One end of a TLS connection, apart from the socket: whoever has the socket hands over what comes and takes
-/// what is to be sent, whenever it can. Nothing blocks and nothing throws. To be used by one thread at a
-/// time.
+/// One end of a TLS connection, without its socket: the owner of the socket passes received bytes to it and
+/// sends the bytes that it returns. Nothing blocks and nothing throws. Use it from one thread at a time.
 class TlsSession {
  public:
   virtual ~TlsSession() = default;
 
-  /// Bytes have come from the other side.
+  /// Passes bytes received from the other side.
   virtual void receive(std::string_view bytes) = 0;
 
-  /// Takes out what is to be sent to the other side, also after `receive` and when it is over.
+  /// Returns the bytes to send to the other side; also call it after `receive` and when the connection is
+  /// over.
   virtual std::string to_send() = 0;
 
-  /// Whether the handshake is done here: the other side has shown a certificate of the authority. What is
-  /// written before is lost.
+  /// Whether the handshake is done on this side: the other side has presented a certificate of the authority.
+  /// Data written before is lost.
   virtual bool is_open() const = 0;
 
   virtual void write(std::string_view plain) = 0;
 
-  /// Takes out what the other side has written.
+  /// Returns the data that the other side has written.
   virtual std::string read() = 0;
 
-  /// Nothing more will come.
+  /// Whether no more data will come.
   virtual bool is_over() const = 0;
 
-  /// Why it is over, in a clause that may name this process's files; empty if the other side has ended it
-  /// in order.
+  /// Why it is over, as a clause that may contain the names of this process's files; empty if the other side
+  /// has closed it in order.
   virtual const std::string& trouble() const = 0;
 
   /// 32 bytes that only the two ends of this connection have (RFC 9266, tls-exporter); only after it is open.
-  /// A man in the middle has two different values.
+  /// A man in the middle gets different values on the two sides.
   virtual std::string binding() const = 0;
 
-  /// Whether the other side's certificate names the host, by name or address; only once it is open.
+  /// Whether the other side's certificate contains the host, by name or address; only after it is open.
   virtual bool names(const std::string& host) const = 0;
 };
 
-/// TLS 1.3 with certificates of one authority on both sides. Names in certificates are not compared with
-/// anything, and a certificate may be for any purpose. May be used by any threads.
+/// TLS 1.3 with certificates of one authority on both sides. Names in certificates are not checked, and a
+/// certificate may have any purpose. Thread-safe.
 class Tls {
  public:
-  /// Throws as read_certificates.
+  /// Throws as read_certificates does.
   static std::shared_ptr<const Tls> load(const TlsFiles& files);
 
   virtual ~Tls() = default;

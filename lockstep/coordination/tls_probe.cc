@@ -32,7 +32,7 @@ class Probe {
     if (fd_ >= 0 && !bytes.empty()) over_ |= ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0;
   }
 
-  /// What comes next; empty where nothing comes any more.
+  /// The next bytes; empty at the end.
   std::string hear() {
     char bytes[4096];
     while (fd_ >= 0 && !over_) {
@@ -71,7 +71,8 @@ std::string try_with(const HostPort& address, const TlsFiles& files, std::chrono
   Probe probe(address, timeout);
   probe.say(session->to_send());
   bool heard = false;
-  // Where it does not accept this process's certificate it says so after the handshake is done here.
+  // If the server does not accept this process's certificate, it says so after the handshake is done on this
+  // side.
   for (std::string some; !session->is_over() && !(some = probe.hear()).empty();) {
     const bool was_open = session->is_open(), first = !std::exchange(heard, true);
     if (first && some.front() != 0x15 && some.front() != 0x16) {

@@ -8,9 +8,9 @@
 
 namespace lockstep::coordination {
 
-/// Tries what gRPC does not tell: why a connection with these files (plain text where there are none) and who
-/// listens at the address do not come together, in a clause that says what to set. Empty if nothing speaks
-/// against it, or nobody says anything within the timeout. Throws as Tls::load.
+/// Finds out what gRPC does not report: why a connection with these files (plain text if there are none) to
+/// the server at the address fails, as a clause that says what to set. Empty if there is no obstacle, or no
+/// answer within the timeout. Throws as Tls::load does.
 std::string why_no_common_tls(const HostPort& address, const TlsFiles& files,
                               std::chrono::milliseconds timeout);
 

@@ -124,7 +124,7 @@ void route_grpc_log() {
   std::call_once(once, [] {
     gpr_set_log_function(log_line);
     google::protobuf::SetLogHandler(log_protobuf);
-    // Some builds of gRPC look for cycles among its own locks at each of them, which only helps its
+    // Some builds of gRPC search for cycles among its own locks each time one is taken, which only helps its
     // developers.
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   });

@@ -12,14 +12,14 @@
 
 namespace lockstep::coordination {
 
-/// The status as it goes over the wire: the message cut to what HTTP/2 headers hold, the payloads in the
-/// details.
+/// Converts the status for the network: the message is truncated to fit into HTTP/2 headers, and the payloads
+/// are in the details.
 grpc::Status to_grpc(const Status& status);
 
-/// The reverse. Codes that the protocol does not use become UNKNOWN; details that cannot be read are ignored.
+/// The inverse. Codes that the protocol does not use become UNKNOWN; unreadable details are ignored.
 Status from_grpc(const grpc::Status& status);
 
-/// For mutual TLS with the files, plain text where none are given. Throws as read_certificates.
+/// Credentials for mutual TLS with the files; plain text if there are none. Throws as read_certificates does.
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls);
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls);
 
@@ -29,8 +29,8 @@ SignedRequest sign(const Request& request) {
   return {Request::descriptor()->full_name(), request.SerializeAsString()};
 }
 
-/// To be called before gRPC is used: its and protobuf's own log lines, which anybody who reaches the port can
-/// cause, go to our log, at the level debug.
+/// Call it before gRPC is used: log lines of gRPC and protobuf, which any client of the port can cause, go to
+/// our log with the level debug.
 void route_grpc_log();
 
 }  // namespace lockstep::coordination

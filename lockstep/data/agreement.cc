@@ -37,7 +37,7 @@ Numbers numbers_of(const LoaderState& state) {
   return numbers;
 }
 
-/// The number, where it means something by itself.
+/// The number, if it has a meaning for users.
 std::string shown(std::size_t i, std::uint64_t number) {
   if (i == kBatch) return fmt::format("{}{}", number / 2, number % 2 != 0 ? " with drop_last" : "");
   if (i == kEpochs && number == 0) return "for ever";

@@ -5,11 +5,11 @@
 
 namespace lockstep::data::internal {
 
-/// Throws DataError where `state` cannot be restored by a loader of this configuration, naming what differs.
+/// Throws DataError, naming the difference, if a loader with this configuration cannot restore `state`.
 void check_restorable(const LoaderState& state, const LoaderState& configuration);
 
-/// Called by all processes that have devices of the sharding: throws DivergenceError on all of them where
-/// their states are not the same, naming what differs and on which processes.
+/// All processes that have devices of the sharding call it. If their states differ, throws DivergenceError on
+/// all of them, with the differences and the processes.
 void check_agreement(const Sharding& sharding, const LoaderState& state, const CallSite& site);
 
 }  // namespace lockstep::data::internal

@@ -12,7 +12,7 @@
 namespace lockstep::data::internal {
 namespace {
 
-/// Calls f(row) for each row of the batch that lies in the ranges, in row-major order.
+/// Calls f(row) for each row of the batch within the ranges, in row-major order.
 template <class F>
 void for_each_row(const Shape& batch, const std::vector<IndexRange>& ranges, const F& f,
                   std::size_t dimension = 0, std::int64_t row = 0) {

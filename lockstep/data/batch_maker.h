@@ -10,8 +10,7 @@
 
 namespace lockstep::data::internal {
 
-/// Which rows of a batch this process's devices hold, and arrays made of them. May be used by several threads
-/// at a time.
+/// The rows of a batch on this process's devices, and arrays made from them. Thread-safe.
 class BatchMaker {
  public:
   /// Throws ShardingError if the batch does not fit the sharding or this process has none of its devices.
@@ -19,22 +18,22 @@ class BatchMaker {
 
   const Sharding& sharding() const { return sharding_; }
 
-  /// Of a batch's rows, counted row-major over its dimensions: those to be read, rising.
+  /// The rows to be read, ascending, by row-major index over the batch's dimensions.
   const std::vector<std::int64_t>& rows() const { return rows_; }
 
-  /// The arrays of a batch: `records` are of rows(), empty ones for rows behind the `valid` first of the
-  /// batch. Fields are as `like` has them.
+  /// The arrays of a batch. `records` are those of rows(); the records of rows after the first `valid` ones
+  /// of the batch are empty. `like` determines the fields.
   Batch make(const Record& like, const std::vector<Record>& records, std::int64_t valid) const;
 
  private:
-  /// For arrays of this rank: without the spec's entries that it has no dimension for.
+  /// The sharding of arrays with this rank: without the spec's entries for dimensions that they do not have.
   Sharding sharding_of(std::size_t rank) const;
 
   Shape batch_;
   Sharding sharding_;
   CallSite site_;
   std::vector<std::int64_t> rows_;
-  std::vector<std::int32_t> slots_;  // For each row of the batch its place in rows_, or -1.
+  std::vector<std::int32_t> slots_;  // for each row of the batch its index in rows_, or -1
 };
 
 }  // namespace lockstep::data::internal

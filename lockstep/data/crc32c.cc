@@ -7,7 +7,7 @@
 namespace lockstep::data::internal {
 namespace {
 
-/// kTables[k][b] is the CRC of byte b with k zeros behind it: eight bytes are looked up at a time.
+/// kTables[k][b] is the CRC of byte b followed by k zeros: eight bytes are looked up at a time.
 using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
 
 constexpr Tables make_tables() {

@@ -5,8 +5,8 @@
 
 namespace lockstep::data::internal {
 
-/// The Castagnoli CRC, and TFRecord's form of it: rotated and added to, so that a CRC of data that holds CRCs
-/// is a good one.
+/// The Castagnoli CRC, and TFRecord's masked form of it, rotated and with a constant added, so that CRCs of
+/// data that contains CRCs are reliable.
 std::uint32_t crc32c(std::string_view bytes);
 std::uint32_t masked_crc32c(std::string_view bytes);
 

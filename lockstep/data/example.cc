@@ -42,7 +42,7 @@ class Message {
   int kind() const { return kind_; }
   std::uint64_t value() const { return value_; }
 
-  /// Of a field of kind 2 (length and bytes). Throws where it is of another.
+  /// For a field of kind 2 (length and bytes). Throws for other kinds.
   std::string_view bytes() const {
     if (kind_ != 2) wrong("a field is not of the expected kind");
     return bytes_;

@@ -15,14 +15,14 @@
 
 namespace lockstep::data::internal {
 
-/// A file that is read by a format. May be used by several threads at a time. Every error is a DataError that
-/// begins with the operation and names the file.
+/// A file that a format reads. Thread-safe. Every error is a DataError that begins with the operation and
+/// names the file.
 class File {
  public:
-  /// Opens it; throws where it cannot be read.
+  /// Opens the file; throws if it cannot be read.
   File(std::string operation, const std::string& url);
 
-  /// One that is open already.
+  /// A file that is already open.
   File(std::string operation, std::unique_ptr<storage::Reader> reader)
       : operation_(std::move(operation)), reader_(std::move(reader)) {}
 
@@ -30,10 +30,10 @@ class File {
   const std::string& url() const { return reader_->url(); }
   std::uint64_t size() const { return reader_->size(); }
 
-  /// Fills `into` with the bytes from `offset` on. Throws if the file ends before, without reading.
+  /// Fills `into` with the bytes from `offset` on. If the file ends before, throws without reading.
   void read(std::uint64_t offset, std::span<std::byte> into) const;
 
-  /// As many bytes; nothing is allocated where the file does not have them.
+  /// `count` bytes; allocates nothing if the file does not have them.
   std::vector<std::byte> bytes(std::uint64_t offset, std::uint64_t count) const;
   std::string text(std::uint64_t offset, std::uint64_t count) const;
 
@@ -44,10 +44,10 @@ class File {
     return value;
   }
 
-  /// Gives the open file away; nothing may be read here afterwards.
+  /// Releases the open file; afterwards nothing may be read from this object.
   std::unique_ptr<storage::Reader> release() { return std::move(reader_); }
 
-  /// Of the size and of 4096 bytes each at the beginning, in the middle and at the end.
+  /// Of the size and of 4096 bytes each at the start, in the middle and at the end.
   Fingerprint fingerprint() const;
 
   /// Throws "[operation] FILE at byte OFFSET: WHAT".
@@ -60,7 +60,7 @@ class File {
   std::unique_ptr<storage::Reader> reader_;
 };
 
-/// Reads a file from its beginning to its end, or parts of it, by large blocks.
+/// Reads a file, or parts of it, sequentially in large blocks.
 class Scan {
  public:
   explicit Scan(const File& file, std::size_t block = std::size_t{8} << 20);
@@ -68,13 +68,13 @@ class Scan {
   std::uint64_t offset() const { return offset_; }
   std::uint64_t left() const { return file_.size() - offset_; }
 
-  /// The next bytes, at most `count` of them and at least one; none at the end. Valid until the next call.
+  /// The next bytes: at least one and at most `count`; empty at the end. Valid until the next call.
   std::string_view next(std::size_t count);
 
-  /// Exactly the next bytes, at most a block. Throws if the file ends before.
+  /// Exactly the next `count` bytes, at most a block. Throws if the file ends before.
   std::string_view exactly(std::size_t count);
 
-  /// Goes on behind them. Throws if the file ends before.
+  /// Skips this number of bytes. Throws if the file ends before.
   void skip(std::uint64_t count);
 
  private:
@@ -92,7 +92,7 @@ inline bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t* product) {
   return !__builtin_mul_overflow(a, b, product);
 }
 
-/// Throws "[operation] NAME has no record I: it has N" where there is none.
+/// Throws "[operation] NAME has no record I: it has N" if i is out of range.
 void check_record(std::string_view operation, std::string_view name, std::uint64_t i, std::uint64_t size);
 
 }  // namespace lockstep::data::internal

@@ -25,10 +25,11 @@ std::uint64_t below(std::uint64_t bits, std::uint64_t limit) {
 
 }  // namespace
 
-// The numbers lie in a table of rows × columns, both about the root of n. Each round moves every place along
-// its row, or along its column, by an amount that depends on that row or column alone: such a step can be
-// undone, so all of them together are a bijection of the table. The table is larger than n by less than one
-// row; who lands behind n goes on until it does not, which leaves a bijection of the n.
+// The numbers are arranged in a table of rows × columns, both about the square root of n. Each round moves
+// every element along its row, or along its column, by an amount that only depends on that row or column.
+// Such a step is invertible, so all of them together are a bijection of the table. The table is larger than n
+// by less than one row; elements that end at positions of at least n are moved again until they do not, which
+// leaves a bijection of the n numbers.
 IndexShuffle::IndexShuffle(std::uint64_t n, std::uint64_t seed) : n_(n), keys_{}, small_{} {
   if (n > std::uint64_t{1} << 62) fail<ShapeError>("[index_shuffle] n is {}, above 2^62", n);
   rows_ = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(n)));

@@ -5,11 +5,12 @@
 
 namespace lockstep::data {
 
-/// An order of the numbers 0 to n - 1 that the seed decides, without a list of them: the same on every
-/// machine, and each place found by itself, in constant memory and, on average, constant time (some 50 ns).
+/// A permutation of the numbers 0 to n - 1 determined by the seed, without storing it. It is the same on
+/// every machine, and each element is computed independently, in constant memory and, on average, constant
+/// time (some 50 ns).
 class IndexShuffle {
  public:
-  /// n is at most 2^62; throws ShapeError above.
+  /// n is at most 2^62; throws ShapeError for larger ones.
   IndexShuffle(std::uint64_t n, std::uint64_t seed);
 
   /// The element at position i, which is below n.
@@ -21,7 +22,7 @@ class IndexShuffle {
 
   std::uint64_t n_, rows_, columns_;
   std::array<std::uint64_t, kRounds> keys_;
-  std::array<std::uint8_t, kSmall> small_;  // The order itself, for few numbers.
+  std::array<std::uint8_t, kSmall> small_;  // the permutation itself, for small n
 };
 
 /// IndexShuffle(n, seed)(i).

@@ -15,7 +15,7 @@ namespace {
 using internal::check_record;
 using internal::StoredNumbers;
 
-/// Calls `look` for each record, by several threads at a time, and `take` with what it gave, in order.
+/// Calls `look` for each record, on several threads at a time, and `take` with the results, in order.
 void look_at_all(const Source& source, int threads, bool progress, const char* what,
                  const std::function<std::uint64_t(const Record&)>& look,
                  const std::function<void(std::uint64_t i, std::uint64_t found)>& take) {
@@ -82,7 +82,7 @@ class Filtered final : public Source {
   std::shared_ptr<const StoredNumbers> kept_;
 };
 
-/// A field that has one dimension; its values are what is packed.
+/// A field with one dimension, whose values are packed.
 const Field& packed_field(const Record& record, const std::string& name) {
   const Field& found = field(record, name);
   if (found.shape.size() != 1) {

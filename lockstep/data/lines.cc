@@ -59,7 +59,7 @@ class Lines : public Source {
   Fingerprint fingerprint() const override { return combine(fingerprint_, size()); }
 
  protected:
-  /// Where it begins, and what it says.
+  /// The position of the line, and its text.
   std::pair<std::uint64_t, std::string> line(std::uint64_t i) const {
     internal::check_record(file_.operation(), file_.url(), i, size());
     const auto [begin, end] = begins_->two(i);
@@ -93,7 +93,7 @@ class Jsonl final : public Lines {
   }
 };
 
-/// The shape of nested arrays of numbers; false where they are not that, or not all as long.
+/// The shape of nested arrays of numbers; false if they are something else, or have different lengths.
 bool shape_of(const json& value, Shape* shape, bool* whole) {
   if (value.is_number()) {
     *whole = *whole && (value.is_number_integer() &&
@@ -141,7 +141,7 @@ Field field_of(const json& value) {
   return Field::of(std::span<const double>(numbers), shape);
 }
 
-/// How deep brackets stand in each other, texts left out.
+/// The nesting depth of brackets, ignoring texts.
 std::size_t depth_of(std::string_view text) {
   std::size_t depth = 0, deepest = 0;
   bool quoted = false;

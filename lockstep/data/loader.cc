@@ -46,7 +46,7 @@ struct Job {
   std::uint64_t slowest_position = 0;
 };
 
-/// What a worker is doing, for who waits.
+/// The current activity of a worker, for waiting callers.
 struct Doing {
   enum What { kNothing, kReading, kMaking };
   What what = kNothing;
@@ -225,7 +225,7 @@ class Loader::Impl {
                   job.slowest);
   }
 
-  /// Of what the workers do for this batch, what takes longest.
+  /// Of the workers' activities for this batch, the one that has taken longest.
   std::string what_is_done(std::uint64_t batch) const {
     const Doing* longest = nullptr;
     int count = 0;
@@ -241,7 +241,7 @@ class Loader::Impl {
                        seconds_since(longest->since), count - 1);
   }
 
-  /// "source 1: train.bin window 5": the source's number where there are several.
+  /// "source 1: train.bin window 5": with the source's number if there are several.
   std::string place(std::uint64_t position) const {
     const Order::Place found = order_.at(position);
     const std::string record = sources_[found.source].source->place(found.record);
@@ -333,7 +333,7 @@ class Loader::Impl {
     return sources_[found.source].source->read(found.record);
   }
 
-  /// The record of position 0, which says what fields there are.
+  /// The record of position 0, which determines the fields.
   const Record& first_record() {
     std::lock_guard lock(first_mutex_);
     if (!first_) first_ = read_record(0);

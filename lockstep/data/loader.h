@@ -61,14 +61,14 @@ struct Batch {
 
 /// The state with which a Loader continues where another one stopped: a tree of numbers, for a checkpoint.
 struct LoaderState {
-  std::uint64_t format = 1;    ///< of this struct
+  std::uint64_t format = 1;    ///< the version of this struct
   std::uint64_t position = 0;  ///< of the next record, counted over all sources and epochs
   std::uint64_t sources = 0;   ///< fingerprint of the sources, files and functions
   std::uint64_t records = 0;   ///< in all sources
   std::uint64_t mixture = 0;   ///< fingerprint of the weights
-  std::uint64_t epochs = 0;    ///< 0: forever
+  std::uint64_t epochs = 0;    ///< 0: unlimited
   std::uint64_t seed = 0;      ///< fingerprint of the seed, or of there being none
-  std::uint64_t batch = 0;     ///< records in each, times two, and one more for drop_last
+  std::uint64_t batch = 0;     ///< twice the number of records in each, plus 1 for drop_last
 
   std::array<std::byte, 64> to_bytes() const;
 

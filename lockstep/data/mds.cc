@@ -41,7 +41,7 @@ class Shard {
       fail<DataError>("its columns have different numbers of names, encodings and sizes");
     for (std::size_t i = 0; i < names.size(); ++i) {
       std::optional<std::uint64_t> size;
-      // A size of 0 stands for none, as the format's own reader has it.
+      // A size of 0 means none, as in the format's own reader.
       if (!sizes[i].is_null() && sizes[i].get<std::uint64_t>() != 0) size = sizes[i].get<std::uint64_t>();
       columns_.emplace_back(names[i].get<std::string>(), encodings[i].get<std::string>(), size);
     }

@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 10> kBytes = {"bytes", "str",  "jpeg",    "png",       "pil",
                                                      "pkl",   "json", "str_int", "str_float", "str_decimal"};
 
-/// What the byte stands for that an array of a dtype that is not in the index begins with.
+/// The meaning of the first byte of an array whose dtype is not in the index.
 constexpr std::pair<std::uint8_t, DType> kCodes[] = {{8, DType::kU8},   {9, DType::kI8},   {16, DType::kU16},
                                                      {17, DType::kI16}, {18, DType::kF16}, {32, DType::kU32},
                                                      {33, DType::kI32}, {34, DType::kF32}, {64, DType::kU64},

@@ -12,16 +12,16 @@ namespace lockstep::data::internal {
 /// A column of an MDS shard: how its values are encoded.
 class MdsColumn {
  public:
-  /// Of the encoding's name, such as "int", "ndarray:float32:2,3" or "jpeg:90", and the size in the index.
-  /// Throws DataError if it is not known, or the size is not the encoding's.
+  /// From the encoding's name, such as "int", "ndarray:float32:2,3" or "jpeg:90", and the size in the index.
+  /// Throws DataError if the encoding is unknown, or has another size.
   MdsColumn(std::string name, std::string encoding, std::optional<std::uint64_t> size);
 
   const std::string& name() const { return name_; }
 
-  /// In bytes, where all values have it.
+  /// In bytes, if all values have the same size.
   std::optional<std::uint64_t> size() const { return size_; }
 
-  /// Throws DataError if the bytes are not of the encoding.
+  /// Throws DataError if the bytes do not match the encoding.
   Field decode(std::string_view bytes) const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kLargestPeriod = std::uint64_t{1} << 17, kRounded = std::uint64_t{1} << 16;
 
-/// The weights as whole numbers of the least sum, where they are decimal fractions.
+/// The weights as integers with the smallest sum, if they are decimal fractions.
 std::optional<std::vector<std::uint32_t>> exact(const std::vector<double>& weights) {
   for (double scale : {1.0, 10.0, 100.0, 1000.0, 10000.0}) {
     std::vector<std::uint64_t> whole;
@@ -35,8 +35,8 @@ std::optional<std::vector<std::uint32_t>> exact(const std::vector<double>& weigh
   return std::nullopt;
 }
 
-/// Rounded so that their sum is kRounded, each at least 1: what is over or missing goes to those that were
-/// changed most.
+/// Rounded so that their sum is kRounded, each at least 1: the remainder is distributed to those that
+/// rounding changed most.
 std::vector<std::uint32_t> rounded(const std::vector<double>& weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<std::uint32_t> whole;
@@ -81,9 +81,9 @@ Mixture::Mixture(const std::vector<double>& weights) {
   order();
 }
 
-// The n-th of a source's records (from 0) may come from position n / share on, and must have come before
-// (n + 1) / share, both rounded outwards. Whoever may come and must come first comes: the earliest deadline,
-// which keeps all of them, as some order does (Baruah and others, "Proportionate progress", 1996).
+// The n-th record of a source (from 0) may be drawn from position n / share on, and must be drawn before (n +
+// 1) / share, both rounded outwards. Among the sources that may be drawn, the one with the earliest deadline
+// is chosen, which meets all deadlines if any order does (Baruah and others, "Proportionate progress", 1996).
 void Mixture::order() {
   const std::uint64_t period = std::accumulate(weights_.begin(), weights_.end(), std::uint64_t{0});
   places_.resize(weights_.size());

@@ -14,16 +14,16 @@ namespace lockstep::data {
 /// time.
 class Mixture {
  public:
-  /// Weights are relative and above 0. They are taken exactly where they, or each of them over their sum, are
-  /// decimal fractions of up to four digits and their integer form has a sum of at most 2^17, and rounded to
-  /// multiples of 2^-16 otherwise, to one at least. Throws DataError for none, or one that is not above 0.
+  /// Weights are relative and positive. They are exact if they, or the quotients by their sum, are decimal
+  /// fractions of up to four digits whose integer form has a sum of at most 2^17; otherwise they are rounded
+  /// to multiples of 2^-16, at least one. Throws DataError if there are none, or one is not positive.
   explicit Mixture(const std::vector<double>& weights);
 
   /// The weights as integers, without a common divisor; their sum is the period.
   const std::vector<std::uint32_t>& weights() const { return weights_; }
   std::uint64_t period() const { return order_.size(); }
 
-  /// A source, and how often it was taken before.
+  /// A source, and the number of times that it was drawn before.
   struct Draw {
     std::uint32_t source;
     std::uint64_t count;
@@ -31,7 +31,8 @@ class Mixture {
   };
   Draw at(std::uint64_t position) const;
 
-  /// The position at which `source` is taken after it was `count` times; 2^64 - 1 where that is beyond.
+  /// The position at which `source` is drawn after it was drawn `count` times; 2^64 - 1 if that is out of
+  /// range.
   std::uint64_t position(std::uint32_t source, std::uint64_t count) const;
 
   Fingerprint fingerprint() const;
@@ -40,8 +41,9 @@ class Mixture {
   void order();
 
   std::vector<std::uint32_t> weights_;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> order_;  // Source, and how often before, in a period.
-  std::vector<std::vector<std::uint32_t>> places_;              // Of each source, in a period.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> order_;  // the source, and the number of previous
+                                                                // draws, at each position of a period
+  std::vector<std::vector<std::uint32_t>> places_;              // the positions of each source in a period
 };
 
 }  // namespace lockstep::data

@@ -12,7 +12,7 @@ namespace {
 
 using internal::File;
 
-/// One file: where its rows are, and what they are.
+/// One file: the position and type of its rows.
 class NpyFile {
  public:
   explicit NpyFile(const std::string& url) : file_("npy", url) {

@@ -127,7 +127,7 @@ NpyHeader read_npy_header(const File& file) {
     if (!multiply(all, static_cast<std::uint64_t>(size), &all)) file.damaged(begin, "the shape is too large");
   }
   if (all != file.size() - header.bytes) {
-    file.damaged(begin, fmt::format("{} of shape {} do not fit the {} bytes behind the header; the file is "
+    file.damaged(begin, fmt::format("{} of shape {} do not fit the {} bytes after the header; the file is "
                                     "damaged or cut off",
                                     name(header.dtype), lockstep::to_string(header.shape),
                                     file.size() - header.bytes));

@@ -8,16 +8,16 @@
 
 namespace lockstep::data::internal {
 
-/// What stands before the numbers of a .npy file.
+/// The header of a .npy file.
 struct NpyHeader {
   DType dtype = DType::kF32;
   Shape shape;
   bool fortran_order = false;
-  std::uint64_t bytes = 0;  ///< of the header: where the numbers begin
+  std::uint64_t bytes = 0;  ///< the size of the header, after which the numbers begin
 };
 
-/// Throws DataError if the header is damaged, the numbers are big-endian or of a dtype that Lockstep has
-/// not, or do not fill the file to its end.
+/// Throws DataError if the header is damaged, if the numbers are big-endian or have a dtype that Lockstep
+/// does not have, or if they do not fill the file.
 NpyHeader read_npy_header(const File& file);
 
 }  // namespace lockstep::data::internal

@@ -11,8 +11,8 @@ namespace lockstep::data {
 /// The source and record of each position: a pure function of the position, in constant time and memory.
 class Order {
  public:
-  /// For sources of these sizes, mixed by the mixture, over `epochs` passes or without a limit, each pass in
-  /// another order that depends on the seed, or, without a seed, in the source's own order. Throws DataError
+  /// For sources of these sizes, mixed by the mixture, over `epochs` passes or without a limit. Each pass has
+  /// another order, which depends on the seed; without a seed it is the source's own order. Throws DataError
   /// for a source without records and for 0 epochs.
   Order(std::vector<std::uint64_t> sizes, Mixture mixture, std::optional<std::uint64_t> epochs,
         std::optional<std::uint64_t> seed);

@@ -120,7 +120,7 @@ class NumbersWriter {
   NumbersWriter(const NumbersWriter&) = delete;
   NumbersWriter& operator=(const NumbersWriter&) = delete;
 
-  /// Why the file cannot be made: 0 where it can.
+  /// Why the file cannot be created; 0 if it can.
   int open_error() const { return open_error_; }
 
   void append(std::uint64_t number) {
@@ -178,7 +178,7 @@ class NumbersWriter {
   std::uint64_t count_ = 0, in_block_ = 0, offset_ = StoredNumbers::kHeader;
 };
 
-/// Held by one process and thread of this host at a time, where the file system can do so.
+/// A lock of one process and thread of this host at a time, if the file system supports it.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder)
@@ -205,12 +205,12 @@ std::string cache_folder() {
   return "";
 }
 
-/// The paths at which the numbers may stand, the first choice first.
+/// The possible paths of the numbers, the preferred one first.
 std::vector<std::string> places(const std::string& url, const std::string& kind, Fingerprint of,
                                 const IndexOptions& options) {
   const bool local = !url.empty() && url.find("://") == url.npos;
   const std::string base = url.substr(url.find_last_of('/') + 1);
-  // In a folder for several files' indexes the name also says where the file is.
+  // In a folder with indexes of several files, the name also identifies the file's location.
   const std::string elsewhere =
       url.empty()
           ? fmt::format("{}-{:016x}.index", kind, of)

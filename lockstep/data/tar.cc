@@ -58,7 +58,7 @@ class Members {
 
   std::uint64_t offset() const { return at_; }
 
-  /// The next one; nothing at the empty block that ends the file. Throws where that is missing.
+  /// The next member; nullopt at the empty block that ends the file. Throws if that is missing.
   std::optional<Member> next() {
     Member member{at_, "", false, 0, 0, 0};
     std::string long_name;
@@ -153,7 +153,7 @@ class Members {
   std::uint64_t at_;
 };
 
-/// What the names of a sample's files share, and what is behind it.
+/// The common part of the names of a sample's files, and the rest.
 std::pair<std::string_view, std::string_view> key_and_field(std::string_view name) {
   const std::size_t slash = name.rfind('/');
   const std::size_t dot = name.find('.', slash == name.npos ? 0 : slash + 1);

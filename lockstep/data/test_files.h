@@ -1,6 +1,6 @@
 #pragma once
 
-// For tests of this folder: small files of every format, written by hand.
+// For tests of this folder: small files of every format, written byte by byte.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,8 @@ namespace lockstep::data::test {
 
 inline void write_file(const std::filesystem::path& path, std::string_view bytes) {
   std::filesystem::create_directories(path.parent_path());
-  std::filesystem::remove(path);  // ext4 waits for the disk where a file is cut to nothing and written again.
+  std::filesystem::remove(path);  // ext4 waits for the disk if a file is truncated to nothing and written
+                                  // again
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
@@ -90,7 +91,7 @@ inline std::string tfrecord_file(const std::vector<std::string>& records) {
   return file;
 }
 
-/// A field of protobuf's wire format of kind 2.
+/// A field of kind 2 in protobuf's wire format.
 inline std::string proto(int number, const std::string& bytes) {
   return std::string(1, static_cast<char>(number << 3 | 2)) + static_cast<char>(bytes.size()) + bytes;
 }
@@ -98,7 +99,7 @@ inline std::string example_feature(const std::string& name, int kind, const std:
   return proto(1, proto(1, name) + proto(2, proto(kind, list)));
 }
 
-/// An MDS shard of records that are encoded already.
+/// An MDS shard of records that are already encoded.
 inline std::string mds_shard(const std::vector<std::string>& records) {
   const std::string config = "{\"format\": \"mds\"}";
   auto place = static_cast<std::uint32_t>(4 * (records.size() + 2) + config.size());

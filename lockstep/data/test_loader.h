@@ -1,6 +1,6 @@
 #pragma once
 
-// For tests of loaders: records that say which they are, and what a batch of them must be.
+// For tests of loaders: records that identify themselves, and the expected batches of them.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace lockstep::data::test {
 
 inline constexpr std::int64_t kColumns = 8;
 
-/// What record i has at this column.
+/// The value of record i in this column.
 inline std::int32_t value_of(std::uint64_t i, std::int64_t column) {
   return static_cast<std::int32_t>((i + 1) * 1000 + static_cast<std::uint64_t>(column));
 }
@@ -30,10 +30,11 @@ inline SourcePtr counting(std::uint64_t count, std::uint64_t offset = 0) {
       });
 }
 
-/// Holds the parts of batch number b on this process's devices to the order over one source of `counting`.
+/// Compares the parts of batch number b on this process's devices with the order over one source of
+/// `counting`.
 inline void expect_batch(const Batch& batch, const Order& order, const Shape& shape, std::uint64_t b) {
   const auto size = static_cast<std::uint64_t>(num_elements(shape));
-  // Of the element that stands at `at` of the part: the position of its record.
+  // The position of the record of the element at `at` of the part.
   auto for_each = [&](const Array& array, const auto& check) {
     for (const Shard& shard : array.addressable_shards()) {
       for (std::int64_t flat = 0; flat < num_elements(shard.shape); ++flat) {

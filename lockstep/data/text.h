@@ -9,7 +9,7 @@ namespace lockstep::data {
 std::string read_text(const std::string& path);
 
 namespace internal {
-/// The same, for messages of this operation.
+/// The same, with this operation in messages.
 std::string read_whole(const char* operation, const std::string& path);
 }  // namespace internal
 

@@ -15,10 +15,10 @@ namespace {
 using internal::File;
 using internal::masked_crc32c;
 
-// A record: u64 length, u32 masked CRC of it, the bytes, u32 masked CRC of them.
+// A record: u64 length, u32 masked CRC of the length, the bytes, u32 masked CRC of the bytes.
 constexpr std::uint64_t kBefore = 12, kBehind = 4;
 
-/// The length that the 12 bytes at `offset` say.
+/// The length in the 12 bytes at `offset`.
 std::uint64_t length_at(const File& file, std::uint64_t offset, std::string_view before,
                         std::uint64_t record) {
   std::uint64_t length;

@@ -9,7 +9,7 @@
 
 namespace lockstep::data::internal {
 
-/// Integers of any width in a file, one after the other, read as tokens.
+/// Integers of any width, stored consecutively in a file, read as tokens.
 class TokenNumbers {
  public:
   /// They begin at byte `offset`. The dtype is u8, i8, u16, i16, u32, i32 or i64.

@@ -14,7 +14,7 @@ using internal::check_record;
 using internal::File;
 using internal::TokenNumbers;
 
-/// A file of nothing but tokens behind a header.
+/// A file that only contains tokens after a header.
 class PlainTokens final : public Tokens {
  public:
   PlainTokens(std::shared_ptr<const File> file, std::uint64_t header, std::uint64_t count, DType dtype)

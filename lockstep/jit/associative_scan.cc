@@ -9,7 +9,7 @@ namespace {
 
 using Arrays = std::vector<Array>;
 
-/// The axis, counted from 0, of each array. Throws ShapeError where they do not fit.
+/// The axis, counted from 0, of each array. Throws ShapeError if the arrays do not match.
 std::vector<std::int64_t> axes_of(const TreeOutline& outline, const Arrays& elements, std::int64_t axis,
                                   const CallSite& site) {
   std::vector<std::int64_t> axes;

@@ -11,7 +11,7 @@ namespace lockstep {
 
 struct AssociativeScanOptions {
   bool reverse = false;   ///< from the last element to the first
-  std::int64_t axis = 0;  ///< along which the elements stand; negative ones count from the end
+  std::int64_t axis = 0;  ///< the axis of the elements; a negative axis counts from the end
 };
 
 namespace internal {
@@ -19,11 +19,12 @@ tree::AnyTree associative_scan_of(const TreeFunction& function, tree::TreeRef el
                                   const AssociativeScanOptions& options, const CallSite& site);
 }  // namespace internal
 
-/// All sums x0, x0 + x1, ... of elements along an axis of a tree's arrays, where + is any associative
-/// function of two such trees, which it takes with many elements at a time: jax.lax.associative_scan. It is
-/// called about 2 log2(n) times, so that the program has no loop and devices compute many elements at a time;
-/// with `reverse` the function gets the later elements first. Throws ShapeError for arrays that differ in
-/// length along the axis, or have no such axis, and for a function that gives other shapes than it takes.
+/// All partial sums x0, x0 + x1, ... of the elements along an axis of a tree's arrays, where + is any
+/// associative function of two such trees: jax.lax.associative_scan. The function takes many elements at a
+/// time. It is called about 2 log2(n) times during tracing, so the program has no loop and many elements are
+/// computed in parallel. With `reverse` the later elements are its first argument. Throws ShapeError if the
+/// arrays have different lengths along the axis, or no such axis, and if the function's result has other
+/// shapes than its arguments.
 ///
 /// Source: Blelloch, "Prefix Sums and Their Applications" (1990).
 template <class F, class Tree>

@@ -382,7 +382,7 @@ TEST(RingAttention, MayBeDifferentiatedAgain_ButNotForwardsFirst) {
   const Attend around = ring(ring_mesh(2), {"", {.is_causal = true}});
   expect_all_equal(jit(second(around))(x), jit(second(attention({.is_causal = true})))(x), 5e-5);
   EXPECT_THAT(error_of<TraceError>([&] { jvp(around, std::tuple(x), std::tuple(x)); }),
-              HasSubstr("has a derivative backwards only"));
+              HasSubstr("only has a reverse derivative"));
 }
 
 TEST(RingAttention, WhatDoesNotFit_IsAnErrorAtTheUsersLine) {

@@ -86,7 +86,7 @@ std::vector<BadInput> bad_inputs() {
        [=] {
          Mesh({devices()[0], devices()[1], devices()[0], devices()[2]}, {2, 2}, {"a", "b"});
        },
-       {"[Mesh] CpuDevice(id=0) stands at place 0 and again at place 2", "a mesh has each device once"}},
+       {"[Mesh] CpuDevice(id=0) is at position 0 and again at position 2", "a mesh has each device once"}},
       {"Mesh_OtherNumberOfDevices",
        [=] { Mesh(devices(), {3}, {"a"}); },
        {"[Mesh] axes (a=3) make 3 places, for 4 devices"}},
@@ -152,7 +152,7 @@ std::vector<BadInput> bad_inputs() {
        [=] {
          pmap([](Array x) { return x; }, {.devices = {devices()[0], devices()[0]}})(waves({2}));
        },
-       {"[Mesh] CpuDevice(id=0) stands at place 0 and again at place 1"}},
+       {"[Mesh] CpuDevice(id=0) is at position 0 and again at position 1"}},
       {"Pmap_ResultThatIsNotTheSame",
        [=] { pmap([](Array x) { return x; }, {.out_axes = {std::nullopt}})(waves({4})); },
        {"differs between the devices along 'i'", "reduce it with psum or pmean"}},

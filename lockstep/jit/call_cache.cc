@@ -89,7 +89,7 @@ std::shared_ptr<const CallEntry> CallCache::add(const Signature& signature,
                                                 std::shared_ptr<const Computation> computation,
                                                 std::vector<Array> captures, std::shared_ptr<void> exemplar,
                                                 std::chrono::duration<double> tracing) {
-  // Not by make_shared: who remembers it must not keep its memory.
+  // Not by make_shared: weak references to it must not keep its memory.
   std::shared_ptr<CallEntry> made(new CallEntry);
   made->function = this;
   made->signature = signature.words();

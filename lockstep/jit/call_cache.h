@@ -18,29 +18,30 @@ namespace lockstep::internal {
 
 class CallCache;
 
-/// One compiled form of a function of jit or pmap; or, where jit is disabled, one trace of a function, which
-/// runs operation by operation and is not kept.
+/// One compiled form of a function of jit or pmap. If jit is disabled: one trace of a function, which runs
+/// operation by operation and is not kept.
 struct CallEntry : Kept {
   const CallCache* function = nullptr;
   std::vector<std::uint64_t> signature;
   std::vector<Signature::Word> kinds;
-  std::shared_ptr<const Computation> computation;  ///< holds the array types that the signature points to
-  std::shared_ptr<const Program> traced;           ///< in place of it, where jit is disabled
-  std::vector<Array> captures;     ///< arrays from outside of the function: inputs that follow the arguments'
-  std::shared_ptr<void> exemplar;  ///< a result, with empty arrays, of the C++ type in the signature
+  std::shared_ptr<const Computation> computation;  ///< keeps the array types alive to which the signature
+                                                   ///< points
+  std::shared_ptr<const Program> traced;           ///< instead of it, if jit is disabled
+  std::vector<Array> captures;     ///< outside arrays that the function uses: inputs after the arguments'
+  std::shared_ptr<void> exemplar;  ///< a result of the C++ type in the signature, with empty arrays
 
-  /// Whether argument i is an Array, though a number may be given.
+  /// Whether argument i is an Array, which may be given as a number.
   bool takes_array(std::size_t i) const;
 
-  /// Runs it on the leaves, and the captures. Donated arrays remember `site`.
+  /// Runs it on the leaves and the captures. Donated arrays remember `site`.
   std::vector<Array> run(const std::vector<const Array*>& leaves, const CallSite& site) const;
 };
 
-/// The compiled forms of one function of jit or pmap. They are kept with those of all other functions, the
-/// max_kept() that were used last. May be used by several threads.
+/// The compiled forms of one function of jit or pmap. The max_kept() most recently used forms of all
+/// functions together are kept. Thread-safe.
 class CallCache {
  public:
-  /// `operation` is "jit" or "pmap", `name` the function's, for messages.
+  /// `operation` is "jit" or "pmap", `name` the function's name, for messages.
   CallCache(std::string operation, std::string name, const CallSite& site);
   ~CallCache();
   CallCache(const CallCache&) = delete;
@@ -49,25 +50,26 @@ class CallCache {
   const std::string& name() const { return name_; }
   const CallSite& site() const { return site_; }
 
-  /// The form for this signature, or null. To be called once in a call.
+  /// The form for this signature, or null. Call it once for each call of the function.
   std::shared_ptr<const CallEntry> find(const Signature& signature);
 
-  /// Keeps what was compiled for the (described) signature, with the captures where the computation needs
-  /// them; or gives what another thread has added for it meanwhile. With log_compiles it is a line of the
-  /// log, with the time that tracing took. Warns, once, of a function that is compiled for the fifth time
-  /// within a hundred calls.
+  /// Adds what was compiled for the (described) signature, with the captures if the computation needs them;
+  /// if another thread has added a form for it meanwhile, returns that one. With log_compiles, logs a line
+  /// with the time of tracing. Warns, once, if a function is compiled for the fifth time within a hundred
+  /// calls.
   std::shared_ptr<const CallEntry> add(const Signature& signature,
                                        std::shared_ptr<const Computation> computation,
                                        std::vector<Array> captures, std::shared_ptr<void> exemplar,
                                        std::chrono::duration<double> tracing);
 
  private:
-  /// How the signature differs from the nearest that is kept, in words; nothing where no other is.
+  /// The difference of the signature from the nearest one that is kept, in words; nullopt if there is no
+  /// other.
   std::optional<std::string> nearest_difference(const CallEntry& made) const;
   void log_compiled(const CallEntry& made, std::chrono::duration<double> tracing);
   void warn_if_often(const CallEntry& made);
 
-  /// " (made at train.cc:12)", where the name does not say it.
+  /// " (made at train.cc:12)", unless the name contains it.
   std::string made_at() const;
 
   const std::string operation_, name_;
@@ -76,10 +78,10 @@ class CallCache {
   std::mutex mutex_;
   std::weak_ptr<const CallEntry> last_;
   std::vector<std::weak_ptr<const CallEntry>> mine_;
-  std::size_t look_at_ = 16;  ///< at this many it looks for those that are no more
+  std::size_t look_at_ = 16;  ///< at this size, entries that no longer exist are removed
   std::uint64_t calls_ = 0;
   bool compiled_before_ = false;
-  std::vector<std::uint64_t> compiled_at_;  ///< the calls, as long as it has not warned
+  std::vector<std::uint64_t> compiled_at_;  ///< the numbers of the calls that compiled, until it has warned
   bool warned_ = false;
 };
 

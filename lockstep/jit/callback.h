@@ -16,19 +16,19 @@
 #include "lockstep/ops/operand.h"
 #include "lockstep/program/vmap_method.h"
 
-/// Functions of the user's own that compiled programs call while they run, on the host. Programs for CUDA's
-/// collectives cannot (Error). An exception that such a function throws is thrown, as it is, by the call that
-/// runs the program, in the process where it happened; the others of the job fail with what happened there.
+/// User functions that compiled programs call on the host while they run. Programs for CUDA do not support
+/// them (Error). If such a function throws, the call that runs the program throws the same exception, in the
+/// process where it happened; the other processes of the job fail with its text.
 ///
-/// Such a function is called on a thread of XLA's, while the program waits: it must not run operations on
-/// arrays that have a value, and may be called for several devices at the same time.
+/// The function is called on one of XLA's threads, while the program waits. It must not run operations on
+/// arrays that have a value, and may be called concurrently for several devices.
 namespace lockstep {
 
 struct Primitive;
 const Primitive& pure_callback_p();
 const Primitive& io_callback_p();
 
-/// Numbers that a callback is given or gives, row by row: a copy of its own, which may be kept.
+/// Numbers that a callback gets or returns, in row-major order. It owns a copy of them.
 class HostArray {
  public:
   HostArray() : HostArray(DType::kF32, {0}, nullptr) {}
@@ -37,7 +37,7 @@ class HostArray {
   template <class T>
   requires std::is_arithmetic_v<T> HostArray(T number) : HostArray(dtype_of<T>, {}, &number) {}
 
-  /// Numbers in this shape. Throws ShapeError where there are more or fewer.
+  /// An array of this shape. Throws ShapeError if the number of values does not match.
   template <class T>
   HostArray(const std::vector<T>& values, Shape shape)
       : HostArray(dtype_of<T>, checked(std::move(shape), values.size()), values.data()) {}
@@ -45,7 +45,7 @@ class HostArray {
   HostArray(const std::vector<T>& values)
       : HostArray(values, Shape{static_cast<std::int64_t>(values.size())}) {}
 
-  /// Of elements that lie at `data`; zeros where that is null.
+  /// A copy of the elements at `data`; zeros if `data` is null.
   HostArray(DType dtype, Shape shape, const void* data);
 
   DType dtype() const { return dtype_; }
@@ -65,7 +65,7 @@ class HostArray {
     return {reinterpret_cast<T*>(bytes_.data()), static_cast<std::size_t>(size())};
   }
 
-  /// The only element. Throws ShapeError where there are others.
+  /// The only element. Throws ShapeError unless there is exactly one.
   template <class T>
   T item() const {
     checked({}, static_cast<std::size_t>(size()));
@@ -81,7 +81,7 @@ class HostArray {
   std::vector<std::byte> bytes_;
 };
 
-/// The shape and dtype of what a callback gives.
+/// The shape and dtype of a callback's result.
 struct ResultType {
   Shape shape;
   DType dtype;
@@ -92,8 +92,8 @@ struct ResultType {
 };
 
 struct CallbackOptions {
-  /// How it is called under vmap. Where not kSequential, ResultTypes are those of an example, and the
-  /// function is given and gives arrays with the examples in front.
+  /// How the function is called under vmap. Unless kSequential, ResultTypes are those of one example, and the
+  /// function gets and returns arrays with the examples in the first dimension.
   VmapMethod vmap_method = VmapMethod::kSequential;
 };
 
@@ -139,11 +139,11 @@ std::vector<Array> call_back(const Primitive& primitive, F&& function,
 
 }  // namespace internal
 
-/// function(operands...), on the host: it takes a HostArray for each operand, and gives one of the result's
-/// type (a number for a scalar), or a std::vector of several; anything else is an Error of the call that runs
-/// the program. It has no effect: it may be called more than once, on several devices, or not at all. Of
-/// operands that are spread over devices it gets the whole. It has no derivative (TraceError), but for one
-/// that custom_jvp or custom_vjp gives it.
+/// function(operands...), called on the host. It gets a HostArray for each operand, and returns an array of
+/// the result's type (or a number for a scalar), or a std::vector of several; for anything else the call that
+/// runs the program throws Error. The function must have no side effects: it may be called more than once, on
+/// several devices, or not at all. An operand that is split over devices is passed as a whole. There is no
+/// derivative (TraceError) unless custom_jvp or custom_vjp defines it.
 ///   Array y = pure_callback([](const HostArray& x) { return HostArray(solve(x.values<float>())); },
 ///                           ResultType({8}), x);
 template <class F, class... Args>
@@ -169,10 +169,10 @@ std::vector<Array> pure_callback(F&& function, const std::vector<ResultType>& re
                              args...);
 }
 
-/// The same for a function with an effect: it is called exactly once whenever the program comes here, on the
-/// mesh's first device, and all devices get its results. Callbacks, debug::print and collectives of a device
-/// keep the program's order, as those of JAX do with ordered=True. Under shard_map and pmap each device calls
-/// it for its own part; under vmap it is called for each example.
+/// Like pure_callback, for a function with side effects: it is called exactly once each time the program
+/// reaches it, on the mesh's first device, and all devices get its results. Callbacks, debug::print and
+/// collectives of a device keep the program's order, as JAX's do with ordered=True. Under shard_map and pmap
+/// each device calls it for its own part; under vmap it is called for each example.
 template <class F, class... Args>
 Array io_callback(F&& function, const ResultType& result, const Args&... args) {
   return internal::call_back(io_callback_p(), std::forward<F>(function), {result}, CallbackOptions(), args...)
@@ -185,7 +185,8 @@ std::vector<Array> io_callback(F&& function, const std::vector<ResultType>& resu
 
 namespace debug {
 
-/// The same for a function without results. The derivative of a program calls it with the operands' values.
+/// Like io_callback, for a function without results. The derivative of a program calls it with the operands'
+/// values.
 template <class F, class... Args>
 void callback(F&& function, const Args&... args) {
   internal::call_back(io_callback_p(), std::forward<F>(function), {}, CallbackOptions(), args...);

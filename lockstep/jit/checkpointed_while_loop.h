@@ -14,9 +14,9 @@
 namespace lockstep {
 
 struct CheckpointedWhileLoopOptions {
-  std::int64_t max_steps;  ///< after so many it ends, whatever the condition says
+  std::int64_t max_steps;  ///< the loop ends after this many steps, whatever the condition is
 
-  /// How many carries a derivative backwards keeps; by default the root of max_steps.
+  /// How many carries the reverse derivative keeps; by default the square root of max_steps.
   std::optional<std::int64_t> checkpoints = std::nullopt;
 };
 
@@ -28,16 +28,16 @@ struct CheckpointPlan {
 CheckpointPlan plan_of(const CheckpointedWhileLoopOptions& options, const CallSite& site);
 }  // namespace internal
 
-/// while_loop with a derivative backwards, as equinox has it: of at most max_steps steps. For the derivative
-/// the carry of every so many steps is kept, and the steps between are computed once more; memory is that of
-/// `checkpoints` carries and of the values of max_steps / checkpoints steps. Once the condition is false
-/// nothing more is computed. Throws as while_loop and cond do, and Error for options below 1.
+/// A while_loop of at most max_steps steps that has a reverse derivative, as in equinox. The derivative keeps
+/// the carry at regular intervals and computes the steps between again. Its memory is that of `checkpoints`
+/// carries and of the values of max_steps / checkpoints steps. After the condition has become false nothing
+/// more is computed. Throws as while_loop and cond do, and Error for options below 1.
 template <class Condition, class Body, class Carry>
 Carry checkpointed_while_loop(Condition&& condition, Body&& body, const Carry& init,
                               CheckpointedWhileLoopOptions options,
                               std::source_location where = std::source_location::current()) {
   const internal::CheckpointPlan plan = internal::plan_of(options, CallSite::from(where));
-  using Counted = std::pair<Array, Carry>;  // with the number of steps left
+  using Counted = std::pair<Array, Carry>;  // the carry, with the number of steps left
   auto goes_on = [condition = std::decay_t<Condition>(condition)](const Counted& at) mutable {
     return logical_and(at.first > 0, condition(at.second));
   };

@@ -2,11 +2,11 @@
 
 namespace lockstep {
 
-/// Forgets all that was traced and compiled: functions of jit and pmap, and operations outside of them. What
-/// is needed again is traced and compiled again; what runs in another thread, and what a user holds
-/// (`Compiled`, `Lowered`), goes on. A process may call it when it likes, whatever the others of its job do;
-/// the cache on disk stays. JAX's jax.clear_caches. InitializeOptions::max_compiled_programs bounds what is
-/// kept without it.
+/// Forgets everything that was traced and compiled: functions of jit and pmap, and operations outside of
+/// them. They are traced and compiled again when needed. Programs that are running, and objects that a user
+/// holds (`Compiled`, `Lowered`), stay valid. A process may call it at any time, independently of the other
+/// processes of its job; the cache on disk is not affected. JAX's jax.clear_caches. Without it,
+/// InitializeOptions::max_compiled_programs limits what is kept.
 void clear_caches();
 
 }  // namespace lockstep

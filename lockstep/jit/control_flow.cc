@@ -40,8 +40,8 @@ ProgramPtr conforming(const Program& program, const std::vector<Array>& operands
   return shared(builder.finish(values));
 }
 
-/// The operand of cond_p that tells the branch: an i32 scalar, clamped. Throws TraceError unless `index` is a
-/// bool scalar (cond), an integer scalar (switch_).
+/// The operand of cond_p that selects the branch: an i32 scalar, clamped. Throws TraceError unless `index` is
+/// a bool scalar (cond), or an integer scalar (switch_).
 Array branch_index(const char* operation, const Array& index, std::size_t branches, const CallSite& site) {
   const Aval& aval = index.aval();
   if (std::string_view(operation) == "cond") {
@@ -71,7 +71,7 @@ std::size_t branch_number(const char* operation, const Array& index, std::size_t
   return static_cast<std::size_t>(branch_index(operation, index, branches, site).item<std::int32_t>());
 }
 
-/// One call of scan: what its xs are.
+/// The xs of one call of scan.
 class ScanXs {
  public:
   ScanXs(const TreeOutline& outline, std::vector<Array> xs, const ScanOptions& options, const CallSite& site);
@@ -79,7 +79,8 @@ class ScanXs {
   std::vector<Array> emit(TracedProgram body, const LoopCarry& carry) const;
   std::int64_t length() const { return length_; }
 
-  /// Where there is no trace: what step number `step` gets, and the ys of all steps in its order.
+  /// Outside of a trace: the elements of step number `step`, and the ys of all steps in the order of the
+  /// steps.
   std::vector<Array> of_step(std::int64_t step) const;
   std::vector<Array> stacked_ys(std::vector<std::vector<Array>> ys_of_steps) const;
 
@@ -180,8 +181,8 @@ tree::AnyTree scan_in_trace(const TreeFunction& function, tree::TreeRef init, tr
   }
 }
 
-/// The function of a scan as one of several steps: the elements of so many stand in the leading dimension of
-/// each array of its second argument, and so do the ys of its result.
+/// The function of a scan as one of several steps: this number of elements is the first dimension of each
+/// array of its second argument, and of the ys of its result.
 struct SeveralSteps {
   const TreeFunction& one;
   std::int64_t steps;
@@ -214,7 +215,7 @@ struct SeveralSteps {
   }
 };
 
-/// A scan whose body has several steps; what they do not divide comes behind the loop.
+/// A scan whose body has several steps; the remaining steps come after the loop.
 tree::AnyTree unrolled_scan_in_trace(const TreeFunction& function, tree::TreeRef init, tree::TreeRef xs,
                                      ScanOptions options, const CallSite& site) {
   const std::int64_t length = ScanXs(outline(xs, "xs"), xs.leaves(), options, site).length();
@@ -223,7 +224,7 @@ tree::AnyTree unrolled_scan_in_trace(const TreeFunction& function, tree::TreeRef
   if (steps < 2) return scan_in_trace(function, init, xs, options, site);
   CallSiteScope scope(site);
   const std::int64_t loops = length / steps, rest = length % steps;
-  // The elements from `from` on, so many of them.
+  // `count` elements, beginning with `from`.
   auto elements = [&](std::int64_t from, std::int64_t count) {
     std::vector<Array> some;
     for (const Array& x : xs.leaves()) {
@@ -271,8 +272,8 @@ tree::AnyTree unrolled_scan_in_trace(const TreeFunction& function, tree::TreeRef
   return result;
 }
 
-/// Where jit is disabled: a loop that calls the function. Nothing of a scan of no steps, which must be traced
-/// to know what its ys are.
+/// For disabled jit: a loop that calls the function. Returns an empty tree for a scan without steps, which
+/// must be traced for the types of its ys.
 tree::AnyTree scan_untraced(const TreeFunction& function, tree::TreeRef init, tree::TreeRef xs,
                             const ScanOptions& options, const CallSite& site) {
   const ScanXs elements(outline(xs, "xs"), xs.leaves(), options, site);
@@ -294,8 +295,8 @@ tree::AnyTree scan_untraced(const TreeFunction& function, tree::TreeRef init, tr
   return result;
 }
 
-/// Branches for the same operands; the results of the one that `index` tells. Throws TraceError where they
-/// give different structures, shapes or dtypes, showing both and the path.
+/// Branches for the same operands; the results of the one selected by `index`. If they have different
+/// structures, shapes or dtypes, throws a TraceError that shows both and the path.
 class Branches {
  public:
   Branches(std::string operation, Array index, std::vector<Array> operands, const CallSite& site);
@@ -318,7 +319,7 @@ Branches::Branches(std::string operation, Array index, std::vector<Array> operan
       index_(std::move(index)),
       operands_(std::move(operands)),
       site_(site) {
-  // Where devices choose differently, what they choose from is each one's own.
+  // If devices select different branches, the operands vary, too.
   for (Array& operand : operands_) operand = vary_over(operand, index_.aval().varying);
 }
 

@@ -14,36 +14,35 @@
 #include "lockstep/jit/jit.h"
 #include "lockstep/ops/ops.h"
 
-/// Control flow under trace, with JAX's names and meaning: the functions are traced once, and values decide
-/// when the program runs. Arguments, carries and results are trees. Arrays from outside that a function uses
-/// are taken in. Each also runs outside of a trace, as a program of its own, traced anew by each call; where
-/// jit is disabled, as a loop or choice of C++ that calls the functions with arrays. Errors name the user's
-/// line.
+/// Control flow under trace, with JAX's names and meanings: the functions are traced once, and values control
+/// the execution when the program runs. Arguments, carries and results are trees. Functions may use arrays
+/// from outside. Outside of a trace each call is traced anew and runs as a program of its own; if jit is
+/// disabled, it is a C++ loop or choice that calls the functions with arrays. Errors name the user's line.
 namespace lockstep {
 
 struct ScanOptions {
-  /// The number of steps; needed where xs holds no array.
+  /// The number of steps; required if xs has no arrays.
   std::optional<std::int64_t> length = std::nullopt;
 
-  /// From the last element to the first; the ys stand where their xs do.
+  /// Go from the last element to the first; each y is stored at the index of its x.
   bool reverse = false;
 
-  /// How many steps the body of the loop has: more make a larger program, of fewer and longer iterations.
-  /// Error below 1.
+  /// The number of steps in the body of the compiled loop: more steps make a larger program with fewer
+  /// iterations. Throws Error if below 1.
   std::int64_t unroll = 1;
 };
 
 namespace internal {
 
-/// The counter of a loop from `first` to `last`, at its start: an i32 scalar, an i64 where i32 does not hold
-/// both.
+/// The initial counter of a loop from `first` to `last`: an i32 scalar, or an i64 if i32 cannot hold both.
 Array counter(std::int64_t first, std::int64_t last);
 
-/// Both bounds as scalars of the dtype that they promote to. Throws TraceError where one is no integer
+/// Both bounds as scalars of the dtype to which they promote. Throws TraceError if one is not an integer
 /// scalar, or no integer dtype holds both.
 std::pair<Array, Array> loop_bounds(const Operand& lower, const Operand& upper);
 
-/// The pair of the last carry and the ys. `function` takes a carry and an element and gives a pair of such.
+/// The pair of the last carry and the ys. `function` takes a carry and an element, and returns a pair of a
+/// carry and a y.
 tree::AnyTree scan_of(const TreeFunction& function, tree::TreeRef init, tree::TreeRef xs,
                       const ScanOptions& options, const CallSite& site);
 
@@ -51,8 +50,8 @@ tree::AnyTree scan_of(const TreeFunction& function, tree::TreeRef init, tree::Tr
 tree::AnyTree while_of(const TreeFunction& condition, const TreeFunction& body, tree::TreeRef init,
                        const CallSite& site);
 
-/// What the branch that `index` tells gives; all give one C++ type. `operation` ("cond", "switch_") is for
-/// messages.
+/// The result of the branch number `index`; all branches return the same C++ type. `operation` ("cond",
+/// "switch_") is for messages.
 tree::AnyTree choice_of(const char* operation, const Operand& index, std::span<const TreeFunction> branches,
                         std::span<const tree::TreeRef> arguments);
 
@@ -79,11 +78,11 @@ auto choose(const char* operation, const Operand& index, Functions branches, con
 
 }  // namespace internal
 
-/// (carry, y) = function(carry, x), for each element x of xs' leading dimension, one after the other,
-/// starting with `init`. Gives the last carry and the ys, stacked along a new leading dimension. It is one
-/// loop in the program, however many steps there are, and has derivatives both ways. Throws TraceError where
-/// the carry changes its structure, shape or dtype, ShapeError where xs differ in length, or have none and
-/// `length` is not given.
+/// (carry, y) = function(carry, x) for each element x along the first dimension of xs, one after the other,
+/// starting with `init`. Returns the last carry and the ys, stacked along a new first dimension. It is one
+/// loop in the program, whatever the number of steps, and has derivatives in both modes. Throws TraceError if
+/// the carry changes its structure, shape or dtype, ShapeError if the arrays of xs differ in length, or if
+/// there are none and `length` is not given.
 ///   auto [total, sums] = scan([](Array sum, Array x) { return std::pair(sum + x, sum); }, Array(0.f), xs);
 template <class F, class Carry, class Xs>
 auto scan(F&& function, const Carry& init, const Xs& xs, ScanOptions options = {},
@@ -103,8 +102,8 @@ auto scan(F&& function, const Carry& init, const Xs& xs, ScanOptions options = {
                                  .template take<std::pair<Carry, Y>>());
 }
 
-/// function(x) for each element of xs' leading dimension, one after the other, stacked: a scan without a
-/// carry. vmap does them all at once, with more memory.
+/// function(x) for each element along the first dimension of xs, one after the other, stacked: a scan without
+/// a carry. vmap computes all of them at once, which takes more memory.
 template <class F, class Xs>
 auto map(F&& function, const Xs& xs, std::source_location where = std::source_location::current()) {
   auto step = [function = std::decay_t<F>(function)](std::tuple<>, Xs x) mutable {
@@ -113,9 +112,9 @@ auto map(F&& function, const Xs& xs, std::source_location where = std::source_lo
   return scan(std::move(step), std::tuple<>(), xs, {}, where).second;
 }
 
-/// While condition(carry), a bool scalar: carry = body(carry). Gives the last carry. Has a derivative
-/// forwards only: nobody knows how often it runs. Throws TraceError where the condition gives something else,
-/// and where the carry changes its structure, shape or dtype.
+/// While condition(carry), a bool scalar, is true: carry = body(carry). Returns the last carry. Only has a
+/// forward derivative, because the number of steps is unknown. Throws TraceError if the condition's result is
+/// not a bool scalar, or if the carry changes its structure, shape or dtype.
 template <class Condition, class Body, class Carry>
 Carry while_loop(Condition&& condition, Body&& body, const Carry& init,
                  std::source_location where = std::source_location::current()) {
@@ -128,9 +127,10 @@ Carry while_loop(Condition&& condition, Body&& body, const Carry& init,
       .template take<Carry>();
 }
 
-/// carry = body(i, carry) for i from lower to upper - 1. With bounds that are C++ numbers it is a scan and
-/// has derivatives both ways, and i is an i32 scalar, or i64 where i32 does not hold both bounds. With
-/// arrays, integer scalars, it is a while_loop, and i has the dtype that they promote to. As those it throws.
+/// carry = body(i, carry) for i from lower to upper - 1. If the bounds are C++ numbers, it is a scan with
+/// derivatives in both modes, and i is an i32 scalar, or i64 if i32 cannot hold both bounds. If they are
+/// arrays (integer scalars), it is a while_loop, and i has the dtype to which they promote. Throws as these
+/// do.
 template <std::integral Lower, std::integral Upper, class Body, class Carry>
 Carry fori_loop(Lower lower, Upper upper, Body&& body, const Carry& init,
                 std::source_location where = std::source_location::current()) {
@@ -161,17 +161,17 @@ Carry fori_loop(const Operand& lower, const Operand& upper, Body&& body, const C
   return std::get<2>(std::move(last));
 }
 
-/// on_true(args...) where the predicate, a bool scalar, is true, else on_false(args...); only that one runs.
-/// Throws TraceError where the predicate is something else, or the two give different structures, shapes or
-/// dtypes.
+/// on_true(args...) if the predicate, a bool scalar, is true, else on_false(args...); only that one runs.
+/// Throws TraceError if the predicate is not a bool scalar, or if the two results differ in structure, shape
+/// or dtype.
 template <class True, class False, class... Args>
 auto cond(const Operand& predicate, True&& on_true, False&& on_false, const Args&... args) {
   return internal::choose("cond", predicate,
                           std::tuple<std::decay_t<False>, std::decay_t<True>>(on_false, on_true), args...);
 }
 
-/// The `index`-th of the branches, a std::tuple or std::vector of functions, called with args; an index out
-/// of range is taken as the nearest. Throws as cond, and where the index is no integer scalar.
+/// Calls the branch number `index` with args; branches are a std::tuple or std::vector of functions. An index
+/// out of range is clamped. Throws as cond does, and if the index is not an integer scalar.
 template <class Functions, class... Args>
 auto switch_(const Operand& index, const Functions& branches, const Args&... args) {
   return internal::choose("switch_", index, branches, args...);

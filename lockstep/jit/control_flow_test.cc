@@ -214,8 +214,8 @@ TEST(WhileLoop, BackwardsIsAnErrorThatSaysWhatToUse) {
     return while_loop([](Array x) { return x < 10.f; }, [](Array x) { return x * 2; }, x);
   };
   EXPECT_THAT(error_of<TraceError>([&] { grad(f)(number(1.f)); }),
-              AllOf(HasSubstr("[while_loop] has no derivative backwards"),
-                    HasSubstr("use scan, or fori_loop"), HasSubstr("control_flow_test.cc:")));
+              AllOf(HasSubstr("[while_loop] has no reverse derivative"), HasSubstr("use scan, or fori_loop"),
+                    HasSubstr("control_flow_test.cc:")));
 }
 
 TEST(ForiLoop, WithNumbers_HasAGradient_WithArraysRunsAsOften) {

@@ -65,8 +65,7 @@ Array zeros_of(const Aval& aval) {
   return lax::full(Array(), is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(0), aval.dtype, aval.shape);
 }
 
-/// Throws TraceError where what a rule gives as the result is not of the function's structure, shapes and
-/// dtypes.
+/// Throws TraceError unless a rule's result has the structure, shapes and dtypes of the function's result.
 void check_same_types(const std::string& what, const TreeOutline& expected, const std::vector<Aval>& avals,
                       const TreeOutline& given, const std::vector<Aval>& given_avals, const CallSite& site) {
   check_structure(what, expected, given, site);
@@ -77,8 +76,8 @@ void check_same_types(const std::string& what, const TreeOutline& expected, cons
   }
 }
 
-/// The arrays of `tangents` that belong to inexact arrays of `values`, each made of that one's type. Throws
-/// TraceError where structure, shape or dtype differ, showing both and the path; `what` names the rule.
+/// The arrays of `tangents` for the inexact arrays of `values`, each converted to that one's type. If
+/// structure, shape or dtype differ, throws a TraceError that shows both and the path; `what` names the rule.
 std::vector<Array> checked_tangents(const std::string& what, const TreeOutline& expected,
                                     const std::vector<Array>& values, const TreeOutline& given,
                                     const std::vector<Array>& tangents, const CallSite& site) {
@@ -110,7 +109,7 @@ std::vector<tree::AnyTree> copies_of(const std::vector<tree::TreeRef>& trees) {
   return all;
 }
 
-/// The function's program, of which no derivative is ever taken: its rule gives that.
+/// The function's program, which is never differentiated, because its rule defines the derivative.
 TracedFunction trace_plain(const char* name, const TreeFunction& function,
                            const std::vector<tree::TreeRef>& arguments) {
   DerivativeDepth none(0);
@@ -128,7 +127,8 @@ tree::AnyTree custom_jvp_in_trace(const TreeFunction& function, const TreeFuncti
     std::vector<tree::AnyTree> given;
     given.push_back(tree::AnyTree::copy_of(tuple));
     given.back()->change_leaves([&](Array& array) { array = trace.input(array.aval()); });
-    // A new tracer for each inexact array, as its tangent; an integer's is zeros, which nobody reads.
+    // A new tracer for each inexact array, as its tangent; the tangent of an integer is zeros, which are not
+    // used.
     given.push_back(tree::AnyTree::copy_of(given.front().ref()));
     given.back()->change_leaves([&](Array& array) {
       array = is_inexact(array.dtype()) ? trace.input(array.aval()) : zeros_of(array.aval());

@@ -8,19 +8,18 @@
 
 #include "lockstep/jit/jit.h"
 
-/// Derivatives that the user gives, for functions of which the derivative of each operation is not what is
-/// wanted: unstable, slow, or not there.
+/// User-defined derivatives, for functions whose automatic derivative is unstable, slow, or does not exist.
 namespace lockstep {
 
 namespace internal {
 
-/// `arguments` is their tuple. `rule` takes that and the tuple of their tangents, and gives the pair of the
-/// result and its tangent.
+/// `arguments` is the tuple of the arguments. `rule` takes it and the tuple of their tangents, and returns
+/// the pair of the result and its tangent.
 tree::AnyTree custom_jvp_of(const TreeFunction& function, const TreeFunction& rule, const CallSite& site,
                             tree::TreeRef arguments);
 
-/// `forward` gives the pair of the result and residuals; `backward` takes the residuals and the cotangent of
-/// the result, and gives the tuple of the arguments' cotangents.
+/// `forward` returns the pair of the result and residuals; `backward` takes the residuals and the cotangent
+/// of the result, and returns the tuple of the arguments' cotangents.
 tree::AnyTree custom_vjp_of(const TreeFunction& function, const TreeFunction& forward,
                             const TreeFunction& backward, const CallSite& site, tree::TreeRef arguments);
 
@@ -56,12 +55,12 @@ auto call_custom_vjp(F& function, Forward& forward, Backward& backward, const Ca
 
 }  // namespace internal
 
-/// A function that does what `function` does, with a derivative of the user's own, forwards and so backwards:
-/// rule(arguments, tangents), each a std::tuple of trees like the arguments, gives the pair of the result and
-/// its tangent, a tree like the result. The tangent must be linear in the tangents. Arrays from outside are
-/// taken as constants, in which it cannot be differentiated. The rule is called only where the function is
-/// differentiated, and may call the function that it belongs to. Throws TraceError, there, where the rule
-/// gives something else.
+/// A function that computes `function` and has a user-defined derivative, in forward mode and so in reverse
+/// mode. rule(arguments, tangents), each a std::tuple of trees like the arguments, returns the pair of the
+/// result and its tangent, a tree like the result. The tangent must be linear in the tangents. Arrays from
+/// outside are constants: there is no derivative with respect to them. The rule is only called where the
+/// function is differentiated, and may call the function itself. Throws TraceError, at that time, if the
+/// rule's result does not match.
 ///   auto f = custom_jvp([](Array x) { return log(1 + exp(x)); },
 ///                       [](std::tuple<Array> x, std::tuple<Array> t) { ... return std::pair(y, dy); });
 template <class F, class Rule>
@@ -75,10 +74,10 @@ auto custom_jvp(F&& function, Rule&& rule, std::source_location where = std::sou
   };
 }
 
-/// The same for a derivative backwards only: forward(args...) gives the pair of the result and residuals, any
-/// tree; backward(residuals, cotangent of the result) gives a std::tuple of the arguments' cotangents, or of
-/// a single argument that alone. Those of integers are not looked at. Throws as custom_jvp, and where it is
-/// differentiated forwards.
+/// Like custom_jvp, for a reverse derivative only. forward(args...) returns the pair of the result and
+/// residuals, any tree. backward(residuals, cotangent of the result) returns a std::tuple of the arguments'
+/// cotangents, or for a single argument its cotangent. Cotangents of integers are ignored. Throws as
+/// custom_jvp does, and if it is differentiated in forward mode.
 template <class F, class Forward, class Backward>
 auto custom_vjp(F&& function, Forward&& forward, Backward&& backward,
                 std::source_location where = std::source_location::current()) {

@@ -53,12 +53,13 @@ class OpenFunction {
   std::shared_ptr<const Program> program_;
 };
 
-/// The function of x and its captures. Throws ShapeError where it gives other shapes than it takes.
+/// The function as one of x and its captures. Throws ShapeError if its result has other shapes than its
+/// argument.
 std::pair<OpenFunction, Arrays> opened(const char* operation, const TreeFunction& function, tree::TreeRef x,
                                        const CallSite& site) {
   TracedFunction traced;
   {
-    // It will be differentiated, whether what is around it is or not.
+    // It will be differentiated, whether the surrounding code is or not.
     DerivativeDepth once_more(DerivativeDepth::current() + 1);
     traced = trace_function(operation, function, {&x, 1});
   }

@@ -8,10 +8,10 @@
 
 #include "lockstep/jit/tree_function.h"
 
-/// Solutions of equations whose derivatives come from the equation, not from the way in which it was solved:
-/// jax.lax's custom_linear_solve and custom_root. Their derivatives are backwards only, as often as wanted.
-/// What the equation's function uses from outside is differentiated; what the solver itself uses is constant
-/// (TraceError where it is differentiated): it gets the function, and may ask that.
+/// Solutions of equations whose derivatives are derived from the equation, not from the steps of the solver:
+/// jax.lax's custom_linear_solve and custom_root. They only have reverse derivatives, of any order. Outside
+/// arrays in the equation's function are differentiated. Outside arrays in the solver are constants
+/// (TraceError if they are differentiated); the solver gets the function as an argument.
 namespace lockstep {
 
 struct LinearSolveOptions {
@@ -20,17 +20,18 @@ struct LinearSolveOptions {
 
 namespace internal {
 
-/// A linear function between lists of arrays of one kind; and what finds x with function(x) = b.
+/// A solver of function(x) = b, where `function` is a linear function between lists of arrays of the same
+/// types.
 using ArraysSolver =
     std::function<std::vector<Array>(const ArraysFunction& function, const std::vector<Array>& b)>;
 
-/// `transpose_solve` may be null: then there is no derivative.
+/// `transpose_solve` may be null; then there is no derivative.
 tree::AnyTree linear_solve_of(const TreeFunction& matvec, tree::TreeRef b, const ArraysSolver& solve,
                               const ArraysSolver& transpose_solve, bool symmetric, const CallSite& site);
 tree::AnyTree root_of(const TreeFunction& function, tree::TreeRef guess, const ArraysSolver& solve,
                       const ArraysSolver& tangent_solve, const CallSite& site);
 
-/// A solver of trees like this one as one of lists of arrays.
+/// Converts a solver of trees like this one to a solver of lists of arrays.
 template <class Tree, class Solve>
 ArraysSolver arrays_solver(const Tree& like, Solve& solve) {
   return [&like, &solve](const ArraysFunction& function, const std::vector<Array>& b) {
@@ -49,9 +50,10 @@ ArraysSolver arrays_solver(const Tree& like, Solve& solve) {
 
 }  // namespace internal
 
-/// x with matvec(x) = b, as solve(matvec, b) finds it; matvec is linear, of trees like b. The derivative
-/// needs transpose_solve(vecmat, b), which solves for the transposed function (TraceError where there is
-/// none), and is that of the exact solution. Throws ShapeError where matvec gives other shapes than it takes.
+/// x with matvec(x) = b, as found by solve(matvec, b). matvec must be linear, on trees like b. The derivative
+/// is that of the exact solution, and needs transpose_solve(vecmat, b), which solves for the transposed
+/// function (TraceError if it is not given). Throws ShapeError if matvec's result has other shapes than its
+/// argument.
 template <class Matvec, class Tree, class Solve, class TransposeSolve>
 requires(!std::is_same_v<std::decay_t<TransposeSolve>, LinearSolveOptions>) Tree
     custom_linear_solve(Matvec&& matvec, const Tree& b, Solve&& solve, TransposeSolve&& transpose_solve,
@@ -77,10 +79,11 @@ Tree custom_linear_solve(Matvec&& matvec, const Tree& b, Solve&& solve, LinearSo
       .template take<Tree>();
 }
 
-/// x with function(x) = 0, as solve(function, initial_guess) finds it. The derivative backwards is that of
-/// the implicit function: tangent_solve(linear, y) finds x with linear(x) = y, where `linear` is the
-/// transposed derivative of the function at the root; of one number, y / linear(1). With custom_linear_solve,
-/// cg or gmres in it, it may be differentiated again. The guess has no derivative.
+/// x with function(x) = 0, as found by solve(function, initial_guess). The reverse derivative comes from the
+/// implicit function theorem: tangent_solve(linear, y) must find x with linear(x) = y, where `linear` is the
+/// transposed derivative of the function at the root; for a scalar it is y / linear(1). With
+/// custom_linear_solve, cg or gmres in tangent_solve it can be differentiated again. There is no derivative
+/// with respect to the guess.
 template <class F, class Tree, class Solve, class TangentSolve>
 Tree custom_root(F&& function, const Tree& initial_guess, Solve&& solve, TangentSolve&& tangent_solve,
                  std::source_location where = std::source_location::current()) {

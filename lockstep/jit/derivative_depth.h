@@ -2,9 +2,9 @@
 
 namespace lockstep::internal {
 
-/// How many derivatives are taken of what this thread traces now: what is within grad(grad(f)) is
-/// differentiated twice, and a rule for a derivative within that, once. A function with a rule of its own
-/// looks at the rule only where this is not 0, so a rule may call the function that it belongs to.
+/// The number of derivatives that will be taken of the code that this thread is tracing: 2 for f in
+/// grad(grad(f)), and 1 within a derivative rule inside of that. A function with a rule of its own only uses
+/// the rule if this is not 0, so a rule may call the function to which it belongs.
 class DerivativeDepth {
  public:
   static int current();

@@ -18,7 +18,7 @@
 
 namespace lockstep::internal {
 
-/// The derivative of a program at known inputs: what to run when tangents (cotangents) are given.
+/// The derivative of a program at known inputs: what to run for given tangents (cotangents).
 struct LinearProgram {
   Program program;                 ///< inputs: what was computed before, then the tangents that count
   std::vector<bool> known_output;  ///< of each derivative: whether it depends on no tangent
@@ -38,10 +38,10 @@ std::vector<Array> run_program(const Program& program, const std::vector<Array>&
   return results;
 }
 
-/// The program's outputs, then what `linear` needs; `linear` is set. Forwards, its tangents are those of the
-/// inputs and its results those of the outputs; backwards, the other way round. `inputs` are arrays of the
-/// current trace, the program's captures included; the first `num_arguments` are differentiated where they
-/// are inexact.
+/// The program's outputs, then the values that `linear` needs; sets `linear`. In forward mode its inputs are
+/// the inputs' tangents and its results those of the outputs; in reverse mode the reverse. `inputs` are
+/// arrays of the current trace, including the program's captures; the first `num_arguments` are
+/// differentiated if they are inexact.
 std::vector<Array> linearize_in_trace(const Program& program, const std::vector<Array>& inputs,
                                       std::size_t num_arguments, bool forwards, LinearProgram& linear) {
   std::vector<bool> wrt(inputs.size());
@@ -61,7 +61,8 @@ std::vector<Array> linearize_in_trace(const Program& program, const std::vector<
   const std::size_t n = program.outputs.size();
   const auto values_end = parts.output_known.begin() + static_cast<std::ptrdiff_t>(n);
   if (std::find(parts.output_known.begin(), values_end, false) != values_end) {
-    // A loop that computes values and tangents in one: the values by themselves, and all of it for a tangent.
+    // If a loop computes values and tangents together: the values are computed alone, and everything again
+    // for a tangent.
     std::vector<Array> results = run_program(program, inputs);
     results.insert(results.end(), inputs.begin(), inputs.end());
     linear.program = derived;
@@ -72,7 +73,7 @@ std::vector<Array> linearize_in_trace(const Program& program, const std::vector<
     return results;
   }
   std::vector<Array> before = run_program(parts.before, inputs);
-  // The outputs, then derivatives that are constant, then what is handed on.
+  // The outputs, then derivatives that are constant, then values that are passed on.
   std::vector<Array> results(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(n)), constants;
   std::size_t next = n;
   for (std::size_t i = n; i < parts.output_known.size(); ++i) {
@@ -85,8 +86,8 @@ std::vector<Array> linearize_in_trace(const Program& program, const std::vector<
   return results;
 }
 
-/// Throws ShapeError or DTypeError where a tangent has another aval than it must; `operation` and `what` are
-/// for the message.
+/// Throws ShapeError or DTypeError if a tangent has the wrong type; `operation` and `what` are for the
+/// message.
 void check_tangents(const LinearProgram& linear, const std::vector<Array>& tangents,
                     std::string_view operation, std::string_view what, const CallSite& site) {
   if (tangents.size() != linear.given.size()) {
@@ -145,7 +146,7 @@ Array basis(const Array& x) {
   return reshape(eye(x.size(), x.size(), x.dtype()), joined({x.size()}, x.shape()));
 }
 
-/// Throws TraceError where one is not floating.
+/// Throws TraceError if one is not floating.
 void check_differentiable(std::string_view operation, const std::vector<Array>& arrays,
                           const CallSite& site) {
   for (const Array& x : arrays) {
@@ -216,7 +217,7 @@ Linearized linearized(const TreeFunction& function, bool forwards, std::string_v
   tree::AnyTree result;
   const std::vector<Array> outputs =
       run_in_trace(operation, site, all_leaves(arguments), [&](const std::vector<Array>& given) {
-        // The inputs of the traced function: what it is differentiated by, then what it takes from outside.
+        // The inputs of the traced function: the differentiated ones, then those from outside.
         std::vector<Array> inputs;
         std::span<const Array> rest = given;
         std::vector<bool> by;

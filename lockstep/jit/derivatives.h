@@ -14,10 +14,10 @@
 #include "lockstep/jit/linear_map.h"
 #include "lockstep/jit/vmap.h"
 
-/// Derivatives of functions of trees, forwards and backwards. Arrays of integers and bools among the
-/// arguments are not differentiated, except where said; their tangents and cotangents are zeros of their own
-/// dtype. A number that is an argument is traced as jit does it, and its derivative is an Array. Outside of a
-/// trace each call traces anew; put it into jit() to call it often.
+/// Derivatives of functions of trees, in forward and reverse mode. Integer and bool arrays among the
+/// arguments are not differentiated, unless stated otherwise; their tangents and cotangents are zeros of
+/// their own dtype. A number argument is traced as in jit, and its derivative is an Array. Outside of a trace
+/// each call is traced anew; use jit() for functions that are called often.
 namespace lockstep {
 
 namespace internal {
@@ -29,7 +29,7 @@ struct JvpResult {
 JvpResult jvp_of(const TreeFunction& function, std::span<const tree::TreeRef> primals,
                  const std::vector<Array>& tangents, const CallSite& site);
 
-/// The Jacobian of each array of the result by each of the argument.
+/// The Jacobians of each array of the result with respect to each array of the argument.
 struct Jacobian {
   tree::AnyTree result;  ///< for its structure
   std::vector<std::vector<Array>> by;
@@ -39,7 +39,7 @@ Jacobian jacfwd_of(const TreeFunction& function, std::span<const tree::TreeRef> 
 Jacobian jacrev_of(const TreeFunction& function, std::span<const tree::TreeRef> arguments, std::size_t argnum,
                    const CallSite& site);
 
-/// As a tree like the result, or like the argument.
+/// As a tree with the structure of the result, or of the argument.
 template <class Result, class Argument>
 auto as_tree(Jacobian jacobian, tree::TreeRef argument) {
   if constexpr (std::is_same_v<Argument, Array>) {
@@ -100,8 +100,8 @@ auto call_linearized(F& function, std::string_view operation, std::type_identity
 
 }  // namespace internal
 
-/// function(primals...) and its derivative along the tangents: a pair. The tangents are trees like the
-/// primals, of the same shapes and dtypes (ShapeError or DTypeError otherwise).
+/// The pair of function(primals...) and its derivative along the tangents. The tangents are trees like the
+/// primals, with the same shapes and dtypes (ShapeError or DTypeError otherwise).
 template <class F, class... Args>
 auto jvp(F&& function, const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents,
          std::source_location where = std::source_location::current()) {
@@ -109,27 +109,27 @@ auto jvp(F&& function, const std::tuple<Args...>& primals, const std::tuple<Args
                             internal::PassedTypes<std::remove_reference_t<F>&, Args...>(), primals, tangents);
 }
 
-/// function(args...), and a function from a cotangent (a tree like the result) to the tuple of the arguments'
-/// cotangents. What the backward pass needs is computed once.
+/// The pair of function(args...) and a function from a cotangent (a tree like the result) to the tuple of the
+/// arguments' cotangents. The values that the backward pass needs are computed once.
 template <class F, class... Args>
 auto vjp(F&& function, const Args&... args) {
   return internal::call_linearized<false>(
       function, "vjp", internal::PassedTypes<std::remove_reference_t<F>&, Args...>(), args...);
 }
 
-/// function(args...), and its derivative at args as a function from the tuple of the arguments' tangents to
-/// the result's tangent. What it needs is computed once.
+/// The pair of function(args...) and its derivative at args, a function from the tuple of the arguments'
+/// tangents to the result's tangent. The values that it needs are computed once.
 template <class F, class... Args>
 auto linearize(F&& function, const Args&... args) {
   return internal::call_linearized<true>(
       function, "linearize", internal::PassedTypes<std::remove_reference_t<F>&, Args...>(), args...);
 }
 
-/// A function that gives the Jacobian of `function`: for each array of the result and the array that is
-/// argument `argnum`, an array of the result's shape followed by the argument's. Either the result or the
-/// argument may be a tree; the Jacobian is then a tree like it. jacfwd pushes a tangent for each element of
-/// the argument forwards, jacrev pulls a cotangent for each element of the result back. Throws TraceError
-/// where the argument is not floating.
+/// A function that returns the Jacobian of `function`: for each array of the result and the array that is
+/// argument `argnum`, an array with the result's shape followed by the argument's. Either the result or the
+/// argument may be a tree; the Jacobian is then a tree with its structure. jacfwd computes a forward
+/// derivative for each element of the argument, jacrev a reverse derivative for each element of the result.
+/// Throws TraceError if the argument is not floating.
 template <std::size_t argnum = 0, class F>
 auto jacfwd(F&& function, std::source_location where = std::source_location::current()) {
   return [
@@ -150,8 +150,8 @@ auto jacrev(F&& function, std::source_location where = std::source_location::cur
   };
 }
 
-/// A function that gives the second derivatives of `function`, of an array by the array that is argument
-/// `argnum`: the result's shape followed by twice the argument's.
+/// A function that returns the second derivative of `function`, from the array that is argument `argnum` to
+/// an array, with the result's shape followed by the argument's shape twice.
 template <std::size_t argnum = 0, class F>
 auto hessian(F&& function, std::source_location where = std::source_location::current()) {
   return jacfwd<argnum>(jacrev<argnum>(std::forward<F>(function), where), where);

@@ -12,9 +12,9 @@
 #include "lockstep/jit/callback.h"
 #include "lockstep/runtime/ffi_targets.h"
 
-/// Kernels of the user's own in compiled programs, by XLA's foreign function interface: functions that read
-/// and write the program's memory. They are written with XLA's header, xla/ffi/api/ffi.h, which stands in
-/// third_party/xla/include after scripts/setup:
+/// User kernels in compiled programs, by XLA's foreign function interface: functions that read and write the
+/// program's memory. They are written with XLA's header xla/ffi/api/ffi.h, which scripts/setup puts into
+/// third_party/xla/include:
 ///
 ///   ffi::Error scaled(float by, ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) { ... }
 ///   XLA_FFI_DEFINE_HANDLER(kScaled, scaled, ffi::Ffi::Bind().Attr<float>("by").Arg<ffi::Buffer<ffi::F32>>()
@@ -23,8 +23,9 @@
 ///   Array y = lockstep::ffi::ffi_call("scaled", ResultType({8}), {x}, {.attributes = {{"by", 0.5f}}});
 namespace lockstep::ffi {
 
-/// On CPUs. The handler's error, and the text of an exception that leaves it, is the Error of the call that
-/// runs the program. Throws Error where another handler has the name; the same one may be registered again.
+/// Registers a handler for CPUs. If the handler returns an error or throws, the call that runs the program
+/// throws an Error with that text. Throws Error if another handler has the name; the same handler may be
+/// registered again.
 template <XLA_FFI_Error* (*kHandler)(XLA_FFI_CallFrame*)>
 void register_ffi_target(const std::string& name,
                          std::source_location where = std::source_location::current()) {
@@ -40,20 +41,21 @@ void register_ffi_target(const std::string& name,
   });
 }
 
-/// What a handler takes with Attr<T>.
+/// The types of attributes, which a handler reads with Attr<T>.
 using Attribute =
     std::variant<bool, std::int32_t, std::int64_t, float, double, std::string, std::vector<std::int64_t>>;
 
 struct FfiCallOptions {
   std::map<std::string, Attribute> attributes = {};
 
-  /// What becomes of examples under vmap; none: a TraceError. kSequential is a call for each in the program.
+  /// How the call is mapped by vmap. nullopt: vmap throws TraceError. kSequential: the program calls the
+  /// kernel for each example.
   std::optional<VmapMethod> vmap_method = std::nullopt;
 };
 
-/// The kernel's results for these operands. Each device calls it, on whole operands; it must have no effect.
-/// It has no derivative (TraceError), but for one that custom_jvp or custom_vjp gives it. Throws Error where
-/// there is no such kernel.
+/// The kernel's results for these operands. Each device calls it on whole operands; it must have no side
+/// effects. There is no derivative (TraceError) unless custom_jvp or custom_vjp defines it. Throws Error if
+/// no kernel has this name.
 std::vector<Array> ffi_call(const std::string& target, const std::vector<ResultType>& results,
                             const std::vector<Array>& operands, const FfiCallOptions& options = {});
 Array ffi_call(const std::string& target, const ResultType& result, const std::vector<Array>& operands,

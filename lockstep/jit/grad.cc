@@ -14,10 +14,9 @@
 namespace lockstep::internal {
 namespace {
 
-/// The outputs of the program and the cotangents of its inputs that `wrt` names, for a cotangent of 1 of its
-/// first output, which must be a floating scalar. `inputs` are arrays of the current trace, the program's
-/// captures included. Throws TraceError where the first output is not a floating scalar, and where an input
-/// of `wrt` is not floating.
+/// The outputs of the program and the cotangents of the inputs in `wrt`, for a cotangent of 1 of its first
+/// output. `inputs` are arrays of the current trace, including the program's captures. Throws TraceError if
+/// the first output is not a floating scalar, or an input in `wrt` is not floating.
 
 std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& program,
                                                                 const std::vector<Array>& inputs,
@@ -85,7 +84,7 @@ ValueAndGrads value_and_grad_of(const TreeFunction& function, std::span<const st
         all.value = std::move(call.result);
         return values;
       });
-  // The gradients come in the order of the arguments.
+  // The gradients are in the order of the arguments.
   std::span<const Array> grads = all.value->replace_leaves(outputs);
   all.grads.resize(arguments.size());
   for (std::size_t k = 0; k < wrt.size(); ++k) {

@@ -15,7 +15,7 @@ namespace lockstep {
 
 namespace internal {
 
-/// A function's value and, of each argument that is differentiated, the arrays of its gradient.
+/// A function's value, and for each differentiated argument the arrays of its gradient.
 struct ValueAndGrads {
   tree::AnyTree value;
   std::vector<std::vector<Array>> grads;
@@ -23,8 +23,8 @@ struct ValueAndGrads {
 ValueAndGrads value_and_grad_of(const TreeFunction& function, std::span<const std::size_t> argnums,
                                 const CallSite& site, std::span<const tree::TreeRef> arguments);
 
-/// Which part of a loss function's result is the loss: the result itself, or its first element, the rest
-/// being what is handed through (JAX's has_aux).
+/// Whether a loss function's result is a tuple: then its first element is the loss, and the rest is auxiliary
+/// data (JAX's has_aux).
 template <class T>
 inline constexpr bool has_aux = tree::internal::is_tuple<T>;
 
@@ -51,12 +51,12 @@ auto call_value_and_grad(F& function, const CallSite& site, std::type_identity<s
 
 }  // namespace internal
 
-/// A function that gives the pair of `function`'s value and its gradient with respect to argument 0, or to
-/// the arguments `argnums`, as a tuple in their order: trees like those arguments. `function` gives a
-/// floating scalar, or a pair or tuple whose first element is one; the rest is handed through and not
-/// differentiated. A number that is an argument is traced as jit does it, and its gradient is an Array.
-/// Outside of a trace each call traces anew; put it into jit() to call it often. Throws TraceError where the
-/// value is no floating scalar, or an argument to differentiate holds integers.
+/// A function that returns the pair of `function`'s value and its gradient with respect to argument 0, or to
+/// the arguments `argnums`, as a tuple in their order. Gradients are trees like the arguments. `function`
+/// returns a floating scalar, or a pair or tuple whose first element is one; the rest is returned without
+/// being differentiated. A number argument is traced as in jit, and its gradient is an Array. Outside of a
+/// trace each call is traced anew; use jit() for functions that are called often. Throws TraceError if the
+/// value is not a floating scalar, or a differentiated argument contains integers.
 template <std::size_t... argnums, class F>
 auto value_and_grad(F&& function, std::source_location where = std::source_location::current()) {
   return [
@@ -70,7 +70,7 @@ auto value_and_grad(F&& function, std::source_location where = std::source_locat
   };
 }
 
-/// As value_and_grad, and gives the gradient only.
+/// Like value_and_grad, but returns only the gradient.
 template <std::size_t... argnums, class F>
 auto grad(F&& function, std::source_location where = std::source_location::current()) {
   return [both = value_and_grad<argnums...>(std::forward<F>(function), where)]<class... Args>(

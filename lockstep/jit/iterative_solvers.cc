@@ -44,7 +44,7 @@ class Flat {
     return out;
   }
 
-  /// The function as one of vectors; the vector itself where there is none.
+  /// The function as one of vectors; the identity if there is none.
   std::function<Array(const Array&)> of_vectors(const ArraysFunction& function) const {
     return [this, &function](const Array& x) { return function ? vector(function(arrays(x))) : x; };
   }
@@ -78,7 +78,7 @@ Array begin_of(const Iteration& how, const Flat& flat, const Array& b) {
 
 double epsilon(DType dtype) { return dtype == DType::kF64 ? 0x1p-52 : 0x1p-23; }
 
-/// x over its norm, and the norm; zeros and 0 where that is not above the threshold.
+/// x divided by its norm, and the norm; zeros and 0 if the norm is not above the threshold.
 std::pair<Array, Array> normalized(const Array& x, const Operand& threshold) {
   const Array norm = norm_of(x), counts = norm > threshold;
   return {where(counts, x / where(counts, norm, 1.0), 0.0), where(counts, norm, 0.0)};
@@ -91,7 +91,7 @@ struct Krylov {
   Array k, ended;
 };
 
-/// The product with vector k made orthogonal to the vectors so far, which gives the next.
+/// The product with vector k, made orthogonal to the vectors so far, is the next vector.
 Krylov arnoldi_step(const Krylov& at, const std::function<Array(const Array&)>& product) {
   Array w = product(dynamic_slice(at.vectors, {at.k, 0}, {1, at.vectors.shape()[1]})[0]);
   const Array before = norm_of(w);

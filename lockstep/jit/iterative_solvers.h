@@ -8,22 +8,22 @@
 
 #include "lockstep/jit/custom_solve.h"
 
-/// jax.scipy.sparse.linalg: solutions of linear equations by products alone.
+/// jax.scipy.sparse.linalg: solvers of linear equations that only use matrix-vector products.
 namespace lockstep {
 
 template <class Tree>
 struct SolverOptions {
-  std::optional<Tree> x0 = std::nullopt;  ///< where to begin; by default zeros
+  std::optional<Tree> x0 = std::nullopt;  ///< the start; by default zeros
 
-  /// It ends when the residual's norm is at most max(tol * |b|, atol), or after maxiter steps (of gmres:
-  /// restarts), by default 10 for each element of b.
+  /// The solver stops when the norm of the residual is at most max(tol * |b|, atol), or after maxiter steps
+  /// (for gmres: restarts), by default 10 for each element of b.
   double tol = 1e-5, atol = 0;
   std::optional<std::int64_t> maxiter = std::nullopt;
 
-  std::int64_t restart = 20;  ///< of gmres: how many products between two restarts
+  std::int64_t restart = 20;  ///< for gmres: the number of products between two restarts
 
-  /// A linear function near the inverse, to be applied to residuals; by default none. cg needs a symmetric
-  /// and positive definite one.
+  /// A linear function that approximates the inverse, applied to residuals; by default none. cg needs a
+  /// symmetric and positive definite one.
   std::function<Tree(const Tree&)> M = nullptr;
 };
 
@@ -33,13 +33,13 @@ struct Iteration {
   double tol, atol;
   std::optional<std::int64_t> maxiter;
   std::int64_t restart;
-  std::vector<Array> x0;          ///< empty for zeros
+  std::vector<Array> x0;          ///< empty: zeros
   ArraysFunction preconditioner;  ///< may be null
 };
 std::vector<Array> cg_of(const ArraysFunction& matvec, const std::vector<Array>& b, const Iteration& how);
 std::vector<Array> gmres_of(const ArraysFunction& matvec, const std::vector<Array>& b, const Iteration& how);
 
-/// `by` is one of these.
+/// `by` is one of the two functions above.
 tree::AnyTree solve_iteratively(decltype(&cg_of) by, bool symmetric, const TreeFunction& matvec,
                                 tree::TreeRef b, const Iteration& how, const CallSite& site);
 
@@ -64,17 +64,19 @@ Tree solved(decltype(&cg_of) by, bool symmetric, A&& matvec, const Tree& b,
 
 }  // namespace internal
 
-/// x with matvec(x) = b of a symmetric (Hermitian) and positive definite linear function, by conjugate
-/// gradients (Hestenes and Stiefel, 1952). As custom_linear_solve it has a derivative backwards, by b and by
-/// what matvec uses. Throws Error for a negative maxiter, and as custom_linear_solve does.
+/// x with matvec(x) = b, for a symmetric (Hermitian) and positive definite linear function, by conjugate
+/// gradients (Hestenes and Stiefel, 1952). As in custom_linear_solve it has a reverse derivative with respect
+/// to b and to the arrays that matvec uses. Throws Error for a negative maxiter, and as custom_linear_solve
+/// does.
 template <class A, class Tree>
 Tree cg(A&& matvec, const Tree& b, const std::type_identity_t<SolverOptions<Tree>>& options = {},
         std::source_location where = std::source_location::current()) {
   return internal::solved(&internal::cg_of, true, matvec, b, options, CallSite::from(where));
 }
 
-/// The same of any linear function that can be inverted, by GMRES (Saad and Schultz, 1986), begun again after
-/// `restart` products. The preconditioner is applied from the left, and the tolerance is of what it gives.
+/// Like cg, for any invertible linear function, by GMRES (Saad and Schultz, 1986) with a restart after
+/// `restart` products. The preconditioner is applied from the left, and the tolerance refers to the
+/// preconditioned residual.
 template <class A, class Tree>
 Tree gmres(A&& matvec, const Tree& b, const std::type_identity_t<SolverOptions<Tree>>& options = {},
            std::source_location where = std::source_location::current()) {

@@ -16,22 +16,21 @@
 
 namespace lockstep {
 
-/// A jitted function for one kind of arguments, ready to run.
+/// A jitted function, compiled for one signature of arguments.
 template <class Result>
 class Compiled {
  public:
   Compiled(std::shared_ptr<const internal::CallEntry> entry, const CallSite& site)
       : entry_(std::move(entry)), site_(site) {}
 
-  /// As the jitted function, but never compiles anew: throws TraceError for arguments of another kind than it
-  /// was lowered for.
+  /// Calls the function without ever compiling: throws TraceError for arguments with another signature.
   template <class... Args>
   Result operator()(const Args&... args) const {
     internal::TreeArguments<sizeof...(Args)> arguments{internal::given_argument(args)...};
     return internal::call_lowered(entry_, tree::type_of<Result>, arguments, site_).template take<Result>();
   }
 
-  /// What a call costs each device.
+  /// The cost of a call on each device.
   internal::Cost cost() const { return internal::cost_of(*entry_); }
 
  private:
@@ -39,14 +38,14 @@ class Compiled {
   CallSite site_;
 };
 
-/// What a call of a jitted function with one kind of arguments is: its texts, its communication, its cost.
+/// A jitted function, lowered for one signature of arguments: its texts, its communication, its cost.
 template <class Result>
 class Lowered : public internal::ComputationText {
  public:
   Lowered(std::shared_ptr<const internal::CallEntry> entry, const CallSite& site)
       : internal::ComputationText(internal::text_of(*entry)), entry_(std::move(entry)), site_(site) {}
 
-  /// What the compiler is given: StableHLO.
+  /// The StableHLO text that the compiler gets.
   const std::string& as_text() const { return stablehlo; }
 
   internal::Cost cost() const { return internal::cost_of(*entry_); }
@@ -57,7 +56,7 @@ class Lowered : public internal::ComputationText {
   CallSite site_;
 };
 
-/// A function that is compiled once for each kind of arguments. Made by jit().
+/// A function that is compiled once for each signature of arguments. Made by jit().
 template <class F>
 class Jitted {
  public:
@@ -74,15 +73,15 @@ class Jitted {
                 static_cast<const std::decay_t<Args>&>(args)...);
   }
 
-  /// What a call with these arguments gives, in arrays without elements (shape_of): the function is traced,
-  /// and not compiled. Where they would lie is not asked: they are said to be on this process's first device.
+  /// The result of a call with these arguments as arrays without elements (shape_of): the function is traced,
+  /// not compiled. The placement of a result is not computed; it is reported as this process's first device.
   template <class... Args>
   requires internal::Takes<F, Args...>
   auto eval_shape(const Args&... args) const {
     return eval_shape_with(internal::PassedTypes<F&, Args...>(), args...);
   }
 
-  /// The function for these kinds of arguments, traced, partitioned and compiled; nothing is run. All
+  /// Traces, partitions and compiles the function for these arguments, without running anything. All
   /// processes whose devices take part must call it, as they would call the function.
   template <class... Args>
   requires internal::Takes<F, Args...>
@@ -120,20 +119,19 @@ class Jitted {
   std::shared_ptr<internal::JitCache> cache_;
 };
 
-/// A function that traces `function` once for each kind of arguments (shapes, dtypes, shardings, tree
-/// structure), compiles it with XLA over all devices of the arguments' mesh, and runs the result. Arguments
-/// and results are trees (lockstep/tree/tree.h). A number that is an argument is traced, as in JAX, where the
-/// function takes an Array there (or an `auto`): a scalar of weak i32, weak f32 or bool, whose value makes no
-/// new program. Where the function takes a number only (`int n`), and in a tree (a struct's `int n`), a
-/// number is compiled in, as enums, strings and Static values are, and a new one compiles anew.
+/// A function that traces `function` once for each signature of arguments (shapes, dtypes, shardings, tree
+/// structure), compiles it with XLA for all devices of the arguments' mesh, and runs the result. Arguments
+/// and results are trees (lockstep/tree/tree.h). As in JAX, a number argument is traced if the function takes
+/// an Array there (or an `auto`): it is a scalar of weak i32, weak f32 or bool, and another value needs no
+/// new program. If the function takes a number (`int n`), or if the number is in a tree (a struct's `int n`),
+/// it is compiled in, like enums, strings and Static values, and a new value compiles again.
 ///
-/// Within another traced function its operations become part of that one, with the options' shardings as
-/// constraints. The processes whose devices take part must all make the call, in the same order as their
-/// other calls. May be called by several threads, which may trace the
-/// function at the same time. Throws TraceError where the function needs a traced value, and for
-/// static_argnums that do not fit, ShardingError where arguments are over different meshes or sizes are not
-/// divided, and what `Computation::run` throws. Where jit is disabled (lockstep/array/disable_jit.h) a call
-/// calls `function`.
+/// Within another traced function its operations become part of that function, with the options' shardings as
+/// constraints. All processes whose devices take part must make the call, in the same order as their other
+/// calls. Blocks on CPU until the program is done. Thread-safe: several threads may trace the function at the
+/// same time. Throws TraceError if the function needs a traced value, and for invalid static_argnums;
+/// ShardingError if arguments are on different meshes or the axes do not divide sizes; and the errors of
+/// `Computation::run`. If jit is disabled (lockstep/array/disable_jit.h), a call calls `function`.
 template <class F>
 Jitted<std::decay_t<F>> jit(F&& function, JitOptions options = {},
                             std::source_location where = std::source_location::current()) {

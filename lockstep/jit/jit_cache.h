@@ -16,64 +16,65 @@
 #include "lockstep/jit/traced_function.h"
 #include "lockstep/jit/tree_option.h"
 
-/// jit without the C++ types of functions and trees.
+/// The implementation of jit, without the C++ types of functions and trees.
 namespace lockstep::internal {
 
-/// The tree, shared without its type, with empty arrays: an entry's exemplar.
+/// The exemplar of an entry: the tree with empty arrays, shared without its type.
 std::shared_ptr<void> exemplar_of(tree::AnyTree tree);
 
-/// The options of a jitted function, and its compiled forms. May be used by several threads.
+/// The options of a jitted function, and its compiled forms. Thread-safe.
 class JitCache {
  public:
   JitCache(JitOptions options, const CallSite& site);
 
   const CallSite& site() const { return calls_.site(); }
 
-  /// Calls the function, as jit says. The function must be the same in all calls but for its types.
+  /// Calls the function, as described at jit. It must be the same function in all calls, except for its
+  /// types.
   CallResult call(const TreeFunction& function, std::span<TreeArgument> arguments);
 
-  /// The same of a function around a user's, which is traced also where jit is disabled.
+  /// Like call, for a function that wraps a user's function and is traced even if jit is disabled.
   CallResult call_traced(const TreeFunction& function, std::span<TreeArgument> arguments);
 
-  /// What a call gives, by its shapes and dtypes: the function is traced, and not compiled.
+  /// The shapes and dtypes of a call's result: the function is traced, not compiled.
   CallResult eval_shape(const TreeFunction& function, std::span<TreeArgument> arguments);
 
   /// The compiled form for these arguments.
   std::shared_ptr<const CallEntry> lower(const TreeFunction& function, std::span<TreeArgument> arguments);
 
  private:
-  /// A call within another traced function, whose operations become part of that; or, where jit is disabled,
-  /// one whose operations run as they come.
+  /// A call within another traced function, whose operations become part of that function. If jit is
+  /// disabled, its operations are run one by one.
   tree::AnyTree call_in_trace(const TreeFunction& function, std::span<TreeArgument> arguments) const;
 
-  /// The form for these arguments, compiled or only traced; their signature is written.
+  /// The form for these arguments, compiled or only traced; writes their signature.
   std::shared_ptr<const CallEntry> entry_of(const TreeFunction& function, std::span<TreeArgument> arguments,
                                             Signature& signature, bool compiled);
   std::shared_ptr<const CallEntry> trace(const TreeFunction& function,
                                          std::span<const TreeArgument> arguments, bool compiled);
 
-  /// Compiles what was traced for the (described) signature, with what the options say of each array.
+  /// Compiles the traced program for the (described) signature, with the options for each array.
   std::shared_ptr<const CallEntry> add(const Signature& signature, TracedProgram traced,
                                        ComputationOptions options, std::shared_ptr<void> exemplar,
                                        std::chrono::duration<double> tracing);
 
   TreeOption option(std::string_view name, std::string_view trees) const;
 
-  /// What in_shardings (out_shardings) say of each array of argument (result) i. Throws ShardingError where
-  /// they do not fit the tree.
+  /// The in_shardings (out_shardings) of each array of argument (result) i. Throws ShardingError if they do
+  /// not match the tree.
   std::vector<std::optional<Sharding>> in_shardings(std::size_t i, tree::TreeRef argument) const;
   std::vector<std::optional<Sharding>> out_shardings(std::size_t i, tree::TreeRef result) const;
 
-  /// Whether each array of argument i is donated.
+  /// For each array of argument i, whether it is donated.
   std::vector<bool> donated(std::size_t i, tree::TreeRef argument) const;
 
-  /// Whether argument i of so many is among static_argnums.
+  /// Whether argument i of this number of arguments is in static_argnums.
   bool is_static(std::size_t i, std::size_t num_arguments) const;
 
-  /// Throws TraceError where static_argnums names an argument that is not there, or one with arrays.
+  /// Throws TraceError if static_argnums contains an argument that does not exist, or one with arrays.
   void check_static(const Signature& signature) const;
 
-  /// Throws ShardingError or TraceError where the options name more arguments or results than there are.
+  /// Throws ShardingError or TraceError if the options are for more arguments or results than there are.
   void check_options(std::size_t num_arguments, std::size_t num_results) const;
 
   const JitOptions options_;

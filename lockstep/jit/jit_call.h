@@ -10,15 +10,15 @@
 #include "lockstep/jit/jit_options.h"
 #include "lockstep/jit/tree_function.h"
 
-/// What the templates of jit and of the transformations call: all that is behind it is compiled once, and its
-/// headers are not the user's.
+/// The interface between the templates of jit and of the transformations and their implementation, which is
+/// compiled once and whose headers users do not include.
 namespace lockstep::internal {
 
 class JitCache;
 struct CallEntry;
 
-/// What a call gives: a tree; or the arrays of one, like the exemplar of the entry, so that the tree is made
-/// where its type is known.
+/// The result of a call: a tree; or the arrays of one, like the exemplar of the entry, from which the caller,
+/// which knows the type, makes the tree.
 class CallResult {
  public:
   explicit CallResult(tree::AnyTree tree) : tree_(std::move(tree)) {}
@@ -42,13 +42,13 @@ class CallResult {
   std::vector<Array> arrays_;
 };
 
-/// The options of a jitted function, and a place for its compiled forms. May be used by several threads.
+/// The options of a jitted function, with a cache of its compiled forms. Thread-safe.
 std::shared_ptr<JitCache> make_jit_cache(JitOptions options, const CallSite& site);
 
-/// Calls the function, as jit says. The function must be the same in all calls but for its types.
+/// Calls the function, as described at jit. It must be the same function in all calls, except for its types.
 CallResult call_jitted(JitCache& cache, const TreeFunction& function, std::span<TreeArgument> arguments);
 
-/// What a call would give, in arrays without elements.
+/// The result that a call would have, as arrays without elements.
 CallResult eval_shape_jitted(JitCache& cache, const TreeFunction& function,
                              std::span<TreeArgument> arguments);
 
@@ -56,14 +56,14 @@ CallResult eval_shape_jitted(JitCache& cache, const TreeFunction& function,
 std::shared_ptr<const CallEntry> lower_jitted(JitCache& cache, const TreeFunction& function,
                                               std::span<TreeArgument> arguments);
 
-/// Where jit was called.
+/// The call site of jit.
 const CallSite& site_of(const JitCache& cache);
 
-/// Of the compiled form.
+/// The texts of the compiled form.
 const ComputationText& text_of(const CallEntry& entry);
 Cost cost_of(const CallEntry& entry);
 
-/// An argument of a function that was lowered: any number may have been taken as an Array.
+/// An argument of a lowered function. Any number may have been lowered as an Array.
 template <class A>
 TreeArgument given_argument(const A& given) {
   if constexpr (Number<A>)
@@ -72,12 +72,12 @@ TreeArgument given_argument(const A& given) {
     return {tree::tree_ref(given), nullptr};
 }
 
-/// Runs what was lowered, at `site`. Throws TraceError where it was for arguments of another kind.
+/// Runs a lowered function, at `site`. Throws TraceError if it was lowered for arguments with another
+/// signature.
 CallResult call_lowered(const std::shared_ptr<const CallEntry>& entry, const tree::TreeType& result,
                         std::span<TreeArgument> arguments, const CallSite& site);
 
-/// A value that is shared without its type: one kind of shared pointer for all types, for compile time's
-/// sake.
+/// A value that is shared without its type: a single shared pointer type for all types reduces compile time.
 template <class T>
 std::shared_ptr<void> share_without_type(T value) {
   void (*free)(void*) = [](void* shared) { delete static_cast<T*>(shared); };

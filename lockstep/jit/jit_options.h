@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// An argument that is donated, with all its arrays or some:
+/// A donated argument, with all its arrays or some of them:
 ///   {.donate_argnums = {0, {1, tree::Rules<bool>{{"moments*", true}, {"*", false}}}}}
 struct Donated {
   Donated(int argnum, tree::PerLeaf<bool> arrays = true) : argnum(argnum), arrays(std::move(arrays)) {}
@@ -23,45 +23,45 @@ struct Donated {
 };
 
 struct JitOptions {
-  /// For each argument of the function, where the arrays in it must be: one sharding for all of them, one for
-  /// each, or tree::Rules by path. nullopt or missing: as they come. One that is not in a list is for all
-  /// arguments. Within another traced function it is a sharding constraint on them, as in JAX.
+  /// For each argument of the function, the required sharding of its arrays: one sharding for all of them,
+  /// one for each, or tree::Rules by path. nullopt or missing: any sharding. A value that is not in a list
+  /// applies to all arguments. Within another traced function it becomes a sharding constraint, as in JAX.
   tree::Prefix<std::optional<Sharding>> in_shardings = {};
 
-  /// The same for each element of the tuple or pair that the function returns (or for its one result): where
-  /// the arrays in it shall be. nullopt or missing: as the partitioner finds best.
+  /// The same for each element of the tuple or pair that the function returns (or for its single result): the
+  /// sharding of its arrays. nullopt or missing: the partitioner chooses.
   tree::Prefix<std::optional<Sharding>> out_shardings = {};
 
-  /// Arguments whose memory the results may take, or which arrays of them. They are deleted by the call.
-  /// Within another traced function nothing is donated, as in JAX: what it computes has no memory of its own.
+  /// Arguments whose memory the results may reuse, or some of their arrays. The call deletes them. Within
+  /// another traced function nothing is donated, as in JAX, because intermediate values have no memory of
+  /// their own.
   std::vector<Donated> donate_argnums = {};
 
-  /// Arguments, without arrays, that are compiled in: a number among them is a constant, though the function
-  /// takes an Array there, and a new one compiles anew. Negative ones count from the last argument.
+  /// Arguments without arrays that are compiled in: a number among them is a constant, although the function
+  /// takes an Array there, and a new value compiles again. Negative numbers count from the last argument.
   std::vector<int> static_argnums = {};
 
-  /// For messages and texts. The place of the call of jit, if empty.
+  /// The name in messages and texts. By default the line of the call of jit.
   std::string name = {};
 
-  /// Collectives over the same axes that do not need each other's results are combined into one, of at most
-  /// so many bytes on a device: fewer, larger exchanges. 0: none are. A call within another traced function
-  /// goes by the outermost one's.
+  /// Collectives over the same axes that do not need each other's results are combined into one of at most
+  /// this many bytes on a device, so that there are fewer, larger exchanges. 0: none are combined. For a call
+  /// within another traced function, the outermost function's option applies.
   std::int64_t combine_threshold_bytes = sharding::kCombineThresholdBytes;
 
-  /// What a loop uses and does not change, and each of its steps would gather, is gathered once before the
-  /// loop, as far as that takes no more bytes on a device. 0: never.
+  /// A value that a loop uses and does not change, and that each step would gather, is gathered once before
+  /// the loop, if all such values together take at most this many bytes on a device. 0: never.
   std::int64_t gathered_for_loops_bytes = sharding::kGatheredForLoopsBytes;
 
-  /// What is gathered (such as parameters that are split over the devices) and kept for later uses takes at
-  /// most so many bytes on a device at any time. Beyond it what would be kept longest is dropped after its
-  /// use and gathered again for the next one, such as parameters of the first layers for the backward pass.
-  /// lower().explain() tells which. 0: nothing is kept but for uses that come soon.
+  /// The limit, in bytes on a device, for gathered values (such as parameters that are split over the
+  /// devices) that are kept for later uses. Beyond it, the values that would be kept longest, such as the
+  /// parameters of the first layers for the backward pass, are dropped after a use and gathered again for the
+  /// next one. lower().explain() shows which. 0: values are only kept for uses that follow soon.
   std::int64_t kept_gathered_bytes = sharding::kKeptGatheredBytes;
 
-  /// Where a device would need more bytes for the computation, less of what is gathered is kept than
-  /// kept_gathered_bytes says, and if that is not enough nothing is gathered before loops, as far as it
-  /// helps. What it would need is estimated from the program, before the compiler makes less of it. 0: no
-  /// limit.
+  /// If a device would need more bytes than this for the computation, fewer gathered values are kept than
+  /// kept_gathered_bytes allows, and if that is not enough, nothing is gathered before loops. The need is
+  /// estimated from the program, before the compiler optimizes it. 0: no limit.
   std::int64_t memory_limit_bytes = 0;
 };
 

@@ -14,22 +14,22 @@
 #include "lockstep/jit/tree_function.h"
 #include "lockstep/tree/leaves.h"
 
-/// What the functions of derivatives.h are made of: a function's value at some arguments, and its derivative
-/// there as a linear map.
+/// The implementation of derivatives.h: a function's value at some arguments, and its derivative there as a
+/// linear map.
 namespace lockstep::internal {
 
 class JitCache;
 struct LinearProgram;
 
-/// What a LinearMap does: from the arrays of tangents (cotangents) to those of the derivatives.
+/// The call of a LinearMap: from the arrays of tangents (cotangents) to those of the derivatives.
 class LinearCall {
  public:
   /// `operation` and `what` are for messages.
   LinearCall(std::shared_ptr<const LinearProgram> linear, std::vector<Array> needed,
              std::string_view operation, std::string_view what, const CallSite& site);
 
-  /// Throws ShapeError or DTypeError, at `where`, where an array has another shape or dtype than that which
-  /// it stands for.
+  /// Throws ShapeError or DTypeError, at `where`, if an array's shape or dtype differs from that of the
+  /// corresponding value.
   std::vector<Array> operator()(const std::vector<Array>& given, const CallSite& where) const;
 
  private:
@@ -45,19 +45,20 @@ struct Linearized {
   LinearCall derivative;
 };
 
-/// function(arguments...) and its derivative by the arguments, forwards or backwards; by one of them alone
-/// where `argnum` says which. In the trace in force, or as a program of its own.
+/// function(arguments...) and its derivative with respect to the arguments, forward or reverse; with respect
+/// to argument `argnum` only, if it is given. Within the current trace, or as a program of its own.
 Linearized linearized(const TreeFunction& function, bool forwards, std::string_view operation,
                       const CallSite& site, std::span<const tree::TreeRef> arguments,
                       std::optional<std::size_t> argnum = std::nullopt);
 
-/// A linear map between trees: From's leaves to To's.
+/// A linear map between trees: from From's leaves to To's.
 template <class From, class To>
 class LinearMap {
  public:
   LinearMap(LinearCall call, To exemplar) : call_(std::move(call)), exemplar_(std::move(exemplar)) {}
 
-  /// Throws ShapeError or DTypeError where an array has another shape or dtype than that which it stands for.
+  /// Throws ShapeError or DTypeError if an array's shape or dtype differs from that of the corresponding
+  /// value.
   To operator()(const From& given, std::source_location where = std::source_location::current()) const {
     To out = exemplar_;
     tree::tree_ref(out).replace_leaves(call_(tree::leaves(given), CallSite::from(where)));

@@ -12,10 +12,10 @@
 #include "lockstep/jit/tree_function.h"
 #include "lockstep/program/program.h"
 
-/// What a function would do, without compiling or running anything.
+/// Inspecting a function without compiling or running anything.
 namespace lockstep {
 
-/// An array's place in a result, its shape and its dtype.
+/// The path of an array in a result, its shape and its dtype.
 struct ShapeDtype {
   std::string path;
   Shape shape;
@@ -38,8 +38,8 @@ auto traced_by(auto tracing, F& function, const CallSite& site, std::type_identi
 }
 }  // namespace internal
 
-/// A function that gives, for arguments of `function`, the program that it is traced to: JAX's make_jaxpr.
-/// Its inputs are the arrays of the arguments, then those from outside; to_string(program) shows it.
+/// A function that, for arguments of `function`, returns the program to which it is traced: JAX's make_jaxpr.
+/// Its inputs are the arrays of the arguments, then those from outside; to_string(program) prints it.
 ///   std::cout << to_string(make_program(f)(x, y));
 template <class F>
 auto make_program(F&& function, std::source_location where = std::source_location::current()) {
@@ -51,8 +51,8 @@ auto make_program(F&& function, std::source_location where = std::source_locatio
   };
 }
 
-/// A function that gives, for arguments of `function`, the arrays that it would give, in the order of its
-/// result: JAX's eval_shape.
+/// A function that, for arguments of `function`, returns the shapes and dtypes of the arrays of its result,
+/// in their order: JAX's eval_shape.
 template <class F>
 auto eval_shape(F&& function, std::source_location where = std::source_location::current()) {
   return [

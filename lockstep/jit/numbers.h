@@ -11,12 +11,12 @@
 
 #include "lockstep/array/array.h"
 
-/// Numbers among the arguments of functions that are traced. As in JAX they are scalars whose dtype is weak;
-/// but where a C++ function takes a number only, it gets that.
+/// Numbers among the arguments of traced functions. As in JAX they are scalars with a weak dtype; but if a
+/// C++ function only takes a number, it gets the number.
 namespace lockstep::internal {
 
-/// The number as an Array, of the dtype that Array gives it, made as operations make it: in a trace a
-/// constant of its program. Throws DTypeError for a whole number that an i32 cannot hold.
+/// The number as an Array with the dtype that Array gives it, made as by operations: in a trace it is a
+/// constant of the program. Throws DTypeError for an integer that an i32 cannot hold.
 Array number_array(bool value);
 Array number_array(double value);
 Array number_array(std::int64_t value);
@@ -43,21 +43,21 @@ constexpr std::uint32_t subset(std::uint32_t i, std::uint32_t n) {
   return 0;
 }
 
-/// What a function F is called with for arguments of these types: Arrays for numbers, for as many of them as
-/// it takes so.
+/// The types with which a function F is called for arguments of these types: numbers become Arrays, as many
+/// of them as F accepts.
 template <class F, class... Args>
 class Passing {
   static constexpr std::uint32_t kNumbers = (0 + ... + std::uint32_t{Number<Args>});
 
-  /// The sets of numbers that may stay numbers, in the order in which they are tried. Of many numbers it is
-  /// all or none.
+  /// The sets of numbers that may stay numbers, in the order in which they are tried. If there are many
+  /// numbers, only all or none.
   static constexpr bool kMany = kNumbers > 8;
   static constexpr std::uint32_t kSets = kMany ? 2 : std::uint32_t{1} << kNumbers;
   static constexpr std::uint32_t set(std::uint32_t i) {
     return kMany ? (i == 0 ? 0 : ~std::uint32_t{0}) : subset(i, kNumbers);
   }
 
-  /// Whether argument i is a number that `kept`, a set of numbers, has.
+  /// Whether argument i is a number in the set `kept`.
   static constexpr bool keeps(std::uint32_t kept, std::size_t i) {
     constexpr bool number[] = {Number<Args>..., false};
     for (std::size_t k = 0; k < i; ++k)
@@ -89,10 +89,10 @@ class Passing {
   }
 
  public:
-  using Types = typename decltype(first<0>())::type;  ///< a std::tuple; void where F cannot be called
+  using Types = typename decltype(first<0>())::type;  ///< a std::tuple; void if F cannot be called
 };
 
-/// Without numbers, which most calls are, there is nothing to choose: cheap to compile.
+/// Without numbers, which is the usual case, there is nothing to choose: cheap to compile.
 template <class F, class... Args>
 requires(!Number<Args> && ...) class Passing<F, Args...> {
  public:
@@ -106,7 +106,7 @@ concept Takes = !std::is_void_v<typename Passing<std::decay_t<F>&, Args...>::Typ
 template <class F, class... Args>
 using PassedTypes = std::type_identity<typename Passing<F, Args...>::Types>;
 
-/// The argument as a P: itself, or a number as an Array.
+/// The argument as a P: unchanged, or a number as an Array.
 template <class P, class A>
 decltype(auto) passed(const A& argument) {
   if constexpr (std::is_same_v<P, A>)

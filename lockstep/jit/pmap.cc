@@ -25,7 +25,7 @@ class PmapCache {
   const PmapOptions& options() const { return options_; }
   const CallSite& site() const { return calls_.site(); }
 
-  /// Calls the function, as pmap says.
+  /// Calls the function, as described at pmap.
   CallResult call(const TreeFunction& function, std::span<TreeArgument> arguments);
 
  private:
@@ -39,8 +39,8 @@ class PmapCache {
 
 namespace {
 
-/// The mesh of a pmap's devices, and that of this process's among them, with one axis. Throws ShardingError
-/// where this process has none.
+/// The mesh of a pmap's devices, and that of this process's devices among them, with one axis. Throws
+/// ShardingError if this process has none.
 Mesh pmap_mesh(const PmapOptions& options, const CallSite& site) {
   CallSiteScope scope(site);
   if (options.devices.empty()) return make_mesh({{options.axis_name, device_count()}});
@@ -61,8 +61,8 @@ Mesh local_part(const Mesh& mesh, const CallSite& site) {
   return Mesh(std::move(local), {count}, mesh.axis_names());
 }
 
-/// What one device gets of an argument with this dimension mapped over `devices` local devices. Throws
-/// ShardingError where that is not of their number.
+/// The type that one device gets of an argument with this dimension mapped over `devices` local devices.
+/// Throws ShardingError if the dimension has another size.
 Aval device_aval(const Aval& aval, std::optional<int> mapped, const std::string& axis, std::int64_t devices,
                  const CallSite& site) {
   Aval part = aval;
@@ -80,7 +80,7 @@ Aval device_aval(const Aval& aval, std::optional<int> mapped, const std::string&
   return part;
 }
 
-/// How a value with this dimension mapped lies over the local devices.
+/// The spec over the local devices of a value with this dimension mapped.
 PartitionSpec mapped_spec(std::optional<int> mapped, const std::string& axis) {
   if (!mapped) return PartitionSpec();
   std::vector<std::vector<std::string>> entries(static_cast<std::size_t>(*mapped) + 1);
@@ -124,10 +124,10 @@ void check_outside_of_traces(const CallSite& site) {
 
 }  // namespace
 
-/// One tracing of what a device does of a pmapped function: first the inputs, then, in the same order, what
-/// the function is given of them, then the results' arrays. Throws ShardingError where a mapped dimension has
-/// another size than there are local devices, where axes are not as many as arguments or results, and where a
-/// result without a mapped dimension differs between devices.
+/// One trace of a pmapped function on a device: first the inputs, then, in the same order, the arguments for
+/// the function, then the results' arrays. Throws ShardingError if a mapped dimension has another size than
+/// the number of local devices, if the number of axes is not that of arguments or results, and if a result
+/// without a mapped dimension differs between devices.
 class PmapTrace {
  public:
   PmapTrace(PmapCache& cache, std::size_t num_arguments);
@@ -204,7 +204,7 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature, t
     in_specs_.push_back(PartitionSpec());
     if (array.is_fully_addressable() || array.is_fully_replicated()) continue;
     fail<ShardingError>(
-        "[pmap] the function (at {}) uses an array from outside, {}, that lies with other processes too; "
+        "[pmap] the function (at {}) uses an array from outside, {}, that is also on other processes; "
         "make "
         "it replicated first, with out_shardings or multihost::process_allgather",
         site.to_string(), array.to_string());

@@ -17,33 +17,34 @@
 namespace lockstep {
 
 struct PmapOptions {
-  /// What collectives in the function call the axis of all devices of all processes.
+  /// The name for collectives of the axis over all devices of all processes.
   std::string axis_name = "i";
 
-  /// For each argument the dimension of its arrays that is mapped, which has an entry for each local device;
-  /// none for arrays that every device gets whole. One for all arrays, one for each, or tree::Rules by path.
-  /// One for all arguments, if only one is given.
+  /// For each argument, the mapped dimension of its arrays, which has an entry for each local device; nullopt
+  /// for arrays that every device gets as a whole. One value for all arrays, one for each, or tree::Rules by
+  /// path. A single value applies to all arguments.
   tree::Prefix<std::optional<int>> in_axes = 0;
 
-  /// The same for each result (each element of a tuple). A result with none must be the same on all devices.
+  /// The same for each result (each element of a tuple). A result with nullopt must be the same on all
+  /// devices.
   tree::Prefix<std::optional<int>> out_axes = 0;
 
-  /// The devices, of all processes that take part, in the order of the axis; all, if none are given.
+  /// The devices, of all participating processes, in the order of the axis; empty: all devices.
   std::vector<Device> devices = {};
 };
 
 namespace internal {
 
-/// The options of a pmapped function, and its compiled forms. May be used by several threads.
+/// The options of a pmapped function, and its compiled forms. Thread-safe.
 class PmapCache;
 std::shared_ptr<PmapCache> make_pmap_cache(PmapOptions options, const CallSite& site);
 
-/// Calls the function, as pmap says.
+/// Calls the function, as described at pmap.
 CallResult call_pmapped(PmapCache& cache, const TreeFunction& function, std::span<TreeArgument> arguments);
 
 }  // namespace internal
 
-/// A function for every device of every process at once. Made by pmap().
+/// A function that runs on every device of every process at once. Made by pmap().
 template <class F>
 class Pmapped {
  public:
@@ -69,13 +70,13 @@ class Pmapped {
 };
 
 /// A function that runs `function` on every device of every process at once. Each array among the arguments
-/// has a dimension with an entry for each device of this process, the first unless in_axes says another;
-/// results are put together the same way. A number among the arguments every device gets, as jit traces it
-/// (lockstep/jit/jit.h), and arrays that the function takes from outside, whole. Collectives over axis_name
-/// go over all devices everywhere. All processes must make the call. May be called by several threads, which
-/// may trace the function at the same time. Throws ShardingError where that dimension has another size, where
-/// a result without a mapped dimension differs between devices, where an array from outside lies with other
-/// processes, and what jit throws.
+/// has a dimension with an entry for each device of this process, the first one unless in_axes says
+/// otherwise; results are assembled in the same way. Every device gets number arguments, which are traced as
+/// in jit (lockstep/jit/jit.h), and whole arrays that the function takes from outside. Collectives over
+/// axis_name span all devices. All processes must make the call. Thread-safe: several threads may trace the
+/// function at the same time. Throws ShardingError if the mapped dimension has another size, if a result
+/// without a mapped dimension differs between devices, and if an array from outside belongs to other
+/// processes; and the errors of jit.
 template <class F>
 Pmapped<std::decay_t<F>> pmap(F&& function, PmapOptions options = {},
                               std::source_location where = std::source_location::current()) {

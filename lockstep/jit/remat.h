@@ -14,26 +14,26 @@
 
 namespace lockstep {
 
-/// What the derivative of a remat keeps instead of computing it again; made by checkpoint_policies.
+/// Which values the derivative of a remat keeps instead of computing them again; made by checkpoint_policies.
 struct RematPolicy {
   std::string name = "nothing_saveable";
   std::vector<std::string> names = {};
 };
 
-/// jax.checkpoint_policies. A policy is asked about each operation of the function, but not about those
-/// within its loops, choices and other remats.
+/// jax.checkpoint_policies. A policy decides about each operation of the function, but not about those within
+/// its loops, branches and nested remats.
 namespace checkpoint_policies {
 
 inline RematPolicy nothing_saveable() { return {}; }
 inline RematPolicy everything_saveable() { return {"everything_saveable"}; }
 
-/// What products of matrices give (matmul, dot, einsum); of those only the ones without batch dimensions, as
-/// products with weights are.
+/// Keeps the results of matrix products (matmul, dot, einsum); of all, or only of those without batch
+/// dimensions, such as products with weights.
 inline RematPolicy dots_saveable() { return {"dots_saveable"}; }
 inline RematPolicy dots_with_no_batch_dims_saveable() { return {"dots_with_no_batch_dims_saveable"}; }
 
-/// What checkpoint_name has given one of these names; a name that is none of them; everything but what has
-/// one of them.
+/// Keeps values according to their checkpoint_name: those with one of these names; those with another name;
+/// everything except values with one of these names.
 inline RematPolicy save_only_these_names(std::vector<std::string> names) {
   return {"save_only_these_names", std::move(names)};
 }
@@ -67,10 +67,10 @@ void change_to_named(tree::TreeRef tree, const std::string& name, const CallSite
 
 }  // namespace internal
 
-/// A function that does what `function` does, and keeps nothing of it for a derivative backwards but its
-/// arguments and what the policy says: what else the derivative needs is computed once more, which takes time
-/// and saves memory. JAX's jax.remat, which it also calls jax.checkpoint; here lockstep::checkpoint is what
-/// saves and restores. Nests in scans, in itself and in every transformation.
+/// A function that computes `function` and keeps nothing of it for the reverse derivative except its
+/// arguments and the values that the policy selects. Everything else that the derivative needs is computed
+/// again, which takes time and saves memory. JAX's jax.remat, which it also calls jax.checkpoint;
+/// lockstep::checkpoint is for saving and restoring. Works in scans, in itself and in every transformation.
 template <class F>
 auto remat(F&& function, RematOptions options, std::source_location where = std::source_location::current()) {
   return [
@@ -86,7 +86,7 @@ auto remat(F&& function, std::source_location where = std::source_location::curr
   return remat(std::forward<F>(function), RematOptions(), where);
 }
 
-/// The tree itself, its arrays with a name that a policy of remat may know
+/// Returns the tree, and gives its arrays a name for the policies of remat
 /// (jax.ad_checkpoint.checkpoint_name).
 template <class Tree>
 Tree checkpoint_name(Tree tree, const std::string& name,

@@ -14,12 +14,12 @@
 namespace lockstep::internal {
 namespace {
 
-/// One call of a function under shard_map: what becomes of its arrays. Throws as shard_map does.
+/// One call of a function under shard_map: converts its arrays. Throws as shard_map does.
 class ShardMapCall {
  public:
   ShardMapCall(const ShardMapOptions& options, const CallSite& site);
 
-  /// Makes of each array of argument i each device's part of it.
+  /// Replaces each array of argument i by each device's part of it.
   void to_local(tree::TreeRef argument, std::size_t i, std::size_t num_arguments) const;
 
   /// The axes that collectives in the function may name.
@@ -122,7 +122,7 @@ Array ShardMapCall::global(const Array& array, const PartitionSpec& spec, std::s
                         sharding::placement(options_.mesh, spec, manual_));
 }
 
-/// The user's function with what becomes of its arrays, as a function of the same trees.
+/// The user's function with the conversion of its arrays, as a function of the same trees.
 struct ShardMapFunction {
   const TreeFunction& function;
   const ShardMapOptions& options;

@@ -19,17 +19,17 @@ namespace lockstep {
 struct ShardMapOptions {
   Mesh mesh;
 
-  /// For each argument how its arrays are split, for each device to get its part: one spec for all of them,
-  /// one for each, or tree::Rules by path. One for all arguments, if only one is given.
+  /// For each argument, how its arrays are split, so that each device gets its part: one spec for all of
+  /// them, one for each, or tree::Rules by path. A single value applies to all arguments.
   tree::Prefix<PartitionSpec> in_specs;
 
-  /// The same for each result (each element of a tuple): how the devices' parts make the whole. Along an axis
-  /// that a spec does not name all devices must have the same: values for which that is not certain are an
-  /// error.
+  /// The same for each result (each element of a tuple): how the devices' parts form the whole. Along an axis
+  /// that a spec does not name, all devices must have the same value; values for which that is not certain
+  /// are an error.
   tree::Prefix<PartitionSpec> out_specs;
 
-  /// The axes along which the function sees single devices; all, if none are given. Along the others its
-  /// values are global.
+  /// The axes along which the function sees single devices; empty: all. Along the others its values are
+  /// global.
   std::vector<std::string> axis_names = {};
 };
 
@@ -56,12 +56,12 @@ struct ShardMapped {
 
 }  // namespace internal
 
-/// A function that runs `function` once on each device of the mesh, each with its part of the arguments; the
-/// devices' results are the parts of the global results. Inside, shapes are those of the parts, and
-/// collectives go along the mesh's axes. It is traced with the function around it, under jit, grad and vmap;
-/// outside of one it is a jit of its own. Throws ShardingError for an axis that
-/// the mesh has not, a spec that does not fit, a size that the axes do not divide, specs that are not as many
-/// as arguments or results, and a result that differs along an axis that its spec does not name.
+/// A function that runs `function` once on each device of the mesh with the device's part of the arguments;
+/// the results are the parts of the global results. Inside, shapes are those of the parts, and collectives
+/// run along the mesh's axes. Under jit, grad and vmap it is traced as part of the function around it;
+/// outside it is a jit of its own. Throws ShardingError for an axis that the mesh does not have, a spec that
+/// does not match, a size that the axes do not divide, a wrong number of specs, and a result that differs
+/// along an axis that its spec does not name.
 template <class F>
 auto shard_map(F&& function, ShardMapOptions options,
                std::source_location where = std::source_location::current()) {

@@ -115,7 +115,7 @@ std::vector<Argument> arguments_of(const std::vector<std::uint64_t>& words,
   return all;
 }
 
-/// "argument 1", or "argument 1, array 3" where it holds several things.
+/// "argument 1", or "argument 1, array 3" if it contains several.
 std::string place(std::size_t number, const Argument& argument, std::size_t item) {
   std::string text = fmt::format("argument {}", number);
   if (argument.items.size() == 1) return text;

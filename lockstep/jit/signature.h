@@ -10,29 +10,29 @@
 
 namespace lockstep::internal {
 
-/// What tells two calls of a function apart: the C++ types of its result and arguments, the types of the
-/// arrays among the arguments, and all else that the trees hold. Calls have the same words exactly if one
-/// compiled form serves both.
+/// What distinguishes two calls of a function: the C++ types of its result and arguments, the types of the
+/// arrays among the arguments, and all other contents of the trees. Calls have the same words if and only if
+/// one compiled form serves both.
 class Signature final : private tree::Visitor {
  public:
-  /// What a word is, where it is remembered.
+  /// The meaning of a word, if it is recorded.
   enum class Word : char {
     kResult,    ///< the mark of the result's C++ type
-    kArgument,  ///< the mark of an argument's C++ type; what follows, until the next, is the argument's
+    kArgument,  ///< the mark of an argument's C++ type; the words up to the next one belong to the argument
     kArray,     ///< the array's ArrayType
     kSigned,
     kUnsigned,
     kReal,
-    kText,  ///< its length; its bytes follow as
-    kRest,  ///< more of the thing before
+    kText,  ///< its length, followed by its bytes as kRest
+    kRest,  ///< the continuation of the previous word
   };
 
-  /// `described`: remembers what each word is.
+  /// `described`: records the meaning of each word.
   explicit Signature(bool described = false) : described_(described) {}
 
   void result(const tree::TreeType& type);
 
-  /// The next argument. The tree stays where it is as long as `leaves` is used.
+  /// Adds the next argument. The tree must stay in place as long as `leaves` is used.
   void argument(tree::TreeRef tree);
 
   void clear() {
@@ -45,10 +45,10 @@ class Signature final : private tree::Visitor {
   const std::vector<const Array*>& leaves() const { return leaves_; }
   std::size_t num_arguments() const { return num_arguments_; }
 
-  /// Of each word, where it is described.
+  /// The meaning of each word, if described.
   const std::vector<Word>& kinds() const { return kinds_; }
 
-  /// Of each leaf the number of its argument; of a described signature.
+  /// For each leaf the number of its argument; only if described.
   std::vector<int> argument_of() const;
 
  private:
@@ -71,7 +71,7 @@ class Signature final : private tree::Visitor {
   std::size_t num_arguments_ = 0;
 };
 
-/// An empty Signature in memory that this thread keeps, so that a cached call allocates none.
+/// An empty Signature in memory that this thread keeps, so that a cached call does not allocate.
 class SpareSignature {
  public:
   SpareSignature();
@@ -86,8 +86,8 @@ class SpareSignature {
   Signature signature_;
 };
 
-/// In words, how a call's signature differs from another's of the same function: "argument 1: f32[8] was
-/// f32[7]". And by how much, to find the nearest.
+/// How a call's signature differs from another one of the same function, in words: "argument 1: f32[8] was
+/// f32[7]". `count` is the number of differences, to find the nearest.
 struct SignatureDifference {
   std::size_t count = 0;
   std::string text;

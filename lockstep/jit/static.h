@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace internal {
 
-/// The values of one type that static_ was given, each once; kept while the process lives.
+/// The different values of one type that were passed to static_; kept until the process ends.
 template <class T>
 class StaticValues {
  public:
@@ -41,24 +41,24 @@ class StaticValues {
 
 }  // namespace internal
 
-/// A value of any type with ==, as an argument of a jitted function, or within one: JAX's static argument. It
-/// is compiled in; the function is traced anew for one that equals none of before. Made by static_. (Enums,
-/// strings, numbers that the function takes as numbers, and aggregates of these need none: they are static as
-/// they are.)
+/// A value of any type with ==, as an argument of a jitted function or within one: JAX's static argument. It
+/// is compiled in; the function is traced again for a value that equals none of the previous ones. Made by
+/// static_. (Enums, strings, numbers that the function takes as numbers, and aggregates of these do not need
+/// it: they are static anyway.)
 ///   auto step = jit([](Array x, Static<Config> config) { return config->scale * x; });
 ///   step(x, static_(config));
 template <std::equality_comparable T>
 struct Static {
-  std::uint64_t id = 0;  ///< of the value; equal exactly for equal values
+  std::uint64_t id = 0;  ///< of the value; equal if and only if the values are
 
   const T& operator*() const { return internal::StaticValues<T>::get()[id]; }
   const T* operator->() const { return &**this; }
 
-  /// Its id means nothing to another process: it is const here, so that no checkpoint has it.
+  /// The id is only valid in this process: it is const here, so that checkpoints do not contain it.
   static void tree_parts(Static& self, tree::Parts& part) { part("id", std::as_const(self.id)); }
 };
 
-/// The value, for Static. It is kept while the process lives.
+/// A Static with this value, which is kept until the process ends.
 template <class T>
 Static<std::decay_t<T>> static_(T&& value) {
   return {internal::StaticValues<std::decay_t<T>>::get().add(std::forward<T>(value))};

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of this folder share. jit_test.cc opens four CPU devices for all of them.
+// Shared by the tests of this folder. jit_test.cc opens four CPU devices for all of them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using testing::error_of;
 /// "jit_test.cc:42", for messages that name the user's line.
 inline std::string line(const std::string& file, int number) { return file + ":" + std::to_string(number); }
 
-/// f32 numbers between -1 and 1, other ones for another seed.
+/// f32 numbers between -1 and 1; different ones for each seed.
 inline Array waves(const Shape& shape, int seed = 1) {
   std::int64_t count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
   std::vector<float> values;
@@ -39,7 +39,7 @@ Array number(T value) {
   return array(std::vector<T>{value}, Shape{});
 }
 
-/// How often a text has a part.
+/// How often `part` occurs in a text.
 inline std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;
   for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
@@ -49,7 +49,7 @@ inline std::size_t count(const std::string& text, const std::string& part) {
 inline Mesh line_mesh() { return make_mesh({{"x", 4}}); }
 inline Mesh square_mesh() { return make_mesh({{"x", 2}, {"y", 2}}); }
 
-/// Each element within `tolerance`, relative and absolute.
+/// Expects each element to be equal within `tolerance`, relative and absolute.
 inline void expect_equal(const Array& actual, const Array& expected, double tolerance = 2e-5) {
   ASSERT_EQ(actual.shape(), expected.shape());
   ASSERT_EQ(actual.dtype(), expected.dtype());

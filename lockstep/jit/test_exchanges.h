@@ -7,7 +7,7 @@
 
 namespace lockstep::test {
 
-/// What a jitted function exchanges, "2 x all-reduce of 64 B"; but for collectives of 4 bytes or less.
+/// The collectives of a jitted function, "2 x all-reduce of 64 B", except those of 4 bytes or less.
 template <class F, class... Args>
 std::vector<std::string> exchanges(const F& function, const Args&... args) {
   std::vector<std::string> all;

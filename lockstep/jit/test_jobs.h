@@ -8,7 +8,7 @@
 
 namespace lockstep::test {
 
-/// Processes that run the child of this name, with a coordinator beside them and some CPU devices each.
+/// Processes that run the child of this name, with a coordinator and this number of CPU devices each.
 inline testing::ProcessesOptions job(const std::string& child, int processes, int devices_each) {
   return {.count = processes,
           .child = child,

@@ -12,38 +12,38 @@
 #include "lockstep/jit/tree_function.h"
 #include "lockstep/ops/nested_call.h"
 
-/// Functions of trees, traced.
+/// Tracing of functions of trees.
 namespace lockstep::internal {
 
-/// Copies of the trees, with these arrays in the places of theirs.
+/// Copies of the trees with these arrays in place of their own.
 struct TreeCopies {
   TreeCopies(std::span<const tree::TreeRef> originals, std::span<const Array> arrays);
   std::vector<tree::AnyTree> trees;
   std::vector<tree::TreeRef> refs;
-  std::span<const Array> rest;  ///< what the trees have no places for
+  std::span<const Array> rest;  ///< arrays beyond those of the trees
 };
 
-/// The names of a tree's arrays and all else of its structure; `name` is the tree's own.
+/// The names of a tree's arrays and the rest of its structure; `name` is the tree's name.
 TreeOutline outline(tree::TreeRef tree, const std::string& name);
 
-/// A function that was traced: its program, the arrays from outside that it uses, and its result, of this
-/// trace's tracers.
+/// A traced function: its program, the outside arrays that it uses, and its result, made of this trace's
+/// tracers.
 struct TracedFunction {
   TracedProgram traced;
   tree::AnyTree result;
 };
 
-/// Traces the function for these arguments, each array of which becomes an input, made by
-/// `input(trace, array, number of the array)` where that is given.
+/// Traces the function for these arguments. Each array becomes an input, made by `input(trace, array, number
+/// of the array)` if that is given.
 using MakeInput = std::function<Array(Trace&, const Array&, std::size_t)>;
 TracedFunction trace_function(std::string_view name, const TreeFunction& function,
                               std::span<const tree::TreeRef> arguments, const MakeInput& input = nullptr);
 
-/// body(inputs) in the trace in force; where there is none, as a compiled program of its own.
+/// body(inputs) in the current trace; without one, as a compiled program of its own.
 std::vector<Array> run_in_trace(std::string_view name, const CallSite& site, const std::vector<Array>& inputs,
                                 const ArraysFunction& body);
 
-/// The same of trees: body(trees with the inputs as their arrays), which gives a tree.
+/// Like run_in_trace, for trees: body gets the trees with the inputs as their arrays, and returns a tree.
 using TreesFunction = std::function<tree::AnyTree(const std::vector<tree::TreeRef>&)>;
 tree::AnyTree run_trees_in_trace(std::string_view name, const CallSite& site,
                                  std::span<const tree::TreeRef> trees, const TreesFunction& body);

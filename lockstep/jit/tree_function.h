@@ -13,14 +13,14 @@
 #include "lockstep/jit/numbers.h"
 #include "lockstep/tree/tree_type.h"
 
-/// Functions of trees without their C++ types. jit and the transformations are made of these, so that all
-/// they do is compiled once; of a user's function only the call itself is compiled for its types.
+/// Functions of trees without their C++ types. jit and the transformations work on these, so that their
+/// implementation is compiled once; only the call of a user's function is compiled for its types.
 namespace lockstep::internal {
 
-/// A function of trees that gives a tree. Refers to the function.
+/// A function from trees to a tree. Refers to the function.
 struct TreeFunction {
   void* function = nullptr;
-  /// Gives a new tree, of type `result`. Takes from the arguments, which are of the types `parameters`.
+  /// Returns a new tree of type `result`. May move from the arguments, which have the types `parameters`.
   void* (*call)(void* function, void* const* arguments) = nullptr;
   const tree::TreeType* result = nullptr;
   std::span<const tree::TreeType* const> parameters;
@@ -28,14 +28,14 @@ struct TreeFunction {
   tree::AnyTree operator()(std::span<const tree::AnyTree> arguments) const;
 };
 
-/// A user's function in a function that is made of it. May be called where that is const: what a mutable
-/// lambda changes is its own.
+/// A user's function inside a function made from it. It can be called where it is const: the state of a
+/// mutable lambda is its own.
 template <class F>
 struct Held {
   mutable F function;
 };
 
-/// A pointer without type to what may be a plain function, and back.
+/// A pointer without type to a function object or plain function, and back.
 template <class F>
 void* address_of(F& function) {
   if constexpr (std::is_function_v<F>)
@@ -63,7 +63,7 @@ struct TreeCall<Result, F, std::tuple<P...>, std::index_sequence<i...>> {
 template <class... P>
 inline constexpr std::array<const tree::TreeType*, sizeof...(P)> tree_types{&tree::type_of<P>...};
 
-/// The function as one of a P... that gives a Result.
+/// The function as a TreeFunction with parameters P... and result Result.
 template <class Result, class F, class... P>
 TreeFunction tree_function(F& function, std::type_identity<std::tuple<P...>>) {
   static_assert(!std::is_void_v<Result>, "a function that is traced returns its results");
@@ -71,7 +71,7 @@ TreeFunction tree_function(F& function, std::type_identity<std::tuple<P...>>) {
           &tree::type_of<Result>, tree_types<P...>};
 }
 
-/// What a function gives for arguments of the types in a tuple.
+/// The result type of a function for arguments of the types in a tuple.
 template <class F, class Parameters>
 struct ResultOf;
 template <class F, class... P>
@@ -84,7 +84,7 @@ using ResultType = typename ResultOf<F, Parameters>::Type;
 /// An argument of a call: a tree, or a number that the function may take as an Array.
 class TreeArgument {
  public:
-  /// `as_array`: makes the number an Array, where the function takes one; null for others.
+  /// `as_array` converts the number to an Array, if the function takes one; null otherwise.
   TreeArgument(tree::TreeRef given, Array (*as_array)(const void* number))
       : given_(given), as_array_(as_array) {}
 
@@ -94,7 +94,7 @@ class TreeArgument {
   Array number_as_array() const { return as_array_(given_.tree); }
   void make_array() { array_ = number_as_array(); }
 
-  /// The number as an Array after make_array(), else what was given.
+  /// The number as an Array after make_array(), otherwise the given value.
   tree::TreeRef ref() const { return array_.valid() ? tree::tree_ref(array_) : given_; }
 
  private:
@@ -125,7 +125,7 @@ TreeArguments<sizeof...(P)> tree_arguments(std::type_identity<std::tuple<P...>>,
   return {tree_argument<P, A>(given)...};
 }
 
-/// Makes Arrays of the numbers that the function takes so, and gives all arguments as the function takes
+/// Converts the numbers that the function takes as Arrays, and returns all arguments as the function takes
 /// them.
 std::vector<tree::TreeRef> with_numbers_as_arrays(std::span<TreeArgument> arguments);
 

@@ -12,30 +12,30 @@
 
 namespace lockstep::internal {
 
-/// An option of a transformation that has a value for each array of the arguments or of the results, as
-/// messages name it.
+/// An option of a transformation with a value for each array of the arguments or results, as it is named in
+/// messages.
 struct TreeOption {
   std::string_view operation;  ///< "pmap"
   std::string_view name;       ///< "in_axes"
   std::string_view trees;      ///< "argument" or "result"
-  std::string site;            ///< of the transformation: "train.cc:12"
+  std::string site;            ///< the call site of the transformation: "train.cc:12"
 
-  /// Of each array of tree i. Throws an Error where what the option says of the tree does not fit it.
+  /// The values for the arrays of tree i. Throws an Error if the option does not match the tree.
   template <class Error, class T>
   std::vector<T> values(const tree::PerLeaf<T>& of_tree, std::size_t i, tree::TreeRef tree) const {
     return of_tree.template of<Error>(
         tree, fmt::format("[{}] {} of {} {} (at {})", operation, name, trees, i, site));
   }
 
-  /// The same where a tree for which there is none has `missing`.
+  /// The same; a tree without a value gets `missing`.
   template <class Error, class T>
   std::vector<T> values(const tree::Prefix<T>& all, std::size_t i, tree::TreeRef tree, T missing) const {
     const tree::PerLeaf<T>* const of_tree = all.at(i);
     return of_tree != nullptr ? values<Error>(*of_tree, i, tree) : std::vector<T>(tree.num_leaves(), missing);
   }
 
-  /// The same of an option that has one for each of `count` trees, or one for all. Throws an Error where it
-  /// has another number.
+  /// The same for an option that must have one value for each of `count` trees, or one for all. Throws an
+  /// Error if the number differs.
   template <class Error, class T>
   std::vector<T> required_values(const tree::Prefix<T>& all, std::size_t i, tree::TreeRef tree,
                                  std::size_t count) const {
@@ -46,7 +46,7 @@ struct TreeOption {
     return values<Error>(*all.at(all.size() == 1 ? 0 : i), i, tree);
   }
 
-  /// Throws an Error where a list has more than one for each of `count` trees.
+  /// Throws an Error if a list has more than `count` values.
   template <class Error, class T>
   void check_at_most(const tree::Prefix<T>& all, std::size_t count) const {
     if (all.size() <= count || all.is_for_all()) return;

@@ -24,7 +24,7 @@ Value move_axis(const Value& x, std::int64_t from, std::int64_t to) {
 std::int64_t checked(int axis, std::int64_t rank, const Aval& aval, const CallSite& site) {
   std::int64_t counted = axis < 0 ? axis + rank : axis;
   if (counted < 0 || counted >= rank) {
-    fail<ShapeError>("[vmap] axis {} is none of {}'s dimensions (at {})", axis, to_string(aval),
+    fail<ShapeError>("[vmap] axis {} is out of range for {} (at {})", axis, to_string(aval),
                      site.to_string());
   }
   return counted;
@@ -37,7 +37,7 @@ Aval example_aval(const Aval& aval, std::optional<int> axis, const CallSite& sit
   return example;
 }
 
-/// The number of examples. Throws ShapeError where the mapped sizes differ or nothing is mapped.
+/// The number of examples. Throws ShapeError if the mapped sizes differ or nothing is mapped.
 std::int64_t count_examples(const std::vector<Array>& inputs, const std::vector<std::optional<int>>& axes,
                             const CallSite& site) {
   std::optional<std::int64_t> size;
@@ -60,9 +60,9 @@ std::int64_t count_examples(const std::vector<Array>& inputs, const std::vector<
   return *size;
 }
 
-/// The outputs of a program for one example, for all examples. `inputs` are arrays of the current trace;
-/// `axes` says which dimension of each is mapped, `out_axes` where it stands in each output. Throws as
-/// count_examples.
+/// The outputs for all examples of a program for one example. `inputs` are arrays of the current trace;
+/// `axes` is the mapped dimension of each, `out_axes` the dimension of the examples in each output. Throws as
+/// count_examples does.
 std::vector<Array> map_program(const Program& program, const std::vector<Array>& inputs,
                                const std::vector<std::optional<int>>& axes, const std::vector<int>& out_axes,
                                const VmapOptions& options, const CallSite& site) {
@@ -87,7 +87,7 @@ std::vector<Array> map_program(const Program& program, const std::vector<Array>&
   return outputs;
 }
 
-/// Of each array of the result, where the examples stand in it.
+/// For each array of the result, the dimension of the examples.
 std::vector<int> out_axes_of(const VmapOptions& options, tree::TreeRef result, const CallSite& site) {
   const TreeOption option{"vmap", "out_axes", "result", site.to_string()};
   const std::size_t results = result.num_elements();

@@ -16,20 +16,20 @@
 namespace lockstep {
 
 struct VmapOptions {
-  /// For each argument of the function, the dimension of its arrays to map over: one for all of them, one for
-  /// each, or tree::Rules by path; nullopt: the same for all examples. Missing: 0. One that is not in a list
-  /// is for all arguments.
+  /// For each argument of the function, the mapped dimension of its arrays: one for all of them, one for
+  /// each, or tree::Rules by path; nullopt: the same array for all examples. Missing: 0. A value that is not
+  /// in a list applies to all arguments.
   tree::Prefix<std::optional<int>> in_axes = {};
 
-  /// The same for each result (each element of a tuple or pair): the dimension at which the examples stand.
+  /// The same for each result (each element of a tuple or pair): the dimension of the examples.
   tree::Prefix<int> out_axes = 0;
 
-  /// The name by which collectives (psum, pmean, axis_index, ...) in the function reach the other examples.
+  /// The name of the axis of examples for collectives (psum, pmean, axis_index, ...) in the function.
   std::string axis_name = {};
 
-  /// The mesh axes over which the examples are split where the function gives a sharding: in its sharding
-  /// constraints, and in the specs of its shard_maps. Without one, both leave the examples as they are: a
-  /// shard_map splits them over the mesh axes that neither its specs nor its collectives name.
+  /// The mesh axes over which the examples are split where the function has sharding constraints, or specs of
+  /// shard_maps, for one example. Without it, both leave the dimension of the examples open: a shard_map keeps it
+  /// split over the mesh axes that neither its specs nor its collectives name.
   lax::AxisNames spmd_axis_name = std::vector<std::string>();
 };
 
@@ -49,9 +49,9 @@ auto call_vmap(F& function, const VmapOptions& options, const CallSite& site,
 
 }  // namespace internal
 
-/// A function that does what `function` does for each example, where its arguments hold many. A number that
-/// is an argument is the same for all, and traced as jit does it. Throws ShapeError where the mapped
-/// dimensions differ in size, and ShardingError where a spec within names an axis of spmd_axis_name.
+/// A function that computes `function` for each example in its arguments. A number argument is the same for
+/// all examples, and is traced as in jit. Throws ShapeError if the mapped dimensions differ in size, and
+/// ShardingError if a spec inside names an axis of spmd_axis_name.
 template <class F>
 auto vmap(F&& function, VmapOptions options = {},
           std::source_location where = std::source_location::current()) {

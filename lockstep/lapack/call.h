@@ -13,7 +13,7 @@ struct XLA_FFI_CallFrame;
 
 namespace lockstep::lapack {
 
-/// An operand or result of a custom call: matrices, row by row.
+/// An operand or result of a custom call: matrices in row-major order.
 struct Matrices {
   void* data = nullptr;
   std::vector<std::int64_t> shape;
@@ -21,27 +21,27 @@ struct Matrices {
   std::int64_t rows() const { return shape[shape.size() - 2]; }
   std::int64_t columns() const { return shape.back(); }
 
-  /// Those of number i, where each has so many elements.
+  /// Matrix number i, if each has this number of elements.
   template <class T>
   T* at(std::int64_t i, std::int64_t elements) const {
     return static_cast<T*>(data) + i * elements;
   }
 };
 
-/// What a routine is given.
+/// The arguments of a routine.
 struct Call {
   const XLA_FFI_CallFrame& frame;
   const Library& library;
   std::vector<Matrices> operands, results;
-  std::int64_t count;  ///< of matrices
+  std::int64_t count;  ///< the number of matrices
 
   bool flag(std::string_view name) const;
 };
 
-/// A size as Fortran's integer. Throws Error where it is too large.
+/// A size as Fortran's integer. Throws Error if it is too large.
 Int size_of_matrix(std::int64_t size);
 
-/// Memory for so many elements, which are not set; at least one.
+/// Uninitialized memory for this number of elements; at least one.
 template <class T>
 std::unique_ptr<T[]> scratch(std::int64_t elements) {
   return std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(elements < 1 ? 1 : elements));
@@ -65,7 +65,7 @@ void eig(const Call& call);
 template <class T>
 void schur(const Call& call);
 
-/// Of f32, with complex results of c64.
+/// For f32, with complex results of c64.
 void complex_schur(const Call& call);
 void sqrtm(const Call& call);
 

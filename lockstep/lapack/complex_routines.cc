@@ -30,7 +30,7 @@ class Schur {
     work_ = scratch<C>(length_);
   }
 
-  /// Of a real matrix, row by row. False where the routine does not come to an end.
+  /// For a real row-major matrix. False if the routine does not converge.
   bool decompose(const float* x) {
     for (std::int64_t row = 0; row < n_; ++row) {
       for (std::int64_t column = 0; column < n_; ++column)
@@ -60,7 +60,7 @@ class Schur {
 using Result = std::complex<float>;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// Row by row, of what stands column by column.
+/// Converts a column-major matrix to row-major.
 template <class C>
 void write_rows(const C* columns, std::int64_t n, Result* out) {
   for (std::int64_t row = 0; row < n; ++row) {

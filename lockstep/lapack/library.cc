@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kName = "libopenblas.so.0";
 std::atomic<int> thread_limit = 0;
 
-/// A variable of the environment that OpenBLAS reads as it is loaded, where the user has not set it.
+/// Sets an environment variable that OpenBLAS reads when it is loaded, unless the user has set it.
 class VariableForLoading {
  public:
   VariableForLoading(const char* name, const std::string& value) : name_(name) {
@@ -47,7 +47,7 @@ std::string core_of(void* handle) {
   return core == nullptr ? "" : core();
 }
 
-/// The kernels that this processor can run at the least, by OpenBLAS's name; empty where that is not known.
+/// The fastest kernels that this processor certainly supports, by OpenBLAS's name; empty if unknown.
 const char* least_core() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -60,8 +60,8 @@ const char* least_core() {
   return "";
 }
 
-/// Opens the library. One that is older than the processor does not know its number and takes kernels of
-/// 2004, which are a tenth as fast: it is loaded again, with those that the processor has.
+/// Opens the library. If it does not know the processor, it uses kernels for one of 2004, which are a tenth
+/// as fast: then it is loaded again, with kernels that the processor supports.
 void* open() {
   void* handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   constexpr std::array<std::string_view, 6> kOld = {"Prescott",  "Core2",  "Generic",

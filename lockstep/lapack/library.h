@@ -10,8 +10,8 @@ namespace lockstep::lapack {
 /// Fortran's default integer, as Debian's libopenblas.so.0 is built.
 using Int = std::int32_t;
 
-/// The routines of one dtype that Lockstep calls, with Fortran's calling convention: all by pointer, and the
-/// lengths of texts at the end.
+/// The LAPACK routines of one dtype that Lockstep calls, in Fortran's calling convention: all arguments are
+/// pointers, and the lengths of texts come last.
 template <class T>
 struct Routines {
   void (*potrf)(const char* uplo, const Int* n, T* a, const Int* lda, Int* info, std::size_t);
@@ -34,12 +34,12 @@ struct Routines {
   void (*gees)(const char* jobvs, const char* sort, void* select, const Int* n, T* a, const Int* lda,
                Int* sdim, T* wr, T* wi, T* vs, const Int* ldvs, T* work, const Int* lwork, Int* bwork,
                Int* info, std::size_t, std::size_t);
-  /// OpenBLAS's own: b = alpha op(a), a of rows x cols.
+  /// An extension of OpenBLAS: b = alpha op(a), where a is rows x cols.
   void (*omatcopy)(const char* order, const char* trans, const Int* rows, const Int* cols, const T* alpha,
                    const T* a, const Int* lda, T* b, const Int* ldb, std::size_t, std::size_t);
 };
 
-/// The same of complex numbers, whose parts are T.
+/// The same for complex numbers whose parts are T.
 template <class T>
 struct ComplexRoutines {
   using C = std::complex<T>;
@@ -74,7 +74,7 @@ struct Library {
   }
 };
 
-/// The library, loaded once; null where that fails, of which description() tells why.
+/// The library, loaded once; null if that failed, for the reason in description().
 const Library* find_library();
 
 }  // namespace lockstep::lapack

@@ -1,5 +1,5 @@
-// The routines on real matrices. Matrices come row by row, LAPACK's stand column by column: what is read so
-// is the transpose.
+// The routines on real matrices. Operands are row-major and LAPACK's matrices column-major, so LAPACK sees
+// the transposes.
 
 #include <algorithm>
 #include <complex>
@@ -12,7 +12,7 @@
 namespace lockstep::lapack {
 namespace {
 
-/// b, row by row and of columns x rows, is the transpose of a, row by row and of rows x columns.
+/// Writes the transpose of a to b; both are row-major, a is rows x columns.
 template <class T>
 void transpose(const Library& library, const T* a, std::int64_t rows, std::int64_t columns, T* b) {
   if (rows == 0 || columns == 0) return;
@@ -133,7 +133,7 @@ void eigh(const Call& call) {
   Int info = 0, integers = 0, query = -1;
   call.library.of<T>().syevd("V", "L", &size, a.get(), &size, nullptr, &length, &query, &integers, &query,
                              &info, 1, 1);
-  // In f32 the wanted length is rounded; this is what the routine needs at the least.
+  // In f32 the requested length is rounded; this is the minimum that the routine needs.
   const Int work_length = std::max<Int>(static_cast<Int>(length), 1 + 6 * size + 2 * size * size),
             integer_length = std::max<Int>(integers, 3 + 5 * size);
   auto work = scratch<T>(work_length);
@@ -207,7 +207,7 @@ void eig(const Call& call) {
     if (!vectors) continue;
     C* out = call.results[1].at<C>(i, n * n);
     for (std::int64_t k = 0; k < n; ++k) {
-      // Of a pair of conjugates, the first vector's real and imaginary parts stand in two columns.
+      // For a conjugate pair, the real and imaginary parts of the first vector are in two columns.
       const bool pair = imag[k] > 0 && k + 1 < n;
       const T *column = v.get() + k * n, *other = column + n;
       for (std::int64_t r = 0; r < n; ++r) {

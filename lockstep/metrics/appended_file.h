@@ -7,19 +7,20 @@
 
 namespace lockstep::metrics {
 
-/// A file that records are added to, each whole or not at all. To be used by one thread, and by one process.
+/// A file to which records are appended, each completely or not at all. Use it from one thread, and from one
+/// process.
 class AppendedFile {
  public:
-  /// Opens the file, which is made where it is missing, with the folders above it. With `lines` what stands
-  /// behind its last newline is cut off: a line that a process has begun. Throws Error, which says the file
-  /// and why.
+  /// Opens the file; creates it, and the folders above it, if it does not exist. With `lines`, removes data
+  /// after the last newline: an incomplete line of an earlier process. Throws Error, with the file and the
+  /// reason.
   AppendedFile(std::filesystem::path path, bool lines);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;
 
-  /// Adds the record by one call of the system, where that takes it whole. Where there is an error, what came
-  /// to the file of it is taken back, and Error thrown, which says the file and why.
+  /// Appends the record, by one system call if that writes it completely. In case of an error, removes the
+  /// part that was written, and throws Error with the file and the reason.
   void append(std::string_view record);
 
   const std::filesystem::path& path() const { return path_; }

@@ -20,7 +20,7 @@ void Files::write(const Entry& entry) {
   std::string head;
   if (!events_.open) {
     if (events_.path.empty()) {
-      // A run for each process, where several write.
+      // A run for each process, if several write.
       events_.path = options_.folder;
       if (options_.all_processes) events_.path /= fmt::format("process-{}", process_);
       events_.path /= event_file_name(entry.time);

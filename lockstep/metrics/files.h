@@ -8,24 +8,24 @@
 
 namespace lockstep::metrics {
 
-/// The files that one process writes its entries to. To be used by one thread at a time.
+/// The files to which one process writes its entries. Use it from one thread at a time.
 class Files {
  public:
-  /// Of process `process` in start `attempt` of the job; nothing is opened before the first entry.
+  /// For process `process` in start `attempt` of the job; files are opened at the first entry.
   Files(const Options& options, int process, int attempt);
 
-  /// Adds the entry to each file. Never throws: what cannot be written is left out; the first time that is a
-  /// warning, and when it can be written again a line that says how many were left out.
+  /// Adds the entry to each file. Never throws: entries that cannot be written are dropped. The first failure
+  /// is logged as a warning; when writing works again, a line with the number of dropped entries is logged.
   void write(const Entry& entry);
 
  private:
   struct File {
     std::filesystem::path path;
     std::optional<AppendedFile> open = std::nullopt;
-    std::uint64_t left_out = 0;  ///< since it could be written last
+    std::uint64_t left_out = 0;  ///< since the last successful write
   };
 
-  /// Opens the file if it is not, puts `head` in front of a file that is new, and adds the record.
+  /// Opens the file if necessary, writes `head` to a new file, and appends the record.
   static void write(File& file, bool lines, const std::string& head, const std::string& record);
 
   const Options options_;

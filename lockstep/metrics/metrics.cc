@@ -60,7 +60,7 @@ class Log {
         call.entry.values.emplace_back(name, 0);
       } else if (writes_) {
         fail<ShardingError>(
-            "[metrics::log] '{}', {}, lies with other processes only, and process {} of {} writes the "
+            "[metrics::log] '{}', {}, is only on other processes, and process {} of {} writes the "
             "metrics (at "
             "{}); give an array that this process has a part of",
             name, array.to_string(), runtime::Runtime::get().process_index(),
@@ -71,7 +71,7 @@ class Log {
     advance(kMostUnread);
   }
 
-  /// Reads and writes what is computed; then the first calls, until no more than `most` are left.
+  /// Reads and writes computed values; then waits for the first calls, until at most `most` are left.
   void flush() {
     std::lock_guard lock(mutex_);
     advance(0);
@@ -82,7 +82,7 @@ class Log {
       try {
         advance(calls_.size());
       } catch (const Error&) {
-        // The computation's error is told by whoever reads its result.
+        // The computation's error is thrown where its result is read.
       }
     }
     std::lock_guard lock(latest_mutex_);
@@ -95,7 +95,7 @@ class Log {
   }
 
  private:
-  /// To who looks at the process from outside.
+  /// For observers of the process.
   static void show(const Entry& entry) {
     auto values = nlohmann::json::object();
     for (const auto& [name, value] : entry.values) values[name] = value;  // what is not finite becomes null
@@ -126,7 +126,7 @@ class Log {
       try {
         Log::get().flush();
       } catch (const std::exception&) {
-        // The computation's error is told by whoever reads its result.
+        // The computation's error is thrown where its result is read.
       }
     });
   }

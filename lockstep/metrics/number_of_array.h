@@ -7,21 +7,21 @@
 
 namespace lockstep::metrics {
 
-/// The number in an array of one element, whose memory this keeps: the array may be donated or deleted
+/// The number in an array of one element. It keeps the array's memory: the array may be donated or deleted
 /// meanwhile.
 class NumberOfArray {
  public:
-  /// Of an array of which this process has a part; `name` is for messages. Throws ShapeError, DTypeError,
+  /// For an array of which this process has a part; `name` is for messages. Throws ShapeError, DTypeError,
   /// TraceError.
   NumberOfArray(const Array& array, const std::string& name);
 
   /// Whether this process has a part of the array.
   static bool is_here(const Array& array);
 
-  /// Whether it is computed. Throws what its computation throws.
+  /// Whether it is computed. Throws the error of its computation.
   bool is_ready() const { return buffer_.ready(); }
 
-  /// Blocks until it is. Throws the same.
+  /// Blocks until it is computed. Throws the error of its computation.
   double read() const;
 
  private:

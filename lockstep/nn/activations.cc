@@ -21,7 +21,7 @@ std::string key_of(const Axes& axis) {
   return axis.axes() ? fmt::format("axes=[{}]", fmt::join(*axis.axes(), ",")) : "axes=all";
 }
 
-/// x less its largest along the axes, which no derivative goes through.
+/// x minus its maximum along the axes, which counts as constant in derivatives.
 Array shifted(const Array& x, const Axes& axis) {
   return x - max(stop_gradient(x), {.axis = axis, .keepdims = true});
 }
@@ -49,7 +49,7 @@ Array leaky_relu(const Operand& x, double negative_slope) {
 
 Array elu(const Operand& x, double alpha) {
   return ops::elementwise("elu", fmt::format("{}", alpha), Meet::kInexact, {&x}, [&](Tracers t) {
-    // exp of what is not chosen must not overflow: its derivative would be no number.
+    // The exp of values that are not selected must not overflow, because its derivative would be NaN.
     Array below = where(t[0] > 0, 0, t[0]);
     return where(t[0] > 0, t[0], alpha * expm1(below));
   });

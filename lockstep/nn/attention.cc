@@ -26,7 +26,7 @@ struct Attention {
   std::int64_t heads() const { return query.shape()[2]; }
 };
 
-/// All scores at once. Where each query head has a key head of its own there is no dimension for the group.
+/// All scores at once. If each query head has its own key head, there is no dimension for the group.
 Array whole(const Attention& a) {
   const DType dtype = a.query.dtype();
   const Shape shape = a.query.shape();

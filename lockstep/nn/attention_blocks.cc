@@ -63,7 +63,8 @@ std::vector<Array> weighed_block(const Queries& queries, const Keys& keys, const
 }
 
 Softmax with_block(const Softmax& before, const Queries& queries, const Keys& keys) {
-  // What is computed again gives the highest score, too, so that there is one product of query and key here.
+  // The recomputed function also returns the highest score, so that query and key are only multiplied once
+  // here.
   const std::vector<Array> block = lockstep::internal::recomputed([&] {
     const Array all = scores(queries, keys);
     const Array highest = maximum(before.highest, max(stop_gradient(all), {.axis = -1, .keepdims = true}));
@@ -75,8 +76,9 @@ Softmax with_block(const Softmax& before, const Queries& queries, const Keys& ke
   return {before.values * shrink + block[0], before.powers * shrink + block[1], block[2]};
 }
 
-/// Parts of x along `axis`, stacked: part j has the elements j, j + count, j + 2 * count, … of x with `value`
-/// behind. So a split of x along the axis is one of each part, and a loop over the parts moves nothing.
+/// Parts of x along `axis`, stacked: part j has the elements j, j + count, j + 2 * count, … of x, which is
+/// padded with `value` at the end. So if x is split along the axis, each part is split, too, and a loop over
+/// the parts moves no data.
 Array parts(const Array& x, std::int64_t axis, std::int64_t count, const Operand& value) {
   const auto at = static_cast<std::size_t>(axis);
   Shape shape = x.shape();
@@ -180,7 +182,7 @@ Array grouped_terms(const Array& terms, std::int64_t heads, std::int64_t key_hea
 
 Softmax no_keys(const Queries& queries, const Keys& keys) {
   const Array powers = zeros_for(queries, keys, false);
-  // The lowest number, not an infinity: the difference of two is no NaN.
+  // The lowest number instead of an infinity, so that the difference of two is not NaN.
   return {zeros_for(queries, keys, true), powers, full_like(powers, -largest(powers.dtype()))};
 }
 

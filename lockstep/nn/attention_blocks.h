@@ -8,36 +8,36 @@
 
 #include "lockstep/nn/attention.h"
 
-/// Attention that is put together from blocks of keys: what dot_product_attention and ring_attention share.
-/// All of it is called within a trace. Heads are [key heads, group] everywhere: so many query heads for each
-/// key head.
+/// Attention computed in blocks of keys: the common parts of dot_product_attention and ring_attention. All
+/// functions are called within a trace. Heads are always written as [key heads, group], where group is the
+/// number of query heads for each key head.
 namespace lockstep::nn::internal {
 
-/// Throws ShapeError where the shapes do not fit each other; mask and bias are for the keys of all `devices`.
+/// Throws ShapeError if the shapes do not match; mask and bias are for the keys of all `devices`.
 void check_attention(std::string_view operation, const Operand& query, const Operand& key,
                      const Operand& value, const AttentionOptions& options, std::int64_t devices = 1);
 
-/// How many keys are scored at a time: `keys` for all.
+/// The number of keys that are scored at a time: `keys` for all.
 std::int64_t block_size(const AttentionOptions& options, std::int64_t queries, std::int64_t keys);
 
-/// In place of a score that the mask or causality takes away, as in JAX: a number, so that a query that sees
-/// nothing has equal weights.
+/// The score where the mask or causality hides a key, as in JAX. It is finite, so that a query that sees no
+/// key gets equal weights.
 double hidden_score(DType dtype);
 
-/// The dtype of the scores of operands of this one.
+/// The dtype of the scores for operands of this dtype.
 DType score_dtype(DType dtype);
 
-/// [batch, queries, heads, features] as [batch, key heads, group, queries, features], and back.
+/// [batch, queries, heads, features] as [batch, key heads, group, queries, features], and the inverse.
 Array grouped(const Array& query, std::int64_t key_heads);
 Array ungrouped(const Array& result);
 
-/// A mask or bias that broadcasts to [batch, heads, queries, keys] as one that does so to [batch, key heads,
-/// group, queries, keys].
+/// A mask or bias that broadcasts to [batch, heads, queries, keys], reshaped to broadcast to [batch, key
+/// heads, group, queries, keys].
 Array grouped_terms(const Array& terms, std::int64_t heads, std::int64_t key_heads);
 
 struct Queries {
   Array query;                  ///< [batch, key heads, group, queries, features]
-  std::optional<Array> places;  ///< i32[queries]: of each in the sequence; where causality is asked for
+  std::optional<Array> places;  ///< i32[queries]: positions in the sequence; set if attention is causal
   double scale;
 };
 
@@ -45,33 +45,34 @@ struct Keys {
   Array key, value;             ///< [batch, key heads, keys, features]
   std::optional<Array> mask;    ///< broadcasts to [batch, key heads, group, queries, keys]
   std::optional<Array> bias;    ///< the same
-  std::optional<Array> places;  ///< i32[keys]: of each in the sequence
-  bool some_missing = false;    ///< a place of INT32_MAX means that there is no such key
+  std::optional<Array> places;  ///< i32[keys]: positions in the sequence
+  bool some_missing = false;    ///< a position of INT32_MAX means that this key does not exist
 
   std::int64_t size() const { return key.shape()[2]; }
 };
 
-/// What is known of the softmax after some of the keys.
+/// The state of the softmax after some of the keys.
 struct Softmax {
-  Array values;   ///< [batch, key heads, group, queries, features]: the sum of power * value
-  Array powers;   ///< [batch, key heads, group, queries, 1]: the sum of the powers exp(score - highest)
-  Array highest;  ///< the same shape: the largest score; a constant to derivatives, for nothing depends on it
+  Array values;   ///< [batch, key heads, group, queries, features]: the sum of exp(score - highest) * value
+  Array powers;   ///< [batch, key heads, group, queries, 1]: the sum of exp(score - highest)
+  Array highest;  ///< the same shape: the largest score; constant for derivatives, because the result does
+                  ///< not depend on it
 
   std::vector<Array> arrays() const { return {values, powers, highest}; }
   static Softmax of(const std::vector<Array>& arrays) { return {arrays[0], arrays[1], arrays[2]}; }
 };
 
-/// Before all keys.
+/// The state before any keys.
 Softmax no_keys(const Queries& queries, const Keys& keys);
 
-/// With these keys, too, `block` of them at a time.
+/// The state after these keys, which are processed in blocks of `block`.
 Softmax with_keys(const Softmax& before, const Queries& queries, const Keys& keys, std::int64_t block);
 
-/// The attention, of the dtype of the scores.
+/// The result of the attention, in the dtype of the scores.
 Array attended(const Softmax& all);
 
-/// The sums of power * value and of the powers over these keys, where the largest score of all is `highest`.
-/// Its derivative computes each block once more.
+/// The sums of exp(score - highest) * value and of exp(score - highest) over these keys, where `highest` is
+/// the largest score over all keys. The derivative computes each block again.
 std::pair<Array, Array> weighed(const Queries& queries, const Keys& keys, const Array& highest,
                                 std::int64_t block);
 

@@ -17,7 +17,8 @@ namespace {
 using ops::Tracers;
 using Integers = std::vector<std::int64_t>;
 
-/// The place of each character of `order` in the spec; throws ShapeError where the spec has not just these.
+/// The position of each character of `order` in the spec; throws ShapeError unless the spec has exactly
+/// these.
 Integers places(const std::string& spec, const std::string& order, const Aval& of) {
   Integers dims;
   for (char c : order) {
@@ -150,9 +151,8 @@ Padding ConvPadding::of(std::string_view operation, const Shape& sizes, const In
     }
   }
   if (sizes_.size() != sizes.size()) {
-    fail<ShapeError>(
-        "[{}] expected the padding before and behind each of the {} spatial dimensions, got {}{}", operation,
-        sizes.size(), sizes_.size(), ops::at());
+    fail<ShapeError>("[{}] expected the padding before and after each of the {} spatial dimensions, got {}{}",
+                     operation, sizes.size(), sizes_.size(), ops::at());
   }
   return sizes_;
 }

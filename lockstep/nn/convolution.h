@@ -11,11 +11,11 @@
 #include "lockstep/program/padding.h"
 #include "lockstep/program/precision.h"
 
-/// Convolutions, pooling and embeddings. Shapes that do not fit are a ShapeError with the user's line.
+/// Convolutions, pooling and embeddings. Shapes that do not match throw a ShapeError with the user's line.
 namespace lockstep::nn {
 
-/// "SAME" (as many windows as there are strides in a dimension), "SAME_LOWER", "VALID" (windows lie within),
-/// or the numbers of zeros before and behind each spatial dimension.
+/// "SAME" (as many windows as ceil(size / stride)), "SAME_LOWER", "VALID" (only windows within the array), or
+/// the numbers of zeros before and after each spatial dimension.
 class ConvPadding {
  public:
   ConvPadding(const char* name) : name_(name) {}
@@ -23,68 +23,72 @@ class ConvPadding {
   ConvPadding(Padding sizes) : sizes_(std::move(sizes)) {}
   ConvPadding(std::initializer_list<std::pair<std::int64_t, std::int64_t>> sizes) : sizes_(sizes) {}
 
-  /// For dimensions of these sizes. Throws ShapeError unless there are as many.
+  /// The padding for dimensions of these sizes. Throws ShapeError unless it has as many entries as there are
+  /// dimensions.
   Padding of(std::string_view operation, const Shape& sizes, const std::vector<std::int64_t>& windows,
              const std::vector<std::int64_t>& strides) const;
 
-  /// The name; empty where there are numbers.
+  /// The name; empty if the padding is given as numbers.
   const std::string& name() const { return name_; }
   /// "SAME"; "(1,1)(0,2)".
   std::string to_string() const;
 
  private:
-  std::string name_;  ///< empty where there are numbers
+  std::string name_;  ///< empty if the padding is given as numbers
   Padding sizes_;
 };
 
 struct ConvOptions {
-  std::vector<std::int64_t> window_strides = {};  ///< here and below: empty for 1 everywhere
+  std::vector<std::int64_t> window_strides = {};  ///< here and below: empty means 1 in each dimension
   ConvPadding padding = "VALID";
   std::vector<std::int64_t> lhs_dilation = {}, rhs_dilation = {};
 
-  /// What the dimensions of lhs, rhs and the result are: N batch, C features, O and I output and input
-  /// features, all others spatial. By default "NCHW", "OIHW", "NCHW" for two spatial dimensions, and likewise
-  /// for others.
+  /// The meaning of the dimensions of lhs, rhs and the result: N batch, C features, O and I output and input
+  /// features, other letters spatial. By default "NCHW", "OIHW", "NCHW" for two spatial dimensions, and
+  /// correspondingly for other numbers of dimensions.
   std::array<std::string, 3> dimension_numbers = {};
   std::int64_t feature_group_count = 1, batch_group_count = 1;
 
-  Precision precision = Precision::kDefault;         ///< as DotOptions'
-  std::optional<DType> preferred_element_type = {};  ///< the same
+  Precision precision = Precision::kDefault;         ///< as in DotOptions
+  std::optional<DType> preferred_element_type = {};  ///< as in DotOptions
 };
 
-/// jax.lax's: lhs convolved with the kernels rhs. The dtypes are promoted.
+/// jax.lax.conv_general_dilated: lhs convolved with the kernels rhs. The dtypes are promoted.
 Array conv_general_dilated(const Operand& lhs, const Operand& rhs, ConvOptions options = {});
 
-/// The same with features last, as flax has it: x is [batch, spatial…, features], the kernels are [spatial…,
-/// input features, output features]. Dimension numbers may not be given.
+/// A convolution with features in the last dimension, as in flax: x is [batch, spatial…, features], the
+/// kernels are [spatial…, input features, output features]. Throws ShapeError if options.dimension_numbers
+/// are given.
 Array conv(const Operand& x, const Operand& kernel, ConvOptions options = {.padding = "SAME"});
 
 struct ConvTransposeOptions {
-  std::vector<std::int64_t> strides = {};  ///< here and below: empty for 1 everywhere
-  ConvPadding padding = "SAME";  ///< "SAME" or "VALID": that of the convolution; or of the result itself
+  std::vector<std::int64_t> strides = {};  ///< here and below: empty means 1 in each dimension
+  ConvPadding padding = "SAME";  ///< "SAME" or "VALID", as for the convolution that this transposes; or
+                                 ///< numbers, of zeros around this one's input
   std::vector<std::int64_t> rhs_dilation = {};
-  bool transpose_kernel =
-      false;  ///< the kernels are those of the convolution: turned round, features exchanged
+  bool transpose_kernel = false;  ///< use the kernels of the convolution that this transposes: reversed, with
+                                  ///< input and output features exchanged
 };
 
-/// jax.lax.conv_transpose: a convolution with `strides` - 1 zeros between the elements of x, which undoes the
-/// shape of a convolution with these strides. x is [batch, spatial…, features], the kernels are [spatial…,
-/// input features, output features].
+/// jax.lax.conv_transpose: a convolution of x with `strides` - 1 zeros between its elements, which restores
+/// the shape that a convolution with these strides has reduced. x is [batch, spatial…, features], the kernels
+/// are [spatial…, input features, output features].
 Array conv_transpose(const Operand& x, const Operand& kernel, ConvTransposeOptions options = {});
 
 struct PoolOptions {
   std::vector<std::int64_t> strides = {};
   ConvPadding padding = "VALID";
-  bool count_include_pad = true;  ///< of avg_pool: divide by the window's size at the borders too
+  bool count_include_pad = true;  ///< for avg_pool: divide by the whole window's size at the borders, too
 };
 
-/// The largest, smallest and mean element of each window of x, which is [batch, spatial…, features].
+/// max_pool, min_pool, avg_pool: the largest, smallest or mean element of each window of x, which is [batch,
+/// spatial…, features].
 Array max_pool(const Operand& x, const std::vector<std::int64_t>& window, PoolOptions options = {});
 Array min_pool(const Operand& x, const std::vector<std::int64_t>& window, PoolOptions options = {});
 Array avg_pool(const Operand& x, const std::vector<std::int64_t>& window, PoolOptions options = {});
 
-/// The rows of the table, [entries, features], that the indices name: of shape [indices…, features]. Out of
-/// bounds a row is NaN.
+/// The rows of the table, [entries, features], at the indices; the result is [indices…, features]. An index
+/// out of bounds gives a row of NaN.
 Array embedding(const Operand& table, const Operand& indices);
 
 }  // namespace lockstep::nn

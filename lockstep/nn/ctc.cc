@@ -40,7 +40,7 @@ Array moved(const Array& x, std::int64_t places, const Operand& value) {
   return pad(slice(x, {0, 0}, {rows, columns - places}), {{0, 0}, {places, 0}}, value);
 }
 
-/// The labels with a blank before, between and behind: [batch, 2 labels + 1].
+/// The labels with a blank before, between and after them: [batch, 2 labels + 1].
 Array with_blanks(const Array& labels, std::int64_t blank_id) {
   const Array blanks = full_like(labels, blank_id);
   const Shape flat = {labels.shape()[0], 2 * labels.shape()[1]};
@@ -65,7 +65,7 @@ Array ctc_loss(const Operand& logits, const Operand& logit_paddings, const Opera
         // What each state emits in each step: [steps, batch, states].
         const Array emitted = transpose(
             einsum("btk,bsk->bts", {log_softmax(x), one_hot(states, x.shape()[2], x.dtype())}), {1, 0, 2});
-        // A label may follow the one before it at once, without a blank, where they differ.
+        // A label may directly follow the previous one, without a blank, if they differ.
         const Array may_skip = logical_and(states != blank_id, states != moved(states, 2, blank_id));
         // The logarithms of the probabilities to be in each state; before the first step in the first.
         const Array first = one_hot(zeros({x.shape()[0]}, DType::kI32), states.shape()[1], x.dtype());
@@ -81,7 +81,7 @@ Array ctc_loss(const Operand& logits, const Operand& logit_paddings, const Opera
         const Array paddings = transpose(astype(t[1], x.dtype()));
         const Array last =
             lockstep::internal::scan_of_arrays("ctc_loss", {begin}, {emitted, paddings}, steps, step)[0];
-        // The last label, or the blank behind it.
+        // The last label, or the blank after it.
         const Array count = sum(1.0 - astype(t[3], x.dtype()), {.axis = 1});
         const Array end = one_hot(astype(2.0 * count, DType::kI32), states.shape()[1], x.dtype());
         return -sum(end * logaddexp(last, moved(last, 1, log_epsilon)), {.axis = 1});

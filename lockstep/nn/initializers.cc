@@ -67,7 +67,7 @@ double fan_of(const Shape& shape, Fan mode, const FanAxes& axes) {
   return in;
 }
 
-/// The deviation of what is normal within two deviations.
+/// The standard deviation of a standard normal distribution that is truncated to two standard deviations.
 constexpr double kTruncatedDeviation = 0.87962566103423978;
 
 }  // namespace

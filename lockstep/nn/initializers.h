@@ -12,13 +12,14 @@
 
 namespace lockstep::nn {
 
-/// What a layer's array is at first: a function of a key, a shape and a floating dtype, such as those of
-/// nn::initializers or one's own. In a tree it has no parts: a jitted function cannot depend on it.
+/// The initial value of a layer's array: a function of a key, a shape and a floating dtype. Those of
+/// nn::initializers are ready-made; a function of your own works, too. In a tree it is not a leaf and not
+/// part of the structure, so a jitted function cannot depend on it.
 class Initializer {
  public:
   using Function = std::function<Array(const Array& key, const Shape& shape, DType dtype)>;
 
-  /// None: the layer's own default.
+  /// No function: the layer uses its default.
   Initializer() = default;
 
   template <class F>
@@ -28,7 +29,7 @@ class Initializer {
 
   bool valid() const { return function_ != nullptr; }
 
-  /// The array. Throws Error where there is no function, and what the function throws.
+  /// Calls the function. Throws Error if there is none, and passes on the function's exceptions.
   Array operator()(const Operand& key, const Shape& shape, DType dtype = DType::kF32) const;
 
   static void tree_parts(Initializer&, tree::Parts&) {}
@@ -37,44 +38,44 @@ class Initializer {
   std::shared_ptr<const Function> function_;  // immutable, and shared by the copies of a layer
 };
 
-/// jax.nn.initializers: of the same key, shape and dtype the same numbers, to the bit where those of
-/// lockstep::random are, and for normal ones to a few units in the last place. Each throws DTypeError for a
-/// dtype that is not floating.
+/// jax.nn.initializers: the same key, shape and dtype give JAX's numbers, to the bit where lockstep::random's
+/// are, and within a few units in the last place for normal distributions. Each throws DTypeError for a dtype
+/// that is not floating.
 namespace initializers {
 
 Array zeros(const Array& key, const Shape& shape, DType dtype = DType::kF32);
 Array ones(const Array& key, const Shape& shape, DType dtype = DType::kF32);
 
-/// The value everywhere.
+/// Every element has this value.
 Initializer constant(double value);
 
 /// Uniform in [0, scale).
 Initializer uniform(double scale = 1e-2);
 
-/// Normal, of mean 0 and this deviation.
+/// Normal, with mean 0 and this standard deviation.
 Initializer normal(double stddev = 1e-2);
 
-/// stddev times what is normal within the bounds. The deviation of the result is a little less than stddev.
+/// stddev times a standard normal distribution truncated to [lower, upper]. So the standard deviation of the
+/// result is a little less than stddev.
 Initializer truncated_normal(double stddev = 1e-2, double lower = -2, double upper = 2);
 
-/// Which dimensions count an array's inputs, its outputs, and neither; the others are the window of a
-/// convolution. Negative ones count from the end.
+/// Which dimensions of an array are its inputs, its outputs, and neither (batch); all others are the window
+/// of a convolution. Negative numbers count from the end.
 struct FanAxes {
   std::vector<std::int64_t> in_axis = {-2}, out_axis = {-1}, batch_axis = {};
 };
 
-/// By what variance_scaling divides: the inputs of an output, the outputs of an input, the mean of both, or
-/// the root of their product.
+/// The divisor of variance_scaling: the number of inputs, the number of outputs, their mean, or the square
+/// root of their product.
 enum class Fan { kIn, kOut, kAvg, kGeoAvg };
 enum class Distribution { kTruncatedNormal, kNormal, kUniform };
 
-/// Of mean 0 and variance scale / fan. The truncated one ends at two deviations. Throws ShapeError for a
-/// shape that has not these dimensions.
+/// Random numbers of mean 0 and variance scale / fan. The truncated normal distribution ends at two standard
+/// deviations. Throws ShapeError if the shape does not have the dimensions of `axes`.
 Initializer variance_scaling(double scale, Fan mode, Distribution distribution, FanAxes axes = {});
 
-/// variance_scaling of scale 1 and the mean of both fans (Glorot and Bengio, 2010); of scale 1 and the inputs
-/// (LeCun and others, 1998); of scale 2 and the inputs (He and others, 2015); each truncated normal, or
-/// uniform.
+/// variance_scaling, truncated normal or uniform. glorot: scale 1, Fan::kAvg (Glorot and Bengio, 2010).
+/// lecun: scale 1, Fan::kIn (LeCun and others, 1998). he: scale 2, Fan::kIn (He and others, 2015).
 Initializer glorot_normal(FanAxes axes = {});
 Initializer glorot_uniform(FanAxes axes = {});
 Initializer lecun_normal(FanAxes axes = {});
@@ -82,9 +83,9 @@ Initializer lecun_uniform(FanAxes axes = {});
 Initializer he_normal(FanAxes axes = {});
 Initializer he_uniform(FanAxes axes = {});
 
-/// scale times a matrix of orthonormal columns, or rows where there are fewer of them, uniform among all such
-/// (random::orthogonal). The columns stand along column_axis, the rows along the other dimensions together.
-/// Throws ShapeError for less than two dimensions.
+/// scale times a matrix with orthonormal columns, or rows if there are fewer rows; uniformly distributed over
+/// all such matrices (random::orthogonal). The columns are along column_axis, the rows along all other
+/// dimensions together. Throws ShapeError for fewer than two dimensions.
 Initializer orthogonal(double scale = 1, std::int64_t column_axis = -1);
 
 }  // namespace initializers

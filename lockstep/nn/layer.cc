@@ -39,7 +39,7 @@ struct Initialization final : tree::Visitor {
   }
 };
 
-/// Collects what layers say of the axes of their arrays.
+/// Collects the logical axes of the layers' arrays.
 struct AxesOfLayers final : tree::Visitor {
   std::vector<tree::NamedAxes> all;
   tree::Path place;
@@ -82,7 +82,7 @@ void init(tree::TreeRef model, const Array& key, bool itself, const std::source_
 tree::Rules<PartitionSpec> partition_rules(tree::TreeRef model, const LogicalRules& rules) {
   AxesOfLayers found;
   model.type->visit(model.tree, found);
-  // A path may end as another does: the longer one comes first.
+  // One path may be the end of another one: the longer one comes first.
   std::ranges::stable_sort(found.all, std::greater(),
                            [](const tree::NamedAxes& each) { return each.path.size(); });
   std::vector<tree::Rules<PartitionSpec>::Rule> all;

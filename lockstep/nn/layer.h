@@ -12,7 +12,7 @@
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/tree/per_leaf.h"
 
-/// Models are trees of layers: aggregates (layers.h) that say what they shall be and hold their arrays.
+/// Models are trees of layers. A layer is an aggregate (layers.h) of its configuration and its arrays.
 ///
 ///   struct Mlp {
 ///     nn::Linear in{.in_features = 64, .out_features = 128}, out{.in_features = 128, .out_features = 10};
@@ -20,11 +20,12 @@
 ///   };
 ///   Mlp mlp = nn::init(Mlp(), random::key(0));
 ///
-/// A class of one's own is a layer too if it has a member `T init(const Array& key) const`, which gives the
-/// layer with its arrays; and, for shardings, `std::vector<tree::NamedAxes> logical_axes() const`.
+/// A class of your own is a layer, too, if it has a member `T init(const Array& key) const`, which returns
+/// the layer with its arrays. For shardings it also needs `std::vector<tree::NamedAxes> logical_axes()
+/// const`.
 namespace lockstep::nn {
 
-/// Sizes of the dimensions that a layer takes or gives: a number, or several in braces.
+/// Sizes of a layer's input or output dimensions: a number, or several in braces.
 class Features {
  public:
   Features() = default;
@@ -43,19 +44,20 @@ class Features {
   std::vector<std::int64_t> sizes_;
 };
 
-/// The key of a place in a tree: random::fold_in(key, h), where h is the 32-bit FNV-1a hash of the path. Of
-/// an empty path the key itself. A model that gets a further layer keeps the numbers of the others.
+/// The key for a path in a tree: random::fold_in(key, h), where h is the 32-bit FNV-1a hash of the path; for
+/// an empty path the key itself. So adding a layer to a model does not change the numbers of the other
+/// layers.
 Array key_at(const Array& key, std::string_view path);
 
 namespace internal {
-/// Of the arrays below this tree; `itself`: also where the tree is a layer.
+/// Initializes the layers below this tree; with `itself`, also the tree itself if it is a layer.
 void init(tree::TreeRef model, const Array& key, bool itself, const std::source_location& where);
 }  // namespace internal
 
-/// The model with the arrays of all its layers made: each layer's init with key_at(key, its path), wherever
-/// it stands in structs, vectors and whatever else a tree is of. Arrays outside of layers stay as they are.
-/// Throws TraceError where one of those has no value, with its path. In jit all is one program, and
-/// out_shardings place what it makes:
+/// The model with the arrays of all its layers. Each layer's `init` is called with key_at(key, its path),
+/// wherever the layer is in the structs, vectors and other containers of the tree. Arrays outside of layers
+/// are not changed; throws TraceError, with the path, if one of them has no value. Under jit this is one
+/// program, and out_shardings determine where its results are placed:
 ///   Mlp mlp = jit([&] { return nn::init(Mlp(), random::key(0)); }, {.out_shardings = {replicated}})();
 template <class Model>
 Model init(Model model, const Array& key, std::source_location where = std::source_location::current()) {
@@ -63,7 +65,7 @@ Model init(Model model, const Array& key, std::source_location where = std::sour
   return model;
 }
 
-/// The same of the layers below this one, for its own `init` to call.
+/// Initializes the layers inside this layer, for its own `init` to call.
 template <class Layer>
 Layer init_parts(Layer layer, const Array& key,
                  std::source_location where = std::source_location::current()) {
@@ -71,24 +73,24 @@ Layer init_parts(Layer layer, const Array& key,
   return layer;
 }
 
-/// Which axes of a mesh each logical axis is split over, as in flax: of several rules for one name the first
-/// whose mesh axes no other dimension of the array has. A name without a rule is not split.
+/// The mesh axes over which each logical axis is split, as in flax. If a name has several rules, the first
+/// one applies whose mesh axes no other dimension of the array uses. A name without a rule is not split.
 ///   LogicalRules{{"vocabulary", "tensor"}, {"heads", "tensor"}, {"embed", nullptr}}
 using LogicalRules = std::vector<std::pair<std::string, PartitionEntry>>;
 
-/// The spec over mesh axes of one over logical axes (flax's logical_to_mesh_axes).
+/// Converts a spec of logical axes to a spec of mesh axes (flax's logical_to_mesh_axes).
 PartitionSpec logical_to_mesh_axes(const PartitionSpec& logical, const LogicalRules& rules);
 
 namespace internal {
 tree::Rules<PartitionSpec> partition_rules(tree::TreeRef model, const LogicalRules& rules);
 }  // namespace internal
 
-/// The specs as shardings over the mesh, for jit's out_shardings and the like.
+/// The specs as shardings over the mesh, for example for jit's out_shardings.
 tree::Rules<Sharding> named_shardings(const Mesh& mesh, const tree::Rules<PartitionSpec>& specs);
 
-/// The specs of the model's arrays by their paths; P() for those of which no layer says anything. The paths
-/// may stand below others, so that the rules are also those of an optimizer's state, of a checkpoint and of
-/// the pair of model and state. The model need not be initialized.
+/// The specs of the model's arrays by path; P() for arrays without logical axes. A path also matches at the
+/// end of a longer path, so the same rules work for an optimizer's state, a checkpoint, or the pair of model
+/// and state. The model need not be initialized.
 template <class Model>
 tree::Rules<PartitionSpec> partition_rules(const Model& model, const LogicalRules& rules) {
   return internal::partition_rules(tree::tree_ref(model), rules);

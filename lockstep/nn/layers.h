@@ -9,15 +9,15 @@
 #include "lockstep/nn/layer.h"
 #include "lockstep/ops/operand.h"
 
-/// Layers, with flax's mathematics. Each is an aggregate: first what it shall be, then its arrays, which
+/// Layers that compute as flax's do. Each is an aggregate: first its configuration, then its arrays, which
 /// `init(key)` makes; nn::init does so for all layers of a model. Calling a layer whose arrays are not made
-/// is an Error. What init takes alone (initializers, logical axes, dtype) is no part of the tree; the rest
-/// belongs to its structure.
+/// is an Error. Fields that only `init` uses (initializers, logical axes, dtype) are not part of the tree;
+/// the other configuration is part of its structure.
 namespace lockstep::nn {
 
-/// x's last dimensions, which are in_features, times the kernel, plus the bias: [..., in_features...] to
-/// [..., out_features...]. flax's Dense, and DenseGeneral where features have several dimensions. The kernel
-/// is drawn as a matrix of all in_features by all out_features.
+/// The last dimensions of x, which are in_features, times the kernel, plus the bias: [..., in_features...] to
+/// [..., out_features...]. This is flax's Dense, and DenseGeneral if features have several dimensions. The
+/// kernel's initializer gets the shape [product of in_features, product of out_features].
 struct Linear {
   Features in_features = {}, out_features = {};
   bool use_bias = true;
@@ -35,10 +35,10 @@ struct Linear {
   static void tree_parts(Linear& self, tree::Parts& part);
 };
 
-/// A vector for each of so many entries.
+/// A vector for each entry of a table.
 struct Embedding {
   std::int64_t num_embeddings = 0, features = 0;
-  Initializer embedding_init = {};  ///< by default normal, of variance 1 / features
+  Initializer embedding_init = {};  ///< by default normal, with variance 1 / features
   PartitionSpec axes = {};
   DType dtype = DType::kF32;
 
@@ -46,18 +46,18 @@ struct Embedding {
 
   Embedding init(const Operand& key) const;
 
-  /// [...] whole numbers to [..., features].
+  /// Integers [...] to [..., features].
   Array operator()(const Operand& indices) const;
 
-  /// The product with each entry, [..., features] to [..., num_embeddings]: the last layer of a language
-  /// model that shares its table with the first.
+  /// The product with each entry: [..., features] to [..., num_embeddings]. Use it as the last layer of a
+  /// language model that shares its table with the first.
   Array attend(const Operand& x) const;
 
   std::vector<tree::NamedAxes> logical_axes() const;
   static void tree_parts(Embedding& self, tree::Parts& part);
 };
 
-/// Of mean 0 and variance 1 along the last dimension, times scale, plus bias.
+/// Normalizes to mean 0 and variance 1 along the last dimension, then multiplies by scale and adds bias.
 struct LayerNorm {
   std::int64_t features = 0;
   double epsilon = 1e-6;
@@ -65,7 +65,7 @@ struct LayerNorm {
   PartitionSpec axes = {};
   DType dtype = DType::kF32;
 
-  std::optional<Array> scale = {}, bias = {};  ///< [features]: ones, zeros
+  std::optional<Array> scale = {}, bias = {};  ///< [features]: initially ones and zeros
 
   LayerNorm init(const Operand& key) const;
   Array operator()(const Operand& x) const;
@@ -73,7 +73,7 @@ struct LayerNorm {
   static void tree_parts(LayerNorm& self, tree::Parts& part);
 };
 
-/// Over the root of the mean of squares along the last dimension, times scale.
+/// Divides by the root of the mean square along the last dimension, then multiplies by scale.
 struct RMSNorm {
   std::int64_t features = 0;
   double epsilon = 1e-6;
@@ -81,7 +81,7 @@ struct RMSNorm {
   PartitionSpec axes = {};
   DType dtype = DType::kF32;
 
-  std::optional<Array> scale = {};  ///< [features]: ones
+  std::optional<Array> scale = {};  ///< [features]: initially ones
 
   RMSNorm init(const Operand& key) const;
   Array operator()(const Operand& x) const;
@@ -89,11 +89,12 @@ struct RMSNorm {
   static void tree_parts(RMSNorm& self, tree::Parts& part);
 };
 
-/// A convolution of [batch, spatial..., in_features] to [batch, spatial..., out_features].
+/// A convolution from [batch, spatial..., in_features] to [batch, spatial..., out_features].
 struct Conv {
   std::int64_t in_features = 0, out_features = 0;
   std::vector<std::int64_t> kernel_size = {};
-  ConvOptions options = {.padding = "SAME"};  ///< strides, dilations and groups; no dimension numbers
+  ConvOptions options = {.padding = "SAME"};  ///< strides, dilations and groups; dimension_numbers are not
+                                              ///< supported
   bool use_bias = true;
   Initializer kernel_init = {};  ///< by default lecun_normal
   Initializer bias_init = {};    ///< by default zeros
@@ -109,8 +110,8 @@ struct Conv {
   static void tree_parts(Conv& self, tree::Parts& part);
 };
 
-/// Each element 0 with probability `rate`, the others divided by 1 - rate; without a key, as when a model is
-/// used, x as it is. Throws Error for a rate outside of [0, 1).
+/// Sets each element to 0 with probability `rate`, and divides the others by 1 - rate. Without a key (outside
+/// of training) it returns x. Throws Error for a rate outside of [0, 1).
 struct Dropout {
   double rate = 0;
 

@@ -45,7 +45,7 @@ Array softmax_cross_entropy_with_integer_labels(const Operand& logits, const Ope
   return ops::run(name, "", {logits.as_array(), labels.as_array()}, [&](Tracers t) {
     const ElementType type = to_inexact({t[0].dtype(), t[0].aval().weak_type});
     Array x = ops::convert(t[0], type);
-    // Compared and chosen, not gathered: it stays in place where the classes are split over devices.
+    // Selected by comparison, not by a gather: so nothing moves if the classes are split over devices.
     Array chosen = one_hot(broadcast_to(t[1], examples), classes, DType::kBool);
     return logsumexp(x, -1) - sum(where(chosen, x, 0), -1);
   });

@@ -3,53 +3,53 @@
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/operand.h"
 
-/// Losses, with optax's names: one for each example, to be averaged by the caller.
+/// Losses, with optax's names. They return one loss for each example; the caller averages them.
 namespace lockstep::nn {
 
 using lockstep::one_hot;
 
-/// -log softmax(logits)[label], over the last dimension of the logits. Labels are whole numbers, of the
-/// logits' shape without the last dimension (or one that broadcasts to it); a label that is not a class gives
-/// logsumexp(logits). Throws DTypeError for labels that are not whole numbers, ShapeError for logits without
-/// dimensions or labels that do not broadcast.
+/// -log softmax(logits)[label], over the last dimension of the logits. Labels are integers, of the logits'
+/// shape without the last dimension (or a shape that broadcasts to it); a label out of range gives
+/// logsumexp(logits). Throws DTypeError for labels that are not integers, ShapeError for scalar logits or
+/// labels that do not broadcast.
 Array softmax_cross_entropy_with_integer_labels(const Operand& logits, const Operand& labels);
 
-/// -sum(labels * log softmax(logits)), over the last dimension; labels are probabilities, of the logits'
+/// -sum(labels * log softmax(logits)), over the last dimension. Labels are probabilities, of the logits'
 /// shape.
 Array softmax_cross_entropy(const Operand& logits, const Operand& labels);
 
-/// log(1 + exp(-logit)) for label 1, log(1 + exp(logit)) for label 0, and between.
+/// -(label * log(sigmoid(logit)) + (1 - label) * log(1 - sigmoid(logit))), computed without overflow.
 Array sigmoid_binary_cross_entropy(const Operand& logits, const Operand& labels);
 
 /// (predictions - targets)², element by element.
 Array squared_error(const Operand& predictions, const Operand& targets = 0.0);
 
-/// Half of it.
+/// squared_error / 2.
 Array l2_loss(const Operand& predictions, const Operand& targets = 0.0);
 
-/// Half of the square of the error up to delta, beyond it linear.
+/// error² / 2 for |error| <= delta, and linear beyond.
 Array huber_loss(const Operand& predictions, const Operand& targets = 0.0, double delta = 1.0);
 
 /// log(cosh(predictions - targets)).
 Array log_cosh(const Operand& predictions, const Operand& targets = 0.0);
 
-/// max(0, 1 - prediction * target), of targets -1 and 1.
+/// max(0, 1 - prediction * target), for targets -1 and 1.
 Array hinge_loss(const Operand& predictions, const Operand& targets);
 
-/// The cosine of the angle between vectors, which stand in the last dimension; each is taken at least epsilon
-/// long. And 1 less it.
+/// cosine_similarity: the cosine of the angle between vectors, which are along the last dimension; lengths
+/// below epsilon count as epsilon. cosine_distance: 1 - cosine_similarity.
 Array cosine_similarity(const Operand& predictions, const Operand& targets, double epsilon = 0);
 Array cosine_distance(const Operand& predictions, const Operand& targets, double epsilon = 0);
 
 /// sum(targets * (log(targets) - log_predictions)) over the last dimension.
 Array kl_divergence(const Operand& log_predictions, const Operand& targets);
 
-/// Connectionist temporal classification: -log(probability of the labels), the sum over all ways to spread
-/// them over the steps with blanks between (Graves and others, 2006). logits are [batch, steps, classes],
-/// labels whole numbers, [batch, labels], other than blank_id where they count; paddings, [batch, steps] and
-/// [batch, labels], are 1 where there is no step and no label, at the end, else 0. The result is [batch], of
-/// the logits' dtype. What is impossible has, in place of -infinity, a logarithm of about log_epsilon. Throws
-/// ShapeError for shapes that do not fit, DTypeError for labels that are not whole numbers.
+/// Connectionist temporal classification: -log(probability of the labels), the sum over all alignments of the
+/// labels with the steps, with blanks between (Graves and others, 2006). logits are [batch, steps, classes].
+/// labels are integers [batch, labels] that are not blank_id except where padded. The paddings, [batch,
+/// steps] and [batch, labels], are 1 for padded positions, which are at the end, and 0 elsewhere. The result
+/// is [batch], of the logits' dtype. The logarithm of probability 0 is about log_epsilon instead of
+/// -infinity. Throws ShapeError for shapes that do not match, DTypeError for labels that are not integers.
 Array ctc_loss(const Operand& logits, const Operand& logit_paddings, const Operand& labels,
                const Operand& label_paddings, std::int64_t blank_id = 0, double log_epsilon = -1e5);
 

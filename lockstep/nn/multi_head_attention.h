@@ -8,18 +8,18 @@
 
 namespace lockstep::nn {
 
-/// Attention of several heads, each of qkv_features / num_heads features, between linear layers: flax's
-/// MultiHeadDotProductAttention. With fewer key heads than heads each serves a group of these
+/// Attention with several heads of qkv_features / num_heads features each, between linear layers: flax's
+/// MultiHeadDotProductAttention. With fewer key heads than heads, each key head serves a group of heads
 /// (dot_product_attention).
 struct MultiHeadAttention {
   std::int64_t num_heads = 1, in_features = 0;
-  std::int64_t qkv_features = 0, out_features = 0;  ///< 0: as many as in_features
-  std::int64_t num_key_heads = 0;                   ///< 0: as many as heads; else a divisor
+  std::int64_t qkv_features = 0, out_features = 0;  ///< 0: the same as in_features
+  std::int64_t num_key_heads = 0;                   ///< 0: the same as num_heads; otherwise a divisor of it
   bool use_bias = true;
-  Initializer kernel_init = {};      ///< of query, key and value, and
-  Initializer out_kernel_init = {};  ///< of out: by default lecun_normal
+  Initializer kernel_init = {};      ///< of query, key and value; by default lecun_normal
+  Initializer out_kernel_init = {};  ///< of out; by default lecun_normal
   Initializer bias_init = {};        ///< by default zeros
-  PartitionSpec axes = {};           ///< logical axes of features, heads and features of a head
+  PartitionSpec axes = {};           ///< logical axes of the features, the heads, and the features of a head
   DType dtype = DType::kF32;
 
   Linear query = {}, key = {}, value = {};  ///< in_features to [heads, features of a head]
@@ -27,8 +27,9 @@ struct MultiHeadAttention {
 
   MultiHeadAttention init(const Operand& key) const;
 
-  /// Of each of x's rows, [batch, rows, in_features], to all of them: [batch, rows, out_features]; or of
-  /// one's rows to another's. Throws as dot_product_attention, and ShapeError for features that do not fit.
+  /// Self-attention: [batch, rows, in_features] to [batch, rows, out_features]; or attention from the rows of
+  /// one array to those of another. Throws as dot_product_attention does, and ShapeError for features that do
+  /// not match.
   Array operator()(const Operand& x, const AttentionOptions& options = {}) const;
   Array operator()(const Operand& queries, const Operand& keys, const AttentionOptions& options = {}) const;
   Array operator()(const Operand& queries, const Operand& keys, const Operand& values,

@@ -7,14 +7,14 @@
 
 namespace lockstep::nn {
 
-/// x less its mean, over sqrt(its variance + epsilon), along the axis (jax.nn.standardize).
+/// (x - mean) / sqrt(variance + epsilon), along the axis (jax.nn.standardize).
 Array standardize(const Operand& x, Axes axis = -1, double epsilon = 1e-5);
 
-/// standardize along the last dimension, times scale, plus bias, which are of that dimension's size.
+/// standardize along the last dimension, times scale, plus bias. scale and bias have that dimension's size.
 Array layer_norm(const Operand& x, const Operand& scale = 1.0, const Operand& bias = 0.0,
                  double epsilon = 1e-5);
 
-/// x over the root of the mean of its squares (plus epsilon) along the last dimension, times scale.
+/// x / sqrt(mean(x²) + epsilon) along the last dimension, times scale.
 Array rms_norm(const Operand& x, const Operand& scale = 1.0, double epsilon = 1e-6);
 
 }  // namespace lockstep::nn

@@ -10,7 +10,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// The two linear layers of a cell with so many gates, not made yet.
+/// The two linear layers of a cell with this number of gates, before init.
 template <class Cell>
 void set_up(Cell& cell, const char* name, std::int64_t gates) {
   internal::check_sizes(name, "in_features and features", {cell.in_features, cell.features});

@@ -73,7 +73,7 @@ struct Ring {
     return out;
   }
 
-  /// The keys and values that are here after so many steps.
+  /// The keys and values that this device has after this number of steps.
   Keys keys_of(const Array& key, const Array& value, const Arrays& bias_and_mask, const Array& step) const {
     const Array source = remainder(axis_index(axes) - step + devices, devices), first = source * keys;
     auto part = [&](const Array& terms) {
@@ -106,7 +106,7 @@ struct Ring {
     };
     Arrays carry = internal::no_keys(own, {t[1], t[2], {}, {}, {}}).arrays();
     carry.insert(carry.end(), {t[1], t[2]});
-    // What is sent does not depend on what is computed: both may be under way.
+    // The data that is sent does not depend on the results, so communication and computation can overlap.
     carry = lockstep::internal::scan_of_arrays("ring_attention", carry, {arange(devices - 1, DType::kI32)},
                                                devices - 1, [&](const Arrays& c, const Arrays& step) {
                                                  const Arrays after =
@@ -116,8 +116,8 @@ struct Ring {
     return with(Softmax::of(carry), carry[3], carry[4], last_step());
   }
 
-  /// The cotangents of query, key, value and the bias. They are added up in the dtype of the scores, those of
-  /// key and value by who has them, so that they are home when they have been all round.
+  /// The cotangents of query, key, value and the bias. They are summed in the dtype of the scores. Those of
+  /// key and value are summed by the device that has these at the time, and are back home after a full round.
   Arrays backward(const Arrays& t, const Array& result, const Softmax& all, const Array& cotangent) const {
     const Arrays of_sums = {cotangent / all.powers,
                             -sum(cotangent * result, {.axis = -1, .keepdims = true}) / all.powers};

@@ -1,6 +1,6 @@
 #pragma once
 
-// For the layers of the library that make operations of primitives: what operations on arrays have in common.
+// For the layers of the library that make operations of primitives: the common parts of operations on arrays.
 
 #include <functional>
 #include <initializer_list>
@@ -17,21 +17,21 @@
 
 namespace lockstep::ops {
 
-/// The shape that all of these broadcast to, by NumPy's rule: sizes are compared from the last dimension;
-/// they are equal, or 1 and then repeated. Throws ShapeError, naming the operation, the operands and the
+/// The broadcast shape of the operands, by NumPy's rule: sizes are compared from the last dimension, and must
+/// be equal, or one of them 1, which is repeated. Throws ShapeError with the operation, the operands and the
 /// dimension.
 Shape broadcast_shapes(std::string_view operation, std::span<const Aval> operands);
 
-/// x with its elements repeated to the shape, which it broadcasts to.
+/// x, broadcast to the shape. The shapes must be compatible.
 Array broadcast(const Array& x, const Shape& shape);
 
-/// x, of this type and broadcast to the shape. Within a trace, or in `compose`.
+/// x, converted to this type and broadcast to the shape. Within a trace, or in `compose`.
 Array conform(const Array& x, ElementType type, const Shape& shape);
 
-/// x with its dtype made that of `type`; as it is where it has that dtype.
+/// x, converted to the dtype of `type`; x itself if it has that dtype.
 Array convert(const Array& x, ElementType type);
 
-/// y, of whole numbers with 1 in place of 0: divided by 0 they leave no remainder, as in JAX.
+/// y with 1 in place of 0, for integers: then a division by 0 has the remainder 0, as in JAX.
 Array divisor(const Array& y);
 
 using Tracers = std::span<const Array>;
@@ -46,23 +46,23 @@ Array run(const std::string& name, const std::string& key, std::initializer_list
           .front());
 }
 
-/// How the dtype of elementwise operands is found.
+/// How the common dtype of elementwise operands is determined.
 enum class Meet {
   kPromote,  ///< promote()
   kInexact,  ///< promote(), then to_inexact()
 };
 
-/// An operation on operands of one shape and dtype, element by element: promotes and broadcasts them, and
-/// gives `compose` the results. Errors name the operation and the place of the first operand.
+/// An elementwise operation: promotes and broadcasts the operands, and calls `compose` with the results.
+/// Errors name the operation and the call site of the first operand.
 Array elementwise(const std::string& name, const std::string& key, Meet meet,
                   std::initializer_list<const Operand*> operands,
                   const std::function<Array(Tracers)>& compose);
 
-/// The axis counted from 0, for one counted from 0 or, negative, from the end. Throws ShapeError where a
-/// value of rank `rank` has none such; `operand` is the value, for the message.
+/// The axis as a number from 0; a negative axis counts from the end. Throws ShapeError if it is out of range
+/// for rank `rank`; `operand` is the value, for the message.
 std::int64_t axis_of(std::string_view operation, std::int64_t axis, std::int64_t rank, const Aval& operand);
 
-/// " (at train.cc:42)".
+/// " (at train.cc:42)": the current call site, for messages.
 std::string at();
 
 }  // namespace lockstep::ops

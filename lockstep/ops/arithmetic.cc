@@ -180,7 +180,7 @@ Array hypot(const Operand& x, const Operand& y) {
     Array a = lax::abs(t[0]), b = lax::abs(t[1]);
     Array high = lax::max(a, b), low = lax::min(a, b);
     Array zero = lax::full_like(a, 0), one = lax::full_like(a, 1);
-    // Where both are 0 or one is infinite there is no ratio.
+    // If both are 0 or one is infinite, there is no ratio.
     Array plain = lax::logical_or(lax::eq(high, zero), lax::logical_not(lax::is_finite(high)));
     Array ratio = lax::div(lax::select(plain, zero, low), lax::select(plain, one, high));
     return lax::select(plain, high, lax::mul(high, lax::sqrt(lax::add(one, lax::mul(ratio, ratio)))));
@@ -259,7 +259,7 @@ Array float_power(const Operand& x, const Operand& y) {
 
 namespace {
 
-/// Of f32 or f64: as numbers of so many bits, and how many of these are the fraction.
+/// For f32 or f64, through the integers with the same bits, of which `fraction` are the fraction.
 std::pair<Array, Array> frexp_of(const Array& x) {
   const bool wide = x.dtype() == DType::kF64;
   const DType words = wide ? DType::kI64 : DType::kI32;

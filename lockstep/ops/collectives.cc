@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// The operand, where collectives are: in a trace with mesh axes.
+/// The operand, if collectives are possible: in a trace with mesh axes.
 Array operand(std::string_view operation, const Operand& x, const AxisNames& axes) {
   if (Trace::current() == nullptr) {
     fail<ShardingError>(

@@ -2,7 +2,7 @@
 
 #include "lockstep/ops/operand.h"
 
-/// Comparisons and logic, element by element, with promotion and broadcasting as in elementwise.h.
+/// Elementwise comparisons and logic, with promotion and broadcasting as in elementwise.h.
 namespace lockstep {
 
 /// Arrays of bools.
@@ -13,13 +13,13 @@ Array less_equal(const Operand& x, const Operand& y);
 Array greater(const Operand& x, const Operand& y);
 Array greater_equal(const Operand& x, const Operand& y);
 
-/// Arrays of bools; of a number, true is what is not 0.
+/// Arrays of bools. A number counts as true if it is not 0.
 Array logical_and(const Operand& x, const Operand& y);
 Array logical_or(const Operand& x, const Operand& y);
 Array logical_xor(const Operand& x, const Operand& y);
 Array logical_not(const Operand& x);
 
-/// Bit by bit, of bools and whole numbers.
+/// Bitwise, for bools and integers.
 Array bitwise_and(const Operand& x, const Operand& y);
 Array bitwise_or(const Operand& x, const Operand& y);
 Array bitwise_xor(const Operand& x, const Operand& y);
@@ -30,7 +30,7 @@ Array isfinite(const Operand& x);
 Array isnan(const Operand& x);
 Array isinf(const Operand& x);
 
-/// Which infinities; of whole numbers none.
+/// Arrays of bools: whether an element is this infinity. Always false for integers.
 Array isposinf(const Operand& x);
 Array isneginf(const Operand& x);
 
@@ -39,15 +39,16 @@ struct CloseOptions {
   bool equal_nan = false;  ///< whether two NaNs are close
 };
 
-/// Whether |x - y| <= atol + rtol * |y|, or both are the same infinity; for each element, and for all.
+/// isclose: for each element, whether |x - y| <= atol + rtol * |y|, or both are the same infinity. allclose:
+/// whether this holds for all elements.
 Array isclose(const Operand& x, const Operand& y, CloseOptions options = {});
 Array allclose(const Operand& x, const Operand& y, CloseOptions options = {});
 
-/// Whether the shapes and all elements are equal: a bool scalar.
+/// A bool scalar: whether the shapes and all elements are equal.
 Array array_equal(const Operand& x, const Operand& y);
 
-/// x where the condition holds, else y; x and y are promoted, and all three broadcast. A condition of numbers
-/// holds where it is not 0.
+/// x where the condition is true, else y. x and y are promoted, and all three are broadcast. A condition of
+/// numbers is true where it is not 0.
 Array where(const Operand& condition, const Operand& x, const Operand& y);
 
 inline Array operator==(const Operand& x, const Operand& y) { return equal(x, y); }

@@ -72,7 +72,8 @@ std::vector<Array> unique_arrays(const std::string& name, const Operand& x, std:
   });
 }
 
-/// The places, in x in one dimension, of what is not 0, in row-major order, and whether each of them is one.
+/// The positions, in the flattened x, of the elements that are not 0, in row-major order, and whether each
+/// entry is valid.
 std::vector<Array> nonzero_places(const Array& x, std::int64_t size) {
   const std::int64_t n = x.size();
   const Array flat = lax::reshape(x, {n});

@@ -47,7 +47,7 @@ Array of_numbers(const std::vector<double>& numbers, DType dtype) {
   return dtype == DType::kF32 ? array : astype(array, dtype);
 }
 
-/// The value, of this type already where that loses nothing of it.
+/// The value, already in this type if that is exact.
 Array fill_value(const Operand& value, ElementType type) {
   const bool direct = is_inexact(type.dtype) || (value.is_integer_number() && is_integer(type.dtype));
   return value.is_number() && direct ? value.as_array(type) : value.as_array();

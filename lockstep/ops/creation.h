@@ -9,8 +9,8 @@
 
 #include "lockstep/ops/operand.h"
 
-/// Making arrays. Outside of traced functions they lie on this process's first device, and move to where the
-/// other arrays of a computation are. Sizes below 0 are a ShapeError.
+/// Creation of arrays. Outside of traced functions they are placed on this process's first device, and move
+/// to the devices of the other arrays of a computation. Throws ShapeError for negative sizes.
 namespace lockstep {
 
 using SourceLocation = std::source_location;
@@ -18,34 +18,35 @@ using SourceLocation = std::source_location;
 Array zeros(const Shape& shape, DType dtype = DType::kF32, SourceLocation where = SourceLocation::current());
 Array ones(const Shape& shape, DType dtype = DType::kF32, SourceLocation where = SourceLocation::current());
 
-/// The value in every element; of the value's own dtype (f32, i32 or bool of numbers) where none is given.
+/// An array with this value in every element. By default it has the value's dtype (for C++ numbers f32, i32
+/// or bool).
 Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype = std::nullopt);
 
-/// Of x's shape and spread over devices as x is; of x's dtype where none is given.
+/// Arrays with x's shape and sharding, and by default with x's dtype.
 Array zeros_like(const Operand& x, std::optional<DType> dtype = std::nullopt);
 Array ones_like(const Operand& x, std::optional<DType> dtype = std::nullopt);
 Array full_like(const Operand& x, const Operand& value, std::optional<DType> dtype = std::nullopt);
 
-/// 0, 1, … below stop; start, start + step, … before stop. Of i32 where all numbers given are whole (i64
-/// where that does not hold them all), else f32, unless a dtype is given. Throws Error for a step of 0.
+/// 0, 1, … below stop; or start, start + step, … before stop. By default i32 if all given numbers are
+/// integers (i64 if i32 cannot hold the result), else f32. Throws Error for a step of 0.
 Array arange(const Operand& stop, std::optional<DType> dtype = std::nullopt);
 Array arange(const Operand& start, const Operand& stop, const Operand& step = 1,
              std::optional<DType> dtype = std::nullopt);
 
-/// `count` numbers at equal distances, from start to stop, both included.
+/// `count` evenly spaced numbers from start to stop, both included.
 Array linspace(double start, double stop, std::int64_t count = 50, DType dtype = DType::kF32,
                SourceLocation where = SourceLocation::current());
 
-/// Ones on the diagonal, and zeros.
+/// A matrix with ones on the diagonal and zeros elsewhere.
 Array eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, DType dtype = DType::kF32,
           SourceLocation where = SourceLocation::current());
 
-/// A row for each index: one at the index, zeros elsewhere; zeros alone where it is not one of 0 … classes
-/// - 1.
+/// For each index a row with a one at the index and zeros elsewhere; only zeros if the index is not in 0 …
+/// classes - 1.
 Array one_hot(const Operand& indices, std::int64_t classes, DType dtype = DType::kF32);
 
-/// An array of data from host memory, which is copied, row-major; of the dtype that fits T (double: f64).
-/// Throws ShapeError where there are not as many values as the shape has elements.
+/// An array with a copy of data from host memory, in row-major order, with the dtype that corresponds to T
+/// (double: f64). Throws ShapeError unless the number of values is the number of elements of the shape.
 template <class T>
 Array array(std::span<const T> values, const Shape& shape, SourceLocation where = SourceLocation::current());
 template <class T>
@@ -59,7 +60,7 @@ template <class T>
 Array array(std::initializer_list<T> values, const Shape& shape,
             SourceLocation where = SourceLocation::current());
 
-/// A matrix of rows, which must be of one length.
+/// A matrix from its rows, which must have the same length (ShapeError otherwise).
 template <class T>
 Array array(std::initializer_list<std::initializer_list<T>> rows,
             SourceLocation where = SourceLocation::current());

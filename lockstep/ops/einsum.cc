@@ -106,8 +106,7 @@ Parsed parse(std::string_view subscripts, const std::vector<Array>& operands) {
 
 using Sizes = std::map<char, std::int64_t>;
 
-/// The size of each label. Of several operands those that have size 1 there are repeated; throws where a
-/// label has two others.
+/// The size of each label. Operands with size 1 are repeated to it; throws if a label has two other sizes.
 Sizes sizes_of(std::string_view subscripts, const Parsed& parsed, const std::vector<Array>& operands) {
   Sizes sizes;
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -205,8 +204,9 @@ double elements(const std::string& labels, const Sizes& sizes) {
   return count;
 }
 
-/// The pair to contract next, by opt_einsum's greedy rule: of those that share a label the one whose product
-/// is least larger than the two of it; of others, where none do, the one with the smallest product.
+/// The pair to contract next, by opt_einsum's greedy rule: among the pairs that share a label, the one whose
+/// product exceeds the sizes of both operands by the least; if none share a label, the pair with the smallest
+/// product.
 std::pair<std::size_t, std::size_t> next_pair(const std::vector<Labelled>& terms, const std::string& result,
                                               const Sizes& sizes) {
   std::pair<std::size_t, std::size_t> best(0, 1);
@@ -262,7 +262,7 @@ Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType t
   Labelled& x = terms[0];
   if (options.preferred_element_type && x.array.dtype() != *options.preferred_element_type)
     x.array = lax::convert_element_type(x.array, product_dtype(type.dtype, options.preferred_element_type));
-  // Squeezed dimensions come back with the size that they have elsewhere, 1 where nowhere.
+  // Removed dimensions get the size that they have in other operands, or 1.
   Shape shape;
   std::vector<std::int64_t> order, places;
   for (std::size_t d = 0; d < parsed.result.size(); ++d) {

@@ -9,11 +9,11 @@
 
 namespace lockstep {
 
-/// Sums of products by Einstein's convention, as in jax.numpy: einsum("bij,bjk->bik", {x, y}). Labels are
-/// letters; "..." stands for leading dimensions, which broadcast; without "->", the result has the labels
-/// that stand once, in alphabetical order; a label twice in one operand takes its diagonal. Operands are
-/// taken from left to right. Dtypes are promoted. Throws ShapeError for subscripts that do not fit the
-/// operands, naming the label.
+/// Sums of products in Einstein's notation, as in jax.numpy: einsum("bij,bjk->bik", {x, y}). Labels are
+/// letters; "..." stands for leading dimensions, which broadcast. Without "->", the result has the labels
+/// that occur once, in alphabetical order. A label that occurs twice in one operand takes its diagonal.
+/// Operands are contracted in pairs, in the order of opt_einsum's greedy rule. Dtypes are promoted. Throws
+/// ShapeError, with the label, for subscripts that do not match the operands.
 Array einsum(std::string_view subscripts, const std::vector<Array>& operands,
              std::source_location where = std::source_location::current());
 Array einsum(std::string_view subscripts, const std::vector<Array>& operands, const DotOptions& options,

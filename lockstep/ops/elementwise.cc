@@ -97,7 +97,7 @@ Array power(const Operand& x, const Operand& y) {
     const bool whole = is_integer(y.type().dtype);
     return ops::elementwise("power", whole ? "whole" : "", Meet::kPromote, {&x, &y}, [whole](Tracers t) {
       if (!whole || !is_inexact(t[0].dtype())) return lax::pow(t[0], t[1]);
-      // A whole exponent of 0 gives 1 wherever x is, and the derivative 0.
+      // An integer exponent of 0 gives 1 for any x, and the derivative 0.
       const Array one = lax::full_like(t[1], 1), none = lax::eq(t[1], zeros(t[1]));
       return lax::select(none, one, lax::pow(t[0], lax::select(none, one, t[1])));
     });

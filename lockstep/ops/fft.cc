@@ -84,7 +84,7 @@ std::pair<Numbers, Numbers> along(const Transform& transform, const Operand& x,
   return {axes, lengths};
 }
 
-/// x cut, or padded with zeros, to so many elements along the axis.
+/// x cut, or padded with zeros, to this size along the axis.
 Array of_size(const Array& x, std::int64_t axis, std::int64_t size) {
   const auto i = static_cast<std::size_t>(axis);
   const std::int64_t now = x.shape()[i];

@@ -7,26 +7,25 @@
 
 #include "lockstep/ops/operand.h"
 
-/// Fourier's transforms, with jax.numpy.fft's names and meanings. Of real numbers but f64 (which are computed
-/// as f32) and of c64; f64 is a DTypeError, for its transforms would be complex numbers of 128 bits.
-/// Transforms are linear: all have derivatives both ways. Dimensions that are not transformed may be split
-/// over devices.
+/// Fourier transforms, with jax.numpy.fft's names and meanings, for c64 and real numbers, which are computed
+/// in f32. f64 is a DTypeError, because its transforms would need 128-bit complex numbers. All have
+/// derivatives in both modes. Dimensions that are not transformed may be split over devices.
 namespace lockstep::fft {
 
 struct FftOptions {
   std::optional<std::int64_t> n =
-      {};  ///< the length: the dimension is cut, or padded with zeros, to it; at least 1
+      {};  ///< the length, at least 1, to which the dimension is cut or padded with zeros
   std::int64_t axis = -1;
 
-  /// By what results are divided: "backward": those of an inverse by the length; "ortho": all by its root;
-  /// "forward": those that are no inverse.
+  /// Normalization. "backward": inverse transforms are divided by the length; "forward": the others are;
+  /// "ortho": all are divided by its square root.
   std::string norm = "backward";
 };
 
-/// The transform along one dimension. rfft is that of real numbers (DTypeError for others), and gives the
-/// first n / 2 + 1 elements, of which the others are conjugates; irfft is its inverse, of n elements (by
-/// default 2 * (size - 1)). hfft and ihfft are the same for numbers whose transform is real. Throw ShapeError
-/// for an axis that is not there, or a length below 1.
+/// The transform along one dimension. rfft transforms real numbers (DTypeError for others) and returns the
+/// first n / 2 + 1 elements; the other elements are their conjugates. irfft is its inverse, with n elements
+/// (by default 2 * (size - 1)). hfft and ihfft are for data whose transform is real. Throw ShapeError for an
+/// axis out of range, or a length below 1.
 Array fft(const Operand& x, FftOptions options = {});
 Array ifft(const Operand& x, FftOptions options = {});
 Array rfft(const Operand& x, FftOptions options = {});
@@ -37,12 +36,13 @@ Array ihfft(const Operand& x, FftOptions options = {});
 struct FftnOptions {
   std::optional<std::vector<std::int64_t>> s = {};  ///< the lengths, one for each axis
 
-  /// By default all, or the last s->size(); of the functions that end in 2, the last two. Each once.
+  /// By default all axes, or the last s->size(); for fft2 and similar functions the last two. No axis may
+  /// appear twice.
   std::optional<std::vector<std::int64_t>> axes = {};
   std::string norm = "backward";
 };
 
-/// Along several dimensions. Of rfftn and irfftn the last axis is the one of real numbers.
+/// Transforms along several dimensions. In rfftn and irfftn the real transform is along the last axis.
 Array fftn(const Operand& x, FftnOptions options = {});
 Array ifftn(const Operand& x, FftnOptions options = {});
 Array rfftn(const Operand& x, FftnOptions options = {});
@@ -52,11 +52,11 @@ Array ifft2(const Operand& x, FftnOptions options = {});
 Array rfft2(const Operand& x, FftnOptions options = {});
 Array irfft2(const Operand& x, FftnOptions options = {});
 
-/// The frequencies of a transform of length n of samples that are d apart, f32[n]; of rfft, f32[n / 2 + 1].
+/// The frequencies of a transform of n samples at intervals of d: f32[n]; for rfft, f32[n / 2 + 1].
 Array fftfreq(std::int64_t n, double d = 1);
 Array rfftfreq(std::int64_t n, double d = 1);
 
-/// With frequency 0 in the middle of the axes (by default all), and back.
+/// fftshift moves frequency 0 to the middle of the axes (by default all); ifftshift moves it back.
 Array fftshift(const Operand& x, std::optional<std::vector<std::int64_t>> axes = std::nullopt);
 Array ifftshift(const Operand& x, std::optional<std::vector<std::int64_t>> axes = std::nullopt);
 

@@ -17,7 +17,7 @@ std::string options_key(const IndexOptions& options) {
                      options.unique_indices);
 }
 
-/// Outside of a trace, adds the place of a block of x as an operand, and says so.
+/// Outside of a trace, adds the position of a block of x as an operand, and returns whether it did.
 bool add_place(const ops::IndexPlan& plan, std::vector<Array>& operands) {
   if (Trace::current() != nullptr || !plan.is_block()) return false;
   const Shape count = {static_cast<std::int64_t>(plan.starts.size())};
@@ -74,7 +74,7 @@ std::optional<Scalar> fill_of(DType dtype, std::optional<double> value) {
   return is_inexact(dtype) ? Scalar::of(*value) : Scalar::of(static_cast<std::int64_t>(*value));
 }
 
-/// The shapes of x and the indices, broadcast together but for the axis.
+/// The shapes of x and the indices, broadcast together except at the axis.
 struct AlongAxis {
   std::int64_t axis;
   Shape x, indices;

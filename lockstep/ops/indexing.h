@@ -15,14 +15,14 @@
 ///   x[1]                                     x[{-1, slice(0, none, 2)}]
 ///   x[{ellipsis, newaxis, ids}]              x.at({ids, 0}).add(1.0f)
 ///
-/// A number takes an element and its dimension goes; a slice takes every step-th element and counts from the
-/// end where it is negative; `ellipsis` stands for slice() in the dimensions that are left; `newaxis` is a
-/// new dimension of size 1. Arrays of whole numbers, which are broadcast together, take elements that are
-/// known only when it runs: their dimensions stand where the first of them stood, or in front where a slice
-/// or a new axis stands between two of them (or between one and a number).
+/// A number selects an element and removes its dimension. A slice takes every step-th element; its negative
+/// bounds count from the end. `ellipsis` is slice() for all remaining dimensions. `newaxis` inserts a
+/// dimension of size 1. Integer arrays are broadcast together and select elements that are known only at run
+/// time. Their dimensions replace the first indexed dimension, or come first in the result if a slice or a
+/// new axis is between two of the arrays (or between an array and a number).
 ///
-/// A number out of bounds is a ShapeError. Of arrays, negative indices count from the end; what is out of
-/// bounds then is read at the nearest index, and is not written at all, as in JAX.
+/// A number out of bounds is a ShapeError. In index arrays, negative indices count from the end; an index
+/// that is still out of bounds is clamped when reading, and ignored when writing, as in JAX.
 namespace lockstep {
 
 struct Ellipsis {};
@@ -30,26 +30,26 @@ inline constexpr Ellipsis ellipsis;
 struct NewAxis {};
 inline constexpr NewAxis newaxis;
 
-/// Elements start, start + step, … before stop.
+/// The elements start, start + step, … before stop.
 struct Slice {
   std::optional<std::int64_t> start, stop;
   std::int64_t step = 1;
 };
 
-/// A number, or `none` for the end that a slice would begin or stop at.
+/// A bound of a slice: a number, or `none` for the array's end.
 struct SliceBound {
   SliceBound(std::int64_t number) : number(number) {}
   SliceBound(None) {}
   std::optional<std::int64_t> number;
 };
 
-/// x[start:stop:step]. A step of 0 is a ShapeError where it is used.
+/// x[start:stop:step]. Using a step of 0 throws a ShapeError.
 inline Slice slice(SliceBound start, SliceBound stop, std::int64_t step = 1) {
   return {start.number, stop.number, step};
 }
 inline Slice slice() { return {}; }
 
-/// What stands for one dimension between the brackets.
+/// One index within the brackets, for one dimension or `ellipsis` or `newaxis`.
 class Index {
  public:
   template <std::integral T>
@@ -84,23 +84,23 @@ struct IndexOptions {
   /// By default kClip when reading and kFillOrDrop when writing.
   std::optional<GatherScatterMode> mode = std::nullopt;
 
-  /// What is read out of bounds in kFillOrDrop; by default NaN, the lowest of signed integers, the highest of
-  /// unsigned ones.
+  /// The value of elements out of bounds with kFillOrDrop; by default NaN, for signed integers the lowest,
+  /// for unsigned ones the highest number.
   std::optional<double> fill_value = std::nullopt;
 
-  /// The caller says that no element is written twice.
+  /// A promise of the caller that no element is written twice.
   bool unique_indices = false;
 };
 
-/// x.at(…): a part of x, to be read or, in a new array, written. Values are broadcast to the part's shape,
-/// and must be of a dtype that promotes to x's (DTypeError).
+/// x.at(…): a part of x, which can be read, or written into a new array. Values are broadcast to the part's
+/// shape, and must have a dtype that promotes to x's (DTypeError otherwise).
 class IndexUpdate {
  public:
   IndexUpdate(Array x, std::vector<Index> indices) : x_(std::move(x)), indices_(std::move(indices)) {}
 
   Array get(IndexOptions options = {}) const;
 
-  /// Of several values for one element set takes one, the others all.
+  /// If an element gets several values, set writes one of them, and the other functions combine all of them.
   Array set(const Operand& values, IndexOptions options = {}) const;
   Array add(const Operand& values, IndexOptions options = {}) const;
   Array multiply(const Operand& values, IndexOptions options = {}) const;
@@ -113,22 +113,22 @@ class IndexUpdate {
 };
 
 struct TakeOptions {
-  std::optional<std::int64_t> axis = std::nullopt;  ///< none: of x in one dimension
+  std::optional<std::int64_t> axis = std::nullopt;  ///< none: x is flattened first
   GatherScatterMode mode = GatherScatterMode::kFillOrDrop;
   std::optional<double> fill_value = std::nullopt;
 };
 
-/// The elements at the indices along the axis: the indices' dimensions stand in its place.
+/// The elements at the indices along the axis. The dimensions of the indices replace the axis.
 Array take(const Operand& x, const Operand& indices, TakeOptions options = {});
 Array take(const Operand& x, const Operand& indices, std::int64_t axis);
 
-/// Along the axis, element indices[…, k, …] at […, k, …]. x and the indices are of one rank, and broadcast
-/// together but for the axis.
+/// Along the axis, the result at […, k, …] is the element at indices[…, k, …]. x and the indices have the
+/// same rank, and are broadcast together in all dimensions except the axis.
 Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axis = -1,
                       GatherScatterMode mode = GatherScatterMode::kFillOrDrop,
                       std::optional<double> fill_value = std::nullopt);
 
-/// x with `values`, broadcast to the indices' shape, put where take_along_axis would read.
+/// x with `values`, broadcast to the indices' shape, written where take_along_axis would read.
 Array put_along_axis(const Operand& x, const Operand& indices, const Operand& values, std::int64_t axis = -1);
 
 }  // namespace lockstep

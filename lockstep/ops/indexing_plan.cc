@@ -230,7 +230,7 @@ Array IndexPlan::read(const Array& x, std::span<const Array> arrays, const std::
 
 namespace {
 
-/// Of two arrays of one shape, what the scatter makes of an element and its update.
+/// The scatter's combination of an element and its update, for two arrays of one shape.
 Array joined(const Primitive& kind, const Array& x, const Array& update) {
   if (&kind == &scatter_add_p()) return lax::add(x, update);
   if (&kind == &scatter_mul_p()) return lax::mul(x, update);

@@ -8,40 +8,42 @@
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/indexing.h"
 
-/// How x[…] is done: a strided slice, in which the numbers' dimensions go, and of it a gather by the arrays.
+/// The steps of x[…]: a strided slice, which removes the dimensions indexed by numbers, then a gather by the
+/// index arrays.
 namespace lockstep::ops {
 
 struct IndexPlan {
   Shape shape;                                        ///< of x
   std::vector<std::int64_t> starts, limits, strides;  ///< of the slice; all strides positive
-  std::vector<std::int64_t> reversed;                 ///< its dimensions that are then turned round
-  Shape view;                                         ///< of the slice
-  Shape squeezed;                                     ///< the same without the numbers' dimensions
-  std::vector<std::int64_t> array_dims;               ///< of `squeezed`, those that arrays index
+  std::vector<std::int64_t> reversed;                 ///< dimensions of the slice that are then reversed
+  Shape view;                                         ///< the shape of the slice
+  Shape squeezed;                                     ///< the same, without the dimensions indexed by numbers
+  std::vector<std::int64_t> array_dims;               ///< the dimensions of `squeezed` that arrays index
   std::vector<Array> arrays;
-  Shape batch;                            ///< of the arrays, broadcast together
-  std::vector<std::int64_t> offset_dims;  ///< of `taken`: those of slices
-  Shape taken;                            ///< what the gather gives
-  Shape result;                           ///< with the new axes
+  Shape batch;                            ///< the broadcast shape of the index arrays
+  std::vector<std::int64_t> offset_dims;  ///< the dimensions of `taken` that come from slices
+  Shape taken;                            ///< the shape of the gather's result
+  Shape result;                           ///< the same, with the new axes
   bool whole = true;                      ///< the slice is x itself
 
-  /// Whether the slice is a block of x, so that its place can be given when it runs: outside of a trace
-  /// another place is then no new program.
+  /// Whether the slice is one block of x. Then its position can be an argument, and outside of a trace
+  /// another position needs no new program.
   bool is_block() const;
 
-  /// The dtype that holds every place in x.
+  /// The integer dtype that holds every position in x.
   DType place_type() const;
 
-  /// What tells programs apart; without the block's place where that is given.
+  /// The part of an operation's key that distinguishes plans; without the block's position if that is an
+  /// argument (`at_a_place`).
   std::string key(bool at_a_place) const;
 
-  /// The part of x: slice and gather. `arrays` stand for those of the plan; `place`, where there is one,
-  /// holds the block's first index, of place_type() and one dimension.
+  /// Reads the part of x: slice and gather. `arrays` are the plan's index arrays; `place`, if set, is a
+  /// vector of place_type() with the block's first indices.
   Array read(const Array& x, std::span<const Array> arrays, const std::optional<Array>& place,
              const IndexOptions& options) const;
 
-  /// x with the values, of x's dtype and of shape `taken`, written into the part by the primitive, which is
-  /// scatter_p() or one of its kind.
+  /// x with the values, which have x's dtype and shape `taken`, written into the part by the primitive
+  /// `kind`: scatter_p() or one of its variants.
   Array write(const Primitive& kind, const Array& x, std::span<const Array> arrays,
               const std::optional<Array>& place, const Array& values, const IndexOptions& options) const;
 
@@ -51,13 +53,13 @@ struct IndexPlan {
   Array starts_of(std::span<const Array> arrays) const;
 };
 
-/// Throws ShapeError or DTypeError where the indices do not fit.
+/// Throws ShapeError or DTypeError if the indices do not match x.
 IndexPlan plan_index(std::string_view operation, const Aval& x, std::span<const Index> indices);
 
-/// Indices as i32 or i64, of which negative ones count from the end of a dimension of this size.
+/// The indices as i32 or i64; negative ones count from the end of a dimension of this size.
 Array wrapped_indices(const Array& indices, std::int64_t size);
 
-/// Throws DTypeError unless the indices are whole numbers.
+/// Throws DTypeError unless the indices are integers.
 void check_indices(std::string_view operation, const Aval& indices);
 
 }  // namespace lockstep::ops

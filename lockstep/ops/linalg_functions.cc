@@ -45,7 +45,8 @@ namespace {
 
 using namespace internal;
 
-/// 1 where so many rows changed places, one of them with each row's own, that the sign stays; else -1.
+/// The sign of the permutation: 1 for an even number of exchanges, else -1. A row exchanged with itself does
+/// not count.
 Array sign_of(const Array& pivots, DType dtype) {
   const Array own = arange(pivots.shape().back(), DType::kI32);
   const Array changes = sum(astype(pivots != own, DType::kI32), -1);

@@ -15,35 +15,40 @@ namespace lockstep::linalg::internal {
 
 inline std::int64_t rows(const Shape& shape) { return shape[shape.size() - 2]; }
 
-/// Throws DTypeError for complex numbers, and ShapeError where x is not of matrices, or of square ones.
+/// Throws DTypeError for complex numbers, and ShapeError unless x is a batch of matrices, or, with `square`,
+/// of square ones.
 void check(std::string_view operation, const Operand& x, bool square);
 
-/// As an operation of several results, of its operands made f64 where one is, else f32.
+/// Runs an operation with several results. The operands are converted to f64 if one of them is f64, else to
+/// f32.
 std::vector<Array> run(const std::string& name, std::initializer_list<Array> operands,
                        const std::function<std::vector<Array>(ops::Tracers)>& compose,
                        const std::string& key = "");
 
 Array transposed(const Array& x);
-Array identity_like(const Array& x);  ///< of x's shape, which is square
+Array identity_like(const Array& x);  ///< has x's shape, which is square
 Array diagonal_of(const Array& x);
 double epsilon(DType dtype);
 
-/// With b's dimensions before the last two those of a, and the other way round.
+/// Broadcasts the batch dimensions of a and b against each other.
 std::pair<Array, Array> with_common_batch(std::string_view operation, const Array& a, const Array& b);
 
-/// Throws ShapeError unless b is a vector, or matrices, of as many elements or rows as a has columns.
+/// Throws ShapeError unless b is a vector or a batch of matrices with as many elements or rows as a has
+/// columns.
 void check_system(std::string_view operation, const Operand& a, const Operand& b);
 
-/// Within a trace: what `function` gives of the operands, with the derivative that `rule` gives: of them and
-/// their tangents the results and their tangents. All operands and results are inexact. The rule is traced at
-/// once, so it does not call what it is the rule of, and higher derivatives are those of what it does.
+/// Within a trace: the results of `function`, with the derivative given by `rule`, which maps operands and
+/// tangents to results and tangents. All operands and results are inexact. The rule is traced immediately, so
+/// it must not call the function that it belongs to; higher derivatives are those of the rule's own
+/// operations.
 std::vector<Array> with_derivative(
     const std::vector<Array>& operands,
     const std::function<std::vector<Array>(const std::vector<Array>&)>& function,
     const std::function<std::pair<std::vector<Array>, std::vector<Array>>(
         const std::vector<Array>& operands, const std::vector<Array>& tangents)>& rule);
 
-/// y with a y = b for matrices b of a's batch; by a's decomposition, as far as derivatives go, too.
+/// y with a y = b for matrices b with a's batch dimensions; computed by a decomposition of a, also in
+/// derivatives.
 Array solve_matrices(const Array& a, const Array& b);
 
 }  // namespace lockstep::linalg::internal

@@ -127,7 +127,7 @@ TEST(Decompositions, OfWhatDoesNotFit_AreErrorsAtTheUsersLine) {
   EXPECT_THAT(error_of<ShapeError>([] { linalg::solve_triangular(eye(3), ones({4})); }),
               HasSubstr("[linalg::solve_triangular] f32[3,3] and f32[4] do not fit"));
   EXPECT_THAT(error_of<DTypeError>([] { linalg::eig(eye(3, 3, float64)); }),
-              HasSubstr("the results of f64 are complex numbers of 128 bits"));
+              HasSubstr("the results of f64 would be 128-bit complex numbers"));
 }
 
 TEST(Einsum, OfSubscriptsThatDoNotFit_IsAnErrorThatNamesTheLabel) {

@@ -14,35 +14,35 @@ class OpParams;
 struct Primitive;
 }  // namespace lockstep
 
-/// Equations that hold programs, made of functions on arrays: what the operations that need a loop and the
-/// control flow of lockstep/jit/ share.
+/// Equations that contain programs made from functions on arrays: shared by operations that need a loop and
+/// the control flow in lockstep/jit/.
 namespace lockstep::internal {
 
-/// A tree's arrays by name, "[0]" or ".count" behind the name of the tree, and all that else makes its
+/// A tree's arrays by name, for example "[0]" or ".count" after the tree's name, and the rest of its
 /// structure.
 struct TreeOutline {
   std::vector<std::string> paths;
   std::string structure;
 };
 
-/// A program that was traced within another, and the arrays from outside that it uses: its last inputs.
+/// A program that was traced within another one, and the outside arrays that it uses, which are its last
+/// inputs.
 struct TracedProgram {
   Program program;
   std::vector<Array> captures;
 };
 
-/// The arrays that some of the programs use from outside, each once; and for every program its inputs changed
-/// to those arrays, then its own inputs that are no captures.
+/// The outside arrays that any of the programs use, each once. Changes each program's inputs to these arrays,
+/// followed by its own inputs that are no captures.
 std::vector<Array> merge_captures(std::vector<TracedProgram*> programs);
 
-/// An equation of the current trace that holds programs.
+/// Adds an equation that contains programs to the current trace.
 std::vector<Array> emit_nested(const Primitive& primitive, OpParams params,
                                const std::vector<Array>& operands);
 
-/// What a loop carries from one step to the next: what it starts with, and the avals that it has in the body.
-/// A step may give less than a loop needs to know: a number whose dtype is weak at the start becomes of the
-/// dtype that a step gives, and a value that varies between devices after a step is taken to vary from the
-/// start.
+/// The values that a loop carries from step to step: the initial values, and their avals in the body. These
+/// may have to change after a step has been traced: a weak dtype at the start becomes the dtype that the step
+/// returns, and a value that varies between devices after a step must vary from the start.
 class LoopCarry {
  public:
   /// `operation` ("scan") and `carry` are for messages.
@@ -51,14 +51,15 @@ class LoopCarry {
   std::size_t size() const { return avals_.size(); }
   std::vector<Array> tracers(Trace& trace) const;
 
-  /// Within the body's trace: makes what the step gives fit. False where the body must be traced again, with
-  /// other avals. Throws TraceError where structure, shape or dtype change, showing both and the path.
+  /// Within the body's trace: converts a step's results to the avals of the carry. Returns false if the body
+  /// must be traced again with other avals. Throws TraceError, with both structures and the path, if
+  /// structure, shape or dtype change.
   bool settle(const TreeOutline& outline, std::vector<Array>& next);
 
-  /// Every carry varies over these axes, too. True where that changes any.
+  /// Makes every carry vary over these axes, too. Returns whether that changes any of them.
   bool vary(const std::vector<std::string>& axes);
 
-  /// What the loop starts with, of the avals found.
+  /// The initial values, with the final avals.
   std::vector<Array> initial() const;
 
  private:
@@ -69,36 +70,36 @@ class LoopCarry {
   std::string site_;
 };
 
-/// The inputs of the program that are captures, which are last, put in front.
+/// Moves the inputs that are captures from the end to the front.
 Program captures_first(TracedProgram traced);
 
-/// The condition's value. Throws TraceError unless it is a bool scalar.
+/// Throws TraceError unless the condition's value is a bool scalar.
 void check_predicate(const char* operation, const Aval& aval, const CallSite& site);
 
 using Condition = std::function<Array(const std::vector<Array>&)>;
 using Step = std::function<std::pair<TreeOutline, std::vector<Array>>(const std::vector<Array>&)>;
 
-/// Within a trace: while condition(carry), a bool scalar, carry = step(carry); gives the last carry. `carry`
-/// names what it starts with, and a step says so of what it gives; `operation` ("while_loop") is for
-/// messages. Throws as LoopCarry and check_predicate do.
+/// Within a trace: while condition(carry), which is a bool scalar, carry = step(carry). Returns the last
+/// carry. `carry` and a step's outline name the arrays; `operation` ("while_loop") is for messages. Throws as
+/// LoopCarry and check_predicate do.
 std::vector<Array> while_of_arrays(const char* operation, TreeOutline carry, std::vector<Array> initial,
                                    const Condition& condition, const Step& step, const CallSite& site);
 
-/// The same for a carry that is a list of arrays; errors are at the current place.
+/// The same for a carry that is a list of arrays; errors name the current call site.
 std::vector<Array> while_of_arrays(const char* operation, std::vector<Array> initial,
                                    const Condition& condition,
                                    const std::function<std::vector<Array>(const std::vector<Array>&)>& step);
 
-/// Within a trace: `length` times carry = step(carry, elements), with one element after the other of the
-/// leading dimension of each of xs; gives the last carry. As a scan it has derivatives both ways. Throws as
-/// LoopCarry does, at the current place.
+/// Within a trace: `length` times carry = step(carry, elements), where elements are the next ones along the
+/// first dimension of each of xs. Returns the last carry. Like a scan it has derivatives in both modes.
+/// Throws as LoopCarry does; errors name the current call site.
 std::vector<Array> scan_of_arrays(
     const char* operation, std::vector<Array> initial, const std::vector<Array>& xs, std::int64_t length,
     const std::function<std::vector<Array>(const std::vector<Array>& carry,
                                            const std::vector<Array>& elements)>& step);
 
-/// Within a trace: what `function` gives. A derivative backwards keeps nothing of it but the arrays from
-/// outside that it uses, and computes it again.
+/// Within a trace: the results of `function`. The reverse derivative keeps only the outside arrays that it
+/// uses, and computes the function again.
 std::vector<Array> recomputed(const std::function<std::vector<Array>()>& function);
 
 }  // namespace lockstep::internal

@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// What every operation takes: an array or a C++ number, and the place where the user wrote it. A number's
-/// dtype is weak: integers are i32, floating numbers f32, unless the other operands have one that wins.
+/// The argument type of all operations: an array or a C++ number, with the user's call site. A number's dtype
+/// is weak: i32 for integers, f32 for floating numbers, unless the other operands determine another one.
 class Operand {
  public:
   /// Throws Error for an Array without a value.
@@ -34,7 +34,7 @@ class Operand {
   bool is_number() const { return kind_ != Kind::kArray; }
   bool is_integer_number() const { return kind_ == Kind::kInteger; }
 
-  /// The number, where it is one.
+  /// The number, if the operand is one.
   std::int64_t integer() const { return integer_; }
   double real() const { return real_; }
 
@@ -42,9 +42,10 @@ class Operand {
   const Shape& shape() const;
   Aval aval() const { return {type_.dtype, shape(), type_.weak, {}}; }
 
-  /// It as an array. An array is itself. A number becomes one of this type: in a trace an equation that fills
-  /// `shape` with it, outside a scalar (of f32 where the type is narrower, for the operation to convert), so
-  /// that a new number is no new program. Throws DTypeError for an integer that the type cannot hold.
+  /// The operand as an array. An array is returned as it is. A number becomes an array of this type: in a
+  /// trace an equation that fills `shape` with it, otherwise a scalar (f32 if the type is narrower; the
+  /// operation converts it), so that another number needs no new program. Throws DTypeError for an integer
+  /// that the type cannot hold.
   Array as_array(ElementType type, const Shape& shape = {}) const;
   Array as_array() const { return as_array(type_); }
 

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// The lattice's nodes, each before all that lie above it.
+/// The lattice's nodes, each before all nodes above it.
 enum Node {
   kBool,
   kInt,

@@ -74,7 +74,8 @@ std::vector<Array> cut_before(const std::string& name, const Operand& x, const I
   });
 }
 
-/// The arrays with dimensions of size 1, so that there are `rank`: in front, or, where `columns`, behind.
+/// The arrays with dimensions of size 1 added, so that there are `rank`: in front, or, with `columns`, at the
+/// end.
 std::vector<Array> raised(const std::vector<Array>& arrays, std::size_t rank, bool columns) {
   std::vector<Array> result;
   for (const Array& array : arrays) {
@@ -172,7 +173,7 @@ Array repeat(const Operand& x, const Array& repeats, RepeatOptions options) {
   return ops::run("repeat", fmt::format("counts {} {}", total, axis), {from, repeats}, [&](Tracers t) {
     const Array counts = broadcast_to(
         place_dtype(std::max(size, total)) == DType::kI64 ? astype(t[1], DType::kI64) : t[1], {size});
-    // Where each element starts; the number of starts up to a place tells the element that stands there.
+    // Where each element starts; the number of starts up to a position is the number of the element there.
     const Array starts = cumsum(counts) - counts;
     return take(t[0], cumsum(bincount(starts, total)) - 1, {.axis = axis, .mode = GatherScatterMode::kClip});
   });

@@ -14,7 +14,7 @@ namespace {
 
 using ops::Tracers;
 
-/// The axes in rising order, counted from 0, and what follows of them.
+/// The axes in ascending order, counted from 0, and quantities derived from them.
 struct Plan {
   std::vector<std::int64_t> axes;
   Shape kept;  ///< the shape with reduced dimensions of size 1
@@ -174,7 +174,7 @@ Array logsumexp(const Operand& x, ReduceOptions options) {
   return reduction("logsumexp", x, options, [](const Array& given, const Plan& plan) {
     auto [x, type] = inexact(given);
     Array largest = lax::reduce_max(lax::stop_gradient(x), plan.axes);
-    // An infinity minus itself is no number.
+    // An infinity minus itself is NaN.
     Array shift = lax::select(lax::is_finite(largest), largest, lax::full_like(largest, 0));
     Array sum = lax::reduce_sum(lax::exp(lax::sub(x, plan.spread(shift, x.shape()))), plan.axes);
     return ops::convert(lax::add(lax::log(sum), shift), type);

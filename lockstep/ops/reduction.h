@@ -8,10 +8,10 @@
 
 #include "lockstep/ops/operand.h"
 
-/// Reductions. Axes are counted from 0, or from -1 at the end; one that there is not is a ShapeError.
+/// Reductions. Axes count from 0, or from -1 at the end; an axis out of range throws a ShapeError.
 namespace lockstep {
 
-/// One axis, several, or, by default, all.
+/// The axes to reduce: one, several, or by default all.
 class Axes {
  public:
   Axes() = default;
@@ -20,7 +20,7 @@ class Axes {
   Axes(std::initializer_list<std::int64_t> axes) : axes_(axes) {}
   Axes(std::vector<std::int64_t> axes) : axes_(std::move(axes)) {}
 
-  /// None: all of them.
+  /// nullopt: all axes.
   const std::optional<std::vector<std::int64_t>>& axes() const { return axes_; }
 
  private:
@@ -30,29 +30,29 @@ class Axes {
 /// sum(x), sum(x, 1), sum(x, {.axis = {0, 1}, .keepdims = true}).
 struct ReduceOptions {
   Axes axis = {};
-  bool keepdims = false;  ///< leave the reduced dimensions, of size 1
+  bool keepdims = false;  ///< keep the reduced dimensions with size 1
 };
 
 struct VarianceOptions {
   Axes axis = {};
   bool keepdims = false;
-  double ddof = 0;  ///< the sum of squares is divided by the number of elements less this
+  double ddof = 0;  ///< the sum of squares is divided by the number of elements minus ddof
 };
 
-/// Sums and products of bools and small integers are i32 (u32 of unsigned ones); those of f16 and bf16 are
-/// added up in f32. Of no elements: 0 and 1.
+/// Sums and products of bools and small integers are i32 (u32 for unsigned ones); f16 and bf16 are summed in
+/// f32. An empty sum is 0, an empty product 1.
 Array sum(const Operand& x, ReduceOptions options = {});
 Array sum(const Operand& x, std::int64_t axis);
 Array prod(const Operand& x, ReduceOptions options = {});
 Array prod(const Operand& x, std::int64_t axis);
 
-/// Throws ShapeError over no elements.
+/// Throw ShapeError over no elements.
 Array max(const Operand& x, ReduceOptions options = {});
 Array max(const Operand& x, std::int64_t axis);
 Array min(const Operand& x, ReduceOptions options = {});
 Array min(const Operand& x, std::int64_t axis);
 
-/// Whole numbers are made floating first (to_inexact).
+/// Integers are converted to a floating dtype first (to_inexact).
 Array mean(const Operand& x, ReduceOptions options = {});
 Array mean(const Operand& x, std::int64_t axis);
 Array var(const Operand& x, VarianceOptions options = {});
@@ -64,14 +64,15 @@ Array std_(const Operand& x, std::int64_t axis);
 Array logsumexp(const Operand& x, ReduceOptions options = {});
 Array logsumexp(const Operand& x, std::int64_t axis);
 
-/// Whether any (every) element is true, of numbers not 0.
+/// any: whether any element is true; all: whether every element is. A number counts as true if it is not 0.
 Array any(const Operand& x, ReduceOptions options = {});
 Array any(const Operand& x, std::int64_t axis);
 Array all(const Operand& x, ReduceOptions options = {});
 Array all(const Operand& x, std::int64_t axis);
 
-/// The place of the largest (smallest) element along the axis, the first of equals, as i32; without an axis,
-/// its place among all elements in row-major order. A NaN counts as largest (smallest).
+/// argmax, argmin: the position, as i32, of the largest or smallest element along the axis; of equal elements
+/// the first. Without an axis it is the position among all elements in row-major order. NaN counts as the
+/// largest (smallest).
 Array argmax(const Operand& x, std::optional<std::int64_t> axis = std::nullopt);
 Array argmin(const Operand& x, std::optional<std::int64_t> axis = std::nullopt);
 

@@ -321,7 +321,7 @@ Array dynamic_update_slice(const Operand& x, const Operand& update, const std::v
 Array pad(const Operand& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& widths,
           const Operand& value) {
   CallSiteScope here(x.site());
-  check_count("pad", x, "widths before and behind", widths.size());
+  check_count("pad", x, "widths before and after", widths.size());
   Integers low, high;
   for (const auto& [before, behind] : widths) {
     low.push_back(before);

@@ -102,7 +102,7 @@ Array interp(const Operand& x, const Operand& xp, const Operand& fp, InterpOptio
     }
     const std::int64_t n = points.size();
     if (n == 1) {
-      // Before and behind the only point; at it is its value.
+      // With a single point: `left` before it, `right` after it, and its value at it.
       Array only = ops::broadcast(values[0], at.shape());
       if (options.left) only = where(at < points[0], *options.left, only);
       return options.right ? where(at > points[0], *options.right, only) : only;
@@ -207,7 +207,7 @@ std::pair<Array, Array> histogram(const Operand& x, const Bins& bins, HistogramO
     const std::int64_t n = edges.size();
     Array place = searchsorted(edges, y, "right");
     place = where(y == edges[n - 1], n - 1, place);
-    // Bin 0 is before the first edge, bin n behind the last.
+    // Bin 0 is before the first edge, bin n after the last one.
     const Array all = segment_sum(astype(ravel(t[2]), dtype), place, n + 1);
     Array counts = all[slice(1, n)];
     if (options.density) counts = counts / (edges[slice(1, n)] - edges[slice(0, n - 1)]) / sum(counts);

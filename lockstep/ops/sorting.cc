@@ -122,7 +122,7 @@ Array searchsorted(const Operand& sorted, const Operand& values, std::string_vie
         auto constant = [&](std::int64_t value) {
           return lax::full(wanted, Scalar::of(value), place_dtype(n), shape);
         };
-        // The place lies in [low, high]; each step halves that.
+        // The position is in [low, high]; each step halves this range.
         Array low = constant(0), high = constant(n);
         Shape column = shape;
         column.push_back(1);

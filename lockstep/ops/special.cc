@@ -21,7 +21,7 @@ Array unary(const std::string& name, const Primitive& primitive, const Operand& 
 
 Array constant(const Array& like, double value) { return lax::full_like(like, value); }
 
-/// x * log(y), of logarithms made by `log`, which are finite for y above `bound`; 0 where x is 0.
+/// x * log(y), with logarithms computed by `log`, which are finite for y above `bound`; 0 where x is 0.
 template <class Log>
 Array times_log(const std::string& name, const Operand& x, const Operand& y, double bound, Log log) {
   return ops::elementwise(name, "", Meet::kInexact, {&x, &y}, [&](Tracers t) {

@@ -3,37 +3,37 @@
 #include "lockstep/ops/elementwise.h"
 
 /// The functions of jax.scipy.special, element by element, with promotion and broadcasting as in
-/// elementwise.h. Whole numbers are made floating first (to_inexact).
+/// elementwise.h. Integers are converted to a floating dtype first (to_inexact).
 namespace lockstep {
 
-/// The error function, 1 - erf(x) without cancellation, and erf's inverse on [-1, 1].
+/// erf: the error function. erfc: 1 - erf(x), without cancellation. erf_inv: the inverse of erf on [-1, 1].
 Array erf(const Operand& x);
 Array erfc(const Operand& x);
 Array erf_inv(const Operand& x);
 inline Array erfinv(const Operand& x) { return erf_inv(x); }
 
-/// The logarithm of the gamma function's absolute value, its derivative, and that one's of order n (n >= 0,
-/// Error otherwise); gamma itself, with its sign.
+/// gammaln: the logarithm of |gamma(x)|. digamma: its derivative. polygamma: the n-th derivative of digamma
+/// (Error for n < 0). gamma: the gamma function, with its sign.
 Array gammaln(const Operand& x);
 Array digamma(const Operand& x);
 Array polygamma(std::int64_t n, const Operand& x);
 Array gamma(const Operand& x);
 inline Array lgamma(const Operand& x) { return gammaln(x); }
 
-/// The logarithm of the beta function; n!.
+/// betaln: the logarithm of the beta function. factorial: n!.
 Array betaln(const Operand& x, const Operand& y);
 Array factorial(const Operand& n);
 
-/// x * log(y), x * log1p(y) and -x * log(x), 0 where x is 0.
+/// x * log(y), x * log1p(y) and -x * log(x); all are 0 where x is 0.
 Array xlogy(const Operand& x, const Operand& y);
 Array xlog1py(const Operand& x, const Operand& y);
 Array entr(const Operand& x);
 
-/// log(x / (1 - x)), and its inverse, which is sigmoid.
+/// logit: log(x / (1 - x)). expit: its inverse, sigmoid.
 Array logit(const Operand& x);
 inline Array expit(const Operand& x) { return sigmoid(x); }
 
-/// The normal distribution's cumulative function, and its inverse.
+/// ndtr: the cumulative distribution function of the normal distribution. ndtri: its inverse.
 Array ndtr(const Operand& x);
 Array ndtri(const Operand& p);
 

@@ -33,14 +33,14 @@ Array composed(const std::string& name, const Operand& x, const ReduceOptions& o
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// x with the value where it is NaN.
+/// x with NaN replaced by the value.
 Array without_nan(const Array& x, double value) {
   return is_inexact(x.dtype()) ? where(isnan(x), value, x) : x;
 }
 
 Array present(const Array& x) { return astype(!isnan(x), x.dtype()); }
 
-/// Over no NaN: `reduced` where there was a number, else NaN.
+/// `reduced` if there was a number, NaN if all elements were NaN.
 Array extreme(const Array& x, const ReduceOptions& options, const Array& reduced) {
   if (!is_inexact(x.dtype())) return reduced;
   return where(all(isnan(x), options), std::numeric_limits<double>::quiet_NaN(), reduced);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of operations share.
+// Shared by the tests of operations.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,13 +17,14 @@ namespace lockstep::test {
 
 using testing::error_of;
 
-/// The elements, which must be f32.
+/// The elements; x must be f32.
 inline std::vector<float> floats(const Array& x) { return x.to_host<float>(); }
 
-/// The elements, as i32, of an array of whole numbers or bools.
+/// The elements of an array of integers or bools, as i32.
 inline std::vector<std::int32_t> integers(const Array& x) { return astype(x, int32).to_host<std::int32_t>(); }
 
-/// Each float within `tolerance`, relative and absolute, of the expected one; infinities equal.
+/// Expects each float to be within `tolerance`, relative and absolute, of the expected one; infinities must
+/// be equal.
 inline void expect_close(const Array& x, const std::vector<float>& expected, double tolerance = 2e-6) {
   ASSERT_EQ(x.dtype(), float32);
   std::vector<float> values = floats(x);

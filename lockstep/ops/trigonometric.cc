@@ -27,7 +27,7 @@ Array other_side(const Array& x) {
   return lax::sqrt(lax::mul(lax::sub(one, x), lax::add(one, x)));
 }
 
-/// Numbers above it have squares whose neighbours lie more than 1 apart.
+/// For larger numbers, adjacent squares differ by more than 1.
 double large(DType dtype) { return dtype == DType::kF64 ? 1e9 : 1e5; }
 
 }  // namespace

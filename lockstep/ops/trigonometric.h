@@ -3,8 +3,9 @@
 #include "lockstep/ops/operand.h"
 
 /// Trigonometric and hyperbolic functions and their inverses, element by element, with promotion and
-/// broadcasting as in elementwise.h. Angles are in radians; whole numbers are made floating first
-/// (to_inexact). Outside of a function's domain: NaN. Both of jax.numpy's names are here.
+/// broadcasting as in elementwise.h. Angles are in radians. Integers are converted to a floating dtype first
+/// (to_inexact). Outside of a function's domain the result is NaN. The inverses have both names of jax.numpy,
+/// such as arcsin and asin.
 namespace lockstep {
 
 Array tan(const Operand& x);

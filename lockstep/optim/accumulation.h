@@ -15,8 +15,8 @@ struct EmaState {
   Params ema;
 };
 
-/// The mean of the updates so far, decaying: ema' = decay * ema + (1 - decay) * updates; with debias over 1 -
-/// decay^count, as if it had not begun at 0. Of parameters instead of updates it is their average.
+/// The decaying mean of the updates: ema' = decay * ema + (1 - decay) * updates. With debias the result is
+/// ema' divided by 1 - decay^count, which corrects for the start at 0. It also serves to average parameters.
 struct Ema {
   double decay;
   bool debias = true;
@@ -44,11 +44,11 @@ inline Ema ema(double decay, bool debias = true) { return {decay, debias}; }
 
 template <class Params>
 struct ApplyEveryState {
-  Array count;  ///< updates since the last that was given on: an i32 scalar
+  Array count;  ///< updates since the last sum was returned: an i32 scalar
   Params grad_acc;
 };
 
-/// The sum of the updates of k steps at the last of them, zeros before.
+/// Returns the sum of the updates of k steps at the last of them, and zeros at the steps before.
 struct ApplyEvery {
   std::int64_t k = 1;
 
@@ -73,7 +73,7 @@ inline ApplyEvery apply_every(std::int64_t k = 1) { return {k}; }
 
 namespace internal {
 
-/// A transformation, or, where it is not wanted, none: the updates as they are.
+/// The transformation if `wanted`; otherwise returns the updates unchanged.
 template <class Transformation>
 struct When {
   bool wanted;

@@ -6,7 +6,7 @@
 namespace lockstep::optim::internal {
 namespace {
 
-/// The second largest dimension and the largest; none where the parameter is not factored.
+/// The second largest and the largest dimension; nullopt if the parameter is not factored.
 std::optional<std::pair<std::int64_t, std::int64_t>> factored_dims(const FactoredRms& rms,
                                                                    const Shape& shape) {
   if (!rms.factored || shape.size() < 2) return std::nullopt;

@@ -9,8 +9,8 @@
 
 namespace lockstep::optim {
 
-/// Of each parameter means of squares: of its rows and columns where it is factored, else of its elements.
-/// What is not there is an array of one zero.
+/// For each parameter the mean squares of its gradients: of rows and columns if it is factored, otherwise of
+/// elements. The arrays that are not used have one element, 0.
 template <class Params>
 struct FactoredState {
   Array count;
@@ -18,7 +18,7 @@ struct FactoredState {
 };
 
 namespace internal {
-/// One parameter's part of FactoredState; with `update` where it was updated.
+/// The part of FactoredState for one parameter; after an update, also with `update`.
 struct Factored {
   Array update, v_row, v_col, v;
 };
@@ -33,9 +33,9 @@ struct FactoredRms {
 };
 }  // namespace internal
 
-/// g / sqrt(v), where v is the mean of squares, decaying by 1 - count^-decay_rate: of a matrix whose two
-/// largest dimensions are both of min_dim_size_to_factor or more the product of means along one of them and
-/// the other, which takes the memory of two vectors.
+/// g / sqrt(v), where v is a mean of squares with decay 1 - count^-decay_rate. If the two largest dimensions
+/// of an array have at least min_dim_size_to_factor elements, v is the product of the means along each of the
+/// two, which takes the memory of two vectors.
 struct ScaleByFactoredRms : internal::FactoredRms {
   template <class Params>
   FactoredState<Params> init(const Params& params) const {
@@ -90,8 +90,8 @@ struct AdafactorOptions {
   Mask weight_decay_mask = {};
 };
 
-/// Adafactor (Shazeer and Stern, 2018): scale_by_factored_rms, clip_by_block_rms, the learning rate,
-/// scale_by_param_block_rms, momentum and decayed weights, as the options say.
+/// Adafactor (Shazeer and Stern, 2018): a chain of scale_by_factored_rms, clip_by_block_rms, the learning
+/// rate, scale_by_param_block_rms, momentum and weight decay; the options turn parts off.
 inline auto adafactor(std::optional<Schedule> learning_rate = std::nullopt, AdafactorOptions options = {}) {
   return chain(
       scale_by_factored_rms(options.factored, options.decay_rate, options.decay_offset,

@@ -8,17 +8,17 @@ namespace lockstep::optim {
 
 template <class Params>
 struct AdamState {
-  Array count;  ///< updates done: an i32 scalar
-  Params mu;    ///< the mean of the gradients, decaying
-  Params nu;    ///< the mean of their squares, decaying
+  Array count;  ///< the number of updates done: an i32 scalar
+  Params mu;    ///< the decaying mean of the gradients
+  Params nu;    ///< the decaying mean of their squares
 };
 
-/// Adam (Kingma and Ba, 2014), of the gradients g:
+/// Adam (Kingma and Ba, 2014), for gradients g:
 ///   mu' = b1 * mu + (1 - b1) * g          count' = count + 1
 ///   nu' = b2 * nu + (1 - b2) * g²
 ///   direction = (mu' / (1 - b1^count')) / (sqrt(nu' / (1 - b2^count')) + eps)
 ///   updates = -learning_rate * direction
-/// with weight_decay (AdamW: Loshchilov and Hutter, 2017)
+/// With weight_decay (AdamW: Loshchilov and Hutter, 2017):
 ///   updates = -learning_rate * (direction + weight_decay * params).
 struct Adam {
   double learning_rate;
@@ -57,12 +57,13 @@ struct Adam {
     return {std::move(updates), std::move(next)};
   }
 
-  /// Without weight decay, of which the parameters are a part (Error otherwise).
+  /// Without parameters. Throws Error if weight_decay is not 0, because weight decay needs them.
   template <class Params>
   std::pair<Params, AdamState<Params>> update(const Params& grads, const AdamState<Params>& state,
                                               SourceLocation where = SourceLocation::current()) const {
     if (weight_decay != 0) {
-      throw Error("[adamw] update needs the parameters, for they decay: call update(grads, state, params)");
+      throw Error(
+          "[adamw] update needs the parameters, because they decay: call update(grads, state, params)");
     }
     return update(grads, state, grads, where);
   }

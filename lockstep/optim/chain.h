@@ -11,14 +11,14 @@
 #include "lockstep/optim/transformation.h"
 
 /// Gradient transformations, with optax's names, and chains of them: chain(clip_by_global_norm(1.0),
-/// scale_by_adam(), scale_by_learning_rate(1e-3)) is an optimizer as transformation.h describes. Each has
-/// `init(params)` and `update(updates, state, params)`, which gives the pair of new updates and state.
+/// scale_by_adam(), scale_by_learning_rate(1e-3)) is an optimizer as in transformation.h. Each has
+/// `init(params)` and `update(updates, state, params)`, which returns the pair of new updates and state.
 namespace lockstep::optim {
 
-/// Of transformations without a state.
+/// The state of transformations that need none.
 struct EmptyState {};
 
-/// A state that is the count of updates done: an i32 scalar.
+/// A state that is the number of updates done: an i32 scalar.
 struct CountState {
   Array count;
 };
@@ -29,7 +29,7 @@ struct Moments {
   Params mu, nu;
 };
 
-/// Of a transformation that maps each array by itself, without a state.
+/// A transformation without a state that maps each array by itself.
 template <class F>
 struct Stateless {
   F f;  ///< (update, parameter) -> update
@@ -52,14 +52,14 @@ inline auto scale(double factor) {
   return Stateless{[factor](const Array& u, const Array&) { return factor * u; }};
 }
 
-/// Each element kept within [-max_delta, max_delta].
+/// Each element clipped to [-max_delta, max_delta].
 inline auto clip(double max_delta) {
   return Stateless{
       [max_delta](const Array& u, const Array&) { return lockstep::clip(u, -max_delta, max_delta); }};
 }
 
-/// updates + weight_decay * params, of the parameters whose path (tree/paths.h) the mask names, a function or
-/// tree::Rules<bool>; by default all.
+/// updates + weight_decay * params, for the parameters whose path (tree/paths.h) the mask selects; by default
+/// all. The mask is a function or a tree::Rules<bool>.
 using Mask = std::function<bool(const std::string& path, const Array& parameter)>;
 struct AddDecayedWeights {
   double weight_decay;
@@ -82,7 +82,7 @@ inline AddDecayedWeights add_decayed_weights(double weight_decay, Mask mask = {}
   return {weight_decay, mask};
 }
 
-/// Scaled down where the global norm is above max_norm.
+/// Scales the updates down to the global norm max_norm if their global norm is larger.
 struct ClipByGlobalNorm {
   double max_norm;
 
@@ -114,14 +114,14 @@ struct ScaleBySchedule {
 };
 inline ScaleBySchedule scale_by_schedule(Schedule schedule) { return {std::move(schedule)}; }
 
-/// updates * -learning_rate, of a number or a schedule.
+/// updates * -learning_rate; the learning rate is a number or a schedule.
 inline auto scale_by_learning_rate(double learning_rate) { return scale(-learning_rate); }
 inline ScaleBySchedule scale_by_learning_rate(Schedule learning_rate) {
   return {[learning_rate = std::move(learning_rate)](const Array& count) { return -learning_rate(count); }};
 }
 
-/// The updates and what they were, decaying: trace' = updates + decay * trace; with nesterov updates + decay
-/// * trace'.
+/// Momentum: trace' = updates + decay * trace. The result is trace', or, with nesterov, updates + decay *
+/// trace'.
 struct Trace {
   double decay;
   bool nesterov = false;
@@ -139,7 +139,7 @@ struct Trace {
 };
 inline Trace trace(double decay, bool nesterov = false) { return {decay, nesterov}; }
 
-/// Adam's direction (adam.h), without learning rate and weight decay.
+/// Adam's direction (adam.h), without the learning rate and weight decay.
 struct ScaleByAdam {
   double b1 = 0.9, b2 = 0.999, eps = 1e-8;
 
@@ -186,7 +186,7 @@ struct ScaleByLion {
 };
 inline ScaleByLion scale_by_lion(double b1 = 0.9, double b2 = 0.99) { return {b1, b2}; }
 
-/// g / sqrt(nu' + eps), of nu' = decay * nu + (1 - decay) * g².
+/// g / sqrt(nu' + eps), where nu' = decay * nu + (1 - decay) * g².
 struct ScaleByRms {
   double decay = 0.9, eps = 1e-8, initial_scale = 0;
 
@@ -206,7 +206,7 @@ inline ScaleByRms scale_by_rms(double decay = 0.9, double eps = 1e-8, double ini
   return {decay, eps, initial_scale};
 }
 
-/// g / sqrt(s' + eps) where s' = s + g² is above 0, else 0.
+/// g / sqrt(s' + eps), where s' = s + g²; 0 where s' is 0.
 struct ScaleByRss {
   double initial_accumulator_value = 0.1, eps = 1e-7;
 
@@ -226,7 +226,7 @@ inline ScaleByRss scale_by_rss(double initial_accumulator_value = 0.1, double ep
   return {initial_accumulator_value, eps};
 }
 
-/// One transformation after the other; the state is the tuple of theirs.
+/// Applies the transformations one after the other; the state is the tuple of their states.
 template <class... Transformations>
 struct Chain {
   std::tuple<Transformations...> transformations;
@@ -260,7 +260,7 @@ Chain<Transformations...> chain(Transformations... transformations) {
   return {std::tuple<Transformations...>(std::move(transformations)...)};
 }
 
-/// Optimizers made of these; the learning rate is a number or a schedule.
+/// Optimizers made of these transformations; the learning rate is a number or a schedule.
 template <class Rate>
 auto rmsprop(Rate learning_rate, double decay = 0.9, double eps = 1e-8, double initial_scale = 0) {
   return chain(scale_by_rms(decay, eps, initial_scale), scale_by_learning_rate(std::move(learning_rate)));
@@ -276,7 +276,7 @@ auto lion(Rate learning_rate, double b1 = 0.9, double b2 = 0.99, double weight_d
                scale_by_learning_rate(std::move(learning_rate)));
 }
 
-/// sgd, adam and adamw with a schedule.
+/// sgd, adam and adamw with a schedule as the learning rate.
 inline auto sgd(Schedule learning_rate) { return chain(scale_by_learning_rate(std::move(learning_rate))); }
 inline auto sgd(Schedule learning_rate, double momentum, bool nesterov = false) {
   return chain(trace(momentum, nesterov), scale_by_learning_rate(std::move(learning_rate)));

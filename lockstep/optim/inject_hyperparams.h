@@ -10,15 +10,15 @@
 
 namespace lockstep::optim {
 
-/// Numbers by name, which an optimizer is made with.
+/// Named numbers from which an optimizer is made.
 class Hyperparams {
  public:
   explicit Hyperparams(std::map<std::string, Array> values) : values_(std::move(values)) {}
 
-  /// The number, a scalar. Throws Error where there is none of this name.
+  /// The number, as a scalar. Throws Error if there is none of this name.
   const Array& at(const std::string& name) const;
 
-  /// As what an optimizer takes for a learning rate.
+  /// The number as a schedule, for parameters that take a learning rate.
   Schedule operator[](const std::string& name) const;
 
  private:
@@ -28,21 +28,21 @@ class Hyperparams {
 template <class Inner>
 struct InjectHyperparamsState {
   Array count;
-  std::map<std::string, Array> hyperparams;  ///< those of the last update; f32 scalars
+  std::map<std::string, Array> hyperparams;  ///< the values of the last update; f32 scalars
   Inner inner_state;
 };
 
 namespace internal {
 using HyperparamValues = std::map<std::string, std::variant<double, Schedule>>;
 
-/// What they are at this count; of numbers what the state says.
+/// The values at this count: schedules are evaluated, numbers come from the state.
 std::map<std::string, Array> hyperparams_at(const HyperparamValues& values, const Array& count,
                                             const std::map<std::string, Array>& state);
 }  // namespace internal
 
-/// An optimizer whose numbers stand in its state, where they can be read and changed between steps without
-/// compiling anew: state.hyperparams["learning_rate"] = full({}, 1e-3). Those that are schedules are set by
-/// the count of updates.
+/// An optimizer with its numbers in its state. They can be read, and changed between steps without compiling
+/// again: state.hyperparams["learning_rate"] = full({}, 1e-3). Schedules are evaluated at the number of
+/// updates done.
 template <class Make>
 struct InjectHyperparams {
   Make make;  ///< (const Hyperparams&) -> optimizer

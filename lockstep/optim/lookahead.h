@@ -7,8 +7,8 @@
 
 namespace lockstep::optim {
 
-/// The parameters of lookahead: fast ones, with which gradients are computed, and slow ones, which are the
-/// result.
+/// The parameters of lookahead: the fast ones, at which gradients are computed, and the slow ones, which are
+/// the result.
 template <class Params>
 struct LookaheadParams {
   Params fast, slow;
@@ -22,9 +22,10 @@ struct LookaheadState {
   Array steps_since_sync;  ///< an i32 scalar
 };
 
-/// Lookahead (Zhang and others, 2019): the optimizer moves the fast parameters; after each sync_period steps
-/// the slow ones go slow_step_size of the way to them, and the fast ones go on from there. `update` takes the
-/// gradients at the fast parameters and gives updates of both:
+/// Lookahead (Zhang and others, 2019). The optimizer updates the fast parameters. Every sync_period steps,
+/// the slow parameters move towards the fast ones by the fraction slow_step_size of the distance, and the
+/// fast ones continue from there. `update` takes the gradients at the fast parameters and returns updates for
+/// both:
 ///   auto params = LookaheadParams<Model>::init_synced(model);
 ///   auto [updates, next] = optimizer.update(grads, state, params);
 ///   params = apply_updates(params, updates);
@@ -33,7 +34,7 @@ struct Lookahead {
   Optimizer fast_optimizer;
   std::int64_t sync_period;
   double slow_step_size;
-  bool reset_state = false;  ///< begin with a fresh state of the optimizer after each period
+  bool reset_state = false;  ///< start with a fresh state of the optimizer after each period
 
   template <class Params>
   auto init(const LookaheadParams<Params>& params, SourceLocation where = SourceLocation::current()) const {
@@ -49,7 +50,7 @@ struct Lookahead {
     CallSiteScope here(CallSite::from(where));
     auto [updates, next] = fast_optimizer.update(grads, state.fast_state, params.fast);
     const Array due = state.steps_since_sync == sync_period - 1;
-    // How far the fast parameters are from the slow ones, where they are to meet.
+    // The distance of the fast parameters from the slow ones, at steps that synchronize them.
     const Params apart = tree::map(
         [&](const Array& f, const Array& u, const Array& s) {
           const Array distance = f + u - s;
@@ -67,7 +68,7 @@ struct Lookahead {
   }
 };
 
-/// Throws Error for a period below 1.
+/// Throws Error if sync_period is below 1.
 template <class Optimizer>
 Lookahead<Optimizer> lookahead(Optimizer fast_optimizer, std::int64_t sync_period, double slow_step_size,
                                bool reset_state = false) {

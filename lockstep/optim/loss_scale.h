@@ -6,7 +6,7 @@
 #include "lockstep/optim/transformation.h"
 
 /// Loss scaling for gradients in f16, with the names and numbers of DeepMind's jmp. The loss is multiplied by
-/// a large number, so that small gradients do not become 0, and the gradients are divided by it:
+/// a large number, so that small gradients do not become 0; afterwards the gradients are divided by it:
 ///
 ///   auto [loss, grads] = value_and_grad([&](const Model& m) { return scale.scale(loss_of(m)); })(model);
 ///   grads = scale.unscale(grads);
@@ -27,7 +27,7 @@ Array all_finite(const Tree& tree, SourceLocation where = SourceLocation::curren
   return internal::all_finite(tree::leaves(tree));
 }
 
-/// a where the predicate, a bool scalar (TraceError otherwise), is true, else b.
+/// a if the predicate is true, else b. Throws TraceError unless the predicate is a bool scalar.
 template <class Tree>
 Tree select_tree(const Array& predicate, const Tree& a, const Tree& b,
                  SourceLocation where = SourceLocation::current()) {
@@ -36,15 +36,15 @@ Tree select_tree(const Array& predicate, const Tree& a, const Tree& b,
   return tree::map([&](const Array& x, const Array& y) { return lockstep::where(predicate, x, y); }, a, b);
 }
 
-/// A scale that is halved where gradients are not finite, and doubled after `period` steps where they were.
-/// It is a tree, and part of what a step takes and gives.
+/// A scale that is divided by `factor` if gradients are not finite, and multiplied by it after `period` steps
+/// with finite gradients. It is a tree: pass it to a step and return it.
 struct DynamicLossScale {
   Array loss_scale;  ///< an f32 scalar
-  Array counter;     ///< of steps since it changed: an i32 scalar
+  Array counter;     ///< steps since the scale changed: an i32 scalar
   std::int64_t period = 2000;
   double factor = 2, min_loss_scale = 1;
 
-  /// Each array times the scale, in the array's dtype promoted with f32; and over it.
+  /// scale: each array times the scale, in the array's dtype promoted with f32. unscale: divided by it.
   template <class Tree>
   Tree scale(const Tree& tree, SourceLocation where = SourceLocation::current()) const {
     CallSiteScope here(CallSite::from(where));
@@ -57,15 +57,15 @@ struct DynamicLossScale {
     return tree::map([&](const Array& x) { return x * inverse; }, tree);
   }
 
-  /// The next scale. Throws TraceError for what is no bool scalar.
+  /// The next scale. Throws TraceError unless grads_finite is a bool scalar.
   DynamicLossScale adjust(const Array& grads_finite, SourceLocation where = SourceLocation::current()) const;
 };
 
-/// One that begins with this scale.
+/// A dynamic scale that starts with `initial`.
 DynamicLossScale dynamic_loss_scale(double initial = 32768, std::int64_t period = 2000, double factor = 2,
                                     double min_loss_scale = 1);
 
-/// One that stays as it is.
+/// A scale that never changes.
 struct StaticLossScale {
   double loss_scale = 32768;
 

@@ -9,12 +9,13 @@ namespace lockstep::optim {
 
 template <class Inner, class Params>
 struct MultiStepsState {
-  Array mini_step;  ///< gradients taken since the last update: an i32 scalar
+  Array mini_step;  ///< gradients since the last update: an i32 scalar
   Inner inner;
-  Params mean;  ///< of those gradients
+  Params mean;  ///< the mean of these gradients
 };
 
-/// An optimizer that takes the mean of the gradients of every_k steps for one: the updates between are zeros.
+/// Calls the optimizer every every_k steps with the mean of the gradients since its last call. The updates of
+/// the steps between are zeros.
 template <class Optimizer>
 struct MultiSteps {
   Optimizer inner;

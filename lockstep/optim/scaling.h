@@ -5,7 +5,7 @@
 
 #include "lockstep/optim/chain.h"
 
-/// Transformations that scale each array by norms of itself and of its parameter, with optax's names.
+/// Transformations that scale each array by norms of the update and of its parameter, with optax's names.
 namespace lockstep::optim {
 
 namespace internal {
@@ -17,29 +17,29 @@ Array adaptively_clipped(const Array& update, const Array& parameter, double cli
                          const std::optional<std::vector<std::int64_t>>& axis);
 }  // namespace internal
 
-/// update * trust_coefficient * |parameter| / (|update| + eps), where the norms are of whole arrays and at
-/// least min_norm; update where one of them is 0 (You and others, 2020).
+/// update * trust_coefficient * |parameter| / (|update| + eps). The norms are those of whole arrays, and at
+/// least min_norm; if one of them is 0, the update is unchanged (You and others, 2020).
 inline auto scale_by_trust_ratio(double min_norm = 0, double trust_coefficient = 1, double eps = 0) {
   return Stateless{[=](const Array& u, const Array& p) {
     return internal::scaled_by_trust_ratio(u, p, min_norm, trust_coefficient, eps);
   }};
 }
 
-/// Scaled down where the root of the mean of squares is above the threshold, so that it is the threshold.
+/// Scales each array down to the root mean square `threshold` if its root mean square is larger.
 inline auto clip_by_block_rms(double threshold) {
   return Stateless{
       [=](const Array& u, const Array&) { return internal::clipped_by_block_rms(u, threshold); }};
 }
 
-/// Times the root of the mean of the parameter's squares, which is taken at least min_scale.
+/// Multiplies by the root mean square of the parameter, or by min_scale if that is larger.
 inline auto scale_by_param_block_rms(double min_scale = 1e-3) {
   return Stateless{
       [=](const Array& u, const Array& p) { return internal::scaled_by_block_rms(u, p, min_scale); }};
 }
 
-/// Each unit's gradient scaled down where its norm is above clipping * max(norm of the unit's parameters,
-/// eps). The norms go along `axis`; by default along all but the last dimension of an array of 4 or 5
-/// dimensions, along the first of one of 2 or 3, and along all of a vector; ShapeError for more dimensions.
+/// Scales each unit's gradient down if its norm is above clipping * max(norm of the unit's parameters, eps).
+/// Norms are taken along `axis`. The default is: all but the last dimension for arrays of 4 or 5 dimensions,
+/// the first dimension for 2 or 3, and all elements for a vector; throws ShapeError for more dimensions.
 /// (Brock and others, "High-Performance Large-Scale Image Recognition Without Normalization", 2021.)
 inline auto adaptive_grad_clip(double clipping, double eps = 1e-3,
                                std::optional<std::vector<std::int64_t>> axis = std::nullopt) {
@@ -48,8 +48,8 @@ inline auto adaptive_grad_clip(double clipping, double eps = 1e-3,
   }};
 }
 
-/// LAMB (You and others, "Large Batch Optimization for Deep Learning", 2020): Adam's direction and decayed
-/// weights, times the trust ratio. The learning rate is a number or a schedule.
+/// LAMB (You and others, "Large Batch Optimization for Deep Learning", 2020): Adam's direction plus weight
+/// decay, scaled by the trust ratio. The learning rate is a number or a schedule.
 template <class Rate>
 auto lamb(Rate learning_rate, double b1 = 0.9, double b2 = 0.999, double eps = 1e-6, double weight_decay = 0,
           Mask mask = {}) {

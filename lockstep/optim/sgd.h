@@ -12,7 +12,7 @@ struct SgdState {
   std::optional<Params> trace;  ///< none without momentum
 };
 
-/// updates = -learning_rate * g, of the gradients g; with momentum
+/// For gradients g: updates = -learning_rate * g. With momentum:
 ///   trace' = g + momentum * trace
 ///   updates = -learning_rate * trace', or -learning_rate * (g + momentum * trace') if nesterov.
 struct Sgd {
@@ -41,7 +41,7 @@ struct Sgd {
     return {std::move(updates), {std::move(trace)}};
   }
 
-  /// As others are called; the parameters are not used.
+  /// The signature of other optimizers' update; the parameters are not used.
   template <class Params>
   std::pair<Params, SgdState<Params>> update(const Params& grads, const SgdState<Params>& state,
                                              const Params&,

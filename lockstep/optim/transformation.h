@@ -9,16 +9,15 @@
 #include "lockstep/ops/ops.h"
 #include "lockstep/tree/tree.h"
 
-/// Optimizers, with optax's names and numbers. An optimizer is a value with two functions over any tree of
+/// Optimizers, with optax's names and numbers. An optimizer is a value with two functions for any tree of
 /// parameters:
 ///
 ///   State state = optimizer.init(params);
 ///   auto [updates, new_state] = optimizer.update(grads, state, params);
 ///   params = optim::apply_updates(params, updates);
 ///
-/// Both may be called inside of jit and outside, the state is a tree and may be an argument of jit, and what
-/// it holds for a parameter is spread over devices as the parameter is. Trees of different structure are a
-/// ShapeError.
+/// Both work inside of jit and outside. The state is a tree, so it may be an argument of jit. Its arrays for
+/// a parameter have the parameter's sharding. Trees of different structure throw a ShapeError.
 namespace lockstep::optim {
 
 using SourceLocation = std::source_location;
@@ -31,7 +30,7 @@ Params apply_updates(const Params& params, const Params& updates,
   return tree::map([](const Array& p, const Array& u) { return astype(p + u, p.dtype()); }, params, updates);
 }
 
-/// sqrt of the sum of the squares of all elements of all arrays: a scalar.
+/// The square root of the sum of the squares of all elements of all arrays: a scalar.
 template <class Tree>
 Array global_norm(const Tree& tree, SourceLocation where = SourceLocation::current()) {
   CallSiteScope here(CallSite::from(where));
@@ -43,7 +42,7 @@ Array global_norm(const Tree& tree, SourceLocation where = SourceLocation::curre
   return total.valid() ? sqrt(total) : zeros({});
 }
 
-/// The gradients, scaled down where their global norm is above max_norm so that it is max_norm.
+/// The gradients, scaled down to the global norm max_norm if their global norm is larger.
 template <class Params>
 Params clip_by_global_norm(const Params& grads, double max_norm,
                            SourceLocation where = SourceLocation::current()) {
@@ -63,8 +62,8 @@ Params zeros_of(const Params& params) {
   return tree::map([](const Array& p) { return zeros_like(p); }, params);
 }
 
-/// A count of 0 on all devices that the parameters are on, so that a jitted step takes the first state and
-/// the later ones as the same kind of argument.
+/// A count of 0 on all devices of the parameters, so that a jitted step compiles once for the first state and
+/// the later ones.
 Array zero_count(std::span<const Array> params);
 
 /// count + 1, up to the largest i32.

@@ -1,6 +1,6 @@
 #pragma once
 
-// For the sources of this folder only: it shows the types of the PJRT C API.
+// Only for the sources of this folder: it includes the types of the PJRT C API.
 
 #include <string>
 #include <string_view>
@@ -16,17 +16,17 @@ namespace lockstep::pjrt {
   type name{};                         \
   name.struct_size = type##_STRUCT_SIZE
 
-/// Throws the error, where there is one, as "[pjrt] WHAT: CODE_NAME: message", and destroys it.
+/// If there is an error, destroys it and throws it as "[pjrt] WHAT: CODE_NAME: message".
 void throw_error(const PJRT_Api* api, PJRT_Error* error, std::string_view what);
 inline void check(const PJRT_Api* api, PJRT_Error* error, std::string_view what) {
   if (error != nullptr) [[unlikely]]
     throw_error(api, error, what);
 }
 
-/// Destroys an error that nobody can be told of.
+/// Destroys an error that cannot be reported.
 void ignore(const PJRT_Api* api, PJRT_Error* error) noexcept;
 
-/// Waits for the event, destroys it, and throws its error.
+/// Blocks until the event is done, destroys it, and throws its error.
 void await_and_destroy(const PJRT_Api* api, PJRT_Event* event, std::string_view what);
 
 /// Destroys the event without waiting.
@@ -34,7 +34,7 @@ void destroy(const PJRT_Api* api, PJRT_Event* event) noexcept;
 
 PJRT_Buffer_Type to_pjrt(DType dtype);
 
-/// Throws PjrtError for a type that Lockstep has no dtype for; `what` is named in the message.
+/// Throws PjrtError for a type for which Lockstep has no dtype; `what` is named in the message.
 DType from_pjrt(PJRT_Buffer_Type type, std::string_view what);
 
 }  // namespace lockstep::pjrt

@@ -32,7 +32,7 @@ PJRT_Event* ready_event(const PJRT_Api* api, PJRT_Buffer* buffer) {
 bool is_on_cpu(const PJRT_Api* api, PJRT_Buffer* buffer) {
   LOCKSTEP_PJRT_ARGS(PJRT_Buffer_IsOnCpu_Args, args);
   args.buffer = buffer;
-  check(api, api->PJRT_Buffer_IsOnCpu(&args), "asking where a buffer lies");
+  check(api, api->PJRT_Buffer_IsOnCpu(&args), "asking where a buffer is");
   return args.is_on_cpu;
 }
 
@@ -149,7 +149,8 @@ void Buffer::await() const { await_and_destroy(api_, ready_event(api_, buffer_),
 
 namespace {
 
-/// An event's end, for who waits for it and for the plugin's thread that tells of it; the later one frees it.
+/// The end of an event, shared by the waiting thread and the plugin's thread that reports it; the later one
+/// frees it.
 struct Ending {
   explicit Ending(const PJRT_Api* api) : api(api) {}
   ~Ending() { ignore(api, error); }
@@ -198,8 +199,7 @@ void Buffer::to_host(void* destination, std::size_t bytes) const {
     fail<PjrtError>("[pjrt] copying an array to the host: it has {} bytes and the destination {}", size,
                     bytes);
   }
-  // The plugin takes a null destination, which is what an empty array may have, for a question about the
-  // size.
+  // The plugin treats a null destination, which an empty array may have, as a query for the size.
   if (bytes == 0) return await();
   // The CPU plugin copies on a thread of its pool, which costs more to wake than a small array to copy.
   if (const void* here = host_pointer()) {

@@ -14,16 +14,17 @@ struct PJRT_Buffer;
 
 namespace lockstep::pjrt {
 
-/// An array in the memory of one device; this object owns it. It must be gone before its Client.
+/// An array in the memory of one device; this object owns it. It must be destroyed before its Client.
 ///
-/// Its content may still be on its way: a computation that failed shows here, when it is read or awaited.
-/// Functions other than moves may be called from any thread. All throw PjrtError where the plugin refuses.
+/// The content may not be ready yet. If the computation that makes it fails, reading or awaiting the buffer
+/// throws the error. All functions except moves may be called from any thread. All throw PjrtError if the
+/// plugin returns an error.
 class Buffer {
  public:
   /// No buffer.
   Buffer() = default;
 
-  /// Takes a buffer over from the plugin.
+  /// Takes ownership of a buffer of the plugin.
   Buffer(const PJRT_Api* api, PJRT_Buffer* buffer) : api_(api), buffer_(buffer) {}
 
   Buffer(Buffer&& other) noexcept
@@ -39,17 +40,17 @@ class Buffer {
   }
   ~Buffer() { reset(); }
 
-  /// Another handle to the same buffer, which is freed with the last of them.
+  /// Another handle to the same buffer. The buffer is freed with its last handle.
   Buffer share() const;
 
-  /// Whether there is another handle to the buffer, so that it must not be donated.
+  /// Whether there are other handles to the buffer; it then must not be donated.
   bool is_shared() const;
 
   explicit operator bool() const { return buffer_ != nullptr; }
   PJRT_Buffer* get() const { return buffer_; }
 
-  /// Frees the buffer (once computations that use it are done), where this is its last handle, and leaves
-  /// none. Never throws.
+  /// Releases this handle, which becomes empty. The last handle frees the buffer, after the computations that
+  /// use it. Never throws.
   void reset() noexcept {
     if (buffer_ != nullptr) destroy();
   }
@@ -57,34 +58,35 @@ class Buffer {
   DType dtype() const;
   std::vector<std::int64_t> dims() const;
 
-  /// The bytes of its elements, dense.
+  /// The bytes of its elements, without padding.
   std::size_t size_bytes() const;
 
-  /// Whether its content is there, or has failed. Does not block.
+  /// Whether the content is ready or has failed. Does not block.
   bool ready() const;
 
-  /// Blocks until its content is there. Throws the error of the computation that should have made it.
+  /// Blocks until the content is ready. Throws the error of the computation that makes it.
   void await() const;
 
-  /// The same for at most the timeout; gives whether it is there.
+  /// As await(), but blocks for at most the timeout; returns whether the content is ready.
   bool await_for(std::chrono::milliseconds timeout) const;
 
-  /// Copies the content to `bytes` bytes at `destination`, dense and row-major, whatever its layout on the
-  /// device. Blocks until done. Throws as `await()` does, and where `bytes` is not `size_bytes()`.
+  /// Copies the content to `bytes` bytes at `destination`, dense and row-major, whatever the layout on the
+  /// device. Blocks until done. Throws as `await()` does, and unless `bytes` is `size_bytes()`.
   void to_host(void* destination, std::size_t bytes) const;
 
-  /// Where its elements lie, dense and row-major, if the host can read them there, as on CPU; otherwise null,
-  /// and `to_host` copies. Blocks and throws as `await()` does. Valid as `unsafe_pointer()` is.
+  /// The address of its elements, dense and row-major, if the host can read them in place, as on CPU;
+  /// otherwise null, and `to_host` must be used. Blocks and throws as `await()` does. Valid as long as
+  /// `unsafe_pointer()` is.
   const void* host_pointer() const;
 
-  /// Where its elements lie in the device's memory, in the device's layout. Valid while this buffer is
-  /// neither reset, deleted nor donated; the content is there after `await()`.
+  /// The address of its elements in the device's memory, in the device's layout. Valid until this buffer is
+  /// reset, deleted or donated; the content is ready after `await()`.
   void* unsafe_pointer() const;
 
-  /// Gives the memory back now, while this object stays and says `is_deleted()`.
+  /// Frees the memory now. This object stays, and `is_deleted()` becomes true.
   void delete_memory();
 
-  /// Whether its memory was given back, by `delete_memory()` or by being donated to an execution.
+  /// Whether its memory was freed by `delete_memory()` or donated to an execution.
   bool is_deleted() const;
 
  private:
@@ -97,7 +99,8 @@ class Buffer {
 
   const PJRT_Api* api_ = nullptr;
   PJRT_Buffer* buffer_ = nullptr;
-  mutable std::atomic<std::atomic<int>*> handles_ = nullptr;  ///< how many there are; null: this one only
+  mutable std::atomic<std::atomic<int>*> handles_ = nullptr;  ///< the number of handles; null: this is the
+                                                              ///< only one
 };
 
 }  // namespace lockstep::pjrt

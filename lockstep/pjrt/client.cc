@@ -30,7 +30,7 @@ struct Held {
   std::shared_ptr<void> owner;
 };
 
-/// Nullopt where the plugin does not say it, as the CPU's.
+/// nullopt if the plugin does not report it, like the CPU plugin.
 std::optional<std::int64_t> memory_of(const PJRT_Api* api, PJRT_Device* device) {
   LOCKSTEP_PJRT_ARGS(PJRT_Device_MemoryStats_Args, stats);
   stats.device = device;

@@ -32,7 +32,7 @@ void put(std::string& out, int field, const std::string& value) {
   out += value;
 }
 
-// OptionOverrideProto: string_field = 1, bool_field = 2, int_field = 3, double_field = 4, one of them.
+// OptionOverrideProto, with one of: string_field = 1, bool_field = 2, int_field = 3, double_field = 4.
 struct PutOverride {
   std::string& out;
   void operator()(const std::string& value) { put(out, 1, value); }

@@ -13,18 +13,18 @@ struct PJRT_Executable;
 
 namespace lockstep::pjrt {
 
-/// Bytes of a device's memory that one execution needs, as the compiler planned them.
+/// The bytes of a device's memory that one execution needs, as planned by the compiler.
 struct MemoryStats {
   std::int64_t generated_code = 0;
   std::int64_t arguments = 0;
   std::int64_t outputs = 0;
-  std::int64_t aliased = 0;  ///< of the outputs, those that lie in donated arguments
+  std::int64_t aliased = 0;  ///< the bytes of the outputs that use the memory of donated arguments
   std::int64_t temporary = 0;
-  std::int64_t peak = 0;  ///< the most at any time, of all of these; 0 where the plugin does not say
+  std::int64_t peak = 0;  ///< the largest total at any time; 0 if the plugin does not report it
 };
 
-/// What a compiler made of a program, loaded or not. Functions may be called from any thread, also at the
-/// same time; they throw PjrtError where the plugin refuses.
+/// The result of a compilation, loaded or not. Functions may be called from any thread, also concurrently;
+/// they throw PjrtError if the plugin returns an error.
 class CompiledProgram {
  public:
   struct Output {
@@ -32,7 +32,7 @@ class CompiledProgram {
     std::vector<std::int64_t> dims;
   };
 
-  /// Takes it over. Throws PjrtError where it cannot be described.
+  /// Takes ownership. Throws PjrtError if the plugin cannot describe it.
   CompiledProgram(const PJRT_Api* api, PJRT_Executable* executable);
   virtual ~CompiledProgram();
   CompiledProgram(const CompiledProgram&) = delete;
@@ -46,17 +46,17 @@ class CompiledProgram {
   /// Its machine code, for `Client::deserialize` of the same plugin on the same kind of machine.
   std::string serialize() const;
 
-  /// The options that it was compiled with, a serialized `xla.CompileOptionsProto`.
+  /// The options with which it was compiled, a serialized `xla.CompileOptionsProto`.
   std::string compile_options() const;
 
   MemoryStats memory_stats() const;
 
-  /// What the compiler counted and estimated of one execution on one device, by XLA's names: "flops", "bytes
-  /// accessed", and "optimal_seconds" where the platform estimates its time. Empty where the plugin makes
-  /// none.
+  /// The compiler's counts and estimates for one execution on one device, by XLA's names: "flops", "bytes
+  /// accessed", and "optimal_seconds" if the platform estimates the time. Empty if the plugin does not
+  /// support it.
   std::map<std::string, double> cost_analysis() const;
 
-  /// The plugin's own digest of it, or nullopt where the plugin makes none.
+  /// The plugin's own fingerprint of the program, or nullopt if the plugin has none.
   std::optional<std::string> fingerprint() const;
 
  protected:

@@ -10,25 +10,25 @@ struct PJRT_Device;
 
 namespace lockstep::pjrt {
 
-/// A device of a client. Its client owns it and outlives it; its address names it.
+/// A device of a client. The client owns it. Devices are compared by address.
 class Device {
  public:
-  /// Unique among the devices of all processes, as far as the client knows of them.
+  /// Unique among the devices of all processes that the client knows.
   int id() const { return description_.id; }
 
   /// Its position in `Client::addressable_devices()`.
   int local_ordinal() const { return local_ordinal_; }
 
-  /// The process that it belongs to, as the client knows it.
+  /// The number of its process, according to the client.
   int process_index() const { return description_.process_index; }
 
-  /// Its vendor's name for what it is: "cpu", "NVIDIA H100 80GB HBM3".
+  /// The vendor's name of its type: "cpu", "NVIDIA H100 80GB HBM3".
   const std::string& kind() const { return description_.kind; }
 
-  /// All that the plugin says of it.
+  /// Everything that the plugin reports about it.
   const DeviceDescription& description() const { return description_; }
 
-  /// The bytes of its memory that programs may use, where the plugin says it.
+  /// The bytes of its memory that programs may use, if the plugin reports them.
   std::optional<std::int64_t> memory_bytes() const { return memory_bytes_; }
 
   /// Short, for users: "CpuDevice(id=0)".

@@ -8,7 +8,7 @@
 namespace lockstep::pjrt {
 namespace {
 
-/// `n` pointers that live as long as this object: on the stack where they are few.
+/// `n` pointers that live as long as this object; on the stack if there are few.
 class Scratch {
  public:
   explicit Scratch(std::size_t n) {
@@ -66,7 +66,7 @@ void Executable::execute(std::span<PJRT_Buffer* const> arguments, const Device& 
   args.num_args = arguments.size();
   args.output_lists = &result_list;
   args.execute_device = device.get();
-  // A program without outputs has nothing else that could tell of its failure.
+  // A program without outputs has no other means to report its failure.
   if (outputs.empty()) args.device_complete_events = &done;
   for (Buffer& output : outputs) output.reset();
   if (PJRT_Error* error = api()->PJRT_LoadedExecutable_Execute(&args)) [[unlikely]]

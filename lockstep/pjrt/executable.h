@@ -15,51 +15,51 @@ namespace lockstep::pjrt {
 
 class Client;
 
-/// How one execution is done.
+/// Options of one execution.
 struct ExecuteOptions {
-  /// Arguments, by position, that must not be donated in this execution though the program asks for it.
+  /// Positions of arguments that must not be donated in this execution although the program allows it.
   std::span<const std::int64_t> non_donatable = {};
 
-  /// For a device's profiler and for mismatch checks of the plugin: the number of the launch, or 0.
+  /// The number of the launch, or 0; for a device's profiler, and for the plugin's checks of mismatched
+  /// launches.
   int launch_id = 0;
 };
 
-/// A compiled program that runs on any one addressable device of its client at a time. It must be gone before
-/// its Client. Functions may be called from any thread, also at the same time.
+/// A compiled program that runs on one addressable device of its client at a time. It must be destroyed
+/// before its Client. Functions may be called from any thread, also concurrently.
 class Executable : public CompiledProgram {
  public:
   ~Executable() override;
 
-  /// Runs the program on `device`, whose memory holds the arguments, and fills `outputs`, which has room for
-  /// `num_outputs()`; buffers that it holds before are freed.
+  /// Runs the program on `device`, whose memory holds the arguments, and fills `outputs`, which must have
+  /// `num_outputs()` entries; buffers in them are freed first.
   ///
-  /// With a client of `asynchronous = false`, and for small programs always, the CPU plugin runs the program
-  /// in this call, on this thread (parts of large operations go to its pool). An argument is donated where
-  /// the text of the program says so and `options` do not forbid it: it then `is_deleted()`.
+  /// If the client has `asynchronous = false`, and always for small programs, the CPU plugin runs the program
+  /// in this call, on this thread (parts of large operations run in its pool). An argument is donated if the
+  /// program's text says so and `options` do not forbid it; then its `is_deleted()` is true.
   ///
-  /// Throws PjrtError where the arguments do not fit the program, or where it is known now that it failed;
-  /// then `outputs` are empty. An execution that fails later, or elsewhere, shows at `Buffer::await()` of
-  /// each output.
+  /// Throws PjrtError if the arguments do not match the program, or if the program has already failed; then
+  /// `outputs` are empty. If an execution fails later, `Buffer::await()` of each output throws the error.
   void execute(std::span<Buffer* const> arguments, const Device& device, std::span<Buffer> outputs,
                const ExecuteOptions& options = {}) const;
   void execute(std::span<PJRT_Buffer* const> arguments, const Device& device, std::span<Buffer> outputs,
                const ExecuteOptions& options = {}) const;
 
-  /// Runs a program that was compiled for several devices on all those of this process at once: `arguments`
-  /// has for each of this process's, in the order of its replicas, the arguments, and `outputs` the room for
-  /// its outputs, one device's after the other's. Returns before it is done where the plugin is asynchronous.
-  /// Throws as execute.
+  /// Runs a program that was compiled for several devices on all of this process's devices among them at
+  /// once. `arguments` has the arguments of each of these devices, in the order of the replicas; `outputs`
+  /// has room for the outputs of one device after the other. Returns before the program is done if the plugin
+  /// is asynchronous. Throws as execute does.
   void execute_replicas(std::span<const std::vector<PJRT_Buffer*>> arguments, std::span<Buffer> outputs,
                         const ExecuteOptions& options = {}) const;
 
-  /// The same, with the outputs returned.
+  /// As the first execute, but returns the outputs.
   std::vector<Buffer> execute(std::span<Buffer* const> arguments, const Device& device,
                               const ExecuteOptions& options = {}) const;
 
  private:
   friend class Client;
 
-  /// Takes it over.
+  /// Takes ownership.
   Executable(const PJRT_Api* api, PJRT_LoadedExecutable* loaded);
 
   PJRT_LoadedExecutable* loaded_;

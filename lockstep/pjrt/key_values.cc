@@ -7,7 +7,7 @@
 namespace lockstep::pjrt {
 namespace {
 
-/// A copy for the plugin, which gives it back to `free_copy`.
+/// A copy for the plugin, which frees it by `free_copy`.
 char* copied(const std::string& value) {
   char* bytes = new char[value.size() + 1];
   std::memcpy(bytes, value.c_str(), value.size() + 1);

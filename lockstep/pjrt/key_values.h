@@ -1,6 +1,6 @@
 #pragma once
 
-// For the sources of this folder only: it shows the types of the PJRT C API.
+// Only for the sources of this folder: it includes the types of the PJRT C API.
 
 #include <exception>
 #include <mutex>
@@ -10,17 +10,17 @@
 
 namespace lockstep::pjrt {
 
-/// The callbacks of a client, as long as the plugin may call them.
+/// The callbacks of a client, which live as long as the plugin may call them.
 struct Client::KeyValues {
   explicit KeyValues(KeyValueCallbacks callbacks) : callbacks(std::move(callbacks)) {}
 
-  /// Names them to the plugin; it gets none where there are none.
+  /// Sets the callbacks in the plugin's arguments, if there are any.
   void offer(PJRT_Client_Create_Args& args);
 
-  /// The first exception that one of them threw, or nullptr.
+  /// The first exception that a callback threw, or nullptr.
   std::exception_ptr first_error();
 
-  /// The exception that is being handled, as an error of the plugin's; it is kept if it is the first.
+  /// Converts the exception that is being handled to an error of the plugin; keeps it if it is the first one.
   PJRT_Error* failed(PJRT_CallbackError* make_error);
 
   const KeyValueCallbacks callbacks;

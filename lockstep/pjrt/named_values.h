@@ -1,6 +1,6 @@
 #pragma once
 
-// For the sources of this folder only: it shows the types of the PJRT C API.
+// Only for the sources of this folder: it includes the types of the PJRT C API.
 
 #include <map>
 #include <span>
@@ -13,10 +13,10 @@
 
 namespace lockstep::pjrt {
 
-/// The options as the C API takes them; they point into `options`.
+/// The options in the C API's form; the result points into `options`.
 std::vector<PJRT_NamedValue> named_values(const ClientOptions& options);
 
-/// What the C API gives, copied.
+/// A copy of values of the C API.
 std::map<std::string, NamedValue> values_by_name(std::span<const PJRT_NamedValue> values);
 
 }  // namespace lockstep::pjrt

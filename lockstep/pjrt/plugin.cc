@@ -19,7 +19,7 @@ namespace lockstep::pjrt {
 namespace fs = std::filesystem;
 namespace {
 
-/// What is fetched for a platform, and by what.
+/// The plugin's file of a platform, and the command that fetches it.
 struct Fetched {
   std::string_view platform, title, file, option;
 };
@@ -35,7 +35,7 @@ const Fetched& fetched_for(std::string_view platform) {
   fail<PjrtError>("[pjrt] there is no platform '{}': expected cpu, cuda or tpu", platform);
 }
 
-/// The last function of the table that this layer calls; all others it calls stand before it.
+/// The last function of the table that this layer calls; all others that it calls are before it.
 constexpr std::size_t kLeastApiSize = PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Executable_GetCompileOptions);
 
 const PJRT_Api* open(const std::string& path) {
@@ -45,7 +45,7 @@ const PJRT_Api* open(const std::string& path) {
         "[pjrt] there is no plugin at {}: run scripts/setup, or set LOCKSTEP_PJRT_PLUGIN to the path of one",
         path);
   }
-  // XLA writes its informational lines to standard error unless it is told otherwise before it is loaded.
+  // XLA writes informational messages to standard error unless this is set before it is loaded.
   setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);
   // A path without a slash would be searched for among the system's libraries.
   void* library = dlopen(fs::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -156,8 +156,8 @@ void Plugin::register_ffi_handler(std::string_view target_name, std::string_view
 
 namespace {
 
-// The plugin in the folders that the program was linked to look for libraries in, where it is there: an
-// installed Lockstep names its own folder there.
+// The plugin's paths in the folders in which the linked program looks for libraries: an installed Lockstep
+// adds its own folder there.
 std::vector<std::string> linked_plugin_paths(std::string_view file) {
   std::vector<std::string> paths;
   void* program = dlopen(nullptr, RTLD_LAZY);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of this folder share.
+// Shared by the tests of this folder.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ inline std::shared_ptr<Client> make_client(std::int64_t devices = 1, bool asynch
                         {{"cpu_device_count", devices}, {"asynchronous", asynchronous}});
 }
 
-/// The message of the PjrtError that `action` throws; a failure of the test where it throws none.
+/// The message of the PjrtError that `action` throws; the test fails if it throws none.
 inline std::string error_of(const std::function<void()>& action) {
   try {
     action();

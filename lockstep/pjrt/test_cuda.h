@@ -1,7 +1,7 @@
 #pragma once
 
-// CUDA programs compiled ahead of time, for tests: no GPU is needed, but the CUDA plugin (scripts/setup
-// --cuda) and the assembler of the CUDA toolkit, which the plugin runs.
+// For tests: CUDA programs that are compiled ahead of time. They need no GPU, but the CUDA plugin
+// (scripts/setup --cuda) and the assembler of the CUDA toolkit, which the plugin runs.
 
 #include <filesystem>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace lockstep::pjrt {
 
-/// Why nothing can be compiled for CUDA here; empty where it can.
+/// Why nothing can be compiled for CUDA here; empty if it can.
 inline std::string no_cuda_compiler() {
   if (first_existing(default_plugin_paths("cuda")).empty())
     return "the CUDA plugin was not fetched: scripts/setup --cuda";
@@ -25,7 +25,7 @@ inline std::string no_cuda_compiler() {
   return "there is no ptxas of the CUDA toolkit in PATH or /usr/local/cuda/bin";
 }
 
-/// H100s: as many processes as said, with as many each.
+/// A topology of H100s with this number of processes, and of devices in each.
 inline std::unique_ptr<Topology> h100s(int processes, int devices_each) {
   const std::string config = R"(
       platform_name: "CUDA"
@@ -46,7 +46,7 @@ inline std::unique_ptr<Topology> h100s(int processes, int devices_each) {
        {"topology", "1x" + std::to_string(processes) + "x" + std::to_string(devices_each)}});
 }
 
-/// For replicas on all of the devices.
+/// Compiles for replicas on all devices of the topology.
 inline CompileOptions on_all(const Topology& topology) {
   CompileOptions options;
   for (const auto& device : topology.devices()) options.devices.push_back(device.id);

@@ -12,13 +12,13 @@ struct PJRT_TopologyDescription;
 
 namespace lockstep::pjrt {
 
-/// Devices that are described and need not be there: programs are compiled for them ahead of time.
+/// Described devices, which need not exist: programs are compiled for them ahead of time.
 class Topology {
  public:
-  /// The CUDA plugin's options: `target_config`, the text form of XLA's GpuTargetConfigProto, and `topology`,
-  /// "1x2x4" for 1 partition of 2 processes with 4 devices each; `name` is for people. The TPU plugin's
-  /// `name` is "v5e:4x4", its options `num_slices` and `chip_config_name`. Throws PjrtError where the plugin
-  /// does not compile ahead of time, or does not know the name or an option.
+  /// The CUDA plugin's options are `target_config`, the text form of XLA's GpuTargetConfigProto, and
+  /// `topology`, "1x2x4" for 1 partition of 2 processes with 4 devices each; its `name` is only for display.
+  /// The TPU plugin's `name` is "v5e:4x4", its options are `num_slices` and `chip_config_name`. Throws
+  /// PjrtError if the plugin does not compile ahead of time, or does not know the name or an option.
   static std::unique_ptr<Topology> create(std::shared_ptr<Plugin> plugin, const std::string& name,
                                           const ClientOptions& options);
   ~Topology();
@@ -30,7 +30,8 @@ class Topology {
   const std::shared_ptr<Plugin>& plugin() const { return plugin_; }
   const std::vector<DeviceDescription>& devices() const { return devices_; }
 
-  /// As Client::compile, for the described devices; what is loaded by `Client::deserialize` where they are.
+  /// As Client::compile, for the described devices. The result can be loaded by `Client::deserialize` where
+  /// they exist.
   std::unique_ptr<CompiledProgram> compile(std::string_view mlir, const CompileOptions& options = {}) const;
 
  private:

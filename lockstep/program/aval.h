@@ -16,15 +16,15 @@ std::string to_string(const Shape& shape);
 /// The product of the sizes: 1 for a scalar.
 std::int64_t num_elements(const Shape& shape);
 
-/// What is known of a value before it is computed.
+/// The type of a value: its shape and dtype, and what else is known before it is computed.
 struct Aval {
   DType dtype = DType::kF32;
   Shape shape;
 
-  /// Set on what came from a C++ number: in a promotion its dtype gives way to the other operand's.
+  /// Set for values that came from a C++ number: in a promotion the other operand's dtype wins.
   bool weak_type = false;
 
-  /// Inside shard_map and pmap, the mesh axes over which the devices hold different values; sorted.
+  /// Inside shard_map and pmap, the mesh axes over which devices hold different values; sorted.
   std::vector<std::string> varying;
 
   std::int64_t rank() const { return static_cast<std::int64_t>(shape.size()); }
@@ -34,7 +34,7 @@ struct Aval {
   bool operator==(const Aval&) const = default;
 };
 
-/// "f32[4,8]"; a weak type ends in "*", varying axes follow in braces: "f32[4]{i}".
+/// "f32[4,8]"; a weak type ends in "*", and varying axes follow in braces: "f32[4]{i}".
 std::string to_string(const Aval& aval);
 
 }  // namespace lockstep

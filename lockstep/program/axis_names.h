@@ -7,7 +7,7 @@
 
 namespace lockstep::lax {
 
-/// The parameters of an operation that collectives are made of: names of mesh axes, or one name.
+/// A parameter of collective operations: one or several names of mesh axes.
 struct AxisNames {
   std::vector<std::string> names;
   AxisNames(const char* name) : names{name} {}

@@ -14,7 +14,7 @@ inline std::vector<std::string> both(const std::vector<std::string>& a, const st
   return out;
 }
 
-/// Those of `a` that are not in `b`.
+/// The elements of `a` that are not in `b`.
 inline std::vector<std::string> minus(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   std::vector<std::string> out;
   std::ranges::set_difference(a, b, std::back_inserter(out));

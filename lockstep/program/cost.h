@@ -4,21 +4,21 @@
 
 namespace lockstep {
 
-/// What a program does, counted from its equations as they are written, before the compiler fuses any.
+/// The cost of a program, counted from its equations before the compiler fuses any.
 struct ProgramCost {
-  /// 2 m n k for a dot product, an operation for each element reduced, and one for each element of any other
-  /// result; none where data only moves. A loop's body counts as often as it runs, once where values decide;
-  /// of branches the dearest counts.
+  /// 2 m n k for a dot product, one operation for each element that is reduced, one for each element of any
+  /// other result, and none if data only moves. A loop's body counts as often as it runs, or once if that
+  /// depends on values; of branches the most expensive one counts.
   double flops = 0;
 
-  /// Of all operands read and results written.
+  /// The bytes of all operands read and results written.
   double bytes_accessed = 0;
 };
 
 ProgramCost cost_of(const Program& program);
 
-/// The most bytes that are needed at once if each equation's results have memory of their own, from the
-/// equation to their last use, and the inputs all the time. More than what the compiler needs, which fuses.
+/// The peak of memory, in bytes, if each result has memory of its own from its equation to its last use, and
+/// inputs all the time. An upper bound: the compiler needs less, because it fuses equations.
 std::int64_t peak_bytes(const Program& program);
 
 }  // namespace lockstep

@@ -4,11 +4,12 @@
 
 namespace lockstep {
 
-/// What becomes of indices that are out of bounds.
+/// How indices out of bounds are treated.
 enum class GatherScatterMode : std::uint8_t {
-  kClip,             ///< the nearest index within bounds is taken
-  kFillOrDrop,       ///< a gather gives a fill value, a scatter leaves out the update
-  kPromiseInBounds,  ///< there are none, the caller says; as kClip and kFillOrDrop if there are
+  kClip,             ///< clamped to the nearest index within bounds
+  kFillOrDrop,       ///< a gather returns a fill value, a scatter drops the update
+  kPromiseInBounds,  ///< the caller promises that there are none; treated as kClip in a gather and
+                     ///< kFillOrDrop in a scatter
 };
 
 }  // namespace lockstep

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::string_view kPositionType = "tensor<i32>";
 
-/// Whether a transpose of the program is left for XLA to do by itself: one before or behind a dot product
-/// becomes part of it, and one that keeps the minor dimension copies whole rows.
+/// Whether the program has a transpose that XLA must do by itself: one before or after a dot product becomes
+/// part of it, and one that keeps the minor dimension copies whole rows.
 bool has_transposes(const Program& program) {
   for (const Equation& equation : program.equations) {
     for (const NestedProgram& nested : programs_of(equation)) {
@@ -239,7 +239,7 @@ std::string Lowering::native(const collectives::Collective& plan, const std::str
     case Kind::kAllReduce:
       return run("stablehlo.all_reduce", data, data_shape, result_shape, groups, reduction());
     case Kind::kAllGather: {
-      // The parts lie along the leading dimension, or along a new one.
+      // The parts are along the first dimension, or along a new one.
       Shape part = data_shape;
       if (part.size() != result_shape.size()) part.insert(part.begin(), 1);
       return run("stablehlo.all_gather", reshaped(data, data_shape, part), part, result_shape,
@@ -297,7 +297,7 @@ std::string Lowering::call(collectives::Collective plan, const std::string& data
   return result + "#0";
 }
 
-/// Writes one program. A friend of Lowering, which is what the primitives see of it.
+/// Writes one program. A friend of Lowering, which is the interface for primitives.
 struct LowerProgram {
   static LoweredProgram run(const Program& program, const LowerOptions& options) {
     Lowering out(program, options);

@@ -29,8 +29,8 @@ std::string block_end(const Names& values, const std::vector<std::string>& types
                      fmt::join(types, ", "));
 }
 
-/// In whose memory each variable of the program may be: in another's where XLA makes no copy of that, as for
-/// a reshape; else in its own.
+/// The variable whose memory each variable of the program may share: another one's if XLA makes no copy, as
+/// for a reshape; else its own.
 std::vector<Var> views(const Program& program) {
   std::vector<Var> memory(program.variables.size());
   for (std::size_t var = 0; var < memory.size(); ++var) memory[var] = static_cast<Var>(var);
@@ -88,7 +88,7 @@ Names Lowering::inlined(const Program& program, Names inputs) {
   Names outer_names = std::exchange(names_, Names(program.variables.size()));
   for (std::size_t i = 0; i < inputs.size(); ++i)
     names_[static_cast<std::size_t>(program.inputs[i])] = std::move(inputs[i]);
-  // What may be written over: what was computed here, or given up by the caller, by its last use.
+  // Memory that may be overwritten at its last use: of values computed here, or donated by the caller.
   const std::vector<Var> memory = views(program);
   const auto memory_of = [&](Var var) {
     return static_cast<std::size_t>(memory[static_cast<std::size_t>(var)]);
@@ -127,9 +127,9 @@ bool Lowering::joins_chain(const std::function<void()>& write) {
 Names Lowering::loop(const Names& initial, const std::vector<std::string>& types,
                      const std::function<std::string(const Names&)>& condition,
                      const std::function<Names(const Names&)>& body) {
-  // A condition gives no token, so what follows the loop would not be chained to the collectives in it: XLA
-  // takes a token that the body hands on unchanged out of the loop. Such a condition is computed before the
-  // loop and at the end of each step, and the loop carries what it says.
+  // A condition returns no token, so equations after the loop would not be ordered after its collectives: XLA
+  // hoists a token that the body passes on unchanged out of the loop. Such a condition is computed before the
+  // loop and at the end of each step, and the loop carries its result.
   if (joins_chain([&] { condition(initial); })) {
     Names carried = initial;
     carried.push_back(condition(initial));

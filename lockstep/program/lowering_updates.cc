@@ -1,4 +1,4 @@
-// The part of Lowering that keeps updates from being written into what they are still computed from.
+// The part of Lowering that prevents updates from overwriting data from which they are still being computed.
 
 #include <algorithm>
 #include <charconv>

@@ -17,7 +17,7 @@ namespace lockstep {
 
 struct Program;
 
-/// A number written in a program.
+/// A number in a program.
 struct Scalar {
   enum class Kind : std::uint8_t { kInteger, kFloat } kind = Kind::kInteger;
   std::int64_t integer = 0;
@@ -29,7 +29,7 @@ struct Scalar {
   static Scalar of(double value) { return {Kind::kFloat, static_cast<std::int64_t>(value), value}; }
 };
 
-/// The text of one field of a primitive's parameters. Two fields are equal exactly if their texts are.
+/// The text of one field of a primitive's parameters. Two fields are equal if and only if their texts are.
 namespace field_text {
 void append(std::string& out, bool value);
 void append(std::string& out, std::int64_t value);
@@ -45,7 +45,7 @@ void append(std::string& out, const std::vector<std::vector<int>>& value);
 void append(std::string& out, const std::shared_ptr<const Program>& value);
 void append(std::string& out, const std::vector<std::shared_ptr<const Program>>& value);
 
-/// Whether a field is not set: it then has no text at all.
+/// Whether a field is not set; then it has no text.
 template <class T>
 bool is_absent(const T&) {
   return false;
@@ -60,8 +60,8 @@ void append(std::string& out, const std::optional<T>& value) {
 }
 }  // namespace field_text
 
-/// The parameters of one use of a primitive: an aggregate `T` with its fields' names in `T::kFields`, in
-/// order. Equality, hash and print all come from those fields, through their text.
+/// The parameters of one use of a primitive: an aggregate `T` whose fields' names, in order, are
+/// `T::kFields`. Equality, hash and printing are derived from the texts of these fields.
 class OpParams {
  public:
   /// No parameters.
@@ -87,13 +87,13 @@ class OpParams {
     return params;
   }
 
-  /// The fields; the type must be the one they were made of.
+  /// The parameters; T must be the type of which they were made.
   template <class T>
   const T& as() const {
     return static_cast<const Box<T>&>(*box_).fields;
   }
 
-  /// "axes=[0] keepdims=false"; empty where there are none.
+  /// "axes=[0] keepdims=false"; empty if there are none.
   const std::string& text() const;
 
   bool operator==(const OpParams& other) const { return text() == other.text(); }

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The elements before, behind and between in each dimension; negative ones before and behind cut.
+/// The numbers of elements added before and after each dimension; negative numbers remove elements.
 using Padding = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
 }  // namespace lockstep

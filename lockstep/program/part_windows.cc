@@ -9,14 +9,14 @@
 namespace lockstep {
 namespace {
 
-/// What a collective costs besides its elements, in elements along the dimension.
+/// The fixed cost of a collective, in elements along the dimension.
 constexpr std::int64_t kPerCollective = 1;
 
 }  // namespace
 
 WindowPlan plan_windows(const PartWindows& windows, std::int64_t parts, std::int64_t size) {
   std::map<std::pair<std::int64_t, std::int64_t>, WindowRound> rounds;
-  // Windows so many devices from each other begin in different parts.
+  // The windows of devices at this distance begin in different parts.
   const std::int64_t step = std::abs(windows.step);
   const std::int64_t apart = step == 0 ? parts : (size + step - 1) / step;
   for (std::int64_t to = 0; to < parts; ++to) {

@@ -10,17 +10,17 @@
 
 namespace lockstep {
 
-/// How exactly a product of f32 is computed where the device has faster ways: of GPUs and TPUs, kHigh and
-/// kHighest leave the narrow formats of their matrix units out; on CPUs all are the same.
+/// The precision of products of f32, if the device has faster, less exact ways. On GPUs and TPUs, kHigh and
+/// kHighest do not use the narrow formats of their matrix units; on CPUs all are the same.
 enum class Precision : std::uint8_t { kDefault, kHigh, kHighest };
 
-/// For primitives that multiply and add up: the parameter's text, none of the default; the attribute of
-/// StableHLO for two operands, or nothing.
+/// For primitives that multiply and add: the text of the parameter, unset for the default; and StableHLO's
+/// attribute for two operands, or an empty text.
 std::optional<std::string> precision_text(Precision precision);
 std::string precision_attribute(const std::optional<std::string>& precision);
 
-/// The dtype of sums of products of this one. Throws DTypeError for a preferred one that is of another kind,
-/// or narrower.
+/// The dtype of sums of products of this dtype. Throws DTypeError for a preferred dtype that is of another
+/// kind or narrower.
 DType product_dtype(DType operands, const std::optional<DType>& preferred);
 
 }  // namespace lockstep

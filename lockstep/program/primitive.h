@@ -18,7 +18,7 @@ namespace lockstep {
 
 class Lowering;
 
-/// What JVP rules are given: the values of the operands and results, and the operands' tangents (none where
+/// The input of JVP rules: the values of the operands and results, and the operands' tangents (unset if
 /// zero).
 struct JvpCall {
   const OpParams& params;
@@ -27,15 +27,15 @@ struct JvpCall {
   std::span<const Value> outputs;
 };
 
-/// An operand as a transpose rule sees it: linear in what is differentiated, or known.
+/// An operand of a transpose rule: the operation is either linear in it, or its value is known.
 struct TransposeOperand {
   Aval aval;
-  std::optional<Value> value;  ///< none exactly if the operation is linear in this operand
+  std::optional<Value> value;  ///< unset if and only if the operation is linear in this operand
   bool linear() const { return !value.has_value(); }
 };
 
-/// What transpose rules are given: the cotangents of the results (none where zero; at least one is there) and
-/// the operands. `builder` is where the rule's equations go.
+/// The input of transpose rules: the cotangents of the results (unset if zero; at least one is set) and the
+/// operands. The rule's equations are written to `builder`.
 struct TransposeCall {
   const OpParams& params;
   std::span<const std::optional<Value>> cotangents;
@@ -44,24 +44,24 @@ struct TransposeCall {
   Builder& builder;
 };
 
-/// What vmap maps over.
+/// The axis over which vmap maps.
 struct MappedAxis {
   std::int64_t size;  ///< the number of examples
 
-  /// By which collectives reach the other examples; empty where they cannot.
+  /// The name for collectives between the examples; empty if there is none.
   std::string name = {};
 
-  /// The mesh axes over which the examples are split where a placement says how they lie; where there are
-  /// none that is left to the partitioner.
+  /// The mesh axes over which the examples are split where a placement describes the sharding of one example;
+  /// if empty, this is left to the partitioner.
   std::vector<std::string> spmd_axes = {};
 
-  /// Those of them, sorted, along which devices have other examples: under shard_map, `size` each.
+  /// Those of them, sorted, along which devices have different examples: under shard_map, each has `size`.
   std::vector<std::string> varying = {};
 };
 
-/// What batching rules are given. A batched operand has the mapped dimension, of `size`, in front; the others
-/// are as they were. At least one operand is batched, but for equations whose programs have a collective over
-/// the examples. Every result that the rule gives has the mapped dimension in front.
+/// The input of batching rules. A batched operand has the mapped dimension, of size `size`, first; other
+/// operands are unchanged. At least one operand is batched, except for equations whose programs have a
+/// collective over the examples. Every result of the rule must have the mapped dimension first.
 struct BatchCall {
   const OpParams& params;
   std::span<const Value> inputs;
@@ -73,7 +73,8 @@ struct BatchCall {
 
 using Tangents = std::vector<std::optional<Value>>;
 
-/// Derivative, forwards, of an operation: a function from JvpCall to the results' tangents, or zero_tangents.
+/// The forward derivative of an operation: a function from JvpCall to the results' tangents, or
+/// zero_tangents.
 class JvpRule {
  public:
   struct Zero {};
@@ -87,7 +88,7 @@ class JvpRule {
     return is_zero_ ? Tangents(call.outputs.size()) : rule_(call);
   }
 
-  /// Tangents end here.
+  /// The derivative is zero.
   bool is_zero() const { return is_zero_; }
 
   /// Whether there is a rule.
@@ -98,41 +99,42 @@ class JvpRule {
   bool is_zero_ = false;
 };
 
-/// JVP of an operation whose derivative is zero or does not exist: integers, comparisons.
+/// The JVP of an operation whose derivative is zero or does not exist: integers, comparisons.
 inline constexpr JvpRule::Zero zero_tangents;
 
-/// What a program gives, and the tangents of that: none where zero.
+/// The results of a program and their tangents, which are unset if zero.
 struct JvpValues {
   std::vector<Value> outputs;
   Tangents tangents;
 };
 
-/// What a program gives for many examples; whether each output has the mapped dimension, in front.
+/// The results of a program for many examples, and whether each of them has the mapped dimension first.
 struct VmapValues {
   std::vector<Value> outputs;
   std::vector<bool> batched;
 };
 
-/// A program that an equation holds.
+/// A program inside an equation.
 struct NestedProgram {
   std::shared_ptr<const Program> program;
 
-  /// How often it runs each time that the equation does; none where values decide.
+  /// How often it runs each time that the equation does; nullopt if that depends on values.
   std::optional<std::int64_t> times = 1;
 
-  /// It is one of several of which one runs.
+  /// It is one of several programs of which one runs.
   bool alternative = false;
 };
 
-/// A way of values between an equation and the programs it holds: of the equation's operand `from`, where
-/// from_program is kEquation, or of output `from` of a program; to the equation's result `to`, or to input
-/// `to` of a program. An output that goes to an input is a loop's carry: it has the aval of that input.
+/// How a value is passed between an equation and its programs: from the equation's operand `from` (if
+/// from_program is kEquation), or from output `from` of a program, to the equation's result `to` or to input
+/// `to` of a program. If an output is passed to an input, it is a loop's carry, and has the aval of that
+/// input.
 struct NestedLink {
   static constexpr int kEquation = -1;
   enum class Kind : std::uint8_t {
     kSame,   ///< the value itself
-    kSlice,  ///< of an operand, one element of its leading dimension at a time
-    kStack   ///< of an output, all of them along a new leading dimension of the result
+    kSlice,  ///< one element of an operand's first dimension at a time
+    kStack   ///< all values of an output, stacked along a new first dimension of the result
   };
   int from_program;
   std::size_t from;
@@ -141,147 +143,146 @@ struct NestedLink {
   Kind kind = Kind::kSame;
 };
 
-/// An equation without what nobody needs.
+/// An equation without the parts that are not needed.
 struct PrunedEquation {
   OpParams params;
-  std::vector<bool> operands, results;  ///< which stay
+  std::vector<bool> operands, results;  ///< which of them remain
 };
 
 struct NestedJvpCall {
   const OpParams& params;
   std::span<const Value> inputs;
-  std::span<const std::optional<Value>> tangents;  ///< at least one is there
+  std::span<const std::optional<Value>> tangents;  ///< at least one is set
   Builder& builder;
 
-  /// The tangents are to be made by equations whose results are all linear in the tangents: what they need of
-  /// the values comes to them as further operands. Else one equation may do both, and keep less.
+  /// The tangents must be computed by equations whose results are all linear in the tangents; values that
+  /// these need become operands. If false, an equation may compute both, and keep less.
   bool linearize;
 };
 
-/// The rules of a primitive whose parameters hold programs, beside or in place of the common ones.
+/// The rules of a primitive whose parameters contain programs, in addition to or instead of the common rules.
 struct NestedRules {
   std::function<std::vector<NestedProgram>(const OpParams&)> programs;
   std::function<std::vector<NestedLink>(const OpParams&)> links;
 
-  /// The parameters with these programs in place of theirs.
+  /// The parameters with these programs instead of theirs.
   std::function<OpParams(const OpParams&, std::vector<std::shared_ptr<const Program>>)> with_programs;
 
-  /// Results and tangents, in place of `Primitive::jvp`.
+  /// Results and tangents; used instead of `Primitive::jvp`.
   std::function<JvpValues(const NestedJvpCall&)> jvp;
 
-  /// In place of `Primitive::batching`; results may be the same for all examples.
+  /// Used instead of `Primitive::batching`; results may be the same for all examples.
   std::function<VmapValues(const BatchCall&)> batching;
 
-  /// Where only some results are used.
+  /// Removes what is not needed if only some results are used.
   std::function<PrunedEquation(const OpParams&, const std::vector<bool>& used)> prune;
 
-  /// The programs that stand in for the others where the equation is differentiated: a rule of the user's.
-  /// They never run as they are, and no link names them. Not set where there are none. With one, every
-  /// inexact result has a tangent where any operand has, whatever becomes of it in the other programs.
+  /// The programs of a user-defined derivative, which replace the others when the equation is differentiated.
+  /// They never run otherwise, and no link refers to them. Not set if there are none. With such a program,
+  /// every inexact result has a tangent if any operand has one.
   std::function<std::vector<std::shared_ptr<const Program>>(const OpParams&)> own_derivative = nullptr;
 };
 
-/// What goes between devices.
+/// A communication between devices.
 struct Exchange {
-  std::string_view kind;          ///< "all-reduce"; empty where no data does
-  std::vector<std::string> axes;  ///< along which; none: it is not between devices
-  bool in_groups = false;         ///< among groups of their places along the axes
+  std::string_view kind;          ///< "all-reduce"; empty if no data is exchanged
+  std::vector<std::string> axes;  ///< the axes along which data is exchanged; none: not between devices
+  bool in_groups = false;         ///< separately within groups of positions along the axes
 };
 
-/// What zeros do to an operation that stand behind an operand's last element in a dimension that is in no
-/// result.
+/// The effect on an operation of zeros after an operand's last element, in a dimension that no result has.
 enum class ZeroPadding : std::uint8_t {
   kUnsaid,
-  kAddsNothing,  ///< the results are as without them
+  kAddsNothing,  ///< the results are unchanged
   kCounts,
 };
 
-/// In which operands an operation is linear.
+/// The operands in which an operation is linear.
 struct Linear {
-  /// In those of each list together, the others being as they are: of their sums it gives the sum of what it
-  /// gives of each. An empty list is all of them.
+  /// The operation is linear in the operands of each list together, for fixed other operands: applied to sums
+  /// it returns the sum of its results. An empty list means all operands.
   std::vector<std::vector<std::size_t>> together = {};
 
-  /// Each element of the results is one of these operands', so that the same holds for products, and for what
-  /// is the largest or the smallest.
+  /// Each element of the results is an element of these operands, so that the same holds for products, maxima
+  /// and minima.
   bool moves = false;
 };
 
-/// All that the system knows of one operation. A rule that does not apply is written as such, by one of the
-/// named rules below; none is left empty. A test walks all_primitives() (registry.h) and holds this.
+/// Everything that the system knows about one operation. A rule that does not apply is set to one of the
+/// named rules below; none is left empty. A test iterates over all_primitives() (registry.h) and checks this.
 struct Primitive {
   std::string name;
 
-  /// Shape and dtype rule: the results' avals. Throws ShapeError or DTypeError; whoever calls it adds the
-  /// operands and the user's line.
+  /// The shape and dtype rule: returns the results' avals. Throws ShapeError or DTypeError; the caller adds
+  /// the operands and the user's line to the message.
   std::function<std::vector<Aval>(std::span<const Aval> inputs, const OpParams& params)> shape;
 
-  /// Sharding rule: how the dimensions of operands and results hang together (sharding_rule.h).
+  /// The sharding rule: how the dimensions of operands and results correspond (sharding_rule.h).
   std::function<ShardingRule(std::span<const Aval> inputs, std::span<const Aval> outputs,
                              const OpParams& params)>
       sharding;
 
-  /// Derivative, forwards: the results' tangents, linear in the operands' tangents.
+  /// The forward derivative: the results' tangents, linear in the operands' tangents.
   JvpRule jvp;
 
-  /// Transpose of the operation in its linear operands: their cotangents, one entry for each operand (none
-  /// for operands that are not linear, or where zero). One that varies over axes over which its operand does
-  /// not is taken to be added up over these.
+  /// The transpose of the operation in its linear operands: their cotangents, one entry for each operand
+  /// (unset for operands that are not linear, or if zero). A cotangent that varies over axes over which its
+  /// operand does not vary stands for its sum over these axes.
   std::function<Tangents(const TransposeCall&)> transpose;
 
   /// Batching rule.
   std::function<std::vector<Value>(const BatchCall&)> batching;
 
-  /// How many arithmetic operations it takes (cost.h).
+  /// The number of arithmetic operations (cost.h).
   std::function<double(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&)> flops;
 
   ZeroPadding zero_padding = ZeroPadding::kUnsaid;
 
-  /// What of it goes between devices.
+  /// The data that it exchanges between devices.
   std::function<Exchange(const OpParams&)> exchange;
 
-  /// Writes the operation as StableHLO and gives the names of its results.
+  /// Writes the operation as StableHLO and returns the names of its results.
   std::function<std::vector<std::string>(Lowering&, const Equation&)> lower;
 
-  /// Its rule gives `varying` itself (collectives do); for all others the results vary over what the operands
-  /// do.
+  /// Its shape rule sets `varying` itself (for collectives); the results of all others vary over the axes of
+  /// the operands.
   bool sets_varying = false;
 
-  /// It does something besides giving results: it is never dropped, and runs in program order.
+  /// It has an effect besides its results: it is never removed, and runs in program order.
   bool has_effect = false;
 
-  /// Set where the parameters hold programs.
+  /// Set if the parameters contain programs.
   std::optional<NestedRules> nested = std::nullopt;
 
-  /// What is still to be put together of these operands may be so of the results. None where that is not so,
-  /// or of no use.
+  /// In these operands a pending reduction may be passed on to the results. Empty if that is impossible or
+  /// useless.
   Linear linear = {};
 };
 
-/// The programs that an equation holds; none for most.
+/// The programs inside an equation; most equations have none.
 std::vector<NestedProgram> programs_of(const Equation& equation);
 
-/// Whether the equation, or one in a program that it holds, has an effect.
+/// Whether the equation, or one in its programs, has an effect.
 bool has_effect(const Equation& equation);
 
-/// Calls `visit` for each equation of the program, and of the programs that it holds.
+/// Calls `visit` for each equation of the program, and of the programs inside its equations.
 void for_each_equation(const Program& program, const std::function<void(const Equation&)>& visit);
 
-/// Transpose of an operation that is linear in none of its operands; it is never called, and throws if it is.
+/// The transpose of an operation that is not linear in any operand. Never called; throws.
 Tangents not_linear(const TransposeCall& call);
 
-/// Of an operation that only moves data; of one for each element of the results, of the first operand. Of a
-/// primitive with NestedRules its programs count, and `flops_of_programs` is never called: it throws if it
-/// is.
+/// Counts of arithmetic operations: no_flops for operations that only move data, and one for each element of
+/// the results or of the first operand. For a primitive with NestedRules the programs are counted;
+/// `flops_of_programs` is never called, and throws.
 double no_flops(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params);
 double flops_of_results(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params);
 double flops_of_operand(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params);
 double flops_of_programs(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params);
 
-/// Of an operation that each device does by itself.
+/// For an operation without communication.
 Exchange no_exchange(const OpParams& params);
 
-/// JVP and batching of a primitive whose NestedRules do it; they are never called, and throw if they are.
+/// The JVP and batching of a primitive whose NestedRules define them. Never called; they throw.
 Tangents nested_jvp(const JvpCall& call);
 std::vector<Value> nested_batching(const BatchCall& call);
 

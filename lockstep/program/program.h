@@ -16,7 +16,7 @@ namespace lockstep {
 
 struct Primitive;
 
-/// A variable of a Program: its place in `Program::variables`.
+/// A variable of a Program: its index in `Program::variables`.
 using Var = std::int32_t;
 
 /// One use of a primitive.
@@ -28,17 +28,17 @@ struct Equation {
   CallSite site;  ///< the user's line
 };
 
-/// A traced computation: typed, in static single assignment, pure data. It is what JAX calls a jaxpr.
-/// Every variable is an input or the output of one equation, and is defined before it is used.
+/// A traced computation: typed, in static single assignment form, without references to other data. JAX calls
+/// it a jaxpr. Every variable is an input or the output of one equation, and is defined before it is used.
 struct Program {
   std::string name;
-  std::deque<Aval> variables;  ///< so that an aval stays where it is while more are added
+  std::deque<Aval> variables;  ///< a deque, so that an aval stays in place while more are added
   std::vector<Var> inputs;
   std::vector<Var> outputs;
   std::vector<Equation> equations;
 
-  /// The axes of devices that its collectives may name, and those of the programs that it holds: of the
-  /// shard_map or pmap that they stand in. None where they stand in none.
+  /// The axes of devices that collectives in it, and in programs inside its equations, may name: those of the
+  /// shard_map or pmap around it. Empty if there is none.
   AxisEnv axes;
 
   const Aval& aval(Var var) const { return variables[static_cast<std::size_t>(var)]; }
@@ -46,7 +46,8 @@ struct Program {
   std::vector<Aval> output_avals() const;
 };
 
-/// The program as text, one equation a line; the same for the same computation, whatever its call sites.
+/// The program as text, one equation a line. It is the same for the same computation, whatever its call
+/// sites.
 ///   { step(a:f32[4], b:f32[4])
 ///     c:f32[4] = add a b
 ///     return c }
@@ -54,7 +55,7 @@ std::string to_string(const Program& program);
 
 class Builder;
 
-/// A variable of a program that is being built. It is valid while its builder lives.
+/// A variable of a program that is being built. Valid as long as its builder lives.
 class Value {
  public:
   Value(Builder* builder, Var var) : builder_(builder), var_(var) {}
@@ -68,7 +69,7 @@ class Value {
   Var var_;
 };
 
-/// Makes a Program, one equation after the other.
+/// Builds a Program equation by equation.
 class Builder {
  public:
   explicit Builder(std::string name = "main") { program_.name = std::move(name); }
@@ -77,15 +78,15 @@ class Builder {
 
   Value input(Aval aval);
 
-  /// Adds an equation, with the avals that the primitive's own rule gives, and the call site of the scope in
-  /// force. Operands that vary over fewer mesh axes than the others are made to vary first. Throws ShapeError
-  /// or DTypeError, naming the operation, the operands and the user's line.
+  /// Adds an equation, with the avals from the primitive's shape rule and the current call site. Operands
+  /// that vary over fewer mesh axes than the others are made to vary first. Throws ShapeError or DTypeError,
+  /// with the operation, the operands and the user's line.
   std::vector<Value> emit(const Primitive& primitive, OpParams params, std::span<const Value> inputs);
 
   const Aval& aval(Var var) const { return program_.aval(var); }
   const Program& program() const { return program_; }
 
-  /// The program with these outputs; the builder must not be used after it.
+  /// The program with these outputs. The builder must not be used afterwards.
   Program finish(std::span<const Value> outputs);
 
  private:
@@ -94,12 +95,12 @@ class Builder {
   Program program_;
 };
 
-/// As `Builder::emit`, on values of one builder; with at least one operand.
+/// Like `Builder::emit`, for values of one builder; there must be at least one operand.
 
 std::vector<Value> apply_primitive(const Primitive& primitive, OpParams params,
                                    std::span<const Value> inputs);
 
-/// The same for a primitive without operands, in the builder of `like`.
+/// Like apply_primitive, for a primitive without operands, in the builder of `like`.
 Value apply_primitive_like(const Value& like, const Primitive& primitive, OpParams params);
 
 }  // namespace lockstep

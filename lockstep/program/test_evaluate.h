@@ -1,6 +1,6 @@
 #pragma once
 
-// Runs programs on the CPU plugin, for tests.
+// For tests: runs programs on the CPU plugin.
 
 #include <complex>
 #include <cstring>
@@ -18,7 +18,8 @@
 
 namespace lockstep::test {
 
-/// An array on the host: its elements as doubles, whatever the dtype; of complex ones the real parts.
+/// An array on the host, with its elements as doubles, whatever the dtype; complex numbers are reduced to
+/// their real parts.
 struct HostArray {
   DType dtype = DType::kF64;
   Shape shape;
@@ -34,7 +35,7 @@ inline HostArray filled(double value, Shape shape, DType dtype = DType::kF64) {
   return {dtype, std::move(shape), std::vector<double>(n, value)};
 }
 
-/// Numbers that are the same in every run; whole ones for an integer or bool dtype.
+/// Random numbers that are the same in every run; integers for an integer or bool dtype.
 inline HostArray random(Shape shape, double low, double high, std::uint32_t seed = 1,
                         DType dtype = DType::kF64) {
   HostArray out = filled(0, std::move(shape), dtype);
@@ -114,7 +115,8 @@ inline pjrt::Client& client() {
   return *client;
 }
 
-/// Without `lapack` decompositions are composed of other operations, as where it is not installed.
+/// Without `lapack`, decompositions are composed of other operations, as on a machine where it is not
+/// installed.
 inline std::unique_ptr<pjrt::Executable> compile(const Program& program, const AxisEnv& axes = {},
                                                  bool lapack = true) {
   LowerOptions options;
@@ -144,7 +146,7 @@ inline std::vector<HostArray> evaluate(const Program& program, const std::vector
   return outputs;
 }
 
-/// The program of a function of values.
+/// A function of values, to be traced as a program.
 using Function = std::function<std::vector<Value>(std::span<const Value>)>;
 inline Program trace(const std::vector<Aval>& avals, const Function& function, std::string name = "f") {
   Builder builder(std::move(name));
@@ -159,10 +161,10 @@ inline std::vector<Aval> avals_of(const std::vector<HostArray>& arrays) {
   return avals;
 }
 
-/// Several computations in one program, because a compilation takes longer than what the tests run.
+/// Several computations in one program, because compilation takes longer than running the tests.
 class Joined {
  public:
-  /// Adds inputs that have these values, and further `varying` axes.
+  /// Adds inputs with these values, which also vary over `varying`.
   std::vector<Value> inputs(const std::vector<HostArray>& arrays,
                             const std::vector<std::string>& varying = {}) {
     std::vector<Value> values;
@@ -175,7 +177,7 @@ class Joined {
     return values;
   }
 
-  /// Asks for these values; gives the place of the first among the results.
+  /// Requests these values; returns the index of the first one among the results.
   std::size_t want(const std::vector<Value>& values) {
     outputs_.insert(outputs_.end(), values.begin(), values.end());
     return outputs_.size() - values.size();
@@ -192,7 +194,7 @@ class Joined {
   std::vector<Value> outputs_;
 };
 
-/// The outputs of a function of values on these inputs.
+/// The outputs of a function of values for these inputs.
 inline std::vector<HostArray> evaluate(const Function& function, const std::vector<HostArray>& inputs) {
   return evaluate(trace(avals_of(inputs), function), inputs);
 }
@@ -211,7 +213,7 @@ inline HostArray part(const HostArray& x, std::size_t dimension, std::int64_t st
   return out;
 }
 
-/// The array without its leading dimension, at `index` of it.
+/// The array at `index` of its first dimension, which is removed.
 inline HostArray at(const HostArray& x, std::int64_t index) {
   HostArray out = part(x, 0, index, index + 1);
   out.shape.erase(out.shape.begin());

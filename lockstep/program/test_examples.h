@@ -1,7 +1,7 @@
 #pragma once
 
-// One or more uses of every primitive, for the tests that walk the registry. A new primitive gets its line
-// here.
+// One or more examples of every primitive, for tests that iterate over the registry. Add an example for a new
+// primitive here.
 
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/complex.h"
@@ -31,17 +31,17 @@ struct Example {
   OpParams params;
   std::vector<HostArray> inputs;
 
-  bool has_derivative = true;             ///< where false, its derivative is not what finite differences give
-  double step = 1e-5;                     ///< of finite differences
-  double tolerance = 1e-6;                ///< of what is compared, absolute and relative
-  std::vector<std::string> varying = {};  ///< of the inputs
-  bool any_numbers = true;                ///< where false, it may be ill-conditioned with other inputs
+  bool has_derivative = true;             ///< false: its derivative differs from finite differences
+  double step = 1e-5;                     ///< for finite differences
+  double tolerance = 1e-6;                ///< for comparisons, absolute and relative
+  std::vector<std::string> varying = {};  ///< for the inputs
+  bool any_numbers = true;                ///< false: it may be ill-conditioned for other inputs
 };
 
-/// The mesh of one device in which the examples are traced.
+/// The mesh of one device with which the examples are traced.
 inline AxisEnv example_axes() { return AxisEnv({{"i", 1}}); }
 
-/// The example as a program of one equation. Inputs may differ from the example's own.
+/// The example as a program of one equation. Its inputs may be replaced by others.
 inline Program program_of(const Example& example, const OpParams& params,
                           const std::vector<HostArray>& inputs) {
   AxisEnvScope axes(example_axes());
@@ -58,7 +58,7 @@ inline Program program_of(const Example& example) {
   return program_of(example, example.params, example.inputs);
 }
 
-/// Uses of what moves elements by index; some indices are out of bounds.
+/// Adds examples that move elements by index; some indices are out of bounds.
 inline void add_index_examples(std::vector<Example>& all) {
   const HostArray x = random({4, 6}, -1, 1, 1);
   const HostArray rows{DType::kI64, {4, 1}, {2, 0, 5, 2}}, corners{DType::kI64, {2, 2}, {1, 2, 4, -1}},
@@ -85,7 +85,7 @@ inline void add_index_examples(std::vector<Example>& all) {
   }
 }
 
-/// Uses of sorts, running results and windows.
+/// Adds examples of sorts, running results and windows.
 inline void add_order_examples(std::vector<Example>& all) {
   const HostArray x = random({4, 6}, -1, 1, 1), y = random({4, 6}, -1, 1, 2),
                   few = random({4, 6}, 0, 3, 6, DType::kI32), cube = random({4, 6, 2}, -1, 1, 10);

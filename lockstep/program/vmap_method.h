@@ -4,11 +4,12 @@
 
 namespace lockstep {
 
-/// What becomes of examples under vmap.
+/// How a call of user code is mapped by vmap.
 enum class VmapMethod : std::uint8_t {
-  kSequential,    ///< a call for each
-  kExpandDims,    ///< one call; each operand has a dimension in front, of size 1 where it is the same for all
-  kBroadcastAll,  ///< the same with operands repeated
+  kSequential,    ///< one call for each example
+  kExpandDims,    ///< one call; each operand gets a first dimension for the examples, of size 1 if it is the
+                  ///< same for all
+  kBroadcastAll,  ///< as kExpandDims, but operands are repeated for all examples
 };
 
 }  // namespace lockstep

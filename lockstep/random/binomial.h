@@ -4,10 +4,10 @@
 
 namespace lockstep::random {
 
-/// How many of n trials succeed, each with probability p: whole numbers of a floating dtype (DTypeError
-/// otherwise). Of n's and p's shapes broadcast, or a shape that they broadcast to. n is rounded down; NaN
-/// where n or p is NaN or below 0, infinity where n is. JAX's numbers, but where rounding decides otherwise.
-/// It has no derivative.
+/// The number of successes in n trials with success probability p: integers in a floating dtype (DTypeError
+/// otherwise). The shape is n's and p's broadcast shape, or a shape to which they broadcast. n is rounded
+/// down. The result is NaN where n or p is NaN or negative, infinity where n is. The numbers are JAX's,
+/// except where rounding decides differently. It has no derivative.
 ///
 /// Sources: Kachitvichyanukul and Schmeiser, "Binomial random variate generation" (1988), by geometric
 /// numbers for n p up to 10; Hörmann, "The generation of binomial random variates" (1993).

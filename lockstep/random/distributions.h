@@ -2,14 +2,15 @@
 
 #include "lockstep/random/random.h"
 
-/// More distributions of jax.random, made of JAX's uniform bits by JAX's formulas, so that they agree with
-/// JAX's to a few units in the last place. Of a floating dtype; DTypeError otherwise.
+/// More distributions of jax.random, made from JAX's uniform bits by JAX's formulas, so that they agree with
+/// JAX's within a few units in the last place. u is uniform in [0, 1). Throw DTypeError unless the dtype is
+/// floating.
 namespace lockstep::random {
 
-/// Of mean 1: -log(1 - u).
+/// With mean 1: -log(1 - u).
 Array exponential(const Operand& key, const Shape& shape = {}, DType dtype = DType::kF32);
 
-/// Of density exp(-|x|) / 2.
+/// With density exp(-|x|) / 2.
 Array laplace(const Operand& key, const Shape& shape = {}, DType dtype = DType::kF32);
 
 /// log(u / (1 - u)).
@@ -18,7 +19,7 @@ Array logistic(const Operand& key, const Shape& shape = {}, DType dtype = DType:
 /// tan(pi * (u - 1/2)).
 Array cauchy(const Operand& key, const Shape& shape = {}, DType dtype = DType::kF32);
 
-/// Of density b / x^(b + 1) from 1 on.
+/// With density b / x^(b + 1) for x >= 1.
 Array pareto(const Operand& key, const Operand& b, const Shape& shape = {}, DType dtype = DType::kF32);
 
 /// scale * (-log(1 - u))^(1 / concentration).
@@ -29,11 +30,11 @@ Array weibull_min(const Operand& key, const Operand& scale, const Operand& conce
 Array lognormal(const Operand& key, const Operand& sigma = 1.0, const Shape& shape = {},
                 DType dtype = DType::kF32);
 
-/// -1 or 1.
+/// -1 or 1, with equal probability.
 Array rademacher(const Operand& key, const Shape& shape = {}, DType dtype = DType::kI32);
 
-/// x with each element 0 with probability rate, the others divided by 1 - rate. Throws Error for a rate
-/// outside of [0, 1).
+/// x with each element set to 0 with probability rate, and the others divided by 1 - rate. Throws Error for a
+/// rate outside of [0, 1).
 Array dropout(const Operand& key, const Operand& x, double rate);
 
 }  // namespace lockstep::random

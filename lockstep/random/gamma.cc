@@ -27,7 +27,7 @@ Words where_words(const Array& condition, const Words& x, const Words& y) {
   return {where(condition, x.first, y.first), where(condition, x.second, y.second)};
 }
 
-/// (x, 1 + c x) with x normal, of each element's key; drawn again where the second is not positive.
+/// (x, 1 + c x) with a normal x, from each element's key; drawn again until the second is positive.
 std::pair<Array, Array> draw_normal(const Words& keys, const Array& c) {
   const DType dtype = c.dtype();
   const Carry last = internal::while_of_arrays(

@@ -19,7 +19,7 @@ using Carry = std::vector<Array>;
 
 Array like(const Array& x, double value) { return full_like(x, value); }
 
-/// What the elements whose flag, the carry's first, is set get of `next`; the others keep what they have.
+/// Elements whose flag, the carry's first array, is set get `next`; the others keep their values.
 Carry advanced(const Carry& carry, const Carry& next) {
   Carry out = {next[0]};
   for (std::size_t i = 1; i < carry.size(); ++i) out.push_back(where(carry[0], next[i], carry[i]));

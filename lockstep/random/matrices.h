@@ -4,21 +4,22 @@
 
 #include "lockstep/random/random.h"
 
-/// Random vectors and matrices of jax.random.
+/// Random vectors and matrices, as in jax.random.
 namespace lockstep::random {
 
-/// Matrices of `rows` rows and `columns` columns (by default as many), `shape` of them, whose columns are
-/// orthonormal, or whose rows are where there are fewer of these; uniform among all such. Of f32, or another
-/// floating dtype; DTypeError otherwise, ShapeError for sizes below 0. JAX's numbers, as near as another
-/// algorithm for QR is.
+/// `shape` matrices of `rows` rows and `columns` columns (by default square). Their columns are orthonormal,
+/// or their rows if there are fewer rows than columns; they are uniformly distributed over all such matrices.
+/// The numbers are JAX's, within the precision of another QR algorithm. Throws DTypeError unless the dtype is
+/// floating, ShapeError for negative sizes.
 ///
 /// Source: Mezzadri, "How to generate random matrices from the classical compact groups" (2007).
 Array orthogonal(const Operand& key, std::int64_t rows, const Shape& shape = {}, DType dtype = DType::kF32,
                  std::optional<std::int64_t> columns = std::nullopt);
 
-/// Normal vectors of this mean, [..., n], and covariance, [..., n, n], which is symmetric and positive
-/// definite (NaN where it is not): [shape..., n], where the shape is by default what mean and covariance
-/// broadcast to. Of the dtype that both promote to. Throws ShapeError for shapes that do not fit.
+/// Normal vectors with this mean, [..., n], and covariance, [..., n, n], which must be symmetric and positive
+/// definite (otherwise the result is NaN). The result is [shape..., n], in the dtype to which both promote.
+/// The default shape is the one that mean and covariance broadcast to. Throws ShapeError for shapes that do
+/// not match.
 Array multivariate_normal(const Operand& key, const Operand& mean, const Operand& covariance,
                           std::optional<Shape> shape = std::nullopt);
 

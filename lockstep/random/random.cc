@@ -36,7 +36,7 @@ DType unsigned_of(DType dtype) {
   return kDTypes[std::countr_zero(size_of(dtype))];
 }
 
-/// A bound of randint: clamped to what the dtype can hold.
+/// A bound of randint, clamped to the range of the dtype.
 struct Bound {
   Array array;
   bool too_high = false;
@@ -143,7 +143,7 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
                           low_bits = traced_bits(index(keys, 1), shape, drawn);
                     Array span = lax::convert_element_type(lax::sub(high_bound, low), drawn);
                     Array one = lax::full_like(span, 1), empty = lax::le(high_bound, low);
-                    // One more where maxval is the dtype's highest number and 1; it may wrap to 0, and a
+                    // One more if maxval is the dtype's highest number plus 1; it may wrap to 0, and a
                     // remainder by 0 is x.
                     if (high.too_high) span = lax::add(span, one);
                     span = lax::select(empty, one, span);

@@ -19,7 +19,7 @@ using Buffers = std::vector<HostBuffer>;
 
 HostBuffer buffer_of(const XLA_FFI_Buffer& buffer) {
   const std::optional<DType> dtype = collectives::dtype_of_ffi(buffer.dtype);
-  if (!dtype) fail("a callback is given numbers of a dtype that Lockstep has not");
+  if (!dtype) fail("a callback gets numbers of a dtype that Lockstep does not have");
   return {*dtype, Shape(buffer.dims, buffer.dims + buffer.rank), buffer.data};
 }
 

@@ -81,7 +81,7 @@ class Compilation {
     }
   }
 
-  /// Null where it does not come.
+  /// Null if it does not arrive.
   std::shared_ptr<pjrt::Executable> from_process() {
     const Stopwatch time;
     const std::optional<SharedCode::Code> taken = shared_.take(name_);
@@ -143,7 +143,7 @@ class Executables {
     return all;
   }
 
-  /// The executable of this digest, made if it is not there, by one of the threads that ask for it.
+  /// The executable with this digest; if it does not exist, one of the threads that need it makes it.
   std::shared_ptr<pjrt::Executable> find_or_make(
       const std::string& digest, const std::function<std::shared_ptr<pjrt::Executable>()>& make) {
     const std::size_t hash = std::hash<std::string>()(digest);

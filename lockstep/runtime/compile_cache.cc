@@ -46,7 +46,7 @@ class File {
   int descriptor_;
 };
 
-/// The whole file; nullopt, with errno, where it cannot be read.
+/// The whole file; nullopt, with errno, if it cannot be read.
 std::optional<std::string> read_all(int descriptor) {
   struct stat status;
   if (fstat(descriptor, &status) != 0) return std::nullopt;
@@ -122,7 +122,8 @@ std::optional<std::string> CompileCache::find(const std::string& key) {
     discard(key, wrong);
     return std::nullopt;
   }
-  // The time of the last change is that of the last use. Fails in a folder of somebody else's, which is well.
+  // The modification time is the time of the last use. It cannot be set in another user's folder, which does
+  // no harm.
   futimens(file.get(), nullptr);
   return entry;
 }
@@ -147,7 +148,7 @@ void CompileCache::store(const std::string& key, std::string_view code) {
     complain(fmt::format("the folder {} cannot be written: {}", options_.folder, error_text()));
     return;
   }
-  // Not synced: what a crash of the machine leaves half written does not fit its digest.
+  // Not synced: a file that is incomplete after a crash of the machine does not match its digest.
   const bool written = write_all(file.get(), entry) && fchmod(file.get(), 0644) == 0 && file.close() &&
                        rename(unfinished.c_str(), path.c_str()) == 0;
   if (written) return;

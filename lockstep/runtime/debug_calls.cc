@@ -44,8 +44,8 @@ struct Operand {
   std::optional<DType> dtype() const { return collectives::dtype_of_ffi(type); }
 };
 
-/// The shortest text that reads as the same number; a whole number ends in a point, and in ".0" where it is
-/// alone.
+/// The shortest text that reads back as the same number; an integer ends with a point, and as a scalar with
+/// ".0".
 template <class T>
 std::string real_text(T value, bool alone) {
   if (std::isnan(value)) return "nan";

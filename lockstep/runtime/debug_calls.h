@@ -7,25 +7,25 @@
 
 namespace lockstep::runtime {
 
-/// The handler of the custom calls that debug::print and debug::check_finite become (kDebugTarget in
-/// lockstep/program/primitives/debug.h), an `XLA_FFI_Handler*` for pjrt::Plugin::register_ffi_handler. It
-/// writes a line to standard output, with the process in front in a job of several whose launcher does not
-/// put it there. A check that fails fails the program.
+/// The handler of the custom calls of debug::print and debug::check_finite (kDebugTarget in
+/// lockstep/program/primitives/ debug.h), an `XLA_FFI_Handler*` for pjrt::Plugin::register_ffi_handler. It
+/// writes a line to standard output; in a job of several processes with the process in front, unless the
+/// launcher adds that. If a check fails, the program fails.
 void* debug_handler();
 
-/// What stands in front of each line: the process, in a job of several whose launcher does not say it.
+/// The prefix of each line: the process, in a job of several whose launcher does not print it.
 void set_debug_prefix(std::string prefix);
 
 struct FailedCheck {
-  std::exception_ptr cause;  ///< null where none has failed
-  bool everywhere = false;   ///< on all devices alike, as all have the same
+  std::exception_ptr cause;  ///< null if none has failed
+  bool everywhere = false;   ///< on all devices in the same way, because all have the same values
 };
 
-/// Keeps why a host call of the program failed on this device, until take_failed_check asks.
+/// Stores why a host call of the program failed on this device, until take_failed_check is called.
 void note_failed_call(Fingerprint program, int position, std::exception_ptr cause, bool everywhere);
 
-/// The check of the program that failed last for this device since it was asked last: XLA hands on only the
-/// text.
+/// The failed check of the last program on this device since the last call. It is needed because XLA only
+/// passes on an error's text.
 FailedCheck take_failed_check(Fingerprint program, int position);
 
 }  // namespace lockstep::runtime

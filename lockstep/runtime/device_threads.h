@@ -8,9 +8,10 @@
 
 namespace lockstep::runtime {
 
-/// A thread for each local device, started when it is first needed. The CPU plugin runs programs in the
-/// calling thread, so devices whose programs meet in a collective must be launched from different threads. A
-/// job with one local device has no threads at all: waking one costs several times the plugin's launch.
+/// A thread for each local device except the first, started when first needed. The CPU plugin runs programs
+/// in the calling thread, so devices whose programs share a collective must be launched from different
+/// threads. A job with one local device has no such threads: waking one costs several times as much as the
+/// plugin's launch.
 class DeviceThreads {
  public:
   explicit DeviceThreads(std::size_t num_devices);
@@ -18,10 +19,10 @@ class DeviceThreads {
   DeviceThreads(const DeviceThreads&) = delete;
   DeviceThreads& operator=(const DeviceThreads&) = delete;
 
-  /// Calls work(0), work(1), … for each of the devices at the same time, work(0) on this thread, the others
-  /// on their devices' threads, and blocks until all are done. Throws the exception of the first device that
-  /// threw one. A device does one piece of work after the other, but for what callers do for it themselves;
-  /// calls for other devices run side by side.
+  /// Calls work(0), work(1), … for each of the devices at the same time: work(0) on this thread, the others
+  /// on their devices' threads. Blocks until all are done. Throws the exception of the first device that
+  /// threw one. A device's thread does one piece of work after the other; calls for different devices run
+  /// concurrently.
   void run(std::span<const int> devices, const std::function<void(std::size_t)>& work);
 
  private:

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// Each of these opens the local devices, as a job of one process, if `initialize()` was not called; then it
-// is too late for `initialize()`. `where` is what its error names.
+// If `initialize()` was not called, each of these functions opens the local devices as a job of one process;
+// after that `initialize()` throws an error, which names `where`.
 
 /// This process's number in the job, from 0, and the number of processes.
 int process_index(std::source_location where = std::source_location::current());
@@ -26,15 +26,15 @@ const std::vector<Device>& local_devices(std::source_location where = std::sourc
 int device_count(std::source_location where = std::source_location::current());
 int local_device_count(std::source_location where = std::source_location::current());
 
-/// A mesh over all devices, in order of their ids, so that the last axis lies within a process where it fits;
-/// those of a slice of TPUs by where their chips are, as create_device_mesh orders them with
-/// allow_split_physical_axes. (Mesh's constructor takes any order.) One size may be -1: it is worked out.
-/// Throws ShardingError where the sizes do not multiply to the number of devices.
+/// A mesh over all devices, in the order of their ids, so that the last axis is within a process if it fits.
+/// The chips of a TPU slice are ordered by their positions, as create_device_mesh does with
+/// allow_split_physical_axes. (Mesh's constructor takes any order.) One size may be -1; it is computed from
+/// the others. Throws ShardingError unless the product of the sizes is the number of devices.
 ///   make_mesh({{"data", 4}, {"model", -1}})
 Mesh make_mesh(const std::vector<std::pair<std::string, std::int64_t>>& axes,
                std::source_location where = std::source_location::current());
 
-/// The same over these devices, of some processes or some of each. Only processes that have one use it.
+/// A mesh over these devices, of any processes. Only processes that have one of them may use it.
 Mesh make_mesh(const std::vector<std::pair<std::string, std::int64_t>>& axes, std::vector<Device> devices,
                std::source_location where = std::source_location::current());
 

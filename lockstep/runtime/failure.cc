@@ -81,18 +81,18 @@ void Runtime::diverged(const std::string& message) {
   fail(std::make_exception_ptr(DivergenceError(message)));
 }
 
-/// Does what the user chose, besides that calls throw.
+/// Does what the user's policy says, in addition to the exceptions of calls.
 void apply(const PeerFailurePolicy& policy, const PeerFailure& failure) {
   if (const auto* callback = std::get_if<PeerFailureCallback>(&policy)) {
     if (!*callback) return;
-    // The thread that brings the news must go on; this one may outlive all but the process.
+    // The thread that reports the failure must continue; this one may live until the process ends.
     std::thread([callback = *callback, failure] {
       try {
         callback(failure);
       } catch (const std::exception& error) {
         logging::error("on_peer_failure threw: {}", error.what());
       } catch (...) {
-        logging::error("on_peer_failure threw what is no std::exception");
+        logging::error("on_peer_failure threw something that is not a std::exception");
       }
     }).detach();
   } else if (std::get<OnPeerFailure>(policy) == OnPeerFailure::kExit) {
@@ -200,7 +200,7 @@ void Runtime::shutdown() {
     server_->stop();
   }
   if (error) std::rethrow_exception(error);
-  // A failure that came after the program's last call is told by nothing else.
+  // A failure after the program's last call would not be reported otherwise.
   if (failed_)
     throw_failure(fmt::format("shutdown ended in process {} of {}", process_index(), process_count()));
 }
@@ -215,8 +215,8 @@ void Runtime::at_terminate() noexcept {
   if (is_forked()) return;
   if (left_.exchange(true)) return;
   const bool by_a_peer = is_peer_failure(std::current_exception());
-  // What was not caught may have been thrown under a lock that telling needs: another thread tells, or does
-  // not.
+  // The uncaught exception may have been thrown under a lock that this report needs: another thread reports,
+  // or does not.
   auto told = std::make_shared<std::promise<void>>();
   std::thread([this, told, by_a_peer, what = first_line(message_of(std::current_exception()))] {
     if (!by_a_peer) {
@@ -233,7 +233,7 @@ void Runtime::at_terminate() noexcept {
 void Runtime::at_exit(int status) {
   if (is_forked()) return;
   if (status != 0) {
-    // Another thread may still be at work: the process ends around it, without waiting for anybody.
+    // Another thread may still be working: the process ends without waiting for it.
     if (!left_.exchange(true)) end_with_error(fmt::format("exit status {}", status));
     return;
   }

@@ -12,24 +12,25 @@
 
 namespace lockstep::runtime {
 
-/// Decides on the first cause of the job's failure where the coordinator does not: what this process saw
-/// first counts, unless the coordinator's word comes within the grace. All methods may be called from any
-/// thread, and none blocks for long.
+/// Determines the first cause of the job's failure if the coordinator does not: the first failure that this
+/// process saw, unless the coordinator reports a cause within the grace period. All methods may be called
+/// from any thread, and none blocks for long.
 class FailureWatch {
  public:
-  /// `decide` is called once, by a thread of the watch, when the grace of the first sighting is over.
+  /// `decide` is called once, by a thread of the watch, when the grace period after the first sighting ends.
   FailureWatch(std::chrono::milliseconds grace, std::function<void(const coordination::JobError&)> decide);
   ~FailureWatch();
   FailureWatch(const FailureWatch&) = delete;
   FailureWatch& operator=(const FailureWatch&) = delete;
 
-  /// This process saw another one fail. Only the first counts: false for any other.
+  /// Reports that this process saw another one fail. Only the first report counts: returns false for later
+  /// ones.
   bool saw(coordination::JobError sighting);
 
-  /// The first cause is known: nothing will be decided.
+  /// The first cause is known; `decide` will not be called.
   void settle();
 
-  /// What was seen first.
+  /// The first sighting.
   std::optional<coordination::JobError> first() const;
 
  private:

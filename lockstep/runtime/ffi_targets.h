@@ -11,14 +11,14 @@ class Plugin;
 
 namespace lockstep::runtime {
 
-/// Makes a user's handler known to XLA's CPU compiler under this name: at once, or when the devices are
-/// opened. Throws Error where another handler has it.
+/// Registers a user's handler under this name with XLA's CPU compiler: at once, or when the devices are
+/// opened. Throws Error if another handler has the name.
 void register_ffi_target(const std::string& name, XLA_FFI_Error* (*handler)(XLA_FFI_CallFrame*));
 
-/// Throws Error unless there is one of this name.
+/// Throws Error if no handler has this name.
 void check_ffi_target(const std::string& name);
 
-/// Registers what was registered before.
+/// Registers the handlers that were given before the plugin was opened.
 void open_ffi_targets(pjrt::Plugin& plugin);
 
 /// An error with this text, for XLA.

@@ -14,13 +14,13 @@
 
 namespace lockstep::runtime {
 
-/// The order of this process's launches of programs with collectives: of each local device, the launch that
-/// it is in. Two of them at a time on one device would take each other's data. All methods may be called from
-/// any thread.
+/// The order of this process's launches of programs with collectives: for each local device, its current
+/// launch. Two concurrent launches on one device would receive each other's data. All methods may be called
+/// from any thread.
 class Launches {
  public:
-  /// `process` is for messages: "process 0 of 2". `on_conflict` is called before a conflict's DivergenceError
-  /// is thrown, with its message.
+  /// `process` is for messages: "process 0 of 2". `on_conflict` is called with the message before the
+  /// DivergenceError of a conflict is thrown.
   Launches(std::size_t num_local_devices, std::string process,
            std::function<void(const std::string& message)> on_conflict);
   Launches(const Launches&) = delete;
@@ -32,13 +32,13 @@ class Launches {
     bool spans_processes = false;
   };
 
-  /// A launch: while it stands its devices are in no other. Takes an atomic exchange of each device where
-  /// nobody else is there.
+  /// A launch: as long as it exists its devices are in no other launch. Costs one atomic exchange for each
+  /// device if there is no contention.
   class Launch {
    public:
-    /// `devices`, by their local ordinals, must ascend. Blocks until they are in no other launch. But where
-    /// both launches span processes nothing says which of them comes first on the other processes: that
-    /// throws DivergenceError, which names the places of both.
+    /// `devices` are local ordinals, ascending. Blocks until they are in no other launch. But if both
+    /// launches span processes, their order on the other processes is undefined: then it throws a
+    /// DivergenceError, which names the lines of both.
     Launch(Launches& launches, std::span<const int> devices, const What& what);
     ~Launch();
     Launch(const Launch&) = delete;
@@ -51,12 +51,12 @@ class Launches {
     Launches& launches_;
     const std::span<const int> devices_;
     const What what_;
-    std::size_t taken_ = 0;  ///< so many of the devices
+    std::size_t taken_ = 0;  ///< how many of the devices it holds
   };
 
  private:
-  /// The lowest bit of a device's word: somebody waits for the launch that the rest of it points to. As long
-  /// as the mutex is held after it was set, that launch is there.
+  /// The lowest bit of a device's word: another thread waits for the launch to which the rest of the word
+  /// points. While the mutex is held after setting it, that launch exists.
   static constexpr std::uintptr_t kAwaited = 1;
 
   void take_from_another(std::atomic<std::uintptr_t>& device, const Launch& launch);
@@ -64,8 +64,8 @@ class Launches {
 
   const std::string process_;
   const std::function<void(const std::string&)> on_conflict_;
-  std::vector<std::atomic<std::uintptr_t>> devices_;  ///< of each, its launch; 0 where it is in none
-  std::mutex mutex_;                                  ///< of those who wait
+  std::vector<std::atomic<std::uintptr_t>> devices_;  ///< the launch of each device; 0 if there is none
+  std::mutex mutex_;                                  ///< for waiting threads
   std::condition_variable left_;
 };
 

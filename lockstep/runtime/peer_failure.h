@@ -7,14 +7,14 @@
 
 namespace lockstep {
 
-/// What a process does when it learns that another process of its job has failed.
+/// The reaction of a process to the failure of another process of its job.
 enum class OnPeerFailure {
-  kThrow,  ///< Its calls that wait, and its next ones, throw PeerFailure. What it computes itself goes on.
-  kExit,   ///< It ends at once with status 1, after one line on standard error; nothing is cleaned up.
+  kThrow,  ///< calls that wait, and later ones, throw PeerFailure; local computation continues
+  kExit,   ///< the process ends at once with status 1, after one line on standard error, without cleaning up
 };
 
-/// Called once, in a thread of its own, with the failure; the calls throw it besides. What it throws is
-/// logged.
+/// Called once, on a thread of its own, with the failure; calls throw PeerFailure, too. Exceptions that it
+/// throws are logged.
 using PeerFailureCallback = std::function<void(const PeerFailure& failure)>;
 
 using PeerFailurePolicy = std::variant<OnPeerFailure, PeerFailureCallback>;

@@ -105,7 +105,7 @@ class Preemption {
                       runtime.process_index(), runtime.process_count());
   }
 
-  /// A process was told to stop; or else the job has failed, or this process leaves.
+  /// A process was told to stop; or the job has failed, or this process leaves.
   void heard(bool notice) {
     std::lock_guard lock(mutex_);
     if (over_) return;

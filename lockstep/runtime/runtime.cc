@@ -94,7 +94,7 @@ void Runtime::create(const Settings& settings, PeerFailurePolicy on_peer_failure
   the_runtime.store(runtime.release(), std::memory_order_release);
   if (the_runtime.load()->described()) return;
   on_exit([](int status, void*) { the_runtime.load()->at_exit(status); }, nullptr);
-  // It is none of the job's processes: what it would wait for does not come.
+  // A forked child does not belong to the job: it would wait in vain.
   pthread_atfork(nullptr, nullptr, [] { the_runtime.load()->failed_ = true; });
   if (settings.place.num_processes > 1) terminate_before = std::set_terminate(on_terminate);
 }
@@ -106,7 +106,7 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
       pid_(getpid()) {
   watch::set_process(process_index(), process_count());
   const watch::Doing initializing(watch::Kind::kInitialize, "initialize()");
-  // The launcher reads standard output through a pipe: whole lines go out as they are written all the same.
+  // The launcher reads standard output through a pipe: write complete lines immediately nevertheless.
   if (settings_.place.cluster == "launcher") setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   if (process_count() > 1)
     logging::set_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
@@ -283,8 +283,8 @@ ProcessEntry Runtime::own_entry() const {
   return mine;
 }
 
-/// All put their entries into the store; process 0 reads them together, and the others the one value that it
-/// makes of them.
+/// All processes put their entries into the store; process 0 reads them together and makes one value of them,
+/// which the others read.
 void Runtime::exchange_topology() {
   const ProcessEntry mine = own_entry();
   if (process_count() == 1) {

@@ -33,21 +33,21 @@
 
 namespace lockstep::runtime {
 
-/// Of the argument, or else the variable. Throws InitializationError where the variable says neither "throw"
-/// nor "exit".
+/// The policy of the argument, or else of the variable. Throws InitializationError unless the variable is
+/// "throw" or "exit".
 PeerFailurePolicy peer_failure_policy(const InitializeOptions& options, const Environment& environment);
 
-/// This process's membership of the job and its devices. There is at most one; it lives until the process
-/// ends.
+/// This process's membership of the job, and its devices. There is at most one object; it lives until the
+/// process ends.
 class Runtime {
  public:
-  /// The runtime, made for a single process where there is none yet; `first_use` is then remembered.
+  /// The runtime; if there is none yet, makes one for a single process and remembers `first_use`.
   static Runtime& get(const CallSite& first_use = CallSiteScope::current());
 
-  /// The runtime, or nullptr where nothing has used a device yet.
+  /// The runtime, or nullptr if nothing has used a device yet.
   static Runtime* existing();
 
-  /// Makes the runtime of `initialize()`. Throws InitializationError where there is one.
+  /// Makes the runtime for `initialize()`. Throws InitializationError if there is one.
   static void create(const Settings& settings, PeerFailurePolicy on_peer_failure, const CallSite& where);
 
   int process_index() const { return settings_.place.process_id; }
@@ -57,30 +57,31 @@ class Runtime {
 
   const Platform& platform() const { return *platform_; }
 
-  /// Not where the devices are described.
+  /// Must not be called if the devices are described.
   pjrt::Client& client() { return *client_; }
 
-  /// Whether the devices are only described: nothing is computed, and arrays have no elements.
+  /// Whether the devices are described: then nothing is computed, and arrays have no elements.
   bool described() const { return plan_ != nullptr; }
 
-  /// What is compiled for described devices; only where they are.
+  /// The plan; only if the devices are described.
   Plan& plan() { return *plan_; }
 
-  /// As pjrt::Client::buffer_from_host; no buffer where the devices are described.
+  /// As pjrt::Client::buffer_from_host; returns no buffer if the devices are described.
   pjrt::Buffer put(const void* data, DType dtype, std::span<const std::int64_t> dims, Device device,
                    pjrt::HostUse use = pjrt::HostUse::kCopied, std::shared_ptr<void> owner = nullptr) const;
 
-  /// The plugin's device that a local device is.
+  /// The plugin's device for a local device.
   const pjrt::Device& pjrt_device(Device device) const;
 
-  /// The plugin's own number of a device, of any process: what a compiled program's replicas are assigned to.
+  /// The plugin's own number of a device of any process; a compiled program's replicas are assigned to these
+  /// numbers.
   std::int64_t plugin_id(Device device) const { return plugin_ids_[static_cast<std::size_t>(device.id())]; }
 
-  /// A device's place in a mesh, as an i32 scalar in its memory; made once for each place.
+  /// A device's position in a mesh, as an i32 scalar in its memory; made once for each position.
   pjrt::Buffer& position_buffer(Device device, int position);
 
-  /// Whether programs use StableHLO's own collectives: where the platform makes them; on CPU only if
-  /// LOCKSTEP_NATIVE_COLLECTIVES=1 asks for it, which XLA's CPU client can do within one process.
+  /// Whether programs use StableHLO's own collectives: if the platform implements them; on CPU only if
+  /// LOCKSTEP_NATIVE_COLLECTIVES=1, which XLA's CPU client supports within one process.
   bool native_collectives() const;
 
   collectives::ProgramRegistry& programs() { return *programs_; }
@@ -92,18 +93,18 @@ class Runtime {
 
   const DebugSettings& debug() const { return settings_.debug; }
 
-  /// The same in every start of the job; empty where nothing gives one.
+  /// The same in every start of the job; empty if there is none.
   const std::string& job_id() const { return settings_.place.job_id; }
 
-  /// Counts restarts of the job, from 0.
+  /// The number of restarts of the job.
   int attempt() const { return settings_.place.attempt; }
 
-  /// Known to the processes of the job only; empty where nobody gave one.
+  /// A secret of the job's processes; empty if there is none.
   const std::string& job_secret() const { return settings_.place.job_secret; }
 
-  /// Throws PeerFailure, with the first cause, once the job has failed, and Error after shutdown where the
-  /// computation spans processes. What is thrown for the first cause is the same on all processes in its
-  /// first line; lines below it, "consequence: ...", say what it ended here.
+  /// Throws PeerFailure, with the first cause, if the job has failed; throws Error after shutdown if the
+  /// computation spans processes. The first line of a PeerFailure is the same on all processes; the lines
+  /// below it, "consequence: ...", say what it ended here.
   void check_healthy(bool spans_processes);
 
   const Topology& topology() const { return *topology_; }
@@ -112,34 +113,37 @@ class Runtime {
   coordination::KeyValueStore* store() { return coordination_ ? &coordination_->key_value_store() : nullptr; }
   coordination::CoordinationClient* coordination() { return coordination_.get(); }
 
-  /// The processes were found to do different things; the `minority` are those that differ. To be called
-  /// before the DivergenceError is thrown: tells the coordinator, and blocks until it knows.
+  /// For divergence, when processes were found to do different things; `minority` are those that differ. Call
+  /// report_divergence before throwing the DivergenceError: it reports to the coordinator and blocks until it
+  /// has answered.
   coordination::Subject subject(int process) const;
   void report_divergence(const std::vector<int>& minority, const std::string& what);
 
-  /// Ends the job for this process: whatever waits in a collective, or comes to one later, throws the cause.
-  /// Only the first cause counts: false for any other.
+  /// Ends the job for this process: calls that wait in a collective, and later ones, throw the cause. Only
+  /// the first cause counts: returns false for later ones.
   bool fail(std::exception_ptr cause);
 
-  /// A launch has failed by this cause before all its collectives were done: ends the job for this process,
-  /// whose other devices wait in them, and, where other processes do, for those.
+  /// Reports that a launch has failed, with this cause, before all its collectives were done. Ends the job
+  /// for this process, because its other devices wait in them, and, if other processes wait (`others_wait`),
+  /// for those.
   void launch_failed(const std::exception_ptr& cause, std::string_view program, bool others_wait);
 
-  /// The processes do not do the same in the same order: ends the job so, here and on the others.
+  /// Reports that the processes do not run the same programs in the same order: ends the job here and on the
+  /// others.
   void diverged(const std::string& message);
 
   void shutdown();
   bool initialized() const { return initialized_ && !left_; }
 
-  /// Called when the process ends: leaves the job in order after status 0; otherwise tells the others so, and
-  /// does not wait for them.
+  /// Called when the process ends. After status 0 it leaves the job in order; otherwise it tells the other
+  /// processes, and does not wait for them.
   void at_exit(int status);
 
-  /// Called when the process is about to end by std::terminate: tells the others why.
+  /// Called when the process is about to end by std::terminate: tells the other processes why.
   void at_terminate() noexcept;
 
  private:
-  /// Throws the first cause, with what it ended here.
+  /// Throws the first cause, with its consequence here.
   void throw_failure(const std::string& consequence);
 
   Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure);
@@ -149,15 +153,15 @@ class Runtime {
   void exchange_topology();
   ProcessEntry own_entry() const;
 
-  /// Whether there is another process on this host.
+  /// Whether another process of the job runs on this host.
   bool shares_its_host() const;
   void watch_for_stalls();
   void job_failed(const coordination::JobError& error);
   void peer_lost(int process, bool left, const std::string& doing);
   void end_with_error(const std::string& what);
 
-  /// Whether this is a child that the job's process has forked: it has none of its threads, and its
-  /// connections are the parent's.
+  /// Whether this is a forked child of the job's process: it has none of its threads, and its connections are
+  /// the parent's.
   bool is_forked() const;
   void say_banner() const;
 
@@ -176,13 +180,13 @@ class Runtime {
   std::unique_ptr<Plan> plan_;
   std::vector<const pjrt::Device*> local_pjrt_;
 
-  std::optional<Topology> topology_;  // Of the lives that have met; there once they have.
+  std::optional<Topology> topology_;  // of the current members of the job; set once they have met
   std::unique_ptr<FailureWatch> watch_;
-  std::unique_ptr<StallWatch> stall_watch_;  ///< Where the processes look for stalls themselves.
+  std::unique_ptr<StallWatch> stall_watch_;  ///< set if the processes detect stalls themselves
 
   std::deque<DeviceInfo> device_infos_;
   std::vector<Device> devices_, local_devices_;
-  std::vector<std::int64_t> plugin_ids_;  // By Device::id.
+  std::vector<std::int64_t> plugin_ids_;  // by Device::id
 
   std::unique_ptr<collectives::World> world_;
   std::unique_ptr<collectives::ProgramRegistry> programs_;

@@ -17,12 +17,12 @@ namespace {
 
 using cluster::Variable;
 
-/// The variable LOCKSTEP_NAME, or JAX_NAME where that is not set.
+/// The variable LOCKSTEP_NAME, or JAX_NAME if that is not set.
 std::optional<Variable> variable(const Environment& environment, const std::string& name) {
   return cluster::find_variable(environment, {"LOCKSTEP_" + name, "JAX_" + name});
 }
 
-/// An argument, or else the text in its variable; empty where neither is given.
+/// An argument, or else the text in its variable; empty if neither is given.
 std::string text(const std::optional<std::string>& given, const Environment& environment,
                  const std::string& name) {
   if (given) return *given;
@@ -37,7 +37,7 @@ std::chrono::seconds timeout(const std::optional<std::chrono::seconds>& given, c
   return otherwise;
 }
 
-/// The environment as it would be with the arguments that say a place set as variables.
+/// The environment with the arguments that determine the place as variables.
 class WithArguments : public Environment {
  public:
   WithArguments(const InitializeOptions& options, const Environment& environment)
@@ -59,7 +59,7 @@ class WithArguments : public Environment {
   std::map<std::string, std::string> arguments_;
 };
 
-/// "coordinator_address, process_id": those of the arguments that say a place that are given, or are not.
+/// "coordinator_address, process_id": those arguments for the place that are given, or those that are not.
 std::string list_arguments(const InitializeOptions& options, bool given) {
   std::string list;
   auto note = [&](bool present, std::string_view argument) {
@@ -71,7 +71,7 @@ std::string list_arguments(const InitializeOptions& options, bool given) {
   return list;
 }
 
-/// The place where some of the arguments that say it are given: they stand over the environment.
+/// The place if some of the arguments for it are given: they override the environment.
 cluster::Place place_with(const InitializeOptions& options, const Environment& environment,
                           const std::string& forced, const cluster::System& system) {
   std::optional<cluster::Place> found;
@@ -138,8 +138,8 @@ std::string platform_of(const InitializeOptions& options, const Environment& env
   fail<InitializationError>("[initialize] {} '{}': expected cpu, cuda, tpu or auto", from, asked);
 }
 
-/// An argument, or else the number in its variable. Throws InitializationError where there is something else,
-/// or less than `least`.
+/// An argument, or else the number in its variable. Throws InitializationError if that is not a number, or
+/// less than `least`.
 template <class T>
 T number(const std::optional<T>& given, const Environment& environment, const std::string& name,
          const std::string& argument, T least, T otherwise) {
@@ -160,8 +160,8 @@ T number(const std::optional<T>& given, const Environment& environment, const st
                             std::is_integral_v<T> ? "whole " : "", least);
 }
 
-/// An argument, or else what its variable says; false where neither is given. Throws InitializationError
-/// where the variable says neither yes nor no.
+/// An argument, or else its variable; false if neither is given. Throws InitializationError unless the
+/// variable means yes or no.
 bool flag(const std::optional<bool>& given, const Environment& environment, const std::string& name) {
   if (given) return *given;
   const auto found = variable(environment, name);
@@ -190,7 +190,7 @@ CompileCacheOptions compile_cache_of(const InitializeOptions& options, const Env
   return cache;
 }
 
-/// The interface's first address. Throws InitializationError, listing the interfaces, where it has none.
+/// The interface's first address. If it has none, throws an InitializationError that lists the interfaces.
 std::string address_of(const std::string& interface, const cluster::System& system) {
   std::string others;
   for (const cluster::InterfaceAddress& one : system.interface_addresses()) {
@@ -215,7 +215,7 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
   if (settings.topology.empty()) {
     settings.place = place_of(options, environment, system);
   } else {
-    // This process stands for the first of those of the described job, wherever it runs.
+    // This process acts as the first one of the described job, wherever it runs.
     settings.place.cluster = "topology";
     settings.place.why = "described: " + settings.topology;
   }
@@ -307,7 +307,7 @@ std::string banner(const Settings& settings, const Joined& joined) {
         settings.topology, joined.global_devices, place.num_processes,
         place.num_processes == 1 ? "process" : "processes");
   }
-  // In a job of several processes each line of the log says which one it is from.
+  // In a job of several processes each line of the log already contains the process.
   std::string text = place.num_processes == 1 ? "process 0 of 1, " : "";
   text += fmt::format("cluster {} ({})", place.cluster, place.why);
   if (!place.coordinator_address.empty()) {

@@ -14,30 +14,31 @@
 
 namespace lockstep::runtime {
 
-/// The machine code of one program on its way between the processes of its mesh, as code_tree says: over
-/// their own sockets (collectives::Handouts), not through the coordinator. Machine code is run as it comes:
-/// it carries an HMAC of the job's secret, and a job without one shares none. To be used by one thread.
+/// Sends the machine code of one program between the processes of its mesh, as determined by code_tree, over
+/// their own sockets (collectives::Handouts), not through the coordinator. Because machine code is executed
+/// as it comes, it carries an HMAC of the job's secret; a job without a secret does not share machine code.
+/// Use it from one thread.
 class SharedCode {
  public:
   SharedCode(const LoweredProgram& program, const Mesh& mesh);
 
-  /// Who waits for what was begun and not given waits no more.
+  /// Processes that wait for code that was begun and not given stop waiting.
   ~SharedCode();
   SharedCode(const SharedCode&) = delete;
   SharedCode& operator=(const SharedCode&) = delete;
 
-  /// The process to take it from; -1: this one compiles.
+  /// The process that gives the code to this one; -1: this one compiles.
   int giver() const { return tree_.giver; }
   bool comes_from_another_host() const;
   bool has_takers() const { return !tree_.takers.empty(); }
 
-  /// Tells the takers that it comes.
+  /// Tells the takers that the code will come.
   void begin();
 
-  /// Gives it to the takers.
+  /// Sends the code to the takers.
   void give(std::string_view code);
 
-  /// The takers find it in the compilation cache, as this process has.
+  /// Tells the takers to read the code from the compilation cache, as this process did.
   void give_in_cache();
 
   struct Code {
@@ -45,12 +46,12 @@ class SharedCode {
     std::shared_ptr<const collectives::SealedBytes> memory;
   };
 
-  /// Blocks until the giver gives it, and gives it on to the takers. Nothing where the giver does not begin
-  /// within 2 s, has given it up, or is gone, and where what it gives is not of the job, which is a warning
-  /// with `name`. Throws what ended the job meanwhile.
+  /// Blocks until the giver has sent the code, and forwards it to the takers. Returns nullopt if the giver
+  /// does not begin within 2 s, gives up, or is gone, or if the code is not from this job, which is logged as
+  /// a warning with `name`. Throws the cause if the job fails meanwhile.
   std::optional<Code> take(const std::string& name);
 
-  /// By which a program is handed out.
+  /// The key under which a program is handed out.
   static std::string key(const LoweredProgram& program);
 
  private:

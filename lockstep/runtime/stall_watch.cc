@@ -93,7 +93,7 @@ void StallWatch::run() {
         answer(asked);
         question_ = asked + 1;
         listen(question_);
-        // Another process looks into it, and will say it.
+        // Another process is investigating it, and will report it.
         quiet_until_ = steady_clock::now() + kForOthers;
         next_ask_ = steady_clock::now() + std::chrono::seconds(10 + static_cast<long>(own_wait()));
         continue;
@@ -138,7 +138,7 @@ double StallWatch::own_wait() {
   double longest = 0;
   for (const watch::ThreadReport& thread : reader_.read(false).threads) {
     if (thread.doing.empty() || !watch::waits(thread.doing.back().kind)) continue;
-    // For whom a device waits, the others must be asked.
+    // To find out for which process a device waits, the others must be asked.
     if (thread.missing_count == 0 && thread.doing.back().kind != watch::Kind::kResult) continue;
     double usual = 0;
     for (const watch::Activity& each : thread.doing) usual = std::max(usual, each.usual_seconds);
@@ -192,7 +192,7 @@ std::vector<watch::ProcessReport> StallWatch::ask() {
 }
 
 void StallWatch::look_into(double waited) {
-  // Two questions, for what is so in both is so.
+  // Asks twice, because reports of one question may be of different moments.
   std::vector<watch::ProcessReport> reports = ask();
   if (reports.empty()) return;
   const std::vector<watch::Stall> before = watch::diagnose(reports);

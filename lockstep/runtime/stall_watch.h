@@ -16,20 +16,21 @@
 namespace lockstep::runtime {
 
 struct StallWatchOptions {
-  double warning = 10;  ///< Seconds of waiting before a word.
-  bool says = true;     ///< False where a launcher says it.
+  double warning = 10;  ///< in seconds of waiting
+  bool says = true;     ///< false if a launcher prints the warning
   std::optional<std::chrono::seconds> timeout;
 
-  /// Called with who holds up the others, and all words on it, when a stall has lasted longer than `timeout`.
+  /// Called when a stall has lasted longer than `timeout`, with the processes that block the others and the
+  /// full message.
   std::function<void(const std::vector<int>& culprits, const std::string& words)> on_timeout;
 };
 
-/// Finds out who holds up the job, without a launcher's help: a process that waits for long asks all others
-/// by the job's store what they do, and says who waits for whom. Nothing goes through the store as long as
-/// nobody waits. A thread of its own, which answers while the others compute or wait.
+/// Detects stalls of the job without a launcher: a process that has waited for long asks all others, through
+/// the job's store, what they do, and reports which process waits for which. As long as no process waits, the
+/// store is not used. Runs on a thread of its own, which also answers while this process computes or waits.
 class StallWatch {
  public:
-  /// `client` must outlive it, and be connected.
+  /// `client` must be connected and outlive this object.
   StallWatch(coordination::CoordinationClient& client, std::string host, StallWatchOptions options);
   ~StallWatch();
   StallWatch(const StallWatch&) = delete;
@@ -38,11 +39,11 @@ class StallWatch {
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  struct Shared;  ///< What an answer of the store may find when this is gone.
+  struct Shared;  ///< state for answers of the store that arrive after this object is gone
 
   void run();
   void listen(std::int64_t question);
-  bool sleep(std::chrono::milliseconds time);  ///< False where it is to end.
+  bool sleep(std::chrono::milliseconds time);  ///< false if the thread is to end
   double own_wait();
   watch::ProcessReport own_report();
   void answer(std::int64_t question);
@@ -56,11 +57,11 @@ class StallWatch {
   const std::shared_ptr<Shared> shared_;
   watch::Reader reader_;
 
-  std::int64_t question_ = 1;  ///< The next one.
+  std::int64_t question_ = 1;  ///< the number of the next question
   TimePoint next_ask_{};
-  TimePoint quiet_until_{};  ///< Another process asks.
-  std::string said_;         ///< What it waited in when it said so; empty: nothing was said.
-  TimePoint waits_since_{};  ///< When it said so.
+  TimePoint quiet_until_{};  ///< another process is asking until then
+  std::string said_;         ///< the wait that it last reported; empty: none
+  TimePoint waits_since_{};  ///< the start of that wait
   bool ended_job_ = false;
   std::thread thread_;
 };

@@ -56,7 +56,7 @@ ProcessShape shape_from_wire(const wire::Shape& from) {
       "[initialize] {} cannot be read: are all processes built from the same version of Lockstep?", what);
 }
 
-/// Numbers things that come again and again, mostly the last one.
+/// Assigns numbers to values that repeat often, mostly the last one.
 template <class T>
 class Numbers {
  public:

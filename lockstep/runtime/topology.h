@@ -7,8 +7,8 @@
 
 namespace lockstep::runtime {
 
-/// Devices of a process, one after the other, that are alike and whose numbers with the plugin follow each
-/// other. Devices with coordinates are one each.
+/// Consecutive equal devices of a process whose numbers in the plugin are consecutive, too. A device with
+/// coordinates is a run of its own.
 struct DeviceRun {
   std::string kind;
   std::int64_t first_plugin_id = 0;
@@ -17,19 +17,19 @@ struct DeviceRun {
   int core_on_chip = 0, slice_index = 0;
   std::int64_t memory_bytes = 0;
 
-  /// Whether `next`, a single device, is one more of this run.
+  /// Whether `next`, a single device, continues this run.
   bool goes_on_with(const DeviceRun& next) const;
 
   bool operator==(const DeviceRun&) const = default;
 };
 
-/// 16 bytes that are the same for the same text only.
+/// A digest of 16 bytes of the text.
 std::string packed_digest(std::string_view text);
 
-/// What processes have in common that have the same devices and run the same machine code.
+/// What processes with the same devices and the same machine code have in common.
 struct ProcessShape {
   std::string platform;
-  std::string machine;  ///< a packed_digest; the same where machine code of one is good for the other
+  std::string machine;  ///< a packed_digest; equal if machine code of one is valid for the other
   std::vector<DeviceRun> devices;
 
   int device_count() const;
@@ -38,12 +38,12 @@ struct ProcessShape {
 
 struct HostEntry {
   std::string name;
-  std::string identity;  ///< a packed_digest; the same for processes that share memory
+  std::string identity;  ///< a packed_digest; equal for processes that share memory
 
   bool operator==(const HostEntry&) const = default;
 };
 
-/// What a process says of itself when the job begins.
+/// What a process reports about itself when the job starts.
 struct ProcessEntry {
   HostEntry host;
   ProcessShape shape;
@@ -53,17 +53,17 @@ struct ProcessEntry {
   std::string encode() const;
 };
 
-/// All processes of the job. Encoded it has, besides some 40 bytes for each host, some 12 for each process.
+/// All processes of the job. Its encoding takes about 40 bytes for each host and 12 for each process.
 class Topology {
  public:
-  /// Of a process alone.
+  /// For a job of one process.
   explicit Topology(const ProcessEntry& only);
 
-  /// Of what each process has encoded, in their order, and what only they are to know. Throws
-  /// InitializationError where one is no ProcessEntry.
+  /// From the encoded entry of each process, in order, and a string that only they are to know. Throws
+  /// InitializationError if one is not a ProcessEntry.
   Topology(const std::vector<std::string>& entries, std::string meeting);
 
-  /// Throws InitializationError where it is no topology of so many processes.
+  /// Throws InitializationError unless it is the topology of this number of processes.
   Topology(std::string_view encoded, int processes);
 
   std::string encode() const;

@@ -20,8 +20,8 @@ namespace {
 /// What collectives must have in common to be one.
 using Key = std::tuple<const Primitive*, std::vector<std::string>, DType, bool>;
 
-/// The whole numbers that have the bits of these elements, for what moves them only; bools and complex
-/// numbers stay what they are.
+/// The integer dtype with the bits of these elements, for operations that only move them; bools and complex
+/// numbers are unchanged.
 DType bits_of(DType dtype) {
   const DTypeKind kind = info(dtype).kind;
   if (kind == DTypeKind::kBool || kind == DTypeKind::kComplex) return dtype;
@@ -66,8 +66,8 @@ class Combining {
     std::int64_t bytes = 0;
   };
 
-  /// Writes these equations, but for those that need the result of a collective that waits to be combined,
-  /// and what comes behind them; these are given back.
+  /// Writes these equations, except those that need the result of a collective that waits to be combined, and
+  /// those that depend on them; these are returned.
   std::vector<std::size_t> wave(const std::vector<std::size_t>& equations) {
     std::vector<std::size_t> later;
     bool effects_wait = false;
@@ -119,7 +119,7 @@ class Combining {
     return std::max(program_.aval(equation.inputs[0]).bytes(), program_.aval(equation.outputs[0]).bytes());
   }
 
-  /// None where the equation is no collective that can be combined.
+  /// nullopt if the equation is not a collective that can be combined.
   std::optional<Key> key_of(const Equation& equation) const {
     const Primitive* p = equation.primitive;
     std::vector<std::string> axes;
@@ -210,8 +210,9 @@ class Combining {
     return order;
   }
 
-  /// What a collective over n devices exchanges, in a shape that can be put behind that of others along the
-  /// last dimension: a reduction [elements], a reduce-scatter [n, elements], an all-gather [1, elements].
+  /// The data that a collective over n devices exchanges, in a shape that can be concatenated with others
+  /// along the last dimension: for a reduction [elements], a reduce-scatter [n, elements], an all-gather [1,
+  /// elements].
   Var flat(const Equation& equation, std::int64_t n) {
     const Var var = equation.inputs[0];
     Shape shape = program_.aval(var).shape;

@@ -12,16 +12,16 @@ namespace lockstep::sharding {
 struct CombineOptions {
   std::int64_t threshold_bytes = kCombineThresholdBytes;
 
-  /// All-gathers that are combined are done before their turn: those that are so at a time give at most so
-  /// much.
+  /// A combined all-gather is done earlier than its first use. The results of those that exist at the same
+  /// time have at most this many bytes in total.
   std::int64_t gathered_bytes = kKeptGatheredBytes;
 };
 
-/// Combines collectives of a device's program, and of those that it holds, that are alike, go over the same
-/// axes and do not need each other's results: what they exchange is put one behind the other and goes in one,
-/// of at most `threshold_bytes` on a device. All-gathers may be of different dtypes of one size. What needs
-/// their results waits until the combined one is done. All-gathers that are larger, and what is gathered
-/// again (gather_again.h), stay behind what waits.
+/// Combines similar collectives of a device's program, and of the programs in its equations, if they use the
+/// same axes and do not need each other's results: their data is concatenated and exchanged by one collective
+/// of at most `threshold_bytes` on a device. All-gathers may have different dtypes of the same size.
+/// Equations that need their results move behind the combined collective. Larger all-gathers, and those that
+/// were added by gather_again.h, stay behind these equations.
 Program combine_collectives(const Program& program, const AxisEnv& axes, const CombineOptions& options,
                             CommunicationReasons& reasons);
 

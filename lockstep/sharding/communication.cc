@@ -74,8 +74,8 @@ std::string explain(const std::vector<CommunicationLine>& lines) {
 std::string describe(const Program& partitioned, const AxisEnv& axes) {
   const std::vector<CommunicationLine> lines = communication(partitioned, axes);
   const std::string text = lockstep::to_string(partitioned);
-  // The text of an equation begins in the line behind that of the one before; one that holds programs has
-  // theirs in lines between its own first and last.
+  // The text of an equation begins in the line after the previous one's; the text of an equation that
+  // contains programs has these between its first and last line.
   std::vector<std::size_t> last_lines;
   std::size_t last = 0;
   for (const Equation& equation : partitioned.equations)

@@ -12,16 +12,16 @@
 
 namespace lockstep::sharding {
 
-/// Why there is a collective, by the program that holds it (null: the outermost), and its equation's place
-/// there.
+/// The reason of each collective, by the program that contains it (null: the outermost) and the position of
+/// its equation there.
 using CommunicationReasons = std::map<std::pair<const Program*, std::size_t>, std::string>;
 
-/// The collectives of a program and of those it holds, in order; of branches, all. Those over a single device
-/// do nothing and are left out.
+/// The collectives of a program and of the programs in its equations, in order; for branches, those of all
+/// branches. Collectives over a single device do nothing and are left out.
 std::vector<CommunicationLine> communication(const Program& partitioned, const AxisEnv& axes,
                                              const CommunicationReasons& reasons = {});
 
-/// The program's text, behind each collective "  # " and its line, and at the end a line of totals:
+/// The program's text. Each collective is followed by "  # " and its line; the last line has the totals:
 ///   # 2 collectives, 1.2 MiB on each device
 std::string describe(const Program& partitioned, const AxisEnv& axes);
 

@@ -8,21 +8,22 @@
 
 namespace lockstep {
 
-/// What is known of one device of the job; the same on every process.
+/// The properties of one device of the job; the same on every process.
 struct DeviceInfo {
-  int id = 0;                        ///< global, dense: 0 to D-1
+  int id = 0;                        ///< global: 0 to D-1
   int process_index = 0;             ///< the process that can use it
-  int local_ordinal = 0;             ///< its place among that process's devices
+  int local_ordinal = 0;             ///< its index among that process's devices
   std::string platform;              ///< "cpu", "cuda", "tpu"
-  std::string kind;                  ///< the vendor's name for it
-  std::string host;                  ///< the name of the machine it is in
-  std::vector<std::int64_t> coords;  ///< its chip's place in the slice: x, y and z; empty of what is no TPU
+  std::string kind;                  ///< the vendor's name of its type
+  std::string host;                  ///< the name of its machine
+  std::vector<std::int64_t> coords;  ///< its chip's position in the slice: x, y and z; empty for other
+                                     ///< devices than TPUs
   int core_on_chip = 0;
   int slice_index = 0;
-  std::int64_t memory_bytes = 0;  ///< 0: not known
+  std::int64_t memory_bytes = 0;  ///< 0: unknown
 };
 
-/// A device of the job, of this or of another process: a handle, cheap to copy. Its DeviceInfo belongs to the
+/// A device of the job, in this or another process: a handle, cheap to copy. Its DeviceInfo belongs to the
 /// runtime and lives as long as the process.
 class Device {
  public:
@@ -35,22 +36,22 @@ class Device {
   const std::string& device_kind() const { return info_->kind; }
   const std::string& host() const { return info_->host; }
 
-  /// Where its chip is in the torus of its slice: x, y and z of a TPU; empty of other devices.
+  /// The position of a TPU's chip in the torus of its slice: x, y and z; empty for other devices.
   const std::vector<std::int64_t>& coords() const { return info_->coords; }
 
-  /// Which of the chip's cores it is, where each is a device; else 0.
+  /// The number of the core on its chip, if each core is a device; else 0.
   int core_on_chip() const { return info_->core_on_chip; }
 
-  /// Which slice it is in, of TPUs that several slices have together; else 0.
+  /// The number of a TPU's slice, if the job has several slices; else 0.
   int slice_index() const { return info_->slice_index; }
 
-  /// The bytes of its memory, or 0 where they are not known, as of CPUs.
+  /// The size of its memory in bytes, or 0 if unknown, as for CPUs.
   std::int64_t memory_bytes() const { return info_->memory_bytes; }
 
   /// "CpuDevice(id=3)".
   std::string to_string() const;
 
-  /// By id.
+  /// Compares the ids.
   bool operator==(const Device& other) const { return id() == other.id(); }
   std::strong_ordering operator<=>(const Device& other) const { return id() <=> other.id(); }
 

@@ -84,7 +84,7 @@ Box box_of(const Devices& devices) {
   return box;
 }
 
-/// The torus of the chips, and of their cores where each is a device: x, y, z and core.
+/// The torus of the chips, and of their cores if each is a device: x, y, z and core.
 Grid torus_of(const Devices& devices) {
   const Box box = box_of(devices);
   const std::string_view kind = devices.front().device_kind();
@@ -115,8 +115,8 @@ Grid torus_of(const Devices& devices) {
   return grid;
 }
 
-/// Small slices have a ring of neighbours, which no order by axes gives. Nullopt where the kind, or the
-/// number, has none.
+/// Small slices have a ring of neighbours, which no order by axes has. nullopt if this kind or number has
+/// none.
 std::optional<Devices> ring_of(const Shape& mesh_shape, const Devices& devices) {
   const std::string_view kind = devices.front().device_kind();
   const std::size_t count = devices.size();
@@ -161,8 +161,8 @@ std::optional<Devices> ring_of(const Shape& mesh_shape, const Devices& devices) 
   return std::nullopt;
 }
 
-/// Calls `visit` with each choice of `count` of the numbers below `of`, in lexicographic order, until it says
-/// true; whether it did.
+/// Calls `visit` with each choice of `count` of the numbers below `of`, in lexicographic order, until it
+/// returns true; returns whether it did.
 bool any_choice(std::size_t of, std::size_t count, const std::function<bool(const Indices&)>& visit) {
   Indices chosen(count);
   std::iota(chosen.begin(), chosen.end(), std::size_t{0});
@@ -176,7 +176,8 @@ bool any_choice(std::size_t of, std::size_t count, const std::function<bool(cons
   }
 }
 
-/// For each axis of the mesh, the whole axes of the torus that it takes; nullopt where one finds none.
+/// For each axis of the mesh, the whole axes of the torus that it uses; nullopt if there are none for one of
+/// them.
 std::optional<std::vector<Indices>> whole_axes(const Shape& torus, const Shape& mesh) {
   std::vector<Indices> taken(mesh.size());
   Shape left = torus;  // 0: taken
@@ -206,7 +207,7 @@ std::map<std::int64_t, int> factors_of(std::int64_t size) {
   return factors;
 }
 
-/// All ways to take a size from what is left of the axes of the torus: of each axis, how much.
+/// All ways to take a size from the rest of the axes of the torus: how much of each axis.
 std::vector<Shape> ways_to_take(std::int64_t size, const Shape& left) {
   std::vector<Shape> ways = {Shape(left.size(), 1)};
   for (const auto& [factor, times] : factors_of(size)) {
@@ -225,8 +226,8 @@ std::vector<Shape> ways_to_take(std::int64_t size, const Shape& left) {
   return ways;
 }
 
-/// What is better to take, larger being better: whole axes of the torus first, many of them; then axes that
-/// others have a part of already.
+/// The preference among these ways, larger is better: many whole axes of the torus first; then axes of which
+/// a part is already used.
 std::tuple<std::int64_t, std::int64_t, std::int64_t, Shape> merit(const Shape& way, const Shape& torus,
                                                                   const Shape& assigned) {
   std::int64_t whole = 1, wholes = 0, shared = 1;
@@ -314,7 +315,7 @@ Devices create_hybrid_device_mesh(const Shape& mesh_shape, const Shape& dcn_mesh
         "[create_hybrid_device_mesh] dcn_mesh_shape {} does not multiply to the number of {}, {} (at {})",
         to_string(dcn_mesh_shape), options.process_is_granule ? "processes" : "slices", parts.size(), at);
   }
-  // All of them one behind the other, then the axes of both shapes together.
+  // All granules, concatenated; then the axes of both shapes are merged.
   Grid all;
   for (const auto& [number, part] : parts) {
     const Devices ordered = create_device_mesh(

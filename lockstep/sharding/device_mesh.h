@@ -8,35 +8,37 @@
 namespace lockstep {
 
 struct DeviceMeshOptions {
-  /// Whether an axis of the torus may be divided among axes of the mesh where whole ones do not fit.
+  /// Whether an axis of the torus may be divided among several mesh axes if whole ones do not fit.
   bool allow_split_physical_axes = false;
 };
 
-/// The devices in an order in which neighbours along the axes of a mesh are near each other, row-major, for
-/// Mesh's constructor: as JAX's mesh_utils.create_device_mesh orders them. `mesh_shape` is ordered by rising
-/// need of communication, the last axis having the most.
+/// The devices in row-major order for Mesh's constructor, such that neighbours along the mesh axes are close
+/// to each other, in the order of JAX's mesh_utils.create_device_mesh. `mesh_shape` is ordered by increasing
+/// communication: the last axis communicates most.
 ///
-/// The chips of a slice of TPUs are a torus; each axis of the mesh, the last one first, takes as many whole
-/// axes of the torus as it can. Small slices become a ring. Other devices, and those of several slices, stay
-/// in the order that they are given in.
+/// The chips of a TPU slice form a torus. Each mesh axis, beginning with the last one, takes as many whole
+/// axes of the torus as it can. Small slices become a ring. Other devices, and devices of several slices,
+/// keep the given order.
 ///
-/// Throws ShardingError where the sizes do not multiply to the number of devices; where an axis of the mesh
-/// is no product of axes of the torus and they may not be split; and where chips are missing in the torus.
+/// Throws ShardingError if the product of the sizes is not the number of devices; if a mesh axis is not a
+/// product of torus axes and these must not be split; and if chips of the torus are missing.
 std::vector<Device> create_device_mesh(const Shape& mesh_shape, std::vector<Device> devices,
                                        const DeviceMeshOptions& options = {});
 
 struct HybridMeshOptions {
-  /// The parts that the slower network connects are processes, such as hosts of GPUs; otherwise slices.
+  /// Processes, such as hosts with GPUs, are the granules that the slower network connects; false: slices
+  /// are.
   bool process_is_granule = false;
   bool allow_split_physical_axes = false;
 };
 
-/// The same for devices in parts that a slower network connects, slices or processes: along each axis of the
-/// mesh, whose size is the product of its sizes in both shapes, dcn_mesh_shape says over how many parts it
-/// goes; the devices of a part lie together in it. As JAX's mesh_utils.create_hybrid_device_mesh.
+/// Like create_device_mesh, for granules (slices or processes) that are connected by a slower network. The
+/// size of each mesh axis is the product of its sizes in both shapes; dcn_mesh_shape is the number of
+/// granules along the axis. The devices of a granule are neighbours in the mesh. The order is that of JAX's
+/// mesh_utils.create_hybrid_device_mesh.
 ///
-/// Throws ShardingError where the shapes have different lengths, or dcn_mesh_shape does not multiply to the
-/// number of parts, or as create_device_mesh of mesh_shape and one part's devices.
+/// Throws ShardingError if the shapes have different lengths, if the product of dcn_mesh_shape is not the
+/// number of granules, and as create_device_mesh does for mesh_shape and the devices of one granule.
 ///   Mesh(create_hybrid_device_mesh({1, 16}, {2, 1}, devices()), {2, 16}, {"data", "model"})    two slices of
 ///   16
 std::vector<Device> create_hybrid_device_mesh(const Shape& mesh_shape, const Shape& dcn_mesh_shape,

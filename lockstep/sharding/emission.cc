@@ -55,7 +55,7 @@ Partitioned Emission::run(std::span<const std::optional<PartitionSpec>> out_spec
     Split split = out_specs[i] ? grid_.split(*out_specs[i], wanted(var).size()) : cheap_split(var);
     outputs.push_back(get(var, {split}, [&](const Layout& from) {
       return move_text(fmt::format("result {} of the program", i), global_.aval(var), from, split, grid_) +
-             ": so the result shall lie";
+             ": the result must be split so";
     }));
     result.out_specs.push_back(out_specs[i] ? *out_specs[i] : grid_.spec(split));
     sites_.resize(builder_.program().equations.size(), site_);
@@ -209,7 +209,7 @@ void Emission::place(const Equation& equation) {
   } else if (equation.primitive == &to_local_p()) {
     add_version(to, {wanted(to)}, brought(in_front(given, wanted(to)), "an argument of shard_map"));
   } else {
-    // Dimensions of which the spec says nothing are as the propagation left them.
+    // Unconstrained dimensions keep the split that the propagation gave them.
     const bool open = equation.params.as<PlacementParams>().unconstrained.has_value();
     const Split& needed = open ? wanted(to) : given;
     add_version(to, {needed}, brought(needed, "the operand of with_sharding_constraint"));

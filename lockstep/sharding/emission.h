@@ -21,15 +21,16 @@
 
 namespace lockstep::sharding {
 
-/// The global program and what is known of it, flat.
+/// The flat global program, and the decisions about it.
 struct Plan {
   const FlatProgram& flat;
   std::span<const RuledEquation> equations;
   const Grid& grid;
   const std::vector<Split>& wanted;   ///< the split of each variable
-  std::vector<int> uses;              ///< of each variable
-  std::vector<bool> zeros;            ///< which variables are nothing but zeros
-  std::vector<const Equation*> full;  ///< those that give variables of one number; null for others
+  std::vector<int> uses;              ///< the number of uses of each variable
+  std::vector<bool> zeros;            ///< which variables contain only zeros
+  std::vector<const Equation*> full;  ///< the equations of variables that are filled with one number; null
+                                      ///< for other variables
   std::int64_t gathered_for_loops_bytes = 0;
 };
 
@@ -50,7 +51,7 @@ class Emission {
 
   Partitioned run(std::span<const std::optional<PartitionSpec>> out_specs);
 
-  /// A program that another holds, with inputs and outputs laid out like this.
+  /// Writes the program of an equation, with these layouts of its inputs and outputs.
   std::shared_ptr<const Program> run_within(const std::vector<Layout>& inputs,
                                             const std::vector<Layout>& outputs,
                                             CommunicationReasons& reasons);
@@ -59,10 +60,10 @@ class Emission {
   struct Version {
     Layout layout;
     Value value;
-    bool is_exchanged = false;  ///< of others' parts
+    bool is_exchanged = false;  ///< it was received from other devices
   };
 
-  /// Why a variable's parts are put together, and the line that made them.
+  /// Why the parts of a variable are combined, and the line that made them.
   struct Partly {
     std::string reason;
     CallSite site;
@@ -70,13 +71,13 @@ class Emission {
 
   void add_input(Var var, const Layout& layout);
 
-  /// Of a loop's carry, which comes as input `in` and goes as output `out`: what it would be partial in if it
-  /// were put together behind the loop only. It is a sum to which each step adds something.
+  /// For a loop's carry, input `in` and output `out`: the partial state that it could have if it were reduced
+  /// only after the loop. This is possible for a sum to which each step adds a term.
   Partial accumulated(std::size_t in, std::size_t out);
   Partial accumulated(Var carry, Var sum);
 
-  /// A program that was written, with what it leaves to be done around its loop: sums that are put together
-  /// behind it, and inputs that come to it in other layouts.
+  /// A program that was written, and the work that it leaves to be done around its loop: sums that are
+  /// reduced after it, and inputs that should come in other layouts.
   struct Written {
     std::shared_ptr<const Program> program;
     CommunicationReasons reasons;
@@ -90,33 +91,33 @@ class Emission {
     struct Brought {
       std::size_t in;
       Layout layout;
-      double saved;  ///< bytes, in each step
+      double saved;  ///< bytes in each step
     };
     std::vector<Brought> brought;
   };
 
-  /// Of a program of a loop, which inputs and outputs are a carry, and which inputs are the same in all
-  /// steps.
+  /// Which inputs and outputs of a loop's program are a carry, and which inputs are the same in all steps.
   struct LoopValues {
     std::vector<std::pair<std::size_t, std::size_t>> carries;
     std::vector<std::size_t> constants;
   };
   static LoopValues loop_values(const std::vector<NestedLink>& links, int program);
 
-  /// Writes a program, such that what need not be done in each step of its loop is not.
+  /// Writes a program such that work that is not needed in each step of its loop is moved out of the loop.
   Written write_within(const FlatBody& body, std::vector<Layout> inputs, std::vector<Layout> outputs,
                        const LoopValues& values);
 
-  /// The sums that the written program could leave to be put together once.
+  /// The sums of the written program that can be reduced once, after the loop.
   std::vector<Written::Sum> sums_behind(const LoopValues& values, const std::vector<Layout>& inputs);
 
-  /// What the written program could be given as it brings it itself, by what that saves.
+  /// The layouts to which the written program converts its constants, in the order of the bytes saved by
+  /// converting them before the loop.
   std::vector<Written::Brought> brought_before(const LoopValues& values);
 
   void emit_steps();
 
-  /// Each device runs the programs that the equation holds on its parts: a carry has one split all the way,
-  /// and what decides is whole.
+  /// Each device runs the equation's programs on its parts. A carry has one split in all steps, and
+  /// predicates are whole.
   void emit_nested(const FlatBody::Step& step);
 
   static std::vector<Layout> layouts(const std::vector<Split>& splits);
@@ -126,77 +127,80 @@ class Emission {
 
   void add_version(Var var, Layout layout, const Value& value);
 
-  /// The version from which a layout is got for the least, and that cost.
+  /// The version from which the layout can be made at the lowest cost, and that cost.
   std::pair<std::size_t, double> cheapest(Var var, const Layout& to);
 
-  /// Why a value is brought from a layout to the one that is asked for.
+  /// The reason for converting a value from one layout to the required one.
   using Why = std::function<std::string(const Layout& from)>;
 
-  /// The variable in this layout. Every version on the way is kept for later uses.
+  /// The variable in this layout. Intermediate versions are kept for later uses.
   Value get(Var var, const Layout& to, const Why& why);
 
   const Equation* full(Var var) const { return plan_.full[static_cast<std::size_t>(var)]; }
 
-  /// A number in every element takes nothing to have in any split.
+  /// A value that is filled with one number is free in any split.
   Value written_full(Var var, const Split& split);
 
-  /// A step over axes over which the variable is partial belongs to the equation that made it so.
+  /// Applies a reshard step. If it reduces axes over which the variable is partial, the collective gets the
+  /// reason and call site of the equation that made the variable partial.
   void put_together(Var var, Version& now, const ReshardStep& step);
 
-  /// Keeps the reason of the last equation, a collective.
+  /// Stores the reason of the last equation, which is a collective.
   void note(std::string reason) { reasons_[builder_.program().equations.size() - 1] = std::move(reason); }
 
-  /// What is wanted, if it is there for nothing; else as the variable was computed.
+  /// The wanted split if it is free, else the split in which the variable was computed.
   Split cheap_split(Var var);
 
-  /// A placement is done by the split that its operand or result has. Axes that are not manual stay as they
-  /// are behind those of the placement.
+  /// A placement only changes the split of its operand or result. Axes that are not manual follow those of
+  /// the placement.
   void place(const Equation& equation);
 
-  /// The operands that an equation takes as they are, not put together, and what is therefore partial in its
-  /// result.
+  /// The operands that an equation uses without reducing them, and the resulting partial state of its result.
   struct Passing {
     std::vector<std::size_t> operands;
     Partial partial;
   };
 
-  /// The layout with what is partial besides.
+  /// The layout, with this partial state added.
   static Layout with(Layout layout, const Partial& more);
 
-  /// Partial operands are put together behind the equation, where it is linear in them, they have no other
-  /// use, and it costs no more. Changes the factors so that they may.
+  /// Decides which partial operands are reduced only after the equation: the equation must be linear in them,
+  /// their only use, and the cost must not be higher. May change the factors.
   Passing passed_on(const RuledEquation& ruled, std::vector<Axes>& factors);
 
-  /// Whether nothing but numbers that are known joins these operands: what is not gained now may be later.
+  /// Whether the equation combines these operands only with known numbers. Then deferring the reduction can
+  /// still pay off later, even if it saves nothing here.
   bool moves_or_scales(const Equation& equation, const std::vector<std::size_t>& operands) const;
 
-  /// Which of the operands, in which the equation is linear, are partial: all but zeros, alike.
+  /// Which of the operands in which the equation is linear are partial. All but zeros must be so in the same
+  /// way.
   Passing partial_among(const Equation& equation, const std::vector<std::size_t>& operands);
 
-  /// What bringing the operands to an equation costs, and its result to where it is wanted; infinite where
-  /// its result would be partial in two ways.
+  /// The cost of converting the operands for the equation, and its result to the wanted split; infinite if
+  /// the result would be partial in two ways.
   double way_cost(const RuledEquation& ruled, const std::vector<Axes>& factors, const Passing& passing);
 
-  /// What made a result partial: the equation, or what its operands have been since they were made.
+  /// Why a result is partial: because of the equation, or because its operands were partial.
   Partly why_partial(const ChosenEquation& chosen, std::size_t i, const Passing& passing) const;
 
-  /// How the equation takes operand i.
+  /// The layout in which the equation takes operand i.
   Layout needed(const RuledEquation& ruled, const std::vector<Axes>& factors, const Passing& passing,
                 std::size_t i) const;
 
-  /// What the equation's rule is told, with these axes of its factors. Must not outlive them.
+  /// The positions that the equation's rule gets for these axes of its factors. Must not outlive the
+  /// arguments.
   PartPlaces places(const RuledEquation& ruled, const std::vector<Axes>& factors);
 
-  /// Notes where the devices of an axis that splits an operand, which is brought to this layout, compute the
-  /// same large result.
+  /// Adds a warning if the devices along an axis all compute the same large result, because an operand that
+  /// is split over the axis is converted to this layout.
   void warn_of_whole(const ChosenEquation& chosen, std::size_t operand, const Layout& to);
 
   void emit(const RuledEquation& ruled);
 
   CallSite defining_site(Var var) const;
 
-  /// From here on nothing asks over which axes a value varies: pvary goes, and so do the marks. The equations
-  /// get the call sites of those that they came from, whatever scope is around the partitioner.
+  /// Removes pvary equations and the marks of varying axes, which are not needed after partitioning. The
+  /// equations get the call sites of those that they came from, whatever scope surrounds the partitioner.
   Program without_varying(Program program, CommunicationReasons& reasons) const;
 
   const Plan& plan_;

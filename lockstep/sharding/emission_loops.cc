@@ -87,7 +87,7 @@ Emission::LoopValues Emission::loop_values(const std::vector<NestedLink>& links,
       values.carries.emplace_back(link.to, link.from);
     if (link.from_program != Link::kEquation || link.to_program != program || link.kind != Link::Kind::kSame)
       continue;
-    // It comes from there only, and goes there only.
+    // It has no other source and no other destination.
     const bool is_alone = std::ranges::none_of(links, [&](const Link& other) {
       if (&other == &link) return false;
       return (other.to_program == program && other.to == link.to) ||

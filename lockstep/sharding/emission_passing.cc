@@ -20,7 +20,7 @@ Emission::Passing Emission::passed_on(const RuledEquation& ruled, std::vector<Ax
     for (std::size_t i = 0; group.empty() && i < equation.inputs.size(); ++i) operands.push_back(i);
     const Passing passing = partial_among(equation, operands);
     if (!passing.partial) continue;
-    // The axes over which it goes on being partial split nothing.
+    // The axes over which it stays partial must not split anything.
     std::vector<Axes> without = factors;
     for (Axes& axes : without)
       axes.erase(std::ranges::find_if(axes, [&](int axis) { return contains(passing.partial.axes, axis); }),

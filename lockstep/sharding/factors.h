@@ -11,52 +11,52 @@
 
 namespace lockstep::sharding {
 
-/// An equation of the global program, as the partitioner sees it.
+/// An equation of the global program with its sharding rule.
 struct RuledEquation {
   const Equation* equation;
   ShardingRule rule;
 
-  /// For each factor, the sizes that its splits must divide; empty where it may not be split.
+  /// For each factor, the sizes that its splits must divide; empty if it must not be split.
   std::vector<std::vector<std::int64_t>> sizes;
 
-  /// Axes that split none of its factors: between to_local and to_global the manual ones, and those over
-  /// which a value varies. Rising.
+  /// Axes that must not split any factor: between to_local and to_global the manual ones, and those over
+  /// which a value varies. Ascending.
   Axes forbidden;
 
-  /// How an operand must be, and a result is, under these axes of the factors.
+  /// The layout that an operand needs, or that a result has, with these axes of the factors.
   Layout operand_layout(std::size_t i, const std::vector<Axes>& factors) const;
   Layout result_layout(std::size_t i, const std::vector<Axes>& factors) const;
 };
 
-/// The program's equations with their rules. What shard_map has made local is a value of each place along the
-/// manual axes; along the others it is global, and may be split.
+/// The program's equations with their rules. Values that shard_map has made local exist once at each position
+/// along the manual axes; along the other axes they are global and may be split.
 std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& grid);
 
-/// What a device receives of operand i within the equation, under these axes of the factors.
+/// The data that a device receives for operand i within the equation, with these axes of the factors.
 struct ReceivedWithin {
   double bytes = 0, collectives = 0;
 };
 ReceivedWithin received_within(const Program& program, const RuledEquation& ruled, std::size_t i,
                                const std::vector<Axes>& factors, const Grid& grid);
 
-/// What a choice for an equation is made by.
+/// The costs by which a choice is made.
 struct ChoiceCosts {
-  /// Of bringing operand i to a layout.
+  /// The cost of converting operand i to a layout.
   std::function<double(std::size_t i, const Layout& needed)> operand;
 
-  /// Whether the results' splits may still grow, so that more axes than are wanted cost nothing.
+  /// Whether the results' splits may still grow, so that using more axes than wanted is free.
   bool results_may_grow = false;
 };
 
-/// The axes of each factor, and those of the way that costs the least of the others, if there is one.
+/// The axes of each factor, and those of the cheapest alternative, if there is one.
 struct Choice {
   std::vector<Axes> factors;
   std::optional<std::vector<Axes>> other;
 };
 
-/// Chooses the axes of each factor. `splits` are those wanted of the program's variables; the equation's
-/// operands and results name the candidates. An axis that only one factor can use is used; where several want
-/// one, the way of the lowest cost wins, so that the larger operand stays where it is.
+/// Chooses the axes of each factor. The candidates are the wanted splits (`splits`) of the equation's
+/// operands and results. An axis that only one factor can use is used. If several factors could use it, the
+/// cheapest assignment wins; so the larger operand is not moved.
 Choice choose_factors(const Program& program, const RuledEquation& ruled, const std::vector<Split>& splits,
                       const Grid& grid, const ChoiceCosts& costs);
 

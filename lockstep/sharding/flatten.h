@@ -7,7 +7,7 @@
 
 namespace lockstep::sharding {
 
-/// Where the equations of a flat program came from.
+/// The origins of the equations of a flat program.
 struct FlatBody {
   struct Step;
   std::string name;
@@ -15,20 +15,22 @@ struct FlatBody {
   std::vector<Step> steps;
 };
 struct FlatBody::Step {
-  /// The place among the flat program's equations; of one that holds programs, nothing stands there.
+  /// The position among the flat program's equations; not used for an equation that contains programs.
   std::size_t place = 0;
-  std::unique_ptr<Equation> nested;  ///< one that holds programs, on variables of the flat program
-  std::vector<FlatBody> bodies;      ///< those programs
+  std::unique_ptr<Equation> nested;  ///< set for an equation that contains programs; refers to variables of
+                                     ///< the flat program
+  std::vector<FlatBody> bodies;      ///< the programs of this equation
 };
 
-/// A program and the programs within it as one, over one set of variables, for splits to go through. In place
-/// of an equation that holds programs stand their equations, and one for each way of a value between it and
-/// them, which has a sharding rule only: the same value, an element of it, or many of it stacked.
+/// A program and the programs inside its equations as one flat program with one set of variables, for the
+/// propagation of splits. An equation that contains programs is replaced by their equations, and by one
+/// equation for each value passed into or out of them, which has only a sharding rule: the value itself, an
+/// element of it, or a stack of many.
 struct FlatProgram {
   Program program;
   FlatBody body;
 
-  /// Of each of its equations, the one that it is a copy of; none of a way of a value.
+  /// For each equation, the equation that it was copied from; null for passed values.
   std::vector<const Equation*> origins;
 };
 

@@ -38,7 +38,8 @@ class GatheringAgain {
   CommunicationReasons reasons;  ///< the outermost program's by null
 
  private:
-  /// Between two uses of a value, by the places of their equations; the program's end is behind the last one.
+  /// The interval between two uses of a value, by the positions of their equations; the program's end is
+  /// after the last one.
   struct Gap {
     Var var;
     std::size_t from, to;
@@ -149,7 +150,7 @@ class GatheringAgain {
     for (Var& var : result_.outputs) var = now_[at(var)];
   }
 
-  /// Writes the way from a value's parts once more; what comes behind takes its result.
+  /// Writes the equations from a value's parts to the value again; later equations use the new result.
   void make_again(const Gap& gap) {
     std::vector<std::size_t> way;
     for (Var var = gap.var; is_gathered(var); var = program_.equations[way.back()].inputs[0])

@@ -8,22 +8,24 @@
 
 namespace lockstep::sharding {
 
-/// Uses that are so many equations apart are near each other: between them nothing is gained by dropping.
+/// Two uses that are at most this many equations apart are close: dropping a value between them saves
+/// nothing.
 inline constexpr std::size_t kSoonEquations = 16;
 
-/// Of a device's program, and of those that it holds: what the partitioner gathered (all-gathers with a
-/// reason) and keeps for later uses takes at most `kept_bytes` at any time. Beyond it values are dropped
-/// after a use and gathered again for the next one, those first that would be kept longest, such as the
-/// parameters of the first layers, which the backward pass needs last. Each step of a value's way from its
-/// parts counts as gathered: reshapes, transposes and conversions of what was gathered are done again, too.
-/// The reasons of what is gathered again say so.
+/// Limits the memory of a device for values that the partitioner gathered (all-gathers with a reason) and
+/// that are kept for later uses to `kept_bytes` at any time, in the program and in the programs of its
+/// equations. Beyond that, values are dropped after a use and gathered again for the next one, first those
+/// that would be kept longest, such as the parameters of the first layers, which the backward pass needs
+/// last. Reshapes, transposes and conversions after the gather are repeated, too. The reasons of repeated
+/// gathers say so.
 ///
-/// This is rematerialization (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost") of gathers
-/// only, with the choice of Belady's page replacement: what is needed last goes first.
+/// This is rematerialization (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"), restricted
+/// to gathers, with the choice of Belady's page replacement: values whose next use is farthest are dropped
+/// first.
 Program gather_again(Program program, std::int64_t kept_bytes, CommunicationReasons& reasons,
                      std::size_t soon = kSoonEquations);
 
-/// Of all results of all-gathers in the program and those that it holds together.
+/// The total bytes of all results of all-gathers in the program and in the programs of its equations.
 std::int64_t gathered_bytes(const Program& program);
 
 }  // namespace lockstep::sharding

@@ -2,18 +2,19 @@
 
 #include <cstdint>
 
-/// What users' options are where they say nothing.
+/// The defaults of users' options.
 namespace lockstep::sharding {
 
-/// Above this a collective gains little by being combined with others: what it takes is to move its bytes.
+/// A collective larger than this gains little from being combined with others, because its time is that of
+/// moving its bytes.
 inline constexpr std::int64_t kCombineThresholdBytes = 1 << 20;
 
-/// What loops may hold of what is gathered before them. Parameters of a large model are not gathered all at
-/// once only because a loop over microbatches uses them.
+/// The limit for values that are gathered before a loop. Without it, all parameters of a large model would be
+/// gathered at once because a loop over microbatches uses them.
 inline constexpr std::int64_t kGatheredForLoopsBytes = 64 << 20;
 
-/// What gathered values that are kept for later uses may hold. Parameters of a large model are not all there
-/// at once only because the backward pass needs them again.
+/// The limit for gathered values that are kept for later uses. Without it, all parameters of a large model
+/// would be in memory at once because the backward pass needs them again.
 inline constexpr std::int64_t kKeptGatheredBytes = 256 << 20;
 
 }  // namespace lockstep::sharding

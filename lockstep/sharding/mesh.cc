@@ -67,7 +67,7 @@ Mesh::Mesh(std::vector<Device> devices, Shape shape, std::vector<std::string> ax
     auto [place, is_new] = state->positions.emplace(devices[i].id(), static_cast<int>(i));
     if (!is_new) {
       fail<ShardingError>(
-          "[Mesh] {} stands at place {} and again at place {} (at {}); a mesh has each device once",
+          "[Mesh] {} is at position {} and again at position {} (at {}); a mesh has each device once",
           devices[i].to_string(), place->second, i, at);
     }
     text += fmt::format("{},", devices[i].id());
@@ -141,7 +141,7 @@ Shape resolve_axis_sizes(std::span<const std::pair<std::string, std::int64_t>> a
     if (size == -1) {
       unknown = static_cast<int>(sizes.size());
     } else if (size < 1) {
-      fail<ShardingError>("[make_mesh] axis '{}' has size {}{}; expected at least 1, or -1 for what is left",
+      fail<ShardingError>("[make_mesh] axis '{}' has size {}{}; expected at least 1, or -1 for the rest",
                           name, size, at());
     } else {
       known *= size;

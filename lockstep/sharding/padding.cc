@@ -239,7 +239,7 @@ class Padding {
     return emit_as(equation, &equation);
   }
 
-  /// The same of an equation that stands for another one, `origin`.
+  /// The same for an equation that replaces another one, `origin`.
   bool emit_as(const Equation& equation, const Equation* origin) {
     std::vector<PaddedOperand> operands;
     if (emit_rotation(equation, origin)) return true;
@@ -290,7 +290,7 @@ class Padding {
     return true;
   }
 
-  /// Values come into a program that an equation holds, and out of it, without padding: a carry has one
+  /// Values are passed into and out of the programs of an equation without padding, because a carry has one
   /// shape.
   void emit_nested(const Equation& equation) {
     std::vector<std::shared_ptr<const Program>> programs;

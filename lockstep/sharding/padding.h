@@ -6,15 +6,16 @@
 
 namespace lockstep::sharding {
 
-/// Whether the program, or one that it holds, has a sharding_constraint whose axes do not divide a dimension.
+/// Whether the program, or a program in one of its equations, has a sharding_constraint whose axes do not
+/// divide a dimension.
 bool needs_padding(const Program& program);
 
-/// The same function, in which each value that such a constraint lays is padded behind its last element to
-/// the next size that the axes divide, and stays so through operations whose sharding rule tells how: those
-/// that keep the dimension, and sums over it, for which the padding becomes zeros. Others, and the program's
-/// outputs, get the value without it, and so do values that go into a program that an equation holds or come
-/// out of it: a loop's carry is put together after each step. So each device computes its part, where
-/// otherwise all would compute the whole. Results in `uneven` get the shapes that stand there.
+/// An equivalent program in which each value with such a constraint is padded at the end to the next size
+/// that the axes divide. Values stay padded through operations whose sharding rule allows it: operations that
+/// keep the dimension, and sums over it, for which the padding becomes zeros. Other operations, and the
+/// program's outputs, get the value without padding, and so do values that are passed into or out of programs
+/// in equations: a loop's carry is unpadded after each step. So each device computes only its part instead of
+/// the whole. Results in `uneven` get the shapes given there.
 Program with_padding(const Program& program, const AxisEnv& axes, const UnevenResults& uneven = {});
 
 }  // namespace lockstep::sharding

@@ -9,17 +9,17 @@
 
 namespace lockstep {
 
-/// The entry of a dimension that is not split; nullptr says the same.
+/// The entry of a dimension that is not split; nullptr means the same.
 struct None {};
 inline constexpr None none;
 
-/// The entry of a dimension of which nothing is said; see PartitionSpec::UNCONSTRAINED.
+/// The entry of a dimension whose split is left open; see PartitionSpec::UNCONSTRAINED.
 struct Unconstrained {};
 
-/// What a PartitionSpec says of one dimension: the mesh axes that split it, the first being the major one.
+/// The entry of one dimension in a PartitionSpec: the mesh axes that split it, the major one first.
 struct PartitionEntry {
   std::vector<std::string> axes;
-  bool constrained = true;  ///< else the axes are none
+  bool constrained = true;  ///< false: the split is left open, and there are no axes
 
   PartitionEntry(None) {}
   PartitionEntry(std::nullptr_t) {}
@@ -30,22 +30,22 @@ struct PartitionEntry {
   PartitionEntry(std::vector<std::string> axes) : axes(std::move(axes)) {}
 };
 
-/// Over which mesh axes each dimension of an array is split. Dimensions without an entry are not.
+/// The mesh axes over which each dimension of an array is split. Dimensions without an entry are not split.
 ///   P()                          the whole array on every device
 ///   P("data")                    the first dimension over "data"
 ///   P(nullptr, "model")          the second dimension over "model"
 ///   P({"data", "model"}, none)   the first dimension over both axes
-///   P(P::UNCONSTRAINED, "model") the second over "model", the first however it comes
+///   P(P::UNCONSTRAINED, "model") the second over "model"; the split of the first is left open
 class PartitionSpec {
  public:
-  /// The entry of a dimension that with_sharding_constraint leaves to what is around it. An array cannot lie
-  /// so, nor can an argument or result be asked for so: that is a ShardingError.
+  /// The entry of a dimension whose split with_sharding_constraint leaves to the partitioner. The sharding of
+  /// an array, or of an argument or result, cannot contain it: that is a ShardingError.
   static constexpr Unconstrained UNCONSTRAINED{};
 
   PartitionSpec() = default;
   PartitionSpec(PartitionEntry first);
 
-  /// One dimension over several axes: P({"data", "model"}). P{"data", "model"} means the same: use
+  /// One dimension over several axes: P({"data", "model"}). P{"data", "model"} means the same, so write
   /// parentheses.
   explicit PartitionSpec(std::initializer_list<const char*> first);
 
@@ -60,22 +60,23 @@ class PartitionSpec {
 
   const std::vector<std::vector<std::string>>& entries() const { return entries_; }
 
-  /// The axes of a dimension; none beyond the entries.
+  /// The axes of a dimension; none for dimensions after the last entry.
   const std::vector<std::string>& axes(std::size_t dimension) const;
 
-  /// Whether something is said of the dimension; also where there is no entry.
+  /// False for an unconstrained entry. True for a dimension without an entry.
   bool constrains(std::size_t dimension) const;
 
-  /// The dimensions of which nothing is said, rising.
+  /// The unconstrained dimensions, ascending.
   const std::vector<std::int64_t>& unconstrained() const { return unconstrained_; }
 
-  /// Without entries of no axes at the end, but for unconstrained ones.
+  /// Without empty entries at the end; unconstrained entries stay.
   PartitionSpec normalized() const;
 
-  /// "P('data', None)", "P(('data', 'model'),)" as "P(('data', 'model'))".
+  /// "P('data', None)"; P(('data', 'model'),) is written as "P(('data', 'model'))".
   std::string to_string() const;
 
-  /// As written: P("data") and P("data", none) differ; normalized() ones compare by meaning.
+  /// Compares the entries as written: P("data") and P("data", none) differ. Compare normalized() specs for
+  /// equal meaning.
   bool operator==(const PartitionSpec&) const = default;
 
  private:

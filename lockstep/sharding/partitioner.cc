@@ -20,7 +20,7 @@
 namespace lockstep::sharding {
 namespace {
 
-/// Writes the devices' program, such that it keeps within the limits where it can.
+/// Writes the devices' program such that it stays within the limits, if possible.
 Partitioned within_memory(Plan& plan, const PartitionOptions& options) {
   const auto keeping = [](Partitioned written, std::int64_t bytes) {
     written.program = gather_again(std::move(written.program), bytes, written.reasons);
@@ -99,7 +99,8 @@ Partitioned partition(const Program& global, const PartitionOptions& options, bo
       has_split[static_cast<std::size_t>(var)] = true;
       splits[static_cast<std::size_t>(var)] = split;
     };
-    // A result is as its placement says, whatever a later one asks of it; an operand as the first one asks.
+    // A result has the split of its placement, whatever a later placement requires; an operand has that of
+    // the first one.
     if (equation.primitive != &to_local_p()) set(to);
     if (equation.primitive != &to_global_p() && !has_split[static_cast<std::size_t>(from)]) set(from);
   }

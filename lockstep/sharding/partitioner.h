@@ -16,48 +16,48 @@ struct PartitionOptions {
   /// The mesh's axes.
   AxisEnv axes;
 
-  /// How each input comes.
+  /// The sharding of each input.
   std::vector<PartitionSpec> in_specs;
 
-  /// How each output shall be; where not given, as it comes out of the computation.
+  /// The required sharding of each output; if not set, the partitioner chooses.
   std::vector<std::optional<PartitionSpec>> out_specs;
 
-  /// What a loop uses and does not change is brought to where each step needs it before the loop, as far as
-  /// that takes no more bytes on a device.
+  /// A value that a loop uses and does not change is resharded for its steps once before the loop, if all
+  /// such values together take at most this many bytes on a device.
   std::int64_t gathered_for_loops_bytes = kGatheredForLoopsBytes;
 
-  /// What gathered values that are kept for later uses may hold of a device; beyond it they are gathered
+  /// The limit, on a device, for gathered values that are kept for later uses; beyond it they are gathered
   /// again (gather_again.h).
   std::int64_t kept_gathered_bytes = kKeptGatheredBytes;
 
-  /// Where a device would need more for the program (peak_bytes), less is kept of what is gathered, and at
-  /// last nothing is gathered before loops. 0: there is no limit.
+  /// If a device would need more than this for the program (peak_bytes), kept_gathered_bytes is lowered, and
+  /// finally nothing is gathered before loops. 0: no limit.
   std::int64_t memory_limit_bytes = 0;
 };
 
 struct Partitioned {
-  /// What each device does, on its parts, with the collectives as equations.
+  /// The computation of each device on its parts, with the collectives as equations.
   Program program;
 
-  /// How each output comes: as asked for, or as it came out.
+  /// The sharding of each output: as required, or as the partitioner chose.
   std::vector<PartitionSpec> out_specs = {};
 
-  /// Of the collectives that are not the program's own.
+  /// The reasons of the collectives that the partitioner added.
   CommunicationReasons reasons = {};
 
-  /// What gathered values may hold for later uses: what was asked for, or less, because memory is short.
+  /// The limit for kept gathered values that was used: the given one, or less because memory is short.
   std::int64_t kept_gathered_bytes = kKeptGatheredBytes;
 
-  /// Large values that every device computes whole though what they are made of is split: what, where and
-  /// why.
+  /// Warnings about large values that every device computes as a whole although their operands are split:
+  /// what, where and why.
   std::vector<std::string> warnings = {};
 };
 
-/// Makes of a program over global arrays the program of each device. First every variable gets a split, from
-/// those of the inputs and outputs along the primitives' sharding rules (propagation.h); then each equation
-/// is written on the devices' parts, its operands brought where it wants them (reshard.h) and partial results
-/// put together. Needs no devices. Throws ShardingError where a spec does not fit its input or output, or the
-/// axes.
+/// Converts a program over global arrays to the program of each device. First every variable gets a split,
+/// derived from those of inputs and outputs through the primitives' sharding rules (propagation.h). Then each
+/// equation is written for the devices' parts: its operands are resharded as it needs them (reshard.h), and
+/// partial results are reduced. Needs no devices. Throws ShardingError if a spec does not match its input or
+/// output, or the axes.
 Partitioned partition(const Program& global, const PartitionOptions& options);
 
 }  // namespace lockstep::sharding

@@ -9,10 +9,10 @@
 
 namespace lockstep::sharding {
 
-/// The parameters of a placement over the mesh. `manual` as in PlacementParams.
+/// The parameters of a placement over the mesh. `manual` is as in PlacementParams.
 PlacementParams placement(const Mesh& mesh, const PartitionSpec& spec, std::vector<std::string> manual = {});
 
-/// The mesh of a placement; `devices` are all devices by id. Throws Error where an id is none.
+/// The mesh of a placement; `devices` are all devices by id. Throws Error if an id does not exist.
 Mesh mesh_of(const PlacementParams& placement, const std::vector<Device>& devices);
 
 }  // namespace lockstep::sharding

@@ -77,7 +77,7 @@ class Propagation {
     return changed;
   }
 
-  /// The result of a constraint: fixed, but for dimensions of which it says nothing.
+  /// The result of a constraint is fixed, except for its unconstrained dimensions.
   void fix(Var var, const PlacementParams& placement) {
     if (!placement.unconstrained) {
       is_fixed_[static_cast<std::size_t>(var)] = true;
@@ -88,7 +88,7 @@ class Propagation {
       closed.push_back(!placement.is_unconstrained(d));
   }
 
-  /// Dimensions of which a constraint says nothing go through it.
+  /// Unconstrained dimensions are propagated through a constraint.
   bool visit_constraint(const RuledEquation& ruled, bool forward) {
     const Equation& equation = *ruled.equation;
     const Var from = equation.inputs[0], to = equation.outputs[0];
@@ -103,7 +103,7 @@ class Propagation {
     return grow(forward ? to : from, through);
   }
 
-  /// Between the global value and the devices' parts of it: axes that are not manual go through, behind those
+  /// Propagates between the global value and the devices' parts of it: axes that are not manual, after those
   /// of the placement.
   bool visit_placement(const RuledEquation& ruled, bool forward) {
     const Equation& equation = *ruled.equation;
@@ -121,7 +121,7 @@ class Propagation {
     return grow(forward ? to : from, enters == forward ? through : in_front(placed, through));
   }
 
-  /// Adds to the variable's split what continues it.
+  /// Extends the variable's split, if `to` continues it.
   bool grow(Var var, const Split& to) {
     if (is_fixed_[static_cast<std::size_t>(var)]) return false;
     Split& split = splits_[static_cast<std::size_t>(var)];

@@ -9,11 +9,11 @@
 
 namespace lockstep::sharding {
 
-/// Gives every variable of the program a split. The inputs and the results of placements (placement.h) have
-/// theirs already; those in `splits` of other variables are wishes, which may grow. Splits go forwards from
-/// operands to results and backwards from results to operands, through the factors of the sharding rules,
-/// until nothing changes. They only grow: who comes first wins. A dimension gets axes only where they divide
-/// it.
+/// Gives every variable of the program a split. The splits of inputs and of results of placements
+/// (placement.h) are fixed; other entries in `splits` are initial values that may grow. Splits are propagated
+/// forwards from operands to results and backwards from results to operands, through the factors of the
+/// sharding rules, until nothing changes. They only grow, so the first one to use an axis keeps it. A
+/// dimension gets an axis only if the axis divides it.
 void propagate(const Program& program, std::span<const RuledEquation> equations, const Grid& grid,
                std::vector<Split>& splits);
 

@@ -8,7 +8,7 @@
 #include "lockstep/sharding/factors.h"
 #include "lockstep/sharding/split.h"
 
-/// The words for why the partitioner moves what it moves: CommunicationLine::reason.
+/// The texts that explain why the partitioner moves data: CommunicationLine::reason.
 namespace lockstep::sharding {
 
 /// "operand 0 of dot_general, f32[8,16], goes from P('data') to P()".
@@ -21,23 +21,24 @@ struct ChosenEquation {
   const Grid& grid;
   const RuledEquation& ruled;
   const Choice& choice;
-  const std::vector<Split>& wanted;  ///< of the program's variables
+  const std::vector<Split>& wanted;  ///< the wanted splits of the program's variables
 
-  /// The way not taken, if there was one, with the bytes that a device would receive in it and in this one.
-  /// Set by compare.
+  /// The alternative that was not chosen, if there was one, with the bytes that a device would receive in
+  /// both cases. Set by compare.
   std::string other_way = {};
 
-  /// `from` tells what an operand would be brought from. To be called before any is.
+  /// Sets other_way. `from` returns the layout from which an operand would be converted. Call this before any
+  /// operand is converted.
   void compare(const std::function<Layout(std::size_t operand, const Layout& needed)>& from);
 
-  /// Why operand i goes from a split to the one that it has in the choice: a dimension that the operation
-  /// takes whole, or the way not taken.
+  /// Why operand i changes its split: the operation needs a whole dimension, or the alternative is more
+  /// expensive.
   std::string reason_of_operand(std::size_t i, const Layout& from) const;
 
   /// Why devices exchange elements within the operation.
   std::string reason_of_exchange() const;
 
-  /// Why the devices' parts of result i are put together over these axes.
+  /// Why the devices' parts of result i are reduced over these axes.
   std::string reason_of_result(std::size_t i, const Axes& axes) const;
 };
 

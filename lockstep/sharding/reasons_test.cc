@@ -117,7 +117,7 @@ TEST(Reasons, WhatTheUserAsksFor_IsSaid) {
               ElementsAre("all-to-all because the operand of with_sharding_constraint, f32[8,4], goes from "
                           "P('data') to P(None, 'data'): so its spec asks",
                           "all-gather because result 0 of the program, f32[8,4], goes from P(None, 'data') "
-                          "to P(): so the result shall lie"));
+                          "to P(): the result must be split so"));
 }
 
 TEST(Explain, IsALineAndItsReason) {

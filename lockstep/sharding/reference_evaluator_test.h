@@ -12,10 +12,10 @@
 #include "lockstep/sharding/reference_operations_test.h"
 #include "lockstep/sharding/sharding.h"
 
-/// A slow and plain evaluator of programs, for tests: all positions of a mesh in lock step.
+/// A slow and simple evaluator of programs, for tests; it evaluates all positions of a mesh in lockstep.
 namespace lockstep::sharding::testing {
 
-/// A collective: what the member of rank r gets of what the group gives.
+/// A collective: the result of the member of rank r, from the operands of all members.
 inline Tensor evaluate_collective(const Equation& e, const std::vector<const Tensor*>& given,
                                   std::int64_t r) {
   const std::string& op = e.primitive->name;
@@ -75,13 +75,13 @@ inline std::vector<std::string> collective_axes(const Equation& e) {
   return {};
 }
 
-/// What to_local and to_global do with the values at all positions; a global value is whole at each of them.
+/// to_local and to_global at all positions. A global value is stored as a whole at each position.
 inline void evaluate_placement(const Equation& e, const AxisEnv& axes, const std::vector<Tensor>& in,
                                std::vector<Tensor>& out, const Shape& shape) {
   const auto& placement = e.params.as<PlacementParams>();
   const bool enters = e.primitive == &to_local_p();
   const Shape& part = enters ? shape : in[0].shape;
-  std::vector<Index> starts(in.size(), Index(part.size()));  // of each position's part
+  std::vector<Index> starts(in.size(), Index(part.size()));  // the start of each position's part
   for (std::size_t d = 0; d < placement.spec.size(); ++d) {
     for (const auto& group : axes.groups(placement.spec[d])) {
       for (std::size_t r = 0; r < group.size(); ++r)
@@ -108,8 +108,8 @@ inline void evaluate_placement(const Equation& e, const AxisEnv& axes, const std
   }
 }
 
-/// Runs a program whose equations have one result each. `inputs[i][p]` is input i at position p; so are the
-/// outputs. A value of a program that was not partitioned is whole at every position.
+/// Runs a program whose equations have one result each. `inputs[i][p]` is input i at position p; outputs are
+/// indexed in the same way. In a program that was not partitioned, each position has the whole value.
 inline std::vector<std::vector<Tensor>> evaluate(const Program& program, const AxisEnv& axes,
                                                  const std::vector<std::vector<Tensor>>& inputs) {
   const auto positions = static_cast<std::size_t>(axes.num_positions());
@@ -147,7 +147,7 @@ inline std::vector<std::vector<Tensor>> evaluate(const Program& program, const A
   return outputs;
 }
 
-/// Each position's part.
+/// The part of x at each position.
 inline std::vector<Tensor> parts(const Tensor& x, const Mesh& mesh, const PartitionSpec& spec) {
   std::vector<Tensor> all;
   for (const auto& ranges : NamedSharding(mesh, spec).device_indices(x.shape)) {

@@ -20,8 +20,8 @@
 #include "lockstep/program/primitives/sort.h"
 #include "lockstep/program/primitives/window.h"
 
-/// What the reference evaluator (reference_evaluator_test.h) does on one position: slow and plain, every
-/// element a double.
+/// The operations of the reference evaluator (reference_evaluator_test.h) at one position: slow and simple,
+/// with every element as a double.
 namespace lockstep::sharding::testing {
 
 using Index = std::vector<std::int64_t>;
@@ -111,7 +111,7 @@ inline double plus(double a, double b) { return a + b; }
 inline double larger(double a, double b) { return std::max(a, b); }
 inline double smaller(double a, double b) { return std::min(a, b); }
 
-/// One equation on one position.
+/// Evaluates one equation at one position.
 inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, const Shape& shape) {
   const std::string& op = e.primitive->name;
   using Binary = double (*)(double, double);
@@ -284,7 +284,7 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
       return all;
     });
   }
-  if (op == "conv_general_dilated") {  // of one spatial dimension
+  if (op == "conv_general_dilated") {  // with one spatial dimension
     const auto& p = e.params.as<ConvParams>();
     const auto at = [](const std::vector<std::int64_t>& spec, std::size_t k) {
       return static_cast<std::size_t>(spec[k]);

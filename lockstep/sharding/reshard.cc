@@ -73,8 +73,8 @@ std::optional<ReshardStep> next_move(const Split& now, const Split& to) {
   return std::nullopt;
 }
 
-/// Axes at the end of a dimension's that must go; those that the target has nowhere go first, as the others
-/// may move after that.
+/// Gathers axes at the end of a dimension's split that must be removed; first those that the target does not
+/// use, because the others may be movable after that.
 std::optional<ReshardStep> next_gather(const Split& now, const Split& to) {
   std::optional<ReshardStep> any;
   for (std::size_t d = 0; d < now.size(); ++d) {
@@ -152,8 +152,8 @@ ReshardStep permute(const Split& before, Split after) {
   return step;
 }
 
-/// Each dimension's axes in the order in which the target can go on with them: those that it wants there,
-/// those that it wants elsewhere, those that it has nowhere.
+/// The axes of each dimension in the order in which the target can continue with them: those that it has
+/// there, those that it has elsewhere, those that it does not have.
 Split reordered(const Split& now, const Split& to) {
   Split after;
   for (std::size_t d = 0; d < now.size(); ++d) {
@@ -186,8 +186,9 @@ double received(const std::vector<ReshardStep>& steps, const Layout& from, const
   return sum;
 }
 
-/// Without the partial sums: a way on which moves give each dimension the parts that the target has of it,
-/// one permute makes them those of the target, and what that has nowhere is gathered. All by prime axes.
+/// Without partial sums: a sequence in which moves give each dimension parts of the target's size, one
+/// permute brings these to the right devices, and axes that the target does not have are gathered. All in
+/// terms of prime axes.
 std::optional<std::vector<ReshardStep>> plan_by_sizes(const Split& from, const Split& to, const Grid& grid) {
   std::vector<ReshardStep> steps;
   Layout now{from};
@@ -270,7 +271,7 @@ std::vector<ReshardStep> plan_reshard(const Layout& from, const Layout& to, cons
   };
   const bool gathers = has(Kind::kAllGather);
   if (!gathers && !has(Kind::kSlice)) return best;
-  // Ways that begin with something else, where parts would be gathered, or moved before they are cut.
+  // Alternatives that begin with other steps, if parts would be gathered, or moved before they are sliced.
   const std::vector<ReshardStep> before(best.begin(), first);
   Layout now = from;
   for (const ReshardStep& step : before) now = after_step(step, std::move(now));
@@ -278,7 +279,7 @@ std::vector<ReshardStep> plan_reshard(const Layout& from, const Layout& to, cons
   auto consider = [&](std::vector<ReshardStep> way) {
     way.insert(way.begin(), before.begin(), before.end());
     const double cost = received(way, from, grid);
-    // One more collective is worth it where it saves a good part of the bytes.
+    // One more collective pays off if it saves a considerable part of the bytes.
     constexpr double kGoodPart = 0.75;
     const double most = gathers || way.size() <= best.size() ? least : kGoodPart * least;
     if (cost < most || (cost == least && way.size() < best.size())) {
@@ -382,7 +383,7 @@ Value Resharder::put_together(const Value& value, const std::vector<std::string>
     case Combine::kSum:
       return lax::psum(value, axes);
     case Combine::kProduct: {
-      // There is no such collective: the parts are few and small.
+      // There is no such collective: the parts are gathered and reduced, because they are few and small.
       Shape stacked = aval.shape;
       stacked.insert(stacked.begin(), 1);
       return lax::reduce_prod(lax::all_gather(lax::reshape(value, stacked), axes, 0), {0});

@@ -11,65 +11,65 @@
 
 namespace lockstep::sharding {
 
-/// What a collective costs besides its bytes, in bytes: it settles small cases.
+/// The fixed cost of a collective, in bytes. It decides between small alternatives.
 inline constexpr double kPerCollective = 1024;
 
 /// One step from one layout of a value to another.
 struct ReshardStep {
   enum class Kind : std::uint8_t {
-    kSlice,          ///< each device keeps its part of `dimension`: free
+    kSlice,          ///< each device keeps its part of `dimension`; free
     kAllToAll,       ///< the axes move from `from_dimension` to `dimension`
-    kAllGather,      ///< `dimension` is put together over the axes
-    kPermute,        ///< parts of one size change their owners along the axes
-    kReduceScatter,  ///< sums over the axes, which split `dimension` then
-    kAllReduce,      ///< the value is put together over the axes
-    kOnce,           ///< the first device along the axes keeps the value, for others it counts nothing: free
+    kAllGather,      ///< `dimension` is gathered over the axes
+    kPermute,        ///< parts of equal size move to other devices along the axes
+    kReduceScatter,  ///< reduces over the axes, which then split `dimension`
+    kAllReduce,      ///< reduces over the axes
+    kOnce,  ///< the first device along the axes keeps the value, the others take the neutral element; free
   } kind;
   Axes axes;
   std::size_t dimension = 0;
-  std::size_t from_dimension = 0;                      ///< of kAllToAll
-  Partial::Combine combine = Partial::Combine::kNone;  ///< of kAllReduce and kOnce
-  Split before = {}, after = {};                       ///< of kPermute
-  bool in_parts = false;  ///< the axes are parts of the mesh's, where those have some
+  std::size_t from_dimension = 0;                      ///< for kAllToAll
+  Partial::Combine combine = Partial::Combine::kNone;  ///< for kAllReduce and kOnce
+  Split before = {}, after = {};                       ///< for kPermute
+  bool in_parts = false;                               ///< the axes are parts of mesh axes
 
   bool is_collective() const { return kind != Kind::kSlice && kind != Kind::kOnce; }
 
-  /// How the value is after the step.
+  /// The layout of the value after the step.
   Layout apply(Layout layout, const Grid& grid) const;
 };
 
-/// The steps from one layout to another: reduce-scatters and slices as soon as they can be, then what is left
-/// to be put together, then moves, and the rest is gathered, so that few bytes travel; a permute where that
-/// saves some, and moves of parts of axes before it. What is partial in `to` has to be so in `from` by the
-/// same combine, or not at all.
+/// The steps from one layout to another, ordered to move few bytes: reduce-scatters and slices as early as
+/// possible, then the remaining reductions, then moves between dimensions, and gathers last. Permutes are
+/// used if they save bytes, and parts of axes are permuted before other moves. If `to` is partial, `from`
+/// must be partial with the same combine, or not at all.
 std::vector<ReshardStep> plan_reshard(const Layout& from, const Layout& to, const Grid& grid);
 
-/// The split in which a partial value is had for the least on its way to `wanted`: reduce-scatters that lead
-/// there are done.
+/// The split in which a partial value can be reduced at the lowest cost on its way to `wanted`: after the
+/// reduce-scatters that lead there.
 Split reduced_split(const Layout& from, const Split& wanted);
 
-/// The bytes that a device receives in the steps. `global` is the value's.
+/// The bytes that a device receives in the steps. `global` is the type of the whole value.
 double received_bytes(const std::vector<ReshardStep>& steps, const Aval& global, const Layout& from,
                       const Grid& grid);
 
-/// What the steps cost: these bytes, and some for each collective.
+/// The cost of the steps: received_bytes, and kPerCollective for each collective.
 double cost(const std::vector<ReshardStep>& steps, const Aval& global, const Layout& from, const Grid& grid);
 
-/// Writes the steps' equations. What depends on the device's place only is written once.
+/// Writes the equations of steps. Values that only depend on the device's position are computed once.
 class Resharder {
  public:
   Resharder(Builder& builder, const Grid& grid) : builder_(builder), grid_(grid) {}
 
-  /// Consecutive slices become one. AxisEnv::current() must be the grid's.
+  /// Writes consecutive slices as one. AxisEnv::current() must be the grid's.
   Value slice(const Value& value, const std::vector<ReshardStep>& slices);
 
-  /// A collective.
+  /// Writes a collective.
   Value exchange(const Value& value, const ReshardStep& step);
 
-  /// Where the device's part begins, which is one of equal ones of this size over the axes.
+  /// The start of the device's part, if the dimension is split over the axes into parts of this size.
   Value start(const Axes& axes, std::int64_t part_size, DType dtype);
 
-  /// The value on the first device along the axes, and on the others what changes nothing.
+  /// The value on the first device along the axes, and the neutral element of the reduction on the others.
   Value once(const Value& value, const ReshardStep& step);
 
  private:

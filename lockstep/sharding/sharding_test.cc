@@ -56,11 +56,12 @@ TEST(Mesh, BadOnes_ThrowWithTheNumbers) {
             }),
             "[Mesh] axes (a=2, b=2) make 4 places, for 3 devices (at sharding_test.cc); expected as many of "
             "one as of the other");
-  EXPECT_EQ(message([&] {
-              Mesh({devices[0], devices[2], devices[0]}, {3}, {"a"});
-            }),
-            "[Mesh] CpuDevice(id=0) stands at place 0 and again at place 2 (at sharding_test.cc); a mesh has "
-            "each device once");
+  EXPECT_EQ(
+      message([&] {
+        Mesh({devices[0], devices[2], devices[0]}, {3}, {"a"});
+      }),
+      "[Mesh] CpuDevice(id=0) is at position 0 and again at position 2 (at sharding_test.cc); a mesh has "
+      "each device once");
   EXPECT_EQ(message([&] {
               Mesh(devices, {3, 1}, {"a", "a"});
             }),

@@ -10,27 +10,26 @@
 #include "lockstep/program/sharding_rule.h"
 #include "lockstep/sharding/partition_spec.h"
 
-/// What the partitioner's parts share: a PartitionSpec in a form that is quick to work on.
+/// Common types of the partitioner: a PartitionSpec in an efficient form.
 namespace lockstep::sharding {
 
-/// Axes of a Grid, by number, major to minor.
+/// Axes of a Grid, by number, from major to minor.
 using Axes = std::vector<int>;
 
-/// For each dimension, the axes that split it. As many entries as dimensions.
+/// For each dimension of a value, the axes that split it.
 using Split = std::vector<Axes>;
 
-/// What is still to be done to a value: each element is what the devices along the axes have there, put
-/// together.
+/// A pending reduction: each element of the value is the combination of what the devices along the axes have.
 struct Partial {
   using Combine = ShardingRule::Combine;
   Combine combine = Combine::kNone;
-  Axes axes = {};  ///< rising; none exactly where combine is kNone
+  Axes axes = {};  ///< ascending; empty if and only if combine is kNone
 
   bool operator==(const Partial&) const = default;
   explicit operator bool() const { return !axes.empty(); }
 };
 
-/// How a value is on the devices.
+/// The distribution of a value over the devices.
 struct Layout {
   Split split;
   Partial partial = {};
@@ -38,24 +37,23 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// The axes of a mesh along which there is more than one device. An axis of a size that is no prime has parts
-/// of prime sizes, which are axes as well, numbered behind the mesh's: a layout names either the axis or some
-/// of its parts.
+/// The axes of a mesh that have more than one device. An axis whose size is not a prime also has parts of
+/// prime sizes, which are numbered after the mesh's axes. A layout uses either the axis or some of its parts.
 class Grid {
  public:
   explicit Grid(AxisEnv env);
 
   const AxisEnv& env() const { return env_; }
 
-  /// Number of devices along the axes.
+  /// The number of devices along the axes.
   std::int64_t size(const Axes& axes) const;
 
   std::vector<std::string> names(const Axes& axes) const;
 
-  /// Axes of one device and unknown ones are left out.
+  /// Axes with one device and unknown axes are left out.
   Axes axes(const std::vector<std::string>& names) const;
 
-  /// Axes of one device are left out. An unknown axis is left out, too: check specs first.
+  /// Axes with one device and unknown axes are left out; check specs first.
   Split split(const PartitionSpec& spec, std::size_t rank) const;
 
   /// Normalized.
@@ -67,10 +65,10 @@ class Grid {
   /// The bytes of one device's part.
   std::int64_t local_bytes(const Aval& global, const Split& split) const;
 
-  /// The names of all axes along which devices have something else, sorted.
+  /// The names of all axes along which devices hold different data, sorted.
   std::vector<std::string> varying(const Layout& layout) const;
 
-  /// The same axes by their parts, and by as few as there can be.
+  /// in_parts replaces axes by their parts; of_parts replaces parts by whole axes where possible.
   Axes in_parts(const Axes& axes) const;
   Axes of_parts(const Axes& axes) const;
   Split in_parts(const Split& split) const;
@@ -82,7 +80,7 @@ class Grid {
  private:
   AxisEnv env_;
   int num_axes_ = 0;
-  std::vector<Axes> parts_;  // of each of the mesh's axes; none of one of a prime size
+  std::vector<Axes> parts_;  // for each mesh axis its parts; none if its size is a prime
   std::vector<std::string> names_;
   std::vector<std::int64_t> sizes_;
 };
@@ -95,16 +93,16 @@ bool is_whole(const Split& split);
 bool disjoint(const Axes& a, const Axes& b);
 bool disjoint(const Split& split, const Axes& axes);
 
-/// The split that a placement of a value of this shape names: of its operand, its result, or both. Of a
-/// sharding_constraint without axes that do not divide the shape; no axes in a dimension of which it says
-/// nothing.
+/// The split that a placement specifies for its operand, its result, or both, if the value has this shape.
+/// For a sharding_constraint, axes that do not divide the shape are left out, and unconstrained dimensions
+/// have no axes.
 Split placed_split(const Equation& placement, const Grid& grid, const Shape& shape);
 
-/// Of dimensions that lie so globally, what splits each device's part under the placement: the axes behind
-/// those of the placement. None of a dimension that does not begin with those.
+/// Given the global split of dimensions, the axes that split each device's part under the placement: those
+/// after the placement's axes. Empty for a dimension whose split does not begin with the placement's axes.
 Split behind(const Split& global, const Split& placed);
 
-/// The reverse: the placement's axes, and behind them those of the part.
+/// The inverse: the placement's axes, followed by those of the part.
 Split in_front(const Split& placed, const Split& part);
 
 /// The axes without the first `count`.

@@ -9,7 +9,7 @@
 
 namespace lockstep::sharding::testing {
 
-/// Devices 0 to n-1 (n at most 16), two to a process.
+/// Devices 0 to n-1 (n at most 16), two in each process.
 inline std::vector<Device> test_devices(std::int64_t n) {
   static const auto infos = [] {
     std::array<DeviceInfo, 16> all;

@@ -11,7 +11,8 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// x with so many elements before and behind in each dimension, negative where it is cut; zeros unless said.
+/// x with these numbers of elements added before and after each dimension; negative numbers remove elements.
+/// Fills with zeros unless `fill` is set.
 Value padded(const Value& x, Integers low, Integers high, const std::optional<Value>& fill = std::nullopt,
              Integers interior = {}) {
   interior.resize(low.size());
@@ -23,7 +24,7 @@ Value padded(const Value& x, Integers low, Integers high, const std::optional<Va
                          std::move(high), std::move(interior));
 }
 
-/// Which places of a dimension come before `end`, in this shape.
+/// Bools of this shape: which positions of a dimension come before `end`.
 Value before(const Value& like, const Shape& shape, std::size_t dimension, std::int64_t end) {
   const DType dtype = place_dtype(shape[dimension]);
   const Value places = lax::iota(like, dtype, {shape[dimension]}, 0);

@@ -10,50 +10,50 @@
 #include "lockstep/sharding/flatten.h"
 #include "lockstep/sharding/split.h"
 
-/// Slices, pads and concatenations whose result has a size that the devices do not divide: they are given
-/// some elements more behind the last, so that each device computes its part.
+/// Slices, pads and concatenations whose result has a size that the devices do not divide: the result gets
+/// some extra elements at the end, so that each device can compute its part.
 namespace lockstep::sharding {
 
 struct UnevenResults {
-  /// The shapes that results of equations get.
+  /// The extended shapes of equations' results.
   std::map<const Equation*, Shape> shapes;
 
-  /// Slices that are taken within the concatenations in `shapes`, and pads that are made within the slices
-  /// in `of_pads`, and used nowhere else.
+  /// Slices that are only used by concatenations in `shapes` and are computed as a part of them, and pads
+  /// that are only used by slices in `of_pads` and are computed as a part of these.
   std::set<const Equation*> within;
 
-  /// Slices of a pad, which are one pad.
+  /// Slices of a pad, which become one pad.
   std::map<const Equation*, const Equation*> of_pads;
 };
 
-/// Of the program's equations (those that it was made flat from) whose operand is split, by these splits, in
-/// a dimension where the result cannot be; and concatenations of slices of which that is so, as in a roll.
+/// Equations of the original program whose operand is split, according to these splits, in a dimension in
+/// which the result cannot be split evenly; and concatenations of such slices, as in a roll.
 UnevenResults uneven_results(const FlatProgram& flat, const std::vector<Split>& splits, const Grid& grid);
 
-/// An operand that may have more elements than its shape says, of any value, behind the last ones.
+/// An operand that may have extra elements, with any values, after its last ones.
 struct PaddedOperand {
   Value value;
   const Shape& shape;
 
-  /// Of an operand of a concatenation, as many elements in front that are not its.
+  /// For an operand of a concatenation: the number of elements at its start that do not belong to it.
   std::int64_t skipped = 0;
 };
 
-/// Whether the equation takes a part of one dimension, one element after the other.
+/// Whether the equation takes a contiguous part of one dimension.
 bool is_slice_along(const Equation& equation, const Shape& operand, std::size_t dimension);
 
-/// The pad that a slice of a pad is.
+/// The pad that is equivalent to a slice of a pad.
 PadParams pad_of(const SliceParams& slice, const PadParams& pad, const Shape& operand);
 
-/// Whether the equation can be given more results.
+/// Whether the equation can have extra elements in its result.
 bool can_resize(const Equation& equation);
 
-/// The shape that a result gets that has no other, where operands are padded: theirs, where most of it is of
-/// use. None where the result is as it was.
+/// The shape of a result that has no entry in UnevenResults but whose operands are extended: theirs, if most
+/// of it is useful. nullopt if the result keeps its shape.
 std::optional<Shape> resized_shape(const Equation& equation, std::span<const PaddedOperand> operands,
                                    const Shape& shape);
 
-/// The result of the equation, with more elements behind the last, of any value.
+/// The result of the equation with shape `to`; extra elements at the end have any values.
 Value resized(const Equation& equation, std::span<const PaddedOperand> operands, const Shape& shape,
               const Shape& to);
 

@@ -12,7 +12,7 @@ namespace {
 
 std::string tag(std::string_view what) { return what.empty() ? std::string() : fmt::format("[{}] ", what); }
 
-/// The user's line, where it is known and `what` does not have it.
+/// The user's line, if it is known and `what` does not contain it.
 std::string at(std::string_view what) {
   const CallSite& site = CallSiteScope::current();
   if (!site.known() || what.find("(at ") != std::string_view::npos) return "";

@@ -8,7 +8,7 @@
 
 namespace lockstep::sharding {
 
-/// As those of sharding.h, of a mesh of which only the axes are known.
+/// The checks of sharding.h, for a mesh of which only the axes are known.
 void check_spec(const PartitionSpec& spec, const AxisEnv& axes, std::string_view what);
 void check_divisible(const Aval& aval, const PartitionSpec& spec, const AxisEnv& axes, std::string_view what);
 

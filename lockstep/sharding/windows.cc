@@ -33,7 +33,7 @@ class Windowing {
   }
 
  private:
-  /// What is put into the window, at place `at` of it.
+  /// A piece of the window, which is written at its position `at`.
   struct Piece {
     Value value;
     std::vector<std::int64_t> at;  // by device
@@ -95,7 +95,7 @@ class Windowing {
                      shape, part_.aval().weak_type);
   }
 
-  /// Where a piece of a round goes; of devices that get none, where it does no harm.
+  /// Where a piece of a round is written; for devices that get none, a position where it does no harm.
   Piece received(const WindowRound& round) {
     std::vector<std::int64_t> from(static_cast<std::size_t>(n_)), at(from.size());
     std::vector<bool> sends(from.size()), gets(from.size());
@@ -122,7 +122,7 @@ class Windowing {
     return {value, at, are_same(at)};
   }
 
-  /// Gives the numbers of devices that do not take part such that all of them can be computed easily, if that
+  /// Assigns numbers to devices that do not take part such that all numbers are a simple function, if that
   /// `does_no_harm`; else `otherwise`.
   template <class DoesNoHarm>
   void fit(std::vector<std::int64_t>& numbers, const std::vector<bool>& takes_part,

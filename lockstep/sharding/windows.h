@@ -9,9 +9,10 @@
 
 namespace lockstep::sharding {
 
-/// What each device needs of a dimension that is split evenly over the axes, `part` being what it has: the
-/// elements of its window. Elements travel by permutes from the devices that have them, and by an all-gather
-/// where that moves no more. Places outside of the dimension hold `fill`, a scalar; anything without one.
+/// The window of elements that each device needs of a dimension that is split evenly over the axes; `part` is
+/// what it has. Elements are sent by permutes from the devices that have them, or by an all-gather if that
+/// moves no more bytes. Positions outside of the dimension hold `fill`, a scalar, or any value if there is
+/// none.
 Value window_of(Resharder& resharder, const Grid& grid, const Value& part, std::size_t dimension,
                 const Axes& axes, const PartWindows& windows, const std::optional<Value>& fill);
 

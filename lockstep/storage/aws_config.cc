@@ -18,7 +18,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1));
 }
 
-/// Without what stands behind a blank and a "#" or ";".
+/// The line without a comment, which begins with a blank and "#" or ";".
 std::string_view without_comment(std::string_view line) {
   for (std::size_t i = 1; i < line.size(); ++i) {
     if ((line[i] == '#' || line[i] == ';') && (line[i - 1] == ' ' || line[i - 1] == '\t'))

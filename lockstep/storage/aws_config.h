@@ -9,30 +9,30 @@
 
 namespace lockstep::storage {
 
-/// A value of an environment variable; none if it is empty, as the AWS tools have it.
+/// The value of an environment variable; nullopt if it is empty, as in the AWS tools.
 std::optional<std::string> aws_variable(const Environment& environment, const std::string& name);
 
-/// The files that the AWS tools keep in ~/.aws: profiles with their settings. They are read once; one that is
-/// not there has no profiles.
+/// The files of the AWS tools in ~/.aws: profiles with their settings. They are read once; a missing file has
+/// no profiles.
 class AwsConfig {
  public:
-  /// The files that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name, or those in HOME. Throws
-  /// StorageError where one is there and cannot be read or understood; the message names the line.
+  /// Reads the files in AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE, or those in HOME. Throws
+  /// StorageError, with the line, if one exists and cannot be read or parsed.
   explicit AwsConfig(const Environment& environment);
 
-  /// The profile that AWS_PROFILE names, or "default".
+  /// The profile in AWS_PROFILE, or "default".
   const std::string& profile() const { return profile_; }
 
-  /// Whether AWS_PROFILE names it: then it has to be there.
+  /// Whether AWS_PROFILE is set: then the profile must exist.
   bool profile_is_named() const { return profile_is_named_; }
 
   bool has(const std::string& profile) const;
 
-  /// A setting of the profile; where both files have it, that of the file of credentials. A setting of a
-  /// block that is indented below another has the name "block.setting".
+  /// A setting of the profile; the file of credentials takes precedence. A setting of an indented block has
+  /// the name "block.setting".
   std::optional<std::string> get(const std::string& profile, const std::string& setting) const;
 
-  /// The endpoint of a service ("s3", "sts") that the chosen profile's services or the profile itself name.
+  /// The endpoint of a service ("s3", "sts") in the services of the chosen profile, or in the profile itself.
   std::optional<std::string> endpoint_of(const std::string& service) const;
 
   /// The paths of the files, for messages.

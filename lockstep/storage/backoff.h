@@ -12,7 +12,7 @@ class Cancellation {
   void cancel();
   bool cancelled() const;
 
-  /// Blocks for that long, or until `cancel`; whether it was cancelled.
+  /// Blocks for this time, or until `cancel`; returns whether it was cancelled.
   bool wait_for(std::chrono::milliseconds time) const;
 
  private:
@@ -21,15 +21,15 @@ class Cancellation {
   bool cancelled_ = false;
 };
 
-/// How often something is tried, and the wait in between: it doubles after each try, up to a bound, and half
-/// of it is random, so that clients that failed together do not retry together.
+/// The number of tries, and the wait between them: it doubles after each try, up to a limit, and half of it
+/// is random, so that clients that failed together do not retry together.
 struct RetryPolicy {
-  int tries = 10;  ///< in all
+  int tries = 10;  ///< in total
   std::chrono::milliseconds first_wait{200};
   std::chrono::milliseconds longest_wait{20'000};
 
-  /// The wait after the try of this number, from 1; not shorter than what the server has asked for, as far
-  /// as the bound allows.
+  /// The wait after this number of tries, from 1; at least what the server has asked for, but within the
+  /// limit.
   std::chrono::milliseconds wait_after(int tried, std::chrono::milliseconds asked_for = {}) const;
 };
 

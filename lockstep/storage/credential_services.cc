@@ -23,8 +23,8 @@ std::string read_small_file(const std::string& path, const std::string& what) {
   return text;
 }
 
-/// Asks until there is an answer that is not a failure which may pass. `request.url` names the service in the
-/// message of the StorageError where there is none.
+/// Repeats the request until there is an answer that is not a temporary failure. `request.url` names the
+/// service in the StorageError if there is none.
 HttpAnswer ask(const CredentialPlaces& places, const HttpRequest& request, const std::string& source) {
   const Cancellation never;
   for (int tried = 1;; ++tried) {
@@ -45,7 +45,7 @@ HttpAnswer ask(const CredentialPlaces& places, const HttpRequest& request, const
 
 std::string short_text(const std::string& body) { return body.substr(0, 300); }
 
-/// An Action of STS; signed where there is somebody to sign it.
+/// An Action of STS; signed if there are credentials.
 Credentials ask_sts(const CredentialPlaces& places, const Query& action, const Credentials* by,
                     const std::string& source) {
   const Environment& environment = *places.environment;
@@ -101,7 +101,7 @@ Credentials ask_sts(const CredentialPlaces& places, const Query& action, const C
   return credentials;
 }
 
-/// Whether credentials may be asked of this URL: over TLS, or where nobody else listens.
+/// Whether credentials may be requested from this URL: over TLS, or from a local server.
 bool is_safe(const std::string& url, const std::string& container_server) {
   if (url.starts_with("https://") || url.starts_with(container_server + "/")) return true;
   if (!url.starts_with("http://")) return false;
@@ -139,7 +139,7 @@ Credentials credentials_of_json(std::string_view json, const char* token, const 
   };
   Credentials credentials{{text("AccessKeyId"), text("SecretAccessKey"), text(token)}, source, std::nullopt};
   if (credentials.keys.access_key_id.empty() || credentials.keys.secret_access_key.empty()) {
-    fail<StorageError>("{}: what it gives is not JSON with AccessKeyId and SecretAccessKey{}", source,
+    fail<StorageError>("{}: its answer is not JSON with AccessKeyId and SecretAccessKey{}", source,
                        text("Message").empty() ? "" : ": " + text("Message"));
   }
   if (const std::string time = text("Expiration"); !time.empty()) credentials.expires = parse_time(time);

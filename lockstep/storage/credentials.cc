@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Fetched anew when they last less than this.
+/// Credentials that are valid for less than this are renewed.
 constexpr auto kRefreshBefore = 5min;
 /// Where that failed, and the old ones still last, when it is tried again.
 constexpr auto kTryAgainAfter = 30s;

@@ -14,41 +14,41 @@
 
 namespace lockstep::storage {
 
-/// The time of day, passed in so that a test can give its own.
+/// The time of day, passed in so that a test can control it.
 using WallClock = std::function<std::chrono::system_clock::time_point()>;
 
 struct Credentials {
   SigningKeys keys;
-  std::string source;  ///< where they are from, for messages: "the environment", "profile x of FILE"
-  std::optional<std::chrono::system_clock::time_point> expires;  ///< none: they do not
+  std::string source;  ///< their source, for messages: "the environment", "profile x of FILE"
+  std::optional<std::chrono::system_clock::time_point> expires;  ///< nullopt: they do not expire
 
-  /// Source and the last four characters of the access key's id: what a message may say of them.
+  /// The source and the last four characters of the access key's id, which messages may contain.
   std::string described() const;
 };
 
-/// Where credentials are looked for.
+/// Where to look for credentials.
 struct CredentialPlaces {
   const Environment* environment = &Environment::process();
-  const AwsConfig* config = nullptr;  ///< has to be given
-  HttpClient* http = nullptr;         ///< has to be given
+  const AwsConfig* config = nullptr;  ///< required
+  HttpClient* http = nullptr;         ///< required
   WallClock now = [] { return std::chrono::system_clock::now(); };
   std::string container_server = "http://169.254.170.2";  ///< for AWS_CONTAINER_CREDENTIALS_RELATIVE_URI
-  RetryPolicy retries{.tries = 4};                        ///< of the services that are asked
+  RetryPolicy retries{.tries = 4};                        ///< for the services
 };
 
-/// The credentials of this process, as the AWS tools find them, in this order: environment variables, the
-/// profile of the AWS files, a web identity, the container's, the machine's. Kept, and renewed before they
-/// expire. May be used by several threads at a time.
+/// The credentials of this process, found as by the AWS tools, in this order: environment variables, the
+/// profile of the AWS files, a web identity, the container, the machine. They are kept, and renewed before
+/// they expire. Thread-safe.
 class CredentialChain {
  public:
-  /// The objects that the places point to must outlive it.
+  /// The objects to which `places` points must outlive it.
   explicit CredentialChain(CredentialPlaces places);
 
-  /// Blocks if they have to be fetched. Throws StorageError if there are none, listing the places searched,
-  /// or if a place that is set up does not give them.
+  /// Blocks if they have to be fetched. Throws StorageError if there are none, listing the sources, or if a
+  /// configured source does not provide them.
   Credentials get();
 
-  /// They were refused as expired: the next `get` fetches others.
+  /// These were rejected as expired: the next `get` fetches new ones.
   void refused(const Credentials& credentials);
 
  private:
@@ -58,7 +58,7 @@ class CredentialChain {
   std::mutex mutex_;
   std::optional<Credentials> kept_;
   std::chrono::system_clock::time_point
-      try_again_{};  ///< when fetching others failed, for kept ones still good
+      try_again_{};  ///< after failing to fetch new ones while the kept ones are still valid
 };
 
 }  // namespace lockstep::storage

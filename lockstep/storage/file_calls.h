@@ -10,8 +10,8 @@
 
 namespace lockstep::storage {
 
-/// The operating system's calls on files, in one place so that a test can let any of them fail, stop short,
-/// or be the last one. Each gives what the system's gives, and sets errno; none throws.
+/// The operating system's calls on files, in one place so that a test can make any of them fail, stop early,
+/// or end the process. Each returns what the system call returns, and sets errno; none throws.
 class FileCalls {
  public:
   virtual ~FileCalls() = default;
@@ -27,10 +27,10 @@ class FileCalls {
   virtual int rmdir(const char* path);
 };
 
-/// Those that this process uses.
+/// Those of this process.
 FileCalls& file_calls();
 
-/// For tests: others, as long as it lives. One at a time, and while no other thread uses files.
+/// For tests: replaces them for its lifetime. Only one at a time, and while no other thread uses files.
 class ScopedFileCalls {
  public:
   explicit ScopedFileCalls(FileCalls& calls);

@@ -30,7 +30,7 @@ constexpr std::size_t kDirectAlignment = 4096;
 /// Written at a time. Larger ones are not faster on any disk that was measured.
 constexpr std::size_t kWriteBytes = std::size_t{8} << 20;
 
-/// Below, the page cache reads ahead what the disk would have to be asked for.
+/// For smaller reads the page cache's read-ahead is faster.
 constexpr std::size_t kLeastDirectRead = std::size_t{1} << 20;
 
 [[noreturn]] void fail_with(int error, const char* what, const std::string& path) {
@@ -41,7 +41,7 @@ constexpr std::size_t kLeastDirectRead = std::size_t{1} << 20;
   fail<StorageError>("cannot {} {}: {}{}", what, path, std::strerror(error), more);
 }
 
-/// Calls again what a signal interrupted.
+/// Repeats a call that a signal interrupted.
 template <class Call>
 auto retried(const Call& call) {
   for (;;) {
@@ -66,11 +66,11 @@ class File {
   int get() const { return file_; }
 
   void sync() {
-    // A failed fsync is not tried again: the next one may say that all is well, though pages are lost.
+    // A failed fsync is not repeated: the next one may succeed although pages are lost.
     if (retried([&] { return file_calls().fsync(file_); }) < 0) fail_with(errno, "bring to disk", path_);
   }
 
-  /// Where the file lies on another machine, this is where a lost write is told.
+  /// For a file on another machine, this reports a lost write.
   void close() {
     if (file_calls().close(std::exchange(file_, -1)) < 0 && errno != EINTR) fail_with(errno, "close", path_);
   }
@@ -144,7 +144,8 @@ class FolderReader : public Reader {
   std::shared_ptr<const std::byte> map() const override {
     struct statfs about;
     if (size_ == 0 || ::fstatfs(file_.get(), &about) < 0) return nullptr;
-    // What a page is missing when the other machine is gone, a read says as an error; a mapping by SIGBUS.
+    // File systems on local disks. If another machine is gone, a read returns an error, but a mapping raises
+    // SIGBUS.
     constexpr std::array<long, 6> kLocal{EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,       BTRFS_SUPER_MAGIC,
                                          TMPFS_MAGIC,      OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1 /* ZFS */};
     if (std::ranges::find(kLocal, static_cast<long>(about.f_type)) == kLocal.end()) return nullptr;
@@ -156,7 +157,7 @@ class FolderReader : public Reader {
   }
 
  private:
-  /// Gives how many bytes were read: all, or where the file system refuses to pass by the page cache, fewer.
+  /// Returns how many bytes were read: all, or fewer if the file system refuses to bypass the page cache.
   std::size_t read_by(int file, std::uint64_t offset, std::span<std::byte> into, bool direct = false) const {
     std::size_t done = 0;
     while (done < into.size()) {
@@ -171,13 +172,13 @@ class FolderReader : public Reader {
                            offset + done, rest.size());
       }
       done += static_cast<std::size_t>(read);
-      // What begins in the middle of a page cannot go on so.
+      // A read that does not begin at a page cannot continue in this way.
       if (direct && static_cast<std::size_t>(read) % kDirectAlignment != 0) return done;
     }
     return done;
   }
 
-  /// The same file, even if its name is gone, opened to pass by the page cache; -1 where that cannot be.
+  /// The same file, even if its name is gone, opened to bypass the page cache; -1 if that is impossible.
   int direct() const {
     std::call_once(direct_once_, [&] {
       const std::string path = fmt::format("/proc/self/fd/{}", file_.get());
@@ -197,8 +198,8 @@ using Block = std::unique_ptr<std::byte, void (*)(void*)>;
 
 Block new_block() { return page_aligned_memory(kWriteBytes); }
 
-/// Gathers what is written into aligned blocks, of which one is written by a thread while the next is filled;
-/// or writes it as it is where it is aligned itself.
+/// Collects the written data in aligned blocks; a thread writes one while the next is filled. Data that is
+/// already aligned is written directly.
 class FolderWriter : public Writer {
  public:
   explicit FolderWriter(const std::string& path)
@@ -213,7 +214,7 @@ class FolderWriter : public Writer {
 
   void write(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
-      // Large aligned memory goes out as it is.
+      // Large aligned memory is written directly.
       const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % kDirectAlignment == 0;
       if (aligned && held_ % kDirectAlignment == 0 && bytes.size() >= kWriteBytes / 2) {
         put_held();
@@ -347,7 +348,7 @@ class FolderStore : public Store {
     writer->write(std::as_bytes(std::span(bytes)));
     writer->finish();
     sync_folder(from);
-    // rename() puts a folder in the place of an empty one, which nobody has published.
+    // rename() replaces an empty folder, which has not been published.
     if (retried([&] { return file_calls().rename(from.c_str(), to.c_str()); }) < 0) {
       const int error = errno;
       // Of a server's reply that was lost, the second try finds nothing to rename any more.

@@ -7,10 +7,10 @@
 
 namespace lockstep::storage {
 
-/// The folder of this path. Files are written without the page cache if the file system supports it
-/// (O_DIRECT), and are durable when `finish` has returned; a published folder is when `publish` has. An
-/// attempt is the folder "NAME.tmp-NONCE" beside the future folder. Throws StorageError if the path is not a
-/// folder, or does not exist and `make` is not set.
+/// The folder with this path. Files are written without the page cache if the file system supports it
+/// (O_DIRECT), and are durable when `finish` has returned; a published folder is durable when `publish` has
+/// returned. An attempt is the folder "NAME.tmp-NONCE" beside the future folder. Throws StorageError if the
+/// path is not a folder, or does not exist and `make` is false.
 std::unique_ptr<Store> open_folder(const std::string& path, bool make);
 
 /// One file.

@@ -96,7 +96,7 @@ int look_at_cancellation(void* of, curl_off_t, curl_off_t, curl_off_t, curl_off_
   return transfer.request.cancellation->cancelled() ? 1 : 0;
 }
 
-/// Whether another try may help: not where the address or the certificate is wrong.
+/// Whether another try may help: not if the address or the certificate is wrong.
 bool may_pass(CURLcode code) {
   switch (code) {
     case CURLE_UNSUPPORTED_PROTOCOL:

@@ -30,7 +30,7 @@ class ObjectReader : public Reader {
     if (into.empty()) return;
     const S3Options& options = client_->options();
     if (into.size() <= options.range_bytes) return read_range(offset, into, nullptr);
-    // As many ranges as are under way at a time, or more where they would be too large to be tried again.
+    // As many ranges as there are connections, or more if they would be too large for a retry.
     const std::size_t connections = static_cast<std::size_t>(std::max(1, options.connections));
     const std::size_t each = std::clamp((into.size() + connections - 1) / connections, options.range_bytes,
                                         8 * options.range_bytes);

@@ -8,7 +8,7 @@
 
 namespace lockstep::storage {
 
-/// An object for reading; null if there is none of this key. Large reads come in several ranges at a time.
+/// An object for reading; null if none has this key. Large reads are split into concurrent ranges.
 std::unique_ptr<Reader> find_object(std::shared_ptr<S3Client> client, const std::string& key);
 
 }  // namespace lockstep::storage

@@ -19,7 +19,7 @@
 namespace lockstep::storage {
 namespace {
 
-/// In the folder of an attempt: who has begun it.
+/// A file in the folder of an attempt that identifies its owner.
 constexpr const char* kAttemptMark = ".lockstep-attempt";
 
 /// A manifest that others have published and removed while it was looked at, so often, is a fault.
@@ -47,7 +47,7 @@ class ObjectStore : public Store {
   ObjectStore(std::shared_ptr<S3Client> client, std::string prefix)
       : client_(std::move(client)), prefix_(std::move(prefix)) {}
 
-  /// Throws where the bucket cannot be listed.
+  /// Throws if the bucket cannot be listed.
   void reach() const {
     pages(folder_key(""), "/", 1, [](const XmlElement&) { return false; });
   }
@@ -143,7 +143,7 @@ class ObjectStore : public Store {
     const std::string name = folder.empty() ? manifest : folder + "/" + manifest;
     const S3Answer found = client_->send({.doing = "remove", .method = "HEAD", .key = key(name)}, {200, 404});
     if (found.status == 200) {
-      // Where an answer is lost, and somebody publishes anew before the next try, the new one stays.
+      // If an answer is lost and another writer publishes before the next try, the new object is kept.
       S3Request request{.doing = "remove", .method = "DELETE", .key = key(name)};
       if (const std::string tag = found.header("etag"); !tag.empty()) request.headers = {{"if-match", tag}};
       client_->send(request, {200, 204, 404, 412});
@@ -195,8 +195,8 @@ class ObjectStore : public Store {
     } while (!next.empty());
   }
 
-  /// Makes an object where there is none; whether it was this call that made it. Bytes that nobody else
-  /// writes tell it from others where an answer was lost.
+  /// Creates an object if there is none; returns whether this call did. The bytes are unique, so that the
+  /// object can be recognized if an answer was lost.
   bool put_first(const char* doing, const std::string& name, std::string_view bytes) {
     S3Request put{.doing = doing, .method = "PUT", .key = key(name)};
     put.headers = {{"if-none-match", "*"}};
@@ -213,9 +213,8 @@ class ObjectStore : public Store {
     fail<StorageError>("cannot {} {}: others make and remove it all the time", doing, url(name));
   }
 
-  /// Throws where this store was not told whether it has published the attempt, unless another's manifest is
-  /// there: its files may be those of a published folder, now or as soon as the server does what it was
-  /// asked.
+  /// Throws if it is unknown whether this store has published the attempt, unless another one's manifest
+  /// exists: its files may belong to a published folder, now or once the server has executed the request.
   void require_unpublished(const std::string& attempt) {
     Manifest manifest;
     {
@@ -233,8 +232,8 @@ class ObjectStore : public Store {
                          url(attempt));
   }
 
-  /// Throws where the server does not honour If-None-Match, for then each of several publishers would believe
-  /// to be the first. `there`: an object that is there.
+  /// Throws if the server does not support If-None-Match, because then each of several publishers would
+  /// believe to be the first. `there`: an existing object.
   void require_conditions(const std::string& there) {
     if (conditions_honoured_) return;
     S3Request put{.doing = "begin", .method = "PUT", .key = key(there)};
@@ -265,7 +264,7 @@ class ObjectStore : public Store {
     group.wait();
   }
 
-  /// Uploads that nobody will finish any more: S3 keeps their parts, and charges for them.
+  /// Aborts unfinished uploads: S3 keeps their parts, and charges for them.
   void abort_uploads(const std::string& folder) {
     std::string key_marker, upload_marker;
     do {

@@ -143,14 +143,14 @@ class ObjectWriter : public Writer {
     end.body = std::as_bytes(std::span(list));
     end.root = "CompleteMultipartUploadResult";
     const S3Answer answer = client_->send(end, {200, 404, 412});
-    // A try whose answer was lost may have completed it: then there is no such upload any more, or the object
-    // is there already.
+    // A try whose answer was lost may have completed it: then the upload no longer exists, or the object
+    // already exists.
     if (answer.status == 404)
       require_own(fmt::format("the server does not know the upload any more ({})", answer.code));
     if (answer.status == 412) require_own("there is one already");
   }
 
-  /// "" where there is no object of this name or it is another writer's; otherwise its tag.
+  /// "" if there is no object with this name or it is another writer's; otherwise its tag.
   std::string tag_of_own(int tries) const {
     S3Request head = request("HEAD");
     head.tries = tries;

@@ -9,8 +9,8 @@
 
 namespace lockstep::storage {
 
-/// The size of an upload's part of this number, from 1, where the first has `first` bytes: so many that
-/// 10,000 parts, which is as many as S3 takes, hold 5 TiB.
+/// The size of part `number` of an upload, from 1, if the first has `first` bytes: such that 10,000 parts,
+/// the limit of S3, hold 5 TiB.
 std::uint64_t part_size(int number, std::uint64_t first);
 
 /// A new object that is uploaded while it is written: in one request if it is smaller than a part, otherwise

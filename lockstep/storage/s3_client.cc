@@ -14,7 +14,7 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-/// Waits after so many tries are told: a job that stands still without a word is a riddle.
+/// Waits after this number of tries are logged, so that a job never stops without a message.
 constexpr int kTellFromTry = 3;
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
@@ -55,7 +55,8 @@ std::string explanation_of_refusal(const std::string& code, const std::string& d
     return "they have expired or are damaged; sign in anew";
   if (code == "RequestTimeTooSkewed") return "the clock of this machine is wrong";
   return fmt::format(
-      "they may not {} this; where they may not list the bucket, S3 says the same of what is not there",
+      "they may not {} this; if they may not list the bucket, S3 reports the same for objects that do not "
+      "exist",
       doing);
 }
 
@@ -66,7 +67,7 @@ std::string S3Answer::header(const std::string& name) const {
   return it == headers.end() ? "" : it->second;
 }
 
-/// What came of one try.
+/// The result of one try.
 struct S3Client::Try {
   S3Answer answer;
   std::string failure;  ///< why there is no whole answer
@@ -193,7 +194,7 @@ S3Client::Try S3Client::look_at(const S3Request& request, HttpAnswer http, std::
   return tried;
 }
 
-/// Whether a refusal has told something that the next try does better.
+/// Whether a rejection contains information with which the next try can succeed.
 bool S3Client::adapt(const Try& tried, const Credentials& credentials, bool& region_followed, bool& clock_set,
                      bool& credentials_renewed) {
   const S3Answer& answer = tried.answer;

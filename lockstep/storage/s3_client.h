@@ -22,33 +22,35 @@ namespace lockstep::storage {
 
 /// How an object store is used; the defaults are right except for tests.
 struct S3Options {
-  const Environment* environment = &Environment::process();  ///< has to live as long as the store
-  RetryPolicy retries;                                       ///< AWS_MAX_ATTEMPTS is taken for `tries`
+  const Environment* environment = &Environment::process();  ///< must live as long as the store
+  RetryPolicy retries;                                       ///< AWS_MAX_ATTEMPTS sets `tries`
   std::chrono::milliseconds connect_timeout{10'000};
-  std::chrono::milliseconds stall_timeout{60'000};  ///< no byte for so long: the try has failed
-  std::size_t part_bytes = std::size_t{16} << 20;   ///< of the first parts of an upload; S3 asks for 5 MiB
+  std::chrono::milliseconds stall_timeout{60'000};  ///< a try fails if no byte arrives for this time
+  std::size_t part_bytes = std::size_t{16} << 20;   ///< of the first parts of an upload; S3 requires 5 MiB
   std::size_t range_bytes = std::size_t{8} << 20;   ///< larger reads are split into ranges of this size
-  int connections = 16;                             ///< ranges, parts and deletions under way at a time
-  std::size_t bytes_under_way = std::size_t{128} << 20;  ///< of one upload: the memory that it takes
+  int connections = 16;                             ///< concurrent ranges, parts and deletions
+  std::size_t bytes_under_way = std::size_t{128} << 20;  ///< the memory of one upload
 };
 
 struct S3Request {
   std::string doing;   ///< for messages: "read", "write"
   std::string method;  ///< "GET"
   std::string key;     ///< "" for the bucket
-  std::string prefix;  ///< of the keys that a request to the bucket is about; for messages
+  std::string prefix;  ///< of the keys that a request to the bucket concerns; for messages
   Query query;
   Headers headers;
   std::span<const std::byte> body;
 
-  /// Bytes of an object: from where, and where to. A try after one that stopped short goes on behind it.
+  /// The range of an object to read, and the memory for it. A retry after an interrupted answer continues
+  /// after the received bytes.
   std::optional<std::uint64_t> range_from;
   std::span<std::byte> into;
 
-  /// The root element of an answer with status 200; another one, or none, is an error that S3 sends late.
+  /// The root element of an answer with status 200. Another one, or none, is an error, which S3 may report
+  /// late.
   std::string root;
 
-  int tries = 0;  ///< other than S3Options say; 0: as they say
+  int tries = 0;  ///< overrides S3Options; 0: not set
   const Cancellation* cancellation = nullptr;
 };
 
@@ -56,27 +58,27 @@ struct S3Answer {
   int status = 0;
   std::map<std::string, std::string> headers;
   std::string body;
-  std::string code, message;  ///< of an error: "NoSuchKey", "The specified key does not exist."
+  std::string code, message;  ///< for an error: "NoSuchKey", "The specified key does not exist."
 
-  /// The header's value; "" where it was not sent.
+  /// The header's value; "" if it was not sent.
   std::string header(const std::string& name) const;
 };
 
-/// It is unknown whether the request was done: an answer was lost, or the server failed.
+/// It is unknown whether the request was done: the answer was lost, or the server failed.
 class MaybeDoneError : public StorageError {
  public:
   using StorageError::StorageError;
 };
 
-/// Sends requests to one bucket: signs them, retries temporary errors, follows it to its region once, and
-/// explains other errors. May be used by several threads at a time.
+/// Sends requests to one bucket: signs them, retries temporary errors, follows the bucket to its region once,
+/// and explains other errors. Thread-safe.
 class S3Client {
  public:
-  /// Throws StorageError if what the environment says of the endpoint cannot be understood.
+  /// Throws StorageError if the environment's settings of the endpoint are invalid.
   S3Client(std::string bucket, const S3Options& options);
 
-  /// Blocks until there is an answer with one of these statuses. Throws StorageError for others, and where
-  /// there is none after all tries; MaybeDoneError where one of the tries may have been done.
+  /// Blocks until there is an answer with one of these statuses. Throws StorageError for other statuses, and
+  /// if there is no answer after all tries; MaybeDoneError if one of the tries may have been done.
   S3Answer send(const S3Request& request, std::initializer_list<int> accepted);
 
   /// "s3://bucket/key"
@@ -105,8 +107,8 @@ class S3Client {
   mutable std::mutex mutex_;
   std::string region_;
   S3Endpoint endpoint_;
-  std::chrono::system_clock::duration clock_offset_{};  ///< the server's clock, less this machine's
-  Workers workers_;                                     ///< ends first: its work uses the others
+  std::chrono::system_clock::duration clock_offset_{};  ///< the server's clock minus this machine's
+  Workers workers_;                                     ///< destroyed first, because its work uses the others
 };
 
 }  // namespace lockstep::storage

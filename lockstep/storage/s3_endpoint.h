@@ -7,28 +7,28 @@
 
 namespace lockstep::storage {
 
-/// "s3://bucket/key", taken apart.
+/// The parts of "s3://bucket/key".
 struct S3Url {
   std::string bucket;
-  std::string key;  ///< without slashes at its end; "" for the whole bucket
+  std::string key;  ///< without trailing slashes; "" for the whole bucket
 };
 
-/// Throws StorageError if the text is no such URL.
+/// Throws StorageError for any other text.
 S3Url parse_s3_url(const std::string& url);
 
-/// Where a bucket is.
+/// The location of a bucket.
 struct S3Endpoint {
   std::string scheme = "https";
-  std::string host;  ///< with a port where it is not the scheme's own
+  std::string host;  ///< with a port, unless it is the scheme's default
   std::string path;  ///< before the key, encoded: "", "/bucket", "/base/bucket"
 };
 
-/// The region that AWS_REGION, AWS_DEFAULT_REGION or the profile says; "" where none does.
+/// The region from AWS_REGION, AWS_DEFAULT_REGION or the profile; "" if there is none.
 std::string s3_region(const Environment& environment, const AwsConfig& config);
 
 /// AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's endpoint, with the bucket in the path; otherwise
-/// that of AWS in the region, with the bucket in the host's name where TLS allows it. Throws StorageError
-/// where an endpoint is no URL.
+/// AWS's endpoint of the region, with the bucket in the host's name if TLS allows it. Throws StorageError if
+/// an endpoint is not a URL.
 S3Endpoint s3_endpoint(const Environment& environment, const AwsConfig& config, const std::string& bucket,
                        const std::string& region);
 

@@ -41,7 +41,7 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-/// Without blanks around it, and with one blank where there are several.
+/// Without surrounding blanks, and with single blanks in place of several.
 std::string trimmed(const std::string& value) {
   std::string text;
   for (char c : value) {

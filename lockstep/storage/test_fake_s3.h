@@ -15,23 +15,23 @@
 
 namespace lockstep::storage {
 
-/// What goes wrong with one request.
+/// The fault of one request.
 enum class Fault {
   kNone,
   kInternalError,  ///< 500
   kSlowDown,       ///< 503
   kTooMany,        ///< 429, without a body
-  kTimeout,        ///< 400 RequestTimeout, of what has a body
+  kTimeout,        ///< 400 RequestTimeout, for a request with a body
   kBadGateway,     ///< 502 with HTML
-  kDropBefore,     ///< the connection ends, and nothing was done
-  kDropAfter,      ///< it was done, and the connection ends without an answer
-  kStopShort,      ///< it was done, and the answer stops in its middle
+  kDropBefore,     ///< the connection is closed, and nothing was done
+  kDropAfter,      ///< it was done, and the connection is closed without an answer
+  kStopShort,      ///< it was done, and the answer is cut off
   kErrorIn200,     ///< nothing was done, and the status is 200 with an error in the body
-  kStall,          ///< it was done, and the answer does not come for two seconds
+  kStall,          ///< it was done, and the answer is delayed by two seconds
 };
 
-/// The objects of one bucket in memory, behind the part of S3's protocol that Lockstep uses. Signatures are
-/// not checked; hashes of bodies are.
+/// The objects of one bucket in memory, with the part of S3's protocol that Lockstep uses. Signatures are not
+/// verified; hashes of bodies are.
 class FakeS3 {
  public:
   struct Object {
@@ -44,17 +44,18 @@ class FakeS3 {
 
   std::map<std::string, Object> objects;
   std::map<std::string, Upload> uploads;
-  std::size_t page = 1000;                                             ///< entries of a list's answer
-  bool honours_conditions = true;                                      ///< If-None-Match and If-Match
-  std::vector<TestRequest> requests;                                   ///< all so far, without their bodies
-  std::function<Fault(std::size_t number, const TestRequest&)> fault;  ///< numbers from 1
+  std::size_t page = 1000;            ///< entries in each answer of a list
+  bool honours_conditions = true;     ///< supports If-None-Match and If-Match
+  std::vector<TestRequest> requests;  ///< all so far, without their bodies
+  std::function<Fault(std::size_t number, const TestRequest&)> fault;  ///< called with the number of the
+                                                                       ///< request, from 1
 
-  /// Instead of the usual answer, where it gives one.
+  /// An answer that replaces the usual one, if it is set.
   std::function<std::optional<TestReply>(const TestRequest&)> instead;
 
-  std::mutex mutex;  ///< of all of these, while requests are under way
+  std::mutex mutex;  ///< for all of these, while requests are in progress
 
-  /// From now on, while requests are under way.
+  /// Sets the fault from now on, while requests may be in progress.
   void set_fault(std::function<Fault(std::size_t, const TestRequest&)> from_now_on) {
     std::lock_guard lock(mutex);
     fault = std::move(from_now_on);

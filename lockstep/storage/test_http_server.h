@@ -28,10 +28,10 @@
 namespace lockstep::storage {
 
 struct TestRequest {
-  std::string method, target;  ///< the target as it was sent: "/bucket/key?a=1"
-  std::string path;            ///< of it, decoded
+  std::string method, target;  ///< as sent: "/bucket/key?a=1"
+  std::string path;            ///< from the target, decoded
   std::map<std::string, std::string> query;
-  std::map<std::string, std::string> headers;  ///< by their names in small letters
+  std::map<std::string, std::string> headers;  ///< by their names in lower case
   std::string body;
 
   bool has(const std::string& name) const { return query.count(name) > 0; }
@@ -41,22 +41,23 @@ struct TestRequest {
   }
 };
 
-/// What a server of a test answers, and what goes wrong with it.
+/// The answer of a test's server, and its fault.
 struct TestReply {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
-  bool drop = false;                            ///< the connection is closed instead of an answer
-  std::size_t stops_after = std::string::npos;  ///< so many bytes of the whole answer, then it is closed
+  bool drop = false;                            ///< close the connection instead of answering
+  std::size_t stops_after = std::string::npos;  ///< close the connection after this number of bytes of the
+                                                ///< answer
   std::chrono::milliseconds delay{0};           ///< before the answer
 };
 
-/// An HTTP server on 127.0.0.1 that answers as a function says. The function is called by several threads.
+/// An HTTP server on 127.0.0.1 that answers by calling a function, from several threads.
 class TestHttpServer {
  public:
   using Handler = std::function<TestReply(const TestRequest&)>;
 
-  /// `tls`: speaks TLS with this context.
+  /// `tls`: use TLS with this context.
   explicit TestHttpServer(Handler handler, SSL_CTX* tls = nullptr) : handler_(std::move(handler)), tls_(tls) {
     listening_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -90,7 +91,7 @@ class TestHttpServer {
   int connections() const { return connections_; }
 
  private:
-  /// A connection's bytes, over TLS or not.
+  /// The bytes of a connection, with or without TLS.
   struct Channel {
     int descriptor;
     SSL* tls = nullptr;
@@ -132,7 +133,7 @@ class TestHttpServer {
   }
 
   void serve(int descriptor) {
-    sigset_t pipe;  // TLS writes to connections that are gone
+    sigset_t pipe;  // TLS writes to closed connections
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe, nullptr);

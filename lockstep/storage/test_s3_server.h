@@ -62,10 +62,10 @@ class TestS3Server {
   TestS3Server(const TestS3Server&) = delete;
   TestS3Server& operator=(const TestS3Server&) = delete;
 
-  /// Why there is no server; "" where there is one.
+  /// Why there is no server; "" if there is one.
   const std::string& reason() const { return reason_; }
 
-  /// What a process's environment needs to use it.
+  /// The environment variables that a process needs to use it.
   const std::map<std::string, std::string>& variables() const { return variables_; }
 
   /// "s3://bucket"

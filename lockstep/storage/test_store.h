@@ -16,7 +16,7 @@ namespace lockstep::storage {
 
 inline std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-/// So many bytes that look like nothing, the same in each run.
+/// This number of pseudo-random bytes, the same in each run.
 inline std::string random_text(std::size_t bytes, unsigned seed = 1) {
   std::mt19937_64 random(seed);
   std::string text(bytes, '\0');
@@ -39,8 +39,8 @@ inline void write_file(Store& store, const std::string& name, std::string_view t
   writer->finish();
 }
 
-/// The fake S3 with a server, an environment that names it, and options with which tests are quick: parts and
-/// ranges of a thousand bytes, waits of milliseconds.
+/// The fake S3 with a server, an environment for it, and options that make tests fast: parts and ranges of a
+/// thousand bytes, waits of milliseconds.
 struct FakeBucket {
   FakeS3 s3;
   TestHttpServer server{[this](const TestRequest& request) { return s3(request); }};

@@ -9,7 +9,7 @@
 
 namespace lockstep::storage {
 
-/// A certificate of 127.0.0.1 that nobody but itself has signed, and a TLS context of a server that shows it.
+/// A self-signed certificate for 127.0.0.1, and a TLS context of a server that presents it.
 class TestCertificate {
  public:
   TestCertificate() {

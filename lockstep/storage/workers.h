@@ -13,12 +13,11 @@
 
 namespace lockstep::storage {
 
-/// Threads that work side by side, started when they are first needed. What they do must not wait for what
-/// others of them do.
+/// Concurrent threads, started when first needed. Their work must not wait for other work of these threads.
 class Workers {
  public:
   explicit Workers(int most);
-  ~Workers();  ///< after all that was submitted is done
+  ~Workers();  ///< after all submitted work is done
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
@@ -37,25 +36,25 @@ class Workers {
   std::vector<std::thread> threads_;
 };
 
-/// Pieces of work that belong together: the first that throws cancels the others. To be used by one thread.
+/// A group of tasks: the first one that throws cancels the others. Use it from one thread.
 class TaskGroup {
  public:
   explicit TaskGroup(Workers& workers) : workers_(workers) {}
-  ~TaskGroup();  ///< cancels what is not done, and waits for it
+  ~TaskGroup();  ///< cancels tasks that are not done, and waits for them
   TaskGroup(const TaskGroup&) = delete;
   TaskGroup& operator=(const TaskGroup&) = delete;
 
-  /// Does the work on another thread, soon. `weight` is what wait_until_below counts, such as its bytes.
+  /// Runs the work on another thread, soon. `weight` is counted by wait_for_room, such as its bytes.
   void run(std::size_t weight, std::function<void(const Cancellation&)> work);
 
-  /// Blocks until what is not done yet, and `next` on top of it, weighs `most` at most, or nothing is left to
-  /// wait for. Throws what a piece of work has thrown.
+  /// Blocks until the weight of the tasks that are not done, plus `next`, is at most `most`, or no task is
+  /// left. Throws the exception of a task.
   void wait_for_room(std::size_t next, std::size_t most);
 
-  /// Blocks until all is done. Throws what a piece of work has thrown.
+  /// Blocks until all tasks are done. Throws the exception of a task.
   void wait();
 
-  /// What is not done fails soon.
+  /// Tasks that are not done fail soon.
   void cancel() { cancellation_.cancel(); }
 
  private:

@@ -40,7 +40,7 @@ class Parser {
     skip_what_is_no_element();
     XmlElement root = element(0);
     skip_what_is_no_element();
-    if (at_ != text_.size()) refuse("text behind the root element");
+    if (at_ != text_.size()) refuse("text after the root element");
     return root;
   }
 

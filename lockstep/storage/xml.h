@@ -6,26 +6,26 @@
 
 namespace lockstep::storage {
 
-/// An element of the XML that S3 and STS answer. Attributes and namespaces are dropped.
+/// An element of the XML answers of S3 and STS. Attributes and namespaces are dropped.
 struct XmlElement {
   std::string name;
-  std::string text;  ///< between its tags, where no elements are
+  std::string text;  ///< between its tags, if it has no child elements
   std::vector<XmlElement> children;
 
   /// The first child of this name; null if there is none.
   const XmlElement* child(std::string_view name) const;
 
-  /// The text of that child; "" where there is none.
+  /// The text of that child; "" if there is none.
   std::string text_of(std::string_view name) const;
 
-  /// The first element of this name at any depth, itself included; null if there is none.
+  /// The first element with this name at any depth, including this one; null if there is none.
   const XmlElement* find(std::string_view name) const;
 };
 
-/// The root element. Throws StorageError if the text is no whole XML document.
+/// The root element. Throws StorageError unless the text is a complete XML document.
 XmlElement parse_xml(std::string_view text);
 
-/// The text as it stands between tags.
+/// The text, escaped for use between tags.
 std::string xml_escape(std::string_view text);
 
 }  // namespace lockstep::storage

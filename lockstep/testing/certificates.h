@@ -9,18 +9,18 @@
 
 namespace lockstep::testing {
 
-/// An authority that signs certificates for the test, and lays them into a folder.
+/// An authority that signs certificates for the test, and writes them to a folder.
 class TestAuthority {
  public:
-  /// Its own certificate is NAME-authority.pem in the folder, which must be there.
+  /// Its own certificate is NAME-authority.pem in the folder, which must exist.
   TestAuthority(const std::filesystem::path& folder, const std::string& name);
   ~TestAuthority();
 
   struct Certificate {
     std::string name = "node";
-    std::string addresses = "IP:127.0.0.1,DNS:localhost";  ///< Of its host: subjectAltName.
-    std::chrono::seconds from{-3600}, until{86400};        ///< When it is valid, from now on.
-    std::string usage = "";                                ///< extendedKeyUsage: "serverAuth"; empty: any.
+    std::string addresses = "IP:127.0.0.1,DNS:localhost";  ///< subjectAltName
+    std::chrono::seconds from{-3600}, until{86400};  ///< the period in which it is valid, relative to now
+    std::string usage = "";                          ///< extendedKeyUsage: "serverAuth"; empty: any
   };
 
   /// Files with a new certificate and its key.

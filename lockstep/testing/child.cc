@@ -58,7 +58,7 @@ int run(void (*body)()) {
     std::fprintf(stderr, "the child threw: %s\n", error.what());
     return kExitThrew;
   } catch (...) {
-    std::fprintf(stderr, "the child threw what is no std::exception\n");
+    std::fprintf(stderr, "the child threw something that is not a std::exception\n");
     return kExitThrew;
   }
   return ::testing::UnitTest::GetInstance()->ad_hoc_test_result().Failed() ? kExitExpectationFailed : 0;
@@ -77,7 +77,7 @@ void say(const std::string& line) {
 
 bool register_child(const char* name, void (*body)()) {
   if (!children().emplace(name, body).second) {
-    std::fprintf(stderr, "LOCKSTEP_CHILD(%s) stands twice in this executable\n", name);
+    std::fprintf(stderr, "LOCKSTEP_CHILD(%s) is defined twice in this executable\n", name);
     std::abort();
   }
   return true;

@@ -1,6 +1,6 @@
 #pragma once
 
-// How Processes tells the executable that it starts what to be; only for the sources of this folder.
+// How Processes tells the executable which child to run; only for the sources of this folder.
 
 namespace lockstep::testing {
 
@@ -9,7 +9,7 @@ inline constexpr const char* kIndexVariable = "LOCKSTEP_TESTING_INDEX";
 inline constexpr const char* kCountVariable = "LOCKSTEP_TESTING_COUNT";
 inline constexpr const char* kParentVariable = "LOCKSTEP_TESTING_PARENT";
 
-/// The child's name that stands for: become the program that the arguments name.
+/// The child's name with which it executes the program in the arguments.
 inline constexpr const char* kExecuteChild = "(execute)";
 
 inline constexpr int kExitExpectationFailed = 1;

@@ -12,8 +12,8 @@ struct Inventory {
   /// Each resource by its description ("process 4711 train", "listening on tcp 127.0.0.1:4000", "file
   /// /dev/shm/x"), with its count.
   std::map<std::string, int> things;
-  int descriptors = 0;  ///< Open in this process.
-  int threads = 0;      ///< Of this process.
+  int descriptors = 0;  ///< open in this process
+  int threads = 0;      ///< of this process
 
   /// Counts children of this process, also dead ones that were not waited for; with `adopt_orphans()`, all
   /// descendants. Also listening and bound sockets, files below /dev/shm, and files in the folder for

@@ -21,7 +21,7 @@ namespace lockstep::testing {
 
 using Steady = std::chrono::steady_clock;
 
-/// As `lockstep run` gives each job one.
+/// `lockstep run` also gives each job a secret.
 constexpr const char* kSecret = "of the tests";
 
 class Processes::Impl {
@@ -84,12 +84,12 @@ class Processes::Impl {
     return true;
   }
 
-  // Waits for what a running process does.
+  // Waits for a condition on a running process.
   template <class Condition>
   void wait_for(int index, const std::string& what, Condition done) {
     bool gone = false;
     const bool in_time = wait_until(what, [&] {
-      // Asked in this order, so that what it did last counts.
+      // Checked in this order, so that its last actions count.
       const bool was_running = running(index);
       if (done()) return true;
       gone = !was_running;

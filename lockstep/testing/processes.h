@@ -50,12 +50,12 @@ struct ProcessesOptions {
 
 /// How one process ended.
 struct ProcessResult {
-  int exit_code = -1;      ///< -1 if a signal ended it.
-  int signal = 0;          ///< The signal that ended it; 0 if none did.
-  bool timed_out = false;  ///< It was still running at the deadline, and was killed.
-  std::string log;         ///< Everything that it wrote to standard output and standard error.
+  int exit_code = -1;      ///< -1 if a signal ended it
+  int signal = 0;          ///< the signal that ended it; 0 if none did
+  bool timed_out = false;  ///< it was still running at the deadline, and was killed
+  std::string log;         ///< its standard output and standard error
 
-  /// When it was seen to have ended, from the start of all.
+  /// When it was found to have ended, from the start of all.
   std::chrono::milliseconds ended_after{0};
 };
 
@@ -66,7 +66,7 @@ struct ProcessResult {
 class Processes {
  public:
   explicit Processes(ProcessesOptions options);
-  ~Processes();  ///< Kills those still running.
+  ~Processes();  ///< kills those still running
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
@@ -105,8 +105,8 @@ class Processes {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A command line that runs this LOCKSTEP_CHILD wherever it is given to a program that starts others, such as
-/// `lockstep run`. The child is then not bound to the life of the test.
+/// A command line that runs this LOCKSTEP_CHILD, for programs that start others, such as `lockstep run`. The
+/// child then does not end with the test.
 std::vector<std::string> command_of_child(const std::string& child,
                                           const std::vector<std::string>& arguments = {});
 

@@ -9,8 +9,7 @@
 
 namespace lockstep::testing {
 
-/// One process to start; as in ProcessesOptions. `variables` come on top of the environment that children
-/// get.
+/// One process to start; as in ProcessesOptions. `variables` are added to the environment of children.
 struct SpawnOptions {
   std::filesystem::path program;
   std::string child;
@@ -18,12 +17,12 @@ struct SpawnOptions {
   std::map<std::string, std::string> variables;
   int index = 0;
   int count = 1;
-  std::filesystem::path folder;  ///< Its working folder, which exists.
-  std::filesystem::path log;     ///< Its standard output and standard error; made new.
+  std::filesystem::path folder;  ///< its working folder, which exists
+  std::filesystem::path log;     ///< its standard output and standard error; created anew
 };
 
-/// Starts this executable again as the child asked for. Standard input is empty, no other descriptor of this
-/// process is open in it, and no signal is blocked or ignored. Throws Error where it cannot be started.
+/// Starts this executable again as the requested child. Standard input is empty, no other descriptor of this
+/// process is open in it, and no signal is blocked or ignored. Throws Error if it cannot be started.
 pid_t spawn_child(const SpawnOptions& options);
 
 }  // namespace lockstep::testing

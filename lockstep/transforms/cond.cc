@@ -102,8 +102,8 @@ JvpValues joint(const NestedJvpCall& call) {
   return out;
 }
 
-/// A choice that also gives what a second one, of the tangents, needs. The branches share the places of their
-/// residuals; where one has none it gives zeros.
+/// A cond that also returns the values that a second one, of the tangents, needs. The branches share the
+/// positions of their residuals; a branch without one returns zeros.
 JvpValues in_two(const NestedJvpCall& call) {
   const auto& branches = branches_of(call.params);
   const std::size_t n = branches.front()->outputs.size(), num_inputs = branches.front()->inputs.size();
@@ -121,8 +121,8 @@ JvpValues in_two(const NestedJvpCall& call) {
     auto& places = slot_of.emplace_back();
     for (std::size_t r = 0; r < split.num_residuals; ++r) {
       const Aval& aval = output_aval(split.known, n + r);
-      // Of one type in all branches: one that varied because another branch's does would make what is
-      // computed of it vary, too, and its derivative a sum over the devices.
+      // The type is the same in all branches: a slot that varied only because another branch's value varies
+      // would make the values computed from it vary, too, and their derivative a sum over the devices.
       const auto is_alike = [&](const Aval& slot) {
         return slot.dtype == aval.dtype && slot.shape == aval.shape && slot.varying == aval.varying;
       };
@@ -258,7 +258,7 @@ VmapValues batching(const BatchCall& call) {
     }
     return out;
   }
-  // Each branch by itself first; then all give batched what one of them does.
+  // Each branch by itself first; then an output is batched in all branches if it is batched in one.
   std::vector<ProgramPtr> made;
   std::vector<Flags> given;
   Flags batched(n);

@@ -12,8 +12,9 @@
 
 #include "lockstep/program/primitive.h"
 
-/// The primitives whose equations hold programs. Their rules use the transforms, so they stand here; each
-/// knows its programs, and where values go between them and the equation, by NestedRules.
+/// The primitives whose equations contain programs. They are in this folder because their rules use the
+/// transforms. Their NestedRules describe the programs, and how values are passed between these and the
+/// equation.
 namespace lockstep {
 
 using ProgramPtr = std::shared_ptr<const Program>;
@@ -21,7 +22,7 @@ using ProgramPtr = std::shared_ptr<const Program>;
 inline ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
 
 /// Operands: an i32 scalar from 0 to the number of branches - 1, then the operands of all branches. Results:
-/// those of the branch that the scalar tells. All branches take and give the same.
+/// those of the selected branch. All branches have the same inputs and outputs.
 const Primitive& cond_p();
 struct CondParams {
   static constexpr std::array<std::string_view, 1> kFields = {"branches"};
@@ -29,7 +30,7 @@ struct CondParams {
 };
 
 /// Operands: the condition's constants, the body's constants, the carry. While condition(its constants,
-/// carry), a bool scalar: carry = body(its constants, carry). Results: the last carry.
+/// carry), a bool scalar, is true: carry = body(its constants, carry). Results: the last carry.
 const Primitive& while_p();
 struct WhileParams {
   static constexpr std::array<std::string_view, 4> kFields = {"condition", "body", "condition_consts",
@@ -38,9 +39,9 @@ struct WhileParams {
   std::int64_t condition_consts, body_consts;
 };
 
-/// Operands: constants, the first carry, arrays of `length` elements along their leading dimension. `length`
-/// times, for one element after the other: (carry, ys) = body(constants, carry, elements). Results: the last
-/// carry; each y, stacked along a new leading dimension. In reverse from the last element to the first.
+/// Operands: constants, the initial carry, and arrays of `length` elements along their first dimension. For
+/// one element after the other: (carry, ys) = body(constants, carry, elements). Results: the last carry, and
+/// each y, stacked along a new first dimension. `reverse`: from the last element to the first.
 const Primitive& scan_p();
 struct ScanParams {
   static constexpr std::array<std::string_view, 5> kFields = {"body", "num_consts", "num_carry", "length",
@@ -50,22 +51,21 @@ struct ScanParams {
   bool reverse;
 };
 
-/// The program's results. The derivative, backwards, keeps nothing of what the program computes but what the
-/// policy names (lockstep/transforms/remat_policy.h), and computes the rest again. With `barrier` the
-/// compiler may not merge that with what was computed before.
+/// The program's results. The reverse derivative keeps only the values that the policy selects
+/// (lockstep/transforms/remat_policy.h), and computes the others again. With `barrier` the compiler cannot
+/// merge the second computation with the first.
 const Primitive& remat_p();
 struct RematParams {
   static constexpr std::array<std::string_view, 4> kFields = {"program", "barrier", "policy", "names"};
   ProgramPtr program;
   bool barrier;
   std::optional<std::string> policy = {};              ///< by default "nothing_saveable"
-  std::optional<std::vector<std::string>> names = {};  ///< that the policy is about
+  std::optional<std::vector<std::string>> names = {};  ///< the names for the policy
 };
 
-/// The program's results, with a derivative that the user gave. The first operands are constants: arrays from
-/// outside of the functions, in which it cannot be differentiated. `rule` takes the operands, then the
-/// tangents of all inexact ones but the constants; it gives the results, then the tangents of all inexact
-/// ones.
+/// The program's results, with a user-defined derivative. The first operands are constants: outside arrays,
+/// with respect to which there is no derivative. `rule` takes the operands, then the tangents of all inexact
+/// ones except the constants; it returns the results, then the tangents of all inexact ones.
 const Primitive& custom_jvp_p();
 struct CustomJvpParams {
   static constexpr std::array<std::string_view, 3> kFields = {"program", "rule", "num_consts"};
@@ -73,9 +73,9 @@ struct CustomJvpParams {
   std::int64_t num_consts;
 };
 
-/// The same for a derivative backwards. `forward` takes the operands and gives the results, then residuals;
-/// `backward` takes the constants, the residuals and the cotangents of all inexact results, and gives those
-/// of all inexact operands but the constants.
+/// Like custom_jvp, for a reverse derivative. `forward` takes the operands and returns the results, then
+/// residuals; `backward` takes the constants, the residuals and the cotangents of all inexact results, and
+/// returns those of all inexact operands except the constants.
 const Primitive& custom_vjp_p();
 struct CustomVjpParams {
   static constexpr std::array<std::string_view, 4> kFields = {"program", "forward", "backward", "num_consts"};
@@ -83,8 +83,8 @@ struct CustomVjpParams {
   std::int64_t num_consts;
 };
 
-/// The derivative of custom_vjp as a linear operation that only its transpose knows: of constants and
-/// residuals, `num_known` in all, and the tangents of the operands. Never lowered.
+/// The derivative of custom_vjp as a linear operation that only has a transpose. Operands: constants and
+/// residuals, `num_known` in total, then the tangents of the operands. Never lowered.
 const Primitive& custom_linear_p();
 struct CustomLinearParams {
   static constexpr std::array<std::string_view, 2> kFields = {"backward", "num_known"};
@@ -95,10 +95,10 @@ struct CustomLinearParams {
 /// All of the above.
 std::span<const Primitive* const> nested_primitives();
 
-/// Adds an equation of one of the above, with the operands made to vary over the mesh axes over which the
-/// inputs of the programs that they go to vary. Throws ShardingError where what decides (the branch, the end
-/// of a loop) varies over an axis along which the programs do a collective, which all devices must do
-/// together.
+/// Adds an equation of one of these primitives. Its operands are made to vary over the mesh axes over which
+/// the corresponding inputs of the programs vary. Throws ShardingError if the value that controls the
+/// execution (the branch, the end of a loop) varies over an axis along which the programs have a collective,
+/// because all devices must call it together.
 std::vector<Value> emit_nested(Builder& builder, const Primitive& primitive, OpParams params,
                                std::span<const Value> operands);
 

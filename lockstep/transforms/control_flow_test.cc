@@ -171,7 +171,7 @@ TEST(While, RunsUntilItsConditionIsFalse_AndHasADerivativeForwards) {
   EXPECT_THAT(error_of<TraceError>([&] {
                 vjp(program, {true, false});
               }),
-              AllOf(HasSubstr("[while_loop] has no derivative backwards"), HasSubstr("use scan")));
+              AllOf(HasSubstr("[while_loop] has no reverse derivative"), HasSubstr("use scan")));
   // A loop on which no derivative depends is no obstacle.
   const Program beside = trace({number, counter}, [&](std::span<const Value> v) {
     std::vector<Value> out = inline_program(v[0].builder(), program, v);
@@ -197,7 +197,7 @@ TEST(CustomDerivatives, AreTheUsers) {
       EXPECT_THAT(error_of<TraceError>([&] {
                     jvp(program, {false, true});
                   }),
-                  HasSubstr("[custom_vjp] the function has a derivative backwards only"));
+                  HasSubstr("[custom_vjp] the function only has a reverse derivative"));
     } else {
       continue;
     }

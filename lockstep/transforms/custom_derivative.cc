@@ -67,7 +67,7 @@ Primitive plain_call(std::string name) {
               }};
 }
 
-/// Throws where a constant is differentiated.
+/// Throws TraceError if a constant is differentiated.
 void check_constants(const NestedJvpCall& call, std::int64_t num_consts, std::string_view name) {
   for (std::int64_t i = 0; i < num_consts; ++i) {
     if (!call.tangents[static_cast<std::size_t>(i)]) continue;
@@ -131,9 +131,9 @@ JvpValues jvp_by_forward(const NestedJvpCall& call) {
   const auto& p = call.params.as<CustomVjpParams>();
   if (!call.linearize) {
     fail<TraceError>(
-        "[custom_vjp] the function has a derivative backwards only, and is asked for one forwards, as jvp, "
+        "[custom_vjp] the function only has a reverse derivative, and a forward one is needed, as by jvp, "
         "jacfwd "
-        "and hessian do (at {}); give its rule with custom_jvp, which serves both",
+        "and hessian (at {}); give its rule with custom_jvp, which defines both",
         CallSiteScope::current().to_string());
   }
   check_constants(call, p.num_consts, "custom_vjp");
@@ -154,7 +154,8 @@ JvpValues jvp_by_forward(const NestedJvpCall& call) {
   return out;
 }
 
-/// The backward program for many examples: what an operand that is the same for all gets is added up.
+/// The backward program for many examples: cotangents of operands that are the same for all examples are
+/// summed.
 ProgramPtr batched_backward(const CustomVjpParams& p, const Flags& flags, const MappedAxis& axis) {
   Flags all(p.backward->inputs.size(), true);
   for (std::int64_t i = 0; i < p.num_consts; ++i)

@@ -4,9 +4,8 @@
 
 namespace lockstep::transforms {
 
-/// The program without the equations whose results no output needs, and that have no effect; within equations
-/// that hold programs, without the carries and results that nobody needs. Its inputs stay as they are.
-/// Variables are numbered anew.
+/// Removes equations whose results no output needs and that have no effect, and in equations that contain
+/// programs, carries and results that are not needed. The inputs are unchanged. Variables are renumbered.
 Program eliminate_dead_code(Program program);
 
 }  // namespace lockstep::transforms

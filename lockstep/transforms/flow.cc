@@ -91,7 +91,7 @@ NestedFlow nested_flow(const Primitive& primitive, const OpParams& params, const
       const Program& program = *programs[p].program;
       const Flags flags = reached(program, out.inputs[p], flow);
       for (std::size_t k = 0; k < program.outputs.size(); ++k) {
-        // A loop that runs no step gives its carry as it came, whatever a step would make of it.
+        // A loop without steps returns its initial carry, whatever a step would do.
         outputs[p][k] = flags[static_cast<std::size_t>(program.outputs[k])] || starts[p][k];
         chosen = chosen || (flow == Flow::kValues && outputs[p][k] && output_chooses[p][k]);
       }

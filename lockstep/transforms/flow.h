@@ -7,15 +7,15 @@
 namespace lockstep::transforms {
 
 enum class Flow {
-  kValues,   ///< from a value to all that is computed of it, or chosen by it
-  kTangents  ///< from a value to all inexact values whose derivative in it may not be zero
+  kValues,   ///< from a value to everything that is computed from it, or selected by it
+  kTangents  ///< from a value to all inexact values whose derivative with respect to it may not be zero
 };
 
-/// Which variables of the program something flows to from the inputs that have the flag.
+/// The variables that are reached from the flagged inputs.
 std::vector<bool> reached(const Program& program, const std::vector<bool>& inputs, Flow flow);
 
-/// The same for an equation of a primitive with NestedRules: which inputs of its programs and which results
-/// are reached from its operands.
+/// For an equation of a primitive with NestedRules: the inputs of its programs and the results that are
+/// reached from its operands.
 struct NestedFlow {
   std::vector<std::vector<bool>> inputs;  ///< of each program
   std::vector<bool> results;

@@ -7,8 +7,8 @@
 
 namespace lockstep::transforms {
 
-/// Adds the program's equations, each with its own call site, to `builder`, on these inputs, and gives its
-/// outputs. Throws Error unless there is one input for each of the program's.
+/// Adds the program's equations, each with its own call site, to `builder`, for these inputs, and returns its
+/// outputs. Throws Error unless the number of inputs matches.
 std::vector<Value> inline_program(Builder& builder, const Program& program, std::span<const Value> inputs);
 
 }  // namespace lockstep::transforms

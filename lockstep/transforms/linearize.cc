@@ -13,8 +13,8 @@ namespace {
 
 std::size_t at(Var var) { return static_cast<std::size_t>(var); }
 
-/// An equation that holds programs and computes both tangents and what they are tangents of cannot be taken
-/// backwards.
+/// An equation that contains programs and computes both tangents and the values to which they belong cannot
+/// be transposed.
 void check_not_mixed(const Program& program, const std::vector<bool>& is_linear) {
   for (const Equation& equation : program.equations) {
     if (!equation.primitive->nested) continue;
@@ -22,9 +22,9 @@ void check_not_mixed(const Program& program, const std::vector<bool>& is_linear)
     if (std::ranges::all_of(equation.outputs, [&](Var var) { return is_linear[at(var)]; })) continue;
     if (equation.primitive->name == "while") {
       fail<TraceError>(
-          "[while_loop] has no derivative backwards, for nobody knows how often it runs (at {}); use scan, "
+          "[while_loop] has no reverse derivative, because its number of steps is unknown (at {}); use scan, "
           "or "
-          "fori_loop with bounds that are C++ numbers, or take the derivative forwards with jvp or jacfwd",
+          "fori_loop with bounds that are C++ numbers, or take the forward derivative with jvp or jacfwd",
           equation.site.to_string());
     }
     fail<TraceError>(

@@ -13,7 +13,7 @@ namespace lockstep {
 namespace transforms {
 namespace {
 
-/// Throws ShardingError where devices along an axis may do different things, and the program holds a
+/// Throws ShardingError if devices along an axis may take different branches, and the program contains a
 /// collective along it.
 void check_no_collective_along(const Program& program, const std::vector<std::string>& varying,
                                const Primitive& primitive) {

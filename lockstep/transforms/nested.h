@@ -11,13 +11,13 @@
 #include "lockstep/transforms/flow.h"
 #include "lockstep/transforms/replay.h"
 
-/// What the rules of primitives that hold programs share.
+/// The common parts of the rules of primitives that contain programs.
 namespace lockstep::transforms {
 
 using lax::vary_over;
 using Values = std::vector<Value>;
 
-/// A program within another, being built: its equations keep their own places in the user's source.
+/// Builds a program inside another one; its equations keep their own call sites.
 class Inner {
  public:
   explicit Inner(std::string name) : builder_(std::move(name)) { reset_.emplace(); }
@@ -41,44 +41,44 @@ inline const Aval& output_aval(const Program& program, std::size_t i) {
   return program.aval(program.outputs[i]);
 }
 
-/// Whether each is there.
+/// For each value whether it is set.
 std::vector<bool> given(std::span<const std::optional<Value>> values);
 
-/// Throws ShapeError unless operands of these dtypes and shapes fit the program's inputs; `what` is the
-/// program.
+/// Throws ShapeError unless operands with these dtypes and shapes match the program's inputs; `what` names
+/// the program.
 void check_operands(std::string_view what, std::span<const Aval> operands, std::span<const Aval> inputs);
 
-/// Throws ShapeError unless one program's outputs have the dtypes and shapes of `expected`.
+/// Throws ShapeError unless a program's outputs have the dtypes and shapes of `expected`.
 void check_outputs(std::string_view what, const std::vector<Aval>& outputs,
                    const std::vector<Aval>& expected);
 
-/// Which inputs the program needs for those outputs, and for its effects.
+/// The inputs that the program needs for these outputs, and for its effects.
 std::vector<bool> live_inputs(const Program& program, const std::vector<bool>& outputs);
 
-/// The program with some of its inputs and outputs only, cleaned.
+/// The program with only these inputs and outputs, without dead code.
 ProgramPtr restricted(const Program& program, const std::vector<bool>& inputs,
                       const std::vector<bool>& outputs);
 
-/// Nothing of the equation is left out.
+/// Describes an equation from which nothing is removed.
 PrunedEquation unpruned(const OpParams& params, std::size_t operands, std::size_t results);
 
 ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&);
 
-/// Aval of `size` elements, or of all examples.
+/// The aval with a first dimension of `size` elements, or of all examples.
 Aval stacked(Aval aval, std::int64_t size);
 Aval stacked(Aval aval, const MappedAxis& axis);
 
-/// New inputs, for those of the program: of all examples where they are batched.
+/// New inputs for those of the program: of all examples if they are batched.
 Values inputs_of(Inner& inner, const Program& program, const std::vector<bool>& batched,
                  const MappedAxis& axis);
 
-/// For a loop whose carries are the inputs from `first` on, and its outputs for many examples: false if those
-/// carries that are batched as inputs are enough, after broadcasting those outputs that are not; else true,
-/// with the flags of the others set.
+/// For a loop whose carries are the inputs from `first` on, with its outputs for many examples. If the
+/// carries that are batched as inputs are sufficient, broadcasts the outputs that are not and returns false.
+/// Otherwise sets the flags of the others and returns true.
 bool widen(std::vector<bool>& batched, std::size_t first, VmapValues& outputs, std::size_t num_carry,
            const MappedAxis& axis);
 
-/// x with its first two dimensions changed.
+/// x with its first two dimensions exchanged.
 Value swap_leading(const Value& x);
 
 }  // namespace lockstep::transforms

@@ -28,7 +28,7 @@ Value elements_of_real(const Value& x, NonFinite what) {
   return what.nans ? not_finite : lax::logical_and(not_finite, lax::eq(x, x));
 }
 
-/// A bool scalar: whether an element is looked for; nothing where no element can be.
+/// A bool scalar: whether x contains an element to look for; nullopt if x cannot contain one.
 std::optional<Value> holds_one(const Value& x, NonFinite what) {
   const Aval& aval = x.aval();
   if (!is_inexact(aval.dtype) || aval.num_elements() == 0) return std::nullopt;
@@ -52,14 +52,14 @@ void add_varying(const Program& program, std::vector<std::string>& varying) {
   }
 }
 
-/// Writes programs with, behind each operation, a look at its results.
+/// Writes programs with a check of the results after each operation.
 class Search {
  public:
   Search(NonFinite what, std::vector<NonFiniteSearch::Operation>& operations)
       : what_(what), operations_(operations) {}
 
-  /// The program's outputs. `first` is the number of the first operation, or kNowhere; it may come to vary
-  /// over more axes.
+  /// The program's outputs. `first` is the number of the first operation, or kNowhere; it may vary over more
+  /// axes afterwards.
   Values walk(Builder& builder, const Program& program, std::span<const Value> inputs, Value& first) {
     Bindings env("debug_nans", program, inputs);
     std::unordered_map<Var, std::optional<Value>> seen;
@@ -90,7 +90,7 @@ class Search {
     return env.all(program.outputs);
   }
 
-  /// The number becomes `first` where there is none yet and `found` holds.
+  /// Sets `first` to the number if it is kNowhere and `found` is true.
   static void set(Builder& builder, Value& first, const Value& found, std::int64_t number) {
     const Value none = lax::eq(first, vary_like(constant(builder, NonFiniteSearch::kNowhere), first));
     const Value now = lax::logical_and(none, found);

@@ -8,23 +8,23 @@
 
 namespace lockstep::transforms {
 
-/// What is looked for in floating and complex values.
+/// The values to look for in floating and complex arrays.
 struct NonFinite {
   bool nans = true, infs = false;
 };
 
-/// The program with a last output more: a bool scalar, the same on all devices, whether one of its inexact
-/// outputs holds what is looked for. Nothing where no output is inexact.
+/// The program with one more output at the end: a bool scalar, the same on all devices, that is true if one
+/// of its inexact outputs contains such a value. nullopt if no output is inexact.
 std::optional<Program> with_check(const Program& program, NonFinite what);
 
-/// A program that finds what made the first such value, also within loops, branches and shard_map.
+/// A program that finds the operation that made the first such value, also within loops, branches and
+/// shard_map.
 ///   inputs    the program's
-///   output    an i32 scalar, the same on all devices: a place in `operations`; or, that plus i, where none
-///   of
-///             them made it and input i held one; or kNowhere
-/// An operation makes one where a result of it holds one and no operand does. The first is that which comes
-/// first as the program runs; of what several devices make under shard_map, that which stands first in the
-/// program. Prints and checks of debug:: are left out.
+///   output    an i32 scalar, the same on all devices: an index in `operations`; or operations.size() + i, if
+///             none of them made it and input i contained one; or kNowhere
+/// An operation makes one if one of its results contains one and none of its operands does. The first one is
+/// the first in the order of execution; if several devices make one under shard_map, it is the first in the
+/// program. debug::print and debug::check_finite are removed.
 struct NonFiniteSearch {
   static constexpr std::int32_t kNowhere = 0x7fffffff;
 
@@ -33,7 +33,7 @@ struct NonFiniteSearch {
     std::string result;  ///< "f32[4]"
     CallSite site;       ///< the user's line
     std::vector<std::string>
-        within;  ///< the loops and branches that it is in, from outside: "scan at a.cc:7"
+        within;  ///< the loops and branches around it, from the outside: "scan at a.cc:7"
   };
 
   Program program;

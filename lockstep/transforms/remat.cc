@@ -51,13 +51,13 @@ JvpValues derive(const NestedJvpCall& call) {
   }
   JvpValues out{{}, Tangents(n)};
   if (call.linearize) {
-    // The tangents' program computes what it needs of the values itself, but for what the policy saves.
+    // The tangents' program computes the values that it needs itself, except those that the policy saves.
     SplitDerivative split = [&] {
       CallSiteReset reset;
       return split_derivative(program, wrt, Flags(wrt.size(), true), Flags(wrt.size(), true),
                               saved_by(call.params.as<RematParams>()));
     }();
-    // As the derivative sees them: where a rule of the user's gives a value, that one.
+    // The values as the derivative sees them: the results of user-defined rules, where there are any.
     const Values known = emit_nested(call.builder, remat_p(),
                                      params_of(shared(std::move(split.known)), call.params), call.inputs);
     out.outputs.assign(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(n));

@@ -5,19 +5,19 @@
 #include "lockstep/transforms/control_flow.h"
 #include "lockstep/transforms/linearize.h"
 
-/// What the derivative of a remat keeps, by jax.checkpoint_policies' names:
+/// Which values the derivative of a remat keeps, by the names of jax.checkpoint_policies:
 ///   nothing_saveable, everything_saveable
-///   dots_saveable                       what dot_general gives
-///   dots_with_no_batch_dims_saveable    of those, the ones without batch dimensions
-///   save_only_these_names               what has one of the names (lax::name)
-///   save_any_names_but_these            what has a name that is none of them
-///   save_anything_except_these_names    everything but what has one of the names
+///   dots_saveable                       the results of dot_general
+///   dots_with_no_batch_dims_saveable    those without batch dimensions
+///   save_only_these_names               values with one of the names (lax::name)
+///   save_any_names_but_these            values with another name
+///   save_anything_except_these_names    everything except values with one of the names
 namespace lockstep::transforms {
 
-/// Throws Error for a policy that there is not.
+/// Throws Error for an unknown policy.
 void check_policy(const std::string& policy);
 
-/// Whether the equation's results are kept; null where nothing is.
+/// A function that returns whether an equation's results are kept; null if nothing is kept.
 EquationFilter saved_by(const RematParams& params);
 
 }  // namespace lockstep::transforms

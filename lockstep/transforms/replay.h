@@ -9,17 +9,17 @@
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/program.h"
 
-/// What the transforms share.
+/// Shared by the transforms.
 namespace lockstep::transforms {
 
-/// The values that a program's variables have in the program that it is written into. While it lives the
+/// The values of a program's variables in the program into which it is written. While this object exists, the
 /// program's axes are in force.
 class Bindings {
  public:
-  /// None yet.
+  /// Initially without values.
   explicit Bindings(const Program& program);
 
-  /// The program's inputs. Throws Error unless there is one value for each.
+  /// Starts with the program's inputs. Throws Error unless their number matches.
   Bindings(std::string_view transform, const Program& program, std::span<const Value> inputs);
 
   const Value& operator[](Var var) const { return *values_[static_cast<std::size_t>(var)]; }
@@ -37,17 +37,17 @@ AxisEnv with_mapped_axes(AxisEnv env);
 /// Throws Error unless there is one flag for each of the program's inputs.
 void check_flags(std::string_view transform, const Program& program, const std::vector<bool>& flags);
 
-/// Throws TraceError where an input that is differentiated is not inexact, naming its number and dtype.
+/// Throws TraceError, with its number and dtype, if a flagged input is not inexact.
 void check_differentiable(std::string_view transform, const Program& program, const std::vector<bool>& wrt);
 
 Value zeros(Builder& builder, const Aval& aval);
 
-/// The tangent or cotangent `x` of a value of this aval, made to vary over the same mesh axes: over more by
-/// pvary, over fewer by a sum, which is pvary's transpose. Throws Error, naming the primitive whose rule gave
-/// it, where the shape or the dtype differs.
+/// The tangent or cotangent `x` of a value with this aval, changed to vary over the same mesh axes: pvary
+/// adds axes, and a sum, which is the transpose of pvary, removes them. Throws Error, with the primitive
+/// whose rule returned it, if the shape or dtype differs.
 Value conform(const Value& x, const Aval& aval, const Primitive& from);
 
-/// x, zeros where there is none, with this aval's weak_type.
+/// x, or zeros if it is not set, with this aval's weak_type.
 Value made_explicit(Builder& builder, const std::optional<Value>& x, const Aval& aval);
 
 }  // namespace lockstep::transforms

@@ -68,7 +68,7 @@ std::vector<NestedLink> links(const OpParams& params) {
   return links;
 }
 
-/// The operand's tangent, zeros where it has none.
+/// The operand's tangent; zeros if it has none.
 Value tangent_of(const NestedJvpCall& call, std::size_t i) {
   return made_explicit(call.builder, call.tangents[i], Aval(call.inputs[i].aval()));
 }
@@ -124,7 +124,7 @@ JvpValues joint(const NestedJvpCall& call, const Flags& wrt, const Flags& moved)
   return out;
 }
 
-/// A scan that stacks what a second one, of the tangents, needs.
+/// A scan that stacks the values that a second one, of the tangents, needs.
 JvpValues in_two(const NestedJvpCall& call, const Flags& wrt) {
   const auto& p = call.params.as<ScanParams>();
   const Layout at(p);
@@ -193,14 +193,14 @@ JvpValues derive(const NestedJvpCall& call) {
   return call.linearize ? in_two(call, flow.inputs[0]) : joint(call, flow.inputs[0], flow.results);
 }
 
-/// The scan the other way round, of cotangents: those of the carry are the carry, and those of the constants,
-/// added up. What is to be added up over devices, too, of constants and elements, is so behind the loop.
+/// The scan in reverse order, of cotangents: those of the carry are its carry, and those of the constants are
+/// summed. Sums over devices, for constants and elements, are computed after the loop.
 Tangents transpose(const TransposeCall& call) {
   const auto& p = call.params.as<ScanParams>();
   const Layout at(p);
   const Program& body = *p.body;
   Flags linear, partial;
-  // A carry is linear in the body even if the one to start with is known: zeros, for what is not
+  // A carry is linear in the body even if its initial value is known: zeros, for values that are not
   // differentiated.
   for (std::size_t i = 0; i < at.inputs; ++i) {
     linear.push_back(at.is_carry(i) || call.operands[i].linear());
@@ -264,7 +264,8 @@ Tangents transpose(const TransposeCall& call) {
   return out;
 }
 
-/// A carry is batched where it starts so, or a step makes it so: found by tracing the body until no other is.
+/// A carry is batched if its initial value is, or if a step makes it so; found by tracing the body until no
+/// other one becomes batched.
 VmapValues batching(const BatchCall& call) {
   const auto& p = call.params.as<ScanParams>();
   const Layout at(p);

@@ -6,16 +6,16 @@
 
 namespace lockstep::transforms {
 
-/// A program in two: what can be computed before some of its inputs are known, and the rest.
+/// A program split in two: the part that can be computed from the known inputs, and the rest.
 struct Split {
-  Program before;  ///< inputs: those known; outputs: those of the program that depend on no other, then what
-                   ///< the rest needs
-  Program after;   ///< inputs: what it needs of `before`, then the unknown inputs; outputs: the others
-  std::vector<bool> output_known;  ///< of each output of the program: whether `before` gives it
-  std::size_t num_passed = 0;      ///< how many values `before` hands to `after`
+  Program before;  ///< inputs: the known ones; outputs: the program's outputs that only depend on these, then
+                   ///< the values that `after` needs
+  Program after;   ///< inputs: the values from `before`, then the unknown inputs; outputs: the others
+  std::vector<bool> output_known;  ///< for each output of the program whether `before` returns it
+  std::size_t num_passed = 0;      ///< the number of values that `before` passes to `after`
 };
 
-/// `known` says for each input whether it is known at first.
+/// `known` flags the inputs that are known.
 Split split(const Program& program, const std::vector<bool>& known);
 
 }  // namespace lockstep::transforms

@@ -1,6 +1,6 @@
 #pragma once
 
-// Uses of the primitives that hold programs, for the tests that walk them.
+// Examples of primitives that contain programs, for tests that iterate over them.
 
 #include <memory>
 
@@ -35,7 +35,7 @@ inline std::vector<Example> nested_examples() {
   };
   scan(recurrence(), 1, 1, 5, false, {w, c, xs});
   scan(recurrence(), 1, 1, 5, true, {w, c, xs});
-  // A counter, a carry that is a function of it, and one that is only handed on.
+  // A counter, a carry that is a function of it, and one that is only passed on.
   scan(nested({vector, counter, vector, vector},
               [&](std::span<const Value> v) {
                 const Value place = lax::convert_element_type(v[1], DType::kF64);
@@ -45,7 +45,7 @@ inline std::vector<Example> nested_examples() {
                                           lax::mul(v[2], v[3]), lax::mul(v[1], v[1])};
               }),
        1, 3, 4, false, {c, scalar(0, DType::kI32), random({3}, -1, 1, 24), random({3}, -1, 1, 25)});
-  // A scan in a scan.
+  // A scan within a scan.
   const ProgramPtr inner = recurrence();
   scan(nested({Aval{DType::kF64, {3, 3}}, vector, Aval{DType::kF64, {2, 3}}},
               [&](std::span<const Value> v) {
@@ -72,7 +72,7 @@ inline std::vector<Example> nested_examples() {
                    .params = OpParams::of(CondParams{{grows, turns, drops}}),
                    .inputs = {scalar(branch, DType::kI32), c, random({3}, -1, 1, 27)}});
   }
-  // A choice within a scan.
+  // A branch within a scan.
   scan(nested({vector, vector, counter},
               [&](std::span<const Value> v) {
                 const Value operands[] = {v[2], v[0], v[1]};
@@ -111,7 +111,7 @@ inline std::vector<Example> nested_examples() {
                                  1, 1}),
                  .inputs = {scalar(0.01), filled(0.5, {3}), random({3}, 0.5, 3, 30), scalar(0, DType::kI32)},
                  .has_derivative = false});
-  // Its derivative rule says three times as much as is true.
+  // Its derivative rule returns three times the correct value, so that tests can see that it is used.
   const ProgramPtr square = nested({vector, vector}, [](std::span<const Value> v) {
     return std::vector{lax::mul(v[0], lax::mul(v[1], v[1]))};
   });

@@ -49,7 +49,7 @@ void Transposition::add(Var var, const Value& cotangent) {
   so_far.site = CallSiteScope::current();
 }
 
-/// The whole cotangent, with what was partial added up over the devices.
+/// The whole cotangent, with the partial part summed over the devices.
 std::optional<Value> Transposition::settled(Var var) {
   Cotangent& so_far = cotangents_[static_cast<std::size_t>(var)];
   if (so_far.partial) {
@@ -60,8 +60,8 @@ std::optional<Value> Transposition::settled(Var var) {
   return so_far.sum;
 }
 
-/// Whether the result's cotangent is to be added up over the devices only behind the equation: that is
-/// possible where each device does the same with its own, and worth it where the operands are not larger.
+/// Whether the result's cotangent is summed over the devices only after the equation: that is possible if
+/// each device does the same with its own one, and useful if the operands are not larger.
 bool Transposition::waits(const Equation& equation) const {
   const Primitive& primitive = *equation.primitive;
   if (equation.outputs.size() != 1 || primitive.sets_varying || is_placement(primitive)) return false;

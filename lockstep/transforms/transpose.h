@@ -9,14 +9,14 @@
 
 namespace lockstep::transforms {
 
-/// A program that is linear in some of its inputs, written backwards.
+/// The transpose of a program that is linear in some of its inputs.
 ///
-/// Under shard_map a value that is the same on all devices has, from where it was taken to differ (pvary),
-/// cotangents that differ, to be added up over the devices. That is put off while it can be had for fewer
-/// bytes further on: behind a bias that was broadcast to a batch, the batch is added up first.
+/// Under shard_map, a value that is the same on all devices is made to vary by pvary; its cotangents differ
+/// from there on, and must be summed over the devices. The sum is deferred as long as it can be computed
+/// later with fewer bytes: for a bias that was broadcast to a batch, the batch is summed first.
 class Transposition {
  public:
-  /// Writes the equations that depend on no linear input. `known` are the values of the other inputs, in
+  /// Writes the equations that do not depend on linear inputs. `known` are the values of the other inputs, in
   /// order.
   Transposition(Builder& builder, const Program& program, const std::vector<bool>& linear_inputs,
                 std::span<const Value> known);
@@ -26,17 +26,17 @@ class Transposition {
   /// The value of a variable that is not linear.
   const Value& value(Var var) const { return env_[var]; }
 
-  /// Goes backwards through the linear equations: the cotangents of the linear inputs, in order, for those of
-  /// the outputs; none where zero. A cotangent has the aval of its value, but for the weak type; of inputs
-  /// that are flagged in `partial`, if that is given, it may vary over more axes, and is then to be added up
-  /// over these.
+  /// Goes backwards through the linear equations: from the cotangents of the outputs to those of the linear
+  /// inputs, in order; an unset one is zero. A cotangent has the aval of its value, except for the weak type.
+  /// The cotangents of inputs that are flagged in `partial`, if it is given, may vary over more axes, over
+  /// which they must then be summed.
   Tangents run(std::span<const std::optional<Value>> cotangents, const std::vector<bool>& partial = {});
 
  private:
-  /// The cotangent of a value so far: a sum, and what is still to be added up over the devices.
+  /// The cotangent of a value so far: a sum, and the part that must still be summed over the devices.
   struct Cotangent {
     std::optional<Value> sum, partial;
-    CallSite site;  ///< of the partial one
+    CallSite site;  ///< of the partial part
   };
 
   bool linear(const Equation& equation) const;

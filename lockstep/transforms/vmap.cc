@@ -38,7 +38,8 @@ VmapValues batch(const Equation& equation, std::span<const Value> operands, std:
   return values;
 }
 
-/// What is mapped over where: under shard_map, examples that the placements split over devices are fewer.
+/// The mapped axis in each region of the program: under shard_map, where placements split the examples over
+/// devices, each device has fewer examples.
 class Regions {
  public:
   Regions(const Program& program, const MappedAxis& axis)
@@ -48,7 +49,7 @@ class Regions {
   bool batched(Var var) const { return of_[at(var)] != nullptr; }
   void set(Var var, const MappedAxis* region) { of_[at(var)] = region; }
 
-  /// That of the equation's batched operands; the outer one where there are none.
+  /// The axis of the equation's batched operands; the outer one if there are none.
   const MappedAxis& of(const Equation& equation) const {
     const MappedAxis* found = nullptr;
     for (Var var : equation.inputs) {

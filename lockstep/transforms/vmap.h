@@ -7,15 +7,15 @@
 
 namespace lockstep::transforms {
 
-/// The program for all examples of the axis at once: an input that is batched has, in front, a dimension of
-/// that size, over which it is mapped; the others serve all examples. Every output has the dimension in
-/// front, broadcast where it depends on no batched input. Collectives over the axis' name, in the program and
-/// in those that its equations hold, are between the examples: they become operations on the dimension.
-/// Throws TraceError for one that cannot (over groups, or over several axes where it is no sum or extreme).
+/// The program for all examples of the axis at once. A batched input has a new first dimension of the axis's
+/// size; other inputs are the same for all examples. Every output has this dimension, and is broadcast if it
+/// depends on no batched input. Collectives over the axis's name, in the program and in the programs of its
+/// equations, are between the examples: they become operations on the dimension. Throws TraceError for
+/// unsupported ones (over groups, or over several axes unless it is a sum, maximum or minimum).
 Program vmap(const Program& program, const std::vector<bool>& in_batched, const MappedAxis& axis);
 
-/// Adds the program's equations, for all examples at once, to `builder`. Batching rules of primitives that
-/// hold programs give it the axis of their call.
+/// Adds the program's equations for all examples to `builder`. Batching rules of primitives that contain
+/// programs pass the axis of their call.
 VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const Value> inputs,
                        const std::vector<bool>& in_batched, const MappedAxis& axis);
 

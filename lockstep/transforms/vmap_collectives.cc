@@ -53,7 +53,7 @@ Value cut(const Value& x, std::int64_t d, std::int64_t n) {
   return moved(lax::reshape(x, shape), d, 0);
 }
 
-/// Example i of the result is that which is sent to it; zeros where none is.
+/// Example i of the result is the one that is sent to it; zeros if there is none.
 Value permuted(const Value& x, const std::vector<std::pair<int, int>>& pairs, std::int64_t size) {
   std::vector<Value> examples;
   for (int target = 0; target < size; ++target) {
@@ -67,7 +67,7 @@ Value permuted(const Value& x, const std::vector<std::pair<int, int>>& pairs, st
   return lax::concatenate(std::span<const Value>(examples), 0);
 }
 
-/// A sum or extreme over the examples, and, where there are other axes, over those.
+/// A sum, maximum or minimum over the examples, and over the other axes if there are any.
 std::pair<Value, bool> reduced(const Equation& e, const Value& x, bool batched, std::int64_t size,
                                const std::string& axis) {
   Value result = x;

@@ -117,7 +117,7 @@ JvpValues derive(const NestedJvpCall& call) {
   const ProgramPtr new_body = body.finish(outputs);
   const Values results = emit_nested(
       call.builder, while_p(), params_of(new_condition, new_body, at.body_consts, body_consts), operands);
-  // To go backwards is impossible; where nobody does, the loop of the tangents is dropped.
+  // There is no reverse derivative; if it is not needed, the loop of the tangents is removed as dead code.
   JvpValues out;
   out.outputs = call.linearize
                     ? emit_nested(call.builder, while_p(), call.params, call.inputs)
@@ -132,14 +132,14 @@ JvpValues derive(const NestedJvpCall& call) {
 
 Tangents transpose(const TransposeCall&) {
   fail<TraceError>(
-      "[while_loop] has no derivative backwards, for nobody knows how often it runs (at {}); use scan, or "
-      "fori_loop with bounds that are C++ numbers, or take the derivative forwards with jvp or jacfwd",
+      "[while_loop] has no reverse derivative, because its number of steps is unknown (at {}); use scan, or "
+      "fori_loop with bounds that are C++ numbers, or take the forward derivative with jvp or jacfwd",
       CallSiteScope::current().to_string());
 }
 
-/// Where the condition differs between the examples, the loop runs until it is false for all, and those for
-/// which it is false keep their carry. A carry is batched where it starts so, a step makes it so, or the
-/// condition differs: found by tracing until no other is.
+/// If the condition differs between the examples, the loop runs until it is false for all, and examples for
+/// which it is false keep their carry. A carry is batched if its initial value is, if a step makes it so, or
+/// if the condition differs; found by tracing until no other one becomes batched.
 VmapValues batching(const BatchCall& call) {
   const auto& p = call.params.as<WhileParams>();
   const Layout at(p);

@@ -7,7 +7,7 @@
 
 namespace lockstep::tree::internal {
 
-/// Objects that are never made: the addresses of their fields have the fields' names.
+/// Objects that are never constructed: the addresses of their fields contain the fields' names.
 template <class T>
 struct Named {
   T value;
@@ -31,7 +31,7 @@ consteval std::string_view text_with_pointer() {
   return __PRETTY_FUNCTION__;
 }
 
-/// The i-th field's name, from the compiler's text of a pointer to it: the last word before the last brace.
+/// The i-th field's name, from the compiler's text for a pointer to it: the last word before the last brace.
 template <class T, std::size_t i>
 consteval std::string_view field_name() {
   constexpr std::string_view text = text_with_pointer<FieldPointer{&fields::get<i>(named<T>.value)}>();

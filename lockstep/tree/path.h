@@ -12,12 +12,12 @@ namespace lockstep::tree {
 /// a shared_ptr add nothing.
 class Path {
  public:
-  /// Of the root, which has this name.
+  /// The root's path, which has this name.
   explicit Path(std::string root = "") : text_(std::move(root)) {}
 
   const std::string& text() const { return text_; }
 
-  /// Goes to what stands below, and says what brings back from there.
+  /// Goes to an element, and returns what is needed to go back.
   std::size_t to_element(std::size_t i);
   std::size_t to_key(std::string_view key);
   std::size_t to_key(std::int64_t key);

@@ -16,7 +16,8 @@ std::vector<std::pair<std::string, Array>> leaves_with_path(TreeRef tree);
 std::vector<std::string> paths(TreeRef tree);
 }  // namespace internal
 
-/// Calls f(path, array) for each array of the tree, in order. Of a tree that is not const f may change them.
+/// Calls f(path, array) for each array of the tree, in order. f may change the arrays if the tree is not
+/// const.
 template <class Tree, class F>
 void for_each_leaf_with_path(Tree& tree, F&& f) {
   using Leaf = std::conditional_t<std::is_const_v<Tree>, const Array&, Array&>;

@@ -17,14 +17,14 @@ namespace lockstep::tree {
 
 namespace internal {
 
-/// Whether the glob matches the whole path: '*' matches any characters, also none, '?' matches one; all
-/// others, including '[', match themselves.
+/// Whether the glob matches the whole path: '*' matches any characters or none, '?' matches one; all others,
+/// including '[', match themselves.
 bool matches(std::string_view glob, std::string_view path);
 
 /// How values are assigned to the arrays of a tree.
 enum class Spread { kOneForAll, kOneForEach, kByPath };
 
-/// For each array of the tree the index of its value; or a text that says why they do not fit.
+/// For each array of the tree the index of its value; or a text that says why they do not match.
 struct ValueOfEach {
   std::vector<std::size_t> numbers;
   std::string wrong;

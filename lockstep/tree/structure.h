@@ -12,7 +12,7 @@ namespace lockstep::tree {
 
 namespace internal {
 
-/// What distinguishes trees of one type, as text, one entry each.
+/// The texts that distinguish trees of one type, one entry for each difference.
 std::vector<std::string> telling(TreeRef tree);
 
 /// Throws ShapeError unless both trees have arrays at the same paths.
@@ -36,7 +36,7 @@ class Structure {
 
   std::size_t num_leaves() const { return num_leaves_; }
 
-  /// The tree, of Arrays without value.
+  /// The tree, with Arrays without a value.
   const Tree& exemplar() const { return exemplar_; }
 
   /// The paths of the arrays, in order: "(layers[0].w, layers[0].b)".

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of this folder share.
+// Shared by the tests of this folder.
 
 #include <cstdint>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace lockstep::test {
 
-/// Of arrays that are whole numbers.
+/// The values of arrays of integers.
 inline std::vector<int> numbers(const std::vector<Array>& arrays) {
   std::vector<int> values;
   for (const Array& array : arrays) values.push_back(array.item<std::int32_t>());

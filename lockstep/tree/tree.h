@@ -20,8 +20,9 @@ namespace internal {
 void check_count(std::size_t places, std::size_t arrays);
 }  // namespace internal
 
-/// The tree of f(leaf) for each leaf, or of f(leaf, other leaf...) for the leaves of trees of one structure.
-/// Throws ShapeError if one tree has an array that another has not, naming the first such path.
+/// The tree of f(leaf) for each leaf, or of f(leaf, other leaf...) for the leaves of trees with the same
+/// structure. Throws ShapeError if one tree has an array that another one does not have, with the first such
+/// path.
 template <class F, class Tree, class... Trees>
 Tree map(F&& f, const Tree& tree, const Trees&... others) {
   (internal::check_same_places("map", tree_ref(tree), tree_ref(others)), ...);
@@ -50,8 +51,7 @@ std::pair<std::vector<Array>, Structure<Tree>> flatten(const Tree& tree) {
   return {leaves(tree), structure(tree)};
 }
 
-/// The tree of this structure with these arrays. Throws ShapeError if the number of arrays does not
-/// fit.
+/// The tree of this structure with these arrays. Throws ShapeError if the number of arrays does not match.
 template <class Tree>
 Tree unflatten(const Structure<Tree>& structure, const std::vector<Array>& arrays) {
   internal::check_count(structure.num_leaves(), arrays.size());

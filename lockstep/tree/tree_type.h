@@ -9,23 +9,23 @@
 
 #include "lockstep/tree/visit.h"
 
-/// Trees whose C++ type is known to a table only: what is done with trees of all types is compiled once.
+/// Trees whose C++ type is only known to a table, so that operations on trees of all types are compiled once.
 namespace lockstep::tree {
 
 struct TreeRef;
 
-/// A C++ type of trees. There is one for each, whose address stands for the type.
+/// A C++ type of trees. There is one object for each type, and its address identifies the type.
 struct TreeType {
   void (*visit)(void* tree, Visitor& visitor);
-  void* (*copy)(const void* tree);  ///< new
+  void* (*copy)(const void* tree);  ///< allocated by new
   void (*destroy)(void* tree);
 
-  /// The elements of a tuple or pair; any other tree is the one element of itself.
+  /// The elements of a tuple or pair; any other tree has one element, itself.
   std::size_t num_elements;
   TreeRef (*element)(void* tree, std::size_t i);
 };
 
-/// A tree that stands elsewhere. Refers to a const one too, which then is only read.
+/// A reference to a tree. It may also refer to a const tree, which then must only be read.
 struct TreeRef {
   void* tree = nullptr;
   const TreeType* type = nullptr;
@@ -38,19 +38,19 @@ struct TreeRef {
   std::size_t num_leaves() const;
   void for_each_leaf(const std::function<void(const Array&)>& f) const;
 
-  /// Calls f with each array, for it to change.
+  /// Calls f with each array; f may change it.
   void change_leaves(const std::function<void(Array&)>& f) const;
 
-  /// Puts the first of the arrays, in order, in the places of the tree's own, and gives the others.
+  /// Replaces the tree's arrays by the first of these arrays, in order, and returns the others.
   std::span<const Array> replace_leaves(std::span<const Array> arrays) const;
 };
 
-/// A tree that stands by itself. It may be moved; `copy_of` copies.
+/// Owns a tree. It can be moved; `copy_of` copies.
 class AnyTree {
  public:
   AnyTree() = default;
 
-  /// Takes one that was made by new.
+  /// Takes ownership of a tree allocated by new.
   AnyTree(void* tree, const TreeType& type) : ref_{tree, &type} {}
   static AnyTree copy_of(TreeRef tree) { return {tree.type->copy(tree.tree), *tree.type}; }
 
@@ -70,13 +70,13 @@ class AnyTree {
   const TreeRef& ref() const { return ref_; }
   const TreeRef* operator->() const { return &ref_; }
 
-  /// Takes the tree, which must be of this type, out of it.
+  /// Moves the tree, which must have this type, out of it.
   template <class T>
   T take() && {
     return std::move(*static_cast<T*>(ref_.tree));
   }
 
-  /// Gives the tree away, for `type->destroy` to end.
+  /// Releases the tree, which must be destroyed by `type->destroy`.
   void* release() { return std::exchange(ref_, {}).tree; }
 
  private:
@@ -101,7 +101,7 @@ inline constexpr std::size_t num_elements<T> = std::tuple_size_v<T>;
 
 }  // namespace internal
 
-/// Not const, so that no linker makes the tables of two types one.
+/// Not const, so that a linker never merges the tables of two types.
 template <class T>
 inline TreeType type_of{&internal::Tables<T>::visit, &internal::Tables<T>::copy,
                         &internal::Tables<T>::destroy, internal::num_elements<T>,

@@ -20,33 +20,32 @@
 #include "lockstep/tree/field_name.h"
 #include "lockstep/tree/visitor.h"
 
-/// Trees hold arrays, which are their leaves. A tree is
+/// Trees contain arrays, which are their leaves. A tree is
 ///  - an Array;
 ///  - a bool, number, enum, string or pointer to a function, which belongs to the tree's structure;
 ///  - a sequence (std::vector, deque, list, array, a C array), std::tuple, pair, optional or variant of
-///  trees;
-///  - a map (std::map, unordered_map) from strings, integers or enums to trees. An unordered one is
-///    taken in the order of its keys;
-///  - a std::shared_ptr to a tree: as if the tree stood there. To change the tree is to get a copy of it,
-///    with which the pointer alone is changed; of two pointers to one tree each is a tree by itself, as in
-///    JAX;
-///  - an aggregate of trees: a struct without constructors, base classes and private members. Its parts have
-///    the names of its fields;
+///    trees;
+///  - a map (std::map, unordered_map) from strings, integers or enums to trees. An unordered map is visited
+///    in the order of its keys;
+///  - a std::shared_ptr to a tree: treated as the tree itself. When a tree is changed, the pointer gets a
+///    changed copy, and two pointers to one tree become separate trees, as in JAX;
+///  - an aggregate of trees: a struct without constructors, base classes and private members. The names of
+///    its parts are those of its fields;
 ///  - an empty class, which has no parts;
-///  - any other class that says what its parts are: see Node.
+///  - any other class that declares its parts: see Node.
 namespace lockstep::tree {
 
 class Parts;
 
-/// Makes a class that is not an aggregate a tree, or changes how an aggregate is one. Specialise it with
+/// Makes a class that is not an aggregate a tree, or changes how an aggregate is treated. Specialise it with
 ///   template <>
 ///   struct lockstep::tree::Node<Linear> {
 ///     static void parts(Linear& self, lockstep::tree::Parts& part) { part("w", self.w)("b", self.b); }
 ///   };
 /// or give the class the same function as a public member, `static void tree_parts(Linear& self,
 /// lockstep::tree::Parts& part)`, which may name private members. It must name, always in the same order, all
-/// parts that hold arrays or that a traced function depends on. Other parts are copied with the object. The
-/// class must be copyable. A derived class does not inherit it: its own parts would be left out.
+/// parts that contain arrays or on which a traced function depends. Other parts are copied with the object.
+/// The class must be copyable. A derived class does not inherit it, because its own parts would be missing.
 template <class T>
 struct Node {};
 
@@ -153,7 +152,7 @@ concept Sorted = requires {
 template <class Tree>
 void visit(Tree& tree, Visitor& visitor);
 
-/// Takes the parts of a class (Node), each with its name.
+/// Collects the parts of a class (Node), each with its name.
 class Parts {
  public:
   explicit Parts(Visitor& visitor) : visitor_(visitor) {}

@@ -16,10 +16,10 @@ namespace lockstep::tree {
 
 class Visitor;
 
-/// A number, bool, enum or string of a tree, whatever its C++ type.
+/// A number, bool, enum or string in a tree, whatever its C++ type.
 using Value = std::variant<bool, std::int64_t, std::uint64_t, double, std::string>;
 
-/// One that stands in a tree, to read and to change.
+/// A reference to such a value in a tree, for reading and changing.
 class ValueRef {
  public:
   template <class T>
@@ -27,10 +27,10 @@ class ValueRef {
 
   Value get() const { return type_->get(value_); }
 
-  /// Changes nothing, and gives false, where the value is of another kind or does not fit.
+  /// Changes nothing and returns false if the value has another kind or does not fit.
   bool set(const Value& value) const { return type_->set(value_, value); }
 
-  /// Tells the visitor the value, as what stands beside the arrays.
+  /// Passes the value to the visitor.
   void tell(Visitor& visitor) const { type_->tell(value_, visitor); }
 
  private:
@@ -52,49 +52,49 @@ class ValueRef {
   const Type* type_;
 };
 
-/// The axes of an array that stands below a part of a tree, by names that the mesh need not know.
+/// The axes of an array below a part of a tree, by names that need not be axes of a mesh.
 struct NamedAxes {
-  std::string path;    ///< from the part on: "kernel"
+  std::string path;    ///< relative to the part: "kernel"
   PartitionSpec axes;  ///< a name, or none, for each dimension
 };
 
-/// What a part of a tree can do beside being one; null where its class has no such member.
+/// Operations that the class of a part supports; null if it has no such member.
 struct Abilities {
-  void (*init)(void* part, const Array& key);                ///< puts part.init(key) in its place
+  void (*init)(void* part, const Array& key);                ///< replaces the part by part.init(key)
   std::vector<NamedAxes> (*logical_axes)(const void* part);  ///< part.logical_axes()
 };
 
-/// What is done with the parts of a tree (visit.h), whatever its C++ type: `visit` is compiled once for each
-/// type of tree, and not once more for each thing that is done with it. A visitor that needs places sets
-/// `path.kept`.
+/// An operation on the parts of a tree (visit.h), whatever its C++ type: `visit` is compiled once for each
+/// type of tree, not again for each operation. A visitor that needs paths sets `path.kept`.
 class Visitor {
  public:
-  /// `changes`: it changes trees. What a shared_ptr of a tree points to is then copied first if others have
-  /// it too. Any other visitor leaves each tree as it is, and may be given const ones.
+  /// `changes`: it changes trees. Then the target of a shared_ptr is copied first if it has other owners.
+  /// Other visitors leave trees unchanged, and may be used for const ones.
   explicit Visitor(bool changes = false) : changes_(changes) {}
   bool changes() const { return changes_; }
 
   /// An array of the tree.
   virtual void leaf(Array& array) = 0;
 
-  /// A part whose class has one of these abilities. Gives whether it is done with: its own parts are then not
-  /// visited.
+  /// A part whose class has one of these abilities. Returns whether it was handled: then its own parts are
+  /// not visited.
   virtual bool able(void*, const Abilities&) { return false; }
 
-  /// A number, bool, enum or string of the tree. Unless overridden it is told by what follows.
+  /// A number, bool, enum or string of the tree. By default calls one of the functions below.
   virtual void value(const ValueRef& value) { value.tell(*this); }
 
   /// The number of elements of a container.
   virtual void size(std::size_t) {}
 
-  /// What else tells two trees of one type apart: values, keys, what an optional or variant holds.
+  /// Other contents that distinguish two trees of one type: values, keys, the state of an optional or
+  /// variant.
   virtual void text(const std::string&) {}
   virtual void real(double) {}
   virtual void long_real(long double) {}
   virtual void natural(std::uint64_t) {}
   virtual void integer(std::int64_t) {}
 
-  /// Calls that one of these five which is for the type of the value.
+  /// Calls the one of these five functions that matches the type of the value.
   template <class T>
   void tell(const T& value) {
     if constexpr (std::is_same_v<T, std::string>)
@@ -109,7 +109,7 @@ class Visitor {
       integer(static_cast<std::int64_t>(value));
   }
 
-  /// A Path where one is kept.
+  /// A Path, if it is needed.
   struct Place {
     Path* kept = nullptr;
     std::size_t to_element(std::size_t i) { return kept == nullptr ? 0 : kept->to_element(i); }

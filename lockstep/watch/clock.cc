@@ -53,7 +53,7 @@ double TickClock::seconds(Ticks from, Ticks until) {
 }
 
 std::int64_t TickClock::to_monotonic_ns(Ticks at) {
-  // Between two calibrations all times are of one line, so that none of them changes places.
+  // Between two calibrations all times are on one line, so that they keep their order.
   if (last_ == first_) calibrate();
   const auto passed = static_cast<double>(static_cast<std::int64_t>(at - first_));
   return static_cast<std::int64_t>(first_ns_) + static_cast<std::int64_t>(passed * ns_per_tick_);

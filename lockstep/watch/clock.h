@@ -6,8 +6,8 @@
 
 namespace lockstep::watch {
 
-/// What this machine's recorders count in: the processor's counter where it runs at one speed on all cores,
-/// for it is read in a quarter of the time.
+/// The clock of this machine's recorders: the processor's counter if it runs at one speed on all cores,
+/// because reading it takes a quarter of the time.
 Clock machine_clock();
 
 inline Ticks monotonic_ns() {
@@ -18,29 +18,29 @@ inline Ticks monotonic_ns() {
 
 inline Ticks ticks(Clock clock) {
 #if defined(__x86_64__)
-  // Not __rdtsc: the header that has it takes a second of each source file that sees it.
+  // Not __rdtsc: its header adds a second to the compilation of each source file that includes it.
   if (clock == Clock::kTsc) return __builtin_ia32_rdtsc();
 #endif
   return monotonic_ns();
 }
 
-/// From ticks of a process of this machine to the machine's monotonic clock. Calibrates itself: it gets more
-/// exact the longer it lives; one that is new blocks for 20 ms at its first use.
+/// Converts ticks of a process on this machine to the machine's monotonic clock. It calibrates itself and
+/// becomes more exact over time; the first use of a new one blocks for 20 ms.
 class TickClock {
  public:
   explicit TickClock(Clock clock);
   Clock clock() const { return clock_; }
   Ticks now() const { return ticks(clock_); }
-  double seconds(Ticks from, Ticks until);  ///< 0 where `until` is earlier.
+  double seconds(Ticks from, Ticks until);  ///< 0 if `until` is earlier
   std::int64_t to_monotonic_ns(Ticks at);
 
-  /// Makes what `to_monotonic_ns` gives more exact from now on. Between two calibrations all times keep their
+  /// Improves the precision of `to_monotonic_ns` from now on. Between two calibrations all times keep their
   /// order.
   void calibrate();
 
  private:
   Clock clock_;
-  Ticks first_, last_;  ///< `last_`: of the last calibration.
+  Ticks first_, last_;  ///< `last_`: at the last calibration
   std::uint64_t first_ns_;
   double ns_per_tick_ = 1;
 };

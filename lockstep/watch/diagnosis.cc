@@ -81,7 +81,7 @@ class Diagnosis {
       const Activity& in = thread.doing.back();
       const bool joining = in.kind == Kind::kInitialize && thread.missing_count > 0;
       if (!waits(in.kind) && !joining) continue;
-      // What a thread in the background waits for holds up nobody.
+      // A wait of a background thread does not block other processes.
       if (in.kind == Kind::kAnswer && !is_foremost(report, thread)) continue;
       Wait wait{.process = report.process, .thread = &thread, .in = &in, .what = in.what};
       wait.missing.insert(thread.missing.begin(), thread.missing.end());
@@ -92,7 +92,7 @@ class Diagnosis {
         for (const ProcessReport& other : reports_)
           if (other.process != report.process) wait.missing.insert(other.process);
       }
-      // One that is not noted to wait for anybody has just come, or works.
+      // A process without a recorded wait has just arrived, or works.
       if (in.kind == Kind::kCollective) wait.known = true;
       waits_.push_back(std::move(wait));
     }
@@ -121,8 +121,8 @@ class Diagnosis {
     wait.known = !wait.missing.empty();
   }
 
-  // Where all of a mesh have launched the same and wait for it, nothing tells whether their devices work. The
-  // first results may take long, but a launch that waits for the others to come should not.
+  // If all processes of a mesh have launched the same program and wait for it, it is unknown whether their
+  // devices work. The first results may take long, but a launch that waits for others to arrive should not.
   void add_devices(std::vector<Stall>& stalls) const {
     std::map<std::uint64_t, std::vector<const Wait*>> by_mesh;
     std::map<std::uint64_t, std::set<int>> absent;
@@ -146,7 +146,7 @@ class Diagnosis {
     }
   }
 
-  // The reports are not of one moment: who is in the same operation has come.
+  // The reports are of different moments: a process in the same operation has arrived.
   void leave_out_who_has_come(Wait& wait) {
     if (wait.in->operation == 0) return;
     for (const Wait& other : waits_) {
@@ -156,7 +156,7 @@ class Diagnosis {
     }
   }
 
-  /// The wait that keeps a process from what others wait for it in; null where it does not wait.
+  /// The wait that keeps a process from the operation in which others wait for it; null if it does not wait.
   const Wait* wait_of(int process) const {
     const auto report = by_process_.find(process);
     if (report == by_process_.end()) return nullptr;
@@ -175,7 +175,7 @@ class Diagnosis {
     for (const int process : wait.missing) {
       const Wait* const next = wait_of(process);
       if (next == nullptr || !next->known || next->missing.empty()) {
-        // All that it waits for has come: it is about to go on.
+        // Everything for which it waits has arrived: it is about to continue.
         if (next != nullptr && next->known) continue;
         culprits.insert(process);
       } else if (seen.contains(process)) {
@@ -414,7 +414,7 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
     const auto report = std::ranges::find(reports, process, &ProcessReport::process);
     return report == reports.end() ? fmt::format("process {}", process) : name_process(*report);
   };
-  // Those that do the same are said once.
+  // Processes with the same activity are mentioned once.
   std::map<std::string, std::vector<int>> by_words;
   for (const Culprit& culprit : stall.culprits) by_words[culprit.words].push_back(culprit.process);
   std::string blame;
@@ -455,7 +455,8 @@ std::vector<OverMesh> by_mesh(std::span<const ProcessReport> reports) {
   return list;
 }
 
-/// Those that launched the same as launch `number`; the program's text stands with its first launch of a log.
+/// The processes that launched the same program as launch `number`; a program's text is in its first launch
+/// of a log.
 Difference::Side side_of(const std::vector<std::pair<int, const MeshReport*>>& same, std::uint64_t number) {
   const MeshReport& mesh = *same.back().second;
   const LaunchReport& launch = *launch_of(mesh, number);
@@ -487,7 +488,7 @@ std::optional<Difference> find_difference(std::span<const ProcessReport> reports
   for (OverMesh& over : by_mesh(reports)) {
     if (!over.ordered) continue;
     std::uint64_t least = ~std::uint64_t{0}, first = 1;
-    // Those without a log say nothing of single launches.
+    // Processes without a log say nothing about single launches.
     std::erase_if(over.processes, [](const auto& each) { return each.second->log.empty(); });
     if (over.processes.size() < 2) continue;
     for (const auto& [process, mesh] : over.processes) {
@@ -551,7 +552,7 @@ std::string describe(const Difference& difference, int process_count) {
     };
     for (int number = 1; !a.empty() && !b.empty(); ++number) {
       const std::string_view ours = line(a), theirs = line(b);
-      // The first line begins with the program's name, which is said already.
+      // The first line begins with the program's name, which was already mentioned.
       const auto compared = [&](std::string_view one) {
         return number == 1 && one.find('(') != one.npos ? one.substr(one.find('(')) : one;
       };

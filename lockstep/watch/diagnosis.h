@@ -11,93 +11,93 @@
 
 namespace lockstep::watch {
 
-/// Why others wait for a process.
+/// Why other processes wait for a process.
 enum class Reason {
-  kOwnCode,   ///< In the user's code, doing what cannot be told.
-  kSpinning,  ///< In the user's code, using a core.
-  kBlocked,   ///< In the user's code, in a system call.
-  kSleeping,  ///< In the user's code, in a system call that only waits for time to pass.
-  kLocked,    ///< In the user's code, waiting for a lock.
-  kDisk,      ///< In the kernel, without being interruptible.
-  kStopped,   ///< By a signal or a debugger.
+  kOwnCode,   ///< in the user's code, with unknown activity
+  kSpinning,  ///< in the user's code, using a core
+  kBlocked,   ///< in the user's code, in a system call
+  kSleeping,  ///< in the user's code, in a system call that only waits for time to pass
+  kLocked,    ///< in the user's code, waiting for a lock
+  kDisk,      ///< in the kernel, not interruptible
+  kStopped,   ///< by a signal or a debugger
   kEnded,
   kTracing,
   kCompiling,
-  kComputing,  ///< In a launch, between its collectives.
-  kPhase,      ///< In a phase that the user has named.
+  kComputing,  ///< in a launch, between its collectives
+  kPhase,      ///< in a phase named by the user
   kInput,
   kCheckpoint,
-  kNotCome,      ///< It has not called initialize().
-  kWaitsForKey,  ///< For a key that nobody has set.
+  kNotCome,      ///< it has not called initialize()
+  kWaitsForKey,  ///< for a key that no process has set
   kUnknown,
 };
 std::string_view name_of(Reason reason);
 
-/// Who holds up others, and by what.
+/// A process that blocks others, and the reason.
 struct Culprit {
   int process = 0;
   Reason reason = Reason::kUnknown;
-  double seconds = 0;  ///< Since it does this.
+  double seconds = 0;  ///< since this began
   std::string words;   ///< "is in its own code since train.cc:38, and sleeps (nanosleep)"
 };
 
-/// Who waits in the same thing.
+/// Processes that wait in the same operation.
 struct Waiters {
   Kind kind = Kind::kNone;
   std::vector<int> processes;
   std::string what, site;
-  double seconds = 0;  ///< Of who waits longest.
+  double seconds = 0;  ///< the longest wait among them
   double usual_seconds = 0;
 };
 
 /// Processes that wait for others.
 struct Stall {
-  std::vector<Waiters> waiters;   ///< Those with the most processes first.
-  std::vector<Culprit> culprits;  ///< By process; empty where all wait for each other, or for devices.
-  std::vector<int> ring;          ///< Who waits for each other, where nobody else is to blame.
-  double seconds = 0;             ///< The longest wait.
-  bool declared = false;          ///< All culprits are in phases that the user has named, or there are none.
+  std::vector<Waiters> waiters;   ///< those with the most processes first
+  std::vector<Culprit> culprits;  ///< by process; empty if all wait for each other, or for devices
+  std::vector<int> ring;  ///< the processes that wait for each other, if no other process is the cause
+  double seconds = 0;     ///< the longest wait
+  bool declared = false;  ///< all culprits are in phases named by the user, or there are none
 
-  /// Whether it is time for a word: max(10 s, 20 times what the launch usually takes).
+  /// Whether a message is due: after max(10 s, 20 times the usual duration of the launch).
   bool long_enough(double least_seconds = 10) const;
-  /// Who holds up the others: the culprits, or those of the ring. Nobody where all of a mesh have launched
-  /// the same and wait for its result: their devices compute, or do not reach each other.
+  /// The processes that block the others: the culprits, or those of the ring. Empty if all processes of a
+  /// mesh have launched the same program and wait for its result: then their devices compute, or cannot reach
+  /// each other.
   std::set<int> awaited() const;
-  /// The same for a stall that goes on.
+  /// A key that stays the same while a stall continues.
   std::string key() const;
 };
 
-/// Who waits for whom at this moment. A pure function of the reports of all processes; those that the job has
-/// and `reports` lacks are taken as not heard of. A process that waits for others is never a culprit.
+/// Which processes wait for which at this moment. A pure function of the reports of all processes; processes
+/// of the job without a report are treated as unknown. A process that waits for others is never a culprit.
 std::vector<Stall> diagnose(std::span<const ProcessReport> reports);
 
 /// "stalled for 12 s: processes 0, 1, 3 of 4 wait in psum f32[4] over i at train.cc:40 for process 2 (host b,
 /// pid 123), which ..."
 std::string describe(const Stall& stall, std::span<const ProcessReport> reports);
 
-/// Where processes that must launch the same programs over a mesh have not.
+/// A mesh over which processes that must launch the same programs have not done so.
 struct Difference {
-  std::uint64_t mesh = 0, number = 0;  ///< The earliest launch that differs.
+  std::uint64_t mesh = 0, number = 0;  ///< the earliest launch that differs
   struct Side {
     std::vector<int> processes;
-    std::string what, site, text;  ///< Empty: they have launched nothing else.
+    std::string what, site, text;  ///< empty: they have launched nothing else
   };
-  std::vector<Side> sides;  ///< The one with the most processes first.
-  bool earlier_lost =
-      false;  ///< The launches before it are not kept any longer: there may be an earlier one.
+  std::vector<Side> sides;    ///< the one with the most processes first
+  bool earlier_lost = false;  ///< earlier launches are no longer known: there may be an earlier difference
 };
 
-/// Whether the processes' hashes at a launch that all have made differ: cheap, without the logs. Meshes over
-/// which several threads launch say nothing.
+/// Whether the processes' hashes at the last common launch differ: cheap, without the logs. Meshes over which
+/// several threads launch are ignored.
 bool hashes_differ(std::span<const ProcessReport> reports);
 
-/// The earliest launch that differs, of reports with logs.
+/// The earliest launch that differs, from reports with logs.
 std::optional<Difference> find_difference(std::span<const ProcessReport> reports);
 
 std::string describe(const Difference& difference, int process_count);
 
-/// Who is the cause of a stall: its culprits; of a ring, those that launched what the most did not, where
-/// they are in it; where nobody is to blame, all who wait.
+/// The causes of a stall: its culprits; for a ring, the processes in it that did not launch what most did; if
+/// there is no cause, all waiting processes.
 std::vector<int> causes(const Stall& stall, const std::optional<Difference>& difference);
 
 }  // namespace lockstep::watch

@@ -14,7 +14,7 @@ constexpr seconds kLongestInterval(3600);
 constexpr std::chrono::milliseconds kGone(1500);  // a stall that was not seen for so long is over
 constexpr double kMoment = 0.1;                   // seconds
 
-/// Whether it was met between two things, of which each may be what takes its time: the next look tells more.
+/// Whether it was observed between two activities, each of which may take the time: the next look shows it.
 bool is_between_two_things(const Stall& stall) {
   return std::ranges::any_of(stall.culprits, [](const Culprit& culprit) {
     return (culprit.reason == Reason::kOwnCode || culprit.reason == Reason::kSpinning) &&
@@ -33,7 +33,7 @@ void JobWatch::take(ProcessReport report) {
     reports_.insert(at, std::move(report));
     return;
   }
-  // Logs that have come stay until the next ones come, as long as they are of use.
+  // Received logs are kept until the next ones arrive, while they are useful.
   if (needs_logs_ && at->pid == report.pid) {
     for (MeshReport& mesh : report.meshes) {
       const auto known = std::ranges::find(at->meshes, mesh.mesh, &MeshReport::mesh);
@@ -66,7 +66,7 @@ bool JobWatch::logs_are_behind() const {
 }
 
 void JobWatch::look_for_a_difference(std::vector<std::string>& lines) {
-  // Where a process makes no progress, its log tells which launch differs, and whether devices wait for each
+  // If a process makes no progress, its log shows which launch differs, and whether devices wait for each
   // other.
   needs_logs_ =
       (difference_.empty() && hashes_differ(reports_)) ||
@@ -118,7 +118,7 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
     const bool seen_before = followed.seen != std::chrono::steady_clock::time_point();
     followed.seen = now;
     followed.stall = stall;
-    // Reports of one look may be of different moments: what the next one confirms is so.
+    // Reports of one look may be of different moments: a difference counts if the next look confirms it.
     if (!seen_before) continue;
     if (stall.long_enough(stall_warning_) && now >= followed.next) {
       if (!followed.put_off && is_between_two_things(stall)) {

@@ -11,53 +11,54 @@
 
 namespace lockstep::watch {
 
-/// Looks at what all processes of the job do, and finds words where some hold up the others or do something
-/// else. Knows no clock of its own, so that tests move it by hand. Used by one thread.
+/// Observes all processes of the job, and writes messages when some block the others or diverge. Time is an
+/// argument, so that tests can control it. Used by one thread.
 class JobWatch {
  public:
-  /// `stall_warning`: after so many seconds there is a word on a stall. `stall_timeout`: after so many it
-  /// fails the job; it never does where there is none.
+  /// `stall_warning`: the seconds after which a stall is reported. `stall_timeout`: the seconds after which
+  /// it fails the job; nullopt: never.
   JobWatch(int num_processes, double stall_warning, std::optional<int> stall_timeout);
 
-  /// The latest that is known of a process.
+  /// Sets the latest report of a process.
   void take(ProcessReport report);
 
-  /// Looks at all of it. Gives the lines to say now: a stall after the warning's time, or 20 times what its
-  /// launch usually takes, whichever is longer, then at intervals that double; and what became of it.
+  /// Examines all reports. Returns the messages that are due: for a stall after the time of the warning, or
+  /// 20 times the usual duration of its launch, whichever is longer, then at intervals that double; and when
+  /// it has ended.
   std::vector<std::string> look(std::chrono::steady_clock::time_point now);
 
-  /// The lines to say when the job has ended: of stalls that ended with it.
+  /// The messages at the end of the job: about stalls that ended with it.
   std::vector<std::string> finish(std::chrono::steady_clock::time_point now);
 
   struct Failure {
-    std::vector<int> processes;  ///< Who holds up the others.
+    std::vector<int> processes;  ///< the processes that block the others
     std::string message;
   };
   /// The stall that has lasted longer than the stall timeout.
   const std::optional<Failure>& failure() const { return failure_; }
 
-  /// Whether a stall of which there has been a word is for a process that has not called initialize().
+  /// Whether a reported stall waits for a process that has not called initialize().
   bool says_who_has_not_come() const;
 
-  /// Whether the next reports should come with the logs of launches.
+  /// Whether the next reports should include the logs of launches.
   bool wants_logs() const { return wants_logs_; }
 
-  /// The earliest launch that differs, by what is known now, in a line; empty where none does.
+  /// A line about the earliest known launch that differs; empty if there is none.
   std::string difference() const;
 
-  /// By process; those that were never heard of are missing.
+  /// By process; processes without a report are missing.
   const std::vector<ProcessReport>& reports() const { return reports_; }
 
-  /// The stalls that were found by the last look, the longest first, also short ones.
+  /// The stalls found by the last look, the longest first, including short ones.
   const std::vector<Stall>& stalls() const { return stalls_; }
 
  private:
   struct Followed {
-    std::string line;  ///< What was said last.
+    std::string line;  ///< the last message
     Stall stall;
     std::chrono::steady_clock::time_point first, next, seen;
     int said = 0;
-    bool put_off = false;  ///< A word was due at the last look.
+    bool put_off = false;  ///< a message was due at the last look
   };
 
   void look_for_a_difference(std::vector<std::string>& lines);
@@ -67,13 +68,13 @@ class JobWatch {
   const int num_processes_;
   const double stall_warning_;
   const std::optional<int> stall_timeout_;
-  std::vector<ProcessReport> reports_;  ///< By process.
+  std::vector<ProcessReport> reports_;  ///< by process
   std::vector<Stall> stalls_;
-  std::map<std::set<int>, Followed> followed_;  ///< By who holds up the others.
+  std::map<std::set<int>, Followed> followed_;  ///< by the processes that block the others
   std::optional<Failure> failure_;
   bool needs_logs_ = false, wants_logs_ = false;
   std::optional<Difference> found_;
-  std::string difference_;  ///< As it was said; empty: it was not.
+  std::string difference_;  ///< the last message about it; empty: none
 };
 
 }  // namespace lockstep::watch

@@ -9,9 +9,9 @@ namespace watch {
 struct Thread;
 }
 
-/// For its lifetime this thread is in the user's phase of this name: loading data, evaluating, writing a
-/// report. Who waits for this process is told so, as information and not as a warning; `lockstep status` and
-/// traces show it. Phases nest. Costs some 50 ns.
+/// For its lifetime, this thread is in a phase that the user has named: loading data, evaluating, writing a
+/// report. If other processes wait for this one, they report the phase as information, not as a warning;
+/// `lockstep status` and traces show it. Phases nest. Costs some 50 ns.
 ///
 ///     {
 ///       lockstep::Phase phase("load");

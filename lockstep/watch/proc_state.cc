@@ -16,7 +16,7 @@
 namespace lockstep::watch {
 namespace {
 
-/// The start of a file of the kernel's; none where it cannot be read.
+/// The start of a file of the kernel; nullopt if it cannot be read.
 std::optional<std::string> read_file(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return std::nullopt;
@@ -76,7 +76,7 @@ class Stat {
   std::vector<std::string_view> fields_;
 };
 
-/// The number behind the name in /proc/PID/status, where a word of it is asked for.
+/// The number after the name in /proc/PID/status; `word` selects one of several.
 std::uint64_t status_number(std::string_view status, std::string_view name, std::size_t word = 0) {
   const std::size_t at = status.find(name);
   if (at == std::string_view::npos) return 0;
@@ -92,7 +92,7 @@ std::optional<ThreadState> read_thread(const std::string& folder, int tid) {
   if (!stat.good()) return std::nullopt;
   ThreadState thread{.tid = tid, .name = stat.name(), .state = stat.state(), .cpu_ticks = stat.cpu_ticks()};
   if (thread.state == 'R' || thread.state == 'Z' || thread.state == 'X') return thread;
-  // Both say "0" or "running" where it does not sleep by now.
+  // Both contain "0" or "running" if it does not sleep any more.
   if (auto wchan = read_file(folder + "/wchan"); wchan && *wchan != "0") thread.wchan = *wchan;
   if (const auto call = read_file(folder + "/syscall"); call && !call->empty() && call->front() != 'r') {
     const long number = to_number<long>(split_words(*call)[0]);
@@ -253,7 +253,7 @@ std::string syscall_name(long number) {
 
 std::string describe(const ThreadState& thread) {
   std::string where;
-  // That one call goes on after a stop says nothing, nor does the kernel's entry.
+  // That a call continues after a stop means nothing, nor does the kernel's function.
   if (thread.syscall && *thread.syscall != SYS_restart_syscall)
     where = " in " + syscall_name(*thread.syscall);
   else if (thread.wchan.starts_with("futex"))

@@ -9,51 +9,53 @@
 
 namespace lockstep::watch {
 
-// What Linux tells of a process in /proc, without stopping it and without a permission to trace it.
+// The state of a process in /proc on Linux, which can be read without stopping the process and without a
+// permission to trace it.
 
 struct ThreadState {
   int tid = 0;
-  std::string name;  ///< At most 15 characters.
+  std::string name;  ///< at most 15 characters
 
   /// R: runs, or waits for a core. S: sleeps. D: sleeps and cannot be interrupted, mostly for a disk. T:
   /// stopped by a signal. t: stopped by a tracer. Z: has ended.
   char state = '?';
 
-  /// The function of the kernel in which it sleeps. Empty where it runs or the kernel does not say.
+  /// The kernel's function in which it sleeps. Empty if it runs or the kernel does not report it.
   std::string wchan;
 
-  /// The number of the system call it is in. None where it runs, and where the kernel does not say: it says
-  /// this only to those who may trace the process. SYS_restart_syscall: one with a time limit, which began
-  /// before the thread was last stopped.
+  /// The number of its current system call. nullopt if it runs, and if the kernel does not report it: it does
+  /// so only for processes that may trace this one. SYS_restart_syscall: a call with a time limit, which
+  /// began before the thread was last stopped.
   std::optional<long> syscall;
 
-  std::uint64_t cpu_ticks = 0;  ///< In the program and in the kernel; see seconds_of_ticks.
+  std::uint64_t cpu_ticks = 0;  ///< in the program and in the kernel; see seconds_of_ticks
 };
 
 struct ProcessState {
-  bool exists = false;  ///< Also while it has ended and its parent has not asked for its status: state Z.
-  char state = '?';     ///< That of its main thread.
+  bool exists = false;  ///< also true after it has ended, until its parent has read its status: state Z
+  char state = '?';     ///< of its main thread
   std::string name;
   int parent = 0;
-  int tracer = 0;                 ///< The process that traces it, such as a debugger; 0 for none.
-  unsigned user = 0;              ///< Its effective user.
-  std::uint64_t start_ticks = 0;  ///< Since the host's start. A pid may come again; a pid with this does not.
-  std::uint64_t cpu_ticks = 0;    ///< Of all threads, of those that have ended, too.
-  std::uint64_t rss_bytes = 0;    ///< Memory that it has in RAM.
-  std::vector<ThreadState> threads;  ///< By tid; the main thread's is the pid.
+  int tracer = 0;                    ///< the process that traces it, such as a debugger; 0: none
+  unsigned user = 0;                 ///< its effective user
+  std::uint64_t start_ticks = 0;     ///< since the host's start; a pid may be reused, but not with the same
+                                     ///< value of this
+  std::uint64_t cpu_ticks = 0;       ///< of all threads, including those that have ended
+  std::uint64_t rss_bytes = 0;       ///< resident memory
+  std::vector<ThreadState> threads;  ///< by tid; the main thread's tid is the pid
 };
 
-/// Never throws for what the process does: one that is not there, or ends meanwhile, has `exists` false, and
-/// a thread that ends meanwhile is left out. It takes some 30 microseconds a thread.
+/// Never throws for what the process does: if it does not exist, or ends meanwhile, `exists` is false, and a
+/// thread that ends meanwhile is left out. Takes about 30 microseconds for each thread.
 ProcessState read_process_state(int pid);
 
-/// "futex"; "system call 999" for one that it does not know.
+/// "futex"; "system call 999" for an unknown one.
 std::string syscall_name(long number);
 
 /// "running", "waiting in futex", "stopped", "waiting for a disk or driver in read", "ended".
 std::string describe(const ThreadState& thread);
 
-/// What is said of the thread, one of process `pid`, where it holds up others.
+/// The evidence about a thread of process `pid`, if it blocks others.
 Evidence evidence_of(const ThreadState& thread, int pid, double cpu_share);
 
 double seconds_of_ticks(std::uint64_t ticks);

@@ -112,8 +112,8 @@ Texts& texts() {
   return all;
 }
 
-/// This thread's place in the memory; given back when the thread ends. The first thread keeps its own: what
-/// it does behind main, such as shutdown(), counts too.
+/// This thread's place in the memory; released when the thread ends. The first thread keeps its place: its
+/// activities after main, such as shutdown(), count, too.
 struct Place {
   Thread* thread = nullptr;
   Memory* memory = nullptr;
@@ -151,7 +151,7 @@ Clock clock_of() {
   return clock;
 }
 
-/// While it lives, what is under the version is written.
+/// While it exists, the fields under the version are being written.
 class Writing {
  public:
   explicit Writing(Thread& thread) : thread_(thread), version_(thread.version.load(relaxed) | 1U) {
@@ -228,7 +228,7 @@ TextId text(const CallSite& site) {
     std::uint32_t line = 0;
     TextId id = 0;
   };
-  // Places are few and stand in the program's constants.
+  // Places are few, and the pointers are constants of the program.
   thread_local std::array<Known, 64> known;
   if (!site.known() || memory() == nullptr) return 0;
   Known& here = known[(reinterpret_cast<std::uintptr_t>(site.file) / 8 + site.line) % known.size()];

@@ -13,30 +13,30 @@
 
 namespace lockstep::watch {
 
-/// Where this process writes down what it does: memory that its launcher gave it (LOCKSTEP_RECORDER_FD) and
-/// reads, or its own. Null with LOCKSTEP_RECORDER=0. Made at the first call, by any thread.
+/// The memory to which this process writes what it does: provided and read by its launcher
+/// (LOCKSTEP_RECORDER_FD), or its own. Null if LOCKSTEP_RECORDER=0. Made at the first call, by any thread.
 Memory* memory();
 
-/// The process's place in the job, once it is known.
+/// Sets the process's number in the job, once it is known.
 void set_process(int process, int process_count);
 
-/// The id of a text, the same for the same text; 0 where there is no room left, or no memory.
+/// The id of a text, the same for the same text; 0 if there is no room left, or no memory.
 TextId text(std::string_view text);
 
 /// The id of "train.cc:42"; 0 for an unknown place.
 TextId text(const CallSite& site);
 
-/// The user's last metrics, as JSON, and their step.
+/// Sets the user's last metrics, as JSON, and their step.
 void set_metrics(std::int64_t step, std::string_view json);
 void set_step(std::int64_t step);
 
-/// From now on this thread does this, within what it did before; to be ended by the same thread. Null where
-/// nothing is recorded.
+/// Begins an activity of this thread, inside its current one; the same thread must end it. Null if nothing is
+/// recorded.
 Thread* begin_doing(Kind kind, TextId what, TextId site, std::uint64_t number = 0, std::uint32_t mesh = 0);
 void end_doing(Thread* thread);
 
-/// For its lifetime, this thread does this, within what it did before: one store of each field, and one event
-/// at the end. Nothing is allocated. Belongs to the thread that made it.
+/// An activity of this thread for the lifetime of this object, inside the thread's current one. Costs one
+/// store for each field, and one event at the end; allocates nothing. Must stay on the thread that made it.
 class Doing {
  public:
   Doing(Kind kind, TextId what, TextId site, std::uint64_t number = 0, std::uint32_t mesh = 0);
@@ -49,34 +49,34 @@ class Doing {
   Thread* thread_;
 };
 
-/// The innermost thing that this thread does; kNone where it does nothing, or nothing is recorded.
+/// The innermost activity of this thread; kNone if there is none, or nothing is recorded.
 Kind innermost();
 
-/// Of the innermost thing that this thread does: all others have come, so that from now on it is at work.
+/// For the innermost activity of this thread: all others have arrived, so from now on it works.
 void all_arrived();
 
-/// Of the innermost thing that this thread does: it waits for these processes, and `operation` is what it
-/// waits in, the same number for all who wait in the same thing. To be called seldom, when a wait is long.
+/// For the innermost activity of this thread: it waits for these processes in `operation`, which is the same
+/// number for all who wait in the same operation. Call it rarely, when a wait is long.
 void waits_for(std::span<const int> processes, std::uint64_t operation);
 
-/// A mesh whose launches are counted: an opaque place in the memory. Null: it is not counted.
+/// A mesh whose launches are counted: an opaque position in the memory. Null: not counted.
 class MeshPlace;
 
-/// The place of a mesh over several processes, the same for the same `mesh`; `processes` is "0-3". Null where
+/// The place of a mesh over several processes, the same for the same `mesh`; `processes` is "0-3". Null if
 /// there is no room left.
 MeshPlace* mesh_place(Fingerprint mesh, std::string_view processes);
 
-/// What tells a program to readers.
+/// How readers identify a program.
 struct ProgramTexts {
   Fingerprint program = 0;
   TextId what = 0;  ///< "step(f32[64,32])"
-  TextId text = 0;  ///< The whole program.
+  TextId text = 0;  ///< the whole program
 };
 
-/// Counts a launch over the mesh; gives its number, from 1 on.
+/// Counts a launch over the mesh; returns its number, from 1 on.
 std::uint64_t count_launch(MeshPlace& place, const ProgramTexts& program, TextId site);
 
-/// 1 more than its place in the memory.
+/// Its index in the memory plus 1.
 std::uint32_t index_of(const MeshPlace& place);
 
 }  // namespace lockstep::watch

@@ -46,7 +46,7 @@ def main():
         assert sorted(os.listdir(exported)) == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
                                                 "model.safetensors.index.json"]
         expect("export again", tool("export", third, exported), 2, "it is there already")
-        expect("rm of what is none", tool("rm", exported), 2, "is no checkpoint of Lockstep's", "nothing is removed")
+        expect("rm of what is none", tool("rm", exported), 2, "is not a checkpoint of Lockstep", "nothing is removed")
 
         part = os.path.join(second, "part-00000-of-00001.safetensors")
         with open(part, "r+b") as file:

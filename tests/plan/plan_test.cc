@@ -171,7 +171,7 @@ TEST(Plan, OfATopologyThatThereIsNot_SaysWhichThereAre) {
   EXPECT_THAT(refuse("cpu:4"), HasSubstr("expected cpu:HOSTSxDEVICES"));
   EXPECT_THAT(refuse("cpu:0x4"), HasSubstr("expected cpu:HOSTSxDEVICES"));
   if (test::no_tpu_compiler().empty()) {
-    EXPECT_THAT(refuse("v5e:3x5"), AllOf(HasSubstr("'v5e:3x5' is none that libtpu knows"),
+    EXPECT_THAT(refuse("v5e:3x5"), AllOf(HasSubstr("'v5e:3x5' is unknown to libtpu"),
                                          HasSubstr("it knows v2:4x4"), HasSubstr("v6e:4x4")));
   }
 }

@@ -94,7 +94,7 @@ class PairwiseAllReduce : public Base {
   Share own() const { return piece(rank_, n_); }
 };
 
-/// Piece i is summed up from participant i on, once around; its sum goes around from participant i-1 on.
+/// Piece i is summed from participant i on, once around; its sum is passed around from participant i-1 on.
 class RingAllReduce : public Base {
  public:
   using Base::Base;
@@ -197,7 +197,7 @@ class HalvingAllReduce : public PowerOfTwoAllReduce {
       message(to.receives, partner, kOut, range(partner, depth));
     }
   }
-  /// The pieces of those who agree with `rank` in the first `depth` bits.
+  /// The pieces of the participants whose numbers agree with `rank` in the first `depth` bits.
   Share range(int rank, int depth) const {
     const int width = power_ >> depth, first = rank / width * width;
     const Share begin = piece(first, power_), last = piece(first + width - 1, power_);
@@ -226,7 +226,7 @@ class PairwiseReduceScatter : public Base {
   }
 };
 
-/// Part i is summed up from participant i+1 on, and comes to i last.
+/// Part i is summed from participant i+1 on, and reaches i last.
 class RingReduceScatter : public Base {
  public:
   using Base::Base;
@@ -244,15 +244,15 @@ class RingReduceScatter : public Base {
   Place slot(int round) const { return {kScratch, part(round % 2)}; }
 };
 
-/// Bruck's all-gather backwards: what would be received there is summed up and sent here. Everyone has sums
-/// of the parts of a run of participants up to itself, which gets shorter from round to round.
+/// Bruck's all-gather in reverse: data that is received there is summed and sent here. Each participant has
+/// sums of the parts of a run of participants up to itself, which gets shorter in each round.
 class BruckReduceScatter : public Base {
  public:
   using Base::Base;
   int rounds() const override { return log2_up(n_); }
   std::size_t scratch_bytes() const override { return times(2 * static_cast<std::size_t>(n_)); }
   void write(int round, Round& to) const override {
-    // Sums stand in the first half of the scratch, those of participant i at i.
+    // Sums are in the first half of the scratch, that of participant i at i.
     if (round == 0) to.copies.push_back({{kIn, 0}, {kScratch, 0}, times(static_cast<std::size_t>(n_))});
     const int distance = 1 << (rounds() - 1 - round), count = std::min(distance, n_ - distance);
     run_of(around(rank_ - distance), count, [&](int first, int parts, std::size_t) {
@@ -297,8 +297,8 @@ class RingAllGather : public Base {
   }
 };
 
-/// In round k everyone has the parts of the 2^k participants up to itself, and gives them to the one that far
-/// behind it.
+/// In round k each participant has the parts of the 2^k participants up to itself, and sends them to the one
+/// at that distance.
 class BruckAllGather : public Base {
  public:
   using Base::Base;
@@ -335,7 +335,7 @@ class PairwiseAllToAll : public Base {
   }
 };
 
-/// A part that has to go d participants on makes the steps of d's digits to a base.
+/// A part that must move by d participants makes the steps given by the digits of d in some base.
 class DigitsAllToAll : public Base {
  public:
   DigitsAllToAll(const Exchange& e, int base) : Base(e), base_(base) {}
@@ -371,7 +371,7 @@ class DigitsAllToAll : public Base {
     for (std::int64_t reached = 1; reached < n_; reached *= base_) ++count;
     return count;
   }
-  /// The distances that parts go in a round, from the smallest on, with each of these parts.
+  /// The distances of the parts in a round, in ascending order, with the parts of each.
   template <class Each>
   void each_going(int round, Each each) const {
     std::int64_t unit = 1;
@@ -391,8 +391,8 @@ class BruckAllToAll : public DigitsAllToAll {
   explicit BruckAllToAll(const Exchange& e) : DigitsAllToAll(e, 2) {}
 };
 
-/// With the largest base, a power of two, that leaves each participant no more than 62 partners: so among
-/// them are those at the distances 1, 2, 4, …, whom other ways have anyway.
+/// With the largest base, a power of two, for which each participant has at most 62 partners: these include
+/// those at the distances 1, 2, 4, …, to which other algorithms connect anyway.
 class WideBruckAllToAll : public DigitsAllToAll {
  public:
   explicit WideBruckAllToAll(const Exchange& e)
@@ -435,8 +435,8 @@ class TreeBroadcast : public Base {
   }
 };
 
-/// The root's pieces go down a binomial tree, each participant's to itself; then they are gathered as by
-/// Bruck's all-gather. Places are counted from the root.
+/// The root's pieces are sent down a binomial tree, so that each participant gets its own; then they are
+/// gathered as in Bruck's all-gather. Positions are counted from the root.
 class ScatterBruckBroadcast : public Base {
  public:
   using Base::Base;
@@ -446,7 +446,7 @@ class ScatterBruckBroadcast : public Base {
     const int steps = log2_up(n_), place = around(rank_ - root_);
     if (round < steps) {
       if (round == 0 && place == 0) to.copies.push_back({{kIn, 0}, {kOut, 0}, bytes_});
-      // Who has the pieces of the next 2 * distance places gives the second half of them away.
+      // A participant with the pieces of the next 2 * distance positions sends the second half of them.
       const int distance = 1 << (steps - 1 - round);
       if (place % (2 * distance) == 0 && place + distance < n_) {
         message(to.sends, around(rank_ + distance), kOut, pieces(place + distance, distance));

@@ -8,13 +8,13 @@
 
 #include "lockstep/collectives/plan.h"
 
-/// Collectives between hosts as data: what each participant sends, receives and sums up, round by round. The
+/// Collectives between hosts as data: what each participant sends, receives and sums in each round. The
 /// participants are one member of each host, in the order of the hosts.
 namespace lockstep::collectives {
 
 enum class Area : std::uint8_t { kInput, kOutput, kScratch };
 
-/// A place in a participant's memory, in bytes from where the area begins.
+/// A position in a participant's memory: an area, and an offset in bytes.
 struct Place {
   Area area;
   std::size_t at;
@@ -38,8 +38,8 @@ struct Sum {
   std::size_t bytes;
 };
 
-/// First the copies, one after the other; then all messages at a time; when all have gone and come, the sums.
-/// Messages from one participant to another meet in the order in which they stand here.
+/// First the copies, one after the other; then all messages at the same time; when all are sent and received,
+/// the sums. Messages from one participant to another are matched in the order in which they are listed here.
 struct Round {
   std::vector<Copy> copies;
   std::vector<RoundMessage> sends, receives;
@@ -48,26 +48,26 @@ struct Round {
   void clear() { copies.clear(), sends.clear(), receives.clear(), sums.clear(); }
 };
 
-/// What a participant does. It keeps nothing that grows with the number of rounds.
+/// The actions of one participant. Its memory does not grow with the number of rounds.
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
   virtual int rounds() const = 0;
-  virtual void write(int round, Round& to) const = 0;  ///< `to` is empty.
+  virtual void write(int round, Round& to) const = 0;  ///< `to` is empty
   virtual std::size_t scratch_bytes() const = 0;
 };
 
 /// n is the number of participants.
 enum class Way : std::uint8_t {
-  kDirect,             ///< everyone sends all it has to everyone: one round
-  kPairwise,           ///< everyone sends each its part, some at a time
-  kRing,               ///< parts go around: n-1 rounds, the fewest bytes
-  kRecursiveDoubling,  ///< all of it with partners at distances 1, 2, 4, …: log n rounds
-  kHalvingDoubling,    ///< halves, quarters, … and back: 2 log n rounds, the fewest bytes
-  kBruck,              ///< what is there so far to distances 1, 2, 4, …: log n rounds
-  kWideBruck,          ///< the same with digits of a larger base: fewer rounds and bytes, more partners
+  kDirect,             ///< each sends everything to everyone: one round
+  kPairwise,           ///< each sends each other its part, some at a time
+  kRing,               ///< parts are passed around: n-1 rounds, the fewest bytes
+  kRecursiveDoubling,  ///< exchange everything with partners at distances 1, 2, 4, …: log n rounds
+  kHalvingDoubling,    ///< exchange halves, quarters, … and back: 2 log n rounds, the fewest bytes
+  kBruck,              ///< send everything collected so far to distances 1, 2, 4, …: log n rounds
+  kWideBruck,          ///< Bruck with digits of a larger base: fewer rounds and bytes, more partners
   kTree,               ///< a binomial tree: log n rounds
-  kScatterBruck,       ///< parts of it down a tree, which are then gathered: 2 log n rounds
+  kScatterBruck,       ///< parts are sent down a tree and then gathered: 2 log n rounds
 };
 inline constexpr Way kWays[] = {
     Way::kDirect, Way::kPairwise,  Way::kRing, Way::kRecursiveDoubling, Way::kHalvingDoubling,
@@ -75,11 +75,11 @@ inline constexpr Way kWays[] = {
 
 std::string_view name_of(Way way);  ///< "recursive-doubling"
 
-/// Whether there is such an algorithm.
+/// Whether the algorithm supports this kind of collective.
 bool is_way_of(Way way, Kind kind);
 
-/// A collective as `rank` of `size` participants sees it. Inputs and outputs are those of Collective, whose
-/// part of `count` elements has `bytes`.
+/// A collective from the view of rank `rank` of `size` participants. Inputs and outputs are those of
+/// Collective, where a part of `count` elements has `bytes`.
 struct Exchange {
   Kind kind;
   int rank, size;
@@ -87,8 +87,8 @@ struct Exchange {
   int root = 0;
 };
 
-/// Throws Error where is_way_of says that there is none. In an all-reduce input and output may be the same
-/// memory, in the others not. All participants get the same bits.
+/// Throws Error if is_way_of is false. In an all-reduce, input and output may be the same memory; in the
+/// others they must differ. All participants get the same bits.
 std::unique_ptr<Algorithm> make_algorithm(Way way, const Exchange& exchange);
 
 }  // namespace lockstep::collectives

@@ -28,7 +28,7 @@ void AlgorithmRun::begin_round() {
         std::memcpy(to(copy.to), from(copy.from), copy.bytes);
     }
   }
-  // A message finds its place ready, where that can be.
+  // Receives are posted before the sends, so that messages find their memory ready if possible.
   for (const RoundMessage& message : now_.receives) {
     pending_.push_back(
         {carrier_.receive(message.peer, slot_, to(message.place), message.bytes), message.peer});

@@ -7,39 +7,40 @@
 
 namespace lockstep::collectives {
 
-/// What carries the messages of one participant.
+/// Transports the messages of one participant.
 class Carrier {
  public:
   using Ticket = std::size_t;
 
   virtual ~Carrier() = default;
 
-  /// Messages between two participants meet in the order in which they are sent and received, for each `slot`
-  /// on its own. Nothing blocks; the memory stays until the ticket has finished.
+  /// Messages between two participants are matched in the order in which they are sent and received,
+  /// separately for each `slot`. Nothing blocks; the memory must stay valid until the ticket has finished.
   virtual Ticket send(int participant, int slot, const void* data, std::size_t bytes) = 0;
   virtual Ticket receive(int participant, int slot, void* data, std::size_t bytes) = 0;
   virtual bool finished(Ticket ticket) = 0;
 };
 
-/// A participant's memory. Where `input` is null nothing is copied and nothing summed up: only the messages
-/// are exchanged, of no content.
+/// A participant's memory. If `input` is null, nothing is copied and summed: only messages without content
+/// are exchanged.
 struct Memory {
   const std::byte* input;
   std::byte *output, *scratch;
 };
 
-/// One algorithm of one participant, on its way.
+/// The execution of one algorithm by one participant.
 class AlgorithmRun {
  public:
-  /// `algorithm` and `carrier` must outlive it. Runs of a participant at a time need slots of their own; they
+  /// `algorithm` and `carrier` must outlive it. Concurrent runs of a participant need different slots, and
   /// begin in the same order on all participants.
   AlgorithmRun(const Algorithm& algorithm, Carrier& carrier, int slot, ReduceOp op, DType dtype,
                Memory memory);
 
-  /// Does what can be done now, without waiting; whether that was all. To be called until then.
+  /// Does everything that is possible without waiting; returns whether the run is finished. Call it until it
+  /// is.
   bool advance();
 
-  /// A participant whose message it waits for, or who has not taken one.
+  /// A participant whose message it waits for, or which has not received one.
   int awaited() const { return pending_.back().participant; }
 
  private:
@@ -59,7 +60,7 @@ class AlgorithmRun {
   const ReduceOp op_;
   const DType dtype_;
   const Memory memory_;
-  int round_ = -1;  ///< The one that goes on.
+  int round_ = -1;  ///< the current round
   Round now_;
   std::vector<Pending> pending_;
   std::vector<const void*> sources_;

@@ -63,7 +63,7 @@ class SimulatedHosts::HostCarrier : public Carrier {
     return ticket < forgotten_ || transfers_[ticket - forgotten_].done <= all_.now_;
   }
 
-  /// A message comes in.
+  /// A message arrives.
   void take(Transfer& message, int slot) {
     auto& [messages, places] = from_[{message.host, slot}];
     if (places.empty()) {
@@ -117,7 +117,7 @@ void SimulatedHosts::lose(int host, double when) { lost_[static_cast<std::size_t
 
 std::uint64_t SimulatedHosts::most_sent() const { return *std::ranges::max_element(sent_); }
 
-/// The message comes in behind those that came before it.
+/// The message arrives after those before it.
 void SimulatedHosts::arrive(const Event& event) {
   const auto host = static_cast<std::size_t>(event.host);
   Transfer& message = *event.message;

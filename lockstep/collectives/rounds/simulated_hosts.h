@@ -14,15 +14,15 @@
 
 namespace lockstep::collectives {
 
-/// A network of hosts on a virtual clock, which carries the messages of one participant on each. A message
-/// leaves its host once those before it have, and is received there likewise: each host's connection does
+/// A network of hosts with a virtual clock, which transports the messages of one participant on each host.
+/// Each host sends its messages one after the other, and receives them in the same way; its connection has
 /// `bandwidth` in each direction. Times are in seconds.
 class SimulatedHosts {
  public:
   struct Network {
-    double latency = 10e-6;   ///< From one host to another.
-    double overhead = 1e-6;   ///< Of each message, for sender and receiver.
-    double bandwidth = 10e9;  ///< Bytes a second.
+    double latency = 10e-6;   ///< from one host to another
+    double overhead = 1e-6;   ///< for each message, at the sender and the receiver
+    double bandwidth = 10e9;  ///< in bytes per second
   };
 
   SimulatedHosts(int hosts, Network network);
@@ -30,15 +30,16 @@ class SimulatedHosts {
 
   Carrier& carrier(int host);
 
-  /// From then on nothing comes to it, or from it.
+  /// From then on nothing arrives at the host or leaves it.
   void lose(int host, double when);
 
-  /// Calls each host's `advance` whenever something has come for it or gone from it, until it gives true, or
-  /// nothing moves any more. Gives when the last one was done; those that never will be are in `stuck`.
+  /// Calls each host's `advance` whenever a message has arrived for it or left it, until it returns true, or
+  /// no message moves any more. Returns the time at which the last one finished; those that never finish are
+  /// in `stuck`.
   double finish(const std::vector<std::function<bool()>>& advance, std::vector<int>* stuck = nullptr);
 
   std::uint64_t messages() const { return messages_; }
-  /// Bytes that left the host that sent most.
+  /// The number of bytes sent by the host that sent most.
   std::uint64_t most_sent() const;
 
  private:
@@ -46,9 +47,9 @@ class SimulatedHosts {
   struct Transfer;
   struct Event {
     double when;
-    std::uint64_t number;  ///< Those of one time in the order in which they were made.
+    std::uint64_t number;  ///< orders events with the same time by their creation
     int host;
-    Transfer* message = nullptr;  ///< Its first byte comes to the host; none: the host looks.
+    Transfer* message = nullptr;  ///< its first byte arrives at the host; null: the host looks
     int slot = 0;
     bool operator>(const Event& other) const {
       return when != other.when ? when > other.when : number > other.number;

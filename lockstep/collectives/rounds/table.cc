@@ -46,7 +46,7 @@ constexpr WayTable::Row kRows[] = {
       row, why);
 }
 
-/// What stands before the first `divider`, which is taken away with it.
+/// The text before the first `divider`; removes both.
 std::string_view take(std::string_view& text, char divider) {
   const std::size_t end = std::min(text.find(divider), text.size());
   const std::string_view before = text.substr(0, end);

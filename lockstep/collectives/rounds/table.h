@@ -10,31 +10,31 @@
 
 namespace lockstep::collectives {
 
-/// What a member carries of a large all-reduce at a time, in bytes: more on many hosts, whose pieces of it
-/// are small; bounded, for each member keeps several.
+/// The bytes of a large all-reduce that a member processes at a time: more on many hosts, where its pieces
+/// are small; limited, because each member keeps several.
 std::size_t slice_bytes(int hosts);
 
-/// So many slices of one all-reduce are on their way at a time.
+/// The number of slices of one all-reduce that are in progress at a time.
 inline constexpr std::size_t kSlicesInFlight = 3;
 
 /// Smaller messages between hosts take longer than their bytes do.
 inline constexpr std::size_t kLeastPiece = 16 << 10;
 
-/// By which way collectives between hosts go: the first row that fits.
+/// The algorithms of collectives between hosts: the first matching row applies.
 class WayTable {
  public:
   struct Row {
     Kind kind;
-    std::size_t most_bytes;  ///< Of one part (Exchange::bytes).
+    std::size_t most_bytes;  ///< of one part (Exchange::bytes)
     int most_hosts;
     Way way;
   };
   static constexpr std::size_t kAnyBytes = ~std::size_t{0};
   static constexpr int kAnyHosts = 1 << 30;
 
-  /// The built-in rows. `user`, what LOCKSTEP_ALGORITHMS says, stands before them: rows divided by commas,
-  /// "all-reduce:64K:8=ring", of which the bytes (with K or M) and the hosts may be left out:
-  /// "all-to-all=pairwise". Throws Error where it is not of this form, or where there is no such algorithm.
+  /// The built-in rows, preceded by `user`, the value of LOCKSTEP_ALGORITHMS: rows separated by commas,
+  /// "all-reduce:64K:8=ring", where the bytes (with K or M) and the hosts are optional:
+  /// "all-to-all=pairwise". Throws Error if it does not have this form, or if an algorithm does not exist.
   explicit WayTable(std::string_view user = {});
 
   Way choose(Kind kind, std::size_t bytes, int hosts) const;
@@ -42,7 +42,7 @@ class WayTable {
   /// Of all rows.
   Fingerprint fingerprint() const { return fingerprint_; }
 
-  /// For people: a line for each row.
+  /// For display: a line for each row.
   std::string to_string() const;
 
  private:

@@ -1,5 +1,5 @@
-// The plugin of data::parquet: Arrow reads row groups, and what it gives is laid out as parquet_plugin.h
-// says.
+// The plugin of data::parquet: Arrow reads row groups, and the result is passed in the format of
+// parquet_plugin.h.
 
 #include "lockstep/data/plugins/parquet_plugin.h"
 
@@ -85,7 +85,7 @@ struct File {
   }
 };
 
-/// A decoded row group, and what its columns point at.
+/// A decoded row group, and the data to which its columns point.
 struct Group : LockstepParquetGroup {
   std::vector<LockstepParquetColumn> all;
   std::vector<std::unique_ptr<std::string>> names;
@@ -101,7 +101,7 @@ struct Group : LockstepParquetGroup {
   }
 };
 
-/// The numbers of an array, dense; those without a value are anything. Null where it has none.
+/// The numbers of an array, dense; those without a value are undefined. Null if it has no numbers.
 const void* numbers_of(const arrow::Array& array, DType* dtype, Group* group) {
   switch (array.type_id()) {
     case arrow::Type::BOOL: {
@@ -159,7 +159,7 @@ const void* numbers_of(const arrow::Array& array, DType* dtype, Group* group) {
   return data.GetValues<std::uint8_t>(1, data.offset * element);
 }
 
-/// Texts and lists: where the elements of each row begin, counted from the first row's.
+/// Texts and lists: where the elements of each row begin, relative to the first row's.
 template <class Array>
 void take_offsets(const Array& array, LockstepParquetColumn* column, Group* group) {
   auto* offsets = group->make<std::int64_t>(array.length() + 1);
@@ -259,7 +259,7 @@ Status open_file(const LockstepParquetInput* input, const char* const* columns, 
     names += (names.empty() ? "" : ", ") + path;
     bool take = count == 0;
     for (std::size_t k = 0; k < wanted.size(); ++k) {
-      // A list's path goes on behind its own name: "tokens.list.element".
+      // A list's path has more components after its name: "tokens.list.element".
       if (path != wanted[k] && !path.starts_with(wanted[k] + ".")) continue;
       found[k] = take = true;
     }

@@ -4,15 +4,15 @@
 
 #include "lockstep/base/dtype.h"
 
-/// What data::parquet and its plugin say to each other. Only plain types pass, and who allocates also frees,
-/// so that the plugin may have libraries of its own. Functions that fail give null and write why into
-/// `error`, with a 0 at its end.
+/// The interface between data::parquet and its plugin. It only passes plain types, and memory is freed by the
+/// side that allocated it, so that the plugin may use other libraries. Functions that fail return null and
+/// write the reason into `error`, terminated by 0.
 extern "C" {
 
-/// Of these structs; another one is refused.
+/// The version of these structs; others are rejected.
 #define LOCKSTEP_PARQUET_VERSION 1
 
-/// A file to read. `read` fills `into`; it gives false and writes `error` where it cannot.
+/// A file to read. `read` fills `into`; if it fails, it returns false and writes `error`.
 struct LockstepParquetInput {
   void* context;
   std::uint64_t size;
@@ -25,8 +25,8 @@ struct LockstepParquetColumn {
   const char* name;
   lockstep::DType dtype;
   std::int64_t width;           ///< elements of each row; -1: a row is one number, of rank 0
-  const std::int64_t* offsets;  ///< where not null, row i has elements offsets[i] to offsets[i + 1] instead
-  const std::uint8_t* valid;    ///< 0 for rows without a value; null where all have one
+  const std::int64_t* offsets;  ///< if not null, row i has elements offsets[i] to offsets[i + 1] instead
+  const std::uint8_t* valid;    ///< 0 for rows without a value; null if all have one
   const void* values;
 };
 
@@ -38,8 +38,8 @@ struct LockstepParquetGroup {
 struct LockstepParquetPlugin {
   std::uint64_t version;
 
-  /// Reads what the file says of itself. `columns`: their names, those of structs as "struct.member"; none:
-  /// all. The input must live as long as the file.
+  /// Reads the metadata of the file. `columns` are the names to read, for structs "struct.member"; none: all.
+  /// The input must live as long as the file.
   void* (*open)(const LockstepParquetInput* input, const char* const* columns, std::uint64_t count,
                 char* error, std::uint64_t error_bytes);
   void (*close)(void* file);
@@ -47,7 +47,7 @@ struct LockstepParquetPlugin {
   std::uint64_t (*groups)(const void* file);
   std::uint64_t (*rows)(const void* file, std::uint64_t group);
 
-  /// The row group, decoded. May be called by several threads at a time.
+  /// Decodes a row group. Thread-safe.
   const LockstepParquetGroup* (*read)(const void* file, std::uint64_t group, char* error,
                                       std::uint64_t error_bytes);
   void (*release)(const LockstepParquetGroup* group);

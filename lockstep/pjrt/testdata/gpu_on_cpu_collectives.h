@@ -1,4 +1,4 @@
-// Collectives between processes for the plugin that looks like CUDA's: what NCCL is to XLA's.
+// Collectives between processes for the plugin that imitates CUDA's: it plays the role of NCCL.
 #pragma once
 
 #include <cstdint>
@@ -6,21 +6,21 @@
 
 namespace gpu_on_cpu {
 
-/// Where the processes of a job leave what the others read: a folder of all of them. Empty: there is none.
+/// The folder that the processes of a job share to exchange data. Empty: none.
 void set_folder(const std::string& folder);
 std::string folder();
 
-/// The program with each of its collectives as a call of `meet`, and what keeps its runs on a device in the
-/// order of their launches: main has one more argument and one more result, a u32, which each run hands to
-/// the next one. Throws std::runtime_error at a collective that `meet` cannot do.
+/// The program with each of its collectives as a call of `meet`. To keep the order of launches on a device,
+/// main gets one more argument and one more result, a u32 that each run passes to the next one. Throws
+/// std::runtime_error for a collective that `meet` does not support.
 std::string with_meetings(const std::string& program, std::uint64_t key);
 
-/// Blocks until all of `replicas` have called this for the program, this one in this process: NCCL makes a
-/// communicator so, in the first launch of a program.
+/// Blocks until all of `replicas` have called this for the program, this one in this process. NCCL makes a
+/// communicator in this way in the first launch of a program.
 void make_communicator(std::uint64_t program, std::size_t replica, std::size_t replicas);
 
-/// The handler of the calls, an XLA_FFI_Handler*, and their target. It blocks until all of the replica's
-/// group are in the same run of the same call of the same program.
+/// The target of the calls, and its handler, an XLA_FFI_Handler*. The handler blocks until all replicas of
+/// the group are in the same run of the same call of the same program.
 inline constexpr char kTarget[] = "gpu_on_cpu_meet";
 void* meet();
 

@@ -1,4 +1,5 @@
-// Which replicas of a program for the devices of all processes are here, and the program for them alone.
+// Which replicas of a program for the devices of all processes are in this process, and the program for them
+// alone.
 #pragma once
 
 #include <regex>
@@ -19,7 +20,7 @@ inline unsigned long long varint(const std::string& bytes, size_t& at) {
   }
 }
 
-/// The last bytes that the message has for the field; empty where it has none.
+/// The last bytes of this field in the message; empty if it has none.
 inline std::string field(const std::string& message, unsigned wanted) {
   std::string found;
   for (size_t at = 0; at < message.size();) {
@@ -44,11 +45,11 @@ inline std::string bytes_field(unsigned field, const std::string& bytes) {
   return out + bytes;
 }
 
-/// The devices, by the plugin's numbers, that the options assign replicas to, and those of them that are
-/// here.
+/// The devices, by the plugin's numbers, to which the options assign replicas, and those of them in this
+/// process.
 struct Replicas {
   std::vector<long long> all, here;
-  size_t first = 0;  ///< the number of the first replica that is here; the others follow it
+  size_t first = 0;  ///< the number of the first replica in this process; its others follow
 
   Replicas(const std::string& options, const std::set<long long>& local) {
     const std::string ids = field(field(field(field(options, 3), 9), 3), 1);
@@ -60,7 +61,7 @@ struct Replicas {
     }
   }
 
-  /// CompileOptionsProto for those that are here.
+  /// CompileOptionsProto for the replicas in this process.
   std::string options() const {
     std::string ids;
     for (long long id : here) ids += number_field(0, static_cast<unsigned long long>(id)).substr(1);
@@ -69,13 +70,13 @@ struct Replicas {
     return bytes_field(3, number_field(4, here.size()) + number_field(5, 1) + bytes_field(9, assignment));
   }
 
-  /// Whether a collective of the program is between replicas here and elsewhere, or may be.
+  /// Whether a collective of the program is, or may be, between replicas in this process and others.
   bool meets_others(const std::string& text) const {
     return text.find("stablehlo.collective_permute") != text.npos || program(text).empty();
   }
 
-  /// The program for those that are here: groups of replicas that are elsewhere are left out. Empty where a
-  /// group is here in part.
+  /// The program for the replicas in this process: groups of other replicas are left out. Empty if only a
+  /// part of a group is in this process.
   std::string program(std::string text) const {
     static const std::regex groups("replica_groups = dense<\\[(.*?)\\]> : tensor<[0-9]+x[0-9]+xi64>");
     static const std::regex group("\\[([0-9, ]+)\\]");

@@ -7,9 +7,9 @@
 #include "lockstep/program/axis_names.h"
 #include "lockstep/program/primitive.h"
 
-/// The functions of lockstep::lax are the primitives as one calls them. They are strict, as in jax.lax: no
-/// dtype promotion and no broadcasting. They take `Value`s, in the rules of primitives and in transforms, and
-/// `Array`s, in a user's code: whatever has an aval() and overloads apply_primitive and apply_primitive_like.
+/// The functions of lockstep::lax call primitives. They are strict, as in jax.lax: without dtype promotion
+/// and broadcasting. They work on `Value`s, in the rules of primitives and in transforms, and on `Array`s, in
+/// a user's code: on any type that has an aval() and overloads apply_primitive and apply_primitive_like.
 namespace lockstep::lax {
 
 template <class V>

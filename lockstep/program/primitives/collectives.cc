@@ -43,7 +43,7 @@ void check_axes(const Axes& axes) {
   }
 }
 
-/// Throws ShardingError unless each of the n places stands in one group, and the groups are of one size.
+/// Throws ShardingError unless each of the n positions is in exactly one group, and the groups have one size.
 void check_groups(const Axes& axes, const IndexGroups& groups) {
   if (!groups) return;
   const std::int64_t n = AxisEnv::current().size(axes);
@@ -165,7 +165,7 @@ std::vector<std::vector<int>> positions(const Lowering& out, const Axes& axes, c
   return parts;
 }
 
-/// The collective on x, that gives a tensor of this shape.
+/// The collective on x, with a result of this shape.
 Tensor run(const Equation& e, const Tensor& x, const Axes& axes, const IndexGroups& groups, Kind kind,
            ReduceOp op, std::int64_t count, Shape result, std::vector<std::pair<int, int>> pairs = {}) {
   Lowering& out = x.out;
@@ -184,7 +184,7 @@ Tensor run(const Equation& e, const Tensor& x, const Axes& axes, const IndexGrou
   return {out, std::move(name), x.dtype, std::move(result)};
 }
 
-/// The number of devices in a group. Throws ShardingError where the program was traced for another.
+/// The number of devices in a group. Throws ShardingError if the program was traced for another number.
 std::int64_t devices(const Lowering& out, const Axes& axes, const IndexGroups& groups, std::int64_t traced) {
   std::int64_t n = groups ? static_cast<std::int64_t>(groups->front().size()) : out.axes().size(axes);
   if (n != traced) {
@@ -311,8 +311,8 @@ const Primitive& pvary_p() {
       .sharding = keep_all,
       .jvp = rules::linear_jvp(pvary_p),
       .transpose = [](const TransposeCall& c) -> Tangents {
-        // Over axes along which the operand varied already, nothing was done. Over the others of devices the
-        // cotangent varies, and who takes it adds it up.
+        // Over axes along which the operand already varied, nothing was done. Over the other device axes the
+        // cotangent varies, and its user sums it.
         Axes axes = c.params.as<AxesParams>().axes;
         std::erase_if(axes, [](const std::string& axis) { return !AxisEnv::current().is_mapped(axis); });
         if (axes.empty()) return {c.cotangents[0]};
@@ -363,7 +363,7 @@ const Primitive& all_gather_p() {
         Tensor x = operand(out, e);
         if (p.again.value_or(false)) x.name = out.barrier({x.name}, {x.type()}).front();
         const std::int64_t count = num_elements(x.shape);
-        // Along the leading dimension the parts lie one after the other as they come.
+        // Along the first dimension the parts are already in order.
         Shape gathered = p.dimension == 0 ? out.result_aval(e).shape : rules::prepended(n, x.shape);
         Tensor all = run(e, x, p.axes, p.groups, Kind::kAllGather, ReduceOp::kSum, count, gathered);
         return {p.dimension == 0 ? all.name : all.merged(p.dimension).name};

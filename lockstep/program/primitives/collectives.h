@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// Operations between the devices along named mesh axes.
+/// Operations between devices along named mesh axes.
 const Primitive& psum_p();
 const Primitive& pmax_p();
 const Primitive& pmin_p();
@@ -17,8 +17,8 @@ const Primitive& all_to_all_p();
 const Primitive& ppermute_p();
 const Primitive& axis_index_p();
 
-/// Groups of places along the axes that do a collective among themselves, JAX's axis_index_groups: each place
-/// in one group, all of one size. Not set: all places are one group.
+/// Groups of positions along the axes, each of which does the collective separately: JAX's axis_index_groups.
+/// Each position is in one group, and all groups have one size. Not set: all positions are one group.
 using IndexGroups = std::optional<std::vector<std::vector<int>>>;
 
 struct AxesParams {
@@ -27,9 +27,10 @@ struct AxesParams {
   IndexGroups groups = {};
 };
 
-/// Of all_gather and psum_scatter: the dimension of the operand that is put together (split), always tiled:
-/// the dimension's size is multiplied (divided) by axis_size, the size of a group. An all_gather may be
-/// `again` of what was gathered before and not kept: the compiler is kept from taking that.
+/// For all_gather and psum_scatter: the dimension of the operand that is concatenated (split). They are
+/// always tiled: the size of the dimension is multiplied (divided) by axis_size, the size of a group. `again`
+/// marks an all_gather that repeats a previous one whose result was dropped, so that the compiler must not
+/// merge the two.
 struct GatherParams {
   static constexpr std::array<std::string_view, 5> kFields = {"axes", "axis_size", "dimension", "groups",
                                                               "again"};
@@ -40,8 +41,8 @@ struct GatherParams {
   std::optional<bool> again = {};
 };
 
-/// all_to_all: split_dimension is cut into axis_size parts, one for each device; the parts that a device gets
-/// are put together along concat_dimension, in the order of the devices.
+/// all_to_all: split_dimension is split into axis_size parts, one for each device; the parts that a device
+/// receives are concatenated along concat_dimension, in the order of the devices.
 struct AllToAllParams {
   static constexpr std::array<std::string_view, 5> kFields = {"axes", "axis_size", "split_dimension",
                                                               "concat_dimension", "groups"};
@@ -60,14 +61,14 @@ struct PermuteParams {
 
 namespace lax {
 
-/// Throws ShardingError where an axis is not one of AxisEnv::current().
+/// Throws ShardingError if an axis is not in AxisEnv::current().
 inline std::int64_t axis_size(const AxisNames& axes) { return AxisEnv::current().size(axes.names); }
 
 /// The number of devices in a group.
 std::int64_t group_size(const AxisNames& axes, const IndexGroups& groups);
 
-/// The sum (largest, smallest) over the devices along the axes; the same on all of them, to the bit. With
-/// groups, over those of the device's group.
+/// psum, pmax, pmin: the sum, maximum or minimum over the devices along the axes; the same bits on all of
+/// them. With groups, over the devices of the device's group.
 template <Operand V>
 V psum(const V& x, AxisNames axes, IndexGroups groups = {}) {
   return apply1<V>(psum_p(), OpParams::of(AxesParams{std::move(axes.names), std::move(groups)}), {x});
@@ -81,20 +82,20 @@ V pmin(const V& x, AxisNames axes, IndexGroups groups = {}) {
   return apply1<V>(pmin_p(), OpParams::of(AxesParams{std::move(axes.names), std::move(groups)}), {x});
 }
 
-/// x, taken to differ between the devices along the axes. Its transpose is psum.
+/// Marks x as a value that differs between the devices along the axes. The transpose of pvary is psum.
 template <Operand V>
 V pvary(const V& x, AxisNames axes) {
   return apply1<V>(pvary_p(), OpParams::of(AxesParams{std::move(axes.names)}), {x});
 }
 
-/// x made to vary over these axes (sorted), too; itself where it does.
+/// x made to vary over these axes (sorted), too; x itself if it already does.
 template <Operand V>
 V vary_over(const V& x, const std::vector<std::string>& axes) {
   std::vector<std::string> missing = minus(axes, x.aval().varying);
   return missing.empty() ? x : pvary(x, std::move(missing));
 }
 
-/// Everyone's x, one after the other along the dimension.
+/// The devices' x, concatenated along the dimension.
 template <Operand V>
 V all_gather(const V& x, AxisNames axes, std::int64_t dimension, IndexGroups groups = {}) {
   std::int64_t n = group_size(axes, groups);
@@ -120,7 +121,7 @@ V all_to_all(const V& x, AxisNames axes, std::int64_t split_dimension, std::int6
                    {x});
 }
 
-/// Sends x from the source of each pair to its target; who is no target gets zeros.
+/// Sends x from the source to the target of each pair; devices that are no target get zeros.
 template <Operand V>
 V ppermute(const V& x, AxisNames axes, std::vector<std::pair<int, int>> pairs) {
   std::int64_t n = axis_size(axes);
@@ -128,7 +129,7 @@ V ppermute(const V& x, AxisNames axes, std::vector<std::pair<int, int>> pairs) {
                    {x});
 }
 
-/// This device's place along the axes, row-major: i32[].
+/// This device's position along the axes, in row-major order: i32[].
 template <Operand V>
 V axis_index(const V& like, AxisNames axes) {
   return apply_primitive_like(like, axis_index_p(), OpParams::of(AxesParams{std::move(axes.names)}));

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// Complex numbers and their parts, and numbers as bits.
+/// Complex numbers and their parts, and bit patterns of numbers.
 const Primitive& complex_p();
 const Primitive& real_p();
 const Primitive& imag_p();
@@ -18,7 +18,7 @@ struct BitcastParams {
 
 namespace lax {
 
-/// c64 of two f32 operands, and its parts.
+/// c64 from two f32 operands, and its parts.
 template <Operand V>
 V complex(const V& real, const V& imag) {
   return apply1<V>(complex_p(), {real, imag});
@@ -32,13 +32,13 @@ V imag(const V& x) {
   return apply1<V>(imag_p(), {x});
 }
 
-/// The same bits as numbers of another dtype of as many; not of bools and complex numbers.
+/// The same bits as numbers of another dtype of the same width; not for bools and complex numbers.
 template <Operand V>
 V bitcast_convert_type(const V& x, DType dtype) {
   return apply1<V>(bitcast_convert_type_p(), OpParams::of(BitcastParams{dtype}), {x});
 }
 
-/// How many bits of an integer are set.
+/// The number of bits of an integer that are set.
 template <Operand V>
 V population_count(const V& x) {
   return apply1<V>(population_count_p(), {x});

@@ -105,8 +105,9 @@ std::vector<Aval> conv_shape(std::span<const Aval> inputs, const OpParams& param
   return {out};
 }
 
-/// How a spatial dimension is split: that of the operand with that of the result; or, where the kernels are
-/// larger than the result, as in the derivative by them, with that of the kernels, and results are added up.
+/// The split of a spatial dimension: that of the operand together with the result's; or, if the kernels are
+/// larger than the result, as in the derivative with respect to them, together with the kernels', and results
+/// are summed.
 struct SpatialDim {
   std::size_t lhs, rhs;
   int factor;
@@ -148,7 +149,8 @@ std::vector<SpatialDim> split_spatial(ShardingRule& rule, std::span<const Aval> 
   return dims;
 }
 
-/// What a device does where spatial dimensions are split: it takes what its windows need from the others.
+/// The computation of a device if spatial dimensions are split: it fetches the elements of its windows from
+/// the others.
 std::vector<Value> conv_of_parts(const OpParams& local, std::span<const Value> operands,
                                  const PartPlaces& places, const std::vector<SpatialDim>& dims) {
   ConvParams p = local.as<ConvParams>();
@@ -327,7 +329,7 @@ std::vector<Value> conv_batching(const BatchCall& call) {
   return {unmerged(lax::conv_general_dilated(lhs, rhs, p), p.out_spec[1], call.size)};
 }
 
-/// "b, 0, 1, f": what each dimension is.
+/// "b, 0, 1, f": the meaning of each dimension.
 std::string spec_text(const Integers& spec, char first, char second) {
   std::vector<std::string> names(spec.size());
   for (std::size_t i = 0; i < spec.size(); ++i) {
@@ -383,7 +385,7 @@ const Primitive& conv_general_dilated_p() {
       },
       .transpose = [](const TransposeCall& call) -> Tangents {
         const Value& ct = *call.cotangents[0];
-        // Without elements it is no kernel, and contributes nothing.
+        // Without elements it contributes nothing, and cannot be used as a kernel.
         if (ct.aval().num_elements() == 0) return {std::nullopt, std::nullopt};
         // In the dtype of the result, which may be wider than the operands'.
         auto converted = [](const Value& x, DType dtype) {

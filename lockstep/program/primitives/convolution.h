@@ -9,9 +9,9 @@ namespace lockstep {
 
 const Primitive& conv_general_dilated_p();
 
-/// The dimensions of an operand or the result of a convolution, by what they are. A spec of lhs or the result
-/// is its batch dimension, its feature dimension, and its spatial ones in order; one of rhs is its output
-/// features, its input features, and its spatial dimensions.
+/// The meaning of the dimensions of a convolution's operands and result. The spec of lhs and the result lists
+/// the batch dimension, the feature dimension and the spatial dimensions in order; that of rhs the output
+/// features, the input features and the spatial dimensions.
 struct ConvParams {
   static constexpr std::array<std::string_view, 12> kFields = {"window_strides",
                                                                "padding_low",
@@ -29,14 +29,14 @@ struct ConvParams {
   std::vector<std::int64_t> lhs_spec, rhs_spec, out_spec;
   std::int64_t feature_group_count = 1, batch_group_count = 1;
   std::optional<DType> preferred_element_type = {};  ///< of the sums and the result
-  std::optional<std::string> precision = {};         ///< lockstep/program/precision.h
+  std::optional<std::string> precision = {};         ///< see lockstep/program/precision.h
 };
 
 namespace lax {
 
-/// lhs convolved with the kernels rhs (correlated: these are not turned round). Strides, padding and
-/// dilations are of the spatial dimensions. With feature groups, the kernels of a group see the input
-/// features of the group only; with batch groups, the part of the batch.
+/// lhs convolved with the kernels rhs (a correlation: kernels are not reversed). Strides, padding and
+/// dilations are for the spatial dimensions. With feature groups, the kernels of a group only use the input
+/// features of the group; with batch groups, only a part of the batch.
 template <Operand V>
 V conv_general_dilated(const V& lhs, const V& rhs, ConvParams params) {
   return apply1<V>(conv_general_dilated_p(), OpParams::of(std::move(params)), {lhs, rhs});

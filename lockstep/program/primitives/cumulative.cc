@@ -92,7 +92,7 @@ Value mixed(const Pair& a, const Pair& b, const Value& part) {
   return lax::add(lax::mul(a.t, part), lax::mul(b.t, lax::sub(lax::full_like(part, 1), part)));
 }
 
-/// 1 where the first is chosen, 0 where the second is, a half where they are equal.
+/// 1 where the first wins, 0 where the second wins, a half where they are equal.
 Value share(const Value& first_wins, const Value& equal, DType dtype) {
   const Value one = lax::convert_element_type(first_wins, dtype);
   return lax::select(equal, lax::full_like(one, 0.5), one);
@@ -145,7 +145,7 @@ struct Kind {
   std::function<Tangents(const TransposeCall&)> transpose = not_linear;
 };
 
-/// Where the axis is split: each device's running results go on from what the devices before it have in all.
+/// For a split axis: each device's running results continue from the totals of the devices before it.
 Value cumulative_of_part(const Kind& kind, const CumulativeParams& p, const Value& x, int factor,
                          const PartPlaces& places) {
   const Value own = lax::cumulative(kind.self(), x, p.axis, p.reverse);
@@ -156,7 +156,7 @@ Value cumulative_of_part(const Kind& kind, const CumulativeParams& p, const Valu
   const std::int64_t last = p.reverse ? 0 : size - 1;
   const Value totals = places.all_gather(strided(own, p.axis, last, last + 1, 1), along, factor);
   const Value running = lax::cumulative(kind.self(), totals, p.axis, p.reverse);
-  // Before the first (behind the last) there is nothing.
+  // Before the first (after the last) there is nothing.
   Integers low(x.aval().shape.size()), high = low, none = low;
   (p.reverse ? high : low)[along] = 1;
   (p.reverse ? low : high)[along] = -1;

@@ -4,15 +4,15 @@
 
 namespace lockstep {
 
-/// Hands its operands to the host when the program runs, in program order: to be printed, or looked through
-/// for what is not finite. Gives nothing.
+/// Passes its operands to the host when the program runs, in program order, to print them or to check that
+/// they are finite. Has no results.
 const Primitive& debug_p();
 
 struct DebugParams {
   static constexpr std::array<std::string_view, 3> kFields = {"text", "check", "once"};
-  std::string text;   ///< a format with "{}" for each operand; of a check the operand's name
-  bool check;         ///< an operand that is not finite fails the program
-  bool once = false;  ///< all devices have the same: the first of the mesh prints
+  std::string text;   ///< a format with "{}" for each operand; for a check the operand's name
+  bool check;         ///< fail the program if an operand is not finite
+  bool once = false;  ///< all devices have the same values: only the mesh's first device prints
 };
 
 /// The target of the custom call:

@@ -17,7 +17,7 @@ void check_for_complex(const Aval& x) {
   check(x, true);
   if (x.dtype == DType::kF64) {
     fail<DTypeError>(
-        "expected f32 matrices, for the results of f64 are complex numbers of 128 bits, got {}; convert "
+        "expected f32 matrices, because the results of f64 would be 128-bit complex numbers, got {}; convert "
         "with astype",
         to_string(x));
   }

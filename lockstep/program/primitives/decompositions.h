@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-/// Further decompositions of matrices, which stand in the last two dimensions of f32 or f64 operands; those
-/// before count matrices. On CPUs LAPACK computes them where it is installed. Elsewhere lu and svd are
-/// composed of other primitives, and the others are an Error when they are lowered. The results of eig,
+/// More decompositions of matrices, which are the last two dimensions of f32 or f64 operands; the dimensions
+/// before are batch dimensions. On CPUs LAPACK computes them if it is installed. Otherwise lu and svd are
+/// composed of other primitives, and the others throw Error when they are lowered. The results of eig,
 /// complex_schur and sqrtm are c64, and their operands f32.
 const Primitive& lu_p();
 const Primitive& svd_p();
@@ -27,41 +27,41 @@ struct VectorsParams {
 
 namespace lax {
 
-/// The rows of x in another order make l u, of x's m rows and n columns: {lu, pivots, permutation}. lu has l
-/// below its diagonal, on which l has ones, and u on and above it. Row i of l u is row permutation[i] of x
-/// (i32[…, m]); step i changed rows i and pivots[i] (i32[…, min(m, n)]).
+/// l u is x, of m rows and n columns, with its rows permuted. Returns {lu, pivots, permutation}. lu has l
+/// below its diagonal (l has ones on the diagonal), and u on and above it. Row i of l u is row permutation[i]
+/// of x (i32[…, m]); step i exchanged rows i and pivots[i] (i32[…, min(m, n)]).
 template <Operand V>
 std::vector<V> lu(const V& x) {
   return apply_primitive(lu_p(), OpParams(), std::span<const V>(&x, 1));
 }
 
-/// x = u diag(s) vh: {u, s, vh}, with s in falling order and min(m, n) columns of u and rows of vh; without
-/// `vectors`: {s}.
+/// x = u diag(s) vh: returns {u, s, vh}, with s in descending order and min(m, n) columns of u and rows of
+/// vh; without `vectors`: {s}.
 template <Operand V>
 std::vector<V> svd(const V& x, bool vectors = true) {
   return apply_primitive(svd_p(), OpParams::of(VectorsParams{vectors}), std::span<const V>(&x, 1));
 }
 
-/// x v = v diag(w): {w, v}; without `vectors`: {w}. w has a derivative, v has none.
+/// x v = v diag(w): returns {w, v}; without `vectors`: {w}. w has a derivative, v has none.
 template <Operand V>
 std::vector<V> eig(const V& x, bool vectors = true) {
   return apply_primitive(eig_p(), OpParams::of(VectorsParams{vectors}), std::span<const V>(&x, 1));
 }
 
-/// x = z t zᵀ: {t, z}, with orthonormal columns of z, and t an upper triangle but for blocks of two rows on
-/// its diagonal, one for each pair of conjugate eigenvalues. No derivative.
+/// x = z t zᵀ: returns {t, z}, with orthonormal columns of z. t is upper triangular except for blocks of two
+/// rows on its diagonal, one for each pair of conjugate eigenvalues. No derivative.
 template <Operand V>
 std::vector<V> schur(const V& x) {
   return apply_primitive(schur_p(), OpParams(), std::span<const V>(&x, 1));
 }
 
-/// The same with a complex t, which is a triangle.
+/// Like schur, with a complex t, which is upper triangular.
 template <Operand V>
 std::vector<V> complex_schur(const V& x) {
   return apply_primitive(complex_schur_p(), OpParams(), std::span<const V>(&x, 1));
 }
 
-/// The principal square root: y y = x. No derivative.
+/// The principal square root y: y y = x. No derivative.
 template <Operand V>
 V sqrtm(const V& x) {
   return apply1<V>(sqrtm_p(), {x});
@@ -81,7 +81,7 @@ V permuted_rows(const V& x, const V& permutation) {
                 GatherScatterMode::kPromiseInBounds);
 }
 
-/// y with a y = b, of a's decomposition lu and permutation; with aᵀ y = b where `transposed`.
+/// y with a y = b (or aᵀ y = b if `transposed`), from a's decomposition lu and permutation.
 template <Operand V>
 V lu_solve(const V& lu, const V& permutation, const V& b, bool transposed = false) {
   if (!transposed) {

@@ -179,8 +179,8 @@ Value cotangent_in_dtype_of_result(const Value& ct, const Value& other_as_it_is,
   for (const auto& [theirs, mine] : pairs) contracted.push_back(mine);
   const Dimensions ct_summed = range(other_start, other_free.size()), ct_batch = range(0, my_batch.size());
 
-  // The order of the factors decides that of the dimensions: take the one that needs no transpose, where one
-  // does.
+  // The order of the factors determines that of the dimensions: use the one that needs no transpose, if there
+  // is one.
   Dimensions other_first = joined(joined(my_batch, contracted), my_free);
   if (std::ranges::is_sorted(other_first)) {
     return lax::dot_general(other, ct,

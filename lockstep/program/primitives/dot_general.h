@@ -14,13 +14,13 @@ struct DotGeneralParams {
       "lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batch", "preferred_element_type", "precision"};
   std::vector<std::int64_t> lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
   std::optional<DType> preferred_element_type = {};  ///< of the sums and the result
-  std::optional<std::string> precision = {};         ///< lockstep/program/precision.h
+  std::optional<std::string> precision = {};         ///< see lockstep/program/precision.h
 };
 
 namespace lax {
 
 /// Sums of products over the contracting dimensions, for each index of the batch dimensions. The result's
-/// dimensions: the batch dimensions, then those left of lhs, then those left of rhs.
+/// dimensions are the batch dimensions, then the remaining ones of lhs, then those of rhs.
 template <Operand V>
 V dot_general(const V& lhs, const V& rhs, DotGeneralParams dimensions) {
   return apply1<V>(dot_general_p(), OpParams::of(std::move(dimensions)), {lhs, rhs});

@@ -63,7 +63,7 @@ std::vector<std::int64_t> moved(std::vector<std::int64_t> numbers, std::int64_t 
   return numbers;
 }
 
-/// dynamic_slice where each example starts elsewhere: a gather.
+/// dynamic_slice with a different start for each example: a gather.
 Value slice_of_each(const BatchCall& call) {
   const Shape& sizes = call.params.as<DynamicSliceParams>().slice_sizes;
   const bool batched = call.batched[0];
@@ -77,7 +77,7 @@ Value slice_of_each(const BatchCall& call) {
                      GatherScatterMode::kPromiseInBounds);
 }
 
-/// dynamic_update_slice where each example starts elsewhere: a scatter.
+/// dynamic_update_slice with a different start for each example: a scatter.
 Value update_of_each(const BatchCall& call) {
   auto each = [&](std::size_t i) {
     return call.batched[i] ? call.inputs[i] : rules::broadcast_leading(call.inputs[i], call.size);
@@ -120,8 +120,8 @@ struct StartedDim {
   std::int64_t size;
 };
 
-/// The elements of x at these places of a dimension, one for each; of places that x does not have, any. And
-/// whether x has them, in the shape of what is taken.
+/// The elements of x at these positions of a dimension, any values at positions that x does not have; and
+/// whether x has them, in the shape of the result.
 std::pair<Value, Value> taken_along(const Value& x, std::size_t dimension, const Value& places) {
   const Shape& shape = x.aval().shape;
   const auto d = static_cast<std::int64_t>(dimension);
@@ -150,8 +150,8 @@ Value start_within(const Value& start, std::int64_t size, std::int64_t count) {
                   lax::full_like(wide, 0));
 }
 
-/// What a device has to give of a dynamic_slice whose operand is split where it is cut: zeros but for what
-/// its part has.
+/// A device's contribution to a dynamic_slice whose operand is split along a sliced dimension: zeros except
+/// for elements of its part.
 std::vector<Value> slice_of_part(const OpParams& local, std::span<const Value> operands,
                                  const PartPlaces& places, const std::vector<StartedDim>& dims) {
   const Shape& sizes = local.as<DynamicSliceParams>().slice_sizes;
@@ -179,7 +179,7 @@ std::vector<Value> slice_of_part(const OpParams& local, std::span<const Value> o
   return {is_here ? lax::select(*is_here, x, lax::full_like(x, 0)) : x};
 }
 
-/// What a device has of a dynamic_update_slice whose operand is split where the update goes.
+/// A device's part of a dynamic_update_slice whose operand is split along an updated dimension.
 std::vector<Value> update_of_part(std::span<const Value> operands, const PartPlaces& places,
                                   const std::vector<StartedDim>& dims) {
   const Value& x = operands[0];

@@ -241,7 +241,7 @@ const Primitive& pow_p() {
       elementwise({"pow", "power", Takes::kNumber, pow_p,
                    binary_jvp(
                        [](const Value& t, const JvpCall& c) {
-                         // y * x^(y-1): no number where both are 0, as in JAX.
+                         // y * x^(y-1): NaN where both are 0, as in JAX.
                          const Value &x = c.inputs[0], &y = c.inputs[1];
                          return lax::mul(t, lax::mul(y, lax::pow(x, lax::sub(y, lax::full_like(y, 1)))));
                        },
@@ -390,7 +390,8 @@ const Primitive& convert_element_type_p() {
         }
         if (info(from.dtype).kind != DTypeKind::kComplex || info(to.dtype).kind == DTypeKind::kComplex)
           return {out.op("stablehlo.convert", e)};
-        // Of a complex constant XLA's folding of `convert` reads past its end, so the real part comes first.
+        // XLA's constant folding of `convert` reads past the end of a complex constant, so the real part is
+        // taken first.
         const std::string complex[] = {out.operand(e, 0)}, complex_type[] = {mlir_type(from)};
         const std::string real_type[] = {mlir_type({DType::kF32, from.shape, false, {}})};
         const std::string real[] = {out.op("stablehlo.real", complex, complex_type, real_type[0])};

@@ -55,8 +55,8 @@ struct ConvertParams {
 
 namespace lax {
 
-/// Of one operand. round goes to the nearest integer, halves to even; logistic is 1 / (1 + exp(-x)); rsqrt is
-/// 1 / sqrt(x); is_finite gives bools; logical_not is bitwise on integers.
+/// Unary operations. round rounds to the nearest integer, ties to even; logistic is 1 / (1 + exp(-x)); rsqrt
+/// is 1 / sqrt(x); is_finite returns bools; logical_not is bitwise for integers.
 template <Operand V>
 V neg(const V& x) {
   return apply1<V>(neg_p(), {x});
@@ -130,7 +130,8 @@ V logical_not(const V& x) {
   return apply1<V>(logical_not_p(), {x});
 }
 
-/// Of two operands of one shape and dtype. The remainder has the sign of x; logical_… is bitwise on integers.
+/// Binary operations on operands of one shape and dtype. The remainder has the sign of x; logical_… is
+/// bitwise for integers.
 template <Operand V>
 V add(const V& x, const V& y) {
   return apply1<V>(add_p(), {x, y});
@@ -188,7 +189,7 @@ V shift_right_arithmetic(const V& x, const V& y) {
   return apply1<V>(shift_right_arithmetic_p(), {x, y});
 }
 
-/// Comparisons of two operands of one shape and dtype: a bool for each element.
+/// Comparisons of two operands of one shape and dtype; the results are bools.
 template <Operand V>
 V eq(const V& x, const V& y) {
   return apply1<V>(eq_p(), {x, y});
@@ -214,20 +215,20 @@ V ge(const V& x, const V& y) {
   return apply1<V>(ge_p(), {x, y});
 }
 
-/// on_true where the bool is set, else on_false; all of one shape.
+/// on_true where `which` is true, else on_false; all have one shape.
 template <Operand V>
 V select(const V& which, const V& on_true, const V& on_false) {
   return apply1<V>(select_p(), {which, on_true, on_false});
 }
 
-/// The same numbers in another dtype; floating to integer rounds towards zero, anything to bool is x != 0.
+/// x converted to another dtype. Floating to integer rounds towards zero; conversion to bool is x != 0.
 template <Operand V>
 V convert_element_type(const V& x, DType dtype, bool weak_type = false) {
   if (x.aval().dtype == dtype && x.aval().weak_type == weak_type) return x;
   return apply1<V>(convert_element_type_p(), OpParams::of(ConvertParams{dtype, weak_type}), {x});
 }
 
-/// x itself, whose derivative is taken to be zero.
+/// x with a derivative of zero.
 template <Operand V>
 V stop_gradient(const V& x) {
   return apply1<V>(stop_gradient_p(), {x});

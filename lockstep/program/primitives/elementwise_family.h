@@ -6,20 +6,20 @@
 
 #include "lockstep/program/primitive.h"
 
-/// What the families of primitives that work element by element have in common.
+/// The common parts of the families of elementwise primitives.
 namespace lockstep::rules {
 
-/// The dtypes that an operation takes.
+/// The dtypes that an operation supports.
 enum class Takes { kAny, kNumber, kOrdered, kReal, kSignedReal, kInexact, kFloat, kComplex, kBits, kInteger };
 
-/// Throws DTypeError where the operation does not take the dtype.
+/// Throws DTypeError if the operation does not support the dtype.
 void check_dtype(Takes takes, DType dtype);
 
 using Jvp = JvpRule;
 using Transpose = std::function<Tangents(const TransposeCall&)>;
 
-/// An elementwise operation: all operands of one shape and dtype, and so is the result, unless `result` names
-/// its dtype.
+/// An elementwise operation: all operands have one shape and dtype, which the result has, too, unless
+/// `result` names its dtype.
 struct Elementwise {
   std::string name;
   std::string stablehlo;
@@ -32,7 +32,7 @@ struct Elementwise {
 
 Primitive elementwise(Elementwise op);
 
-/// JVP of an operation of two operands: the sum of what each tangent contributes.
+/// A part of the JVP of an operation with two operands: the contribution of one tangent to the sum.
 using Term = std::function<Value(const Value& t, const JvpCall& call)>;
 Jvp binary_jvp(Term by_x, Term by_y);
 

@@ -29,8 +29,7 @@ std::string_view name_of(FftType type) {
   return "";
 }
 
-/// The sums that a real transform's cotangent goes to: those of the complex one, with zeros for what is left
-/// out.
+/// The transpose of a real transform: that of the complex one, with zeros for the omitted elements.
 Value rfft_transpose(const Value& t, const std::vector<std::int64_t>& lengths) {
   const Aval aval = t.aval();
   std::vector<std::int64_t> none(aval.shape.size(), 0), high = none;
@@ -39,7 +38,7 @@ Value rfft_transpose(const Value& t, const std::vector<std::int64_t>& lengths) {
   return lax::real(lax::fft(padded, FftType::kFft, lengths));
 }
 
-/// Each element of the last dimension but the first, and of an even length the last, stands for two.
+/// Each element of the last dimension represents two, except the first and, for an even length, the last.
 Value irfft_transpose(const Value& t, const std::vector<std::int64_t>& lengths) {
   const Value x = lax::fft(t, FftType::kRfft, lengths);
   const Shape shape = x.aval().shape;

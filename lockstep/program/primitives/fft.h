@@ -6,12 +6,12 @@ namespace lockstep {
 
 const Primitive& fft_p();
 
-/// What Fourier's transform is taken of, and gives.
+/// The kind of a Fourier transform.
 enum class FftType : std::uint8_t {
   kFft,    ///< c64 to c64
   kIfft,   ///< c64 to c64, the inverse
   kRfft,   ///< f32 to c64: the first lengths.back() / 2 + 1 elements of the last dimension
-  kIrfft,  ///< the inverse of that, of lengths.back() elements
+  kIrfft,  ///< the inverse of kRfft, with lengths.back() elements in the last dimension
 };
 
 struct FftParams {
@@ -22,7 +22,7 @@ struct FftParams {
 
 namespace lax {
 
-/// Fourier's transform over the last one to three dimensions, of these lengths; the inverse is divided by
+/// The Fourier transform over the last one to three dimensions, with these lengths; the inverse is divided by
 /// their product.
 template <Operand V>
 V fft(const V& x, FftType type, std::vector<std::int64_t> lengths) {

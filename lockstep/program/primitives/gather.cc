@@ -54,8 +54,8 @@ struct IndexedDim {
   std::int64_t size;
 };
 
-/// What a device has to give of a gather whose operand is split where it is indexed: zeros but for what its
-/// part has.
+/// A device's contribution to a gather whose operand is split along an indexed dimension: zeros except for
+/// elements of its part.
 std::vector<Value> gather_of_part(const OpParams& params, std::span<const Value> operands,
                                   const PartPlaces& places, const std::vector<IndexedDim>& split_dims) {
   const auto& p = params.as<SliceGatherParams>();

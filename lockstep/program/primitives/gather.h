@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// Elements moved by index. `gather` takes indices that are out of bounds as the nearest that are within; the
-/// scatters leave out an update that does not lie within the operand as a whole.
+/// Moving elements by index. `gather` clamps indices out of bounds; the scatters drop an update that is not
+/// completely within the operand.
 const Primitive& gather_p();
 const Primitive& scatter_p();
 const Primitive& scatter_add_p();
@@ -20,18 +20,18 @@ const Primitive& scatter_mul_p();
 const Primitive& scatter_min_p();
 const Primitive& scatter_max_p();
 
-/// What the dimensions of a gather's operand, indices and result have to do with each other. The last
-/// dimension of the indices holds an index vector, whose k-th number is a start in the operand's dimension
-/// start_index_map[k]. The other dimensions of the indices, in order, are those dimensions of the result that
-/// are not offset_dims. offset_dims are, in order, the operand's dimensions that are neither collapsed (of
-/// slice size 1, and gone) nor batching: operand_batching_dims[i] of the operand goes along with
+/// How the dimensions of a gather's operand, indices and result correspond. The last dimension of the indices
+/// is an index vector, whose k-th number is a start in the operand's dimension start_index_map[k]. The other
+/// dimensions of the indices, in order, are the dimensions of the result that are not offset_dims.
+/// offset_dims are, in order, the operand's dimensions that are neither collapsed (of slice size 1, and
+/// removed) nor batching: operand_batching_dims[i] of the operand corresponds to
 /// start_indices_batching_dims[i] of the indices.
 struct GatherDimensionNumbers {
   std::vector<std::int64_t> offset_dims, collapsed_slice_dims, start_index_map,
       operand_batching_dims = {}, start_indices_batching_dims = {};
 };
 
-/// The same of a scatter: its updates stand where a gather has its result.
+/// The same for a scatter: its updates correspond to a gather's result.
 struct ScatterDimensionNumbers {
   std::vector<std::int64_t> update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims,
       operand_batching_dims = {}, scatter_indices_batching_dims = {};
@@ -55,14 +55,14 @@ struct ScatterParams {
   bool unique_indices;
 };
 
-/// The value that a gather in kFillOrDrop gives for what is out of bounds where none is chosen: NaN, of
-/// signed integers the lowest, of unsigned ones the highest, true.
+/// The value that a gather with kFillOrDrop returns by default for elements out of bounds: NaN, for signed
+/// integers the lowest number, for unsigned ones the highest, true for bools.
 Scalar default_fill(DType dtype);
 
-/// The scatter's dimension numbers under the gather's names.
+/// The scatter's dimension numbers under the names of gather.
 GatherDimensionNumbers as_gather(const ScatterDimensionNumbers& numbers);
 
-/// The sizes of the slices that a scatter's updates are, in each dimension of the operand.
+/// The sizes of the slices that a scatter updates, in each dimension of the operand.
 Shape scatter_slice_sizes(const Shape& operand, const Shape& updates, const ScatterDimensionNumbers& numbers);
 
 namespace lax {
@@ -79,7 +79,7 @@ V along_last(const V& like, const std::vector<std::int64_t>& numbers, DType dtyp
                           {static_cast<std::int64_t>(shape.size()) - 1});
 }
 
-/// Indices of a dtype that holds every size of the dimensions of an operand that they name.
+/// The indices in a dtype that can hold the sizes of all dimensions of the operand to which they refer.
 template <Operand V>
 V wide(const V& indices, const Shape& operand, const std::vector<std::int64_t>& index_map) {
   const DType dtype = indices.aval().dtype;
@@ -92,7 +92,7 @@ V wide(const V& indices, const Shape& operand, const std::vector<std::int64_t>& 
                                                                : indices;
 }
 
-/// The largest start in each dimension that indices name.
+/// The largest valid start in each dimension to which indices refer.
 inline std::vector<std::int64_t> last_starts(const Shape& operand, const Shape& slice_sizes,
                                              const std::vector<std::int64_t>& index_map) {
   std::vector<std::int64_t> last;
@@ -110,7 +110,7 @@ V clamped(const V& indices, const std::vector<std::int64_t>& last) {
   return max(below, full(indices, Scalar::of(0), aval.dtype, aval.shape));
 }
 
-/// For each index vector whether its slice lies within the operand.
+/// For each index vector whether its slice is within the operand.
 template <Operand V>
 V within(const V& indices, const std::vector<std::int64_t>& last) {
   const Aval aval = indices.aval();
@@ -121,7 +121,7 @@ V within(const V& indices, const std::vector<std::int64_t>& last) {
 
 }  // namespace internal
 
-/// Slices of the operand, of slice_sizes, one for each index vector.
+/// One slice of the operand, of slice_sizes, for each index vector.
 template <Operand V>
 V gather(const V& operand, const V& indices, const GatherDimensionNumbers& numbers, const Shape& slice_sizes,
          GatherScatterMode mode = GatherScatterMode::kFillOrDrop,
@@ -144,9 +144,9 @@ V gather(const V& operand, const V& indices, const GatherDimensionNumbers& numbe
   return select(broadcast_in_dim(fits, aval.shape, batch), taken, fill);
 }
 
-/// The operand with the updates put in its place at the slices that the indices name, by `kind`: scatter_p()
-/// (of several updates of one element one is taken), scatter_add_p(), …. unique_indices: the caller says that
-/// no element is updated twice.
+/// The operand with the updates written to the slices given by the indices, by `kind`: scatter_p() (of
+/// several updates of one element one is used), scatter_add_p(), …. unique_indices: a promise of the caller
+/// that no element is updated twice.
 template <Operand V>
 V scatter_by(const Primitive& kind, const V& operand, const V& indices, const V& updates,
              const ScatterDimensionNumbers& numbers, GatherScatterMode mode = GatherScatterMode::kFillOrDrop,
@@ -175,8 +175,8 @@ V scatter_add(const V& operand, const V& indices, const V& updates, const Scatte
   return scatter_by(scatter_add_p(), operand, indices, updates, numbers, mode, unique_indices);
 }
 
-/// The dimension numbers that take one element for each index, along the axis of an operand that has as many
-/// dimensions as the indices (less their last) and, but for the axis, their sizes.
+/// The dimension numbers that take one element for each index along the axis. The operand has the same
+/// dimensions as the indices (without their last one), and the same sizes except at the axis.
 inline GatherDimensionNumbers along_axis(std::int64_t rank, std::int64_t axis) {
   std::vector<std::int64_t> others;
   for (std::int64_t d = 0; d < rank; ++d) {
@@ -185,8 +185,8 @@ inline GatherDimensionNumbers along_axis(std::int64_t rank, std::int64_t axis) {
   return {{}, {axis}, {axis}, others, others};
 }
 
-/// Element [i…, indices[i…, k, j…], j…] of x at [i…, k, j…], where k stands at the axis. x and the indices
-/// are of one rank and, but for the axis, of one shape.
+/// Element [i…, indices[i…, k, j…], j…] of x at [i…, k, j…], where k is at the axis. x and the indices have
+/// the same rank and, except at the axis, the same shape.
 template <Operand V>
 V take_along_axis(const V& x, const V& indices, std::int64_t axis, GatherScatterMode mode,
                   std::optional<Scalar> fill_value = std::nullopt) {

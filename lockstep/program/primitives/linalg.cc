@@ -43,7 +43,7 @@ const Primitive& cholesky_p() {
         if (!c.tangents[0]) return {std::nullopt};
         const Value& l = c.outputs[0];
         const Value half = lax::full_like(l, 0.5);
-        // Only the lower triangle is read: the tangent is that of the symmetric matrix it stands for.
+        // Only the lower triangle is read: the tangent is that of the symmetric matrix that it represents.
         Value lower = below_diagonal(*c.tangents[0]);
         Value dx = lax::add(lax::mul(*c.tangents[0], eye(l)), lax::add(lower, transposed(lower)));
         Value inner = solve(l, solve(l, dx, false, true, true), true, true, false);
@@ -237,13 +237,13 @@ const Primitive& eigh_p() {
         if (out.has_lapack()) return out.lapack_call("eigh", e);
         const Aval &x = out.operand_aval(e, 0), &w = out.result_aval(e, 1);
         const std::string both = out.fresh(), type = mlir_type(x);
-        // Lower triangle, sorted, at most 100 sweeps of Jacobi's rotations, until what is left
-        // beside the diagonal is this small.
+        // Lower triangle, sorted, at most 100 sweeps of Jacobi rotations, until the elements off the diagonal
+        // are this small.
         out.line(fmt::format(
             "{}:2 = \"stablehlo.custom_call\"({}) {{call_target_name = \"Eigh\", backend_config "
             "= \"1,1,100,{}\"}} : ({}) -> ({}, {})",
             both, out.operand(e, 0), x.dtype == DType::kF64 ? "1e-14" : "1e-6", type, type, mlir_type(w)));
-        // The rotations leave what is below 1e-8 of the diagonal.
+        // The rotations stop at elements below 1e-8 of the diagonal.
         if (x.dtype != DType::kF64) return {both + "#0", both + "#1"};
         return out.inlined(composed::refined_eigh(x), {out.operand(e, 0), both + "#0", both + "#1"});
       },

@@ -147,7 +147,7 @@ Program elimination_step(const Aval& x) {
       lax::select(lax::eq(places(pivots.aval().shape, last - 1), whole(k, pivots.aval().shape)),
                   for_each_column(found, pivots.aval().shape), pivots);
 
-  // Of the rows below, row k is taken away so often that zeros stand in column k.
+  // Multiples of row k are subtracted from the rows below, so that column k becomes zero there.
   const Value is_k_row = lax::eq(row, k_everywhere), is_k_column = lax::eq(column, k_everywhere);
   const Value top = lax::reduce_sum(only(is_k_row, b), {last - 1});  // a row
   const Value pivot = for_each_column(

@@ -5,13 +5,14 @@
 /// Decompositions without LAPACK, composed of other primitives.
 namespace lockstep::composed {
 
-/// Eigenvectors and eigenvalues of symmetric matrices, closer: a program of the matrices, v and w.
+/// A program that refines eigenvectors and eigenvalues of symmetric matrices; its inputs are the matrices, v
+/// and w.
 Program refined_eigh(const Aval& x);
 
-/// A program of matrices that gives u, s and vh, or only s, as svd_p does.
+/// A program from matrices to u, s and vh, or only s, as in svd_p.
 Program svd(const Aval& x, bool vectors);
 
-/// The results of lu_p, of matrices of this name.
+/// The results of lu_p for the matrices with this name.
 Lowering::Names lu(Lowering& out, const std::string& matrices, const Aval& x);
 
 }  // namespace lockstep::composed

@@ -13,7 +13,7 @@
 namespace lockstep::matrices {
 namespace {
 
-/// 1 where row `how` column, else 0, of x's shape and dtype.
+/// 1 where the comparison `row how column` is true, else 0, with x's shape and dtype.
 Value ones_where(const Primitive& (*how)(), const Value& x) {
   const Shape shape = x.aval().shape;  // a copy: new equations move the avals
   const std::int64_t rank = x.aval().rank();

@@ -16,7 +16,7 @@ struct NameParams {
 
 namespace lax {
 
-/// x itself, by a name that a policy of remat may know.
+/// Returns x, and gives it a name for the policies of remat.
 template <Operand V>
 V name(const V& x, std::string name) {
   return apply1<V>(name_p(), OpParams::of(NameParams{std::move(name)}), {x});

@@ -22,7 +22,7 @@ std::int64_t size_of_axis(const PlacementParams& placement, const std::string& a
   return placement.sizes[static_cast<std::size_t>(found - placement.axes.begin())];
 }
 
-/// All axes of the spec, sorted. Throws ShardingError where one stands twice.
+/// All axes of the spec, sorted. Throws ShardingError if one appears twice.
 Axes axes_of(const PlacementParams& placement) {
   Axes all;
   for (const Axes& axes : placement.spec) all.insert(all.end(), axes.begin(), axes.end());
@@ -115,7 +115,7 @@ Axes axes_of_examples(const Primitive& self, const PlacementParams& placement, c
   return axes;
 }
 
-/// The mapped dimension is split as vmap was told; else it is left as it is.
+/// The mapped dimension is split as vmap was told; otherwise it is left open.
 std::function<std::vector<Value>(const BatchCall&)> batch_with(const Primitive& (*self)()) {
   return [self](const BatchCall& call) -> std::vector<Value> {
     PlacementParams placement = call.params.as<PlacementParams>();

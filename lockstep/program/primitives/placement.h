@@ -6,19 +6,19 @@
 
 namespace lockstep {
 
-/// Operations that say how a global array lies over a mesh. The partitioner does them by bringing the array
-/// there; in the program of one device nothing is left of them.
+/// Operations that determine the sharding of a global array over a mesh. The partitioner implements them by
+/// resharding the array; the program of one device does not contain them.
 
-/// This device's part of a global array, which from then on is a value of its own: what shard_map hands to
-/// the function. It varies over the axes of the spec.
+/// This device's part of a global array, as a value of its own: shard_map passes it to the function. It
+/// varies over the axes of the spec.
 const Primitive& to_local_p();
 
-/// The global array of which each device has a part: what shard_map makes of the function's results. The part
-/// varies over no manual axis but those of the spec.
+/// The global array of which each device has a part: shard_map makes it from the function's results. The part
+/// must not vary over manual axes other than those of the spec.
 const Primitive& to_global_p();
 
-/// The array itself, which shall lie as the spec says. Where the axes do not divide a dimension, it lies so
-/// with padding behind its last element, which nothing else sees.
+/// The array itself, with the sharding of the spec. If the axes do not divide a dimension, it is padded after
+/// its last element; the padding is not visible to other operations.
 const Primitive& sharding_constraint_p();
 
 /// A mesh, as axes with their sizes and the devices' ids in row-major order, and a spec: for each dimension
@@ -31,23 +31,22 @@ struct PlacementParams {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> devices;
 
-  /// The axes along which the function under shard_map sees single devices. Not looked at by
-  /// sharding_constraint.
+  /// The axes along which the function under shard_map sees single devices. Ignored by sharding_constraint.
   std::vector<std::string> manual;
 
-  /// The dimensions that the placement leaves as they are, in rising order: those that a user's constraint
-  /// calls P::UNCONSTRAINED, and those that vmap added. Their entries have no axes.
+  /// The unconstrained dimensions, ascending: those of a user's P::UNCONSTRAINED, and those that vmap added. Their
+  /// entries have no axes.
   std::optional<std::vector<std::int64_t>> unconstrained = std::nullopt;
 
   bool is_unconstrained(std::size_t dimension) const;
 };
 
-/// The axes over which the placement's batching splits the examples: those of the mapped axis that do not
-/// split them yet, of to_local those of them that are manual, and of to_global the same that to_local split.
-/// Sorted.
+/// The axes over which the placement's batching splits the examples, sorted: for sharding_constraint those of
+/// the mapped axis that do not split them yet; for to_local the manual ones among these; for to_global the
+/// same axes as for to_local.
 std::vector<std::string> examples_axes(const Equation& placement, const MappedAxis& axis);
 
-/// Whether it is one of the three.
+/// Whether it is one of these three primitives.
 bool is_placement(const Primitive& primitive);
 
 namespace lax {

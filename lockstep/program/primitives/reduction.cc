@@ -46,7 +46,7 @@ auto always(Combine combine) {
   return [combine](DType) { return combine; };
 }
 
-/// Of bits in integers there is no collective.
+/// There is no collective for bits in integers.
 auto of_bools(Combine combine) {
   return [combine](DType dtype) { return dtype == DType::kBool ? combine : Combine::kNone; };
 }
@@ -60,7 +60,7 @@ struct Reduction {
   std::string expected;   ///< dtypes it takes, in words
   bool (*takes)(DType);
   Scalar (*identity)(DType);
-  /// Of the parts of a split dimension, or kNone where it must be whole.
+  /// For the parts of a split dimension; kNone if it must be whole.
   std::function<Combine(DType)> combine;
   const Primitive& (*self)();
   Jvp jvp;

@@ -16,7 +16,7 @@ const Primitive& argmin_p();
 
 struct ReduceParams {
   static constexpr std::array<std::string_view, 1> kFields = {"axes"};
-  std::vector<std::int64_t> axes;  ///< in rising order
+  std::vector<std::int64_t> axes;  ///< ascending
 };
 
 struct ArgParams {
@@ -27,8 +27,8 @@ struct ArgParams {
 
 namespace lax {
 
-/// x reduced over the axes, which are counted from 0 and go. Of no elements: 0, 1, the lowest, the highest,
-/// true, false.
+/// x reduced over the axes, which count from 0 and are removed. An empty sum is 0, an empty product 1, an
+/// empty maximum the lowest number, an empty minimum the highest, an empty "and" true, an empty "or" false.
 template <Operand V>
 V reduce(const Primitive& reduction, const V& x, std::vector<std::int64_t> axes) {
   if (axes.empty()) return x;
@@ -59,8 +59,8 @@ V reduce_or(const V& x, std::vector<std::int64_t> axes) {
   return reduce(reduce_or_p(), x, std::move(axes));
 }
 
-/// The place of the largest (smallest) element along the axis, the first of equals; a NaN counts as largest
-/// (smallest).
+/// The position of the largest (smallest) element along the axis; of equal elements the first. NaN counts as
+/// the largest (smallest).
 template <Operand V>
 V argmax(const V& x, std::int64_t axis, DType index_dtype = DType::kI32) {
   return apply1<V>(argmax_p(), OpParams::of(ArgParams{axis, index_dtype}), {x});

@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// Every primitive that there is. To add one: write its block in the file of its family, declare it in that
-/// family's header, and add its line to the list in registry.cc.
+/// All primitives. To add one, write its block in the file of its family, declare it in that family's header,
+/// and add its line to the list in registry.cc.
 std::span<const Primitive* const> all_primitives();
 
 }  // namespace lockstep

@@ -36,7 +36,7 @@ const Primitive& rev_p() {
               Value x = operands[0];
               const std::vector<std::int64_t>& turned = local.as<RevParams>().dimensions;
               for (std::int64_t dimension : turned) {
-                // The last device's part comes to the first device.
+                // The last device's part is sent to the first device.
                 const auto d = static_cast<std::size_t>(dimension);
                 if (!places.is_split(dims[d])) continue;
                 const std::int64_t size = x.aval().shape[d], last = (places.num_parts(dims[d]) - 1) * size;
@@ -84,7 +84,7 @@ const Primitive& rotate_p() {
             ShardingRule rule = ShardingRule::elementwise(inputs, outputs);
             const int factor = rule.operands[0][d];
             const std::int64_t size = inputs[0].shape[d];
-            // The shorter way round, so that what a device keeps is where it looks for it.
+            // The shorter direction, so that elements that a device keeps are where it looks for them.
             const std::int64_t first = 2 * by > size ? by - size : by;
             auto windows = [first, size](std::int64_t parts) {
               return PartWindows{first, size / parts, size / parts, true};

@@ -25,14 +25,14 @@ struct ReducePrecisionParams {
 
 namespace lax {
 
-/// The elements in reversed order along the dimensions.
+/// The elements in reverse order along the dimensions.
 template <Operand V>
 V rev(const V& x, std::vector<std::int64_t> dimensions) {
   if (dimensions.empty()) return x;
   return apply1<V>(rev_p(), OpParams::of(RevParams{std::move(dimensions)}), {x});
 }
 
-/// Element i along the dimension is x's element i + by, counted on from the first behind the last.
+/// Element i along the dimension is x's element i + by, where the first element follows the last.
 template <Operand V>
 V rotate(const V& x, std::int64_t dimension, std::int64_t by) {
   const std::int64_t size = x.aval().shape.at(static_cast<std::size_t>(dimension));
@@ -40,7 +40,7 @@ V rotate(const V& x, std::int64_t dimension, std::int64_t by) {
   return apply1<V>(rotate_p(), OpParams::of(RotateParams{dimension, (by % size + size) % size}), {x});
 }
 
-/// x rounded to the numbers that a format of so many bits of exponent and mantissa has; of x's dtype.
+/// x rounded to the precision of a format with these numbers of exponent and mantissa bits; keeps x's dtype.
 template <Operand V>
 V reduce_precision(const V& x, std::int64_t exponent_bits, std::int64_t mantissa_bits) {
   return apply1<V>(reduce_precision_p(), OpParams::of(ReducePrecisionParams{exponent_bits, mantissa_bits}),

@@ -7,63 +7,64 @@
 
 #include "lockstep/program/primitive.h"
 
-/// Rules that families of primitives share.
+/// Rules shared by families of primitives.
 namespace lockstep::rules {
 
 /// Throws ShapeError unless all operands have one shape, and DTypeError unless they have one dtype.
 void same_shapes(std::span<const Aval> inputs);
 void same_dtypes(std::span<const Aval> inputs);
 
-/// JVP of an operation of one operand, from the tangent, the operand and the result.
+/// The JVP of an operation with one operand: computed from the tangent, the operand and the result.
 using UnaryTangent = std::function<Value(const Value& t, const Value& x, const Value& y)>;
 std::function<Tangents(const JvpCall&)> unary_jvp(UnaryTangent tangent);
 
-/// JVP of an operation that is linear in its first operand and has no other with a derivative: the operation
-/// itself, on the tangent.
+/// The JVP of an operation that is linear in its first operand and has no other differentiable operand: the
+/// operation itself, applied to the tangent.
 std::function<Tangents(const JvpCall&)> linear_jvp(const Primitive& (*self)());
 
-/// The operation, which is linear in these operands.
+/// The primitive, marked as linear in these operands.
 Primitive linear_in(std::vector<std::vector<std::size_t>> together, Primitive primitive);
 
-/// Batching of an operation on operands of one shape: those without the mapped dimension are broadcast over
-/// it.
+/// Batching of an operation whose operands have one shape: operands without the mapped dimension are
+/// broadcast.
 std::vector<Value> batch_elementwise(const Primitive& primitive, const BatchCall& call);
 
-/// The aval in another shape, which varies over nothing.
+/// The aval with another shape, without varying axes.
 Aval with_shape(const Aval& aval, Shape shape);
 
-/// Zeros of the aval's dtype and shape, in the builder of `like`.
+/// Zeros with the aval's dtype and shape, in the builder of `like`.
 Value zeros(const Value& like, const Aval& aval);
 
-/// Throws ShapeError unless `given` is the number of the aval's dimensions; `what` is what is given for each
-/// of them.
+/// Throws ShapeError unless `given` is the number of the aval's dimensions; `what` describes the values given
+/// for each of them.
 void check_rank(std::size_t given, const Aval& aval, std::string_view what);
 
-/// A rule under which operand 0 and the result share the dimensions for which `keeps` is true, and have the
-/// others whole. Further operands are whole.
+/// A rule in which operand 0 and the result share the factors of the dimensions for which `keeps` is true,
+/// and have the other dimensions whole. Further operands are whole.
 ShardingRule keeping(std::span<const Aval> inputs, std::span<const Aval> outputs,
                      const std::function<bool(std::size_t dimension)>& keeps);
 
-/// x with a new leading dimension of the size, in which it repeats.
+/// x repeated along a new first dimension of this size.
 Value broadcast_leading(const Value& x, std::int64_t size);
 
-/// Each of the dimensions, moved up by one: what batching does to a list of dimensions.
+/// The dimensions plus one: the effect of batching on a list of dimensions.
 std::vector<std::int64_t> shifted(std::vector<std::int64_t> dimensions);
 
-/// `value` put in front.
+/// The list with `value` added in front.
 std::vector<std::int64_t> prepended(std::int64_t value, std::vector<std::int64_t> values);
 
-/// The largest (`sign` > 0) or smallest (`sign` < 0) value of a dtype that is not complex; infinities where
-/// it has them.
+/// The largest (`sign` > 0) or smallest (`sign` < 0) value of a dtype that is not complex; infinities if it
+/// has them.
 Scalar extreme(DType dtype, int sign);
 
-/// Text of places of this dtype and shape, whose last dimension has one for each of `last` (a scalar: one),
-/// taken to between 0 and that. XLA does so itself where it slices and gathers; but of a slice of a slice it
-/// adds up the starts as they are, and one that is out of bounds is then another element.
+/// The text of positions of this dtype and shape, clamped to between 0 and `last`. The last dimension has one
+/// position for each entry of `last` (a scalar: one). XLA clamps positions itself when it slices and gathers;
+/// but for a slice of a slice it adds the unclamped starts, so that a start out of bounds selects another
+/// element.
 std::string within_bounds(Lowering& out, const std::string& places, DType dtype, const Shape& shape,
                           const std::vector<std::int64_t>& last);
 
-/// Lowers to one StableHLO operation on all operands.
+/// Lowers to one StableHLO operation with all operands.
 std::function<std::vector<std::string>(Lowering&, const Equation&)> lower_as(std::string stablehlo);
 
 }  // namespace lockstep::rules

@@ -48,8 +48,8 @@ std::vector<Aval> scatter_shape(std::span<const Aval> inputs, const OpParams& pa
   return {rules::with_shape(operand, operand.shape)};
 }
 
-/// Updates may be split, where their order does not matter: each device makes its own, and the results are
-/// put together by `combine`.
+/// Updates may be split if their order does not matter: each device applies its own, and the results are
+/// reduced by `combine`.
 ShardingRule scatter_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs,
                               const OpParams& params, Combine combine, const Primitive& (*self)()) {
   const ScatterDimensionNumbers p = numbers_of(params);
@@ -71,7 +71,7 @@ ShardingRule scatter_sharding(std::span<const Aval> inputs, std::span<const Aval
     const std::size_t j = at(p.scatter_indices_batching_dims, i);
     rule.operands[1][j] = factor(at(p.operand_batching_dims, i), at(batch, j));
   }
-  // Each device writes what is for its own part: other updates are out of its bounds.
+  // Each device applies the updates of its own part; the others are out of its bounds.
   std::vector<std::pair<std::size_t, int>> split_dims;
   for (std::size_t k = 0; k < p.scatter_dims_to_operand_dims.size(); ++k) {
     const std::int64_t d = p.scatter_dims_to_operand_dims[k];
@@ -138,7 +138,7 @@ std::vector<std::string> lower_scatter(std::string_view combine, Lowering& out, 
                             element, combine);
   std::vector<std::string> types;
   for (std::size_t i = 0; i < e.inputs.size(); ++i) types.push_back(out.operand_type(e, i));
-  // Of a slice, XLA would take what is out of its bounds from what it is a slice of (rules::within_bounds).
+  // For a slice, XLA would read elements out of its bounds from the sliced operand (rules::within_bounds).
   std::vector<std::string> operands = out.operands_of_update(e, 2);
   operands[0] = out.barrier({operands[0]}, {types[0]}).front();
   return {out.op("stablehlo.scatter", operands, types, out.result_type(e),
@@ -168,8 +168,8 @@ Tangents jvp_of_add(const JvpCall& call) {
                           tangent_or_zeros(call, 2), numbers_of(call.params), kDrop, unique(call.params))};
 }
 
-/// Of several updates of one element only that counts which was written last: each is given a number, the
-/// numbers are scattered likewise, and read back they tell who won.
+/// Of several updates of one element, only the last written one counts: each gets a number, the numbers are
+/// scattered in the same way, and reading them back shows which one won.
 Tangents jvp_of_set(const JvpCall& call) {
   if (!call.tangents[0] && !call.tangents[2]) return {std::nullopt};
   const ScatterDimensionNumbers numbers = numbers_of(call.params);
@@ -234,7 +234,7 @@ Tangents transpose_of_add(const TransposeCall& call) {
   return out;
 }
 
-/// Linear where the indices are unique, or where the updates are known.
+/// Linear if the indices are unique, or if the updates are known.
 Tangents transpose_of_set(const TransposeCall& call) {
   const Value& ct = *call.cotangents[0];
   const Value& indices = *call.operands[1].value;

@@ -159,9 +159,9 @@ const Primitive& broadcast_in_dim_p() {
 
 namespace {
 
-/// Which dimensions of two shapes of as many elements hold the same index: those where the products of the
-/// sizes before them agree. Such a pair shares a factor of the smaller size, provided that it divides the
-/// larger.
+/// The pairs of dimensions of two shapes with the same number of elements that have the same index: those for
+/// which the products of the sizes before them are equal. Such a pair shares a factor of the smaller size, if
+/// that divides the larger one.
 ShardingRule reshape_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
   ShardingRule rule = ShardingRule::replicated(inputs, outputs);
   const Shape &from = inputs[0].shape, &to = outputs[0].shape;

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// Primitives that make values and move elements.
+/// Primitives that create values and move elements.
 const Primitive& full_p();
 const Primitive& iota_p();
 const Primitive& broadcast_in_dim_p();
@@ -69,14 +69,14 @@ struct DynamicSliceParams {
 
 namespace lax {
 
-/// The value in every element. `like` only says where the equation goes.
+/// An array with the value in every element. `like` only determines where the equation is added.
 template <Operand V>
 V full(const V& like, Scalar value, DType dtype, Shape shape, bool weak_type = false) {
   return apply_primitive_like(like, full_p(),
                               OpParams::of(FullParams{value, dtype, std::move(shape), weak_type}));
 }
 
-/// The value in every element of an array of x's shape and dtype.
+/// An array with x's shape and dtype and the value in every element.
 template <Operand V>
 V full_like(const V& x, double value) {
   return full(x,
@@ -84,14 +84,14 @@ V full_like(const V& x, double value) {
               x.aval().dtype, x.aval().shape, x.aval().weak_type);
 }
 
-/// Each element's place along the dimension, counted from 0.
+/// Each element's index along the dimension, from 0.
 template <Operand V>
 V iota(const V& like, DType dtype, Shape shape, std::int64_t dimension) {
   return apply_primitive_like(like, iota_p(), OpParams::of(IotaParams{dtype, std::move(shape), dimension}));
 }
 
-/// x's dimension i becomes dimension broadcast_dimensions[i] of the result; x's sizes there are the result's,
-/// or 1.
+/// x's dimension i becomes dimension broadcast_dimensions[i] of the result; x's size there must be the
+/// result's, or 1.
 template <Operand V>
 V broadcast_in_dim(const V& x, Shape shape, std::vector<std::int64_t> broadcast_dimensions) {
   return apply1<V>(broadcast_in_dim_p(),
@@ -99,7 +99,7 @@ V broadcast_in_dim(const V& x, Shape shape, std::vector<std::int64_t> broadcast_
                    {x});
 }
 
-/// The same elements in row-major order, in another shape of as many elements.
+/// The same elements in row-major order, in another shape with the same number of elements.
 template <Operand V>
 V reshape(const V& x, Shape new_sizes) {
   if (x.aval().shape == new_sizes) return x;
@@ -116,7 +116,7 @@ V transpose(const V& x, std::vector<std::int64_t> permutation) {
   return apply1<V>(transpose_p(), OpParams::of(TransposeParams{std::move(permutation)}), {x});
 }
 
-/// Elements start, start + stride, … below limit, in each dimension. No strides: all 1.
+/// The elements start, start + stride, … below limit, in each dimension. By default all strides are 1.
 template <Operand V>
 V slice(const V& x, std::vector<std::int64_t> start, std::vector<std::int64_t> limit,
         std::vector<std::int64_t> strides = {}) {
@@ -125,8 +125,8 @@ V slice(const V& x, std::vector<std::int64_t> start, std::vector<std::int64_t> l
                    OpParams::of(SliceParams{std::move(start), std::move(limit), std::move(strides)}), {x});
 }
 
-/// x with `value`, a scalar, put before, behind and between its elements in each dimension; low and high may
-/// be negative and then cut.
+/// x with `value`, a scalar, added before, after and between its elements in each dimension; negative low and
+/// high remove elements.
 template <Operand V>
 V pad(const V& x, const V& value, std::vector<std::int64_t> low, std::vector<std::int64_t> high,
       std::vector<std::int64_t> interior) {
@@ -134,15 +134,15 @@ V pad(const V& x, const V& value, std::vector<std::int64_t> low, std::vector<std
                    {x, value});
 }
 
-/// The operands one after the other along the dimension; at least one.
+/// The operands concatenated along the dimension; at least one.
 template <Operand V>
 V concatenate(std::span<const V> operands, std::int64_t dimension) {
   return std::move(
       apply_primitive(concatenate_p(), OpParams::of(ConcatenateParams{dimension}), operands).front());
 }
 
-/// The part of x of slice_sizes that starts at `starts`, one integer scalar for each dimension; starts are
-/// clamped so that the part lies within x.
+/// The part of x, of size slice_sizes, at `starts`, one integer scalar for each dimension; starts are clamped
+/// so that the part is within x.
 template <Operand V>
 V dynamic_slice(const V& x, std::span<const V> starts, Shape slice_sizes) {
   std::vector<V> operands = {x};
@@ -153,7 +153,7 @@ V dynamic_slice(const V& x, std::span<const V> starts, Shape slice_sizes) {
                        .front());
 }
 
-/// x with the part that starts at `starts` replaced by `update`.
+/// x with the part at `starts` replaced by `update`.
 template <Operand V>
 V dynamic_update_slice(const V& x, const V& update, std::span<const V> starts) {
   std::vector<V> operands = {x, update};

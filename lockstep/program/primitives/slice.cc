@@ -45,8 +45,8 @@ Value taken_of_part(const Value& x, std::size_t d, const WindowedDim& dim, const
   return lax::slice(lax::dynamic_slice(wide, std::span<const Value>(starts), sizes), first, sizes, strides);
 }
 
-/// The elements of x, which is whole, that are under the device's part of a result of so many elements, if x
-/// begins at place `begin` of that.
+/// The elements of x, which is whole, that are in the device's part of a result with `count` elements, if x
+/// begins at position `begin` of the result.
 Value under_part(const Value& x, std::size_t along, std::int64_t begin, std::int64_t count,
                  const Value& first) {
   const std::size_t rank = x.aval().shape.size();
@@ -60,8 +60,9 @@ Value under_part(const Value& x, std::size_t along, std::int64_t begin, std::int
   return lax::dynamic_slice(wide, std::span<const Value>(starts), sizes);
 }
 
-/// A split of the dimension along which operands are put one behind the other: of those whose size fits, each
-/// device takes the elements of its part of the result from the others' parts; small ones are taken whole.
+/// For a split of the dimension along which operands are concatenated: if an operand's size is divisible,
+/// each device fetches the elements of its part of the result from the others' parts; small operands are
+/// whole.
 void concatenate_parts(ShardingRule& rule, std::span<const Aval> inputs, const Aval& output,
                        std::size_t along) {
   const std::int64_t size = output.shape[along];
@@ -108,7 +109,8 @@ void concatenate_parts(ShardingRule& rule, std::span<const Aval> inputs, const A
         result = part;
         continue;
       }
-      // Of the places before `end + sizes[i]`, those of operands further in front come later.
+      // Positions before `end + sizes[i]` belong to this operand or to previous ones, which are selected
+      // later.
       const Value is_here = lax::lt(at, lax::full_like(at, static_cast<double>(end + sizes[i])));
       result =
           lax::select(lax::broadcast_in_dim(is_here, part.aval().shape, {static_cast<std::int64_t>(along)}),
@@ -151,7 +153,7 @@ const Primitive& slice_p() {
                               .stride = s.strides[d],
                               .low = -s.start_indices[d]});
             ShardingRule rule = windowed(inputs, outputs, dims);
-            // Of a few elements that cannot be split each device gives those that it has.
+            // For a few elements that cannot be split, each device contributes those that it has.
             const bool bools = inputs[0].dtype == DType::kBool;
             for (std::size_t d = 0; d < dims.size(); ++d) {
               if (!is_taken(dims[d])) continue;
@@ -233,7 +235,7 @@ const Primitive& pad_p() {
         if (!inputs[1].shape.empty())
           fail<ShapeError>("expected a scalar to pad with, got {}", to_string(inputs[1]));
         check_rank(pad.low.size(), inputs[0], "a padding before");
-        check_rank(pad.high.size(), inputs[0], "a padding behind");
+        check_rank(pad.high.size(), inputs[0], "a padding after");
         check_rank(pad.interior.size(), inputs[0], "a padding between");
         Shape shape;
         for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {

@@ -83,7 +83,7 @@ ShardingRule sort_sharding(std::span<const Aval> inputs, std::span<const Aval> o
   return rule;
 }
 
-/// Writes the region that tells whether the first of two elements comes before the second.
+/// Writes the region that compares two elements: whether the first comes before the second.
 class Comparator {
  public:
   Comparator(const std::vector<DType>& dtypes, const SortParams& params) {

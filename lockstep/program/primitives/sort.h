@@ -13,15 +13,15 @@ struct SortParams {
   bool is_stable;
   std::int64_t num_keys;
   bool descending;
-  std::int64_t count = kAll;  ///< only so many of the first elements along the dimension are kept
+  std::int64_t count = kAll;  ///< only this many of the first elements along the dimension are kept
 
   static constexpr std::int64_t kAll = -1;
 };
 
 namespace lax {
 
-/// The operands, all of one shape, put in the order of the first num_keys of them along the dimension: by the
-/// first, where that is equal by the second, …. A NaN counts as the largest.
+/// The operands, all of one shape, sorted along the dimension by the first num_keys of them: by the first, if
+/// equal by the second, and so on. NaN counts as the largest.
 template <Operand V>
 std::vector<V> sort(std::span<const V> operands, std::int64_t dimension, std::int64_t num_keys = 1,
                     bool is_stable = true, bool descending = false) {
@@ -29,8 +29,8 @@ std::vector<V> sort(std::span<const V> operands, std::int64_t dimension, std::in
                          operands);
 }
 
-/// The first `count` elements of each in that order. Where devices have parts of the dimension, each sends
-/// the others no more than its own first ones.
+/// The first `count` elements of each in that order. If the dimension is split over devices, each device only
+/// sends its own first elements.
 template <Operand V>
 std::vector<V> first_sorted(std::span<const V> operands, std::int64_t dimension, std::int64_t count,
                             std::int64_t num_keys = 1, bool descending = false) {

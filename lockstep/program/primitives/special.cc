@@ -38,9 +38,9 @@ const Primitive& cbrt_p() {
   return p;
 }
 
-/// Where x is the constant 1, XLA's CPU compiler calls an arc tangent of vectors that it has compiled for
-/// narrower registers than the caller's, and the results are wrong. So x stands behind a choice that changes
-/// no result: where y is a NaN.
+/// If x is the constant 1, XLA's CPU compiler calls a vector arc tangent that it has compiled for narrower
+/// registers than the caller's, and the results are wrong. So x is hidden behind a selection that does not
+/// change the result: of y where y is NaN.
 std::vector<std::string> lower_atan2(Lowering& out, const Equation& e) {
   const Aval& aval = out.result_aval(e);
   const std::string type = mlir_type(aval), y = out.operand(e, 0);

@@ -6,8 +6,7 @@
 
 namespace lockstep {
 
-/// Elementwise primitives beyond the elementary ones. The plugin has them as CHLO operations, with the
-/// polynomials that JAX has.
+/// More elementwise primitives. The plugin has them as CHLO operations, with JAX's polynomials.
 const Primitive& cbrt_p();
 const Primitive& atan2_p();
 const Primitive& erf_p();
@@ -23,7 +22,7 @@ struct PolygammaParams {
 
 namespace lax {
 
-/// Of floating operands. cbrt is the cube root, of negative numbers too; erfc is 1 - erf; lgamma is the
+/// For floating operands. cbrt is the cube root, also of negative numbers; erfc is 1 - erf; lgamma is the
 /// logarithm of the gamma function's absolute value.
 template <Operand V>
 V cbrt(const V& x) {
@@ -46,7 +45,7 @@ V lgamma(const V& x) {
   return apply1<V>(lgamma_p(), {x});
 }
 
-/// The derivative of lgamma (order 0: digamma), or that derivative's of this order.
+/// The derivative of lgamma (order 0: digamma), or the derivative of digamma of this order.
 template <Operand V>
 V polygamma(std::int64_t order, const V& x) {
   return apply1<V>(polygamma_p(), OpParams::of(PolygammaParams{order}), {x});
@@ -58,13 +57,13 @@ V atan2(const V& y, const V& x) {
   return apply1<V>(atan2_p(), {y, x});
 }
 
-/// log(exp(x) + exp(y)), without overflow, and of infinities, with its derivatives of any order.
+/// log(exp(x) + exp(y)), without overflow, also for infinities, and with derivatives of any order.
 template <Operand V>
 V logaddexp(const V& x, const V& y) {
   const V exact = sub(x, y), zero = full_like(x, 0);
-  const V infinite = ne(exact, exact);  // two infinities of one sign, or no numbers
+  const V infinite = ne(exact, exact);  // both are infinities of one sign, or one is NaN
   const V difference = select(infinite, zero, exact);
-  // Where x and y are near, a form without corners: the other one's second derivative is lost at x = y.
+  // For close x and y, a smooth form: the other form loses the second derivative at x = y.
   const V near = lt(abs(difference), full_like(x, 1));
   const V smooth = add(y, log1p(exp(select(near, difference, zero))));
   const V apart = select(near, zero, difference);

@@ -126,8 +126,8 @@ std::vector<Value> window_batching(const Primitive& self, const BatchCall& call)
 
 Value zero_scalar(const Value& like) { return rules::zeros(like, {like.aval().dtype, {}}); }
 
-/// Each element gets the sum of what came of the windows that it lies in: a window of the same size runs over
-/// the cotangents, which stand a stride apart.
+/// Each element gets the sum of the cotangents of the windows that contain it: a window of the same size
+/// moves over the cotangents, which are a stride apart.
 Tangents transpose_of_sum(const TransposeCall& call) {
   const auto& p = call.params.as<WindowParams>();
   const Shape &from = call.operands[0].aval.shape, &to = call.results[0].shape;

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Reductions over windows that move along an array.
+/// Reductions over moving windows of an array.
 const Primitive& reduce_window_sum_p();
 const Primitive& reduce_window_max_p();
 const Primitive& reduce_window_min_p();
@@ -33,23 +33,24 @@ struct CumulativeParams {
   bool reverse;
 };
 
-/// How many elements lie under `size` of them that stand `dilation` apart.
+/// The extent of `size` elements at a distance of `dilation`.
 std::int64_t dilated(std::int64_t size, std::int64_t dilation);
 
-/// How many windows of this size there are in a dimension, once both are dilated and the dimension is padded.
+/// The number of windows of this size in a dimension, after both are dilated and the dimension is padded.
 std::int64_t window_count(std::int64_t size, std::int64_t window, std::int64_t stride, std::int64_t low,
                           std::int64_t high, std::int64_t base_dilation, std::int64_t window_dilation);
 
-/// The padding under which the windows begin at every stride-th element ("SAME"), or lie within ("VALID").
-/// Throws ShapeError for another name.
+/// The padding for which a window begins at every stride-th element ("SAME"), or all windows are within the
+/// array ("VALID"). Throws ShapeError for another name.
 Padding named_padding(std::string_view name, const Shape& sizes, const std::vector<std::int64_t>& windows,
                       const std::vector<std::int64_t>& strides);
 
 namespace lax {
 
-/// x, with base_dilation - 1 paddings between its elements and `padding` around, reduced over windows whose
-/// elements stand window_dilation apart. All lists have an entry for each dimension; an empty one means 1
-/// everywhere (no padding). The padding is the value that reducing leaves alone.
+/// x, with base_dilation - 1 padding elements between its elements and `padding` around, reduced over windows
+/// whose elements have the distance window_dilation. All lists have an entry for each dimension; an empty
+/// list means 1 in each dimension (for padding: none). Padding elements are the neutral element of the
+/// reduction.
 template <Operand V>
 V reduce_window(const Primitive& reduction, const V& x, std::vector<std::int64_t> window_dimensions,
                 std::vector<std::int64_t> window_strides, const Padding& padding,
@@ -71,8 +72,8 @@ V reduce_window(const Primitive& reduction, const V& x, std::vector<std::int64_t
       {x});
 }
 
-/// The sums, products, … of the elements up to each place along the axis; from each place on where `reverse`.
-/// cumlogsumexp is the logarithm of the running sum of exponentials.
+/// The sums, products, … of the elements up to each position along the axis; with `reverse` from each
+/// position on. cumlogsumexp is the logarithm of the running sum of exponentials.
 template <Operand V>
 V cumulative(const Primitive& kind, const V& x, std::int64_t axis, bool reverse = false) {
   return apply1<V>(kind, OpParams::of(CumulativeParams{axis, reverse}), {x});

@@ -5,16 +5,16 @@
 
 #include "lockstep/program/primitives/window.h"
 
-/// Writing reduce_window as StableHLO.
+/// Writes reduce_window as StableHLO.
 namespace lockstep {
 
 class Lowering;
 
-/// The reduction of operand 0 over windows; `body` computes %c of the scalars %a and %b.
+/// The reduction of operand 0 over windows; `body` computes %c from the scalars %a and %b.
 std::string lower_reduce_window(Lowering& out, const Equation& e, const WindowParams& params,
                                 const Scalar& identity, const std::string& body);
 
-/// ` result = "stablehlo.op"(a, b) : …`, of two scalars.
+/// ` result = "stablehlo.op"(a, b) : …`, for two scalars.
 std::string binary_text(std::string_view result, std::string_view op, std::string_view a, std::string_view b,
                         DType dtype);
 

@@ -8,8 +8,8 @@
 namespace lockstep::rules {
 namespace {
 
-/// Of devices whose windows begin `step` places behind each other, the first one's at the first of the padded
-/// operand, and span so many.
+/// For devices whose windows begin `step` positions apart, the first one's at the first position of the
+/// padded operand, and which together cover `span` positions.
 LocalDim under_window(std::int64_t low, std::int64_t dilation, std::int64_t step, std::int64_t span) {
   const std::int64_t first = -floor_div(low, dilation);
   const std::int64_t before = first * dilation + low;  // 0 or less than the dilation

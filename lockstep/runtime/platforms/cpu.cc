@@ -18,7 +18,7 @@
 namespace lockstep::runtime {
 namespace {
 
-/// Of hosts, and of devices over all of them.
+/// The maximum number of hosts, and of devices over all of them.
 constexpr std::int64_t kMostDescribed = 1 << 20;
 
 bool nproc_is_given = false;  // by the user or the launcher
@@ -32,7 +32,7 @@ class Cpu : public Platform {
 
   bool is_seen(const Environment&, const cluster::System&) const override { return true; }
 
-  /// Its attributes say nothing of the platform: it is what no other owns.
+  /// Its attributes do not mention the platform: plugins that belong to no other platform are for CPU.
   bool owns(const pjrt::Plugin&) const override { return true; }
 
   /// A collective occupies a thread of XLA's pool while it waits for the other devices: the pool must have
@@ -48,8 +48,8 @@ class Cpu : public Platform {
       setenv("NPROC", std::to_string(settings.num_cpu_devices).c_str(), /*overwrite=*/1);
   }
 
-  /// LAPACK of this process gets its share of the host's CPUs, unless someone has said how many threads it
-  /// may have. A process that is bound to some of the CPUs has these for itself.
+  /// LAPACK in this process gets its share of the host's CPUs, unless the number of threads is set. A process
+  /// that is bound to some of the CPUs has these for itself.
   void share_host(int processes) const override {
     const auto cpus = static_cast<int>(std::thread::hardware_concurrency());
     if (nproc_is_given || cpus < sysconf(_SC_NPROCESSORS_ONLN)) return;
@@ -71,10 +71,10 @@ class Cpu : public Platform {
 
   bool makes_collectives() const override { return false; }
 
-  /// By XLA's older loop emitters, which take a third of the time and half of the memory. They read a
-  /// transposed operand element by element, so a program that transposes gets the newer ones; and what they
-  /// make of a loop's body takes ten times as long, so a program with loops does too. Small bodies gain
-  /// nothing from unrolling, and the compiler takes half as long without.
+  /// XLA's older loop emitters take a third of the time and half of the memory. They read a transposed
+  /// operand element by element, so a program with transposes gets the newer ones; and their code for a
+  /// loop's body takes ten times as long, so a program with loops does, too. Small bodies gain nothing from
+  /// unrolling, and the compiler takes half of the time without it.
   pjrt::CompileOptions compile_options(const LoweredProgram& program) const override {
     pjrt::CompileOptions options;
     if (program.loops) {

@@ -47,7 +47,7 @@ float fraction_in(const Variable& variable) {
 
 std::optional<int> visible_gpus(const Environment& environment, const cluster::System& system) {
   if (auto listed = environment.get("CUDA_VISIBLE_DEVICES")) {
-    // CUDA takes the entries before the first that is no device.
+    // CUDA uses the entries before the first invalid one.
     int count = 0;
     for (std::size_t start = 0; start < listed->size();) {
       const std::size_t end = std::min(listed->find(',', start), listed->size());
@@ -74,7 +74,7 @@ pjrt::ClientOptions cuda_options(const cluster::Place& place, const Environment&
     options["node_id"] = std::int64_t{place.process_id};
     options["num_nodes"] = std::int64_t{place.num_processes};
   }
-  // Where it is not known how many there are, the plugin says whether it has those that are asked for.
+  // If the number is unknown, the plugin checks whether it has the requested ones.
   const std::optional<int> count = visible_gpus(environment, system);
   if (place.local_device_ids || (place.local_process_id && count != 1)) {
     const std::vector<int> chosen = count.value_or(0) > 0 ? chosen_devices(place, /*one_each=*/true, *count)
@@ -105,7 +105,7 @@ pjrt::ClientOptions cuda_options(const cluster::Place& place, const Environment&
 
 namespace {
 
-/// A GPU as its vendor's data sheet, and XLA's own description of it, have it.
+/// A GPU's properties from its vendor's data sheet and XLA's own description.
 struct Gpu {
   const char *name, *description;
   int capability, cores, units, l2_mib;

@@ -15,80 +15,79 @@
 
 namespace lockstep::runtime {
 
-/// Devices that a topology describes.
+/// The devices of a described topology.
 struct DescribedDevices {
-  /// What compiles for them; null where one device's program is compiled by a client of this machine.
+  /// Compiles for the devices; null if this machine's client compiles the program of one device.
   std::unique_ptr<pjrt::Topology> topology;
 
-  /// In the order of their processes; `process_index` counts hosts.
+  /// In the order of their processes; `process_index` is the number of the host.
   std::vector<pjrt::DeviceDescription> devices;
 
-  std::int64_t memory_bytes = 0;  ///< of each; 0: not known
+  std::int64_t memory_bytes = 0;  ///< of each device; 0: unknown
 
-  /// Of each, in a second, in its usual matrix dtype (bf16), by its vendor's data sheet; 0: not known.
+  /// Of each device, per second, in its usual matrix dtype (bf16), according to its vendor's data sheet; 0:
+  /// unknown.
   double peak_flops = 0;
 };
 
-/// A kind of devices, and all that differs between kinds. There is one object of each, for ever.
+/// A kind of devices, with everything that differs between kinds. Each has one object, which lives until the
+/// process ends.
 class Platform {
  public:
   virtual ~Platform() = default;
 
-  /// As the plugin's client names it, and LOCKSTEP_PLATFORM: "cuda".
+  /// The name in the plugin's client and in LOCKSTEP_PLATFORM: "cuda".
   virtual const char* name() const = 0;
 
-  /// For people: "CUDA", "a GPU", "scripts/setup --cuda".
+  /// Texts for messages: "CUDA", "a GPU", "scripts/setup --cuda".
   virtual const char* title() const = 0;
   virtual const char* device_title() const = 0;
   virtual const char* setup() const = 0;
 
-  /// Whether this machine shows a device of it.
+  /// Whether this machine has a device of this platform.
   virtual bool is_seen(const Environment& environment, const cluster::System& system) const = 0;
 
-  /// Whether a plugin, by what it says of itself, is for it.
+  /// Whether a plugin, according to its attributes, is for this platform.
   virtual bool owns(const pjrt::Plugin& plugin) const = 0;
 
-  /// Where else than default_plugin_paths() its plugin may be: the path that a variable of the platform's own
-  /// names. Empty: none does.
+  /// A path of the plugin from a variable of the platform's own, besides default_plugin_paths(). Empty: none.
   virtual std::string given_path(const Environment&) const { return ""; }
 
-  /// What the plugin is to find in this process's environment, set where it is not: before it is loaded.
-  /// `described`: to compile for devices that are not here.
+  /// Sets the environment variables that the plugin needs and that are not set; called before it is loaded.
+  /// `described`: to compile for devices that do not exist here.
   virtual void set_environment(const Settings&, const Environment&, const cluster::System&,
                                bool described) const {
     static_cast<void>(described);
   }
 
-  /// This process is one of so many on its host.
+  /// Called with the number of processes on this host.
   virtual void share_host(int processes) const { static_cast<void>(processes); }
 
-  /// Registers the handlers that programs on it call.
+  /// Registers the handlers that programs of this platform call.
   virtual void register_handlers(pjrt::Plugin&) const {}
 
   virtual pjrt::ClientOptions client_options(const Settings& settings, const Environment& environment,
                                              const cluster::System& system) const = 0;
 
-  /// Which of the devices that the client shows are used, by position. Throws InitializationError where there
-  /// is no such device.
+  /// The positions of the client's devices that are used. Throws InitializationError if one does not exist.
   virtual std::vector<int> used_devices(const Settings& settings, int shown) const;
 
-  /// Whether the compiler makes the collectives, of StableHLO's, and so one program for all devices;
-  /// otherwise each device's program calls Lockstep's.
+  /// Whether the compiler implements StableHLO's collectives, so that one program is compiled for all
+  /// devices; otherwise each device's program calls Lockstep's collectives.
   virtual bool makes_collectives() const { return true; }
 
-  /// How a program is compiled, but for its devices.
+  /// The compile options of a program, without its devices.
   virtual pjrt::CompileOptions compile_options(const LoweredProgram&) const { return {}; }
 
-  /// Whether a topology, as the user names it, is of this platform: "v5e:4x4" is a TPU's.
+  /// Whether a topology, as named by the user, belongs to this platform: "v5e:4x4" is a TPU topology.
   virtual bool describes(std::string_view topology) const = 0;
 
-  /// The devices of such a topology. `plugin` is this platform's. Throws InitializationError for one that
-  /// there is not, listing those that there are, and PjrtError where the plugin does not compile for devices
-  /// that are not here.
+  /// The devices of such a topology. `plugin` is this platform's plugin. Throws InitializationError, listing
+  /// the known ones, for an unknown topology, and PjrtError if the plugin does not compile ahead of time.
   virtual DescribedDevices describe(const std::string& topology,
                                     const std::shared_ptr<pjrt::Plugin>& plugin) const = 0;
 
-  /// Some topologies that `describe` takes, for messages.
+  /// Some topologies that `describe` accepts, for messages.
   virtual std::string known_topologies() const = 0;
 
  protected:
@@ -99,18 +98,18 @@ const Platform& cpu_platform();
 const Platform& cuda_platform();
 const Platform& tpu_platform();
 
-/// In the order in which `auto` looks for them; the CPU's is the last.
+/// In the order in which `auto` tries them; CPU is the last.
 std::span<const Platform* const> platforms();
 
-/// Throws InitializationError for a name that is none.
+/// Throws InitializationError for an unknown name.
 const Platform& platform_named(std::string_view name);
 
-/// The platform of a topology. Throws InitializationError, listing topologies that there are, where it is
-/// none's.
+/// The platform of a topology. If no platform describes it, throws an InitializationError that lists known
+/// topologies.
 const Platform& platform_describing(const std::string& topology);
 
-/// What follows the colon of a topology, as sizes: "4x4" gives {4, 4}; empty where it is not of that form or
-/// a size is not above 0.
+/// The part of a topology after the colon, as sizes: "4x4" gives {4, 4}; empty if it does not have that form
+/// or a size is not positive.
 std::vector<std::int64_t> sizes_in(std::string_view text);
 
 }  // namespace lockstep::runtime

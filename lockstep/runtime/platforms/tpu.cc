@@ -37,7 +37,7 @@ std::map<std::string, std::string> tpu_environment(const Environment& environmen
 
 namespace {
 
-/// A generation, by the name that libtpu gives it in a topology.
+/// A generation, by libtpu's name for it in a topology.
 struct Generation {
   const char* name;
   std::int64_t memory_gib;  ///< of each device, by Cloud TPU's documentation
@@ -133,7 +133,7 @@ class Tpu : public Platform {
     try {
       described.topology = pjrt::Topology::create(plugin, name->slice, options);
     } catch (const PjrtError& refused) {
-      fail<InitializationError>("[initialize] the topology '{}' is none that libtpu knows ({}); it knows {}",
+      fail<InitializationError>("[initialize] the topology '{}' is unknown to libtpu ({}); it knows {}",
                                 topology, refused.what(), known_by(plugin));
     }
     described.devices = described.topology->devices();
