@@ -36,7 +36,8 @@ struct ShardingRule {
     /// device receives along the dimension of an operand with this factor, for this number of parts.
     std::function<Exchanged(std::size_t operand, std::int64_t parts)> exchanged = nullptr;
 
-    /// The axes that split it may split another dimension of the operand instead, as for a dimension that must be whole.
+    /// The axes that split it may split another dimension of the operand instead, as for a dimension that
+    /// must be whole.
     bool may_move = false;
 
     /// Only operands have it, and `write` returns the complete results on each device.
@@ -92,7 +93,8 @@ struct PartPlaces {
                       const std::optional<Value>& fill)>
       window;
 
-  /// What another device has of x. A pair is (from, to), by the numbers of the parts. Zeros where no device sends.
+  /// What another device has of x. A pair is (from, to), by the numbers of the parts. Zeros where no device
+  /// sends.
   std::function<Value(const Value& x, int factor, std::vector<std::pair<int, int>> pairs)> permute;
 
   /// all_gather: the devices' values, concatenated. all_reduce: the devices' values, reduced.

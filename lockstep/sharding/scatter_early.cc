@@ -54,26 +54,81 @@ class ScatteringEarly {
     return program_.equations[e].primitive == &psum_scatter_p() && given_.contains({self_, e});
   }
 
-  std::vector<std::size_t> new_order() const {
-    std::vector<std::optional<std::size_t>> made_by(program_.variables.size());
-    std::vector<std::vector<std::size_t>> behind(program_.equations.size());
-    std::vector<bool> is_moved(program_.equations.size());
+  /// Whether the equation costs no more than a pass over its results, and may be done at another time.
+  bool is_light(const Equation& equation) const {
+    if (equation.primitive->nested || has_effect(equation) ||
+        !equation.primitive->exchange(equation.params).kind.empty())
+      return false;
+    std::vector<Aval> inputs, outputs;
+    double elements = 0;
+    for (Var var : equation.inputs) inputs.push_back(program_.aval(var));
+    for (Var var : equation.outputs) {
+      outputs.push_back(program_.aval(var));
+      elements += static_cast<double>(outputs.back().num_elements());
+    }
+    return equation.primitive->flops(inputs, outputs, equation.params) <= elements;
+  }
+
+  /// A reduce-scatter, and what is between it and the computation of its terms, such as a product with the
+  /// learning rate. All of it can be done behind `last`.
+  struct Group {
+    std::vector<std::size_t> members;  // in order
+    std::optional<std::size_t> last;
+  };
+
+  Group group_of(std::size_t scatter) const {
+    Group group;
+    std::vector<std::size_t> open = {scatter};
+    std::vector<bool> is_member(program_.equations.size());
+    is_member[scatter] = true;
+    while (!open.empty()) {
+      const std::size_t e = open.back();
+      open.pop_back();
+      group.members.push_back(e);
+      for (Var var : program_.equations[e].inputs) {
+        const auto maker = made_by_[static_cast<std::size_t>(var)];
+        if (!maker || is_member[*maker]) continue;
+        const Equation& equation = program_.equations[*maker];
+        const auto serves_it = [&](Var output) {
+          constexpr std::int64_t kSmall = 1 << 12;
+          return program_.aval(output).bytes() <= kSmall || uses_[static_cast<std::size_t>(output)] == 1;
+        };
+        if (is_light(equation) && std::ranges::all_of(equation.outputs, serves_it)) {
+          is_member[*maker] = true;
+          open.push_back(*maker);
+        } else {
+          group.last = std::max(group.last.value_or(0), *maker);
+        }
+      }
+    }
+    std::ranges::sort(group.members);
+    return group;
+  }
+
+  std::vector<std::size_t> new_order() {
+    made_by_.resize(program_.variables.size());
+    uses_.resize(program_.variables.size());
     for (std::size_t e = 0; e < program_.equations.size(); ++e) {
-      const Equation& equation = program_.equations[e];
-      for (Var var : equation.outputs) made_by[static_cast<std::size_t>(var)] = e;
+      for (Var var : program_.equations[e].outputs) made_by_[static_cast<std::size_t>(var)] = e;
+      for (Var var : program_.equations[e].inputs) ++uses_[static_cast<std::size_t>(var)];
+    }
+    for (Var var : program_.outputs) ++uses_[static_cast<std::size_t>(var)];
+    std::vector<std::vector<Group>> behind(program_.equations.size());
+    for (std::size_t e = 0; e < program_.equations.size(); ++e) {
       if (!moves(e)) continue;
-      const auto maker = made_by[static_cast<std::size_t>(equation.inputs[0])];
-      if (!maker) continue;
-      behind[*maker].push_back(e);
-      is_moved[e] = true;
+      Group group = group_of(e);
+      if (group.last) behind[*group.last].push_back(std::move(group));
     }
     std::vector<std::size_t> order;
+    std::vector<bool> is_written(program_.equations.size());
     const auto write = [&](std::size_t e, const auto& self) -> void {
+      if (is_written[e]) return;
+      is_written[e] = true;
       order.push_back(e);
-      for (std::size_t next : behind[e]) self(next, self);
+      for (const Group& group : behind[e])
+        for (std::size_t member : group.members) self(member, self);
     };
-    for (std::size_t e = 0; e < program_.equations.size(); ++e)
-      if (!is_moved[e]) write(e, write);
+    for (std::size_t e = 0; e < program_.equations.size(); ++e) write(e, write);
     return order;
   }
 
@@ -89,6 +144,8 @@ class ScatteringEarly {
   const Program& program_;
   const Program* self_;
   const CommunicationReasons& given_;
+  std::vector<std::optional<std::size_t>> made_by_;  // of each variable, the equation
+  std::vector<int> uses_;
 };
 
 }  // namespace

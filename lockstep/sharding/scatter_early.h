@@ -5,10 +5,11 @@
 
 namespace lockstep::sharding {
 
-/// Of a device's program, and of those that it holds: each reduce-scatter that the partitioner wrote (one
-/// with a reason) is done as soon as its operand is there. The operand, a term of the sum as large as the
-/// whole, is then freed at once; a training step would else keep the terms of all gradients until it updates
-/// the parameters.
+/// Moves each reduce-scatter that the partitioner wrote (one with a reason) to the earliest place at which
+/// its operand can be computed, in a device's program and in the programs that it holds. Light operations
+/// between the terms of the sum and the reduce-scatter, such as a product with the learning rate, move along.
+/// Each term, which is as large as the whole gradient, is freed at once. Otherwise a training step would keep
+/// the terms of all gradients until it updates the parameters at its end.
 Program scatter_early(Program program, CommunicationReasons& reasons);
 
 }  // namespace lockstep::sharding

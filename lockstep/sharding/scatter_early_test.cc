@@ -7,6 +7,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
 
 // That the elements are those of the program as it was: partitioned_values_test.cc.
 
@@ -42,6 +43,27 @@ TEST(ScatterEarly, SumsStandBehindTheirTerms) {
               ElementsAre("dot_general", "psum_scatter", "dot_general", "psum_scatter"));
   EXPECT_THAT(reasons,
               ElementsAre(Pair(Pair(nullptr, 1), "the first"), Pair(Pair(nullptr, 3), "the second")));
+}
+
+/// The update comes last: terms, rate, products with it, sums.
+TEST(ScatterEarly, WhatIsBetweenTermsAndSumsMovesAlong) {
+  const AxisEnv axes({{"x", 4}});
+  const AxisEnvScope scope(axes);
+  Builder b("step");
+  const Value x = b.input({DType::kF32, {8, 8}});
+  const Value first = lax::dot_general(x, x, {{1}, {0}, {}, {}});
+  const Value second = lax::dot_general(first, x, {{1}, {0}, {}, {}});
+  const Value third = lax::dot_general(second, x, {{1}, {0}, {}, {}});
+  const Value rate = lax::full(x, Scalar::of(0.1), DType::kF32, {8, 8});
+  const Value outputs[] = {lax::psum_scatter(lax::mul(second, rate), {"x"}, 0),
+                           lax::psum_scatter(lax::neg(third), {"x"}, 0)};
+  const Program program = b.finish(outputs);
+  ASSERT_THAT(names(program), ElementsAre("dot_general", "dot_general", "dot_general", "full", "mul",
+                                          "psum_scatter", "neg", "psum_scatter"));
+  CommunicationReasons reasons = {{{nullptr, 5}, "the second"}, {{nullptr, 7}, "the third"}};
+  EXPECT_THAT(names(scatter_early(program, reasons)),
+              ElementsAre("dot_general", "dot_general", "full", "mul", "psum_scatter", "dot_general", "neg",
+                          "psum_scatter"));
 }
 
 /// Those that the user wrote stay in their order.

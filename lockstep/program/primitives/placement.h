@@ -34,8 +34,8 @@ struct PlacementParams {
   /// The axes along which the function under shard_map sees single devices. Ignored by sharding_constraint.
   std::vector<std::string> manual;
 
-  /// The unconstrained dimensions, ascending: those of a user's P::UNCONSTRAINED, and those that vmap added. Their
-  /// entries have no axes.
+  /// The unconstrained dimensions, ascending: those of a user's P::UNCONSTRAINED, and those that vmap added.
+  /// Their entries have no axes.
   std::optional<std::vector<std::int64_t>> unconstrained = std::nullopt;
 
   bool is_unconstrained(std::size_t dimension) const;
