@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/base/compiler_options.h"
 #include "lockstep/sharding/limits.h"
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/tree/per_leaf.h"
@@ -39,6 +40,13 @@ struct JitOptions {
   /// Arguments, without arrays, that are compiled in: a number among them is a constant, though the function
   /// takes an Array there, and a new one compiles anew. Negative ones count from the last argument.
   std::vector<int> static_argnums = {};
+
+  /// Options of XLA's compiler for this function, as jax.jit's compiler_options:
+  ///   {.compiler_options = {{"xla_cpu_multi_thread_eigen", false}, {"xla_dump_to", "/tmp/dump"}}}
+  /// A name or value that the compiler does not know is a PjrtError of the first call (or compile()). They
+  /// are part of what distinguishes compiled programs, in memory and in the cache on disk. Within another
+  /// traced function, which is compiled as one, they are a TraceError, as in JAX.
+  CompilerOptions compiler_options = {};
 
   /// For messages and texts. The place of the call of jit, if empty.
   std::string name = {};

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "lockstep/base/compiler_options.h"
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/sharding/mesh.h"
@@ -33,9 +34,12 @@ struct CompileReport {
 /// side by side. Of a program over several processes one compiles, and the others take its machine code, as
 /// SharedCode says; where that does not come, they compile for themselves.
 /// Each compilation is a debug line of the log, with `name` and its time; `report` is told how it went.
-/// Throws PjrtError where the compiler refuses, and PeerFailure where the job has failed.
+/// `options` go before what the platform tells the compiler; programs with others are others.
+/// Throws PjrtError where the compiler refuses, naming the options if there are any, and PeerFailure where
+/// the job has failed.
 std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const Mesh& mesh,
-                                          const std::string& name, CompileReport* report = nullptr);
+                                          const std::string& name, CompileReport* report = nullptr,
+                                          const CompilerOptions& options = {});
 
 /// Forgets all compiled programs. Who holds one may go on with it.
 void forget_compiled();

@@ -19,7 +19,7 @@ namespace lockstep::runtime {
 /// it carries an HMAC of the job's secret, and a job without one shares none. To be used by one thread.
 class SharedCode {
  public:
-  SharedCode(const LoweredProgram& program, const Mesh& mesh);
+  SharedCode(const LoweredProgram& program, const Mesh& mesh, std::string_view options);
 
   /// Who waits for what was begun and not given waits no more.
   ~SharedCode();
@@ -50,8 +50,8 @@ class SharedCode {
   /// with `name`. Throws what ended the job meanwhile.
   std::optional<Code> take(const std::string& name);
 
-  /// By which a program is handed out.
-  static std::string key(const LoweredProgram& program);
+  /// By which a program is handed out; `options` is what its compiler is told beside the text.
+  static std::string key(const LoweredProgram& program, std::string_view options = "");
 
  private:
   std::string authentication_of(std::string_view code) const;
