@@ -54,7 +54,8 @@ int main() {
     auto compare = [&](const char* what, auto whole, auto blocks) {
       Measured of_whole, of_blocks;
       auto mebibytes = [&](auto& f) {
-        return static_cast<double>(f.lower(inputs[0], inputs[1], inputs[2]).cost().temporary_bytes) /
+        return static_cast<double>(
+                   f.lower(inputs[0], inputs[1], inputs[2]).compile().cost().temporary_bytes) /
                (1 << 20);
       };
       of_whole.mebibytes = mebibytes(whole);

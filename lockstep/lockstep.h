@@ -13,6 +13,7 @@
 #include "lockstep/array/visualize.h"
 #include "lockstep/base/digest.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/named_scope.h"
 #include "lockstep/base/progress.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpointer.h"

@@ -81,7 +81,7 @@ class Placed {
 template <class F, class... Args>
 Measured measure(const ls::Jitted<F>& jitted, const Args&... arguments) {
   const auto lowered = jitted.lower(arguments...);
-  Measured measured{lowered.communication(), lowered.cost(), lowered.explain(), {}};
+  Measured measured{lowered.communication(), lowered.compile().cost(), lowered.explain(), {}};
   if (check_values) {
     const auto results = lowered.compile()(arguments...);
     for (const Array& result : ls::tree::leaves(results)) measured.values.push_back(digest(result));

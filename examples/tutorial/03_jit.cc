@@ -23,7 +23,7 @@ int main() {
   auto product =
       ls::jit([](const Array& x, const Array& w) { return ls::matmul(x, w); }, {.name = "product"});
   auto report = [&](const char* what, const Array& x, const Array& w) {
-    auto lowered = product.lower(x, w);  // traces, partitions and compiles; runs nothing
+    auto lowered = product.lower(x, w);  // traces and partitions; compiles and runs nothing
     Array result = product(x, w);
     if (ls::process_index() != 0) return;
     std::printf("x by %s: %d collectives, the result is split by %s\n", what,

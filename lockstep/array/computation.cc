@@ -1,6 +1,7 @@
 #include "lockstep/array/computation.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <set>
@@ -12,6 +13,7 @@
 #include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/named_scope.h"
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/program/cost.h"
 #include "lockstep/program/lowering.h"
@@ -50,8 +52,16 @@ struct Computation::Impl {
   bool meets_processes = false;  ///< some of its collectives are over devices of several processes
   std::optional<ResultCheck> check;
   std::chrono::duration<double> partitioning{0}, lowering{0};
+  CompilerOptions compiler_options;
+  bool only_lower = false;
+
+  // What compiling fills in; to be read where is_compiled is set.
+  std::atomic<bool> is_compiled = false;
+  std::mutex compiling;
+  std::optional<std::pair<LoweredProgram, Mesh>> to_compile;  ///< its text is that in `text`
   runtime::CompileReport report;
-  std::shared_ptr<pjrt::Executable> executable;
+  std::shared_ptr<pjrt::Executable> executable;  ///< null for described devices, and where it has none here
+
   bool is_operation = false;
   std::shared_ptr<runtime::PlannedComputation> planned;  ///< for described devices
 
@@ -101,11 +111,31 @@ struct Computation::Impl {
 Computation::Computation(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Computation::~Computation() = default;
 const ComputationText& Computation::text() const { return impl_->text; }
+bool Computation::is_compiled() const { return impl_->is_compiled.load(std::memory_order_acquire); }
+
+void Computation::ensure_compiled() const {
+  if (!is_compiled()) compile_lowered();
+}
+
+void Computation::compile_lowered() const {
+  const std::lock_guard lock(impl_->compiling);
+  if (is_compiled()) return;
+  auto& [program, mesh] = *impl_->to_compile;
+  program.stablehlo = impl_->text.stablehlo;
+  impl_->executable = runtime::compile(program, mesh, impl_->name, &impl_->report, impl_->compiler_options);
+  impl_->to_compile.reset();
+  impl_->is_compiled.store(true, std::memory_order_release);
+  if (impl_->only_lower && runtime::Runtime::get().debug().log_compiles) {
+    logging::info("[jit] {} is compiled, having been lowered before: {}", impl_->name,
+                  impl_->report.to_string());
+  }
+}
 
 Cost Computation::cost() const {
-  const pjrt::MemoryStats memory = impl_->executable ? impl_->executable->memory_stats()
-                                   : impl_->planned  ? impl_->planned->memory
-                                                     : pjrt::MemoryStats();
+  const bool has_executable = is_compiled() && impl_->executable != nullptr;
+  const pjrt::MemoryStats memory = has_executable   ? impl_->executable->memory_stats()
+                                   : impl_->planned ? impl_->planned->memory
+                                                    : pjrt::MemoryStats();
   Cost cost{impl_->counted.flops, impl_->counted.bytes_accessed, 0, memory.arguments, memory.outputs,
             memory.temporary};
   for (const auto& line : impl_->text.collectives) cost.communicated_bytes += line.total_bytes();
@@ -117,6 +147,10 @@ std::string Computation::how_compiled() const {
   const auto bytes = [](std::int64_t count) { return amount_of_bytes(static_cast<std::uint64_t>(count)); };
   if (runtime::Runtime::get().described() && impl_->planned == nullptr) {
     return fmt::format("partitioned in {:.3f} s, lowered in {:.3f} s, and not compiled, being outside of jit",
+                       impl_->partitioning.count(), impl_->lowering.count());
+  }
+  if (!is_compiled() && impl_->planned == nullptr) {
+    return fmt::format("partitioned in {:.3f} s, lowered in {:.3f} s, and not compiled yet",
                        impl_->partitioning.count(), impl_->lowering.count());
   }
   return fmt::format(
@@ -179,8 +213,11 @@ void warn_once(const std::vector<std::string>& warnings, const std::string& name
 std::shared_ptr<const Computation> Computation::compile(Program traced,
                                                         std::span<const ArrayType* const> arguments,
                                                         const ComputationOptions& options) {
+  const NamedScopeReset unnamed;  // its equations have their own
   auto impl = std::make_unique<Impl>();
   impl->is_operation = options.is_operation;
+  impl->compiler_options = options.compiler_options;
+  impl->only_lower = options.only_lower;
   const auto start = std::chrono::steady_clock::now();
   auto option = [](const std::vector<std::optional<Sharding>>& all, std::size_t i) {
     return i < all.size() ? all[i] : std::nullopt;
@@ -280,6 +317,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   std::string salt = "outputs";
   for (const ArrayTypeRef& type : impl->outputs) salt += " " + type->sharding.spec().to_string();
   for (bool donated : impl->donated) salt += donated ? "d" : "-";
+  salt += to_string(options.compiler_options);
   impl->partitioning = since(start);
   return finish(std::move(impl), partitioned.program, mesh.axis_env(), mesh,
                 combine(mesh.fingerprint(), fingerprint(salt)), partitioned.reasons,
@@ -289,6 +327,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
 std::shared_ptr<const Computation> Computation::compile_per_device(
     Program program, std::span<const ArrayType* const> arguments, const Mesh& mesh, const Mesh& local,
     const std::vector<PartitionSpec>& in_specs, const std::vector<PartitionSpec>& out_specs) {
+  const NamedScopeReset unnamed;
   auto impl = std::make_unique<Impl>();
   impl->check =
       ResultCheck::add_to(program, [types = std::vector<ArrayTypeRef>(arguments.begin(), arguments.end()),
@@ -392,8 +431,10 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
       if (device.process_index() == runtime.process_index()) impl->locals.push_back({});
     impl->lowering = since(start);
     if (!impl->is_operation)
-      impl->planned = plan_computation(impl->name, per_device, lowered, mesh, impl->text.collectives);
+      impl->planned = plan_computation(impl->name, per_device, lowered, mesh, impl->text.collectives,
+                                       impl->compiler_options);
     impl->text.stablehlo = std::move(lowered.stablehlo);
+    impl->is_compiled = true;
     return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
   }
   for (int position = 0; position < mesh.size(); ++position) {
@@ -420,9 +461,6 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
     impl->registered = runtime.programs().register_program(plan);
   }
   impl->lowering = since(start);
-  // A program for all devices at once cannot be compiled if none of them is local.
-  if (!impl->replicated || !impl->locals.empty())
-    impl->executable = runtime::compile(lowered, mesh, impl->name, &impl->report);
   impl->recorded_name = watch::text(impl->name);
   if (impl->spans_processes && !impl->locals.empty()) {
     impl->launches = watch::mesh_place(mesh.fingerprint(), processes_text(mesh));
@@ -432,7 +470,14 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
                       watch::text(std::string_view(impl->text.program).substr(0, kMostRecorded))};
   }
   impl->text.stablehlo = std::move(lowered.stablehlo);
-  return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
+  // A program for all devices at once cannot be compiled where none of them is.
+  if (impl->replicated && impl->locals.empty())
+    impl->is_compiled = true;
+  else
+    impl->to_compile.emplace(std::move(lowered), mesh);
+  std::shared_ptr<const Computation> made(new Computation(std::move(impl)));
+  if (!made->impl_->only_lower) made->ensure_compiled();
+  return made;
 }
 
 std::vector<std::int64_t> Computation::Impl::not_to_donate(std::span<const Array* const> given,
@@ -560,6 +605,7 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
     if (data.no_elements && !described) check_has_elements(data, impl.name);
   }
   if (described) return run_described(given);
+  ensure_compiled();
 
   std::span<const Array* const> arguments = given;
   std::vector<Array> replaced;

@@ -10,6 +10,7 @@
 #include "lockstep/array/array.h"
 #include "lockstep/array/computation_text.h"
 #include "lockstep/array/data.h"
+#include "lockstep/base/compiler_options.h"
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
 #include "lockstep/sharding/combining.h"
@@ -39,6 +40,13 @@ struct ComputationOptions {
 
   /// An operation outside of jit: a plan for described devices counts it, and does not compile it.
   bool is_operation = false;
+
+  /// For the compiler, before what the platform tells it.
+  CompilerOptions compiler_options = {};
+
+  /// It is only lowered: ensure_compiled() or the first run compiles it. A plan for described devices
+  /// compiles at once.
+  bool only_lower = false;
 };
 
 /// A program compiled for arguments of certain types. It runs asynchronously if the plugin does; on CPU it
@@ -77,11 +85,19 @@ class Computation {
   std::vector<Array> placed(std::vector<Array> last) const;
 
   const ComputationText& text() const;
+
+  /// Its figures of memory are the compiler's, and 0 before it has compiled.
   Cost cost() const;
 
   /// The times of the stages and the memory that it needs: "partitioned in 0.001 s, lowered in 0.002 s,
   /// compiled in 0.345 s; for each device 4 KiB of arguments, 1 KiB of results and 2 KiB of its own".
   std::string how_compiled() const;
+
+  bool is_compiled() const;
+
+  /// Compiles it where it is only lowered; by one of the threads that ask. Every process of its mesh should
+  /// ask, for one compiles for all. Throws what runtime::compile throws; then the next call tries again.
+  void ensure_compiled() const;
 
  private:
   struct Impl;
@@ -90,6 +106,7 @@ class Computation {
                                                    const AxisEnv& axes, const Mesh& mesh, Fingerprint salt,
                                                    sharding::CommunicationReasons reasons = {},
                                                    sharding::CombineOptions combining = {});
+  void compile_lowered() const;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -9,6 +9,7 @@
 #include "lockstep/array/trace.h"
 #include "lockstep/base/kept.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/named_scope.h"
 #include "lockstep/base/operation_scope.h"
 #include "lockstep/runtime/runtime.h"
 
@@ -87,6 +88,7 @@ std::shared_ptr<const CompiledOperation> compile(
     const std::function<std::vector<Array>(std::span<const Array>)>& compose) {
   // Not by make_shared: weak references of threads must not keep its memory.
   std::shared_ptr<CompiledOperation> operation(new CompiledOperation(name, key, types));
+  const NamedScopeReset unnamed;  // it serves all that call it
   const auto start = std::chrono::steady_clock::now();
   Program program;
   {

@@ -71,7 +71,7 @@ std::vector<LargeValue> largest_of(const Program& program) {
 
 std::shared_ptr<runtime::PlannedComputation> plan_computation(
     const std::string& name, const Program& per_device, const LoweredProgram& lowered, const Mesh& mesh,
-    const std::vector<sharding::CommunicationLine>& collectives) {
+    const std::vector<sharding::CommunicationLine>& collectives, const CompilerOptions& options) {
   auto planned = std::make_shared<runtime::PlannedComputation>();
   planned->name = name;
   planned->site = CallSiteScope::current().to_string();
@@ -91,7 +91,7 @@ std::shared_ptr<runtime::PlannedComputation> plan_computation(
   planned->has_loops = lowered.loops;
   planned->counted_flops = cost_of(per_device).flops;
   runtime::Plan& plan = runtime::Runtime::get().plan();
-  plan.compile(*planned, lowered, mesh);
+  plan.compile(*planned, lowered, mesh, options);
   plan.add(planned);
   return planned;
 }

@@ -12,11 +12,11 @@
 
 namespace lockstep::internal {
 
-/// Compiles the program of each device of `mesh` for the described devices, and adds it to the runtime's
-/// plan, with its collectives and its largest values. A program that does not fit into a device's memory is
-/// marked as such. Throws PjrtError if the compiler fails for another reason.
+/// Compiles what each device of `mesh` does for the described devices, with these options of the compiler's,
+/// and adds it to the runtime's plan, with its collectives and its largest values. What does not fit into a
+/// device's memory is in the plan as such. Throws PjrtError where the compiler refuses for another reason.
 std::shared_ptr<runtime::PlannedComputation> plan_computation(
     const std::string& name, const Program& per_device, const LoweredProgram& lowered, const Mesh& mesh,
-    const std::vector<sharding::CommunicationLine>& collectives);
+    const std::vector<sharding::CommunicationLine>& collectives, const CompilerOptions& options);
 
 }  // namespace lockstep::internal

@@ -5,6 +5,7 @@
 #include "lockstep/array/computation.h"
 #include "lockstep/array/data.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/named_scope.h"
 #include "lockstep/runtime/runtime.h"
 
 namespace lockstep::internal {
@@ -67,7 +68,7 @@ void ResultCheck::look_at(const Array& found, const std::string& name,
     // An operation outside of jit is compiled once for all places that call it.
     const std::string made_at = operation.site.to_string();
     text += fmt::format("the first was made by {} at {}, in its result {}", operation.primitive,
-                        made_at == made_for_.to_string() ? site : made_at, operation.result);
+                        made_at == made_for_.to_string() ? site : place_of(operation.site), operation.result);
     for (auto outer = operation.within.rbegin(); outer != operation.within.rend(); ++outer)
       text += fmt::format(", within {}", *outer);
   } else if (first != NonFiniteSearch::kNowhere) {

@@ -142,8 +142,9 @@ void CallCache::log_compiled(const CallEntry& made, std::chrono::duration<double
       why = "what was compiled before is not kept any more";
     compiled_before_ = true;
   }
-  logging::info("[{}] {}{} is compiled: {}; traced in {:.3f} s, {}", operation_, name_, made_at(), why,
-                tracing.count(), made.computation->how_compiled());
+  logging::info("[{}] {}{} is {}: {}; traced in {:.3f} s, {}", operation_, name_, made_at(),
+                made.computation->is_compiled() ? "compiled" : "lowered", why, tracing.count(),
+                made.computation->how_compiled());
 }
 
 void CallCache::warn_if_often(const CallEntry& made) {

@@ -56,7 +56,7 @@ LOCKSTEP_CHILD(does_everything) {
       },
       {.donate_argnums = {0}, .name = "update"});
   const auto lowered = update.lower(w, x);
-  const auto cost = lowered.cost();
+  const auto cost = lowered.compile().cost();
   testing::say(fmt::format("said texts {} {}", digest(lowered.as_text()), lowered.explain()));
   testing::say(fmt::format("said cost {} {} {} {} {} {}", cost.flops, cost.bytes_accessed,
                            cost.communicated_bytes, cost.argument_bytes, cost.output_bytes,

@@ -38,7 +38,8 @@ class Compiled {
   CallSite site_;
 };
 
-/// A jitted function, lowered for one signature of arguments: its texts, its communication, its cost.
+/// What a call of a jitted function with one kind of arguments is: its texts, its communication, its cost.
+/// It is not compiled; jax.stages.Lowered.
 template <class Result>
 class Lowered : public internal::ComputationText {
  public:
@@ -48,8 +49,15 @@ class Lowered : public internal::ComputationText {
   /// The StableHLO text that the compiler gets.
   const std::string& as_text() const { return stablehlo; }
 
+  /// What a call costs each device; of memory it says 0 until it is compiled.
   internal::Cost cost() const { return internal::cost_of(*entry_); }
-  Compiled<Result> compile() const { return {entry_, site_}; }
+
+  /// Compiles it, where no call and no compile() has. All processes whose devices take part must call it, as
+  /// they would call the function. Throws what the compilation of a call throws.
+  Compiled<Result> compile() const {
+    internal::compile_entry(*entry_, site_);
+    return {entry_, site_};
+  }
 
  private:
   std::shared_ptr<const internal::CallEntry> entry_;
@@ -81,8 +89,9 @@ class Jitted {
     return eval_shape_with(internal::PassedTypes<F&, Args...>(), args...);
   }
 
-  /// Traces, partitions and compiles the function for these arguments, without running anything. All
-  /// processes whose devices take part must call it, as they would call the function.
+  /// The function for these kinds of arguments, traced, partitioned and written as StableHLO; nothing is
+  /// compiled or run. A call with such arguments goes on from there. Throws what a call throws but for
+  /// compiling and running.
   template <class... Args>
   requires internal::Takes<F, Args...>
   auto lower(const Args&... args) const { return lower_with(internal::PassedTypes<F&, Args...>(), args...); }

@@ -8,6 +8,7 @@
 #include "lockstep/array/parts.h"
 #include "lockstep/array/sharding_constraint.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/named_scope.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/sharding/sharding.h"
@@ -57,14 +58,15 @@ CallResult JitCache::call(const TreeFunction& function, std::span<TreeArgument> 
 CallResult JitCache::call_traced(const TreeFunction& function, std::span<TreeArgument> arguments) {
   if (Trace::current() != nullptr) return CallResult(call_in_trace(function, arguments));
   SpareSignature signature;
-  auto entry = entry_of(function, arguments, *signature, /*compiled=*/!jit_is_disabled());
+  auto entry =
+      entry_of(function, arguments, *signature, jit_is_disabled() ? Stage::kTraced : Stage::kCompiled);
   std::vector<Array> results = entry->run(signature->leaves(), site());
   return {std::move(entry), std::move(results)};
 }
 
 CallResult JitCache::eval_shape(const TreeFunction& function, std::span<TreeArgument> arguments) {
   SpareSignature signature;
-  std::shared_ptr<const CallEntry> entry = entry_of(function, arguments, *signature, /*compiled=*/false);
+  std::shared_ptr<const CallEntry> entry = entry_of(function, arguments, *signature, Stage::kTraced);
   const Sharding here = SingleDeviceSharding(runtime::Runtime::get().local_devices().front());
   std::vector<Array> results;
   for (const Aval& aval : entry->traced->output_avals())
@@ -75,10 +77,19 @@ CallResult JitCache::eval_shape(const TreeFunction& function, std::span<TreeArgu
 std::shared_ptr<const CallEntry> JitCache::lower(const TreeFunction& function,
                                                  std::span<TreeArgument> arguments) {
   SpareSignature signature;
-  return entry_of(function, arguments, *signature, /*compiled=*/true);
+  return entry_of(function, arguments, *signature, Stage::kLowered);
+}
+
+void JitCache::check_outermost() const {
+  if (options_.compiler_options.empty() || Trace::current() == nullptr) return;
+  fail<TraceError>(
+      "[jit] {} is called within another traced function and has compiler_options {} (at {}); one program is "
+      "compiled of both, so give the options to the outermost jit",
+      calls_.name(), to_string(options_.compiler_options), site().to_string());
 }
 
 tree::AnyTree JitCache::call_in_trace(const TreeFunction& function, std::span<TreeArgument> arguments) const {
+  check_outermost();
   std::vector<tree::AnyTree> given;
   for (const tree::TreeRef& argument : with_numbers_as_arrays(arguments)) {
     const std::size_t i = given.size();
@@ -124,7 +135,7 @@ std::vector<bool> JitCache::donated(std::size_t i, tree::TreeRef argument) const
 
 std::shared_ptr<const CallEntry> JitCache::entry_of(const TreeFunction& function,
                                                     std::span<TreeArgument> arguments, Signature& signature,
-                                                    bool compiled) {
+                                                    Stage stage) {
   {
     CallSiteScope here(site());
     signature.result(*function.result);
@@ -133,13 +144,14 @@ std::shared_ptr<const CallEntry> JitCache::entry_of(const TreeFunction& function
       signature.argument(arguments[i].ref());
     }
   }
-  auto entry = compiled ? calls_.find(signature) : nullptr;
-  return entry != nullptr ? entry : trace(function, arguments, compiled);
+  auto entry = stage == Stage::kTraced ? nullptr : calls_.find(signature);
+  return entry != nullptr ? entry : trace(function, arguments, stage);
 }
 
 std::shared_ptr<const CallEntry> JitCache::trace(const TreeFunction& function,
-                                                 std::span<const TreeArgument> arguments, bool compiled) {
+                                                 std::span<const TreeArgument> arguments, Stage stage) {
   const auto start = std::chrono::steady_clock::now();
+  const NamedScopeReset unnamed;  // it serves all callers
   Signature signature(/*described=*/true);
   signature.result(*function.result);
   for (const TreeArgument& argument : arguments) signature.argument(argument.ref());
@@ -165,11 +177,13 @@ std::shared_ptr<const CallEntry> JitCache::trace(const TreeFunction& function,
     traced.program = trace.finish(result->leaves());
     traced.captures = trace.captures();
   }
-  if (!compiled) return to_evaluate(std::move(traced), exemplar_of(std::move(result)));
+  if (stage == Stage::kTraced) return to_evaluate(std::move(traced), exemplar_of(std::move(result)));
   ComputationOptions options{.combine_threshold_bytes = options_.combine_threshold_bytes,
                              .gathered_for_loops_bytes = options_.gathered_for_loops_bytes,
                              .kept_gathered_bytes = options_.kept_gathered_bytes,
-                             .memory_limit_bytes = options_.memory_limit_bytes};
+                             .memory_limit_bytes = options_.memory_limit_bytes,
+                             .compiler_options = options_.compiler_options,
+                             .only_lower = stage == Stage::kLowered};
   auto append = [](auto& all, const auto& more) { all.insert(all.end(), more.begin(), more.end()); };
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     append(options.in_shardings, in_shardings(i, arguments[i].ref()));
@@ -253,6 +267,11 @@ std::shared_ptr<const CallEntry> lower_jitted(JitCache& cache, const TreeFunctio
 }
 
 const CallSite& site_of(const JitCache& cache) { return cache.site(); }
+
+void compile_entry(const CallEntry& entry, const CallSite& site) {
+  CallSiteScope scope(site);
+  entry.computation->ensure_compiled();
+}
 
 const ComputationText& text_of(const CallEntry& entry) { return entry.computation->text(); }
 Cost cost_of(const CallEntry& entry) { return entry.computation->cost(); }

@@ -39,7 +39,7 @@ class JitCache {
   /// The shapes and dtypes of a call's result: the function is traced, not compiled.
   CallResult eval_shape(const TreeFunction& function, std::span<TreeArgument> arguments);
 
-  /// The compiled form for these arguments.
+  /// The form for these arguments, which may be compiled or not.
   std::shared_ptr<const CallEntry> lower(const TreeFunction& function, std::span<TreeArgument> arguments);
 
  private:
@@ -47,13 +47,20 @@ class JitCache {
   /// disabled, its operations are run one by one.
   tree::AnyTree call_in_trace(const TreeFunction& function, std::span<TreeArgument> arguments) const;
 
-  /// The form for these arguments, compiled or only traced; writes their signature.
-  std::shared_ptr<const CallEntry> entry_of(const TreeFunction& function, std::span<TreeArgument> arguments,
-                                            Signature& signature, bool compiled);
-  std::shared_ptr<const CallEntry> trace(const TreeFunction& function,
-                                         std::span<const TreeArgument> arguments, bool compiled);
+  /// How far a form is made. One that is only traced is not kept.
+  enum class Stage { kTraced, kLowered, kCompiled };
 
-  /// Compiles the traced program for the (described) signature, with the options for each array.
+  /// The form for these arguments, at this stage or behind it; their signature is written.
+  std::shared_ptr<const CallEntry> entry_of(const TreeFunction& function, std::span<TreeArgument> arguments,
+                                            Signature& signature, Stage stage);
+  std::shared_ptr<const CallEntry> trace(const TreeFunction& function,
+                                         std::span<const TreeArgument> arguments, Stage stage);
+
+  /// Throws TraceError where the options say what only a call that is compiled by itself can do.
+  void check_outermost() const;
+
+  /// Compiles, or lowers as the options say, what was traced for the (described) signature, with what the
+  /// options say of each array.
   std::shared_ptr<const CallEntry> add(const Signature& signature, TracedProgram traced,
                                        ComputationOptions options, std::shared_ptr<void> exemplar,
                                        std::chrono::duration<double> tracing);

@@ -52,14 +52,17 @@ CallResult call_jitted(JitCache& cache, const TreeFunction& function, std::span<
 CallResult eval_shape_jitted(JitCache& cache, const TreeFunction& function,
                              std::span<TreeArgument> arguments);
 
-/// The compiled form for these arguments.
+/// The form for these arguments; it may not be compiled yet.
 std::shared_ptr<const CallEntry> lower_jitted(JitCache& cache, const TreeFunction& function,
                                               std::span<TreeArgument> arguments);
 
 /// The call site of jit.
 const CallSite& site_of(const JitCache& cache);
 
-/// The texts of the compiled form.
+/// Compiles it where it is not.
+void compile_entry(const CallEntry& entry, const CallSite& site);
+
+/// Of such a form.
 const ComputationText& text_of(const CallEntry& entry);
 Cost cost_of(const CallEntry& entry);
 

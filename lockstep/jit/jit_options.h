@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/base/compiler_options.h"
 #include "lockstep/sharding/limits.h"
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/tree/per_leaf.h"
@@ -41,7 +42,14 @@ struct JitOptions {
   /// takes an Array there, and a new value compiles again. Negative numbers count from the last argument.
   std::vector<int> static_argnums = {};
 
-  /// The name in messages and texts. By default the line of the call of jit.
+  /// Options of XLA's compiler for this function, as jax.jit's compiler_options:
+  ///   {.compiler_options = {{"xla_cpu_multi_thread_eigen", false}, {"xla_dump_to", "/tmp/dump"}}}
+  /// A name or value that the compiler does not know is a PjrtError of the first call (or compile()). They
+  /// are part of what distinguishes compiled programs, in memory and in the cache on disk. Within another
+  /// traced function, which is compiled as one, they are a TraceError, as in JAX.
+  CompilerOptions compiler_options = {};
+
+  /// For messages and texts. The place of the call of jit, if empty.
   std::string name = {};
 
   /// Collectives over the same axes that do not need each other's results are combined into one of at most

@@ -5,6 +5,7 @@
 
 #include "lockstep/array/data.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/named_scope.h"
 #include "lockstep/jit/call_cache.h"
 #include "lockstep/jit/jit_cache.h"
 #include "lockstep/jit/traced_function.h"
@@ -238,6 +239,7 @@ std::shared_ptr<const CallEntry> PmapCache::trace(const TreeFunction& function,
   signature.result(*function.result);
   for (const TreeArgument& argument : arguments) signature.argument(argument.ref());
   const watch::Doing tracing(watch::Kind::kTrace, "a function under pmap");
+  const NamedScopeReset unnamed;  // it serves all callers
   PmapTrace trace(*this, arguments.size());
   std::vector<tree::AnyTree> tracers;
   std::vector<std::optional<int>> axes;

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/named_scope.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/shape.h"
@@ -41,6 +42,23 @@ bool has_transposes(const Program& program) {
            !by_dot[static_cast<std::size_t>(equation.inputs[0])] &&
            beside_dot[static_cast<std::size_t>(equation.outputs[0])];
   });
+}
+
+/// Where an operation stands: ` loc("encoder/attention/dot_general")`; nothing outside of all scopes.
+std::string location_of(std::string_view line, std::string_view scopes) {
+  constexpr std::string_view kDialect = "stablehlo.";
+  if (scopes.empty()) return "";
+  std::string name(scopes);
+  if (const std::size_t dialect = line.find(kDialect); dialect != line.npos) {
+    const std::string_view rest = line.substr(dialect + kDialect.size());
+    name += fmt::format("/{}", rest.substr(0, rest.find_first_of("\" (")));
+  }
+  std::string quoted;
+  for (char c : name) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c == '\n' ? ' ' : c;
+  }
+  return fmt::format(" loc(\"{}\")", quoted);
 }
 
 bool has_loops(const Program& program) {
@@ -179,7 +197,9 @@ std::string Lowering::position() {
   return position_.empty() ? "%position" : position_;
 }
 
-void Lowering::line(std::string_view text) { body_ += fmt::format("    {}\n", text); }
+void Lowering::line(std::string_view text) {
+  body_ += fmt::format("    {}{}\n", text, location_of(text, named_scope_of(CallSiteScope::current())));
+}
 
 std::string Lowering::collective(collectives::Collective plan, const std::string& data,
                                  const Shape& data_shape, const Shape& result_shape) {

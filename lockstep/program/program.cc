@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/named_scope.h"
 #include "lockstep/base/operation_scope.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
@@ -62,6 +63,8 @@ std::string to_string(const Program& program) {
     text += fmt::format(" = {}", equation.primitive->name);
     if (!equation.params.text().empty()) text += fmt::format("[{}]", equation.params.text());
     for (Var var : equation.inputs) text += " " + names[static_cast<std::size_t>(var)];
+    if (const std::string_view scopes = named_scope_of(equation.site); !scopes.empty())
+      text += fmt::format("  # {}", scopes);
     text += "\n";
   }
   text += "  return";
@@ -109,7 +112,7 @@ std::vector<Value> Builder::emit(const Primitive& primitive, OpParams params, st
     rethrow_with_place(primitive, error, avals);
   }
 
-  Equation equation{&primitive, std::move(params), {}, {}, CallSiteScope::current()};
+  Equation equation{&primitive, std::move(params), {}, {}, in_named_scope(CallSiteScope::current())};
   for (const Value& value : inputs) equation.inputs.push_back(value.var());
   std::vector<Value> outputs;
   for (Aval& aval : results) {

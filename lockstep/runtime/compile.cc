@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/base/call_site.h"
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/kept.h"
@@ -34,12 +35,15 @@ class Stopwatch {
 /// the compiler.
 class Compilation {
  public:
-  Compilation(const LoweredProgram& program, const Mesh& mesh, const std::string& name, CompileReport& report)
+  Compilation(const LoweredProgram& program, const Mesh& mesh, const std::string& name, CompileReport& report,
+              const CompilerOptions& options)
       : program_(program),
         name_(name),
         report_(report),
         options_(Runtime::get().platform().compile_options(program)),
-        shared_(program, mesh) {
+        asked_(lockstep::to_string(options)),
+        shared_(program, mesh, asked_) {
+    for (const auto& [option, value] : options) options_.xla_options.insert_or_assign(option, value);
     bool spans_processes = false;
     for (Device device : mesh.devices()) {
       if (program.native_collectives) options_.devices.push_back(runtime_.plugin_id(device));
@@ -112,7 +116,7 @@ class Compilation {
     const Stopwatch time;
     report_.from = CompileReport::From::kCompiler;
     report_.not_cached = !key_.empty();
-    std::shared_ptr<pjrt::Executable> executable = client_.compile(program_.stablehlo, options_);
+    std::shared_ptr<pjrt::Executable> executable = compiled();
     const std::chrono::duration<double> seconds = time.seconds();
     logging::debug("compiled {} in {:.3f} s", name_, seconds.count());
     if (key_.empty() || !cache_.wants(seconds)) return executable;
@@ -124,6 +128,16 @@ class Compilation {
     return executable;
   }
 
+  std::shared_ptr<pjrt::Executable> compiled() {
+    try {
+      return client_.compile(program_.stablehlo, options_);
+    } catch (const PjrtError& refused) {
+      if (asked_.empty()) throw;
+      fail<PjrtError>("[jit] {} is not compiled with compiler_options {} (at {}): {}", name_, asked_,
+                      CallSiteScope::current().to_string(), refused.what());
+    }
+  }
+
   const LoweredProgram& program_;
   const std::string& name_;
   CompileReport& report_;
@@ -131,6 +145,7 @@ class Compilation {
   pjrt::Client& client_ = runtime_.client();
   CompileCache& cache_ = runtime_.compile_cache();
   pjrt::CompileOptions options_;
+  const std::string asked_;  ///< the user's options, as text
   SharedCode shared_;
   std::string key_;  ///< empty: not for the cache
 };
@@ -209,17 +224,18 @@ std::string CompileReport::to_string() const {
 }
 
 std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const Mesh& mesh,
-                                          const std::string& name, CompileReport* report) {
+                                          const std::string& name, CompileReport* report,
+                                          const CompilerOptions& options) {
   CompileReport mine;
   CompileReport& told = report != nullptr ? *report : mine;
   const Stopwatch time;
-  std::string text = program.stablehlo;
+  std::string text = program.stablehlo + lockstep::to_string(options);
   if (program.native_collectives) {
     for (Device device : mesh.devices()) text += fmt::format(" {}", device.id());
   }
   auto executable = Executables::get().find_or_make(digest(text), [&] {
     const watch::Doing compiling(watch::Kind::kCompile, name);
-    return Compilation(program, mesh, name, told).run();
+    return Compilation(program, mesh, name, told, options).run();
   });
   told.time = time.seconds();
   return executable;

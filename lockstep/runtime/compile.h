@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "lockstep/base/compiler_options.h"
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/sharding/mesh.h"
@@ -28,14 +29,17 @@ struct CompileReport {
   std::string to_string() const;
 };
 
-/// The compiled program. Each program text is compiled once, and kept while it is among the max_kept() most
-/// recently used. Another thread that needs the same text blocks until it is compiled; different programs are
-/// compiled concurrently. A program over several processes is compiled by one of them, and the others take
-/// its machine code (SharedCode); if it does not arrive, they compile it themselves. Each compilation writes
-/// a debug line with `name` and its time to the log. `report` gets the outcome. Throws PjrtError if the
-/// compiler fails, and PeerFailure if the job has failed.
+/// The compiled program. Of the programs of one text one is compiled, and kept as long as it is among the
+/// max_kept() used last; who asks for it meanwhile in another thread waits, and other programs are compiled
+/// side by side. Of a program over several processes one compiles, and the others take its machine code, as
+/// SharedCode says; where that does not come, they compile for themselves.
+/// Each compilation is a debug line of the log, with `name` and its time; `report` is told how it went.
+/// `options` go before what the platform tells the compiler; programs with others are others.
+/// Throws PjrtError where the compiler refuses, naming the options if there are any, and PeerFailure where
+/// the job has failed.
 std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const Mesh& mesh,
-                                          const std::string& name, CompileReport* report = nullptr);
+                                          const std::string& name, CompileReport* report = nullptr,
+                                          const CompilerOptions& options = {});
 
 /// Forgets all compiled programs. Programs that are in use stay valid.
 void forget_compiled();

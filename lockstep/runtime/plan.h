@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/compiler_options.h"
 #include "lockstep/pjrt/client.h"
 #include "lockstep/pjrt/compiled_program.h"
 #include "lockstep/program/lowering.h"
@@ -71,9 +72,10 @@ class Plan {
   Plan(std::string topology, const Platform& platform, std::shared_ptr<pjrt::Client> client,
        DescribedDevices devices);
 
-  /// Compiles a program for the devices of the mesh and stores the compiler's figures. Throws PjrtError if
-  /// the compiler fails, except for lack of memory.
-  void compile(PlannedComputation& computation, const LoweredProgram& program, const Mesh& mesh) const;
+  /// Compiles a program for the devices of the mesh, with these options before the platform's, and fills in
+  /// what the compiler says. Throws PjrtError where it refuses, but for want of memory.
+  void compile(PlannedComputation& computation, const LoweredProgram& program, const Mesh& mesh,
+               const CompilerOptions& compiler_options) const;
 
   void add(std::shared_ptr<PlannedComputation> computation);
   void note_call(PlannedComputation& computation) { ++computation.calls; }

@@ -50,8 +50,8 @@ std::string_view name_of(TakeOutcome outcome) {
 
 }  // namespace
 
-SharedCode::SharedCode(const LoweredProgram& program, const Mesh& mesh)
-    : tree_(tree_of(program, mesh, runtime_)), key_(key(program)) {}
+SharedCode::SharedCode(const LoweredProgram& program, const Mesh& mesh, std::string_view options)
+    : tree_(tree_of(program, mesh, runtime_)), key_(key(program, options)) {}
 
 SharedCode::~SharedCode() {
   if (begun_) runtime_.handouts().give_up(key_);
@@ -62,7 +62,9 @@ bool SharedCode::comes_from_another_host() const {
   return giver() >= 0 && topology.host_of(giver()) != topology.host_of(runtime_.process_index());
 }
 
-std::string SharedCode::key(const LoweredProgram& program) { return "code/" + digest(program.stablehlo); }
+std::string SharedCode::key(const LoweredProgram& program, std::string_view options) {
+  return "code/" + digest(program.stablehlo + std::string(options));
+}
 
 std::string SharedCode::authentication_of(std::string_view code) const {
   return coordination::authentication_code(runtime_.job_secret(), "machine code of " + key_, code);

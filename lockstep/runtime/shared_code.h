@@ -20,7 +20,7 @@ namespace lockstep::runtime {
 /// Use it from one thread.
 class SharedCode {
  public:
-  SharedCode(const LoweredProgram& program, const Mesh& mesh);
+  SharedCode(const LoweredProgram& program, const Mesh& mesh, std::string_view options);
 
   /// Processes that wait for code that was begun and not given stop waiting.
   ~SharedCode();
@@ -51,8 +51,8 @@ class SharedCode {
   /// a warning with `name`. Throws the cause if the job fails meanwhile.
   std::optional<Code> take(const std::string& name);
 
-  /// The key under which a program is handed out.
-  static std::string key(const LoweredProgram& program);
+  /// By which a program is handed out; `options` is what its compiler is told beside the text.
+  static std::string key(const LoweredProgram& program, std::string_view options = "");
 
  private:
   std::string authentication_of(std::string_view code) const;

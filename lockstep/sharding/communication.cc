@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/named_scope.h"
 #include "lockstep/program/primitive.h"
 
 namespace lockstep::sharding {
@@ -19,7 +20,7 @@ std::string bytes_text(std::int64_t bytes) {
 
 std::string CommunicationLine::to_string() const {
   std::string text = fmt::format("{} {} over {} ({} devices) at {}", kind, bytes_text(bytes),
-                                 fmt::join(axes, ","), num_devices, site.to_string());
+                                 fmt::join(axes, ","), num_devices, place_of(site));
   if (!times) return text + ", each time";
   return *times == 1 ? text : text + fmt::format(", {} times", *times);
 }

@@ -145,7 +145,7 @@ TEST(ShapeOf, IsEnoughToLowerAndCompile_AndNotToRun) {
   EXPECT_FALSE(x.is_deleted());
   auto mean_of = jit([](Array x) { return mean(x, 0); });
   const auto lowered = mean_of.lower(x);
-  EXPECT_EQ(lowered.cost().argument_bytes, std::int64_t{4} << 40) << "more than there is";
+  EXPECT_EQ(lowered.compile().cost().argument_bytes, std::int64_t{4} << 40) << "more than there is";
   EXPECT_THAT(error_of<DescribedError>([&] { mean_of(x); }), HasSubstr("f32[1048576,1048576]"));
   error_of<DescribedError>([&] { x + 1; });
   error_of<DescribedError>([&] { device_put(x, NamedSharding(mesh, P())).addressable_shards(); });
