@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -46,6 +47,9 @@ class Features {
 /// The key of a place in a tree: random::fold_in(key, h), where h is the 32-bit FNV-1a hash of the path. Of
 /// an empty path the key itself. A model that gets a further layer keeps the numbers of the others.
 Array key_at(const Array& key, std::string_view path);
+
+/// The same of a key that may be missing: none of none. For layers that draw only in training, as Dropout.
+std::optional<Array> key_at(const std::optional<Array>& key, std::string_view path);
 
 namespace internal {
 /// Of the arrays below this tree; `itself`: also where the tree is a layer.
