@@ -6,6 +6,9 @@ find_library(LOCKSTEP_IBERTY iberty REQUIRED)                   # the tool
 find_path(LOCKSTEP_UCX_INCLUDE_DIR ucp/api/ucp.h REQUIRED)      # only its headers: the library is loaded when needed
 find_package(CLI11 REQUIRED)                                    # the tool
 find_package(Boost 1.74 REQUIRED)                               # the tool: Asio and Beast, headers only
+if(LOCKSTEP_BUILD_EXAMPLES)
+  find_package(PNG REQUIRED)                                    # examples/train_diffusion.cc
+endif()
 if(LOCKSTEP_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -71,6 +71,10 @@ Array key_at(const Array& key, std::string_view path) {
   return path.empty() ? key : random::fold_in(key, full({}, std::int64_t{fnv1a(path)}, DType::kU32));
 }
 
+std::optional<Array> key_at(const std::optional<Array>& key, std::string_view path) {
+  return key ? std::optional(key_at(*key, path)) : std::nullopt;
+}
+
 namespace internal {
 
 void init(tree::TreeRef model, const Array& key, bool itself, const std::source_location& where) {

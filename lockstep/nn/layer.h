@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -48,6 +49,9 @@ class Features {
 /// an empty path the key itself. So adding a layer to a model does not change the numbers of the other
 /// layers.
 Array key_at(const Array& key, std::string_view path);
+
+/// The same of a key that may be missing: none of none. For layers that draw only in training, as Dropout.
+std::optional<Array> key_at(const std::optional<Array>& key, std::string_view path);
 
 namespace internal {
 /// Initializes the layers below this tree; with `itself`, also the tree itself if it is a layer.

@@ -1,7 +1,10 @@
 #include "lockstep/nn/multi_head_attention.h"
 
+#include <utility>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/nn/layer_arrays.h"
+#include "lockstep/nn/rotary.h"
 #include "lockstep/ops/apply.h"
 
 namespace lockstep::nn {
@@ -59,7 +62,12 @@ Array MultiHeadAttention::operator()(const Operand& queries, const Operand& keys
                                      const AttentionOptions& options) const {
   CallSiteScope here(queries.site());
   internal::check_made("MultiHeadAttention", out.kernel);
-  return out(dot_product_attention(query(queries), key(keys), value(values), options));
+  Array asked = query(queries), offered = key(keys);
+  if (rotary_base) {
+    asked = rotary_embedding(asked, {.base = *rotary_base});
+    offered = rotary_embedding(offered, {.base = *rotary_base});
+  }
+  return out(dot_product_attention(asked, offered, value(values), options));
 }
 
 std::vector<tree::NamedAxes> MultiHeadAttention::logical_axes() const {
@@ -73,6 +81,7 @@ std::vector<tree::NamedAxes> MultiHeadAttention::logical_axes() const {
 }
 
 void MultiHeadAttention::tree_parts(MultiHeadAttention& self, tree::Parts& part) {
+  part("rotary_base", std::as_const(self.rotary_base));
   part("query", self.query)("key", self.key)("value", self.value)("out", self.out);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lockstep/nn/attention.h"
@@ -16,10 +17,11 @@ struct MultiHeadAttention {
   std::int64_t qkv_features = 0, out_features = 0;  ///< 0: the same as in_features
   std::int64_t num_key_heads = 0;                   ///< 0: the same as num_heads; otherwise a divisor of it
   bool use_bias = true;
-  Initializer kernel_init = {};      ///< of query, key and value; by default lecun_normal
-  Initializer out_kernel_init = {};  ///< of out; by default lecun_normal
-  Initializer bias_init = {};        ///< by default zeros
-  PartitionSpec axes = {};           ///< logical axes of the features, the heads, and the features of a head
+  std::optional<double> rotary_base = {};  ///< queries and keys are turned by rotary_embedding of this base
+  Initializer kernel_init = {};            ///< of query, key and value, and
+  Initializer out_kernel_init = {};        ///< of out: by default lecun_normal
+  Initializer bias_init = {};              ///< by default zeros
+  PartitionSpec axes = {};                 ///< logical axes of features, heads and features of a head
   DType dtype = DType::kF32;
 
   Linear query = {}, key = {}, value = {};  ///< in_features to [heads, features of a head]

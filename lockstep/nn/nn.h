@@ -10,3 +10,4 @@
 #include "lockstep/nn/multi_head_attention.h"
 #include "lockstep/nn/normalization.h"
 #include "lockstep/nn/recurrent.h"
+#include "lockstep/nn/rotary.h"

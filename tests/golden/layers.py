@@ -77,6 +77,14 @@ def apply(module):
     return lambda params, *args, **kwargs: module.apply({"params": params}, *args, **kwargs)
 
 
+def rotary(x, positions=None, base=10000.0):
+    """flax has none: the points of the plane as complex numbers, each turned by its angle."""
+    half = x.shape[-1] // 2
+    angles = (jnp.arange(x.shape[1]) if positions is None else positions)[..., None, None] * base ** (-jnp.arange(half) / half)
+    z = (x[..., :half] + 1j * x[..., half:]) * jnp.exp(1j * angles)
+    return jnp.concatenate([z.real, z.imag], -1)
+
+
 def layers():
     x = numbers((2, 5, 4), 1)
     layer("Linear", apply(nn.Dense(3)), {"kernel": numbers((4, 3), 2), "bias": numbers((3,), 3)}, x)
@@ -101,6 +109,17 @@ def layers():
               "out": numbers((2, 3, 5), 8)}
     layer("MultiHeadAttention", attention, params, x)
     put("MultiHeadAttention(causal)", attention(params, x, mask=nn.make_causal_mask(jnp.ones((2, 5)))))
+
+    rows = numbers((2, 5, 3, 4), 1)
+    layer("rotary_embedding", lambda p, x: rotary(x), {}, rows)
+    layer("rotary_embedding(positions, base)", lambda p, x: rotary(x, jnp.array([[7, 0, 1, 2, 3], [4, 5, 6, 9, 8]]), 100.0), {}, rows)
+
+    def turned(p, x):
+        query, key, value = (jnp.einsum("bti,ihf->bthf", x, p[name]) for name in ("query", "key", "value"))
+        return jnp.einsum("bthf,hfo->bto", jax.nn.dot_product_attention(rotary(query), rotary(key), value, is_causal=True), p["out"])
+
+    layer("MultiHeadAttention(rotary)", turned, {"query": numbers((4, 2, 4), 1), "key": numbers((4, 2, 4), 2),
+                                                 "value": numbers((4, 2, 4), 3), "out": numbers((2, 4, 4), 8)}, x)
 
     gates = lambda p, names, of, bias=None: {n: {"kernel": p[of][:, i]} | ({"bias": p[bias][i]} if bias else {})
                                              for i, n in enumerate(names)}

@@ -199,6 +199,22 @@ TEST(Layers, AttentionAndRecurrentCellsComputeWhatFlaxDoes) {
       {{"query.kernel", "query"}, {"key.kernel", "key"}, {"value.kernel", "value"}, {"out.kernel", "out"}});
   expect_jaxs("MultiHeadAttention(causal)", attention(x, {.is_causal = true}));
 
+  auto turned =
+      nn::MultiHeadAttention{
+          .num_heads = 2, .in_features = 4, .qkv_features = 8, .use_bias = false, .rotary_base = 10000}
+          .init(random::key(0));
+  turned.query.kernel = numbers({4, 2, 4}, 1);
+  turned.key.kernel = numbers({4, 2, 4}, 2);
+  turned.value.kernel = numbers({4, 2, 4}, 3);
+  turned.out.kernel = numbers({2, 4, 4}, 8);
+  expect_flaxs(
+      "MultiHeadAttention(rotary)", turned,
+      [](const nn::MultiHeadAttention& attention, const Array& x) {
+        return attention(x, {.is_causal = true});
+      },
+      x,
+      {{"query.kernel", "query"}, {"key.kernel", "key"}, {"value.kernel", "value"}, {"out.kernel", "out"}});
+
   auto lstm = nn::LSTMCell{.in_features = 4, .features = 3}.init(random::key(0));
   lstm.input.kernel = numbers({4, 4, 3}, 1);
   lstm.recurrent.kernel = numbers({3, 4, 3}, 2);
@@ -223,6 +239,32 @@ TEST(Layers, AttentionAndRecurrentCellsComputeWhatFlaxDoes) {
                 {"input.bias", "input_bias"},
                 {"recurrent.kernel", "recurrent"},
                 {"bias", "bias"}});
+}
+
+TEST(RotaryEmbedding, TurnsAsJaxsComplexNumbersDo) {
+  const Array x = numbers({2, 5, 3, 4}, 1);
+  const nn::RotaryOptions own{.base = 100, .positions = array({7, 0, 1, 2, 3, 4, 5, 6, 9, 8}, {2, 5})};
+  const std::vector<std::pair<std::string, nn::RotaryOptions>> cases = {
+      {"rotary_embedding", {}}, {"rotary_embedding(positions, base)", own}};
+  for (const auto& [name, options] : cases) {
+    auto turned = [&options = options](const Array& x) { return nn::rotary_embedding(x, options); };
+    expect_jaxs(name, turned(x));
+    expect_jaxs(name + ": by x",
+                grad([&](const Array& x) { return sum(turned(x) * numbers(x.shape(), 9)); })(x));
+  }
+  EXPECT_EQ(nn::rotary_embedding(astype(x, bfloat16)).dtype(), bfloat16);
+
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                nn::rotary_embedding(numbers({2, 5, 3, 3}, 1));
+              }),
+              HasSubstr("[rotary_embedding] expected [batch, rows, heads, features] with an even number of "
+                        "features, got f32[2,5,3,3] (at layers_test.cc:"));
+  EXPECT_THAT(error_of<ShapeError>([&] { nn::rotary_embedding(x, {.positions = arange(4)}); }),
+              HasSubstr("expected positions of the rows of f32[2,5,3,4], [5] or [2, 5], got i32[4]"));
+  EXPECT_THAT(error_of<DTypeError>([&] { nn::rotary_embedding(astype(x, int32)); }),
+              HasSubstr("expected an array of a floating dtype, got i32[2,5,3,4]"));
+  EXPECT_THAT(error_of<Error>([&] { nn::rotary_embedding(x, {.base = 0}); }),
+              HasSubstr("expected a base above 0, got 0"));
 }
 
 /// Layers in structs in vectors in a struct, with settings of their own here and there.
@@ -308,6 +350,11 @@ TEST(Dropout, WithAKeyIsRandoms_WithoutOneNothing) {
   const nn::Dropout dropout{.rate = 0.25};
   EXPECT_TRUE(array_equal(dropout(x, key), random::dropout(key, x, 0.25)).item<bool>());
   EXPECT_TRUE(array_equal(dropout(x, std::nullopt), x).item<bool>());
+
+  // Keys by path for several of them, or none.
+  const std::optional<Array> some = key, none;
+  EXPECT_TRUE(array_equal(*nn::key_at(some, "mlp"), nn::key_at(key, "mlp")).item<bool>());
+  EXPECT_FALSE(nn::key_at(none, "mlp").has_value());
 }
 
 TEST(PartitionRules, SayOfAModelAndAnOptimizersState_OverWhichMeshAxesArraysAreSplit) {
