@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <condition_variable>
-#include <map>
-#include <mutex>
 #include <numeric>
-#include <set>
 #include <thread>
 #include <utility>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/coordination/agent_impl.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/host.h"
 #include "lockstep/coordination/pending.h"
@@ -24,112 +21,27 @@ namespace {
 using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
-double seconds(milliseconds duration) { return std::chrono::duration<double>(duration).count(); }
-
 constexpr milliseconds kLongest = std::chrono::hours(24 * 365);
 
-/// How long leaving the coordinator may take after the job has failed.
+/// How long the coordinator has to let a process go that leaves a job that has failed.
 constexpr milliseconds kForGoodBye(2000);
 
-class Agent : public CoordinationClient, private KeyValueStore {
- public:
-  Agent(ClientOptions options, std::shared_ptr<Service> service, std::function<std::string()> why_unreachable,
-        std::function<std::string()> why_never)
-      : options_(std::move(options)),
-        service_(std::move(service)),
-        why_unreachable_(std::move(why_unreachable)),
-        why_never_(std::move(why_never)) {
-    if (options_.process_id < 0 || options_.num_processes < 1) {
-      lockstep::fail<InitializationError>(
-          "a job needs at least 1 process, and ids from 0 up, got process {} of {}", options_.process_id,
-          options_.num_processes);
-    }
-    if (options_.heartbeat_interval.count() <= 0)
-      options_.heartbeat_interval = options_.heartbeat_timeout / 2;
-    options_.heartbeat_interval = std::max(options_.heartbeat_interval, milliseconds(1));
+}  // namespace
+
+Agent::Agent(ClientOptions options, std::shared_ptr<Service> service,
+             std::function<std::string()> why_unreachable, std::function<std::string()> why_never)
+    : options_(std::move(options)),
+      service_(std::move(service)),
+      why_unreachable_(std::move(why_unreachable)),
+      why_never_(std::move(why_never)) {
+  if (options_.process_id < 0 || options_.num_processes < 1) {
+    lockstep::fail<InitializationError>(
+        "a job needs at least 1 process, and ids from 0 up, got process {} of {}", options_.process_id,
+        options_.num_processes);
   }
-
-  ~Agent() override { end_background(); }
-
-  void connect() override;
-  void barrier(const std::string& id, milliseconds timeout, const std::vector<int>& processes) override;
-  void when_set(const std::string& key, std::function<void(std::optional<std::string>)> done) override;
-  KeyValueStore& key_value_store() override { return *this; }
-  void shutdown() override;
-  void report_failure(const FailureReport& report) override;
-  void finish_reports() override;
-  void report_own_error(const std::string& what) override;
-  void fail(const JobError& cause) override;
-  int process_id() const override { return options_.process_id; }
-  int num_processes() const override { return options_.num_processes; }
-  std::uint64_t incarnation() const override { return incarnation_; }
-
-  std::optional<JobError> error() const override {
-    std::lock_guard lock(mutex_);
-    return error_;
-  }
-
- private:
-  void set(const std::string& key, const std::string& value, bool allow_overwrite) override;
-  std::string get(const std::string& key, milliseconds timeout) override;
-  std::optional<std::string> try_get(const std::string& key) override;
-  std::int64_t increment(const std::string& key, std::int64_t by) override;
-  std::vector<std::pair<std::string, std::string>> get_directory(const std::string& directory) override;
-  void erase(const std::string& key) override;
-
-  std::string self() const { return name_processes({options_.process_id}, options_.num_processes); }
-  std::uint64_t service_incarnation() const {
-    std::lock_guard lock(mutex_);
-    return service_incarnation_;
-  }
-
-  /// Starts a call and blocks until its answer. After the timeout it cancels the call and returns nullopt.
-  /// With `ends_with_job`, throws PeerFailure if the job has failed or fails meanwhile.
-  template <class T, class Start>
-  std::optional<Answer<T>> call(const std::string& what, milliseconds timeout, bool ends_with_job,
-                                Start start);
-
-  /// The same for a call that the service answers at once.
-  template <class T, class Start>
-  Answer<T> quick_call(const std::string& what, Start start);
-
-  [[noreturn]] void fail_call(const std::string& what, const Status& status);
-  [[noreturn]] void throw_peer_failure(const std::string& what, const std::string& cause) const;
-  void throw_if_failed(const std::string& what, const Status& status);
-
-  /// For a call in ended_by_error_: the error may have arrived before the service knew the call.
-  void cancel_if_failed(CallId id);
-
-  /// The participants of a barrier, all if none are given, without this process.
-  std::vector<int> others_of(const std::vector<int>& processes) const;
-  void report_missing();
-  CallId start_registering(const std::shared_ptr<Pending<std::uint64_t>>& pending);
-  std::string coordinator_lost(const std::string& how, const std::string& detail) const;
-  void begin_background();
-  void end_background();
-  void run_background();
-  void job_failed(JobError error);
-  CallId begin_background_call();
-  void background_call_over(CallId id);
-
-  ClientOptions options_;
-  const std::shared_ptr<Service> service_;
-  const std::function<std::string()> why_unreachable_, why_never_;
-  const std::uint64_t incarnation_ = random_incarnation();
-
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::uint64_t service_incarnation_ = 0;
-  std::optional<JobError> error_;
-  std::set<CallId> ended_by_error_;  ///< Open calls that the job's error ends.
-  std::map<std::string, std::int64_t> barrier_counters_;
-  std::set<std::string> barriers_in_use_;
-  bool leaving_ = false, stopping_ = false, heartbeat_open_ = false;
-  std::set<CallId> background_calls_, reports_;
-  std::optional<Description> coordinator_;  ///< Where it has told.
-  SteadyClock::time_point last_answered_heartbeat_;
-  std::thread background_;
-};
+  if (options_.heartbeat_interval.count() <= 0) options_.heartbeat_interval = options_.heartbeat_timeout / 2;
+  options_.heartbeat_interval = std::max(options_.heartbeat_interval, milliseconds(1));
+}
 
 // Waiting for answers.
 
@@ -137,7 +49,7 @@ void Agent::throw_peer_failure(const std::string& what, const std::string& cause
   lockstep::fail<PeerFailure>("{}\nconsequence: {} ended in {}", cause, what, self());
 }
 
-/// If the status comes from the job's failure: waits for the report on that and throws it.
+/// Where the status comes of the job's failure: waits for the word on that and throws it.
 void Agent::throw_if_failed(const std::string& what, const Status& status) {
   bool of_a_process = status.service_error && status.service_error->source_task;
   bool unreachable = !status.service_error && status.code == Code::kUnavailable;
@@ -307,7 +219,7 @@ void Agent::connect() {
 
 void Agent::shutdown() {
   const bool was_known = error().has_value();
-  // This process's reports are sent before it leaves, because an orderly end would contradict them.
+  // What this process has seen is told before it leaves, for its leaving would make good what it saw.
   finish_reports();
   bool job_has_failed;
   {
@@ -327,7 +239,7 @@ void Agent::shutdown() {
     throw;
   }
   end_background();
-  // An error that arrived while this call waited is this call's error.
+  // An error that came while this call waited to be told is this call's.
   if (job_has_failed && !was_known) throw_peer_failure("shutdown", error()->message);
   if (job_has_failed || (answer && answer->status.ok())) return;
   if (!answer) {
@@ -338,197 +250,6 @@ void Agent::shutdown() {
   if (!status.service_error) fail_call("shutdown", status);
   if (status.service_error->source_task) throw_peer_failure("shutdown", status.message);
   lockstep::fail<TimeoutError>("[{}] {}", self(), status.message);
-}
-
-// Failures.
-
-void Agent::job_failed(JobError error) {
-  std::lock_guard lock(mutex_);
-  if (error_ || stopping_) return;
-  error_ = std::move(error);
-  wake_.notify_all();
-}
-
-void Agent::fail(const JobError& cause) {
-  std::set<CallId> open;
-  {
-    std::lock_guard lock(mutex_);
-    if (error_ || stopping_) return;
-    error_ = cause;
-    open = ended_by_error_;
-    wake_.notify_all();
-  }
-  for (CallId id : open) service_->cancel(id);
-}
-
-void Agent::report_failure(const FailureReport& report) {
-  CallId id = next_call_id();
-  {
-    std::lock_guard lock(mutex_);
-    if (service_incarnation_ == 0 || stopping_ || error_) return;
-    background_calls_.insert(id);
-    reports_.insert(id);
-  }
-  service_->report_failure(id, service_incarnation(), report,
-                           [this, id](const Status&) { background_call_over(id); });
-}
-
-void Agent::finish_reports() {
-  std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, graces::kForReports, [this] { return reports_.empty(); });
-}
-
-void Agent::report_missing() {
-  const auto described = ask<Description>(*service_, graces::kForReports, [&](CallId id, auto done) {
-    service_->describe(id, false, std::move(done));
-  });
-  if (!described || !described->status.ok()) return;
-  const std::string how =
-      fmt::format("{} waited {} s for it", self(), seconds(options_.initialization_timeout));
-  ask<Nothing>(*service_, graces::kForReports, [&](CallId id, auto done) {
-    service_->report_failure(id, described->value.service_incarnation, {FailureKind::kMissing, {}, how},
-                             std::move(done));
-  });
-}
-
-void Agent::report_own_error(const std::string& what) {
-  std::uint64_t service = service_incarnation();
-  if (service == 0) return;
-  finish_reports();
-  ask<Nothing>(*service_, graces::kForReports, [&](CallId id, auto done) {
-    service_->report_failure(id, service,
-                             {FailureKind::kEndedWithError, {{options_.process_id, incarnation_}}, what},
-                             std::move(done));
-  });
-}
-
-std::string Agent::coordinator_lost(const std::string& how, const std::string& detail) const {
-  std::lock_guard lock(mutex_);
-  std::string at = "the coordinator at " + options_.address;
-  if (!coordinator_) return fmt::format("{} is gone: {}\nlast heard: {}", at, how, detail);
-  if (!coordinator_->task) {
-    return fmt::format("{}{} is gone: {}\nlast heard: {}", at, coordinator_->where.to_string(), how, detail);
-  }
-  return fmt::format("{} died: {}\nit held {}: {}", name_process(*coordinator_->task, coordinator_->where),
-                     how, at, detail);
-}
-
-// Listening for errors, and heartbeats.
-
-CallId Agent::begin_background_call() {
-  std::lock_guard lock(mutex_);
-  CallId id = next_call_id();
-  background_calls_.insert(id);
-  return id;
-}
-
-void Agent::background_call_over(CallId id) {
-  std::lock_guard lock(mutex_);
-  background_calls_.erase(id);
-  reports_.erase(id);
-  wake_.notify_all();
-}
-
-void Agent::begin_background() {
-  last_answered_heartbeat_ = SteadyClock::now();
-  CallId ask_who = begin_background_call();
-  service_->describe(ask_who, false, [this, ask_who](const Status& status, const Description& described) {
-    if (status.ok()) {
-      std::lock_guard lock(mutex_);
-      coordinator_ = described;
-    }
-    background_call_over(ask_who);
-  });
-  CallId poll = begin_background_call();
-  service_->poll_for_error(
-      poll, service_incarnation_, options_.process_id, [this, poll](const Status& status) {
-        bool leaving;
-        {
-          std::lock_guard lock(mutex_);
-          leaving = leaving_;
-        }
-        if (!status.service_error) {
-          auto holder = [&] {
-            std::lock_guard lock(mutex_);
-            return coordinator_ ? coordinator_->task : std::nullopt;
-          }();
-          job_failed({coordinator_lost("its connections closed", status.message), holder});
-        } else if (status.code != Code::kCancelled && !(leaving && !status.service_error->source_task)) {
-          // The service returns CANCELLED to a process that has left; if not all leave together, it reports
-          // that to the ones that wait.
-          job_failed({status.message, status.service_error->source_task});
-        }
-        background_call_over(poll);
-      });
-  background_ = std::thread([this] { run_background(); });
-}
-
-void Agent::end_background() {
-  finish_reports();
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-    wake_.notify_all();
-  }
-  if (background_.joinable()) background_.join();
-  std::set<CallId> open;
-  {
-    std::lock_guard lock(mutex_);
-    open = background_calls_;
-  }
-  for (CallId id : open) service_->cancel(id);
-  std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this] { return background_calls_.empty(); });
-}
-
-void Agent::run_background() {
-  bool reported = false;
-  auto next_heartbeat = SteadyClock::now() + options_.heartbeat_interval;
-  std::unique_lock lock(mutex_);
-  while (true) {
-    wake_.wait_until(lock, next_heartbeat, [&] { return stopping_ || (error_ && !reported); });
-    if (stopping_) return;
-    if (error_ && !reported) {
-      reported = true;
-      std::set<CallId> open = ended_by_error_;
-      JobError error = *error_;
-      lock.unlock();
-      for (CallId id : open) service_->cancel(id);
-      if (options_.on_error) options_.on_error(error);
-      lock.lock();
-      continue;
-    }
-    auto now = SteadyClock::now();
-    if (now < next_heartbeat) continue;
-    // This process was stopped: answers that the coordinator has sent meanwhile must still be read.
-    if (now - next_heartbeat > options_.heartbeat_interval) last_answered_heartbeat_ = now;
-    next_heartbeat = now + options_.heartbeat_interval;
-    if (!error_ && !leaving_ && now - last_answered_heartbeat_ > options_.heartbeat_timeout) {
-      auto holder = coordinator_ ? coordinator_->task : std::nullopt;
-      lock.unlock();
-      job_failed({coordinator_lost(fmt::format("no heartbeat for {} s", seconds(options_.heartbeat_timeout)),
-                                   "its host is down, or the network between is"),
-                  holder});
-      lock.lock();
-      continue;
-    }
-    if (heartbeat_open_) continue;
-    heartbeat_open_ = true;
-    lock.unlock();
-    CallId id = begin_background_call();
-    service_->heartbeat(id, service_incarnation(), options_.process_id, incarnation_,
-                        [this, id](const Status& status) {
-                          if (status.service_error)
-                            job_failed({status.message, status.service_error->source_task});
-                          {
-                            std::lock_guard answered(mutex_);
-                            if (status.ok()) last_answered_heartbeat_ = SteadyClock::now();
-                            heartbeat_open_ = false;
-                          }
-                          background_call_over(id);
-                        });
-    lock.lock();
-  }
 }
 
 // Barriers and keys.
@@ -593,7 +314,7 @@ void Agent::set(const std::string& key, const std::string& value, bool allow_ove
 
 std::string Agent::get(const std::string& key, milliseconds timeout) {
   std::string what = fmt::format("waiting for the key '{}'", key);
-  // The caller has already recorded for which processes it waits.
+  // One who knows whose answer it is has said so.
   std::optional<watch::Doing> waiting;
   if (watch::innermost() != watch::Kind::kAnswer) waiting.emplace(watch::Kind::kKey, key);
   auto answer = call<Value>(what, timeout, true, [&](CallId id, auto done) {
@@ -673,8 +394,6 @@ void Agent::erase(const std::string& key) {
       what, [&](CallId id, auto done) { service_->erase(id, service_incarnation(), key, std::move(done)); });
   if (!answer.status.ok()) fail_call(what, answer.status);
 }
-
-}  // namespace
 
 std::unique_ptr<CoordinationClient> make_agent(ClientOptions options, std::shared_ptr<Service> service,
                                                std::function<std::string()> why_unreachable,
