@@ -32,6 +32,7 @@
 #include "lockstep/data/text.h"
 #include "lockstep/data/tfrecord.h"
 #include "lockstep/data/tokens.h"
+#include "lockstep/interop/jax_export.h"
 #include "lockstep/jit/associative_scan.h"
 #include "lockstep/jit/callback.h"
 #include "lockstep/jit/checkpointed_while_loop.h"

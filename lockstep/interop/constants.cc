@@ -1,0 +1,147 @@
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "lockstep/array/host.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/interop/bytes.h"
+#include "lockstep/interop/translation.h"
+#include "lockstep/program/primitives/shape.h"
+
+namespace lockstep::interop {
+namespace {
+
+template <class T>
+T read(const char* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+/// A number of 16 bits: sign, 5 bits of exponent, 10 of fraction.
+double half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent == 31) return fraction == 0 ? sign * HUGE_VAL : std::nan("");
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(fraction + 1024, exponent - 25);
+}
+
+/// The element at `at`; none of a complex number, and of one that no i64 holds.
+std::optional<Scalar> element(DType dtype, const char* at) {
+  switch (dtype) {
+    case DType::kBool:
+      return Scalar::of(*at != 0);
+    case DType::kI8:
+      return Scalar::of(std::int64_t{read<std::int8_t>(at)});
+    case DType::kI16:
+      return Scalar::of(std::int64_t{read<std::int16_t>(at)});
+    case DType::kI32:
+      return Scalar::of(std::int64_t{read<std::int32_t>(at)});
+    case DType::kI64:
+      return Scalar::of(read<std::int64_t>(at));
+    case DType::kU8:
+      return Scalar::of(std::int64_t{read<std::uint8_t>(at)});
+    case DType::kU16:
+      return Scalar::of(std::int64_t{read<std::uint16_t>(at)});
+    case DType::kU32:
+      return Scalar::of(std::int64_t{read<std::uint32_t>(at)});
+    case DType::kU64: {
+      const auto value = read<std::uint64_t>(at);
+      if (value >> 63 != 0) return std::nullopt;
+      return Scalar::of(static_cast<std::int64_t>(value));
+    }
+    case DType::kF16:
+      return Scalar::of(half(read<std::uint16_t>(at)));
+    case DType::kBF16:
+      return Scalar::of(static_cast<double>(
+          std::bit_cast<float>(static_cast<std::uint32_t>(read<std::uint16_t>(at)) << 16)));
+    case DType::kF32:
+      return Scalar::of(static_cast<double>(read<float>(at)));
+    case DType::kF64:
+      return Scalar::of(read<double>(at));
+    case DType::kC64:
+      break;
+  }
+  return std::nullopt;
+}
+
+/// The aval of a tensor whose bytes are all its elements, or one for all of them.
+Aval checked(const Attribute& tensor, bool& is_splat) {
+  if (tensor.kind != Attribute::Kind::kTensor) fail_damaged("a constant is no tensor");
+  Aval aval = aval_of(*tensor.type);
+  const auto all = static_cast<std::size_t>(aval.bytes());
+  // Of bools eight are in a byte; where one stands for all, all its bits are alike.
+  if (aval.dtype == DType::kBool &&
+      tensor.text.size() == static_cast<std::size_t>(aval.num_elements() + 7) / 8) {
+    is_splat = false;
+    return aval;
+  }
+  is_splat = tensor.text.size() == size_of(aval.dtype) && aval.num_elements() > 0;
+  if (!is_splat && tensor.text.size() != all) fail_damaged("a constant has other bytes than its type says");
+  return aval;
+}
+
+}  // namespace
+
+std::optional<Scalar> splat_of(const Attribute& tensor) {
+  bool is_splat = false;
+  const Aval aval = checked(tensor, is_splat);
+  return is_splat ? element(aval.dtype, tensor.text.data()) : std::nullopt;
+}
+
+Array constant_of(const Attribute& tensor) {
+  bool is_splat = false;
+  const Aval aval = checked(tensor, is_splat);
+  if (is_splat) {
+    if (const auto value = element(aval.dtype, tensor.text.data()))
+      return lax::full(Array(), *value, aval.dtype, aval.shape);
+    return lax::broadcast_in_dim(internal::array_from_host(tensor.text.data(), aval.dtype, {}), aval.shape,
+                                 {});
+  }
+  if (aval.dtype != DType::kBool)
+    return internal::array_from_host(tensor.text.data(), aval.dtype, aval.shape);
+  std::string bools;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(aval.num_elements()); ++i)
+    bools += static_cast<char>(static_cast<std::uint8_t>(tensor.text.at(i / 8)) >> (i % 8) & 1);
+  return internal::array_from_host(bools.data(), aval.dtype, aval.shape);
+}
+
+std::vector<std::int64_t> integers_of(const Attribute& tensor) {
+  bool is_splat = false;
+  const Aval aval = checked(tensor, is_splat);
+  if (!is_integer(aval.dtype) && aval.dtype != DType::kBool) fail_damaged("a list of numbers has fractions");
+  std::vector<std::int64_t> all;
+  if (aval.dtype == DType::kBool && !is_splat) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(aval.num_elements()); ++i)
+      all.push_back(static_cast<std::uint8_t>(tensor.text.at(i / 8)) >> (i % 8) & 1);
+    return all;
+  }
+  for (std::int64_t i = 0; i < aval.num_elements(); ++i) {
+    const std::size_t at = is_splat ? 0 : static_cast<std::size_t>(i) * size_of(aval.dtype);
+    all.push_back(element(aval.dtype, tensor.text.data() + at)->integer);
+  }
+  return all;
+}
+
+Aval aval_of(const Type& type) {
+  if (type.kind == Type::Kind::kTensor) {
+    for (const std::int64_t size : type.shape) {
+      if (size < 0) {
+        fail<Error>(
+            "[import_jax_export] the module has an array of a size that is known only when it runs; "
+            "export the function for fixed sizes");
+      }
+    }
+    for (int i = 0; i <= static_cast<int>(DType::kC64); ++i) {
+      const auto dtype = static_cast<DType>(i);
+      if (info(dtype).mlir_name == type.element->name) return {dtype, type.shape};
+    }
+    fail<Error>("[import_jax_export] the module has an array of the dtype {}, which no array here has",
+                type.element->name);
+  }
+  fail<Error>("[import_jax_export] the module has {}; expected arrays only", type.name);
+}
+
+}  // namespace lockstep::interop
