@@ -9,6 +9,7 @@
 #include "lockstep/jit/custom_derivative.h"
 #include "lockstep/jit/debug.h"
 #include "lockstep/jit/grad.h"
+#include "lockstep/jit/pmap.h"
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/test_devices.h"
 #include "lockstep/jit/test_jobs.h"
@@ -216,6 +217,33 @@ TEST(IoCallback, OnSeveralDevices_IsCalledByTheFirst_UnderShardMapByEach) {
   EXPECT_THAT(seen.take(), UnorderedElementsAre(1, 2, 3, 4));
 }
 
+TEST(Callbacks, UnderPmap_AreCalledByEachDeviceWithItsOwn) {
+  Seen seen;
+  const Array x = array({1.f, 2.f, 3.f, 4.f});
+  auto f = pmap([&](Array x) {
+    debug::callback([&](const HostArray& x) { seen.add(x.item<float>()); }, x);
+    const Array drawn =
+        io_callback([](const HostArray& x) { return 10 * x.item<float>(); }, ResultType({}), x);
+    const Array mapped = vmap([](Array y) { return norm_of(reshape(y, {1})); })(stack({x, -2 * x}));
+    return fori_loop(
+               0, 2, [](Array, Array c) { return c + norm_of(reshape(c, {1})); }, x + drawn * 0) +
+           sum(mapped) + drawn + psum(x, "i");
+  });
+  const Array once = x + square(x);
+  expect_equal(f(x), once + square(once) + 5 * square(x) + 10 * x + 10);
+  EXPECT_THAT(seen.take(), UnorderedElementsAre(1, 2, 3, 4));
+  auto failing = pmap([](Array x) {
+    return pure_callback(
+        [](const HostArray& x) -> HostArray {
+          if (x.item<float>() > 3) throw std::domain_error("too large: 4");
+          return x;
+        },
+        ResultType({}), x);
+  });
+  EXPECT_EQ(error_of<std::domain_error>([&] { failing(x); }), "too large: 4");
+  expect_equal(failing(x - 1), x - 1);
+}
+
 TEST(DebugCallback, UnderTransformations_SeesTheValues) {
   Seen seen;
   auto f = [&](Array x) {
@@ -232,7 +260,7 @@ LOCKSTEP_CHILD(callbacks_of_processes) {
   initialize();
   const Mesh mesh = make_mesh({{"x", device_count()}});
   const Array x = device_put(arange(static_cast<float>(2 * device_count())), NamedSharding(mesh, P("x")));
-  int calls = 0;
+  std::atomic<int> calls = 0;
   auto f = jit([&](Array x) {
     return io_callback(
         [&](const HostArray& x) {
@@ -246,6 +274,14 @@ LOCKSTEP_CHILD(callbacks_of_processes) {
   EXPECT_EQ(f(x).item<float>(), expected);
   EXPECT_EQ(calls, process_index() == 0 ? 1 : 0);
   EXPECT_EQ(jit(norm_of)(x).item<float>(), expected);
+  const Array mine = array({1.f, 2.f}) + 10 * process_index();
+  auto everywhere = pmap([&](Array x) {
+    debug::callback([&](const HostArray&) { ++calls; }, x);
+    return norm_of(reshape(x, {1})) + 0 * psum(x, "i");
+  });
+  calls = 0;
+  expect_equal(everywhere(mine), square(mine));
+  EXPECT_EQ(calls, 2) << "once for each of its devices";
   // What one process's callback throws fails the others, with its text.
   auto failing = jit([&](Array x) {
     return sum(x) +

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/custom_derivative.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/test_devices.h"
@@ -65,6 +66,50 @@ TEST(FfiCall, HasTheDerivativeThatItIsGiven) {
   expect_equal(jit([&](Array x) { return grad(loss)(x); })(array({1.f, 3.f})), array({4.f, 12.f}));
   EXPECT_THAT(error_of<TraceError>([] { grad([](Array x) { return sum(by_kernel(x, 2)); })(array({1.f})); }),
               HasSubstr("[ffi_call] the kernel scaled has no derivative"));
+}
+
+TEST(FfiCall, WithinLoopsAndBranches_GivesWhatItGivesOutside_WithDerivatives) {
+  using Function = std::function<Array(Array)>;
+  const Function kernel = custom_vjp([](Array x) { return by_kernel(x, 0.5f); },
+                                     [](Array x) { return std::pair(by_kernel(x, 0.5f), x); },
+                                     [](Array, Array ct) { return by_kernel(ct, 0.5f); });
+  const Function plain = [](Array x) { return 0.5f * x; };
+  auto scanned = [](const Function& half) {
+    return [half](Array c, Array xs) {
+      auto [last, ys] = scan(
+          [&](Array c, Array x) {
+            const Array next = half(c + x) + cond(
+                                                 sum(x) > 3, [&](Array x) { return half(x) * x; },
+                                                 [](Array x) { return sin(x); }, x);
+            return std::pair(next, next * x);
+          },
+          c, xs);
+      return sum(last) + sum(ys);
+    };
+  };
+  auto looped = [](const Function& half) {
+    return [half](Array c) {
+      const Array counted = fori_loop(
+          0, 4, [&](Array i, Array c) { return half(c) + i; }, c);
+      return while_loop([](Array c) { return sum(c) > 1; }, [&](Array c) { return half(c); }, counted);
+    };
+  };
+  const Array c = array({1.f, -2.f}), xs = reshape(arange(6.f), {3, 2});
+  expect_equal(jit(scanned(kernel))(c, xs), scanned(plain)(c, xs));
+  expect_equal(jit(looped(kernel))(c), looped(plain)(c));
+  const Array cs = stack({c, 2 * c, -c});
+  expect_equal(jit(vmap(scanned(kernel), {.in_axes = {0, std::nullopt}}))(cs, xs),
+               vmap(scanned(plain), {.in_axes = {0, std::nullopt}})(cs, xs));
+  auto gradients = [&](const Function& half) {
+    return jit([=](Array c, Array xs) { return grad<0, 1>(scanned(half))(c, xs); })(c, xs);
+  };
+  const auto found = gradients(kernel), expected = gradients(plain);
+  expect_equal(std::get<0>(found), std::get<0>(expected));
+  expect_equal(std::get<1>(found), std::get<1>(expected));
+  // Of a split operand within a loop.
+  const Array rows = reshape(arange(8.f), {4, 2});
+  const Array split = device_put(rows, NamedSharding(line_mesh(), P("x")));
+  expect_equal(jit(scanned(kernel))(c, split), scanned(plain)(c, rows));
 }
 
 TEST(FfiCall, WhatAKernelRefuses_IsTheCallersError) {
