@@ -3,7 +3,7 @@
 //
 //   $ lockstep run -n 4 -- build/release/examples/train_gpt --tensor 2
 //   ...
-//   [0] held-out loss 2.xxx nats, 2.xxx bits a byte
+//   [0] held-out loss 1.596 nats, 2.303 bits a byte
 //   [0] LOCKSTEP, n. ...
 //
 // The devices are a mesh of `fsdp` and `tensor`. No device has the whole model or the whole of adam's state:
