@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -70,7 +71,7 @@ class ScatteringEarly {
   }
 
   /// A reduce-scatter, and what is between it and the computation of its terms, such as a product with the
-  /// learning rate. All of it can be done behind `last`.
+  /// learning rate. All of it can be done behind `last`, an equation that stays where it is.
   struct Group {
     std::vector<std::size_t> members;  // in order
     std::optional<std::size_t> last;
@@ -97,7 +98,7 @@ class ScatteringEarly {
           is_member[*maker] = true;
           open.push_back(*maker);
         } else {
-          group.last = std::max(group.last.value_or(0), *maker);
+          group.last = std::max(group.last.value_or(0), behind_[*maker]);
         }
       }
     }
@@ -113,22 +114,26 @@ class ScatteringEarly {
       for (Var var : program_.equations[e].inputs) ++uses_[static_cast<std::size_t>(var)];
     }
     for (Var var : program_.outputs) ++uses_[static_cast<std::size_t>(var)];
-    std::vector<std::vector<Group>> behind(program_.equations.size());
+    behind_.resize(program_.equations.size());
+    std::iota(behind_.begin(), behind_.end(), 0);
+    std::vector<std::vector<std::size_t>> moved(program_.equations.size());  // by what they come behind
     for (std::size_t e = 0; e < program_.equations.size(); ++e) {
       if (!moves(e)) continue;
-      Group group = group_of(e);
-      if (group.last) behind[*group.last].push_back(std::move(group));
+      const Group group = group_of(e);
+      if (!group.last) continue;
+      behind_[e] = *group.last;
+      moved[*group.last].insert(moved[*group.last].end(), group.members.begin(), group.members.end());
     }
     std::vector<std::size_t> order;
     std::vector<bool> is_written(program_.equations.size());
-    const auto write = [&](std::size_t e, const auto& self) -> void {
-      if (is_written[e]) return;
+    const auto write = [&](std::size_t e) {
+      if (!is_written[e]) order.push_back(e);
       is_written[e] = true;
-      order.push_back(e);
-      for (const Group& group : behind[e])
-        for (std::size_t member : group.members) self(member, self);
     };
-    for (std::size_t e = 0; e < program_.equations.size(); ++e) write(e, write);
+    for (std::size_t e = 0; e < program_.equations.size(); ++e) {
+      write(e);
+      std::ranges::for_each(moved[e], write);
+    }
     return order;
   }
 
@@ -146,6 +151,7 @@ class ScatteringEarly {
   const CommunicationReasons& given_;
   std::vector<std::optional<std::size_t>> made_by_;  // of each variable, the equation
   std::vector<int> uses_;
+  std::vector<std::size_t> behind_;  // of each equation, behind which it can be done: itself, if it stays
 };
 
 }  // namespace

@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <ranges>
 #include <string>
+#include <vector>
 
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/dot_general.h"
@@ -64,6 +67,28 @@ TEST(ScatterEarly, WhatIsBetweenTermsAndSumsMovesAlong) {
   EXPECT_THAT(names(scatter_early(program, reasons)),
               ElementsAre("dot_general", "dot_general", "full", "mul", "psum_scatter", "dot_general", "neg",
                           "psum_scatter"));
+}
+
+/// A sum of a sum and of a term that is computed between the two.
+TEST(ScatterEarly, OfASum_ComesBehindAllItsTerms) {
+  const AxisEnv axes({{"x", 4}, {"y", 2}});
+  const AxisEnvScope scope(axes);
+  Builder b("step");
+  const Value x = b.input({DType::kF32, {8, 8}}), w = b.input({DType::kF32, {2, 8}});
+  const Value first = lax::dot_general(x, x, {{1}, {0}, {}, {}});
+  const Value second = lax::dot_general(w, x, {{1}, {0}, {}, {}});
+  const Value sum = lax::psum_scatter(first, {"x"}, 0);
+  const Value outputs[] = {lax::psum_scatter(lax::add(sum, second), {"y"}, 0)};
+  const Program program = b.finish(outputs);
+  CommunicationReasons reasons;
+  for (std::size_t e = 0; e < program.equations.size(); ++e)
+    if (program.equations[e].primitive == &psum_scatter_p()) reasons[{nullptr, e}] = "a sum";
+  const std::vector<std::string> early = names(scatter_early(program, reasons));
+  EXPECT_THAT(early, ::testing::Contains("psum_scatter").Times(2));
+  EXPECT_EQ(early[0], "dot_general");
+  EXPECT_EQ(early[1], "psum_scatter");
+  EXPECT_LT(std::ranges::find(early | std::views::drop(1), "dot_general") - early.begin(),
+            std::ranges::find(early, "add") - early.begin());
 }
 
 /// Those that the user wrote stay in their order.
