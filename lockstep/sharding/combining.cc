@@ -13,6 +13,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/sharding/held_programs.h"
 
 namespace lockstep::sharding {
 namespace {
@@ -145,22 +146,16 @@ class Combining {
   /// Writes an equation as it is, with its reason.
   void write(std::size_t e) {
     Equation equation = program_.equations[e];
-    if (equation.primitive->nested) {
-      std::vector<std::shared_ptr<const Program>> programs;
-      for (const NestedProgram& nested : programs_of(equation)) programs.push_back(within(nested.program));
-      equation.params = equation.primitive->nested->with_programs(equation.params, std::move(programs));
-    }
+    rewrite_held(equation, reasons_within, [&](const Program& held, CommunicationReasons& found) {
+      Combining inner(held, axes_, options_);
+      Program combined = inner.run(&held, *given_);
+      found = std::move(inner.reasons_within);
+      for (auto& [place, reason] : inner.reasons) found[{nullptr, place}] = std::move(reason);
+      return std::optional(std::move(combined));
+    });
     if (auto reason = given_->find({self_, e}); reason != given_->end())
       reasons[result_.equations.size()] = reason->second;
     result_.equations.push_back(std::move(equation));
-  }
-
-  std::shared_ptr<const Program> within(const std::shared_ptr<const Program>& program) {
-    Combining inner(*program, axes_, options_);
-    auto combined = std::make_shared<const Program>(inner.run(program.get(), *given_));
-    reasons_within.merge(inner.reasons_within);
-    for (auto& [place, reason] : inner.reasons) reasons_within[{combined.get(), place}] = std::move(reason);
-    return combined;
   }
 
   Var add(const Primitive& primitive, OpParams params, std::vector<Var> inputs, Shape shape, Var like,

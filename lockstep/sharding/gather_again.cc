@@ -12,6 +12,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/sharding/held_programs.h"
 
 namespace lockstep::sharding {
 namespace {
@@ -132,17 +133,14 @@ class GatheringAgain {
       bring_again(e);
       Equation equation = program_.equations[e];
       for (Var& var : equation.inputs) var = now_[at(var)];
-      if (equation.primitive->nested) {
-        std::vector<std::shared_ptr<const Program>> programs;
-        bool changed = false;
-        for (const NestedProgram& nested : programs_of(equation)) {
-          programs.push_back(within(nested.program));
-          changed = changed || programs.back() != nested.program;
-        }
-        if (changed)
-          equation.params = equation.primitive->nested->with_programs(equation.params, std::move(programs));
-        changed_ = changed_ || changed;
-      }
+      const auto again = [&](const Program& held, CommunicationReasons& found) -> std::optional<Program> {
+        GatheringAgain inner(held, kept_bytes_, soon_);
+        Program written = inner.run(&held, *given_);
+        found = std::move(inner.reasons);
+        if (!inner.changed()) return std::nullopt;
+        return written;
+      };
+      changed_ = rewrite_held(equation, reasons, again) || changed_;
       if (const std::string* reason = reason_of(e)) reasons[{nullptr, result_.equations.size()}] = *reason;
       result_.equations.push_back(std::move(equation));
     }
@@ -179,15 +177,6 @@ class GatheringAgain {
       result_.equations.push_back(std::move(equation));
     }
     now_[at(gap.var)] = now;
-  }
-
-  std::shared_ptr<const Program> within(const std::shared_ptr<const Program>& program) {
-    GatheringAgain inner(*program, kept_bytes_, soon_);
-    auto written = std::make_shared<const Program>(inner.run(program.get(), *given_));
-    const auto& kept = inner.changed() ? written : program;
-    for (auto& [place, reason] : inner.reasons)
-      reasons[{place.first ? place.first : kept.get(), place.second}] = std::move(reason);
-    return kept;
   }
 
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
+#include "lockstep/sharding/held_programs.h"
 
 namespace lockstep::sharding {
 namespace {
@@ -29,17 +29,13 @@ class ScatteringEarly {
     result.equations.clear();
     for (std::size_t e : order) {
       Equation equation = program_.equations[e];
-      if (equation.primitive->nested) {
-        std::vector<std::shared_ptr<const Program>> programs;
-        bool is_new = false;
-        for (const NestedProgram& nested : programs_of(equation)) {
-          programs.push_back(within(nested.program));
-          is_new = is_new || programs.back() != nested.program;
-        }
-        if (is_new)
-          equation.params = equation.primitive->nested->with_programs(equation.params, std::move(programs));
-        changed = changed || is_new;
-      }
+      const auto early = [&](const Program& held, CommunicationReasons& found) {
+        ScatteringEarly inner(held, &held, given_);
+        std::optional<Program> written = inner.run();
+        found = std::move(inner.reasons);
+        return written;
+      };
+      changed = rewrite_held(equation, reasons, early) || changed;
       if (auto reason = given_.find({self_, e}); reason != given_.end())
         reasons[{nullptr, result.equations.size()}] = reason->second;
       result.equations.push_back(std::move(equation));
@@ -135,15 +131,6 @@ class ScatteringEarly {
       std::ranges::for_each(moved[e], write);
     }
     return order;
-  }
-
-  std::shared_ptr<const Program> within(const std::shared_ptr<const Program>& program) {
-    ScatteringEarly inner(*program, program.get(), given_);
-    std::optional<Program> written = inner.run();
-    auto kept = written ? std::make_shared<const Program>(std::move(*written)) : program;
-    for (auto& [place, reason] : inner.reasons)
-      reasons[{place.first ? place.first : kept.get(), place.second}] = std::move(reason);
-    return kept;
   }
 
   const Program& program_;
