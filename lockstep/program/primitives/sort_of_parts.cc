@@ -18,6 +18,14 @@ struct Round {
     const std::int64_t offset = device - k % p;
     return offset >= 0 && offset % (2 * k) < k && device + k < parts && device % (2 * p) + k < 2 * p;
   }
+
+  /// The pairs (lower, higher) that merge.
+  std::vector<std::pair<std::int64_t, std::int64_t>> merges(std::int64_t parts) const {
+    std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+    for (std::int64_t device = 0; device < parts; ++device)
+      if (is_lower(device, parts)) pairs.emplace_back(device, device + k);
+    return pairs;
+  }
 };
 
 std::vector<Round> rounds_of(std::int64_t parts) {
@@ -25,16 +33,13 @@ std::vector<Round> rounds_of(std::int64_t parts) {
   for (std::int64_t p = 1; p < parts; p *= 2) {
     for (std::int64_t k = p; k >= 1; k /= 2) {
       const Round round{p, k};
-      bool merges = false;
-      for (std::int64_t device = 0; device < parts && !merges; ++device)
-        merges = round.is_lower(device, parts);
-      if (merges) rounds.push_back(round);
+      if (!round.merges(parts).empty()) rounds.push_back(round);
     }
   }
   return rounds;
 }
 
-/// Whether equal elements can be told apart, so that their places must be sorted too.
+/// Whether elements with equal keys can differ, so that their places must be sorted too.
 bool needs_places(const SortParams& params, std::size_t num_operands) {
   return params.is_stable && static_cast<std::int64_t>(num_operands) > params.num_keys;
 }
@@ -104,14 +109,11 @@ class PartsSort {
 
   std::vector<Value> after(const Round& round, const std::vector<Value>& own) {
     std::vector<std::pair<int, int>> pairs;
-    bool all_merge = true;
-    for (std::int64_t device = 0; device < parts_; ++device) {
-      const bool lower = round.is_lower(device, parts_);
-      const bool higher = device >= round.k && round.is_lower(device - round.k, parts_);
-      all_merge = all_merge && (lower || higher);
-      const std::int64_t partner = lower ? device + round.k : device - round.k;
-      if (lower || higher) pairs.emplace_back(static_cast<int>(device), static_cast<int>(partner));
+    for (const auto& [lower, higher] : round.merges(parts_)) {
+      pairs.emplace_back(static_cast<int>(lower), static_cast<int>(higher));
+      pairs.emplace_back(static_cast<int>(higher), static_cast<int>(lower));
     }
+    const bool all_merge = std::ssize(pairs) == parts_;
     const DType dtype = place_dtype(2 * parts_ + 2 * own[0].aval().shape[along_]);
     const Value device = places_.number(factor_, dtype);
     const Value lower = is_lower(round, device);
@@ -164,11 +166,7 @@ std::int64_t num_merge_rounds(std::int64_t parts) {
 }
 
 std::vector<std::pair<std::int64_t, std::int64_t>> merges_of_round(std::int64_t round, std::int64_t parts) {
-  const Round of = rounds_of(parts).at(static_cast<std::size_t>(round));
-  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
-  for (std::int64_t device = 0; device < parts; ++device)
-    if (of.is_lower(device, parts)) pairs.emplace_back(device, device + of.k);
-  return pairs;
+  return rounds_of(parts).at(static_cast<std::size_t>(round)).merges(parts);
 }
 
 Exchanged exchanged_by_sort(const SortParams& params, std::size_t operand, std::size_t num_operands,
