@@ -11,6 +11,8 @@ struct CallSite {
   const char* file = "";
   std::uint32_t line = 0;
   const char* function = "";
+  const std::string* named_scope =
+      nullptr;  ///< the scopes that it stands in (named_scope.h); they live forever
 
   static CallSite from(const std::source_location& where) {
     return {where.file_name(), where.line(), where.function_name()};
