@@ -40,10 +40,9 @@ class Compilation {
       : program_(program),
         name_(name),
         report_(report),
-        options_(Runtime::get().platform().compile_options(program)),
+        options_(Runtime::get().platform().compile_options(program, options)),
         asked_(lockstep::to_string(options)),
         shared_(program, mesh, asked_) {
-    for (const auto& [option, value] : options) options_.xla_options.insert_or_assign(option, value);
     bool spans_processes = false;
     for (Device device : mesh.devices()) {
       if (program.native_collectives) options_.devices.push_back(runtime_.plugin_id(device));

@@ -116,8 +116,7 @@ Plan::Plan(std::string topology, const Platform& platform, std::shared_ptr<pjrt:
 
 void Plan::compile(PlannedComputation& computation, const LoweredProgram& program, const Mesh& mesh,
                    const CompilerOptions& compiler_options) const {
-  pjrt::CompileOptions options = platform_.compile_options(program);
-  for (const auto& [name, value] : compiler_options) options.xla_options.insert_or_assign(name, value);
+  pjrt::CompileOptions options = platform_.compile_options(program, compiler_options);
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<pjrt::CompiledProgram> compiled;
   try {

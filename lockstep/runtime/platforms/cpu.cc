@@ -75,7 +75,7 @@ class Cpu : public Platform {
   /// operand element by element, so a program with transposes gets the newer ones; and their code for a
   /// loop's body takes ten times as long, so a program with loops does, too. Small bodies gain nothing from
   /// unrolling, and the compiler takes half of the time without it.
-  pjrt::CompileOptions compile_options(const LoweredProgram& program) const override {
+  pjrt::CompileOptions own_compile_options(const LoweredProgram& program) const override {
     pjrt::CompileOptions options;
     if (program.loops) {
       options.backend_options = {"xla_cpu_disable_loop_unrolling"};

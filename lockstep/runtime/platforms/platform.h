@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/compiler_options.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/system.h"
 #include "lockstep/pjrt/client.h"
@@ -76,8 +77,9 @@ class Platform {
   /// devices; otherwise each device's program calls Lockstep's collectives.
   virtual bool makes_collectives() const { return true; }
 
-  /// The compile options of a program, without its devices.
-  virtual pjrt::CompileOptions compile_options(const LoweredProgram&) const { return {}; }
+  /// The compile options of a program, without its devices. `asked` are the user's, which go before the
+  /// platform's own.
+  pjrt::CompileOptions compile_options(const LoweredProgram& program, const CompilerOptions& asked) const;
 
   /// Whether a topology, as named by the user, belongs to this platform: "v5e:4x4" is a TPU topology.
   virtual bool describes(std::string_view topology) const = 0;
@@ -92,6 +94,9 @@ class Platform {
 
  protected:
   Platform() = default;
+
+ private:
+  virtual pjrt::CompileOptions own_compile_options(const LoweredProgram&) const { return {}; }
 };
 
 const Platform& cpu_platform();
