@@ -1,10 +1,9 @@
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <memory>
 
 #include "lockstep/array/host.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/half.h"
 #include "lockstep/interop/bytes.h"
 #include "lockstep/interop/translation.h"
 #include "lockstep/program/primitives/shape.h"
@@ -17,15 +16,6 @@ T read(const char* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
   return value;
-}
-
-/// A number of 16 bits: sign, 5 bits of exponent, 10 of fraction.
-double half(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
-  if (exponent == 31) return fraction == 0 ? sign * HUGE_VAL : std::nan("");
-  if (exponent == 0) return sign * std::ldexp(fraction, -24);
-  return sign * std::ldexp(fraction + 1024, exponent - 25);
 }
 
 /// The element at `at`; none of a complex number, and of one that no i64 holds.
@@ -53,10 +43,9 @@ std::optional<Scalar> element(DType dtype, const char* at) {
       return Scalar::of(static_cast<std::int64_t>(value));
     }
     case DType::kF16:
-      return Scalar::of(half(read<std::uint16_t>(at)));
+      return Scalar::of(static_cast<double>(f16_value(read<std::uint16_t>(at))));
     case DType::kBF16:
-      return Scalar::of(static_cast<double>(
-          std::bit_cast<float>(static_cast<std::uint32_t>(read<std::uint16_t>(at)) << 16)));
+      return Scalar::of(static_cast<double>(bf16_value(read<std::uint16_t>(at))));
     case DType::kF32:
       return Scalar::of(static_cast<double>(read<float>(at)));
     case DType::kF64:
@@ -83,6 +72,14 @@ Aval checked(const Attribute& tensor, bool& is_splat) {
   return aval;
 }
 
+/// Bools of which eight are in a byte, one in each.
+std::string unpacked_bools(const Attribute& tensor, std::int64_t count) {
+  std::string bools;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+    bools += static_cast<char>(static_cast<std::uint8_t>(tensor.text.at(i / 8)) >> (i % 8) & 1);
+  return bools;
+}
+
 }  // namespace
 
 std::optional<Scalar> splat_of(const Attribute& tensor) {
@@ -102,22 +99,19 @@ Array constant_of(const Attribute& tensor) {
   }
   if (aval.dtype != DType::kBool)
     return internal::array_from_host(tensor.text.data(), aval.dtype, aval.shape);
-  std::string bools;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(aval.num_elements()); ++i)
-    bools += static_cast<char>(static_cast<std::uint8_t>(tensor.text.at(i / 8)) >> (i % 8) & 1);
-  return internal::array_from_host(bools.data(), aval.dtype, aval.shape);
+  return internal::array_from_host(unpacked_bools(tensor, aval.num_elements()).data(), aval.dtype,
+                                   aval.shape);
 }
 
 std::vector<std::int64_t> integers_of(const Attribute& tensor) {
   bool is_splat = false;
   const Aval aval = checked(tensor, is_splat);
   if (!is_integer(aval.dtype) && aval.dtype != DType::kBool) fail_damaged("a list of numbers has fractions");
-  std::vector<std::int64_t> all;
   if (aval.dtype == DType::kBool && !is_splat) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(aval.num_elements()); ++i)
-      all.push_back(static_cast<std::uint8_t>(tensor.text.at(i / 8)) >> (i % 8) & 1);
-    return all;
+    const std::string bools = unpacked_bools(tensor, aval.num_elements());
+    return {bools.begin(), bools.end()};
   }
+  std::vector<std::int64_t> all;
   for (std::int64_t i = 0; i < aval.num_elements(); ++i) {
     const std::size_t at = is_splat ? 0 : static_cast<std::size_t>(i) * size_of(aval.dtype);
     all.push_back(element(aval.dtype, tensor.text.data() + at)->integer);
