@@ -18,12 +18,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <numbers>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "examples/digits.h"
+#include "examples/support/checkpoints.h"
 #include "examples/support/command_line.h"
 #include "examples/support/png.h"
 
@@ -36,8 +36,7 @@ struct Options {
   std::int64_t width = 32, steps = 3000, batch = 64, rows = 8, denoising_steps = 50;
   double rate = 2e-3;
   bool print_losses = false;
-  std::string checkpoint_dir;
-  std::int64_t checkpoint_every = 500;
+  CheckpointOptions checkpoints{.every = 500};
 };
 
 /// Two convolutions, which are told the time and the digit between them.
@@ -180,18 +179,8 @@ void train(const Options& o) {
   ls::data::Loader loader(
       digits(o.data),
       {.batch = {o.batch}, .sharding = by_rows, .epochs = std::nullopt, .seed = 1, .workers = 1});
-  std::optional<ls::checkpoint::Checkpointer> checkpoints;
-  std::int64_t first = 0;
-  if (!o.checkpoint_dir.empty()) {
-    checkpoints.emplace(o.checkpoint_dir, ls::checkpoint::CheckpointerOptions{.keep = {.last = 2},
-                                                                              .every = o.checkpoint_every});
-    if (auto found = checkpoints->restore_latest(std::tuple(unet, state, loader.state()))) {
-      ls::data::LoaderState position;
-      first = found->first;
-      std::tie(unet, state, position) = found->second;
-      loader.restore(position);
-    }
-  }
+  auto checkpoints = o.checkpoints.open();
+  const std::int64_t first = restore_newest(checkpoints, loader, unet, state);
 
   const bool speaker = ls::process_index() == 0;
   ls::ProgressBar progress("training", o.steps, speaker && !o.print_losses);
@@ -230,15 +219,9 @@ int main(int argc, char** argv) {
   app.option("--batch-size", options.batch, "rows of a batch, over all devices");
   app.option("--rate", options.rate, "the learning rate at its peak");
   app.flag("--print-losses", options.print_losses, "print the loss of each step");
-  app.option("--checkpoint-dir", options.checkpoint_dir,
-             "save here, and go on from the newest step there; a folder or s3://bucket/prefix");
-  app.option("--checkpoint-every", options.checkpoint_every, "steps from one save to the next");
-  if (auto status = app.parse(argc, argv)) return *status;
-  try {
+  options.checkpoints.add_to(app);
+  return app.run(argc, argv, [&] {
     ls::initialize();
     train(options);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "train_diffusion: %s\n", error.what());
-    return 1;
-  }
+  });
 }

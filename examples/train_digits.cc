@@ -12,8 +12,8 @@
 
 #include <cmath>
 #include <cstdio>
-#include <optional>
 
+#include "examples/support/checkpoints.h"
 #include "examples/support/command_line.h"
 
 namespace ls = lockstep;
@@ -61,7 +61,7 @@ ls::data::SourcePtr records(const ls::data::Table& table) {
 /// Trains on 1,438 of the digits and prints the share of the other 359 that are classified correctly.
 template <class Optimizer>
 void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs, int batch_size,
-           bool print_losses, const std::string& checkpoint_dir, int checkpoint_every) {
+           bool print_losses, const CheckpointOptions& saving) {
   const ls::data::SourcePtr all = records(digits);
   const ls::data::SourcePtr training = ls::data::slice(all, 0, 1438);
   const ls::data::SourcePtr test = ls::data::slice(all, 1438, all->size());
@@ -90,18 +90,8 @@ void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs
   const std::int64_t steps = std::int64_t{epochs} * 1438 / batch_size;
   const bool speaker = ls::process_index() == 0;
 
-  std::optional<ls::checkpoint::Checkpointer> checkpoints;
-  std::int64_t first = 0;
-  if (!checkpoint_dir.empty()) {
-    checkpoints.emplace(checkpoint_dir,
-                        ls::checkpoint::CheckpointerOptions{.keep = {.last = 2}, .every = checkpoint_every});
-    if (auto found = checkpoints->restore_latest(std::tuple(mlp, state, loader.state()))) {
-      ls::data::LoaderState position;
-      first = found->first;
-      std::tie(mlp, state, position) = found->second;
-      loader.restore(position);
-    }
-  }
+  auto checkpoints = saving.open();
+  const std::int64_t first = restore_newest(checkpoints, loader, mlp, state);
   ls::ProgressBar progress("training", steps, speaker && !print_losses);
   for (std::int64_t i = first + 1; i <= steps; ++i) {
     Array value;
@@ -130,31 +120,23 @@ void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs
 int main(int argc, char** argv) {
   CommandLine app{"Trains a classifier of handwritten digits on all devices of all processes."};
   std::string data = LOCKSTEP_DATA_DIR "/digits.csv.gz", optimizer = "adam";
-  std::string checkpoint_dir;
-  int epochs = 40, batch_size = 128, checkpoint_every = 100;
+  CheckpointOptions saving;
+  int epochs = 40, batch_size = 128;
   bool print_losses = false;
   app.option("--data", data, "digits.csv.gz, as scripts/setup fetches it");
   app.option("--epochs", epochs, "times through the training set");
   app.option("--batch-size", batch_size, "rows of a batch, over all devices");
   app.option("--optimizer", optimizer, {"adam", "sgd"}, "adam or sgd");
   app.flag("--print-losses", print_losses, "print the loss of each step");
-  app.option("--checkpoint-dir", checkpoint_dir,
-             "save here, and go on from the newest step there; a folder or s3://bucket/prefix");
-  app.option("--checkpoint-every", checkpoint_every, "steps from one save to the next");
-  if (auto status = app.parse(argc, argv)) return *status;
-
-  try {
+  saving.add_to(app);
+  return app.run(argc, argv, [&] {
     ls::initialize();
     ls::data::Table digits = ls::data::read_csv(data);
     if (digits.rows != 1797 || digits.columns != 65)
       throw ls::DataError(data + " is not the digits: run scripts/setup");
     if (optimizer == "adam")
-      train(ls::optim::adam(2e-3), digits, epochs, batch_size, print_losses, checkpoint_dir,
-            checkpoint_every);
+      train(ls::optim::adam(2e-3), digits, epochs, batch_size, print_losses, saving);
     else
-      train(ls::optim::sgd(0.1), digits, epochs, batch_size, print_losses, checkpoint_dir, checkpoint_every);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "train_digits: %s\n", error.what());
-    return 1;
-  }
+      train(ls::optim::sgd(0.1), digits, epochs, batch_size, print_losses, saving);
+  });
 }

@@ -17,13 +17,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <numbers>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "examples/support/checkpoints.h"
 #include "examples/support/command_line.h"
+#include "examples/text.h"
 
 namespace ls = lockstep;
 namespace nn = lockstep::nn;
@@ -35,8 +36,7 @@ struct Options {
   std::int64_t tensor = 1, batch = 16, steps = 1500, sample = 400;
   double rate = 3e-3, temperature = 0.7;
   bool print_losses = false;
-  std::string checkpoint_dir;
-  std::int64_t checkpoint_every = 100;
+  CheckpointOptions checkpoints;
 };
 
 struct Block {
@@ -94,19 +94,6 @@ Array loss(const Gpt& gpt, const Array& tokens) {
       nn::softmax_cross_entropy_with_integer_labels(logits, tokens[{ls::slice(), ls::slice(1, ls::none)}]));
 }
 
-/// The windows of so many bytes of the text, as tokens; each begins `stride` bytes after the one before.
-ls::data::SourcePtr windows(std::string_view text, std::int64_t length, std::int64_t stride) {
-  // A checkpoint has the name, so that a run does not go on with another text.
-  const std::string name = "bytes of " + ls::digest(text) + " by " + std::to_string(length);
-  const std::int64_t count = (std::ssize(text) - length) / stride + 1;
-  return ls::data::from_function(static_cast<std::uint64_t>(count), name, [=](std::uint64_t i) {
-    std::vector<std::int32_t> tokens;
-    for (char byte : text.substr(i * static_cast<std::size_t>(stride), static_cast<std::size_t>(length)))
-      tokens.push_back(static_cast<unsigned char>(byte));
-    return ls::data::Record{{"tokens", ls::data::Field::of(tokens)}};
-  });
-}
-
 /// The prompt and what follows it, one byte after the other, each drawn from what the model expects there.
 std::string sample(const Gpt& gpt, const std::string& prompt, const Options& o) {
   auto generate = ls::jit([&](const Gpt& gpt, const Array& window, const Array& keys) {
@@ -117,19 +104,15 @@ std::string sample(const Gpt& gpt, const std::string& prompt, const Options& o) 
     };
     return ls::scan(next, window, keys).second;
   });
-  std::vector<std::int32_t> window(static_cast<std::size_t>(o.context), '\n');
-  std::copy(prompt.begin(), prompt.end(), window.end() - std::ssize(prompt));
+  const Array window = ls::array(text::window_of(prompt, o.context));
   const Array keys = ls::random::split(ls::random::key(1), o.sample);
-  std::string text = prompt;
-  for (std::int32_t token : generate(gpt, ls::array(window), keys).to_host<std::int32_t>())
-    text += token == '\n' || (token >= ' ' && token <= '~') ? static_cast<char>(token) : '?';
-  return text;
+  return prompt + text::printable(generate(gpt, window, keys).to_host<std::int32_t>());
 }
 
 void train(const Options& o) {
-  const std::string text = ls::data::read_text(o.data);
-  const std::string_view training = std::string_view(text).substr(0, text.size() - text.size() / 20);
-  const std::string_view unseen = std::string_view(text).substr(training.size());
+  const std::string all = ls::data::read_text(o.data);
+  const std::string_view training = std::string_view(all).substr(0, all.size() - all.size() / 20);
+  const std::string_view unseen = std::string_view(all).substr(training.size());
   const std::string prompt = "\n\nLOCKSTEP, n.";
   if (std::ssize(unseen) < 64 * (o.context + 1) || o.context < std::ssize(prompt))
     throw ls::DataError(o.data + " has too few bytes, or --context is below " +
@@ -163,20 +146,10 @@ void train(const Options& o) {
 
   // A window from anywhere in the text for each row; each window comes once before any comes again.
   ls::data::Loader loader(
-      windows(training, o.context + 1, 1),
+      text::windows(training, o.context + 1, 1),
       {.batch = {o.batch}, .sharding = by_rows, .epochs = std::nullopt, .seed = 1, .workers = 1});
-  std::optional<ls::checkpoint::Checkpointer> checkpoints;
-  std::int64_t first = 0;
-  if (!o.checkpoint_dir.empty()) {
-    checkpoints.emplace(o.checkpoint_dir, ls::checkpoint::CheckpointerOptions{.keep = {.last = 2},
-                                                                              .every = o.checkpoint_every});
-    if (auto found = checkpoints->restore_latest(std::tuple(gpt, state, loader.state()))) {
-      ls::data::LoaderState position;
-      first = found->first;
-      std::tie(gpt, state, position) = found->second;
-      loader.restore(position);
-    }
-  }
+  auto checkpoints = o.checkpoints.open();
+  const std::int64_t first = restore_newest(checkpoints, loader, gpt, state);
 
   const bool speaker = ls::process_index() == 0;
   ls::ProgressBar progress("training", o.steps, speaker && !o.print_losses);
@@ -191,7 +164,7 @@ void train(const Options& o) {
   if (checkpoints) checkpoints->wait();
 
   // 64 windows that the model has not seen, on every device.
-  ls::data::Loader rest(windows(unseen, o.context + 1, o.context + 1),
+  ls::data::Loader rest(text::windows(unseen, o.context + 1, o.context + 1),
                         {.batch = {64}, .sharding = replicated, .seed = std::nullopt});
   const double nats = ls::jit(loss)(gpt, (*rest.next())["tokens"]).item<float>();
   const std::string written = sample(gpt, prompt, o);
@@ -215,15 +188,9 @@ int main(int argc, char** argv) {
   app.option("--sample", options.sample, "bytes to write at the end");
   app.option("--temperature", options.temperature, "of what is written: lower is more likely text");
   app.flag("--print-losses", options.print_losses, "print the loss of each step");
-  app.option("--checkpoint-dir", options.checkpoint_dir,
-             "save here, and go on from the newest step there; a folder or s3://bucket/prefix");
-  app.option("--checkpoint-every", options.checkpoint_every, "steps from one save to the next");
-  if (auto status = app.parse(argc, argv)) return *status;
-  try {
+  options.checkpoints.add_to(app);
+  return app.run(argc, argv, [&] {
     ls::initialize();
     train(options);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "train_gpt: %s\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -21,12 +21,13 @@
 #include <chrono>
 #include <cstdio>
 #include <numbers>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "examples/support/checkpoints.h"
 #include "examples/support/command_line.h"
+#include "examples/text.h"
 
 namespace ls = lockstep;
 using ls::Array, ls::P;
@@ -38,21 +39,8 @@ struct Options {
   std::int64_t tensor = 1, batch = 8, accumulate = 1, steps = 1500, sample = 400;
   double rate = 3e-3, temperature = 0.7;
   bool print_losses = false;
-  std::string checkpoint_dir;
-  std::int64_t checkpoint_every = 100;
+  CheckpointOptions checkpoints;
 };
-
-/// Windows of this many bytes of the text, as tokens; each begins `stride` bytes after the previous one.
-ls::data::SourcePtr windows(std::string_view text, std::int64_t bytes, std::int64_t stride) {
-  const auto length = static_cast<std::size_t>(bytes), step = static_cast<std::size_t>(stride);
-  // The name is part of the loader's state, so that a run is not continued with another text.
-  std::string name = "bytes of " + ls::digest(text) + " by " + std::to_string(bytes);
-  return ls::data::from_function((text.size() - length) / step + 1, std::move(name), [=](std::uint64_t i) {
-    std::vector<std::int32_t> tokens;
-    for (char byte : text.substr(i * step, length)) tokens.push_back(static_cast<unsigned char>(byte));
-    return ls::data::Record{{"tokens", ls::data::Field::of(tokens)}};
-  });
-}
 
 /// The continuation of the prompt, byte by byte, each drawn from the model's distribution.
 std::string sample(const Config& config, const Model& model, const std::string& prompt, std::int64_t count,
@@ -67,22 +55,18 @@ std::string sample(const Config& config, const Model& model, const std::string& 
     };
     return ls::scan(next, window, keys).second;
   });
-  std::vector<std::int32_t> window(static_cast<std::size_t>(config.context), '\n');
-  std::copy(prompt.begin(), prompt.end(), window.end() - std::ssize(prompt));
-  std::string text = prompt;
-  for (std::int32_t token : generate(model, ls::array(window), ls::random::split(ls::random::key(1), count))
-                                .to_host<std::int32_t>())
-    text += token == '\n' || (token >= ' ' && token <= '~') ? static_cast<char>(token) : '?';
-  return text;
+  const Array window = ls::array(text::window_of(prompt, config.context));
+  const Array keys = ls::random::split(ls::random::key(1), count);
+  return prompt + text::printable(generate(model, window, keys).to_host<std::int32_t>());
 }
 
 void train(const Options& options) {
   const Config& config = options.model;
-  const std::string text = ls::data::read_text(options.data);
-  const std::size_t held_out = text.size() / 20;
+  const std::string all = ls::data::read_text(options.data);
+  const std::size_t held_out = all.size() / 20;
   if (held_out < static_cast<std::size_t>(2 * config.context))
-    throw ls::DataError(options.data + " has " + std::to_string(text.size()) + " bytes: too few to train on");
-  const std::string_view training = std::string_view(text).substr(0, text.size() - held_out);
+    throw ls::DataError(options.data + " has " + std::to_string(all.size()) + " bytes: too few to train on");
+  const std::string_view training = std::string_view(all).substr(0, all.size() - held_out);
 
   ls::Mesh mesh = ls::make_mesh({{"data", -1}, {"tensor", options.tensor}});
   const auto optimizer = transformer::optimizer({.peak_rate = options.rate,
@@ -125,24 +109,14 @@ void train(const Options& options) {
   // For each row a random window of the text; every window is used once before any is used again.
   const std::int64_t bytes = config.context + 1;
   const ls::NamedSharding by_rows(mesh, P(nullptr, "data"));
-  ls::data::Loader loader(windows(training, bytes, 1),
+  ls::data::Loader loader(text::windows(training, bytes, 1),
                           {.batch = {options.accumulate, options.batch / options.accumulate},
                            .sharding = by_rows,
                            .epochs = std::nullopt,
                            .workers = 1});
 
-  std::optional<ls::checkpoint::Checkpointer> checkpoints;
-  std::int64_t first = 0;
-  if (!options.checkpoint_dir.empty()) {
-    checkpoints.emplace(options.checkpoint_dir, ls::checkpoint::CheckpointerOptions{
-                                                    .keep = {.last = 2}, .every = options.checkpoint_every});
-    if (auto found = checkpoints->restore_latest(std::tuple(model, state, loader.state()))) {
-      ls::data::LoaderState position;
-      first = found->first;
-      std::tie(model, state, position) = found->second;
-      loader.restore(position);
-    }
-  }
+  auto checkpoints = options.checkpoints.open();
+  const std::int64_t first = restore_newest(checkpoints, loader, model, state);
 
   const bool speaker = ls::process_index() == 0;
   ls::ProgressBar progress("training", options.steps, speaker && !options.print_losses);
@@ -170,7 +144,7 @@ void train(const Options& options) {
   }
   if (checkpoints) checkpoints->wait();
 
-  const auto unseen = windows(std::string_view(text).substr(training.size()), bytes, bytes);
+  const auto unseen = text::windows(std::string_view(all).substr(training.size()), bytes, bytes);
   std::int64_t count = std::min<std::int64_t>(64, static_cast<std::int64_t>(unseen->size()));
   count -= count % mesh.axis_size("data");
   ls::data::Loader rest(unseen, {.batch = {1, count}, .sharding = by_rows, .seed = std::nullopt});
@@ -202,15 +176,9 @@ int main(int argc, char** argv) {
   app.option("--sample", options.sample, "bytes to write at the end");
   app.option("--temperature", options.temperature, "of what is written: lower is more likely text");
   app.flag("--print-losses", options.print_losses, "print the loss of each step");
-  app.option("--checkpoint-dir", options.checkpoint_dir,
-             "save here, and go on from the newest step there; a folder or s3://bucket/prefix");
-  app.option("--checkpoint-every", options.checkpoint_every, "steps from one save to the next");
-  if (auto status = app.parse(argc, argv)) return *status;
-  try {
+  options.checkpoints.add_to(app);
+  return app.run(argc, argv, [&] {
     ls::initialize();
     train(options);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "train_transformer: %s\n", error.what());
-    return 1;
-  }
+  });
 }

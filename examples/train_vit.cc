@@ -150,12 +150,8 @@ int main(int argc, char** argv) {
   app.option("--epochs", options.epochs, "times through the training set");
   app.option("--batch-size", options.batch, "rows of a batch, over all devices");
   app.flag("--print-losses", options.print_losses, "print the loss of each step");
-  if (auto status = app.parse(argc, argv)) return *status;
-  try {
+  return app.run(argc, argv, [&] {
     ls::initialize();
     train(options);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "train_vit: %s\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -1,6 +1,9 @@
 #include "examples/support/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
 
 struct CommandLine::Impl {
   CLI::App app;
@@ -36,11 +39,15 @@ void CommandLine::flag(const std::string& name, bool& value, const std::string& 
   impl_->app.add_flag(name, value, description);
 }
 
-std::optional<int> CommandLine::parse(int argc, char** argv) {
+int CommandLine::run(int argc, char** argv, const std::function<void()>& body) {
   try {
     impl_->app.parse(argc, argv);
+    body();
   } catch (const CLI::ParseError& error) {
     return impl_->app.exit(error);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", std::filesystem::path(argv[0]).filename().c_str(), error.what());
+    return 1;
   }
-  return std::nullopt;
+  return 0;
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,9 +27,9 @@ class CommandLine {
   /// True if it is given.
   void flag(const std::string& name, bool& value, const std::string& description = "");
 
-  /// Parses the arguments. Returns the exit status if the program must end: after --help or an error,
-  /// which are both printed.
-  std::optional<int> parse(int argc, char** argv);
+  /// Parses the arguments, then calls `body`. Returns the exit status: also after --help and wrong arguments,
+  /// which are both printed, and 1 for an exception, which is printed behind the program's name.
+  int run(int argc, char** argv, const std::function<void()>& body);
 
  private:
   struct Impl;
