@@ -307,7 +307,9 @@ TEST(VmapOfAShardMap, LeavesTheExamplesWhereTheyAre) {
     for (const auto& line : jit(vmap(f)).lower(xs).communication())
       gathers = gathers || line.kind == "all-gather";
     EXPECT_EQ(gathers, !each.is_free);
-    if (each.is_free) EXPECT_EQ(lies(f, {}, xs), "P('x', 'y')");
+    if (each.is_free) {
+      EXPECT_EQ(lies(f, {}, xs), "P('x', 'y')");
+    }
     auto derivative = [](const Function& f) {
       return Function([f](Array v) { return grad(Function([f](Array v) { return sum(sin(f(v))); }))(v); });
     };
