@@ -2,7 +2,7 @@
 //
 //   $ lockstep run -n 4 -- build/release/examples/train_digits
 //   ...
-//   [0] test accuracy 0.9xx
+//   [0] test accuracy 0.9…
 //
 // A data::Loader returns the batches: each process reads its own rows of a batch, which is one array over all
 // devices; the parameters are on every device. jit compiles the step into a program for each device, which

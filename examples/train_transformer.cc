@@ -3,7 +3,7 @@
 //
 //   $ build/release/examples/train_transformer
 //   ...
-//   held-out loss 2.1xx nats, 3.0xx bits a byte
+//   held-out loss 2.1… nats, 3.0… bits a byte
 //   ...
 //   LOCKSTEP, n.   INURTNOML, n neirthas ereditul tot incan of Suandiacctilen it ththinger
 //         Tone Carvedenelleed of plited suronsted of -che hout the thembles this
