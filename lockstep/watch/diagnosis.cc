@@ -52,6 +52,10 @@ class Diagnosis {
   explicit Diagnosis(std::span<const ProcessReport> reports) : reports_(reports) {
     for (const ProcessReport& report : reports) by_process_[report.process] = &report;
     for (const ProcessReport& report : reports) collect_waits(report);
+    for (const Wait& wait : waits_) {
+      waits_of_[wait.process].push_back(&wait);
+      if (wait.in->operation != 0) has_come_[{wait.in->operation, wait.in->kind}].insert(wait.process);
+    }
     for (Wait& wait : waits_) leave_out_who_has_come(wait);
   }
 
@@ -147,25 +151,22 @@ class Diagnosis {
   }
 
   // The reports are of different moments: a process in the same operation has arrived.
-  void leave_out_who_has_come(Wait& wait) {
-    if (wait.in->operation == 0) return;
-    for (const Wait& other : waits_) {
-      if (other.in->operation == wait.in->operation && other.in->kind == wait.in->kind &&
-          other.process != wait.process)
-        wait.missing.erase(other.process);
-    }
+  void leave_out_who_has_come(Wait& wait) const {
+    const auto come = has_come_.find({wait.in->operation, wait.in->kind});
+    if (come == has_come_.end()) return;
+    std::erase_if(wait.missing, [&](int process) { return process != wait.process && come->second.contains(process); });
   }
 
   /// The wait that keeps a process from the operation in which others wait for it; null if it does not wait.
   const Wait* wait_of(int process) const {
-    const auto report = by_process_.find(process);
-    if (report == by_process_.end()) return nullptr;
+    const auto waits = waits_of_.find(process);
+    if (waits == waits_of_.end()) return nullptr;
+    const ProcessReport& report = *by_process_.at(process);
     const Wait* best = nullptr;
-    for (const Wait& wait : waits_) {
-      if (wait.process != process) continue;
-      const bool counts = wait.in->kind == Kind::kCollective || wait.in->kind == Kind::kConnect ||
-                          is_foremost(*report->second, *wait.thread);
-      if (counts && (best == nullptr || wait.in->seconds > best->in->seconds)) best = &wait;
+    for (const Wait* wait : waits->second) {
+      const bool counts = wait->in->kind == Kind::kCollective || wait->in->kind == Kind::kConnect ||
+                          is_foremost(report, *wait->thread);
+      if (counts && (best == nullptr || wait->in->seconds > best->in->seconds)) best = wait;
     }
     return best;
   }
@@ -332,6 +333,9 @@ class Diagnosis {
   std::span<const ProcessReport> reports_;
   std::map<int, const ProcessReport*> by_process_;
   std::vector<Wait> waits_;
+  // Of thousands of processes nearly all wait: each wait is found by its process, and by its operation.
+  std::map<int, std::vector<const Wait*>> waits_of_;
+  std::map<std::pair<std::uint64_t, Kind>, std::set<int>> has_come_;
 };
 
 constexpr std::array kReasonNames = {"own code",      "spinning", "blocked", "sleeping",   "locked",
