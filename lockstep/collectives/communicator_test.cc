@@ -45,8 +45,8 @@ constexpr DType kDTypes[] = {bool_,  int8,   int16,   int32,    int64,   uint8, 
                              uint32, uint64, float16, bfloat16, float32, float64, complex64};
 #endif
 
-/// Numbers of the dtype, none of them infinite or NaN, the same for the same seed. Tests are built at -O0, where a loop
-/// over bytes takes most of the time of this suite: so it makes whole words.
+/// Numbers of the dtype, none of them infinite or NaN, the same for the same seed. Tests are built at -O0,
+/// where a loop over bytes takes most of the time of this suite: so it makes whole words.
 Bytes random_data(DType dtype, std::size_t bytes, std::uint64_t seed) {
   const std::size_t size = dtype == DType::kC64 ? 4 : size_of(dtype);
   std::uint64_t kept = ~std::uint64_t{0};
@@ -261,7 +261,8 @@ void run_suite(World& world, int device) {
       ASSERT_NO_FATAL_FAILURE(both(everyone, collective(kind, float32, counts[i], devices)));
     }
   }
-  // Every dtype and operation; with a sanitizer every dtype and every operation (reduce_test has all of their kernels).
+  // Every dtype and operation; with a sanitizer every dtype and every operation (reduce_test has all of their
+  // kernels).
   for (DType dtype : kDTypes) {
     for (ReduceOp op : kOps) {
       if (!can_reduce(op, dtype)) continue;

@@ -94,16 +94,17 @@ void expect_what_it_is(World& world, Kind kind, int device) {
           for (int other = 0; other < n; ++other)
             one += value(other, kind == Kind::kAllReduce ? at : rank * count + at);
         } else {
-          one = kind == Kind::kBroadcast ? value(root, at)
-                : kind == Kind::kAllGather
-                    ? value(static_cast<int>(at / count), at % count)
-                    : value(static_cast<int>(at / count), rank * count + at % count);
+          one = kind == Kind::kBroadcast   ? value(root, at)
+                : kind == Kind::kAllGather ? value(static_cast<int>(at / count), at % count)
+                                           : value(static_cast<int>(at / count), rank * count + at % count);
         }
       }
       // At once: a check of each element would take most of the test's time.
       if (out == wanted) continue;
-      const auto at = static_cast<std::size_t>(std::mismatch(out.begin(), out.end(), wanted.begin()).first - out.begin());
-      FAIL() << call.text << ", at " << at << ", root " << root << ": " << out[at] << " where it is " << wanted[at];
+      const auto at =
+          static_cast<std::size_t>(std::mismatch(out.begin(), out.end(), wanted.begin()).first - out.begin());
+      FAIL() << call.text << ", at " << at << ", root " << root << ": " << out[at] << " where it is "
+             << wanted[at];
     }
   }
 }

@@ -154,7 +154,8 @@ class Diagnosis {
   void leave_out_who_has_come(Wait& wait) const {
     const auto come = has_come_.find({wait.in->operation, wait.in->kind});
     if (come == has_come_.end()) return;
-    std::erase_if(wait.missing, [&](int process) { return process != wait.process && come->second.contains(process); });
+    std::erase_if(wait.missing,
+                  [&](int process) { return process != wait.process && come->second.contains(process); });
   }
 
   /// The wait that keeps a process from the operation in which others wait for it; null if it does not wait.

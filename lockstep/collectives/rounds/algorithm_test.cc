@@ -115,8 +115,8 @@ struct Trial {
       if (out == wanted) continue;  // At once: a check of each element would take most of the test's time.
       ASSERT_EQ(out.size(), wanted.size()) << to_string() << ", host " << host;
       const auto at = std::ranges::mismatch(out, wanted).in1 - out.begin();
-      FAIL() << to_string() << ", host " << host << ", element " << at << ": " << out[static_cast<std::size_t>(at)]
-             << " where it is " << wanted[static_cast<std::size_t>(at)];
+      FAIL() << to_string() << ", host " << host << ", element " << at << ": "
+             << out[static_cast<std::size_t>(at)] << " where it is " << wanted[static_cast<std::size_t>(at)];
     }
   }
   std::string to_string() const {
