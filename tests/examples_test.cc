@@ -127,7 +127,7 @@ void expect_end_soon_after(const std::vector<ProcessResult>& results, int killed
     last = std::max(last, results[i].ended_after - results[killed].ended_after);
   }
   std::printf("the others ended %d ms after the kill\n", static_cast<int>(last.count()));
-  EXPECT_LT(last, std::chrono::seconds(5));
+  EXPECT_LT(last, testing::kAtOnce);
 }
 
 TEST(TrainDigits, KilledProcessInTraining_EndsTheOthersSoonByName) {
@@ -200,7 +200,7 @@ TEST(Launcher, KilledProcessInTraining_EndsTheJobAndNamesIt) {
   const auto took =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
   std::printf("the job ended %d ms after the kill\n", static_cast<int>(took.count()));
-  EXPECT_LT(took, std::chrono::seconds(5));
+  EXPECT_LT(took, testing::kAtOnce);
   EXPECT_FALSE(result.timed_out);
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.log, HasSubstr("process 2"));

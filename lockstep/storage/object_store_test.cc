@@ -361,7 +361,7 @@ TEST(ObjectStore, Server_IsWaitedForAsLongAsItAsks) {
   };
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(store->exists("file"));  // but not longer than the longest wait
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
   EXPECT_EQ(RetryPolicy().wait_after(1, std::chrono::seconds(7)), std::chrono::seconds(7));
 }
 

@@ -48,6 +48,10 @@ struct ProcessesOptions {
   std::chrono::milliseconds deadline = std::chrono::seconds(60);
 };
 
+/// Who learns at once that another failed has ended within this time; who does not waits for a timeout of 30
+/// s or more. Alone on a machine it takes a second, with other tests beside it several.
+inline constexpr std::chrono::milliseconds kAtOnce(20'000);
+
 /// How one process ended.
 struct ProcessResult {
   int exit_code = -1;      ///< -1 if a signal ended it
