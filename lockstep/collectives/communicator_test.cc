@@ -266,7 +266,7 @@ void run_suite(World& world, int device) {
   for (DType dtype : kDTypes) {
     for (ReduceOp op : kOps) {
       if (!can_reduce(op, dtype)) continue;
-      if (kSanitized && dtype != float32 && op != ReduceOp::kSum) continue;
+      if (kSanitized && dtype != float64 && op != ReduceOp::kSum) continue;
       for (std::int64_t count : {37, thorough ? 40'001 : 9'001}) {
         for (Kind kind : {Kind::kAllReduce, Kind::kReduceScatter}) {
           ASSERT_NO_FATAL_FAILURE(both(everyone, collective(kind, dtype, count, devices, op)));
