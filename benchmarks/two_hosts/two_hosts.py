@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 """psum between two hosts, which are network namespaces of this machine: Lockstep against JAX over gloo, alternately.
 
-    benchmarks/two_hosts/two_hosts.py [--quick] [--rounds N] [--processes 1,2]     (as root)
+    benchmarks/two_hosts/two_hosts.py [--quick] [--rounds N] [--processes 1,2] [--networks tcp,ucx]     (as root)
 
-Prints for each size the median time of a call on process 0, the median of the rounds, and JAX's divided by Lockstep's.
+Prints for each size the median time of a call on process 0, the median of the rounds, and JAX's divided by that of
+Lockstep's first network (tcp, tcp:4 with 4 connections, ucx). Where iperf3 is installed, also what it reaches both ways
+at a time, and the share of it that a large psum of two processes reaches: each sends and receives what it sums, once.
 The programs are those of benchmarks/compare_jax, the hosts those of tests/recipes/netns-two-hosts.sh.
 """
 import argparse
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -34,7 +38,9 @@ def commands(side, per_host, port, build, python, arguments):
                          "JAX_PLATFORMS": "cpu"}
             program = [python, str(HERE.parent / "compare_jax" / "jax_collectives.py")]
         else:
-            variables = {"LOCKSTEP_NUM_PROCESSES": count, "LOCKSTEP_PROCESS_ID": index,
+            network, _, connections = side.partition(":")
+            variables = {"LOCKSTEP_NETWORK": network, "LOCKSTEP_DATA_CONNECTIONS": connections or 1,
+                         "LOCKSTEP_NUM_PROCESSES": count, "LOCKSTEP_PROCESS_ID": index,
                          "LOCKSTEP_COORDINATOR_ADDRESS": address, "LOCKSTEP_JOB_SECRET": "of-this-benchmark"}
             program = [str(build / "benchmarks" / "compare_collectives")]
         settings = [f"{name}={value}" for name, value in variables.items()]
@@ -51,16 +57,35 @@ def name_hosts():
     return names
 
 
+def iperf():
+    """Bytes per second in each direction, both at a time; None where it is not installed."""
+    if shutil.which("iperf3") is None:
+        return None
+    server = subprocess.Popen([os.environ["ON"], "2", "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(50):
+            done = subprocess.run([os.environ["ON"], "1", "iperf3", "-c", "10.77.0.2", "--bidir", "-t", "4", "-J"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+            if done.returncode == 0:
+                end = json.loads(done.stdout)["end"]
+                return min(end[name]["bits_per_second"] for name in ("sum_received", "sum_received_bidir_reverse")) / 8
+            time.sleep(0.1)
+    finally:
+        server.kill()
+    return None
+
+
 def measure(options):
     names = name_hosts()
     sizes = {4: 1000, 4 * KIB: 500, 256 * KIB: 200, 4 * MIB: 40, 64 * MIB: 8}
     if options.quick:
         sizes = {size: max(3, calls // 5) for size, calls in sizes.items()}
     arguments = ["--kinds", "all-reduce", "--sizes", ",".join(f"{size}:{calls}" for size, calls in sizes.items())]
-    samples, port = {}, 5000
+    samples, port, wire = {}, 5000, []
     for per_host in options.processes:
         for round_ in range(options.rounds):
-            for side in ("lockstep", "jax"):
+            wire.append(iperf())
+            for side in (*options.networks, "jax"):
                 port += 1
                 print(f"{per_host} a host, round {round_ + 1}, {side}", file=sys.stderr)
                 started = list(commands(side, per_host, port, options.build, options.python, arguments))
@@ -69,13 +94,20 @@ def measure(options):
                         key = f"psum {compare.label(found['bytes'])}, 2 hosts x {per_host}"
                         samples.setdefault(key, {}).setdefault(side, []).append(found["median_us"])
     names.close()
-    rows = {}
-    for key, sides in samples.items():
-        rows[key] = {side: statistics.median(values) for side, values in sides.items()}
-        rows[key]["ratio"] = rows[key]["jax"] / rows[key]["lockstep"]
-    print(f"{'':28}{'jax':>12}{'lockstep':>12}{'ratio':>10}")
-    for key, row in rows.items():
-        print(f"{key:28}{compare.human('', row['jax']):>12}{compare.human('', row['lockstep']):>12}{row['ratio']:>9.1f}x")
+    sides = ("jax", *options.networks)
+    print(f"{'':28}" + "".join(f"{side:>12}" for side in sides) + f"{'ratio':>10}")
+    for key, found in samples.items():
+        row = [statistics.median(found[side]) for side in sides]
+        print(f"{key:28}" + "".join(f"{compare.human('', value):>12}" for value in row) + f"{row[0] / row[1]:>9.1f}x")
+    reached = [each for each in wire if each is not None]
+    if reached:
+        rate = statistics.median(reached)
+        print(f"iperf3 --bidir: {rate / 1e9:.2f} GB/s each way")
+        for size in (4 * MIB, 64 * MIB):
+            found = samples.get(f"psum {compare.label(size)}, 2 hosts x 1")
+            for side in options.networks if found else ():
+                print(f"psum {compare.label(size)}, {side}: "
+                      f"{size / statistics.median(found[side]) * 1e6 / rate:.0%} of it")
     print(json.dumps(samples), file=sys.stderr)
 
 
@@ -85,6 +117,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="how often each side runs")
     parser.add_argument("--processes", default="1,2", type=lambda text: [int(n) for n in text.split(",")],
                         help="on each host")
+    parser.add_argument("--networks", default="tcp,ucx", type=lambda text: text.split(","))
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--python", help="an interpreter with JAX, instead of build/compare_jax/venv")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one run")

@@ -339,6 +339,7 @@ TEST_P(CommunicatorTest, DoesAsTheReferenceDoes) {
       {.count = layout.processes,
        .child = "runs_the_suite",
        .arguments = {std::to_string(layout.devices_per_process), std::to_string(layout.hosts)},
+       .env = {{kNetworkVariable, layout.network}},
        .deadline = std::chrono::seconds(240)});
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
 }
@@ -398,9 +399,9 @@ TEST(ManyMembers, ExchangeByWayOfAFew) {
 std::vector<Layout> layouts() {
   std::vector<Layout> layouts = {{1, 4}, {2, 1}, {2, 2}, {2, 1, 2}, {3, 1, 2}};
   if (kFast) {
-    layouts.insert(layouts.end(), {{4, 2, 2}, {6, 1, 6}});
+    layouts.insert(layouts.end(), {{4, 2, 2}, {6, 1, 6}, {4, 2, 2, "tcp:4"}, {4, 2, 2, "ucx"}});
   } else {
-    layouts.push_back({2, 2, 2});
+    layouts.insert(layouts.end(), {{2, 2, 2, "tcp:4"}, {2, 2, 2, "ucx"}});
   }
   if (!kSanitized) layouts.insert(layouts.end(), {{1, 2}, {4, 1}, {1, 3}, {4, 1, 3}});
   return layouts;
@@ -409,7 +410,9 @@ std::vector<Layout> layouts() {
 INSTANTIATE_TEST_SUITE_P(Layouts, CommunicatorTest, ::testing::ValuesIn(layouts()), [](const auto& info) {
   const Layout& layout = info.param;
   const std::string on = layout.hosts == 1 ? "" : "On" + std::to_string(layout.hosts) + "Hosts";
-  return std::to_string(layout.processes) + "x" + std::to_string(layout.devices_per_process) + on;
+  const std::string network = layout.network;
+  const std::string by = network == "ucx" ? "ByUcx" : network == "tcp" ? "" : "BySeveralConnections";
+  return std::to_string(layout.processes) + "x" + std::to_string(layout.devices_per_process) + on + by;
 });
 
 TEST(MakeCall, OfAnImpossibleCollectiveThrows) {

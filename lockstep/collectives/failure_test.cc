@@ -471,10 +471,14 @@ LOCKSTEP_CHILD(sums_on_after_the_first) {
                }));
 }
 
-TEST(OverHosts, KilledProcessIsNamedByAll) {
+class OverEachNetwork : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(OverEachNetwork, KilledProcessIsNamedByAll) {
   for (int victim : {2, 3}) {  // The first process of its host, and one that only the first talks to.
     for (const char* elements : {"10", "3000000"}) {
-      testing::Processes processes(on_hosts(2, 4, "sums_on_after_the_first", {elements}));
+      ProcessesOptions options = on_hosts(2, 4, "sums_on_after_the_first", {elements});
+      options.env[kNetworkVariable] = GetParam();
+      testing::Processes processes(std::move(options));
       for (int i = 0; i < 4; ++i) processes.wait_for_line(i, "summing");
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       const std::string pid = std::to_string(processes.pid(victim));
@@ -490,6 +494,10 @@ TEST(OverHosts, KilledProcessIsNamedByAll) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Of, OverEachNetwork, ::testing::Values("tcp", "tcp:4", "ucx"), [](const auto& info) {
+  return std::string(info.param) == "tcp" ? "Tcp" : std::string(info.param) == "ucx" ? "Ucx" : "TcpBy4";
+});
 
 TEST(OverHosts, ProcessThatLeavesIsNamedByWhoWaitsForIt) {
   const auto results = testing::run_processes(on_hosts(3, 3, "leaves_early", {}));

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <sstream>
@@ -166,6 +168,21 @@ SocketAddress own_address(const std::string& interfaces, const std::string& coor
   const std::string name = interface_to_others(coordinator);
   if (auto address = address_of(name)) return *address;
   fail("the network interface {} has lost its address", name);
+}
+
+std::vector<std::string> rdma_devices() {
+  namespace fs = std::filesystem;
+  std::vector<std::string> devices;
+  std::error_code none;
+  for (const auto& device : fs::directory_iterator("/sys/class/infiniband", none)) {
+    for (const auto& port : fs::directory_iterator(device.path() / "ports", none)) {
+      std::string state;
+      std::getline(std::ifstream(port.path() / "state"), state);
+      if (state.find("ACTIVE") != std::string::npos)
+        devices.push_back(device.path().filename().string() + ":" + port.path().filename().string());
+    }
+  }
+  return devices;
 }
 
 }  // namespace lockstep::collectives

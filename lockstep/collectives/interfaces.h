@@ -47,4 +47,7 @@ std::string interface_to_others(const std::string& coordinator);
 /// ("eth0,ib0") with an address; if none is given, of interface_to_others. Throws Error if there is none.
 SocketAddress own_address(const std::string& interfaces, const std::string& coordinator);
 
+/// The active ports of the RDMA devices of this host, "mlx5_0:1".
+std::vector<std::string> rdma_devices();
+
 }  // namespace lockstep::collectives

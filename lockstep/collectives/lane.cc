@@ -35,12 +35,16 @@ Lanes::Lanes(const WorldOptions& options, std::map<int, std::unique_ptr<Lane>> l
 
 Lanes::Lanes(const WorldOptions& options, OnError on_error) : Lanes(options, {}, std::move(on_error)) {
   if (!spans_hosts(options) || !options.carries_data) return;
-  network_ = Network::open(options.interface, options.coordinator_address);
+  network_ = Network::open({.interface = options.interface,
+                            .coordinator = options.coordinator_address,
+                            .network = options.network,
+                            .connections = options.data_connections,
+                            .secret = options.job_secret});
   logging::debug("collectives: other hosts are reached by {}", network_->description());
   for (std::size_t device = 0; device < options.device_process.size(); ++device) {
     if (options.device_process[device] != options.process_index) continue;
     auto lane = std::make_unique<Lane>();
-    lane->mailbox = Mailbox::open(network_);
+    lane->mailbox = network_->open_mailbox();
     lanes_[static_cast<int>(device)] = std::move(lane);
   }
   start();

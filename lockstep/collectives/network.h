@@ -8,19 +8,40 @@
 
 namespace lockstep::collectives {
 
-/// UCX, which transports data between hosts. It is loaded when the first Network is opened, so that a job on
-/// one host does not load it.
-class Network {
+/// How to reach other hosts.
+struct NetworkOptions {
+  /// The network interface to use; if it is empty, for UCX the user's UCX_NET_DEVICES, and then
+  /// interface_to_others(coordinator).
+  std::string interface = {};
+  std::string coordinator = {};  ///< "host:port", may be empty
+
+  /// "tcp": sockets of Lockstep's own; "ucx": UCX. Empty: UCX if this host has an active RDMA device or
+  /// UCX_TLS is set, otherwise tcp. All processes of a job must use the same.
+  std::string network = {};
+
+  /// tcp: the number of connections to each mailbox, 1 to 16, among which a large message is divided.
+  int connections = 1;
+
+  /// tcp: both ends of a connection prove that they know it; may be empty.
+  std::string secret = {};
+};
+
+class Mailbox;
+
+/// What transports data between hosts.
+class Network : public std::enable_shared_from_this<Network> {
  public:
-  /// `interface` is the network interface to use; if it is empty, the user's UCX_NET_DEVICES, and then
-  /// interface_to_others(coordinator). Throws Error if UCX is not installed or has no connection to another
-  /// host.
-  static std::shared_ptr<Network> open(const std::string& interface, const std::string& coordinator);
+  /// Throws Error for options that are not as above, if UCX is wanted and not installed, or if no interface
+  /// leads to another host. UCX is loaded by the first Network that uses it.
+  static std::shared_ptr<Network> open(const NetworkOptions& options);
 
   virtual ~Network() = default;
 
   /// "UCX 1.13.1, transports tcp, devices eth0".
   virtual const std::string& description() const = 0;
+
+  /// A new mailbox, which keeps the network. Throws Error if the system has no room for another one.
+  virtual std::unique_ptr<Mailbox> open_mailbox() = 0;
 };
 
 /// A message that is sent or received. Its memory must stay valid until Mailbox::finished returns true.
@@ -36,8 +57,6 @@ struct Transfer {
 /// thread at a time, except for `wake`.
 class Mailbox {
  public:
-  static std::unique_ptr<Mailbox> open(std::shared_ptr<Network> network);
-
   /// Sends queued data, within a fraction of a second, and closes all connections.
   virtual ~Mailbox() = default;
 
@@ -51,7 +70,7 @@ class Mailbox {
   /// Why the endpoint is broken; null if it is not. All transfers of a broken endpoint fail.
   virtual const char* broken(int endpoint) const = 0;
 
-  /// Breaks the connection: its transfers soon fail.
+  /// Breaks the connection: its transfers soon fail. (With UCX, a message that is arriving may never end.)
   virtual void disconnect(int endpoint) = 0;
 
   virtual Transfer send(int endpoint, std::uint64_t tag, const void* data, std::size_t bytes) = 0;

@@ -20,6 +20,7 @@ struct Layout {
   int processes = 1;
   int devices_per_process = 1;
   int hosts = 1;
+  const char* network = "tcp";  ///< between the hosts, as kNetworkVariable has it
 
   int devices() const { return processes * devices_per_process; }
   std::vector<int> device_process() const;
@@ -28,6 +29,9 @@ struct Layout {
 
 /// An environment variable of children: the number of simulated hosts, if the child does not set it itself.
 inline constexpr const char* kHostsVariable = "TEST_HOSTS";
+
+/// The same for the network between them: "ucx", "tcp", or "tcp:4" with that number of connections.
+inline constexpr const char* kNetworkVariable = "TEST_NETWORK";
 
 /// The arena from which the members of a test's Worlds read in place.
 Arena* test_arena();

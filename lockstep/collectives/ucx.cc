@@ -6,14 +6,12 @@
 
 #include <cstdlib>
 #include <deque>
-#include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/collectives/file_descriptor.h"
 #include "lockstep/collectives/interfaces.h"
-#include "lockstep/collectives/network.h"
+#include "lockstep/collectives/networks.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -24,23 +22,6 @@ constexpr std::chrono::milliseconds kCloseLimit(300);
 constexpr std::uint64_t kWholeTag = ~std::uint64_t{0};
 
 const char* text_of(ucs_status_t status) { return UcxLibrary::get().ucs_status_string(status); }
-
-/// The active ports of the RDMA devices of this host, "mlx5_0:1".
-std::vector<std::string> rdma_devices() {
-  namespace fs = std::filesystem;
-  std::vector<std::string> devices;
-  std::error_code none;
-  for (const auto& device : fs::directory_iterator("/sys/class/infiniband", none)) {
-    for (const auto& port : fs::directory_iterator(device.path() / "ports", none)) {
-      std::string state;
-      std::getline(std::ifstream(port.path() / "state"), state);
-      if (state.find("ACTIVE") != std::string::npos) {
-        devices.push_back(device.path().filename().string() + ":" + port.path().filename().string());
-      }
-    }
-  }
-  return devices;
-}
 
 class UcxNetwork : public Network {
  public:
@@ -86,6 +67,8 @@ class UcxNetwork : public Network {
   }
   ~UcxNetwork() override { ucx.ucp_cleanup(context); }
 
+  std::unique_ptr<Mailbox> open_mailbox() override;
+
   const std::string& description() const override { return description_; }
 
   void check(ucs_status_t status, const char* what) const {
@@ -111,8 +94,8 @@ struct Endpoint {
 
 class UcxMailbox : public Mailbox {
  public:
-  explicit UcxMailbox(std::shared_ptr<Network> network)
-      : network_(std::static_pointer_cast<UcxNetwork>(network)),
+  explicit UcxMailbox(std::shared_ptr<UcxNetwork> network)
+      : network_(std::move(network)),
         ucx_(network_->ucx),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     ucp_worker_params_t params{};
@@ -149,6 +132,10 @@ class UcxMailbox : public Mailbox {
 
   int connect(const std::string& address) override {
     Endpoint& endpoint = endpoints_.emplace_back();
+    if (address.starts_with(kTcpAddress)) {
+      endpoint.status = UCS_ERR_UNREACHABLE;
+      throw_other_network("UCX", "TCP sockets");
+    }
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -280,14 +267,14 @@ class UcxMailbox : public Mailbox {
   std::deque<Endpoint> endpoints_;  // They stay where they are.
 };
 
-}  // namespace
-
-std::shared_ptr<Network> Network::open(const std::string& interface, const std::string& towards) {
-  return std::make_shared<UcxNetwork>(interface, towards);
+std::unique_ptr<Mailbox> UcxNetwork::open_mailbox() {
+  return std::make_unique<UcxMailbox>(std::static_pointer_cast<UcxNetwork>(shared_from_this()));
 }
 
-std::unique_ptr<Mailbox> Mailbox::open(std::shared_ptr<Network> network) {
-  return std::make_unique<UcxMailbox>(std::move(network));
+}  // namespace
+
+std::shared_ptr<Network> open_ucx_network(const NetworkOptions& options) {
+  return std::make_shared<UcxNetwork>(options.interface, options.coordinator);
 }
 
 }  // namespace lockstep::collectives

@@ -39,9 +39,8 @@ UcxLibrary load() {
   void* handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     fail(
-        "the processes of this job run on several hosts, which need UCX to reach each other, but it cannot "
-        "be "
-        "loaded: {}. Install it (Debian: libucx0) on every host",
+        "the processes of this job run on several hosts, whose data is to go through UCX (for RDMA), but it "
+        "cannot be loaded: {}. Install it (Debian: libucx0) on every host, or set LOCKSTEP_NETWORK=tcp",
         dlerror());
   }
   UcxLibrary library;

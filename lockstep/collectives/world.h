@@ -29,8 +29,13 @@ struct WorldOptions {
   std::vector<int> device_process;
 
   /// The host of each process, as returned by its `host_identity()`: processes of one host share memory,
-  /// processes of different hosts use UCX. Empty: all are on this host.
+  /// processes of different hosts a network. Empty: all are on this host.
   std::vector<std::string> process_host;
+
+  /// What transports data to other hosts, and the number of connections to each device there
+  /// (NetworkOptions).
+  std::string network;
+  int data_connections = 1;
 
   /// The network interface for connections to other hosts; if empty, interface_to_others of
   /// `coordinator_address` ("host:port", may be empty).
@@ -49,8 +54,8 @@ struct WorldOptions {
       job_secret;  ///< processes of different hosts prove to each other that they know it; may be empty
   coordination::TlsFiles tls;  ///< if set, processes of different hosts use TLS
 
-  /// Whether this World implements the collectives between hosts. If the platform has its own, UCX is not
-  /// needed.
+  /// Whether this World implements the collectives between hosts. If the platform has its own, no
+  /// Network is opened.
   bool carries_data = true;
 
   /// The user's algorithms for collectives between hosts, which precede the built-in table (WayTable); the
@@ -83,12 +88,12 @@ struct WorldOptions {
 
 /// All devices of all processes of the job, as collectives see them: the connections to the other processes
 /// and the communicators that use them. Processes of one host use shared memory, processes of different hosts
-/// UCX. All methods may be called from any thread.
+/// a Network. All methods may be called from any thread.
 class World {
  public:
   /// Makes this process reachable and returns; connections are made in the background. Throws Error if the
   /// options contradict each other, `algorithms` is invalid, no socket can be opened, or the job is on
-  /// several hosts and UCX is not available or no interface leads to other hosts; InitializationError as
+  /// several hosts and Network::open throws it; InitializationError as
   /// coordination::Tls::load does.
   static std::unique_ptr<World> create(WorldOptions options);
 

@@ -34,10 +34,15 @@ std::filesystem::path shared_folder() { return std::filesystem::current_path().p
 WorldOptions child_options(coordination::KeyValueStore& store, int devices_per_process, int hosts) {
   if (const char* given = std::getenv(kHostsVariable)) hosts = std::atoi(given);
   const Layout layout{testing::child_count(), devices_per_process, hosts};
+  const char* const given = std::getenv(kNetworkVariable);
+  const std::string network = given != nullptr ? given : "tcp";
+  const std::size_t colon = network.find(':');
   return {.process_index = testing::child_index(),
           .process_count = testing::child_count(),
           .device_process = layout.device_process(),
           .process_host = layout.process_host(),
+          .network = network.substr(0, colon),
+          .data_connections = colon == network.npos ? 1 : std::stoi(network.substr(colon + 1)),
           .interface = hosts > 1 ? "lo" : "",
           .store = &store,
           .job_id = "test",

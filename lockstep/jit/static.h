@@ -2,8 +2,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <deque>
-#include <mutex>
 #include <type_traits>
 #include <utility>
 
@@ -13,31 +11,22 @@ namespace lockstep {
 
 namespace internal {
 
-/// The different values of one type that were passed to static_; kept until the process ends.
-template <class T>
-class StaticValues {
- public:
-  static StaticValues& get() {
-    static auto& values = *new StaticValues;
-    return values;
-  }
-  std::uint64_t add(T value) {
-    std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (all_[i] == value) return i;
-    }
-    all_.push_back(std::move(value));
-    return all_.size() - 1;
-  }
-  const T& operator[](std::uint64_t id) {
-    std::lock_guard lock(mutex_);
-    return all_[static_cast<std::size_t>(id)];
-  }
-
- private:
-  std::mutex mutex_;
-  std::deque<T> all_;
+/// How values of one type are compared and kept; its address stands for the type.
+struct StaticType {
+  bool (*equal)(const void* a, const void* b);
+  const void* (*keep)(void* value);  ///< moves it to memory that is never freed
 };
+
+template <class T>
+inline constexpr StaticType static_type = {
+    .equal = [](const void* a, const void* b) { return *static_cast<const T*>(a) == *static_cast<const T*>(b); },
+    .keep = [](void* value) -> const void* { return new T(std::move(*static_cast<T*>(value))); },
+};
+
+/// The number of a value of this type among the different ones that were passed to static_, from 0. A new one
+/// is moved, and kept until the process ends. Calls the type's == without a lock.
+std::uint64_t static_id(const StaticType& type, void* value);
+const void* static_value(const StaticType& type, std::uint64_t id);
 
 }  // namespace internal
 
@@ -51,7 +40,7 @@ template <std::equality_comparable T>
 struct Static {
   std::uint64_t id = 0;  ///< of the value; equal if and only if the values are
 
-  const T& operator*() const { return internal::StaticValues<T>::get()[id]; }
+  const T& operator*() const { return *static_cast<const T*>(internal::static_value(internal::static_type<T>, id)); }
   const T* operator->() const { return &**this; }
 
   /// The id is only valid in this process: it is const here, so that checkpoints do not contain it.
@@ -61,7 +50,9 @@ struct Static {
 /// A Static with this value, which is kept until the process ends.
 template <class T>
 Static<std::decay_t<T>> static_(T&& value) {
-  return {internal::StaticValues<std::decay_t<T>>::get().add(std::forward<T>(value))};
+  using Value = std::decay_t<T>;
+  Value given(std::forward<T>(value));
+  return {internal::static_id(internal::static_type<Value>, &given)};
 }
 
 }  // namespace lockstep

@@ -1,6 +1,9 @@
 #include "lockstep/jit/static.h"
 
+#include <memory>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "lockstep/jit/jit.h"
@@ -55,6 +58,38 @@ TEST(Static, StandsInTrees) {
   Array w = waves({3}), x = waves({3}, 2);
   expect_equal(apply(Layer{w, static_(std::string("tanh"))}, x), tanh(x * w));
   expect_equal(apply(Layer{w, static_(std::string("none"))}, x), x * w);
+}
+
+TEST(Static, AValueMayHoldOthers_OrBeMoveOnly) {
+  struct Outer {
+    Static<std::string> name;
+    bool operator==(const Outer& other) const { return *name == *other.name; }  // uses the other type's values
+  };
+  const auto a = static_(Outer{static_(std::string("a"))}), b = static_(Outer{static_(std::string("b"))});
+  EXPECT_EQ(a.id, static_(Outer{static_(std::string("a"))}).id);
+  EXPECT_NE(a.id, b.id);
+  EXPECT_EQ(*b->name, "b");
+
+  const auto moved = static_(std::make_unique<int>(3));
+  EXPECT_EQ(**moved, 3);
+  EXPECT_NE(moved.id, static_(std::make_unique<int>(3)).id);  // pointers, not what they point to
+}
+
+TEST(Static, ThreadsThatAddTheSameValuesAgree) {
+  struct Number {
+    int value;
+    bool operator==(const Number&) const = default;
+  };
+  std::vector<std::vector<std::uint64_t>> ids(4);
+  std::vector<std::jthread> threads;
+  for (auto& mine : ids) {
+    threads.emplace_back([&mine] {
+      for (int i = 0; i < 200; ++i) mine.push_back(static_(Number{i}).id);
+    });
+  }
+  threads.clear();
+  for (const auto& each : ids) EXPECT_EQ(each, ids[0]);
+  EXPECT_EQ(std::set(ids[0].begin(), ids[0].end()).size(), 200U);
 }
 
 }  // namespace

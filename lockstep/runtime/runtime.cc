@@ -131,6 +131,8 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
        .process_count = process_count(),
        .device_process = device_process,
        .process_host = process_host,
+       .network = settings_.network,
+       .data_connections = settings_.data_connections,
        .interface = settings_.interface,
        .coordinator_address = settings_.place.coordinator_address,
        .store = store(),

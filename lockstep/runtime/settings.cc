@@ -257,6 +257,9 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
                     .infs = flag(options.debug_infs, environment, "DEBUG_INFS"),
                     .disable_jit = flag(options.disable_jit, environment, "DISABLE_JIT")};
   std::string interface_address;
+  settings.network = text({}, environment, "NETWORK");
+  settings.data_connections =
+      number<int>({}, environment, "DATA_CONNECTIONS", "data_connections", 1, settings.data_connections);
   settings.interface = text(options.interface, environment, "INTERFACE");
   if (!settings.interface.empty() && place.num_processes > 1)
     interface_address = address_of(settings.interface, system);

@@ -34,7 +34,9 @@ struct Settings {
   std::chrono::seconds initialization_timeout{300}, heartbeat_timeout{100}, shutdown_timeout{300};
   double stall_warning = 10;                          ///< in seconds
   std::optional<std::chrono::seconds> stall_timeout;  ///< nullopt: a stall does not end the job
-  std::string interface;  ///< the network interface for connections to other hosts; empty: any
+  std::string network;       ///< for data between hosts; LOCKSTEP_NETWORK, "tcp" or "ucx"
+  int data_connections = 1;  ///< of tcp, to each device of another host; LOCKSTEP_DATA_CONNECTIONS
+  std::string interface;     ///< the network interface for connections to other hosts; empty: any
 
   CompileCacheOptions compile_cache;
   std::int64_t max_compiled_programs = kDefaultMaxKept;

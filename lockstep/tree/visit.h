@@ -1,10 +1,10 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -187,11 +187,9 @@ void visit_map(T& tree, Visitor& visitor) {
   if constexpr (Sorted<std::remove_const_t<T>>) {
     for (auto&& [key, child] : tree) entry(key, child);
   } else {
-    std::vector<decltype(&*tree.begin())> entries;
-    entries.reserve(tree.size());
-    for (auto& each : tree) entries.push_back(&each);
-    std::ranges::sort(entries, {}, [](auto* each) -> const Key& { return each->first; });
-    for (auto* each : entries) entry(each->first, each->second);
+    std::map<Key, decltype(&tree.begin()->second)> in_order;
+    for (auto& [key, child] : tree) in_order.emplace(key, &child);
+    for (const auto& [key, child] : in_order) entry(key, *child);
   }
 }
 

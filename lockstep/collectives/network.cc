@@ -1,0 +1,27 @@
+#include "lockstep/collectives/network.h"
+
+#include <cstdlib>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/collectives/interfaces.h"
+#include "lockstep/collectives/networks.h"
+
+namespace lockstep::collectives {
+
+std::shared_ptr<Network> Network::open(const NetworkOptions& options) {
+  if (options.network == "ucx") return open_ucx_network(options);
+  if (options.network == "tcp") return open_tcp_network(options);
+  if (!options.network.empty())
+    fail("LOCKSTEP_NETWORK is \"{}\": the networks between hosts are tcp and ucx", options.network);
+  const bool for_ucx = std::getenv("UCX_TLS") != nullptr || !rdma_devices().empty();
+  return for_ucx ? open_ucx_network(options) : open_tcp_network(options);
+}
+
+void throw_other_network(std::string_view own, std::string_view other) {
+  fail(
+      "this process sends data to other hosts by {}, but the other one by {}: set LOCKSTEP_NETWORK to the "
+      "same (tcp or ucx) in all processes of the job",
+      own, other);
+}
+
+}  // namespace lockstep::collectives

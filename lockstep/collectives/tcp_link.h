@@ -1,0 +1,173 @@
+#pragma once
+
+// A TCP connection between two mailboxes; only for tcp_network.cc.
+
+#include <sys/uio.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/collectives/forked_child.h"
+
+namespace lockstep::collectives {
+
+/// An identity of a mailbox, random, as 32 hexadecimal digits.
+using MailboxId = std::string;
+
+/// What Transfer::request points to.
+struct Request {
+  int parts = 0;  ///< of a message to send: what has not left yet
+  bool done = false;
+  const char* error = nullptr;
+  // Of a message to receive:
+  std::uint64_t tag = 0;
+  std::byte* data = nullptr;
+  std::size_t size = 0;
+  std::size_t bytes = 0;  ///< received
+  struct Incoming* incoming = nullptr;
+};
+
+/// Before each part of a message. A message's first part comes over link 0, in the order of the messages.
+struct PartHeader {
+  std::uint64_t tag;
+  std::uint64_t message;  ///< its number; each sender counts
+  std::uint64_t bytes;    ///< of the message
+  std::uint64_t offset;   ///< of this part
+  std::uint64_t length;
+};
+
+/// A message that arrives.
+struct Incoming {
+  int peer = -1;
+  std::uint64_t tag = 0, message = 0;
+  std::size_t bytes = 0, arrived = 0;
+  std::vector<std::byte> own;   ///< where it goes while nobody has asked for it
+  Request* request = nullptr;   ///< who has
+  std::byte* into = nullptr;    ///< null: it is dropped
+  bool done() const { return arrived == bytes; }
+};
+
+class Link;
+
+/// What a link tells its mailbox.
+class LinkOwner {
+ public:
+  /// The other side has proved that it belongs to the job. False: end the link.
+  virtual bool proved(Link& link) = 0;
+
+  /// A part begins; where the message goes. Null: it is not known yet; ask again when its first part has come.
+  virtual Incoming* begins(Link& link, const PartHeader& part) = 0;
+  virtual void has_arrived(Incoming& message) = 0;
+
+ protected:
+  ~LinkOwner() = default;
+};
+
+/// What both sides must know for a link.
+struct LinkProof {
+  std::string secret;
+  MailboxId own;
+};
+
+/// One of the connections to another mailbox. Nothing blocks. Begins with
+///   accepting side    a magic number and a random number
+///   connecting side   its mailbox, which link this is, a random number, its proof
+///   accepting side    its proof
+/// and goes on, in both directions, with parts of messages: a PartHeader and its bytes.
+class Link {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// An accepted one.
+  Link(LinkOwner& owner, const LinkProof& proof, FileDescriptor socket);
+  /// One that this side makes, to that mailbox; the socket is connected or about to be.
+  Link(LinkOwner& owner, const LinkProof& proof, FileDescriptor socket, MailboxId to, int number);
+
+  int descriptor() const { return socket_.get(); }
+  bool is_open() const { return state_ == State::kOpen; }
+  bool has_ended() const { return state_ == State::kEnded; }
+  /// Whether the other side has ended it before it said anything: it may have had too many strangers.
+  bool was_pushed_out() const { return state_ == State::kPushedOut; }
+  /// Calls again, if it was pushed out; what is queued stays.
+  void call_again(FileDescriptor socket);
+  const std::string& trouble() const { return trouble_; }  ///< why it has ended
+
+  /// Queues a part, whose memory must stay valid until the request is done; `request->parts` counts it.
+  void send(const PartHeader& part, const void* data, Request* request);
+  /// Queues a mark: the request is done with this part when everything before it has left.
+  void mark(Request* request);
+
+  /// Sends what there is room for; returns whether anything was sent.
+  bool send_some();
+  bool wants_to_send() const;
+
+  /// Reads what has come, some of it at a time; returns whether there was anything, the end included.
+  bool read_some();
+  /// Whether it waits for the first part of a message, which comes over another link.
+  bool is_held() const { return held_; }
+  /// Goes on with a part that was held; returns whether it could.
+  bool go_on();
+
+  /// Ends it: what is queued fails with the error, which must outlive the requests.
+  void end(std::string trouble);
+  void fail_queued(const char* error);
+  /// The message that was arriving is dropped from now on.
+  void forget(const Incoming* message);
+
+  /// Whether the other side's system has all that was sent.
+  bool is_acknowledged() const;
+
+  const bool accepted;
+  MailboxId other;                    ///< the mailbox at the other end, once it is known
+  int number = 0;                     ///< among the links of the two mailboxes that one side has made
+  int peer = -1;                      ///< for the owner
+  std::uint32_t interest = 0;         ///< for the owner: what it has asked epoll for
+  const Clock::time_point begun = Clock::now();
+
+ private:
+  enum class State : std::uint8_t { kConnecting, kGreeting, kProving, kOpen, kPushedOut, kEnded };
+  struct Queued {
+    PartHeader header;
+    const std::byte* data;
+    std::size_t sent;  ///< of the header and the data
+    std::size_t total;
+    Request* request;
+  };
+
+  void connected();
+  bool shake_hands();
+  std::string proof(bool accepts, const std::string& accepting, const std::string& connecting) const;
+  bool send_greeting();
+  void take(std::size_t direct, std::size_t buffered);
+  void parse();
+  bool begin_part();
+  void arrived(std::size_t bytes);
+
+  LinkOwner& owner_;
+  const LinkProof& proof_;
+  FileDescriptor socket_;
+  std::optional<NotForChildren> alone_;
+  State state_;
+  bool held_ = false;
+  std::string trouble_;
+  std::string nonce_, drawn_;  ///< drawn here, and there
+  std::string greeting_;       ///< to be sent before all else
+  std::deque<Queued> queue_;
+
+  std::vector<std::byte> buffer_;
+  std::size_t from_ = 0, until_ = 0;  ///< what is in the buffer and not used yet
+  PartHeader part_{};
+  std::size_t missing_ = 0;  ///< of the part
+  Incoming* incoming_ = nullptr;
+  bool in_part_ = false;
+};
+
+}  // namespace lockstep::collectives

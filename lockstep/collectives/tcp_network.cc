@@ -1,0 +1,610 @@
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <new>
+#include <optional>
+#include <unordered_map>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
+#include "lockstep/collectives/interfaces.h"
+#include "lockstep/collectives/limits.h"
+#include "lockstep/collectives/networks.h"
+#include "lockstep/collectives/peer_messages.h"
+#include "lockstep/collectives/tcp_link.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kCloseLimit(300);
+constexpr std::chrono::milliseconds kCallAgainAfter(50);
+constexpr int kMostConnections = 16;
+constexpr std::size_t kLeastPart = 64 << 10;  ///< of a message that is divided among connections
+
+/// With so few links each is asked directly, which takes one call of the system instead of two; and how often
+/// the others, new connections among them, are looked at meanwhile.
+constexpr std::size_t kFewLinks = 2;
+constexpr int kLookAtAll = 32;
+
+FileDescriptor tcp_socket(const SocketAddress& address) {
+  FileDescriptor fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) fail("cannot open a TCP socket for another host: {}", std::strerror(errno));
+  return fd;
+}
+
+void send_at_once(int socket) {
+  const int on = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+class TcpNetwork : public Network {
+ public:
+  explicit TcpNetwork(const NetworkOptions& options)
+      : options(options), own(own_address(options.interface, options.coordinator)) {
+    if (options.connections < 1 || options.connections > kMostConnections) {
+      fail("LOCKSTEP_DATA_CONNECTIONS is {}: it is a number from 1 to {}", options.connections,
+           kMostConnections);
+    }
+    description_ = fmt::format("TCP from {}, connections to each other device: {}", own.to_string(),
+                               options.connections);
+  }
+
+  const std::string& description() const override { return description_; }
+  std::unique_ptr<Mailbox> open_mailbox() override;
+
+  const NetworkOptions options;
+  const SocketAddress own;
+
+ private:
+  std::string description_;
+};
+
+class TcpMailbox : public Mailbox, public LinkOwner {
+ public:
+  explicit TcpMailbox(std::shared_ptr<TcpNetwork> network)
+      : network_(std::move(network)),
+        proof_{network_->options.secret, random_hex()},
+        events_(epoll_create1(EPOLL_CLOEXEC)),
+        timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+        wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        listener_(tcp_socket(network_->own)),
+        listens_alone_(listener_.get()) {
+    if (!events_ || !timer_ || !wake_)
+      fail("cannot wait for other hosts: this process has no descriptor left: {}", std::strerror(errno));
+    SocketAddress address = network_->own;
+    socklen_t size = address.size;
+    if (bind(listener_.get(), address.get(), size) != 0 || listen(listener_.get(), SOMAXCONN) != 0 ||
+        getsockname(listener_.get(), address.get(), &size) != 0)
+      fail("cannot listen for data of other hosts at {}: {}", address.to_string(), std::strerror(errno));
+    address_ = fmt::format("{}{} {}", kTcpAddress, proof_.own, address.to_string());
+    add(listener_.get(), EPOLLIN, &listener_);
+    add(timer_.get(), EPOLLIN, &timer_);
+  }
+
+  ~TcpMailbox() override {
+    const auto end = steady_clock::now() + kCloseLimit;
+    const auto unsent = [&] {
+      return std::ranges::any_of(links_, [](const auto& link) {
+        return link->is_open() && (link->wants_to_send() || !link->is_acknowledged());
+      });
+    };
+    while (unsent() && steady_clock::now() < end) {
+      if (!progress()) sleep(std::chrono::milliseconds(1));
+    }
+  }
+
+  const std::string& address() const override { return address_; }
+
+  int connect(const std::string& address) override {
+    const int index = static_cast<int>(peers_.size());
+    const std::optional<Target> target = parse(address);
+    if (!target) {
+      peers_.emplace_back().error = "it has no address";
+      if (!address.starts_with(kTcpAddress)) throw_other_network("TCP sockets", "UCX");
+      fail("\"{}\" is no address of another process", address);
+    }
+    // It has called first.
+    for (std::size_t i = 0; i < peers_.size(); ++i)
+      if (peers_[i].id == target->id && peers_[i].error.empty()) return static_cast<int>(i);
+    Peer& peer = peers_.emplace_back();
+    peer.id = target->id;
+    peer.address = target->address;
+    for (int number = 0; number < network_->options.connections; ++number) call(index, number);
+    return index;
+  }
+
+  const char* broken(int endpoint) const override {
+    const Peer& peer = peers_[static_cast<std::size_t>(endpoint)];
+    return peer.error.empty() ? nullptr : peer.error.c_str();
+  }
+
+  void disconnect(int endpoint) override {
+    break_off(static_cast<std::size_t>(endpoint), "this side has ended the connection");
+    sweep();
+  }
+
+  Transfer send(int endpoint, std::uint64_t tag, const void* data, std::size_t bytes) override {
+    Transfer transfer;
+    transfer.bytes = bytes;
+    transfer.error = broken(endpoint);
+    if (transfer.error != nullptr) return transfer;
+    Peer& peer = peers_[static_cast<std::size_t>(endpoint)];
+    Request* const request = new_request();
+    const std::size_t usable = bytes < 2 * kLeastPart ? 1 : std::min(usable_links(peer), bytes / kLeastPart);
+    PartHeader part{tag, ++peer.messages, bytes, 0, 0};
+    request->parts = 1;  // not done before all parts are counted
+    for (std::size_t i = 0; i < usable; ++i) {
+      part.length = bytes * (i + 1) / usable - part.offset;
+      Link& link = *peer.links[i];
+      const bool at_once = link.is_open() && !link.wants_to_send();
+      link.send(part, static_cast<const std::byte*>(data) + part.offset, request);
+      if (at_once) link.send_some();
+      part.offset += part.length;
+    }
+    return counted(request, transfer);
+  }
+
+  Transfer receive(std::uint64_t tag, void* data, std::size_t bytes) override {
+    Transfer transfer;
+    transfer.receives = true;
+    Request* const request = new_request();
+    request->tag = tag;
+    request->data = static_cast<std::byte*>(data);
+    request->size = bytes;
+    transfer.request = request;
+    const auto there = unasked_.find(tag);
+    if (there == unasked_.end()) {
+      asked_[tag].push_back(request);
+      return transfer;
+    }
+    Incoming& message = *there->second.front();
+    there->second.pop_front();
+    if (there->second.empty()) unasked_.erase(there);
+    ask_for(message, *request);
+    if (message.into != nullptr) std::memcpy(message.into, message.own.data(), message.bytes);
+    message.own = {};
+    if (message.done()) finish(message);
+    return transfer;
+  }
+
+  Transfer flush(int endpoint) override {
+    Transfer transfer;
+    transfer.error = broken(endpoint);
+    if (transfer.error != nullptr) return transfer;
+    Request* const request = new_request();
+    request->parts = 1;
+    for (Link* link : peers_[static_cast<std::size_t>(endpoint)].links) {
+      if (link == nullptr || link->has_ended() || (link->is_open() && !link->wants_to_send())) continue;
+      link->mark(request);
+    }
+    return counted(request, transfer);
+  }
+
+  void cancel(Transfer& transfer) override {
+    auto* const request = static_cast<Request*>(transfer.request);
+    if (request == nullptr || request->done || !transfer.receives || request->incoming != nullptr) return;
+    std::deque<Request*>& waiting = asked_[request->tag];
+    std::erase(waiting, request);
+    if (waiting.empty()) asked_.erase(request->tag);
+    request->error = "it was cancelled";
+    request->done = true;
+  }
+
+  bool finished(Transfer& transfer) override {
+    auto* const request = static_cast<Request*>(transfer.request);
+    if (request == nullptr) return true;
+    if (!request->done) return false;
+    if (transfer.receives) transfer.bytes = request->bytes;
+    transfer.error = request->error;
+    transfer.request = nullptr;
+    free_.push_back(request);
+    return true;
+  }
+
+  bool progress() override {
+    bool any = false;
+    if (links_.size() <= kFewLinks && ++turn_ % kLookAtAll != 0) {
+      for (std::size_t i = 0; i < links_.size(); ++i) {
+        any |= links_[i]->read_some();
+        if (links_[i]->wants_to_send()) any |= links_[i]->send_some();
+      }
+      sweep();
+      return any;
+    }
+    settle_interest();
+    std::array<epoll_event, 64> ready;
+    const int count = epoll_wait(events_.get(), ready.data(), static_cast<int>(ready.size()), 0);
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = ready[static_cast<std::size_t>(i)];
+      if (event.data.ptr == &listener_) {
+        any |= accept_some();
+      } else if (event.data.ptr == &timer_) {
+        look_at_time();
+      } else {
+        Link& link = *static_cast<Link*>(event.data.ptr);
+        if ((event.events & ~EPOLLOUT) != 0) any |= link.read_some();
+        if ((event.events & EPOLLOUT) != 0 || link.wants_to_send()) any |= link.send_some();
+      }
+    }
+    sweep();
+    return any;
+  }
+
+  int descriptor() const override { return events_.get(); }
+
+  // The events stay until they have been dealt with.
+  bool arm() override {
+    settle_interest();
+    return true;
+  }
+
+  void sleep(std::chrono::milliseconds limit) override {
+    arm();
+    pollfd polled[2] = {{descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    turn_ = -1;  // then look at all
+    if (poll(polled, 2, static_cast<int>(limit.count())) <= 0 || polled[1].revents == 0) return;
+    std::uint64_t ignored;
+    if (read(wake_.get(), &ignored, sizeof ignored) < 0) return;  // Another sleep has read it.
+  }
+
+  void wake() override {
+    const std::uint64_t one = 1;
+    if (write(wake_.get(), &one, sizeof one) < 0) return;  // It is awake already.
+  }
+
+ private:
+  struct Target {
+    MailboxId id;
+    SocketAddress address;
+  };
+  /// A mailbox, and the links to it that one side has made.
+  struct Peer {
+    MailboxId id;
+    std::optional<SocketAddress> address;  ///< none: it has called
+    std::vector<Link*> links;              ///< by number; null: not there yet
+    std::string error;
+    std::uint64_t messages = 0;                                        ///< sent
+    std::unordered_map<std::uint64_t, std::unique_ptr<Incoming>> arriving;  ///< by number, until they are taken
+    std::optional<steady_clock::time_point> call_again;
+    steady_clock::time_point called = steady_clock::now();
+  };
+
+  static std::optional<Target> parse(std::string_view address) {
+    if (!address.starts_with(kTcpAddress)) return std::nullopt;
+    address.remove_prefix(kTcpAddress.size());
+    const std::size_t space = address.find(' ');
+    if (space != 32) return std::nullopt;
+    const auto socket = SocketAddress::parse(std::string(address.substr(space + 1)));
+    if (!socket) return std::nullopt;
+    return Target{MailboxId(address.substr(0, space)), *socket};
+  }
+
+  Request* new_request() {
+    if (free_.empty()) return &requests_.emplace_back();
+    Request* const request = free_.back();
+    free_.pop_back();
+    *request = {};
+    return request;
+  }
+
+  /// All parts of the request have been counted.
+  Transfer counted(Request* request, Transfer transfer) {
+    if (--request->parts == 0) request->done = true;
+    transfer.request = request;
+    finished(transfer);
+    return transfer;
+  }
+
+  /// The number of links, from 0 on, that are there. The side that was called does not have all at once.
+  static std::size_t usable_links(const Peer& peer) {
+    std::size_t count = 0;
+    while (count < peer.links.size() && peer.links[count] != nullptr && !peer.links[count]->has_ended()) ++count;
+    return std::max<std::size_t>(count, 1);
+  }
+
+  void add(int descriptor, std::uint32_t events, void* what) {
+    epoll_event event{};
+    event.events = events;
+    event.data.ptr = what;
+    if (epoll_ctl(events_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0)
+      fail("cannot wait for other hosts: {}", std::strerror(errno));
+  }
+
+  Link& keep(std::unique_ptr<Link> link) {
+    watch(*link);
+    return *links_.emplace_back(std::move(link));
+  }
+
+  void watch(Link& link) {
+    link.interest = EPOLLIN;
+    add(link.descriptor(), link.interest, &link);
+  }
+
+  void settle_interest() {
+    for (const auto& link : links_) {
+      if (link->was_pushed_out()) continue;
+      const std::uint32_t wanted = (link->is_held() ? 0U : std::uint32_t{EPOLLIN}) |
+                                   (link->wants_to_send() ? std::uint32_t{EPOLLOUT} : 0U);
+      if (link->interest == wanted) continue;
+      link->interest = wanted;
+      epoll_event event{};
+      event.events = wanted;
+      event.data.ptr = link.get();
+      epoll_ctl(events_.get(), EPOLL_CTL_MOD, link->descriptor(), &event);
+    }
+  }
+
+  /// Begins a connection.
+  void call(int index, int number) {
+    Peer& peer = peers_[static_cast<std::size_t>(index)];
+    Link& link = keep(std::make_unique<Link>(*this, proof_, tcp_socket(*peer.address), peer.id, number));
+    link.peer = index;
+    peer.links.push_back(&link);
+    connect_socket(link, *peer.address);
+  }
+
+  static void connect_socket(Link& link, const SocketAddress& address) {
+    send_at_once(link.descriptor());
+    if (::connect(link.descriptor(), address.get(), address.size) != 0 && errno != EINPROGRESS && errno != EINTR)
+      link.end(std::strerror(errno));
+  }
+
+  bool accept_some() {
+    bool any = false;
+    for (int i = 0; i < kAcceptedAtOnce; ++i) {
+      if (!have_room()) break;
+      FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket) {
+        if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) break;
+        logging::debug("collectives: cannot accept a connection: {}", std::strerror(errno));
+        rest(kLeastTimeToProve);
+        break;
+      }
+      send_at_once(socket.get());
+      keep(std::make_unique<Link>(*this, proof_, std::move(socket)));
+      any = true;
+    }
+    set_timer();
+    return any;
+  }
+
+  static bool is_stranger(const Link& link) { return link.accepted && !link.is_open() && !link.has_ended(); }
+
+  /// Whether another stranger may come; the oldest may have to go for it.
+  bool have_room() {
+    std::size_t count = 0;
+    Link* oldest = nullptr;
+    for (const auto& link : links_) {
+      if (!is_stranger(*link)) continue;
+      if (++count == 1 || link->begun < oldest->begun) oldest = link.get();
+    }
+    if (count < kMostStrangers) return true;
+    if (steady_clock::now() - oldest->begun < kLeastTimeToProve) {
+      rest(kLeastTimeToProve);
+      return false;
+    }
+    oldest->end("others came, and it had said nothing");
+    return true;
+  }
+
+  /// Accepts nobody for this time.
+  void rest(std::chrono::milliseconds time) {
+    if (rests_until_) return;
+    rests_until_ = steady_clock::now() + time;
+    epoll_event event{};
+    event.data.ptr = &listener_;
+    epoll_ctl(events_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+  }
+
+  /// The timer makes the descriptor readable when something is due.
+  void set_timer() {
+    std::optional<steady_clock::time_point> next = rests_until_;
+    const auto also = [&](steady_clock::time_point at) { next = next ? std::min(*next, at) : at; };
+    for (const auto& link : links_)
+      if (is_stranger(*link)) also(link->begun + kMostTimeToProve);
+    for (const Peer& peer : peers_)
+      if (peer.call_again) also(*peer.call_again);
+    itimerspec spec{};
+    if (next) {
+      const auto left = std::max<std::chrono::nanoseconds>(*next - steady_clock::now(), std::chrono::nanoseconds(1));
+      spec.it_value.tv_sec = left.count() / 1'000'000'000;
+      spec.it_value.tv_nsec = left.count() % 1'000'000'000;
+    }
+    timerfd_settime(timer_.get(), 0, &spec, nullptr);
+  }
+
+  void look_at_time() {
+    std::uint64_t ignored;
+    if (read(timer_.get(), &ignored, sizeof ignored) < 0) return;
+    const auto now = steady_clock::now();
+    if (rests_until_ && *rests_until_ <= now) {
+      rests_until_.reset();
+      epoll_event event{};
+      event.events = EPOLLIN;
+      event.data.ptr = &listener_;
+      epoll_ctl(events_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+    }
+    for (const auto& link : links_)
+      if (is_stranger(*link) && now - link->begun >= kMostTimeToProve) link->end("it had said nothing");
+    for (Peer& peer : peers_) {
+      if (!peer.call_again || *peer.call_again > now) continue;
+      peer.call_again.reset();
+      for (Link* link : peer.links) {
+        if (!link->was_pushed_out()) continue;
+        link->call_again(tcp_socket(*peer.address));
+        watch(*link);
+        connect_socket(*link, *peer.address);
+      }
+    }
+    set_timer();
+  }
+
+  // LinkOwner
+
+  bool proved(Link& link) override {
+    if (!link.accepted) return true;
+    if (link.number < 0 || link.number >= kMostConnections) return false;
+    // The other side makes all its links to this mailbox for one of its endpoints.
+    auto peer = std::ranges::find_if(peers_, [&](const Peer& each) {
+      return each.id == link.other && !each.address && each.error.empty();
+    });
+    if (peer == peers_.end()) {
+      peers_.emplace_back().id = link.other;
+      peer = peers_.end() - 1;
+    }
+    const auto number = static_cast<std::size_t>(link.number);
+    peer->links.resize(std::max(peer->links.size(), number + 1));
+    if (peer->links[number] != nullptr) return false;
+    peer->links[number] = &link;
+    link.peer = static_cast<int>(peer - peers_.begin());
+    return true;
+  }
+
+  Incoming* begins(Link& link, const PartHeader& part) override {
+    Peer& peer = peers_[static_cast<std::size_t>(link.peer)];
+    if (part.offset != 0) {
+      const auto it = peer.arriving.find(part.message);
+      return it == peer.arriving.end() ? nullptr : it->second.get();
+    }
+    auto arriving = std::make_unique<Incoming>();
+    Incoming& message = *arriving;
+    message.peer = link.peer;
+    message.tag = part.tag;
+    message.message = part.message;
+    message.bytes = part.bytes;
+    const auto asked = asked_.find(part.tag);
+    if (asked != asked_.end()) {
+      ask_for(message, *asked->second.front());
+      asked->second.pop_front();
+      if (asked->second.empty()) asked_.erase(asked);
+    } else {
+      try {
+        message.own.resize(part.bytes);
+      } catch (const std::exception&) {
+        link.end(fmt::format("it sent a message of {} bytes, for which there is no memory", part.bytes));
+      }
+      message.into = message.own.data();
+      unasked_[part.tag].push_back(&message);
+    }
+    peer.arriving[part.message] = std::move(arriving);
+    if (part.length != part.bytes) {
+      for (Link* other : peer.links)
+        if (other != nullptr) other->go_on();
+    }
+    return &message;
+  }
+
+  void has_arrived(Incoming& message) override {
+    if (message.request != nullptr) finish(message);
+  }
+
+  /// The message goes to whoever has asked for it.
+  static void ask_for(Incoming& message, Request& request) {
+    message.request = &request;
+    request.incoming = &message;
+    const bool fits = message.bytes <= request.size;
+    message.into = fits ? request.data : nullptr;
+    request.bytes = message.bytes;
+    if (!fits) request.error = "the message is longer than the memory for it";
+  }
+
+  void finish(Incoming& message) {
+    message.request->incoming = nullptr;
+    message.request->done = true;
+    peers_[static_cast<std::size_t>(message.peer)].arriving.erase(message.message);
+  }
+
+  /// Nothing is sent to or received from the peer any more; what has arrived as a whole can still be taken.
+  void break_off(std::size_t index, std::string error) {
+    Peer& peer = peers_[index];
+    if (!peer.error.empty()) return;
+    peer.error = std::move(error);
+    peer.call_again.reset();
+    for (Link* link : peer.links) {
+      if (link == nullptr) continue;
+      link->end(peer.error);
+      link->fail_queued(peer.error.c_str());
+    }
+    for (auto it = peer.arriving.begin(); it != peer.arriving.end();) {
+      Incoming& message = *it->second;
+      if (message.done()) {
+        ++it;
+        continue;
+      }
+      for (Link* link : peer.links)
+        if (link != nullptr) link->forget(&message);
+      if (message.request != nullptr) {
+        message.request->incoming = nullptr;
+        message.request->error = peer.error.c_str();
+        message.request->done = true;
+      } else {
+        std::deque<Incoming*>& waiting = unasked_[message.tag];
+        std::erase(waiting, &message);
+        if (waiting.empty()) unasked_.erase(message.tag);
+      }
+      it = peer.arriving.erase(it);
+    }
+    peer.links.clear();
+  }
+
+  /// Deals with the links that have ended.
+  void sweep() {
+    const auto over = [](const auto& link) { return link->has_ended() || link->was_pushed_out(); };
+    if (std::ranges::none_of(links_, over)) return;
+    const auto now = steady_clock::now();
+    for (const auto& link : links_) {
+      if (link->peer < 0 || !over(link)) continue;
+      const auto index = static_cast<std::size_t>(link->peer);
+      Peer& peer = peers_[index];
+      if (!peer.error.empty()) continue;
+      if (link->was_pushed_out() && now - peer.called < kCallsAgain) {
+        if (!peer.call_again) peer.call_again = now + kCallAgainAfter;
+        continue;
+      }
+      // What has come over the others counts.
+      for (Link* other : peer.links)
+        while (other != nullptr && other != link.get() && other->read_some()) {
+        }
+      break_off(index, link->trouble());
+    }
+    std::erase_if(links_, [](const auto& link) { return link->has_ended(); });
+    set_timer();
+  }
+
+  const std::shared_ptr<TcpNetwork> network_;
+  const LinkProof proof_;
+  FileDescriptor events_, timer_, wake_, listener_;
+  const NotForChildren listens_alone_;
+  std::string address_;
+  std::optional<steady_clock::time_point> rests_until_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::deque<Peer> peers_;  // They stay where they are.
+  std::deque<Request> requests_;
+  std::vector<Request*> free_;
+  std::unordered_map<std::uint64_t, std::deque<Request*>> asked_;    // by tag
+  std::unordered_map<std::uint64_t, std::deque<Incoming*>> unasked_;  // by tag
+  int turn_ = 0;
+};
+
+std::unique_ptr<Mailbox> TcpNetwork::open_mailbox() {
+  return std::make_unique<TcpMailbox>(std::static_pointer_cast<TcpNetwork>(shared_from_this()));
+}
+
+}  // namespace
+
+std::shared_ptr<Network> open_tcp_network(const NetworkOptions& options) {
+  return std::make_shared<TcpNetwork>(options);
+}
+
+}  // namespace lockstep::collectives
