@@ -18,6 +18,8 @@
 #include "lockstep/program/cost.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/callback.h"
+#include "lockstep/program/primitives/debug.h"
+#include "lockstep/program/primitives/ffi_call.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/runtime/compile.h"
 #include "lockstep/runtime/debug_calls.h"
@@ -42,6 +44,7 @@ Seconds since(std::chrono::steady_clock::time_point start) {
 
 Computation::Computation(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Computation::~Computation() = default;
+const std::string& Computation::name() const { return impl_->name; }
 const ComputationText& Computation::text() const { return impl_->text; }
 bool Computation::is_compiled() const { return impl_->is_compiled.load(std::memory_order_acquire); }
 
@@ -330,6 +333,38 @@ bool meet_processes(const std::vector<collectives::Collective>& all, const Mesh&
 
 }  // namespace
 
+void Computation::Impl::take_place() {
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  for (int position = 0; position < mesh->size(); ++position) {
+    Device device = mesh->devices()[static_cast<std::size_t>(position)];
+    if (device.process_index() != runtime.process_index()) {
+      spans_processes = true;
+      continue;
+    }
+    local_devices.push_back(device.local_hardware_id());
+    locals.push_back({&runtime.pjrt_device(device), position,
+                      takes_position ? runtime.position_buffer(device, position).get() : nullptr});
+  }
+  const bool meet = meet_processes(collectives, *mesh);
+  meets_processes = replicated ? spans_processes : meet;
+  if (has_collectives || replicated) {
+    launch_devices = local_devices;
+    std::ranges::sort(launch_devices);
+  }
+  if (has_collectives) {
+    collectives::ProgramCollectives plan{fingerprint, signature, {}, collectives};
+    for (Device device : mesh->devices()) plan.devices.push_back(device.id());
+    registered = runtime.programs().register_program(plan);
+  }
+  recorded_name = watch::text(name);
+  if (spans_processes && !locals.empty()) {
+    launches = watch::mesh_place(mesh->fingerprint(), processes_text(*mesh));
+    if (replicated && meet) recorded_meeting = watch::text(name + " on the devices");
+    recorded = {fingerprint, watch::text(signature),
+                watch::text(std::string_view(text.program).substr(0, kMostRecorded))};
+  }
+}
+
 std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> impl, const Program& written,
                                                        const AxisEnv& axes, const Mesh& mesh,
                                                        Fingerprint salt,
@@ -352,11 +387,21 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
                          .for_cpu = !runtime.native_collectives(),
                          .salt = salt});
   for_each_equation(per_device, [&](const Equation& equation) {
-    if (equation.primitive == &pure_callback_p() || equation.primitive == &io_callback_p())
-      impl->callbacks.push_back(equation.params);
+    const bool is_callback =
+        equation.primitive == &pure_callback_p() || equation.primitive == &io_callback_p();
+    if (is_callback) impl->callbacks.push_back(equation.params);
+    if (is_callback || equation.primitive == &debug_p())
+      impl->calls_here = fmt::format("{} (at {})", equation.primitive->name, equation.site.to_string());
+    if (equation.primitive == &ffi_call_p())
+      impl->ffi_targets.push_back(equation.params.as<FfiCallParams>().target);
   });
+  impl->mesh.emplace(mesh);
+  impl->signature = signature_text(per_device);
   impl->fingerprint = lowered.fingerprint;
   impl->takes_position = lowered.takes_position;
+  impl->transposes = lowered.transposes;
+  impl->loops = lowered.loops;
+  impl->collectives = lowered.collectives;
   impl->has_collectives = !lowered.collectives.empty() && !impl->replicated;
   if (runtime.described()) {
     for (const Device device : mesh.devices())
@@ -369,38 +414,9 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
     impl->is_compiled = true;
     return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
   }
-  for (int position = 0; position < mesh.size(); ++position) {
-    Device device = mesh.devices()[static_cast<std::size_t>(position)];
-    if (device.process_index() != runtime.process_index()) {
-      impl->spans_processes = true;
-      continue;
-    }
-    impl->local_devices.push_back(device.local_hardware_id());
-    impl->locals.push_back(
-        {&runtime.pjrt_device(device), position,
-         impl->takes_position ? runtime.position_buffer(device, position).get() : nullptr});
-  }
-  impl->meets_processes =
-      impl->replicated ? impl->spans_processes : meet_processes(lowered.collectives, mesh);
-  if (impl->has_collectives || impl->replicated) {
-    impl->launch_devices = impl->local_devices;
-    std::ranges::sort(impl->launch_devices);
-  }
-  if (impl->has_collectives) {
-    collectives::ProgramCollectives plan{
-        lowered.fingerprint, signature_text(per_device), {}, std::move(lowered.collectives)};
-    for (Device device : mesh.devices()) plan.devices.push_back(device.id());
-    impl->registered = runtime.programs().register_program(plan);
-  }
+  impl->take_place();
+  if (impl->is_operation) impl->collectives.clear();
   impl->lowering = since(start);
-  impl->recorded_name = watch::text(impl->name);
-  if (impl->spans_processes && !impl->locals.empty()) {
-    impl->launches = watch::mesh_place(mesh.fingerprint(), processes_text(mesh));
-    if (impl->replicated && meet_processes(lowered.collectives, mesh))
-      impl->recorded_meeting = watch::text(impl->name + " on the devices");
-    impl->recorded = {lowered.fingerprint, watch::text(signature_text(per_device)),
-                      watch::text(std::string_view(impl->text.program).substr(0, kMostRecorded))};
-  }
   impl->text.stablehlo = std::move(lowered.stablehlo);
   // A program for all devices at once cannot be compiled where none of them is.
   if (impl->replicated && impl->locals.empty())

@@ -84,7 +84,12 @@ class Computation {
   /// The last inputs, placed as the computation needs them, so that they are moved once and not in each run.
   std::vector<Array> placed(std::vector<Array> last) const;
 
+  const std::string& name() const;
   const ComputationText& text() const;
+
+  /// Throws ShardingError if one of the arguments has another type than the one for which it was compiled:
+  /// the same axes over other devices.
+  void check_types(std::span<const Array* const> arguments) const;
 
   /// Its figures of memory are the compiler's, and 0 before it has compiled.
   Cost cost() const;
@@ -100,6 +105,7 @@ class Computation {
   void ensure_compiled() const;
 
  private:
+  friend class ExecutableFile;  // executable_file.cc
   struct Impl;
   explicit Computation(std::unique_ptr<Impl> impl);
   static std::shared_ptr<const Computation> finish(std::unique_ptr<Impl> impl, const Program& written,

@@ -30,8 +30,9 @@ struct Computation::Impl {
   ProgramCost counted;
   Fingerprint fingerprint = 0;
   bool takes_position = false;
-  bool has_collectives = false;  ///< custom calls into the registry
-  bool replicated = false;       ///< compiled for all devices at once, with collectives of the platform's own
+  bool transposes = false, loops = false;  ///< as in LoweredProgram
+  bool has_collectives = false;            ///< custom calls into the registry
+  bool replicated = false;  ///< compiled for all devices at once, with collectives of the platform's own
   bool spans_processes = false;
   bool meets_processes = false;  ///< some of its collectives are over devices of several processes
   std::optional<ResultCheck> check;
@@ -58,6 +59,13 @@ struct Computation::Impl {
   std::shared_ptr<const void> registered;  ///< its collectives, as long as it lives
   std::vector<OpParams> callbacks;         ///< which hold the functions that it calls
 
+  // For a file that another process loads.
+  std::optional<Mesh> mesh;
+  std::vector<collectives::Collective> collectives;
+  std::string signature;                 ///< for messages, "step(f32[8])"
+  std::string calls_here;                ///< an operation that calls this process; empty if there is none
+  std::vector<std::string> ffi_targets;  ///< the user's handlers that it calls
+
   std::vector<ArrayTypeRef> inputs, outputs;
   std::vector<ArrayTypeRef> moved;  ///< of inputs that are not where the computation is: what they become
   bool moves = false;
@@ -80,6 +88,9 @@ struct Computation::Impl {
 
   /// Leaves the donated arrays without their memory.
   void take_donated(std::span<const Array* const> given) const;
+
+  /// Makes ready for launches on the local devices of its mesh.
+  void take_place();
 
   /// On all local devices.
   void launch_all(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,

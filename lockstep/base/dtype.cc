@@ -4,9 +4,11 @@
 
 namespace lockstep {
 
-const DTypeInfo& info(DType dtype) {
+namespace {
+
+constexpr auto table = [] {
   using K = DTypeKind;
-  static constexpr std::array<DTypeInfo, 14> table = {{
+  return std::array<DTypeInfo, 14>{{
       {DType::kBool, "bool", "bool", "i1", 1, K::kBool},
       {DType::kI8, "i8", "int8", "i8", 1, K::kSigned},
       {DType::kI16, "i16", "int16", "i16", 2, K::kSigned},
@@ -22,7 +24,16 @@ const DTypeInfo& info(DType dtype) {
       {DType::kF64, "f64", "float64", "f64", 8, K::kFloat},
       {DType::kC64, "c64", "complex64", "complex<f32>", 8, K::kComplex},
   }};
-  return table[static_cast<std::size_t>(dtype)];
+}();
+
+}  // namespace
+
+const DTypeInfo& info(DType dtype) { return table[static_cast<std::size_t>(dtype)]; }
+
+std::optional<DType> dtype_named(std::string_view name) {
+  for (const DTypeInfo& each : table)
+    if (each.name == name) return each.dtype;
+  return std::nullopt;
 }
 
 bool holds(DType dtype, std::int64_t value) {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 
@@ -46,6 +46,7 @@ struct DTypeInfo {
 const DTypeInfo& info(DType dtype);
 
 inline std::string_view name(DType dtype) { return info(dtype).name; }
+std::optional<DType> dtype_named(std::string_view name);  ///< the one with this name(); nullopt for others
 inline std::size_t size_of(DType dtype) { return info(dtype).bytes; }
 inline bool is_floating(DType dtype) { return info(dtype).kind == DTypeKind::kFloat; }
 inline bool is_integer(DType dtype) {
@@ -62,6 +63,14 @@ bool holds(DType dtype, std::int64_t value);
 inline DType place_dtype(std::int64_t size) { return holds(DType::kI32, size) ? DType::kI32 : DType::kI64; }
 
 namespace internal {
+/// Whether T is std::complex<float>; <complex> is not included for it, being large.
+template <class T>
+concept ComplexOfFloat = std::is_class_v<T> && sizeof(T) == 2 * sizeof(float) && requires(const T& value) {
+  requires std::is_same_v<typename T::value_type, float>;
+  requires std::is_same_v<decltype(value.real()), float>;
+  requires std::is_same_v<decltype(value.imag()), float>;
+};
+
 template <class T>
 consteval DType dtype_of() {
   using U = std::remove_cv_t<T>;
@@ -71,7 +80,7 @@ consteval DType dtype_of() {
     return DType::kF32;
   else if constexpr (std::is_same_v<U, double>)
     return DType::kF64;
-  else if constexpr (std::is_same_v<U, std::complex<float>>)
+  else if constexpr (ComplexOfFloat<U>)
     return DType::kC64;
   else if constexpr (std::is_integral_v<U> && std::is_signed_v<U>)
     return sizeof(U) == 1   ? DType::kI8

@@ -38,10 +38,8 @@ class Mailboxes {
  public:
   explicit Mailboxes(const Kind& kind, int count = 2, std::string secret = "s") {
     for (int i = 0; i < count; ++i) {
-      networks_.push_back(Network::open({.interface = "lo",
-                                         .network = kind.network,
-                                         .connections = kind.connections,
-                                         .secret = secret}));
+      networks_.push_back(Network::open(
+          {.interface = "lo", .network = kind.network, .connections = kind.connections, .secret = secret}));
       all_.push_back(networks_.back()->open_mailbox());
     }
   }
@@ -121,8 +119,12 @@ TEST_P(EachNetwork, MatchesMessagesByTag_InOrderForEachTag) {
     std::deque<Message> messages;
     for (int i = 0; i < 40; ++i) {
       const std::size_t bytes = sizes[random() % std::size(sizes)];
-      messages.push_back({static_cast<int>(random() % 2), random() % 5, pattern(bytes, static_cast<unsigned>(i)),
-                          std::vector<std::byte>(bytes), {}, {}});
+      messages.push_back({static_cast<int>(random() % 2),
+                          random() % 5,
+                          pattern(bytes, static_cast<unsigned>(i)),
+                          std::vector<std::byte>(bytes),
+                          {},
+                          {}});
     }
     const auto ask = [&](Message& each) {
       each.receives = mailbox[1 - each.from].receive(each.tag, each.in.data(), each.in.size());
@@ -180,7 +182,8 @@ TEST_P(EachNetwork, AMessageMayBeShorterThanTheMemoryForIt) {
   Mailboxes mailbox(GetParam());
   const int endpoint = mailbox.connect().first;
   char heard[100] = "";
-  Transfer receives = mailbox[1].receive(7, heard, sizeof heard), sends = mailbox[0].send(endpoint, 7, "yes", 4);
+  Transfer receives = mailbox[1].receive(7, heard, sizeof heard),
+           sends = mailbox[0].send(endpoint, 7, "yes", 4);
   ASSERT_TRUE(mailbox.until([&] { return mailbox[1].finished(receives) && mailbox[0].finished(sends); }));
   EXPECT_EQ(receives.bytes, 4U);
   EXPECT_STREQ(heard, "yes");
@@ -194,7 +197,8 @@ TEST_P(EachNetwork, ACancelledReceiveTakesNothing) {
   mailbox[1].cancel(cancelled);
   ASSERT_TRUE(mailbox.until([&] { return mailbox[1].finished(cancelled); }));
   EXPECT_NE(cancelled.error, nullptr);
-  Transfer receives = mailbox[1].receive(7, second, sizeof second), sends = mailbox[0].send(endpoint, 7, "yes", 4);
+  Transfer receives = mailbox[1].receive(7, second, sizeof second),
+           sends = mailbox[0].send(endpoint, 7, "yes", 4);
   ASSERT_TRUE(mailbox.until([&] { return mailbox[1].finished(receives) && mailbox[0].finished(sends); }));
   EXPECT_STREQ(first, "");
   EXPECT_STREQ(second, "yes");
@@ -295,7 +299,8 @@ TEST_P(EachNetwork, SleepsUntilSomethingComes_OrIsWoken) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EachNetwork,
-                         ::testing::Values(Kind{"Tcp", "tcp", 1}, Kind{"TcpBy4", "tcp", 4}, Kind{"Ucx", "ucx", 1}),
+                         ::testing::Values(Kind{"Tcp", "tcp", 1}, Kind{"TcpBy4", "tcp", 4},
+                                           Kind{"Ucx", "ucx", 1}),
                          [](const auto& info) { return info.param.name; });
 
 const Kind kTcp{"Tcp", "tcp", 1};

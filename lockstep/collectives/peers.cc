@@ -193,6 +193,8 @@ void Peers::Impl::leave() {
     if (std::exchange(left_, true)) return;
     // Whoever waits for this process hears first why it leaves.
     if (!divergence_.empty()) send_to_all(own_message(MessageType::kDivergence, divergence_));
+    if (!failure_heard_.empty() && !std::exchange(failure_told_, true))
+      send_to_all(own_message(MessageType::kFailure, failure_heard_));
     send_to_all(own_message(MessageType::kBye, ""));
     wake_listener();
   }
@@ -404,7 +406,10 @@ void Peers::Impl::heed(const std::shared_ptr<Connection>& connection, const Mess
       events_.on_divergence(message.text);
       break;
     }
-    case MessageType::kFailure:
+    case MessageType::kFailure: {
+      std::lock_guard lock(mutex_);
+      failure_heard_ = message.text;
+    }
       events_.on_failure(message.text);
       break;
     case MessageType::kWant:

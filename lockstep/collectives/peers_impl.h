@@ -151,7 +151,8 @@ class Peers::Impl {
   std::vector<Peer> peers_;
   std::vector<std::shared_ptr<Connection>> fresh_;  // to be taken over by the listening thread
   bool left_ = false, failure_told_ = false;
-  std::string divergence_;  // as told or received; empty if the processes do not diverge
+  std::string failure_heard_;  // of another process; whoever waits for this one may not have heard it
+  std::string divergence_;     // as told or received; empty if the processes do not diverge
 
   std::thread listener_, connector_;
 };

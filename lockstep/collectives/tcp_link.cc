@@ -74,8 +74,8 @@ Link::Link(LinkOwner& owner, const LinkProof& proof, FileDescriptor socket, Mail
 
 void Link::send(const PartHeader& part, const void* data, Request* request) {
   ++request->parts;
-  queue_.push_back(
-      {part, static_cast<const std::byte*>(data), 0, sizeof part + static_cast<std::size_t>(part.length), request});
+  queue_.push_back({part, static_cast<const std::byte*>(data), 0,
+                    sizeof part + static_cast<std::size_t>(part.length), request});
 }
 
 void Link::mark(Request* request) {
@@ -91,7 +91,8 @@ bool Link::wants_to_send() const {
 /// Whether the greeting has left.
 bool Link::send_greeting() {
   while (!greeting_.empty()) {
-    const ssize_t sent = ::send(descriptor(), greeting_.data(), greeting_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent =
+        ::send(descriptor(), greeting_.data(), greeting_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) {
       if (!would_block(errno)) end(std::strerror(errno));
@@ -128,7 +129,8 @@ bool Link::send_some() {
       sent = sendmsg(descriptor(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent < 0 && errno == EINTR) continue;
       if (sent < 0) {
-        // What the other side has sent before it ended the connection is still to be read: its end is found there.
+        // What the other side has sent before it ended the connection is still to be read: its end is found
+        // there.
         if (!would_block(errno)) fail_queued("the connection broke");
         return any;
       }

@@ -49,9 +49,9 @@ struct Incoming {
   int peer = -1;
   std::uint64_t tag = 0, message = 0;
   std::size_t bytes = 0, arrived = 0;
-  std::vector<std::byte> own;   ///< where it goes while nobody has asked for it
-  Request* request = nullptr;   ///< who has
-  std::byte* into = nullptr;    ///< null: it is dropped
+  std::vector<std::byte> own;  ///< where it goes while nobody has asked for it
+  Request* request = nullptr;  ///< who has
+  std::byte* into = nullptr;   ///< null: it is dropped
   bool done() const { return arrived == bytes; }
 };
 
@@ -63,7 +63,8 @@ class LinkOwner {
   /// The other side has proved that it belongs to the job. False: end the link.
   virtual bool proved(Link& link) = 0;
 
-  /// A part begins; where the message goes. Null: it is not known yet; ask again when its first part has come.
+  /// A part begins; where the message goes. Null: it is not known yet; ask again when its first part has
+  /// come.
   virtual Incoming* begins(Link& link, const PartHeader& part) = 0;
   virtual void has_arrived(Incoming& message) = 0;
 
@@ -126,10 +127,10 @@ class Link {
   bool is_acknowledged() const;
 
   const bool accepted;
-  MailboxId other;                    ///< the mailbox at the other end, once it is known
-  int number = 0;                     ///< among the links of the two mailboxes that one side has made
-  int peer = -1;                      ///< for the owner
-  std::uint32_t interest = 0;         ///< for the owner: what it has asked epoll for
+  MailboxId other;             ///< the mailbox at the other end, once it is known
+  int number = 0;              ///< among the links of the two mailboxes that one side has made
+  int peer = -1;               ///< for the owner
+  std::uint32_t interest = 0;  ///< for the owner: what it has asked epoll for
   const Clock::time_point begun = Clock::now();
 
  private:

@@ -274,8 +274,9 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     std::optional<SocketAddress> address;  ///< none: it has called
     std::vector<Link*> links;              ///< by number; null: not there yet
     std::string error;
-    std::uint64_t messages = 0;                                        ///< sent
-    std::unordered_map<std::uint64_t, std::unique_ptr<Incoming>> arriving;  ///< by number, until they are taken
+    std::uint64_t messages = 0;  ///< sent
+    std::unordered_map<std::uint64_t, std::unique_ptr<Incoming>>
+        arriving;  ///< by number, until they are taken
     std::optional<steady_clock::time_point> call_again;
     steady_clock::time_point called = steady_clock::now();
   };
@@ -309,7 +310,8 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   /// The number of links, from 0 on, that are there. The side that was called does not have all at once.
   static std::size_t usable_links(const Peer& peer) {
     std::size_t count = 0;
-    while (count < peer.links.size() && peer.links[count] != nullptr && !peer.links[count]->has_ended()) ++count;
+    while (count < peer.links.size() && peer.links[count] != nullptr && !peer.links[count]->has_ended())
+      ++count;
     return std::max<std::size_t>(count, 1);
   }
 
@@ -356,7 +358,8 @@ class TcpMailbox : public Mailbox, public LinkOwner {
 
   static void connect_socket(Link& link, const SocketAddress& address) {
     send_at_once(link.descriptor());
-    if (::connect(link.descriptor(), address.get(), address.size) != 0 && errno != EINPROGRESS && errno != EINTR)
+    if (::connect(link.descriptor(), address.get(), address.size) != 0 && errno != EINPROGRESS &&
+        errno != EINTR)
       link.end(std::strerror(errno));
   }
 
@@ -417,7 +420,8 @@ class TcpMailbox : public Mailbox, public LinkOwner {
       if (peer.call_again) also(*peer.call_again);
     itimerspec spec{};
     if (next) {
-      const auto left = std::max<std::chrono::nanoseconds>(*next - steady_clock::now(), std::chrono::nanoseconds(1));
+      const auto left =
+          std::max<std::chrono::nanoseconds>(*next - steady_clock::now(), std::chrono::nanoseconds(1));
       spec.it_value.tv_sec = left.count() / 1'000'000'000;
       spec.it_value.tv_nsec = left.count() % 1'000'000'000;
     }
@@ -592,7 +596,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   std::deque<Peer> peers_;  // They stay where they are.
   std::deque<Request> requests_;
   std::vector<Request*> free_;
-  std::unordered_map<std::uint64_t, std::deque<Request*>> asked_;    // by tag
+  std::unordered_map<std::uint64_t, std::deque<Request*>> asked_;     // by tag
   std::unordered_map<std::uint64_t, std::deque<Incoming*>> unasked_;  // by tag
   int turn_ = 0;
 };

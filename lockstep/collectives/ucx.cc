@@ -95,9 +95,7 @@ struct Endpoint {
 class UcxMailbox : public Mailbox {
  public:
   explicit UcxMailbox(std::shared_ptr<UcxNetwork> network)
-      : network_(std::move(network)),
-        ucx_(network_->ucx),
-        wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      : network_(std::move(network)), ucx_(network_->ucx), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     ucp_worker_params_t params{};
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     params.thread_mode = UCS_THREAD_MODE_SERIALIZED;

@@ -60,11 +60,17 @@ class Choices {
   std::mt19937_64 random_;
 };
 
-/// The time at which to stop; the shares of all fuzz tests add up to LOCKSTEP_FUZZ_SECONDS, by default one
-/// minute.
+/// For so long, by default: where the address sanitizer sees what is wrong, a minute.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr double kFuzzSeconds = 60;
+#else
+inline constexpr double kFuzzSeconds = 15;
+#endif
+
+/// The time at which to stop; the shares of all fuzz tests add up to LOCKSTEP_FUZZ_SECONDS.
 inline std::chrono::steady_clock::time_point fuzz_deadline(double share) {
   const char* given = std::getenv("LOCKSTEP_FUZZ_SECONDS");
-  const double seconds = given != nullptr ? std::atof(given) : 60;
+  const double seconds = given != nullptr ? std::atof(given) : kFuzzSeconds;
   return std::chrono::steady_clock::now() +
          std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds * share));
 }

@@ -10,6 +10,7 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/array/computation.h"
+#include "lockstep/array/executable_file.h"
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/kept.h"
 #include "lockstep/jit/signature.h"
@@ -29,6 +30,14 @@ struct CallEntry : Kept {
   std::shared_ptr<const Program> traced;           ///< instead of it, if jit is disabled
   std::vector<Array> captures;     ///< outside arrays that the function uses: inputs after the arguments'
   std::shared_ptr<void> exemplar;  ///< a result of the C++ type in the signature, with empty arrays
+
+  /// Set for one that load_executable made: it has no signature until a call had the described arguments.
+  struct Loaded {
+    CallDescription call;
+    mutable std::mutex mutex;
+    mutable std::vector<std::uint64_t> signature;  ///< of the last call that was right
+  };
+  std::unique_ptr<Loaded> loaded;
 
   /// Whether argument i is an Array, which may be given as a number.
   bool takes_array(std::size_t i) const;

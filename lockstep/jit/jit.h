@@ -3,6 +3,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -33,10 +34,36 @@ class Compiled {
   /// The cost of a call on each device.
   internal::Cost cost() const { return internal::cost_of(*entry_); }
 
+  /// The compiled program as bytes, for load_executable in this or another process. Throws Error if it cannot
+  /// be used there: it calls functions of this process (callbacks, debug::print), uses arrays from outside of
+  /// the function or a Static argument, or was compiled with debug_nans or debug_infs.
+  std::string serialize() const { return internal::serialize_entry(*entry_); }
+
  private:
   std::shared_ptr<const internal::CallEntry> entry_;
   CallSite site_;
 };
+
+/// The compiled program that Compiled::serialize wrote, for calls on this process's devices; nothing is
+/// traced or compiled. It was compiled for devices with certain ids and must find these; a program over one
+/// device that no argument or option chose runs on this process's first one. If the program is for devices of
+/// several processes, all of them must load it. `Result` is the type of the function's result; if it has
+/// containers, `like` is a value with as many elements. A call takes arguments of the same shapes, dtypes,
+/// shardings and values as those for which it was compiled, else it throws TraceError with both.
+///
+/// Throws Error, and says why, if the bytes were changed or cut off or are something else, if they are for
+/// another platform, version of the plugin or kind of processor, for devices that do not exist here, if
+/// `Result` has other arrays than the program's result, or if the program calls a handler that is not
+/// registered; PjrtError if the plugin refuses the machine code. The machine code is run as it is: load only
+/// files that you would run.
+///   Compiled step = load_executable<State>(bytes);
+///   state = step(state, batch);
+template <class Result>
+Compiled<Result> load_executable(std::string_view bytes, Result like = {},
+                                 std::source_location where = std::source_location::current()) {
+  return {internal::load_entry(bytes, tree::type_of<Result>, internal::share_without_type(std::move(like))),
+          CallSite::from(where)};
+}
 
 /// What a call of a jitted function with one kind of arguments is: its texts, its communication, its cost.
 /// It is not compiled; jax.stages.Lowered.

@@ -9,6 +9,7 @@
 #include "lockstep/array/sharding_constraint.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/named_scope.h"
+#include "lockstep/jit/loaded_entry.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/sharding/sharding.h"
@@ -292,6 +293,7 @@ std::shared_ptr<void> exemplar_of(tree::AnyTree tree) {
 
 CallResult call_lowered(const std::shared_ptr<const CallEntry>& entry, const tree::TreeType& result,
                         std::span<TreeArgument> arguments, const CallSite& site) {
+  if (entry->loaded != nullptr) return {entry, run_loaded(*entry, arguments, site)};
   Signature signature;
   signature.result(result);
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -79,6 +81,13 @@ TreeArgument given_argument(const A& given) {
 /// signature.
 CallResult call_lowered(const std::shared_ptr<const CallEntry>& entry, const tree::TreeType& result,
                         std::span<TreeArgument> arguments, const CallSite& site);
+
+/// A compiled form as bytes. Throws Error if it cannot be used in another process.
+std::string serialize_entry(const CallEntry& entry);
+
+/// The form in such bytes. `like` is a result of this type. Throws as load_executable does.
+std::shared_ptr<const CallEntry> load_entry(std::string_view bytes, const tree::TreeType& result,
+                                            std::shared_ptr<void> like);
 
 /// A value that is shared without its type: a single shared pointer type for all types reduces compile time.
 template <class T>

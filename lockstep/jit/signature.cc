@@ -101,6 +101,7 @@ std::vector<Argument> arguments_of(const std::vector<std::uint64_t>& words,
       case Word::kSigned:
         add(false, fmt::format("{}", static_cast<std::int64_t>(word)));
         break;
+      case Word::kHere:
       case Word::kUnsigned:
         add(false, fmt::format("{}", word));
         break;
@@ -162,6 +163,17 @@ SignatureDifference difference(const std::vector<std::uint64_t>& words,
   }
   if (result.count > kShown) result.text += fmt::format("; and {} more", result.count - kShown);
   return result;
+}
+
+std::vector<std::vector<std::string>> texts_of(const std::vector<std::uint64_t>& words,
+                                               const std::vector<Signature::Word>& kinds) {
+  std::vector<std::vector<std::string>> all;
+  for (const Argument& argument : arguments_of(words, kinds)) {
+    std::vector<std::string>& texts = all.emplace_back();
+    for (const Item& item : argument.items)
+      texts.push_back(item.is_array ? fmt::format("{} with {}", item.value, item.where) : item.value);
+  }
+  return all;
 }
 
 }  // namespace lockstep::internal

@@ -24,6 +24,7 @@ class Signature final : private tree::Visitor {
     kUnsigned,
     kReal,
     kText,  ///< its length, followed by its bytes as kRest
+    kHere,  ///< only valid in this process: an address, the id of a Static
     kRest,  ///< the continuation of the previous word
   };
 
@@ -62,6 +63,7 @@ class Signature final : private tree::Visitor {
   void real(double value) override;
   void long_real(long double value) override;
   void natural(std::uint64_t value) override { add(Word::kUnsigned, value); }
+  void only_here(std::uint64_t value) override { add(Word::kHere, value); }
   void integer(std::int64_t value) override { add(Word::kSigned, static_cast<std::uint64_t>(value)); }
 
   bool described_;
@@ -96,5 +98,10 @@ SignatureDifference difference(const std::vector<std::uint64_t>& words,
                                const std::vector<Signature::Word>& kinds,
                                const std::vector<std::uint64_t>& other_words,
                                const std::vector<Signature::Word>& other_kinds);
+
+/// What each argument holds: "f32[8] with NamedSharding(Mesh(data=4), P('data'))", "3". Equal in two
+/// processes whose calls are the same, if no word is kHere.
+std::vector<std::vector<std::string>> texts_of(const std::vector<std::uint64_t>& words,
+                                               const std::vector<Signature::Word>& kinds);
 
 }  // namespace lockstep::internal

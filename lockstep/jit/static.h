@@ -19,7 +19,8 @@ struct StaticType {
 
 template <class T>
 inline constexpr StaticType static_type = {
-    .equal = [](const void* a, const void* b) { return *static_cast<const T*>(a) == *static_cast<const T*>(b); },
+    .equal = [](const void* a,
+                const void* b) { return *static_cast<const T*>(a) == *static_cast<const T*>(b); },
     .keep = [](void* value) -> const void* { return new T(std::move(*static_cast<T*>(value))); },
 };
 
@@ -40,11 +41,13 @@ template <std::equality_comparable T>
 struct Static {
   std::uint64_t id = 0;  ///< of the value; equal if and only if the values are
 
-  const T& operator*() const { return *static_cast<const T*>(internal::static_value(internal::static_type<T>, id)); }
+  const T& operator*() const {
+    return *static_cast<const T*>(internal::static_value(internal::static_type<T>, id));
+  }
   const T* operator->() const { return &**this; }
 
-  /// The id is only valid in this process: it is const here, so that checkpoints do not contain it.
-  static void tree_parts(Static& self, tree::Parts& part) { part("id", std::as_const(self.id)); }
+  /// The id is only valid in this process.
+  static void tree_parts(Static& self, tree::Parts& part) { part.only_here(self.id); }
 };
 
 /// A Static with this value, which is kept until the process ends.

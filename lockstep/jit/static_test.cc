@@ -63,7 +63,9 @@ TEST(Static, StandsInTrees) {
 TEST(Static, AValueMayHoldOthers_OrBeMoveOnly) {
   struct Outer {
     Static<std::string> name;
-    bool operator==(const Outer& other) const { return *name == *other.name; }  // uses the other type's values
+    bool operator==(const Outer& other) const {
+      return *name == *other.name;
+    }  // uses the other type's values
   };
   const auto a = static_(Outer{static_(std::string("a"))}), b = static_(Outer{static_(std::string("b"))});
   EXPECT_EQ(a.id, static_(Outer{static_(std::string("a"))}).id);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <complex>
 #include <cstring>
 #include <limits>
 

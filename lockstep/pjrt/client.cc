@@ -157,7 +157,9 @@ std::unique_ptr<Executable> Client::deserialize(std::string_view serialized,
   args.overridden_serialized_compile_options = overridden.data();
   args.overridden_serialized_compile_options_size = overridden.size();
   check(api_, api_->PJRT_Executable_DeserializeAndLoad(&args), "loading a compiled program");
-  return std::unique_ptr<Executable>(new Executable(api_, args.loaded_executable));
+  std::unique_ptr<Executable> executable(new Executable(api_, args.loaded_executable));
+  executable->deserialized_ = true;
+  return executable;
 }
 
 Buffer Client::buffer_from_host(const void* data, DType dtype, std::span<const std::int64_t> dims,

@@ -52,6 +52,10 @@ class Executable : public CompiledProgram {
   void execute_replicas(std::span<const std::vector<PJRT_Buffer*>> arguments, std::span<Buffer> outputs,
                         const ExecuteOptions& options = {}) const;
 
+  /// Whether it was loaded by Client::deserialize. XLA's CPU plugin then writes machine code that it cannot
+  /// load again ("Function dot.1_kernel not found").
+  bool is_deserialized() const { return deserialized_; }
+
   /// As the first execute, but returns the outputs.
   std::vector<Buffer> execute(std::span<Buffer* const> arguments, const Device& device,
                               const ExecuteOptions& options = {}) const;
@@ -63,6 +67,7 @@ class Executable : public CompiledProgram {
   Executable(const PJRT_Api* api, PJRT_LoadedExecutable* loaded);
 
   PJRT_LoadedExecutable* loaded_;
+  bool deserialized_ = false;
 };
 
 }  // namespace lockstep::pjrt

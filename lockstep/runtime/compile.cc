@@ -16,6 +16,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/compile_cache_key.h"
+#include "lockstep/runtime/plan.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/runtime/shared_code.h"
 #include "lockstep/watch/recorder.h"
@@ -215,6 +216,8 @@ std::string CompileReport::to_string() const {
       return fmt::format("loaded from the compilation cache in {:.3f} s", seconds);
     case From::kProcess:
       return fmt::format("taken, compiled, of process {} in {:.3f} s", process, seconds);
+    case From::kFile:
+      return fmt::format("loaded from a file in {:.3f} s", seconds);
     case From::kCompiler:
       break;
   }
@@ -238,6 +241,31 @@ std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const M
   });
   told.time = time.seconds();
   return executable;
+}
+
+std::shared_ptr<pjrt::Executable> load_code(const LoweredProgram& program, const Mesh& mesh,
+                                            std::string_view code) {
+  Runtime& runtime = Runtime::get();
+  pjrt::CompileOptions options = runtime.platform().compile_options(program, {});
+  if (program.native_collectives)
+    for (Device device : mesh.devices()) options.devices.push_back(runtime.plugin_id(device));
+  return runtime.client().deserialize(code, options);
+}
+
+std::string machine_code(const pjrt::Executable& executable, const LoweredProgram& program,
+                         const CompilerOptions& options) {
+  // A program for several devices at once is compiled by all of its processes together, and so not again.
+  if (!executable.is_deserialized() || program.native_collectives) return executable.serialize();
+  Runtime& runtime = Runtime::get();
+  return runtime.client()
+      .compile(program.stablehlo, runtime.platform().compile_options(program, options))
+      ->serialize();
+}
+
+CodeIdentity code_identity() {
+  Runtime& runtime = Runtime::get();
+  if (runtime.described()) return runtime.plan().code_identity();
+  return code_identity(*runtime.client().plugin(), runtime.client().platform_name());
 }
 
 void forget_compiled() { Executables::get().clear(); }

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "lockstep/base/compiler_options.h"
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/sharding/mesh.h"
 
 namespace lockstep::runtime {
@@ -18,6 +20,7 @@ struct CompileReport {
     kMemory,    ///< this process had it
     kCache,     ///< the compilation cache on disk
     kProcess,   ///< another process of the job
+    kFile,      ///< a file that load_executable got
     kCompiler,  ///< XLA
   };
   From from = From::kMemory;
@@ -40,6 +43,19 @@ struct CompileReport {
 std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const Mesh& mesh,
                                           const std::string& name, CompileReport* report = nullptr,
                                           const CompilerOptions& options = {});
+
+/// The program whose machine code another process, or plan, has compiled for this mesh. It is not kept for
+/// others. Throws PjrtError if the plugin refuses it.
+std::shared_ptr<pjrt::Executable> load_code(const LoweredProgram& program, const Mesh& mesh,
+                                            std::string_view code);
+
+/// The machine code of a program that was compiled or loaded. Compiles it again if the plugin cannot write
+/// again what it has loaded.
+std::string machine_code(const pjrt::Executable& executable, const LoweredProgram& program,
+                         const CompilerOptions& options);
+
+/// Where this process's machine code can be used.
+CodeIdentity code_identity();
 
 /// Forgets all compiled programs. Programs that are in use stay valid.
 void forget_compiled();

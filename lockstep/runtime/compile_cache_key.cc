@@ -66,6 +66,20 @@ std::string machine_identity(const pjrt::Client& client) {
                      sysconf(_SC_NPROCESSORS_ONLN), own_processor());
 }
 
+CodeIdentity code_identity(const pjrt::Plugin& plugin, const std::string& platform) {
+  const auto [major, minor] = plugin.api_version();
+  CodeIdentity identity{
+      .platform = platform, .plugin = fmt::format("api {}.{}\n", major, minor), .machine = ""};
+  for (const auto& [name, value] : plugin.attributes())
+    identity.plugin += fmt::format("attribute {} {}\n", name, value);
+  std::error_code unreadable;
+  identity.plugin += fmt::format("size {}\n", std::filesystem::file_size(plugin.path(), unreadable));
+  // The compilers of other platforms do not compile for this machine's processor.
+  if (platform == "cpu")
+    identity.machine = fmt::format("processors {}\n{}", sysconf(_SC_NPROCESSORS_ONLN), own_processor());
+  return identity;
+}
+
 std::string compile_cache_key(const pjrt::Client& client, const pjrt::CompileOptions& options,
                               std::string_view stablehlo) {
   static const std::string around = surroundings(client);

@@ -17,6 +17,15 @@ std::string compile_cache_key(const pjrt::Client& client, const pjrt::CompileOpt
 /// whose processors have the same features and number.
 std::string machine_identity(const pjrt::Client& client);
 
+/// Where machine code can be used: it is the same text on machines of which one can use what the other has
+/// compiled.
+struct CodeIdentity {
+  std::string platform;  ///< "cpu"
+  std::string plugin;    ///< its versions
+  std::string machine;   ///< for CPUs: the processor's features and the number of processors
+};
+CodeIdentity code_identity(const pjrt::Plugin& plugin, const std::string& platform);
+
 /// Distinguishes a file from other builds of it: its size, its modification time and a digest of 256 of its
 /// pages, because it is too large to be read at each start. Empty if it cannot be read.
 std::string file_identity(const std::string& path);

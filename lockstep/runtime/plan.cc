@@ -141,6 +141,13 @@ void Plan::compile(PlannedComputation& computation, const LoweredProgram& progra
     computation.does_not_fit =
         fmt::format("it needs {} bytes of each device's memory, which has {}", peak, devices_.memory_bytes);
   }
+  computation.program = std::move(compiled);
+}
+
+CodeIdentity Plan::code_identity() const {
+  if (devices_.topology != nullptr)
+    return runtime::code_identity(*devices_.topology->plugin(), devices_.topology->platform_name());
+  return runtime::code_identity(*client_->plugin(), client_->platform_name());
 }
 
 void Plan::add(std::shared_ptr<PlannedComputation> computation) {

@@ -15,6 +15,7 @@
 #include "lockstep/pjrt/client.h"
 #include "lockstep/pjrt/compiled_program.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/runtime/platforms/platform.h"
 #include "lockstep/sharding/mesh.h"
 
@@ -50,6 +51,7 @@ struct PlannedComputation {
   bool has_loops = false;
   double counted_flops = 0;  ///< as counted by ProgramCost: bodies of loops count as often as they run
   double compile_seconds = 0;
+  std::shared_ptr<const pjrt::CompiledProgram> program;  ///< null if it does not fit
   std::vector<PlannedCollective> collectives;
   std::vector<LargeValue> largest;  ///< in descending order
 
@@ -76,6 +78,9 @@ class Plan {
   /// what the compiler says. Throws PjrtError where it refuses, but for want of memory.
   void compile(PlannedComputation& computation, const LoweredProgram& program, const Mesh& mesh,
                const CompilerOptions& compiler_options) const;
+
+  /// Where what it compiles can be used.
+  CodeIdentity code_identity() const;
 
   void add(std::shared_ptr<PlannedComputation> computation);
   void note_call(PlannedComputation& computation) { ++computation.calls; }

@@ -157,6 +157,12 @@ class Parts {
  public:
   explicit Parts(Visitor& visitor) : visitor_(visitor) {}
 
+  /// A value that distinguishes trees within this process only, such as an address.
+  Parts& only_here(std::uint64_t value) {
+    visitor_.only_here(value);
+    return *this;
+  }
+
   /// A const part belongs to the structure, and is not saved in a checkpoint.
   template <class T>
   Parts& operator()(std::string_view name, T& part) {
@@ -248,7 +254,7 @@ void visit(Tree& tree, Visitor& visitor) {
     else
       visitor.value(ValueRef(tree));
   } else if constexpr (internal::is_function_pointer<T>) {
-    visitor.tell(reinterpret_cast<std::uintptr_t>(tree));
+    visitor.only_here(reinterpret_cast<std::uintptr_t>(tree));
   } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
     visitor.size(tree.size());
     for (auto&& each : tree) {

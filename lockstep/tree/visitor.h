@@ -94,6 +94,9 @@ class Visitor {
   virtual void natural(std::uint64_t) {}
   virtual void integer(std::int64_t) {}
 
+  /// The same, for what is only valid in this process: an address, a number that the process gave out.
+  virtual void only_here(std::uint64_t value) { natural(value); }
+
   /// Calls the one of these five functions that matches the type of the value.
   template <class T>
   void tell(const T& value) {
