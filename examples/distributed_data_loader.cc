@@ -9,6 +9,7 @@
 
 #include <lockstep/lockstep.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -51,12 +52,14 @@ class DistributedDataLoader {
 int main() {
   ls::initialize();
   ls::Mesh mesh = ls::make_mesh({{"data", ls::device_count()}});
+  const std::int64_t batch_size = std::max(8, ls::device_count());
   std::int64_t rows_read = 0;
-  DistributedDataLoader loader(mesh, 16, 2, 8, [&](std::int64_t i, std::vector<float>& row) {
-    row.push_back(static_cast<float>(2 * i));
-    row.push_back(static_cast<float>(2 * i + 1));
-    ++rows_read;
-  });
+  DistributedDataLoader loader(mesh, 2 * batch_size, 2, batch_size,
+                               [&](std::int64_t i, std::vector<float>& row) {
+                                 row.push_back(static_cast<float>(2 * i));
+                                 row.push_back(static_cast<float>(2 * i + 1));
+                                 ++rows_read;
+                               });
   auto total = ls::jit([](const Array& x) { return ls::sum(x); });
   for (int i = 0; auto batch = loader.next(); ++i) {
     if (ls::process_count() > 1 && batch->is_fully_addressable())

@@ -26,6 +26,7 @@
 
 #include <lockstep/lockstep.h>
 
+#include <algorithm>
 #include <cstdio>
 
 namespace ls = lockstep;
@@ -35,7 +36,8 @@ int main() {
   ls::initialize();
   const std::int64_t dp = ls::device_count() > 1 ? 2 : 1;
   ls::Mesh mesh = ls::make_mesh({{"dp", dp}, {"mp", -1}});
-  Array matrix = ls::reshape(ls::arange(16, ls::float32), {4, 4});
+  const std::int64_t size = std::max<std::int64_t>(4, mesh.axis_size("mp"));
+  Array matrix = ls::reshape(ls::arange(size * size, ls::float32), {size, size});
   const std::pair<const char*, P> ways[] = {{"data parallel: rows over dp,", P("dp")},
                                             {"model parallel: columns over mp,", P(nullptr, "mp")},
                                             {"both:", P("dp", "mp")}};

@@ -191,8 +191,7 @@ void train(const Options& o) {
     if (o.print_losses && speaker) std::printf("loss %.9g\n", value.item<float>());
     average += 0.01 * (static_cast<double>(value.item<float>()) - average);
     progress.update(i + 1, "loss " + std::to_string(average));
-    if (checkpoints && (checkpoints->due(i + 1) || i + 1 == o.steps))
-      checkpoints->save(i + 1, std::tuple(unet, state, loader.state()));
+    if (save_or_stop(checkpoints, i + 1, i + 1 == o.steps, std::tuple(unet, state, loader.state()))) return;
   }
   if (checkpoints) checkpoints->wait();
 

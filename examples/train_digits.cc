@@ -98,14 +98,7 @@ void train(const Optimizer& optimizer, const ls::data::Table& digits, int epochs
     std::tie(mlp, state, value) = step(mlp, state, *loader.next());
     if (print_losses && speaker) std::printf("loss %.9g\n", value.item<float>());
     progress.update(i, "loss " + std::to_string(value.item<float>()));
-    if (!checkpoints) continue;
-    const bool stop = ls::preemption_point(i);
-    if (stop || checkpoints->due(i)) checkpoints->save(i, std::tuple(mlp, state, loader.state()));
-    if (stop) {
-      checkpoints->wait();
-      if (speaker) std::printf("told to stop: step %ld is saved\n", static_cast<long>(i));
-      return;
-    }
+    if (save_or_stop(checkpoints, i, false, std::tuple(mlp, state, loader.state()))) return;
   }
   if (checkpoints) checkpoints->wait();
 

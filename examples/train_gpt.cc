@@ -158,8 +158,7 @@ void train(const Options& o) {
     std::tie(gpt, state, value) = step(gpt, state, (*loader.next())["tokens"]);
     if (o.print_losses && speaker) std::printf("loss %.9g\n", value.item<float>());
     progress.update(i + 1, "loss " + std::to_string(value.item<float>()));
-    if (checkpoints && (checkpoints->due(i + 1) || i + 1 == o.steps))
-      checkpoints->save(i + 1, std::tuple(gpt, state, loader.state()));
+    if (save_or_stop(checkpoints, i + 1, i + 1 == o.steps, std::tuple(gpt, state, loader.state()))) return;
   }
   if (checkpoints) checkpoints->wait();
 

@@ -133,14 +133,7 @@ void train(const Options& options) {
       std::printf("loss %.9g step %lld\n", value.item<float>(), static_cast<long long>(i + 1));
       std::fflush(stdout);
     }
-    if (!checkpoints) continue;
-    const bool stop = ls::preemption_point(i + 1);
-    if (stop || checkpoints->due(i + 1)) checkpoints->save(i + 1, std::tuple(model, state, loader.state()));
-    if (stop) {
-      checkpoints->wait();
-      if (speaker) std::printf("told to stop: step %lld is saved\n", static_cast<long long>(i + 1));
-      return;
-    }
+    if (save_or_stop(checkpoints, i + 1, false, std::tuple(model, state, loader.state()))) return;
   }
   if (checkpoints) checkpoints->wait();
 

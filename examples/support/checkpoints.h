@@ -3,6 +3,7 @@
 #include <lockstep/lockstep.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -42,4 +43,19 @@ std::int64_t restore_newest(std::optional<lockstep::checkpoint::Checkpointer>& c
   std::tie(state..., position) = found->second;
   loader.restore(position);
   return found->first;
+}
+
+/// After step `done`: saves the state, as restore_newest gets it, if a save is due, this is the last step, or
+/// the job was told to stop. Returns whether it was: then the step is on disk, and the program ends.
+template <class State>
+bool save_or_stop(std::optional<lockstep::checkpoint::Checkpointer>& checkpoints, std::int64_t done,
+                  bool last, const State& state) {
+  if (!checkpoints) return false;
+  const bool stop = lockstep::preemption_point(done);
+  if (stop || last || checkpoints->due(done)) checkpoints->save(done, state);
+  if (!stop) return false;
+  checkpoints->wait();
+  if (lockstep::process_index() == 0)
+    std::printf("told to stop: step %lld is saved\n", static_cast<long long>(done));
+  return true;
 }

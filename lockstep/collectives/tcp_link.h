@@ -16,44 +16,12 @@
 
 #include "lockstep/collectives/file_descriptor.h"
 #include "lockstep/collectives/forked_child.h"
+#include "lockstep/collectives/tcp_inbox.h"
 
 namespace lockstep::collectives {
 
 /// An identity of a mailbox, random, as 32 hexadecimal digits.
 using MailboxId = std::string;
-
-/// What Transfer::request points to.
-struct Request {
-  int parts = 0;  ///< of a message to send: what has not left yet
-  bool done = false;
-  const char* error = nullptr;
-  // Of a message to receive:
-  std::uint64_t tag = 0;
-  std::byte* data = nullptr;
-  std::size_t size = 0;
-  std::size_t bytes = 0;  ///< received
-  struct Incoming* incoming = nullptr;
-};
-
-/// Before each part of a message. A message's first part comes over link 0, in the order of the messages.
-struct PartHeader {
-  std::uint64_t tag;
-  std::uint64_t message;  ///< its number; each sender counts
-  std::uint64_t bytes;    ///< of the message
-  std::uint64_t offset;   ///< of this part
-  std::uint64_t length;
-};
-
-/// A message that arrives.
-struct Incoming {
-  int peer = -1;
-  std::uint64_t tag = 0, message = 0;
-  std::size_t bytes = 0, arrived = 0;
-  std::vector<std::byte> own;  ///< where it goes while nobody has asked for it
-  Request* request = nullptr;  ///< who has
-  std::byte* into = nullptr;   ///< null: it is dropped
-  bool done() const { return arrived == bytes; }
-};
 
 class Link;
 

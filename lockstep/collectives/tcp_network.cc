@@ -9,10 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
-#include <new>
 #include <optional>
-#include <unordered_map>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
@@ -163,18 +160,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     request->data = static_cast<std::byte*>(data);
     request->size = bytes;
     transfer.request = request;
-    const auto there = unasked_.find(tag);
-    if (there == unasked_.end()) {
-      asked_[tag].push_back(request);
-      return transfer;
-    }
-    Incoming& message = *there->second.front();
-    there->second.pop_front();
-    if (there->second.empty()) unasked_.erase(there);
-    ask_for(message, *request);
-    if (message.into != nullptr) std::memcpy(message.into, message.own.data(), message.bytes);
-    message.own = {};
-    if (message.done()) finish(message);
+    inbox_.ask(*request);
     return transfer;
   }
 
@@ -193,10 +179,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
 
   void cancel(Transfer& transfer) override {
     auto* const request = static_cast<Request*>(transfer.request);
-    if (request == nullptr || request->done || !transfer.receives || request->incoming != nullptr) return;
-    std::deque<Request*>& waiting = asked_[request->tag];
-    std::erase(waiting, request);
-    if (waiting.empty()) asked_.erase(request->tag);
+    if (request == nullptr || request->done || !transfer.receives || !inbox_.withdraw(*request)) return;
     request->error = "it was cancelled";
     request->done = true;
   }
@@ -275,8 +258,6 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     std::vector<Link*> links;              ///< by number; null: not there yet
     std::string error;
     std::uint64_t messages = 0;  ///< sent
-    std::unordered_map<std::uint64_t, std::unique_ptr<Incoming>>
-        arriving;  ///< by number, until they are taken
     std::optional<steady_clock::time_point> call_again;
     steady_clock::time_point called = steady_clock::now();
   };
@@ -476,58 +457,22 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   }
 
   Incoming* begins(Link& link, const PartHeader& part) override {
-    Peer& peer = peers_[static_cast<std::size_t>(link.peer)];
-    if (part.offset != 0) {
-      const auto it = peer.arriving.find(part.message);
-      return it == peer.arriving.end() ? nullptr : it->second.get();
+    if (part.offset != 0) return inbox_.find(link.peer, part.message);
+    Incoming* message = nullptr;
+    try {
+      message = &inbox_.begin(link.peer, part);
+    } catch (const std::exception&) {
+      link.end(fmt::format("it sent a message of {} bytes, for which there is no memory", part.bytes));
+      return nullptr;
     }
-    auto arriving = std::make_unique<Incoming>();
-    Incoming& message = *arriving;
-    message.peer = link.peer;
-    message.tag = part.tag;
-    message.message = part.message;
-    message.bytes = part.bytes;
-    const auto asked = asked_.find(part.tag);
-    if (asked != asked_.end()) {
-      ask_for(message, *asked->second.front());
-      asked->second.pop_front();
-      if (asked->second.empty()) asked_.erase(asked);
-    } else {
-      try {
-        message.own.resize(part.bytes);
-      } catch (const std::exception&) {
-        link.end(fmt::format("it sent a message of {} bytes, for which there is no memory", part.bytes));
-      }
-      message.into = message.own.data();
-      unasked_[part.tag].push_back(&message);
-    }
-    peer.arriving[part.message] = std::move(arriving);
     if (part.length != part.bytes) {
-      for (Link* other : peer.links)
+      for (Link* other : peers_[static_cast<std::size_t>(link.peer)].links)
         if (other != nullptr) other->go_on();
     }
-    return &message;
+    return message;
   }
 
-  void has_arrived(Incoming& message) override {
-    if (message.request != nullptr) finish(message);
-  }
-
-  /// The message goes to whoever has asked for it.
-  static void ask_for(Incoming& message, Request& request) {
-    message.request = &request;
-    request.incoming = &message;
-    const bool fits = message.bytes <= request.size;
-    message.into = fits ? request.data : nullptr;
-    request.bytes = message.bytes;
-    if (!fits) request.error = "the message is longer than the memory for it";
-  }
-
-  void finish(Incoming& message) {
-    message.request->incoming = nullptr;
-    message.request->done = true;
-    peers_[static_cast<std::size_t>(message.peer)].arriving.erase(message.message);
-  }
+  void has_arrived(Incoming& message) override { inbox_.has_arrived(message); }
 
   /// Nothing is sent to or received from the peer any more; what has arrived as a whole can still be taken.
   void break_off(std::size_t index, std::string error) {
@@ -540,25 +485,10 @@ class TcpMailbox : public Mailbox, public LinkOwner {
       link->end(peer.error);
       link->fail_queued(peer.error.c_str());
     }
-    for (auto it = peer.arriving.begin(); it != peer.arriving.end();) {
-      Incoming& message = *it->second;
-      if (message.done()) {
-        ++it;
-        continue;
-      }
+    inbox_.end(static_cast<int>(index), peer.error.c_str(), [&](const Incoming& message) {
       for (Link* link : peer.links)
         if (link != nullptr) link->forget(&message);
-      if (message.request != nullptr) {
-        message.request->incoming = nullptr;
-        message.request->error = peer.error.c_str();
-        message.request->done = true;
-      } else {
-        std::deque<Incoming*>& waiting = unasked_[message.tag];
-        std::erase(waiting, &message);
-        if (waiting.empty()) unasked_.erase(message.tag);
-      }
-      it = peer.arriving.erase(it);
-    }
+    });
     peer.links.clear();
   }
 
@@ -596,8 +526,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   std::deque<Peer> peers_;  // They stay where they are.
   std::deque<Request> requests_;
   std::vector<Request*> free_;
-  std::unordered_map<std::uint64_t, std::deque<Request*>> asked_;     // by tag
-  std::unordered_map<std::uint64_t, std::deque<Incoming*>> unasked_;  // by tag
+  Inbox inbox_;
   int turn_ = 0;
 };
 

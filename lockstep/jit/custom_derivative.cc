@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/jit/derivative_depth.h"
@@ -42,23 +43,26 @@ std::vector<Array> emit_remat(TracedProgram program, const RematPolicy& policy,
 }
 
 std::vector<Array> emit_custom_jvp(TracedProgram function, TracedProgram rule,
+                                   std::optional<std::string> no_reverse,
                                    const std::vector<Array>& arguments) {
   const std::vector<Array> captures = merge_captures({&function, &rule});
   return emit_nested(
       custom_jvp_p(),
       OpParams::of(CustomJvpParams{shared(std::move(function.program)), shared(std::move(rule.program)),
-                                   static_cast<std::int64_t>(captures.size())}),
+                                   static_cast<std::int64_t>(captures.size()), std::move(no_reverse)}),
       joined(captures, arguments));
 }
 
 std::vector<Array> emit_custom_vjp(TracedProgram function, TracedProgram forward, TracedProgram backward,
+                                   std::optional<TracedProgram> jvp_rule,
                                    const std::vector<Array>& arguments) {
-  const std::vector<Array> captures = merge_captures({&function, &forward, &backward});
-  return emit_nested(custom_vjp_p(),
-                     OpParams::of(CustomVjpParams{
-                         shared(std::move(function.program)), shared(std::move(forward.program)),
-                         shared(std::move(backward.program)), static_cast<std::int64_t>(captures.size())}),
-                     joined(captures, arguments));
+  std::vector<TracedProgram*> all = {&function, &forward, &backward};
+  if (jvp_rule) all.push_back(&*jvp_rule);
+  const std::vector<Array> captures = merge_captures(all);
+  CustomVjpParams params{shared(std::move(function.program)), shared(std::move(forward.program)),
+                         shared(std::move(backward.program)), static_cast<std::int64_t>(captures.size())};
+  if (jvp_rule) params.jvp = shared(std::move(jvp_rule->program));
+  return emit_nested(custom_vjp_p(), OpParams::of(std::move(params)), joined(captures, arguments));
 }
 
 Array zeros_of(const Aval& aval) {
@@ -116,44 +120,51 @@ TracedFunction trace_plain(const char* name, const TreeFunction& function,
   return trace_function(name, function, arguments);
 }
 
+/// The rule for a forward derivative: the program of the results, then of the tangents of the inexact ones.
+TracedProgram trace_jvp_rule(const TracedFunction& plain, const TreeFunction& rule, const CallSite& site,
+                             tree::TreeRef tuple) {
+  DerivativeDepth within(DerivativeDepth::current() - 1);
+  Trace trace("custom_jvp_rule");
+  std::vector<tree::AnyTree> given;
+  given.push_back(tree::AnyTree::copy_of(tuple));
+  given.back()->change_leaves([&](Array& array) { array = trace.input(array.aval()); });
+  // A new tracer for each inexact array, as its tangent; the tangent of an integer is zeros, which are not
+  // used.
+  given.push_back(tree::AnyTree::copy_of(given.front().ref()));
+  given.back()->change_leaves([&](Array& array) {
+    array = is_inexact(array.dtype()) ? trace.input(array.aval()) : zeros_of(array.aval());
+  });
+  const tree::AnyTree both = rule(given);
+  const tree::TreeRef value = both->element(0), tangent = both->element(1);
+  const TreeOutline expected = outline(plain.result.ref(), "result");
+  std::vector<Array> values = value.leaves();
+  std::vector<Aval> value_avals;
+  for (const Array& each : values) value_avals.push_back(each.aval());
+  check_same_types("custom_jvp", expected, plain.traced.program.output_avals(), outline(value, "result"),
+                   value_avals, site);
+  for (Array& each :
+       checked_tangents("custom_jvp", expected, values, outline(tangent, "result"), tangent.leaves(), site))
+    values.push_back(std::move(each));
+  return {trace.finish(values), trace.captures()};
+}
+
 tree::AnyTree custom_jvp_in_trace(const TreeFunction& function, const TreeFunction& rule,
-                                  const CallSite& site, tree::TreeRef tuple) {
+                                  const CallSite& site, tree::TreeRef tuple,
+                                  std::optional<std::string> no_reverse) {
   TracedFunction plain = trace_plain("custom_jvp", function, elements_of(tuple));
-  const std::vector<Aval> avals = plain.traced.program.output_avals();
-  TracedProgram with_rule;
-  {
-    DerivativeDepth within(DerivativeDepth::current() - 1);
-    Trace trace("custom_jvp_rule");
-    std::vector<tree::AnyTree> given;
-    given.push_back(tree::AnyTree::copy_of(tuple));
-    given.back()->change_leaves([&](Array& array) { array = trace.input(array.aval()); });
-    // A new tracer for each inexact array, as its tangent; the tangent of an integer is zeros, which are not
-    // used.
-    given.push_back(tree::AnyTree::copy_of(given.front().ref()));
-    given.back()->change_leaves([&](Array& array) {
-      array = is_inexact(array.dtype()) ? trace.input(array.aval()) : zeros_of(array.aval());
-    });
-    const tree::AnyTree both = rule(given);
-    const tree::TreeRef value = both->element(0), tangent = both->element(1);
-    const TreeOutline expected = outline(plain.result.ref(), "result");
-    std::vector<Array> values = value.leaves();
-    std::vector<Aval> value_avals;
-    for (const Array& each : values) value_avals.push_back(each.aval());
-    check_same_types("custom_jvp", expected, avals, outline(value, "result"), value_avals, site);
-    for (Array& each :
-         checked_tangents("custom_jvp", expected, values, outline(tangent, "result"), tangent.leaves(), site))
-      values.push_back(std::move(each));
-    with_rule = {trace.finish(values), trace.captures()};
-  }
+  TracedProgram with_rule = trace_jvp_rule(plain, rule, site, tuple);
   CallSiteScope scope(site);
   plain.result->replace_leaves(
-      emit_custom_jvp(std::move(plain.traced), std::move(with_rule), tuple.leaves()));
+      emit_custom_jvp(std::move(plain.traced), std::move(with_rule), std::move(no_reverse), tuple.leaves()));
   return std::move(plain.result);
 }
 
 tree::AnyTree custom_vjp_in_trace(const TreeFunction& function, const TreeFunction& forward,
-                                  const TreeFunction& backward, const CallSite& site, tree::TreeRef tuple) {
+                                  const TreeFunction& backward, const TreeFunction* jvp_rule,
+                                  const CallSite& site, tree::TreeRef tuple) {
   TracedFunction plain = trace_plain("custom_vjp", function, elements_of(tuple));
+  std::optional<TracedProgram> with_rule;
+  if (jvp_rule != nullptr) with_rule = trace_jvp_rule(plain, *jvp_rule, site, tuple);
   DerivativeDepth within(DerivativeDepth::current() - 1);
   TracedFunction first = trace_function("custom_vjp_forward", forward, elements_of(tuple));
   const std::vector<Aval> avals = plain.traced.program.output_avals(),
@@ -182,8 +193,8 @@ tree::AnyTree custom_vjp_in_trace(const TreeFunction& function, const TreeFuncti
     second.captures = trace.captures();
   }
   CallSiteScope scope(site);
-  plain.result->replace_leaves(
-      emit_custom_vjp(std::move(plain.traced), std::move(first.traced), std::move(second), tuple.leaves()));
+  plain.result->replace_leaves(emit_custom_vjp(std::move(plain.traced), std::move(first.traced),
+                                               std::move(second), std::move(with_rule), tuple.leaves()));
   return std::move(plain.result);
 }
 
@@ -212,23 +223,23 @@ void change_to_named(tree::TreeRef tree, const std::string& name, const CallSite
 
 // Where nothing is differentiated the rules are not looked at.
 tree::AnyTree custom_jvp_of(const TreeFunction& function, const TreeFunction& rule, const CallSite& site,
-                            tree::TreeRef arguments) {
+                            tree::TreeRef arguments, std::optional<std::string> no_reverse) {
   return run_trees_in_trace("custom_jvp", site, {&arguments, 1},
                             [&](const std::vector<tree::TreeRef>& given) {
                               if (DerivativeDepth::current() == 0)
                                 return function(copies_of(elements_of(given[0])));
-                              return custom_jvp_in_trace(function, rule, site, given[0]);
+                              return custom_jvp_in_trace(function, rule, site, given[0], no_reverse);
                             });
 }
 
 tree::AnyTree custom_vjp_of(const TreeFunction& function, const TreeFunction& forward,
-                            const TreeFunction& backward, const CallSite& site, tree::TreeRef arguments) {
-  return run_trees_in_trace("custom_vjp", site, {&arguments, 1},
-                            [&](const std::vector<tree::TreeRef>& given) {
-                              if (DerivativeDepth::current() == 0)
-                                return function(copies_of(elements_of(given[0])));
-                              return custom_vjp_in_trace(function, forward, backward, site, given[0]);
-                            });
+                            const TreeFunction& backward, const CallSite& site, tree::TreeRef arguments,
+                            const TreeFunction* jvp_rule) {
+  return run_trees_in_trace(
+      "custom_vjp", site, {&arguments, 1}, [&](const std::vector<tree::TreeRef>& given) {
+        if (DerivativeDepth::current() == 0) return function(copies_of(elements_of(given[0])));
+        return custom_vjp_in_trace(function, forward, backward, jvp_rule, site, given[0]);
+      });
 }
 
 }  // namespace lockstep::internal

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <source_location>
 #include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -14,14 +16,17 @@ namespace lockstep {
 namespace internal {
 
 /// `arguments` is the tuple of the arguments. `rule` takes it and the tuple of their tangents, and returns
-/// the pair of the result and its tangent.
+/// the pair of the result and its tangent. `no_reverse`: there is no reverse derivative, and this is the text
+/// of the error.
 tree::AnyTree custom_jvp_of(const TreeFunction& function, const TreeFunction& rule, const CallSite& site,
-                            tree::TreeRef arguments);
+                            tree::TreeRef arguments, std::optional<std::string> no_reverse = {});
 
 /// `forward` returns the pair of the result and residuals; `backward` takes the residuals and the cotangent
-/// of the result, and returns the tuple of the arguments' cotangents.
+/// of the result, and returns the tuple of the arguments' cotangents. `jvp_rule`, if it is not null, is as in
+/// custom_jvp_of: then there is a forward derivative, too.
 tree::AnyTree custom_vjp_of(const TreeFunction& function, const TreeFunction& forward,
-                            const TreeFunction& backward, const CallSite& site, tree::TreeRef arguments);
+                            const TreeFunction& backward, const CallSite& site, tree::TreeRef arguments,
+                            const TreeFunction* jvp_rule = nullptr);
 
 template <class F, class Rule, class... P, class... Args>
 auto call_custom_jvp(F& function, Rule& rule, const CallSite& site,

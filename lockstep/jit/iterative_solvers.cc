@@ -179,7 +179,7 @@ tree::AnyTree solve_iteratively(decltype(&cg_of) by, bool symmetric, const TreeF
   const ArraysSolver transpose_solve = [&](const ArraysFunction& function, const Arrays& right) {
     return by(function, right, across);
   };
-  return linear_solve_of(matvec, b, solve, transpose_solve, symmetric, site);
+  return tree::AnyTree::with_leaves(b, linear_solve_of(matvec, b, solve, transpose_solve, symmetric, site));
 }
 
 }  // namespace lockstep::internal

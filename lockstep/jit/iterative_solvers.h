@@ -65,7 +65,7 @@ Tree solved(decltype(&cg_of) by, bool symmetric, A&& matvec, const Tree& b,
 }  // namespace internal
 
 /// x with matvec(x) = b, for a symmetric (Hermitian) and positive definite linear function, by conjugate
-/// gradients (Hestenes and Stiefel, 1952). As in custom_linear_solve it has a reverse derivative with respect
+/// gradients (Hestenes and Stiefel, 1952). As in custom_linear_solve it has both derivatives with respect
 /// to b and to the arrays that matvec uses. Throws Error for a negative maxiter, and as custom_linear_solve
 /// does.
 template <class A, class Tree>

@@ -36,7 +36,18 @@ bool is_on_cpu(const PJRT_Api* api, PJRT_Buffer* buffer) {
   return args.is_on_cpu;
 }
 
+/// The plugins' C functions count a buffer's external references in a field without a lock, so that two
+/// threads that read one array would lose a count, and the buffer's end abort the process. Buffers share the
+/// locks.
+std::mutex& references_lock(const PJRT_Buffer* buffer) {
+  static std::array<std::mutex, 64> locks;
+  return locks[std::hash<const void*>()(buffer) / alignof(std::max_align_t) % locks.size()];
+}
+
+/// The plugin makes the layout at the first call, under a lock of its own, and returns a pointer into it:
+/// under our lock, a thread sanitizer sees that too.
 bool is_row_major(const PJRT_Api* api, PJRT_Buffer* buffer) {
+  std::lock_guard lock(references_lock(buffer));
   LOCKSTEP_PJRT_ARGS(PJRT_Buffer_GetMemoryLayout_Args, args);
   args.buffer = buffer;
   check(api, api->PJRT_Buffer_GetMemoryLayout(&args), "asking for a buffer's layout");
@@ -46,14 +57,6 @@ bool is_row_major(const PJRT_Api* api, PJRT_Buffer* buffer) {
   for (std::size_t i = 0; i < tiled.minor_to_major_size; ++i)
     if (tiled.minor_to_major[i] != static_cast<std::int64_t>(tiled.minor_to_major_size - 1 - i)) return false;
   return true;
-}
-
-/// The plugins' C functions count a buffer's external references in a field without a lock, so that two
-/// threads that read one array would lose a count, and the buffer's end abort the process. Buffers share the
-/// locks.
-std::mutex& references_lock(const PJRT_Buffer* buffer) {
-  static std::array<std::mutex, 64> locks;
-  return locks[std::hash<const void*>()(buffer) / alignof(std::max_align_t) % locks.size()];
 }
 
 /// While it lives, the buffer's memory stays, whatever other threads do to the buffer.

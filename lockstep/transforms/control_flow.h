@@ -68,19 +68,23 @@ struct RematParams {
 /// ones except the constants; it returns the results, then the tangents of all inexact ones.
 const Primitive& custom_jvp_p();
 struct CustomJvpParams {
-  static constexpr std::array<std::string_view, 3> kFields = {"program", "rule", "num_consts"};
+  static constexpr std::array<std::string_view, 4> kFields = {"program", "rule", "num_consts", "no_reverse"};
   ProgramPtr program, rule;
   std::int64_t num_consts;
+  std::optional<std::string> no_reverse = {};  ///< why it has no reverse derivative: the error's text
 };
 
 /// Like custom_jvp, for a reverse derivative. `forward` takes the operands and returns the results, then
 /// residuals; `backward` takes the constants, the residuals and the cotangents of all inexact results, and
-/// returns those of all inexact operands except the constants.
+/// returns those of all inexact operands except the constants. A forward derivative needs `jvp`, which is
+/// like the rule of custom_jvp.
 const Primitive& custom_vjp_p();
 struct CustomVjpParams {
-  static constexpr std::array<std::string_view, 4> kFields = {"program", "forward", "backward", "num_consts"};
+  static constexpr std::array<std::string_view, 5> kFields = {"program", "forward", "backward", "num_consts",
+                                                              "jvp"};
   ProgramPtr program, forward, backward;
   std::int64_t num_consts;
+  std::optional<ProgramPtr> jvp = {};
 };
 
 /// The derivative of custom_vjp as a linear operation that only has a transpose. Operands: constants and

@@ -90,19 +90,25 @@ Values all_tangents(const NestedJvpCall& call, std::int64_t first) {
   return tangents;
 }
 
-JvpValues jvp_by_rule(const NestedJvpCall& call) {
-  const auto& p = call.params.as<CustomJvpParams>();
-  check_constants(call, p.num_consts, "custom_jvp");
+JvpValues by_rule(const NestedJvpCall& call, const Program& program, const Program& rule,
+                  std::int64_t num_consts) {
   Values operands(call.inputs.begin(), call.inputs.end());
-  for (const Value& tangent : all_tangents(call, p.num_consts)) operands.push_back(tangent);
-  const Values results = inline_program(call.builder, *p.rule, operands);
-  const std::size_t n = p.program->outputs.size();
+  for (const Value& tangent : all_tangents(call, num_consts)) operands.push_back(tangent);
+  const Values results = inline_program(call.builder, rule, operands);
+  const std::size_t n = program.outputs.size();
   JvpValues out{{results.begin(), results.begin() + static_cast<std::ptrdiff_t>(n)}, Tangents(n)};
   std::size_t next = n;
   for (std::size_t k = 0; k < n; ++k) {
-    if (is_inexact(output_aval(*p.program, k).dtype)) out.tangents[k] = results[next++];
+    if (is_inexact(output_aval(program, k).dtype)) out.tangents[k] = results[next++];
   }
   return out;
+}
+
+JvpValues jvp_by_rule(const NestedJvpCall& call) {
+  const auto& p = call.params.as<CustomJvpParams>();
+  if (call.linearize && p.no_reverse) fail<TraceError>("{}", *p.no_reverse);
+  check_constants(call, p.num_consts, "custom_jvp");
+  return by_rule(call, *p.program, *p.rule, p.num_consts);
 }
 
 /// The flags of the operands, then of the tangents of the inexact ones from `first` on.
@@ -122,13 +128,17 @@ VmapValues batch_jvp(const BatchCall& call) {
                       OpParams::of(CustomJvpParams{
                           shared(vmap(*p.program, flags, call.axis)),
                           shared(vmap(*p.rule, with_tangents(*p.program, flags, p.num_consts), call.axis)),
-                          p.num_consts}),
+                          p.num_consts, p.no_reverse}),
                       call.inputs),
           Flags(p.program->outputs.size(), true)};
 }
 
 JvpValues jvp_by_forward(const NestedJvpCall& call) {
   const auto& p = call.params.as<CustomVjpParams>();
+  if (!call.linearize && p.jvp) {
+    check_constants(call, p.num_consts, "custom_vjp");
+    return by_rule(call, *p.program, **p.jvp, p.num_consts);
+  }
   if (!call.linearize) {
     fail<TraceError>(
         "[custom_vjp] the function only has a reverse derivative, and a forward one is needed, as by jvp, "
@@ -178,11 +188,11 @@ VmapValues batch_vjp(const BatchCall& call) {
   CallSiteReset reset;
   const auto& p = call.params.as<CustomVjpParams>();
   const Flags flags(call.batched.begin(), call.batched.end());
-  return {emit_nested(call.builder, custom_vjp_p(),
-                      OpParams::of(CustomVjpParams{shared(vmap(*p.program, flags, call.axis)),
-                                                   shared(vmap(*p.forward, flags, call.axis)),
-                                                   batched_backward(p, flags, call.axis), p.num_consts}),
-                      call.inputs),
+  CustomVjpParams mapped{shared(vmap(*p.program, flags, call.axis)),
+                         shared(vmap(*p.forward, flags, call.axis)), batched_backward(p, flags, call.axis),
+                         p.num_consts};
+  if (p.jvp) mapped.jvp = shared(vmap(**p.jvp, with_tangents(*p.program, flags, p.num_consts), call.axis));
+  return {emit_nested(call.builder, custom_vjp_p(), OpParams::of(std::move(mapped)), call.inputs),
           Flags(p.program->outputs.size(), true)};
 }
 
@@ -211,7 +221,10 @@ const Primitive& custom_vjp_p() {
     p.nested->jvp = jvp_by_forward;
     p.nested->batching = batch_vjp;
     p.nested->own_derivative = [](const OpParams& params) -> std::vector<ProgramPtr> {
-      return {params.as<CustomVjpParams>().forward, params.as<CustomVjpParams>().backward};
+      const auto& p = params.as<CustomVjpParams>();
+      std::vector<ProgramPtr> all = {p.forward, p.backward};
+      if (p.jvp) all.push_back(*p.jvp);
+      return all;
     };
     return p;
   }();

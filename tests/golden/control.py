@@ -39,6 +39,15 @@ def derivative(name, function, *args):
         put(f"{name}: by {i}", grad)
 
 
+def forwards(name, function, x):
+    """The tangent along numbers(…, 7), and two second derivatives of the sum of sines."""
+    along = numbers(x.shape, 7)
+    put(f"{name}: along", jax.jvp(function, (x,), (along,))[1])
+    loss = lambda x: jnp.sum(jnp.sin(function(x)))
+    put(f"{name}: hessian", jax.hessian(loss)(x))
+    put(f"{name}: of the tangent", jax.grad(lambda x: jax.jvp(loss, (x,), (along,))[1])(x))
+
+
 def associative_scans():
     def affine(first, second):
         return first[0] * second[0], second[0] * first[1] + second[1]
@@ -68,6 +77,10 @@ def solvers():
     derivative("linear_solve", jnp.linalg.solve, matrix, b)
     derivative("linear_solve(second derivative)",
                lambda a, b: jax.grad(lambda b: jnp.sum(jnp.sin(jnp.linalg.solve(a, b))))(b), matrix, b)
+    forwards("linear_solve by its matrix", lambda a: jnp.linalg.solve(a, b), matrix)
+    forwards("linear_solve by its right side", lambda b: jnp.linalg.solve(matrix, b), b)
+    # JAX cannot take the reverse derivative of cg's tangent: these are the exact solution's.
+    forwards("cg", lambda b: jnp.linalg.solve(positive, b), b)
     derivative("cg", lambda a, b: linalg.cg(lambda x: a @ x, b, tol=1e-7)[0], positive, b)
     derivative("gmres", lambda a, b: linalg.gmres(lambda x: a @ x, b, tol=1e-7)[0], matrix, b)
 
@@ -77,6 +90,7 @@ def solvers():
         return lax.custom_root(f, jnp.ones_like(a), newton, lambda g, y: y / g(jnp.ones_like(y)))
 
     derivative("custom_root", root, jnp.abs(numbers((4,), 4)) + 0.5)
+    forwards("custom_root", root, jnp.abs(numbers((4,), 4)) + 0.5)
 
 
 def products():

@@ -13,6 +13,7 @@
 #include "lockstep/jit/associative_scan.h"
 #include "lockstep/jit/checkpointed_while_loop.h"
 #include "lockstep/jit/control_flow.h"
+#include "lockstep/jit/derivatives.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/iterative_solvers.h"
 #include "lockstep/jit/jit.h"
@@ -70,6 +71,24 @@ void expect_derivatives(const std::string& name, F function, const Array& x, con
 void expect_near(const Array& found, const Array& expected, double tolerance = 1e-5) {
   expect_stored(found, Stored(expected.dtype(), expected.shape(), golden::doubles(expected)),
                 {tolerance, tolerance});
+}
+
+/// The tangent along numbers, and second derivatives, forward over reverse and reverse over forward.
+template <class F>
+void expect_forwards(const std::string& name, F function, const Array& x,
+                     const Tolerance& tolerance = {5e-5, 5e-5}) {
+  const Array along = numbers(x.shape(), 7);
+  auto tangent = [=](const Array& x) { return jvp(function, std::tuple(x), std::tuple(along)).second; };
+  expect_jaxs(name + ": along", tangent(x), tolerance);
+  expect_jaxs(name + ": along", jit(tangent)(x), tolerance);
+  auto loss = [=](const Array& x) { return sum(sin(function(x))); };
+  expect_jaxs(name + ": hessian", jit([=](const Array& x) { return hessian(loss)(x); })(x), tolerance);
+  auto slope = [=](const Array& x) { return jvp(loss, std::tuple(x), std::tuple(along)).second; };
+  expect_jaxs(name + ": of the tangent", jit([=](const Array& x) { return grad(slope)(x); })(x), tolerance);
+  // For many arguments at once.
+  const Array both = vmap(tangent)(stack({x, x + 0.125}));
+  expect_near(index(both, 0), tangent(x), 5e-5);
+  expect_near(index(both, 1), tangent(x + 0.125), 5e-5);
 }
 
 using Two = std::pair<Array, Array>;
@@ -192,6 +211,17 @@ TEST(CustomLinearSolve, HasTheDerivativesOfTheSolution_FirstAndSecond) {
   };
   expect_derivatives("linear_solve(second derivative)", gradient, matrix(), b, {5e-5, 5e-5});
 
+  expect_forwards(
+      "linear_solve by its matrix", [=](const Array& a) { return solved(a, b); }, matrix());
+  expect_forwards(
+      "linear_solve by its right side", [=](const Array& b) { return solved(matrix(), b); }, b);
+  // A forward derivative needs no solver of the transposed equation.
+  auto forward_only = [=](const Array& b) {
+    return custom_linear_solve([](const Array& x) { return matmul(matrix(), x); }, b, by_matrix);
+  };
+  expect_near(jvp(forward_only, std::tuple(b), std::tuple(numbers({4}, 7))).second,
+              forward_only(numbers({4}, 7)));
+
   // Trees, and a function that is its own transpose.
   struct Parts {
     Array x, y;
@@ -214,7 +244,7 @@ TEST(CustomLinearSolve, HasTheDerivativesOfTheSolution_FirstAndSecond) {
   };
   EXPECT_EQ(without(ones({2})).item<float>(), 1);
   EXPECT_THAT(error_of<TraceError>([&] { grad(without)(ones({2})); }),
-              HasSubstr("[custom_linear_solve] has no derivative without a transpose_solve (at "
+              HasSubstr("[custom_linear_solve] has no reverse derivative without a transpose_solve (at "
                         "control_test.cc:"));
   EXPECT_THAT(error_of<ShapeError>(
                   [&] { custom_linear_solve([](const Array& x) { return sum(x); }, ones({2}), by_matrix); }),
@@ -235,6 +265,55 @@ TEST(CustomRoot, HasTheDerivativeOfTheImplicitFunction) {
                        [](const auto& linear, const Array& y) { return y / linear(ones_like(y)); });
   };
   expect_derivative("custom_root", root, abs(numbers({4}, 4)) + 0.5);
+  expect_forwards("custom_root", root, abs(numbers({4}, 4)) + 0.5);
+}
+
+/// What a solver says besides its solution comes along, in both modes, and has no derivative.
+TEST(Solvers, MayReturnMoreThanTheSolution) {
+  struct How {
+    Array steps, residual;
+    std::string by;
+  };
+  auto newton = [](const auto& f, const Array& guess) {
+    auto [x, steps] =
+        while_loop([&](const std::pair<Array, Array>& at) { return max(abs(f(at.first))) > 1e-5; },
+                   [&](const std::pair<Array, Array>& at) {
+                     const auto& [x, n] = at;
+                     return std::pair(x - f(x) / grad([&](const Array& v) { return sum(f(v)); })(x), n + 1);
+                   },
+                   std::pair(guess, Array(std::int32_t{0})));
+    return std::pair(x, How{steps, f(x), "newton"});
+  };
+  auto by_one = [](const auto& linear, const Array& y) { return y / linear(ones_like(y)); };
+  auto root = [&](const Array& a) {
+    return custom_root([=](const Array& x) { return x * x - a; }, ones_like(a), newton, by_one);
+  };
+  const Array a = array({2.f, 9.f});
+  const auto [x, how] = jit(root)(a);
+  expect_near(x, sqrt(a));
+  EXPECT_EQ(how.by, "newton");
+  EXPECT_GE(how.steps.template item<int>(), 4);
+  expect_near(how.residual, zeros({2}), 1e-4);
+  auto first = [&](const Array& a) { return root(a).first; };
+  expect_near(grad([&](const Array& a) { return sum(first(a)); })(a), 0.5 / sqrt(a));
+  expect_near(jvp(first, std::tuple(a), std::tuple(ones({2}))).second, 0.5 / sqrt(a));
+  auto others = [&](const Array& a) { return sum(root(a).second.residual); };
+  expect_near(grad(others)(a), zeros({2}));
+  expect_near(jvp(others, std::tuple(a), std::tuple(ones({2}))).second, zeros({}));
+
+  auto counted = [](const auto& f, const Array& b) {
+    return std::pair(b / f(ones_like(b)), Array(std::int32_t{1}));
+  };
+  auto solved = [&](const Array& scale, const Array& b) {
+    return custom_linear_solve([=](const Array& x) { return scale * x; }, b, counted, counted);
+  };
+  const auto [y, one] = solved(array({2.f, 4.f}), ones({2}));
+  expect_near(y, array({0.5f, 0.25f}));
+  EXPECT_EQ(one.template item<int>(), 1);
+  const auto [by_scale, by_b] = grad<0, 1>(
+      [&](const Array& s, const Array& b) { return sum(solved(s, b).first); })(array({2.f, 4.f}), ones({2}));
+  expect_near(by_scale, array({-0.25f, -0.0625f}));
+  expect_near(by_b, array({0.5f, 0.25f}));
 }
 
 TEST(IterativeSolvers, FindJaxsSolutions_WithDerivatives) {
@@ -248,6 +327,8 @@ TEST(IterativeSolvers, FindJaxsSolutions_WithDerivatives) {
   const Tolerance near(2e-4, 2e-5);
   // JAX takes the derivative of cg's matrix to be of a symmetric one, as this does.
   expect_derivatives("cg", by_cg, positive(), b, near);
+  expect_forwards(
+      "cg", [=](const Array& b) { return by_cg(positive(), b); }, b, near);
   expect_derivatives("gmres", by_gmres, matrix(), b, near);
 
   // A preconditioner and a beginning change the way, not the end; restarts of few products go on.

@@ -1,0 +1,85 @@
+#pragma once
+
+// The messages that a mailbox receives over TCP; only for tcp_network.cc and its links.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace lockstep::collectives {
+
+struct Incoming;
+
+/// What Transfer::request points to.
+struct Request {
+  int parts = 0;  ///< of a message to send: what has not left yet
+  bool done = false;
+  const char* error = nullptr;
+  // Of a message to receive:
+  std::uint64_t tag = 0;
+  std::byte* data = nullptr;
+  std::size_t size = 0;
+  std::size_t bytes = 0;         ///< received
+  Incoming* incoming = nullptr;  ///< what arrives for it
+};
+
+/// Before each part of a message. A message's first part comes over link 0, in the order of the messages.
+struct PartHeader {
+  std::uint64_t tag;
+  std::uint64_t message;  ///< its number; each sender counts
+  std::uint64_t bytes;    ///< of the message
+  std::uint64_t offset;   ///< of this part
+  std::uint64_t length;
+};
+
+/// A message that arrives.
+struct Incoming {
+  int peer = -1;
+  std::uint64_t tag = 0, message = 0;
+  std::size_t bytes = 0, arrived = 0;
+  std::vector<std::byte> own;  ///< where it goes while nobody has asked for it
+  Request* request = nullptr;  ///< who has
+  std::byte* into = nullptr;   ///< null: it is dropped
+  bool done() const { return arrived == bytes; }
+};
+
+/// The messages that have come and those that are asked for, matched by their tags, in order for each sender
+/// and tag.
+class Inbox {
+ public:
+  /// Somebody asks for the next message with the request's tag.
+  void ask(Request& request);
+
+  /// Nobody asks any more; false if a message arrives for it already.
+  bool withdraw(Request& request);
+
+  /// The first part of a message has come. Throws std::bad_alloc or std::length_error if there is no memory
+  /// for it.
+  Incoming& begin(int peer, const PartHeader& part);
+
+  /// A message of this peer that has begun and has not been taken; null for others.
+  Incoming* find(int peer, std::uint64_t message) const;
+
+  /// The message is complete.
+  void has_arrived(Incoming& message);
+
+  /// Nothing more comes from the peer: what is incomplete fails with the error, which must live as long as
+  /// the requests. `forget` is called for each such message before it is destroyed.
+  void end(int peer, const char* error, const std::function<void(const Incoming&)>& forget);
+
+ private:
+  static void give(Incoming& message, Request& request);
+  void finish(Incoming& message);
+
+  std::unordered_map<std::uint64_t, std::deque<Request*>> asked_;                // by tag
+  std::unordered_map<std::uint64_t, std::deque<Incoming*>> unasked_;             // by tag
+  std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Incoming>> arriving_;  // until they are taken
+};
+
+}  // namespace lockstep::collectives
