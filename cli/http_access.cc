@@ -9,6 +9,7 @@
 #include <cctype>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/keep_openssl.h"
 
 namespace lockstep::cli {
 namespace {
@@ -32,6 +33,7 @@ std::string name_in(std::string_view host) {
 }
 
 bool is_address(const std::string& name) {
+  keep_openssl_at_exit();
   unsigned char bytes[16];
   return inet_pton(AF_INET, name.c_str(), bytes) == 1 || inet_pton(AF_INET6, name.c_str(), bytes) == 1;
 }

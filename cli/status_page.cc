@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/keep_openssl.h"
 
 namespace lockstep::cli {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 std::string hash_between(std::string_view begin, std::string_view end) {
   const std::size_t from = kStatusPageHtml.find(begin) + begin.size();
   const std::string_view text = kStatusPageHtml.substr(from, kStatusPageHtml.find(end) - from);
+  keep_openssl_at_exit();
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int length = 0;
   if (EVP_Digest(text.data(), text.size(), digest, &length, EVP_sha256(), nullptr) != 1)

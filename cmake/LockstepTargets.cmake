@@ -78,15 +78,19 @@ endif()
 
 # lockstep_discover_tests(TARGET LABEL ...): GoogleTest's tests of an executable, each a test LABEL.SUITE.NAME of ctest.
 #   TIMEOUT      of each, in seconds; 300 where it is not said
+#   LOCK         of something that only one test may use at a time (ctest's RESOURCE_LOCK)
 #   LONG         ctest begins with them where it does not know yet how long tests take, so that none is left for the end
 #   UNOPTIMIZED  XLA leaves LLVM's optimizer out, which takes a third of the time where programs are small
 #   EXCEPT       tests (a filter) for which it does not
 function(lockstep_discover_tests target label)
-  cmake_parse_arguments(arg "UNOPTIMIZED;LONG" "TIMEOUT;EXCEPT" "" ${ARGN})
+  cmake_parse_arguments(arg "UNOPTIMIZED;LONG" "TIMEOUT;EXCEPT;LOCK" "" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
   set(how DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS ${label})
+  if(arg_LOCK)
+    list(APPEND how RESOURCE_LOCK ${arg_LOCK})
+  endif()
   if(arg_LONG)
     list(APPEND how COST 60)
   endif()

@@ -75,6 +75,7 @@ void expect_all_end(const std::vector<ProcessResult>& results, const ::testing::
   bool said = false;
   for (const ProcessResult& result : results) {
     EXPECT_FALSE(result.timed_out);
+    EXPECT_EQ(result.signal, 0);
     EXPECT_EQ(result.exit_code, 1);
     said = said || ::testing::Matches(cause)(result.log);
     EXPECT_THAT(result.log, AnyOf(cause, HasSubstr("ended with an error: exit status 1")));

@@ -8,12 +8,11 @@
 #include <sstream>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/keep_openssl.h"
 #include "lockstep/coordination/openssl.h"
 
 namespace lockstep::coordination {
 namespace openssl {
-
-void prepare() { OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr); }
 
 Stack certificates_in(std::string_view pem) {
   Stack all(sk_X509_new_null());
@@ -125,7 +124,7 @@ void check(const TlsFiles& files, const Certificates& pem) {
 }  // namespace
 
 Certificates read_certificates(const TlsFiles& files) {
-  openssl::prepare();
+  keep_openssl_at_exit();
   const Certificates pem{read("certificate", "LOCKSTEP_TLS_CERTIFICATE", files.certificate),
                          read("key", "LOCKSTEP_TLS_KEY", files.key),
                          read("authority's certificate", "LOCKSTEP_TLS_AUTHORITY", files.authority)};

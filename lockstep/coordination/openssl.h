@@ -31,10 +31,6 @@ using StoreContext = std::unique_ptr<X509_STORE_CTX, Free<X509_STORE_CTX_free>>;
 using Context = std::unique_ptr<SSL_CTX, Free<SSL_CTX_free>>;
 using Session = std::unique_ptr<SSL, Free<SSL_free>>;
 
-/// Call it before any other function of OpenSSL. Its resources are not freed at exit(), because other threads
-/// may still use them.
-void prepare();
-
 /// All certificates in the text; null if there are none, or one cannot be read.
 Stack certificates_in(std::string_view pem);
 

@@ -4,12 +4,14 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include "lockstep/base/keep_openssl.h"
 #include "lockstep/coordination/host.h"
 
 namespace lockstep::coordination {
 namespace {
 
 std::string hmac(std::string_view secret, std::string_view text) {
+  keep_openssl_at_exit();
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),

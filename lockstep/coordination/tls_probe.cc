@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "lockstep/base/keep_openssl.h"
 #include "lockstep/coordination/openssl.h"
 #include "lockstep/coordination/tls.h"
 
@@ -54,7 +55,7 @@ class Probe {
 
 /// How TLS begins, of a client that shows nothing.
 std::string client_hello() {
-  openssl::prepare();
+  keep_openssl_at_exit();
   const openssl::Context context(SSL_CTX_new(TLS_client_method()));
   const openssl::Session session(SSL_new(context.get()));
   BIO* out = BIO_new(BIO_s_mem());

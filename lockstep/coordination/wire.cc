@@ -8,6 +8,7 @@
 #include <string>
 
 #include "coordination.pb.h"
+#include "lockstep/base/keep_openssl.h"
 #include "lockstep/base/log.h"
 #include "lockstep/coordination/certificates.h"
 
@@ -104,6 +105,7 @@ Status from_grpc(const grpc::Status& status) {
 }
 
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls) {
+  keep_openssl_at_exit();
   if (!tls.given()) return grpc::InsecureChannelCredentials();
   const Certificates pem = read_certificates(tls);
   return grpc::SslCredentials(
@@ -111,6 +113,7 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tl
 }
 
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls) {
+  keep_openssl_at_exit();
   if (!tls.given()) return grpc::InsecureServerCredentials();
   const Certificates pem = read_certificates(tls);
   grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);

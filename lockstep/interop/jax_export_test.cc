@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -14,6 +15,8 @@
 #include "lockstep/array/device_put.h"
 #include "lockstep/base/error.h"
 #include "lockstep/jit/grad.h"
+#include "lockstep/jit/jit.h"
+#include "lockstep/jit/vmap.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
@@ -193,6 +196,95 @@ TEST(JaxExport, RefusesWhatCannotRunSayingWhatItIs) {
               AllOf(HasSubstr("was exported for tpu, and runs on cpu"), HasSubstr("platforms=['cpu']")));
   EXPECT_THAT(error_of<Error>([] { import_jax_export(file("custom_call.bin")).on()({eye(3)}); }),
               AllOf(HasSubstr("'lapack_spotrf"), HasSubstr("cholesky")));
+}
+
+/// The file with this number in a field of its table, which flatbuffers find by the field's place in the
+/// schema.
+std::string with_field(std::string bytes, int place, std::uint16_t value) {
+  const auto read = [&]<class T>(std::size_t at, T) {
+    T number;
+    std::memcpy(&number, bytes.data() + at, sizeof number);
+    return number;
+  };
+  const std::size_t table = read(0, std::uint32_t()), fields = table - read(table, std::int32_t());
+  const std::size_t offset = read(fields + 4 + 2 * place, std::uint16_t());
+  EXPECT_NE(offset, 0u) << "it has its default, and is not in the file";
+  std::memcpy(bytes.data() + table + offset, &value, sizeof value);
+  return bytes;
+}
+
+TEST(JaxExport, RefusesOtherVersionsSayingWhichItReads) {
+  const std::string whole = file("two_platforms.bin");
+  const auto error = [](const std::string& bytes) {
+    return error_of<Error>([&] { import_jax_export(bytes).on(); });
+  };
+  constexpr int kSerializationVersion = 0, kCallingConvention = 14;
+  for (const int version : {1, 4}) {
+    EXPECT_THAT(error(with_field(whole, kSerializationVersion, version)),
+                HasSubstr("is of version " + std::to_string(version) + " of the format; expected 2 or 3"));
+  }
+  for (const int convention : {8, 11})
+    EXPECT_THAT(
+        error(with_field(whole, kCallingConvention, convention)),
+        AllOf(HasSubstr("has calling convention " + std::to_string(convention)), HasSubstr("JAX 0.10.2")));
+  std::string newer = whole;
+  newer.replace(newer.find("StableHLO_v1"), 12, "StableHLO_v2");
+  EXPECT_THAT(error(newer), HasSubstr("is of 'StableHLO_v2.15.0'; expected StableHLO of version 1"));
+  std::string bytecode = whole;
+  bytecode.at(bytecode.find("ML\xefR") + 4) = 2 * 99 + 1;  // a byte's number, as MLIR writes it
+  EXPECT_THAT(error(bytecode), HasSubstr("MLIR bytecode of version 99; this Lockstep reads up to "));
+}
+
+TEST(JaxExport, IsAFunctionAsOthersAre_WithinJitVmapAndDerivatives) {
+  const ExportedFunction function = import_jax_export(file("two_platforms.bin")).on();
+  const auto f = [&](const Array& x) { return function({x})[0]; };
+  const Array x = arrays(cases()["two_platforms"]["arguments"])[0];
+  const Array plain = f(x);
+  EXPECT_EQ(jit([&](const Array& x) { return 2 * f(x) + 1; })(x).to_host<float>(),
+            (2 * plain + 1).to_host<float>());
+  // Mapped over more of them, at another place too.
+  const Array many = stack({x, x + 1, 2 * x});
+  EXPECT_EQ(vmap(f)(many).to_host<float>(), stack({plain, f(x + 1), f(2 * x)}).to_host<float>());
+  EXPECT_EQ(vmap(f, {.in_axes = {1}})(swapaxes(many, 0, 1)).to_host<float>(), vmap(f)(many).to_host<float>());
+  // Two calls in one program, the second of what the first gave.
+  EXPECT_EQ(jit([&](const Array& x) { return f(f(x)); })(x).to_host<float>(), f(plain).to_host<float>());
+}
+
+TEST(JaxExport, ItsDerivativeIsThatOfAFunctionAround) {
+  const Mesh mesh = square();
+  const JaxExport exported = import_jax_export(file("transformer_loss.bin"));
+  const ExportedFunction loss = exported.on(mesh);
+  const std::vector<Array> arguments = placed(exported, "transformer_loss", mesh);
+  const auto of_first = [&](const Array& first) {
+    std::vector<Array> all = arguments;
+    all[0] = first;
+    return loss(all).front();
+  };
+  const Array gradient = grad(of_first)(arguments[0]);
+  const Array around = jit(grad([&](const Array& x) { return 3 * of_first(2 * x); }))(arguments[0] / 2);
+  const std::vector<float> expected = (6 * gradient).to_host<float>(), got = around.to_host<float>();
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5) << i;
+}
+
+/// On devices that are only described it is compiled, and has shapes.
+LOCKSTEP_CHILD(plan_process) {
+  initialize();
+  const Mesh mesh = square();
+  const JaxExport step = import_jax_export(file("transformer_step.bin"));
+  const std::vector<Array> results = step.on(mesh)(placed(step, "transformer_step", mesh));
+  const std::vector<ShapeDtype> expected = step.out_avals();
+  ASSERT_EQ(results.size(), expected.size());
+  for (std::size_t i = 0; i < results.size(); ++i) EXPECT_EQ(results[i].shape(), expected[i].shape);
+  EXPECT_THAT(error_of<DescribedError>([&] { results.back().to_host<float>(); }),
+              HasSubstr("only described"));
+  testing::say("planned");
+}
+
+TEST(JaxExport, IsPlannedForDescribedDevices) {
+  const auto result =
+      testing::run_processes({.child = "plan_process", .env = {{"LOCKSTEP_TOPOLOGY", "cpu:2x2"}}})[0];
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, HasSubstr("planned"));
 }
 
 TEST(JaxExport, RefusesOtherArgumentsAndMeshes) {

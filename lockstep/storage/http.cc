@@ -10,6 +10,7 @@
 #include <ctime>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/keep_openssl.h"
 #include "lockstep/storage/store.h"
 
 namespace lockstep::storage {
@@ -192,6 +193,7 @@ HttpClient::HttpClient(std::string ca_file, std::string ca_folder)
     : ca_file_(std::move(ca_file)),
       ca_folder_(std::move(ca_folder)),
       transfers_(std::make_unique<Transfers>()) {
+  keep_openssl_at_exit();
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (ready != CURLE_OK) fail<StorageError>("libcurl cannot be used: {}", curl_easy_strerror(ready));
 }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/keep_openssl.h"
 
 namespace lockstep::storage {
 namespace {
@@ -25,6 +26,7 @@ std::string hex(const unsigned char* bytes, std::size_t count) {
 }
 
 std::string hmac(std::string_view key, std::string_view text) {
+  keep_openssl_at_exit();
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
@@ -68,6 +70,7 @@ std::string time_text(std::chrono::system_clock::time_point time) {
 }  // namespace
 
 std::string sha256_hex(std::span<const std::byte> bytes) {
+  keep_openssl_at_exit();
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   if (EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr) != 1)

@@ -1,8 +1,12 @@
-// An all-to-all in which each device gives 16 MiB, for the tests of a slow network.
+// An all-to-all in which each device gives 16 MiB, for the tests of a slow network and of what carries its
+// bytes.
 
 #include <lockstep/lockstep.h>
 
+#include <fstream>
 #include <iostream>
+#include <iterator>
+#include <string>
 
 namespace ls = lockstep;
 
@@ -21,4 +25,8 @@ int main() {
       },
       {.mesh = mesh, .in_specs = {}, .out_specs = {ls::P()}}));
   std::cout << "largest difference " << exchange().item<float>() << std::endl;
+  std::ifstream maps("/proc/self/maps");
+  const std::string mapped{std::istreambuf_iterator<char>(maps), {}};
+  std::cout << "UCX is " << (mapped.find("libucp") == std::string::npos ? "not loaded" : "loaded")
+            << std::endl;
 }

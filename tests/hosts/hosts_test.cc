@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/pjrt/plugin.h"
 #include "lockstep/testing/certificates.h"
 #include "lockstep/testing/processes.h"
 #include "lockstep/testing/temporary_folder.h"
@@ -129,6 +130,27 @@ TEST_F(TwoHosts, WhenTheNetworkIsSlow_WaitForEachOther) {
   for (int i = 0; i < 4; ++i) {
     EXPECT_THAT(log, HasSubstr("[" + std::to_string(i) + "] largest difference 0\n"));
     EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 0"));
+  }
+}
+
+/// Where a cluster says how UCX is to go, it carries what CPUs say to each other. GPUs have their plugin's
+/// own network, and a UCX that takes hold of their memory would only be in its way.
+TEST_F(TwoHosts, OfGpusNeedNoUcx_EvenWhereItIsConfigured) {
+  const testing::TemporaryFolder folder;
+  for (const bool on_gpus : {false, true}) {
+    Variables settings = {{"UCX_TLS", "tcp"}};
+    if (on_gpus) {
+      settings.insert({{"GPU_ON_CPU_BEHIND", pjrt::find_plugin()},
+                       {"GPU_ON_CPU_FOLDER", folder.path().string()},
+                       {"LOCKSTEP_PJRT_PLUGIN", GPU_ON_CPU_PLUGIN},
+                       {"NPROC", "2"}});
+    }
+    const std::string log = run({LOCKSTEP_START_ON_HOSTS, "nothing", LOCKSTEP_EXCHANGE}, settings);
+    for (int i = 0; i < 4; ++i) {
+      const std::string process = "[" + std::to_string(i) + "] ";
+      EXPECT_THAT(log, HasSubstr(process + "largest difference 0\n"));
+      EXPECT_THAT(log, HasSubstr(process + "UCX is " + (on_gpus ? "not loaded" : "loaded")));
+    }
   }
 }
 
