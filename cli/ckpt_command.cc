@@ -202,12 +202,12 @@ double number_at(const std::byte* bytes, DType dtype, std::size_t i) {
     case DType::kF64:
       return as(double{});
     case DType::kF16:
-    case DType::kBF16: {
-      std::uint16_t bits = 0;
-      std::memcpy(&bits, bytes + i * sizeof bits, sizeof bits);
-      return dtype == DType::kF16 ? f16_value(bits) : bf16_value(bits);
-    }
+    case DType::kBF16:
+    case DType::kF8E4M3FN:
+    case DType::kF8E5M2:
+      return narrow_float_value(dtype, bytes + i * size_of(dtype));
     case DType::kC64:
+    case DType::kC128:
       break;
   }
   return 0;
@@ -218,8 +218,7 @@ std::string difference(const ArrayInfo& info, const std::vector<std::byte>& a,
                        const std::vector<std::byte>& b) {
   if (a == b) return "";
   // A complex number as its two parts.
-  const bool is_complex = *info.dtype == DType::kC64;
-  const DType dtype = is_complex ? DType::kF32 : *info.dtype;
+  const DType dtype = real_dtype(*info.dtype);
   const std::size_t size = size_of(dtype), count = a.size() / size;
   std::size_t different = 0;
   double most = 0;
@@ -230,7 +229,7 @@ std::string difference(const ArrayInfo& info, const std::vector<std::byte>& a,
     most = std::isnan(by) || by > most ? by : most;
   }
   return fmt::format("{} of {} {} differ, by at most {:g}", different, count,
-                     is_complex ? "real and imaginary parts" : "elements", most);
+                     is_complex(*info.dtype) ? "real and imaginary parts" : "elements", most);
 }
 
 int compare(const std::string& left, const std::string& right) {

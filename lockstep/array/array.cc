@@ -145,9 +145,8 @@ ArrayTypeRef first_device_type(DType dtype, const Shape& shape, bool weak_type) 
   static const Sharding& first =
       *new Sharding(SingleDeviceSharding(runtime::Runtime::get().local_devices().front()));
   if (!shape.empty()) return intern({dtype, shape, weak_type, {}}, first, false);
-  constexpr std::size_t kDTypes = static_cast<std::size_t>(DType::kC64) + 1;
   static const auto& scalars = *[] {
-    auto* types = new std::array<ArrayTypeRef, 2 * kDTypes>;
+    auto* types = new std::array<ArrayTypeRef, 2 * kNumDTypes>;
     for (std::size_t i = 0; i < types->size(); ++i)
       (*types)[i] = intern({static_cast<DType>(i / 2), {}, i % 2 == 1, {}}, first, false);
     return types;

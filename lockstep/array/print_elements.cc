@@ -65,10 +65,10 @@ void read(Elements& out, const char* bytes, std::size_t i) {
       out.whole.push_back(std::to_string(at<std::uint64_t>(bytes, i)));
       break;
     case DType::kF16:
-      out.real.push_back(f16_value(at<std::uint16_t>(bytes, i)));
-      break;
     case DType::kBF16:
-      out.real.push_back(bf16_value(at<std::uint16_t>(bytes, i)));
+    case DType::kF8E4M3FN:
+    case DType::kF8E5M2:
+      out.real.push_back(narrow_float_value(out.dtype, bytes + i * size_of(out.dtype)));
       break;
     case DType::kF32:
       out.real.push_back(at<float>(bytes, i));
@@ -78,6 +78,12 @@ void read(Elements& out, const char* bytes, std::size_t i) {
       break;
     case DType::kC64: {
       const auto value = at<std::complex<float>>(bytes, i);
+      out.real.push_back(value.real());
+      out.imag.push_back(value.imag());
+      break;
+    }
+    case DType::kC128: {
+      const auto value = at<std::complex<double>>(bytes, i);
       out.real.push_back(value.real());
       out.imag.push_back(value.imag());
       break;
@@ -171,7 +177,7 @@ std::vector<std::string> texts(const Elements& elements) {
     for (const std::string& text : elements.whole) out.push_back(padded(text, width));
     return out;
   }
-  const bool single = elements.dtype != DType::kF64;
+  const bool single = real_dtype(elements.dtype) != DType::kF64;
   out = column(elements.real, single, false);
   if (elements.imag.empty()) return out;
   const std::vector<std::string> imag = column(elements.imag, single, true);
@@ -186,7 +192,7 @@ std::vector<std::string> texts(const Elements& elements) {
 
 std::string scalar_text(const Elements& elements) {
   if (!elements.whole.empty()) return elements.whole[0];
-  const bool single = elements.dtype != DType::kF64;
+  const bool single = real_dtype(elements.dtype) != DType::kF64;
   auto text = [&](double x) {
     if (std::isnan(x)) return std::string("nan");
     if (std::isinf(x)) return std::string(x > 0 ? "inf" : "-inf");

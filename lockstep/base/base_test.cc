@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <complex>
+#include <vector>
 
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/clock.h"
@@ -15,15 +18,84 @@ namespace lockstep {
 namespace {
 
 TEST(DType, EveryRowOfTheTableStandsAtItsOwnPlace) {
-  for (int i = 0; i <= static_cast<int>(DType::kC64); ++i) {
-    EXPECT_EQ(static_cast<int>(info(static_cast<DType>(i)).dtype), i);
+  for (std::size_t i = 0; i < kNumDTypes; ++i) {
+    const DTypeInfo& row = info(static_cast<DType>(i));
+    EXPECT_EQ(static_cast<std::size_t>(row.dtype), i);
+    EXPECT_EQ(dtype_named(row.name), row.dtype);
   }
   static_assert(dtype_of<float> == float32);
   static_assert(dtype_of<const std::int64_t> == int64);
   static_assert(dtype_of<long long> == int64);
   EXPECT_EQ(size_of(dtype_of<double>), sizeof(double));
+  static_assert(dtype_of<std::complex<float>> == complex64);
+  static_assert(dtype_of<std::complex<double>> == complex128);
+  EXPECT_EQ(size_of(complex128), sizeof(std::complex<double>));
+  EXPECT_EQ(real_dtype(complex128), float64);
+  EXPECT_EQ(complex_dtype(float64), complex128);
+  EXPECT_EQ(complex_dtype(float16), complex64);
   EXPECT_TRUE(is_floating(bfloat16));
   EXPECT_FALSE(is_floating(int32));
+}
+
+/// The limits are those of the numbers that the bits stand for.
+TEST(DType, FInfoIsWhatTheBitsSay) {
+  for (std::size_t i = 0; i < kNumDTypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (!is_narrow_float(dtype)) continue;
+    SCOPED_TRACE(name(dtype));
+    const FInfo& limits = finfo(dtype);
+    std::vector<float> numbers;
+    bool infinite = false;
+    for (std::uint32_t bits = 0; bits < 1u << (8 * size_of(dtype)); ++bits) {
+      const float value = narrow_float_value(dtype, &bits);
+      infinite = infinite || std::isinf(value);
+      if (std::isfinite(value)) numbers.push_back(value);
+    }
+    std::ranges::sort(numbers);
+    EXPECT_EQ(numbers.back(), limits.max);
+    EXPECT_EQ(numbers.front(), limits.min);
+    EXPECT_EQ(*std::ranges::upper_bound(numbers, 1.f), 1 + limits.eps);
+    EXPECT_EQ(std::ldexp(1.0, -limits.nmant), limits.eps);
+    EXPECT_EQ(infinite, limits.has_infinity);
+    // The numbers of all digits begin where the steps first double.
+    const double least = *std::ranges::upper_bound(numbers, 0.f);
+    EXPECT_EQ(std::ldexp(least, limits.nmant), limits.tiny);
+  }
+  EXPECT_EQ(finfo(complex128).eps, finfo(float64).eps);
+  EXPECT_THROW(finfo(int32), DTypeError);
+}
+
+/// Each number's bits are its own, and what is between two gets those of the nearer one, at half of the way
+/// those of the even one.
+TEST(Float8, IsRoundedToTheNearest_AndReadBack) {
+  const auto check = [](float (*value)(std::uint8_t), std::uint8_t (*bits_of)(float)) {
+    std::uint8_t before = 0;
+    for (int bits = 0; bits < 0x80; ++bits) {
+      const auto here = static_cast<std::uint8_t>(bits);
+      const float number = value(here);
+      if (std::isnan(number)) {
+        EXPECT_TRUE(std::isnan(value(bits_of(number))));
+        continue;
+      }
+      EXPECT_EQ(bits_of(number), here);
+      EXPECT_EQ(bits_of(-number), here | 0x80);
+      EXPECT_EQ(value(here | 0x80), -number);
+      if (bits > 0 && std::isfinite(number)) {
+        const float low = value(before), half = low + (number - low) / 2;
+        EXPECT_EQ(bits_of(half), bits % 2 == 0 ? here : before) << half;
+        EXPECT_EQ(bits_of(std::nextafter(half, 1e9f)), here);
+        EXPECT_EQ(bits_of(std::nextafter(half, 0.f)), before);
+      }
+      before = here;
+    }
+  };
+  check(f8_e4m3fn_value, f8_e4m3fn_bits);
+  check(f8_e5m2_value, f8_e5m2_bits);
+  EXPECT_EQ(f8_e4m3fn_bits(464), 0x7E) << "448 is even";
+  EXPECT_EQ(f8_e4m3fn_bits(465), 0x7F);
+  EXPECT_EQ(f8_e4m3fn_bits(-HUGE_VALF), 0xFF);
+  EXPECT_EQ(f8_e5m2_bits(61439), 0x7B);
+  EXPECT_EQ(f8_e5m2_bits(61440), 0x7C);
 }
 
 TEST(Half, BitsAreTheNumbersOfTheFormat) {

@@ -1,6 +1,9 @@
 #include "lockstep/base/dtype.h"
 
 #include <array>
+#include <limits>
+
+#include "lockstep/base/fail.h"
 
 namespace lockstep {
 
@@ -8,7 +11,7 @@ namespace {
 
 constexpr auto table = [] {
   using K = DTypeKind;
-  return std::array<DTypeInfo, 14>{{
+  return std::array<DTypeInfo, kNumDTypes>{{
       {DType::kBool, "bool", "bool", "i1", 1, K::kBool},
       {DType::kI8, "i8", "int8", "i8", 1, K::kSigned},
       {DType::kI16, "i16", "int16", "i16", 2, K::kSigned},
@@ -23,6 +26,9 @@ constexpr auto table = [] {
       {DType::kF32, "f32", "float32", "f32", 4, K::kFloat},
       {DType::kF64, "f64", "float64", "f64", 8, K::kFloat},
       {DType::kC64, "c64", "complex64", "complex<f32>", 8, K::kComplex},
+      {DType::kC128, "c128", "complex128", "complex<f64>", 16, K::kComplex},
+      {DType::kF8E4M3FN, "f8_e4m3fn", "float8_e4m3fn", "f8E4M3FN", 1, K::kFloat},
+      {DType::kF8E5M2, "f8_e5m2", "float8_e5m2", "f8E5M2", 1, K::kFloat},
   }};
 }();
 
@@ -34,6 +40,34 @@ std::optional<DType> dtype_named(std::string_view name) {
   for (const DTypeInfo& each : table)
     if (each.name == name) return each.dtype;
   return std::nullopt;
+}
+
+const FInfo& finfo(DType dtype) {
+  using Single = std::numeric_limits<float>;
+  using Double = std::numeric_limits<double>;
+  constexpr double kSingle = Single::max(), kBrain = 0x1.FEp127;
+  static constexpr FInfo kF16 = {10, 0x1p-10, 65504, -65504, 0x1p-14};
+  static constexpr FInfo kBF16 = {7, 0x1p-7, kBrain, -kBrain, Single::min()};
+  static constexpr FInfo kF32 = {23, Single::epsilon(), kSingle, -kSingle, Single::min()};
+  static constexpr FInfo kF64 = {52, Double::epsilon(), Double::max(), Double::lowest(), Double::min()};
+  static constexpr FInfo kF8E4M3FN = {3, 0x1p-3, 448, -448, 0x1p-6, false};
+  static constexpr FInfo kF8E5M2 = {2, 0x1p-2, 57344, -57344, 0x1p-14};
+  switch (real_dtype(dtype)) {
+    case DType::kF16:
+      return kF16;
+    case DType::kBF16:
+      return kBF16;
+    case DType::kF32:
+      return kF32;
+    case DType::kF64:
+      return kF64;
+    case DType::kF8E4M3FN:
+      return kF8E4M3FN;
+    case DType::kF8E5M2:
+      return kF8E5M2;
+    default:
+      fail<DTypeError>("[finfo] expected a floating or complex dtype, got {}", name(dtype));
+  }
 }
 
 bool holds(DType dtype, std::int64_t value) {

@@ -42,13 +42,14 @@ constexpr DType kDTypes[] = {int8, bfloat16, float64, complex64};
 #else
 constexpr bool kSanitized = false;
 constexpr DType kDTypes[] = {bool_,  int8,   int16,   int32,    int64,   uint8,   uint16,
-                             uint32, uint64, float16, bfloat16, float32, float64, complex64};
+                             uint32, uint64, float16, bfloat16, float32, float64, complex64,
+                             complex128, float8_e4m3fn, float8_e5m2};
 #endif
 
 /// Numbers of the dtype, none of them infinite or NaN, the same for the same seed. Tests are built at -O0,
 /// where a loop over bytes takes most of the time of this suite: so it makes whole words.
 Bytes random_data(DType dtype, std::size_t bytes, std::uint64_t seed) {
-  const std::size_t size = dtype == DType::kC64 ? 4 : size_of(dtype);
+  const std::size_t size = size_of(real_dtype(dtype));
   std::uint64_t kept = ~std::uint64_t{0};
   if (dtype == DType::kBool) {
     kept = 0x0101'0101'0101'0101;
@@ -67,25 +68,25 @@ Bytes random_data(DType dtype, std::size_t bytes, std::uint64_t seed) {
   return data;
 }
 
-/// Of halves, ones and twos with either sign (complex ones of ones), whose sums and products are exact in any
-/// order.
+/// Of halves, ones and twos with either sign (complex numbers and those of 8 bits: of ones), whose sums and
+/// products are exact in any order.
 Bytes exact_data(DType dtype, std::size_t bytes, std::uint64_t seed) {
   Bytes data = random_data(dtype, bytes, seed);
   if (!is_inexact(dtype)) return data;
-  const std::size_t size = dtype == DType::kC64 ? 4 : size_of(dtype);
+  const std::size_t size = size_of(real_dtype(dtype));
   // The exponent's bits of a half; one and two are the next.
-  const std::uint64_t half = dtype == DType::kF16    ? 0x3800
-                             : dtype == DType::kBF16 ? 0x3f00
-                             : size == 8             ? 0x3fe0'0000'0000'0000
-                                                     : 0x3f00'0000;
-  const std::uint64_t step = dtype == DType::kF16    ? 0x400
-                             : dtype == DType::kBF16 ? 0x80
-                             : size == 8             ? 0x10'0000'0000'0000
-                                                     : 0x80'0000;
+  const std::uint64_t half = dtype == DType::kF16        ? 0x3800
+                             : dtype == DType::kBF16     ? 0x3f00
+                             : dtype == DType::kF8E4M3FN ? 0x30
+                             : dtype == DType::kF8E5M2   ? 0x38
+                             : size == 8                 ? 0x3fe0'0000'0000'0000
+                                                         : 0x3f00'0000;
+  const std::uint64_t step = std::uint64_t{1} << finfo(dtype).nmant;
+  const bool only_ones = is_complex(dtype) || size == 1;
   std::byte* const out = data.data();
   for (std::size_t i = 0; i + size <= bytes; i += size) {
     const auto random = static_cast<unsigned>(out[i]);
-    const std::uint64_t exponent = dtype == DType::kC64 ? 1 : random % 3;
+    const std::uint64_t exponent = only_ones ? 1 : random % 3;
     const std::uint64_t number = (half + exponent * step) | std::uint64_t{random >> 7} << (8 * size - 1);
     std::memcpy(out + i, &number, size);
   }
@@ -93,11 +94,12 @@ Bytes exact_data(DType dtype, std::size_t bytes, std::uint64_t seed) {
 }
 
 /// Of complex products in different orders they differ.
+template <class T>
 void without_signs_of_zeros(Bytes& data) {
-  for (std::size_t i = 0; i + sizeof(float) <= data.size(); i += sizeof(float)) {
-    float number;
+  for (std::size_t i = 0; i + sizeof(T) <= data.size(); i += sizeof(T)) {
+    T number;
     std::memcpy(&number, data.data() + i, sizeof number);
-    number += 0.0f;
+    number += 0;
     std::memcpy(data.data() + i, &number, sizeof number);
   }
 }
@@ -225,7 +227,11 @@ void take_part(World& world, Communicator& communicator, int device, const Colle
     ASSERT_TRUE(input.is(inputs[rank])) << call.text << ": the input was written over";
   }
   Bytes wanted = expected(call, inputs, rank, layout);
-  if (c.dtype == DType::kC64 && in_another_order) without_signs_of_zeros(out), without_signs_of_zeros(wanted);
+  if (is_complex(c.dtype) && in_another_order) {
+    const auto without = c.dtype == DType::kC64 ? without_signs_of_zeros<float> : without_signs_of_zeros<double>;
+    without(out);
+    without(wanted);
+  }
   ASSERT_EQ(out.size(), wanted.size()) << call.text;
   if (out.empty() || std::memcmp(out.data(), wanted.data(), out.size()) == 0) return;
   const auto at = std::mismatch(out.begin(), out.end(), wanted.begin()).first - out.begin();

@@ -93,6 +93,12 @@ std::optional<DType> dtype_of_ffi(int type) {
       return DType::kF64;
     case XLA_FFI_DataType_C64:
       return DType::kC64;
+    case XLA_FFI_DataType_C128:
+      return DType::kC128;
+    case XLA_FFI_DataType_F8E4M3FN:
+      return DType::kF8E4M3FN;
+    case XLA_FFI_DataType_F8E5M2:
+      return DType::kF8E5M2;
     default:
       return std::nullopt;
   }

@@ -1,11 +1,13 @@
 #include "lockstep/collectives/reduce.h"
 
+#include <array>
 #include <bit>
 #include <complex>
 #include <cstring>
 #include <type_traits>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/half.h"
 
 // The baseline, AVX2 and AVX-512 are enough: each further target compiles every loop once more.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
@@ -174,6 +176,21 @@ struct Float16 {
   }
 };
 
+template <float (*kValue)(std::uint8_t), std::uint8_t (*kBits)(float)>
+struct Float8 {
+  using Stored = std::uint8_t;
+  using Value = float;
+  static Value load(Stored x) {
+    static const std::array<float, 256> values = [] {
+      std::array<float, 256> all;
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] = kValue(static_cast<std::uint8_t>(i));
+      return all;
+    }();
+    return values[x];
+  }
+  static Stored store(Value value) { return kBits(value); }
+};
+
 /// Whether there is a faster way to load many.
 template <class Format>
 concept LoadsMany = requires(const typename Format::Stored* from, typename Format::Value* to) {
@@ -207,6 +224,16 @@ void plain(const void* const* sources, int n, std::size_t count, void* out, void
     auto target = static_cast<Stored*>(out) + i;
     for (std::size_t k = 0; k < m; ++k) target[k] = Format::store(values[k]);
     if (copy != nullptr) std::memcpy(static_cast<Stored*>(copy) + i, target, m * sizeof(Stored));
+  }
+}
+
+/// Complex numbers whose parts are T have sums and products, and no order.
+template <class Op, class T>
+void complexes(const void* const* sources, int n, std::size_t count, void* out, void* copy, bool stream) {
+  if constexpr (std::is_same_v<Op, Sum>) {
+    simd<Op, T>(sources, n, 2 * count, out, copy, stream);
+  } else if constexpr (std::is_same_v<Op, Prod>) {
+    plain<Op, Plain<std::complex<T>>>(sources, n, count, out, copy);
   }
 }
 
@@ -248,12 +275,14 @@ void dispatch(DType dtype, const void* const* s, int n, std::size_t count, void*
       return plain<Op, Float16>(s, n, count, out, copy);
     case DType::kBF16:
       return plain<Op, BFloat16>(s, n, count, out, copy);
+    case DType::kF8E4M3FN:
+      return plain<Op, Float8<f8_e4m3fn_value, f8_e4m3fn_bits>>(s, n, count, out, copy);
+    case DType::kF8E5M2:
+      return plain<Op, Float8<f8_e5m2_value, f8_e5m2_bits>>(s, n, count, out, copy);
     case DType::kC64:
-      if constexpr (std::is_same_v<Op, Sum>) {
-        return simd<Op, float>(s, n, 2 * count, out, copy, stream);
-      } else if constexpr (std::is_same_v<Op, Prod>) {
-        return plain<Op, Plain<std::complex<float>>>(s, n, count, out, copy);
-      }
+      return complexes<Op, float>(s, n, count, out, copy, stream);
+    case DType::kC128:
+      return complexes<Op, double>(s, n, count, out, copy, stream);
   }
 }
 

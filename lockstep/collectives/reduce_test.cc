@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/half.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -201,6 +202,37 @@ TEST(Reduce, HalfPrecisionIsRoundedOnceForAllSources) {
   EXPECT_EQ(from_half(out), 2050.0f);
 }
 
+/// Of all pairs, against the numbers that the bits stand for.
+TEST(Reduce, NumbersOf8BitsAreThoseOfFloatsRoundedOnce) {
+  std::vector<std::uint8_t> a, b;
+  for (int i = 0; i < 256; ++i) {
+    for (int j = 0; j < 256; ++j) {
+      a.push_back(static_cast<std::uint8_t>(i));
+      b.push_back(static_cast<std::uint8_t>(j));
+    }
+  }
+  const void* sources[] = {a.data(), b.data()};
+  std::vector<std::uint8_t> out(a.size());
+  for (const DType dtype : {DType::kF8E4M3FN, DType::kF8E5M2}) {
+    const auto bits = dtype == DType::kF8E4M3FN ? f8_e4m3fn_bits : f8_e5m2_bits;
+    for (const ReduceOp op : kOps) {
+      reduce(op, dtype, sources, 2, out.size(), out.data(), nullptr, false);
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const float x = narrow_float_value(dtype, &a[i]), y = narrow_float_value(dtype, &b[i]);
+        const float got = narrow_float_value(dtype, &out[i]);
+        const bool ordered = op == ReduceOp::kMin || op == ReduceOp::kMax;
+        if (ordered && (std::isnan(x) || std::isnan(y))) {
+          ASSERT_TRUE(std::isnan(got));
+          continue;
+        }
+        const std::uint8_t expected = bits(combine_two<float>(op, x, y));
+        const float wanted = narrow_float_value(dtype, &expected);
+        ASSERT_TRUE(got == wanted || (std::isnan(got) && std::isnan(wanted))) << x << " and " << y;
+      }
+    }
+  }
+}
+
 TEST(Reduce, BooleansAreOrAndAnd) {
   const bool a[] = {false, false, true, true}, b[] = {false, true, false, true};
   const void* sources[] = {a, b};
@@ -224,9 +256,10 @@ TEST(Reduce, NaNStaysNaNInMinimumAndMaximum) {
 }
 
 TEST(Reduce, OfComplexMinimumThrows) {
-  std::complex<float> a, b, out;
+  std::complex<double> a, b, out;
   const void* sources[] = {&a, &b};
-  EXPECT_THROW(reduce(ReduceOp::kMin, DType::kC64, sources, 2, 1, &out, nullptr, false), DTypeError);
+  for (const DType dtype : {DType::kC64, DType::kC128})
+    EXPECT_THROW(reduce(ReduceOp::kMin, dtype, sources, 2, 1, &out, nullptr, false), DTypeError);
 }
 
 TEST(CopyBytes, CopiesAtAnyAlignment) {

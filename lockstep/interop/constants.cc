@@ -43,14 +43,16 @@ std::optional<Scalar> element(DType dtype, const char* at) {
       return Scalar::of(static_cast<std::int64_t>(value));
     }
     case DType::kF16:
-      return Scalar::of(static_cast<double>(f16_value(read<std::uint16_t>(at))));
     case DType::kBF16:
-      return Scalar::of(static_cast<double>(bf16_value(read<std::uint16_t>(at))));
+    case DType::kF8E4M3FN:
+    case DType::kF8E5M2:
+      return Scalar::of(static_cast<double>(narrow_float_value(dtype, at)));
     case DType::kF32:
       return Scalar::of(static_cast<double>(read<float>(at)));
     case DType::kF64:
       return Scalar::of(read<double>(at));
     case DType::kC64:
+    case DType::kC128:
       break;
   }
   return std::nullopt;
@@ -128,7 +130,7 @@ Aval aval_of(const Type& type) {
             "export the function for fixed sizes");
       }
     }
-    for (int i = 0; i <= static_cast<int>(DType::kC64); ++i) {
+    for (std::size_t i = 0; i < kNumDTypes; ++i) {
       const auto dtype = static_cast<DType>(i);
       if (info(dtype).mlir_name == type.element->name) return {dtype, type.shape};
     }

@@ -224,6 +224,12 @@ class Reading {
         return DType::kF64;
       case From::c64:
         return DType::kC64;
+      case From::c128:
+        return DType::kC128;
+      case From::f8_e4m3fn:
+        return DType::kF8E4M3FN;
+      case From::f8_e5m2:
+        return DType::kF8E5M2;
       default:
         break;
     }

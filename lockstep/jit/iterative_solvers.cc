@@ -76,8 +76,6 @@ Array begin_of(const Iteration& how, const Flat& flat, const Array& b) {
   return how.x0.empty() ? zeros_like(b) : flat.vector(how.x0);
 }
 
-double epsilon(DType dtype) { return dtype == DType::kF64 ? 0x1p-52 : 0x1p-23; }
-
 /// x divided by its norm, and the norm; zeros and 0 if the norm is not above the threshold.
 std::pair<Array, Array> normalized(const Array& x, const Operand& threshold) {
   const Array norm = norm_of(x), counts = norm > threshold;
@@ -101,7 +99,7 @@ Krylov arnoldi_step(const Krylov& at, const std::function<Array(const Array&)>& 
     w = w - matmul(along, at.vectors);
     row = row + along;
   }
-  auto [next, norm] = normalized(w, epsilon(w.dtype()) * before);
+  auto [next, norm] = normalized(w, finfo(w.dtype()).eps * before);
   row = where(arange(row.size()) == at.k + 1, norm, row);
   return {dynamic_update_slice(at.vectors, expand_dims(next, 0), {at.k + 1, 0}),
           dynamic_update_slice(at.hessenberg, expand_dims(row, 0), {at.k, 0}), at.k + 1, norm == 0};

@@ -65,8 +65,11 @@ void eig(const Call& call);
 template <class T>
 void schur(const Call& call);
 
-/// For f32, with complex results of c64.
+
+/// With complex results, whose parts are T.
+template <class T>
 void complex_schur(const Call& call);
+template <class T>
 void sqrtm(const Call& call);
 
 }  // namespace lockstep::lapack

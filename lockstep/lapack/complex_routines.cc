@@ -57,11 +57,14 @@ class Schur {
   std::unique_ptr<T[]> real_;
 };
 
-using Result = std::complex<float>;
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+template <class T>
+void fill_complex_nan(std::complex<T>* out, std::int64_t count) {
+  constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
+  std::fill_n(out, count, std::complex<T>(kNan, kNan));
+}
 
 /// Converts a column-major matrix to row-major.
-template <class C>
+template <class C, class Result>
 void write_rows(const C* columns, std::int64_t n, Result* out) {
   for (std::int64_t row = 0; row < n; ++row) {
     for (std::int64_t column = 0; column < n; ++column)
@@ -91,25 +94,29 @@ void root_of_triangle(const std::complex<double>* t, std::int64_t n, std::comple
 
 }  // namespace
 
+template <class T>
 void complex_schur(const Call& call) {
+  using Result = std::complex<T>;
   const std::int64_t n = call.operands[0].rows();
   if (n == 0) return;
-  Schur<float> schur(call.library, n);
+  Schur<T> schur(call.library, n);
   for (std::int64_t i = 0; i < call.count; ++i) {
     Result *t = call.results[0].at<Result>(i, n * n), *z = call.results[1].at<Result>(i, n * n);
-    if (schur.decompose(call.operands[0].at<float>(i, n * n))) {
+    if (schur.decompose(call.operands[0].at<T>(i, n * n))) {
       write_rows(schur.triangle(), n, t);
       write_rows(schur.vectors(), n, z);
     } else {
-      std::fill_n(t, n * n, Result(kNan, kNan));
-      std::fill_n(z, n * n, Result(kNan, kNan));
+      fill_complex_nan(t, n * n);
+      fill_complex_nan(z, n * n);
     }
   }
 }
 
 /// In f64, for the digits that a badly conditioned matrix of eigenvectors takes.
+template <class T>
 void sqrtm(const Call& call) {
   using C = std::complex<double>;
+  using Result = std::complex<T>;
   const std::int64_t n = call.operands[0].rows();
   if (n == 0) return;
   const Int size = size_of_matrix(n);
@@ -119,8 +126,8 @@ void sqrtm(const Call& call) {
   auto root = scratch<C>(n * n), product = scratch<C>(n * n);
   for (std::int64_t i = 0; i < call.count; ++i) {
     Result* out = call.results[0].at<Result>(i, n * n);
-    if (!schur.decompose(call.operands[0].at<float>(i, n * n))) {
-      std::fill_n(out, n * n, Result(kNan, kNan));
+    if (!schur.decompose(call.operands[0].at<T>(i, n * n))) {
+      fill_complex_nan(out, n * n);
       continue;
     }
     root_of_triangle(schur.triangle(), n, root.get());
@@ -131,5 +138,10 @@ void sqrtm(const Call& call) {
     write_rows(root.get(), n, out);
   }
 }
+
+template void complex_schur<float>(const Call&);
+template void complex_schur<double>(const Call&);
+template void sqrtm<float>(const Call&);
+template void sqrtm<double>(const Call&);
 
 }  // namespace lockstep::lapack

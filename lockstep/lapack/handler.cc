@@ -21,10 +21,10 @@ const std::map<std::string, std::pair<Routine, Routine>, std::less<>>& routines(
       {"lu", {lu<float>, lu<double>}},
       {"eigh", {eigh<float>, eigh<double>}},
       {"svd", {svd<float>, svd<double>}},
-      {"eig", {eig<float>, nullptr}},
+      {"eig", {eig<float>, eig<double>}},
       {"schur", {schur<float>, schur<double>}},
-      {"complex_schur", {complex_schur, nullptr}},
-      {"sqrtm", {sqrtm, nullptr}},
+      {"complex_schur", {complex_schur<float>, complex_schur<double>}},
+      {"sqrtm", {sqrtm<float>, sqrtm<double>}},
   };
   return all;
 }

@@ -254,7 +254,7 @@ LOCKSTEP_INSTANTIATE(lu)
 LOCKSTEP_INSTANTIATE(eigh)
 LOCKSTEP_INSTANTIATE(svd)
 LOCKSTEP_INSTANTIATE(schur)
+LOCKSTEP_INSTANTIATE(eig)
 #undef LOCKSTEP_INSTANTIATE
-template void eig<float>(const Call&);
 
 }  // namespace lockstep::lapack

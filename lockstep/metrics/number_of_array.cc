@@ -28,7 +28,7 @@ NumberOfArray::NumberOfArray(const Array& array, const std::string& name) : dtyp
     fail<ShapeError>("[metrics::log] expected a number for '{}', got {} (at {}); reduce it, with mean or sum",
                      name, to_string(array.aval()), CallSiteScope::current().to_string());
   }
-  if (is_inexact(dtype_) && !is_floating(dtype_)) {
+  if (is_complex(dtype_)) {
     fail<DTypeError>("[metrics::log] expected a real number for '{}', got {} (at {}); take abs, real or imag",
                      name, to_string(array.aval()), CallSiteScope::current().to_string());
   }
@@ -57,14 +57,12 @@ double NumberOfArray::read() const {
       return bits_as<std::uint32_t>(bits);
     case DType::kU64:
       return static_cast<double>(bits_as<std::uint64_t>(bits));
-    case DType::kF16:
-      return f16_value(bits_as<std::uint16_t>(bits));
-    case DType::kBF16:
-      return bf16_value(bits_as<std::uint16_t>(bits));
     case DType::kF32:
       return bits_as<float>(bits);
-    default:
+    case DType::kF64:
       return bits_as<double>(bits);
+    default:
+      return narrow_float_value(dtype_, bits.data());
   }
 }
 

@@ -21,11 +21,6 @@ constexpr std::int32_t kNoPlace = std::numeric_limits<std::int32_t>::max();
 
 double infinity() { return std::numeric_limits<double>::infinity(); }
 
-double largest(DType dtype) {
-  return dtype == DType::kF64 ? std::numeric_limits<double>::max()
-                              : static_cast<double>(std::numeric_limits<float>::max());
-}
-
 void check_terms(std::string_view operation, const char* name, const Array& terms, const Shape& expected) {
   const Shape& shape = terms.shape();
   bool fits = shape.size() <= expected.size();
@@ -159,7 +154,7 @@ std::int64_t block_size(const AttentionOptions& options, std::int64_t queries, s
   return all ? keys : std::min(keys, options.block_size.value_or(kBlock));
 }
 
-double hidden_score(DType dtype) { return -0.7 * largest(dtype); }
+double hidden_score(DType dtype) { return -0.7 * finfo(dtype).max; }
 
 DType score_dtype(DType dtype) { return size_of(dtype) < 4 ? DType::kF32 : dtype; }
 
@@ -183,7 +178,7 @@ Array grouped_terms(const Array& terms, std::int64_t heads, std::int64_t key_hea
 Softmax no_keys(const Queries& queries, const Keys& keys) {
   const Array powers = zeros_for(queries, keys, false);
   // The lowest number instead of an infinity, so that the difference of two is not NaN.
-  return {zeros_for(queries, keys, true), powers, full_like(powers, -largest(powers.dtype()))};
+  return {zeros_for(queries, keys, true), powers, full_like(powers, finfo(powers.dtype()).min)};
 }
 
 Softmax with_keys(const Softmax& before, const Queries& queries, const Keys& keys, std::int64_t block) {

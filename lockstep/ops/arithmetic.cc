@@ -28,7 +28,8 @@ void check_integers(std::string_view operation, const Operand& x) {
 
 /// The integers with as many bits as the floating dtype.
 DType bits_of(DType dtype) {
-  return size_of(dtype) == 2 ? DType::kU16 : size_of(dtype) == 4 ? DType::kU32 : DType::kU64;
+  constexpr std::array kBits = {DType::kU8, DType::kU16, DType::kU32, DType::kU64};
+  return kBits[static_cast<std::size_t>(std::countr_zero(size_of(dtype)))];
 }
 
 std::int64_t sign_bit(DType dtype) {
@@ -56,20 +57,6 @@ Array common_divisor(Array x, Array y) {
     y = rest;
   }
   return x;
-}
-
-/// The largest number of a floating dtype.
-double largest(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-      return 65504;
-    case DType::kBF16:
-      return std::ldexp(255.0, 120);
-    case DType::kF64:
-      return std::numeric_limits<double>::max();
-    default:
-      return std::numeric_limits<float>::max();
-  }
 }
 
 }  // namespace
@@ -314,7 +301,7 @@ Array nan_to_num(const Operand& x, NanToNumOptions options) {
   return ops::elementwise("nan_to_num", key, Meet::kPromote, {&x}, [options](Tracers t) {
     const Array& x = t[0];
     if (!is_floating(x.dtype())) return x;
-    const double most = largest(x.dtype()), infinity = std::numeric_limits<double>::infinity();
+    const double most = finfo(x.dtype()).max, infinity = std::numeric_limits<double>::infinity();
     auto replaced = [](const Array& where, const Array& x, double by) {
       return lax::select(where, lax::full_like(x, by), x);
     };

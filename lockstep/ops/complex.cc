@@ -13,27 +13,25 @@ namespace {
 using ops::Meet;
 using ops::Tracers;
 
-bool is_complex(const Array& x) { return info(x.dtype()).kind == DTypeKind::kComplex; }
-
-Array imaginary(const Array& x) { return is_complex(x) ? lax::imag(x) : lax::full_like(x, 0); }
+Array imaginary(const Array& x) { return is_complex(x.dtype()) ? lax::imag(x) : lax::full_like(x, 0); }
 
 }  // namespace
 
 Array complex(const Operand& real, const Operand& imag) {
   return ops::elementwise("complex", "", Meet::kInexact, {&real, &imag}, [](Tracers t) {
     const DType dtype = t[0].dtype();
-    if (dtype == DType::kF64 || dtype == DType::kC64) {
-      fail<DTypeError>("[complex] expected parts of f32 or narrower, got {}{}; convert with astype",
-                       name(dtype), ops::at());
+    if (is_complex(dtype)) {
+      fail<DTypeError>("[complex] expected real parts, got {}{}; take real() or imag() of them", name(dtype),
+                       ops::at());
     }
-    return lax::complex(lax::convert_element_type(t[0], DType::kF32),
-                        lax::convert_element_type(t[1], DType::kF32));
+    const DType parts = real_dtype(complex_dtype(dtype));
+    return lax::complex(lax::convert_element_type(t[0], parts), lax::convert_element_type(t[1], parts));
   });
 }
 
 Array real(const Operand& x) {
   return ops::elementwise("real", "", Meet::kPromote, {&x},
-                          [](Tracers t) { return is_complex(t[0]) ? lax::real(t[0]) : t[0]; });
+                          [](Tracers t) { return is_complex(t[0].dtype()) ? lax::real(t[0]) : t[0]; });
 }
 
 Array imag(const Operand& x) {
@@ -42,13 +40,13 @@ Array imag(const Operand& x) {
 
 Array conj(const Operand& x) {
   return ops::elementwise("conj", "", Meet::kPromote, {&x}, [](Tracers t) {
-    return is_complex(t[0]) ? lax::complex(lax::real(t[0]), lax::neg(lax::imag(t[0]))) : t[0];
+    return is_complex(t[0].dtype()) ? lax::complex(lax::real(t[0]), lax::neg(lax::imag(t[0]))) : t[0];
   });
 }
 
 Array angle(const Operand& x) {
   return ops::elementwise("angle", "", Meet::kInexact, {&x}, [](Tracers t) {
-    return lax::atan2(imaginary(t[0]), is_complex(t[0]) ? lax::real(t[0]) : t[0]);
+    return lax::atan2(imaginary(t[0]), is_complex(t[0].dtype()) ? lax::real(t[0]) : t[0]);
   });
 }
 

@@ -113,18 +113,16 @@ Array transform_of(const Transform& transform, const Operand& x, const std::opti
                    const std::optional<Numbers>& given_axes, const std::string& norm) {
   CallSiteScope here(x.site());
   const DType dtype = x.type().dtype;
-  const bool is_complex = info(dtype).kind == DTypeKind::kComplex;
-  if (dtype == DType::kF64 || (is_complex && transform.type == FftType::kRfft)) {
-    fail<DTypeError>(
-        "[fft::{}] expected {}, got {}{}; convert with astype", transform.name,
-        transform.type == FftType::kRfft ? "real numbers but f64" : "numbers of another dtype than f64",
-        to_string(x.aval()), ops::at());
+  if (is_complex(dtype) && transform.type == FftType::kRfft) {
+    fail<DTypeError>("[fft::{}] expected real numbers, got {}{}; take real() of them", transform.name,
+                     to_string(x.aval()), ops::at());
   }
+  const DType parts = real_dtype(complex_dtype(dtype));
   const auto [axes, lengths] = along(transform, x, s, given_axes);
   const double scale = scale_of(transform, norm, lengths);
   const std::string key = fmt::format("{} {} {}", fmt::join(axes, ","), fmt::join(lengths, ","), norm);
   return ops::run(fmt::format("fft::{}", transform.name), key, {x.as_array()}, [&](ops::Tracers t) {
-    Array y = astype(t[0], transform.type == FftType::kRfft ? DType::kF32 : DType::kC64);
+    Array y = astype(t[0], transform.type == FftType::kRfft ? parts : complex_dtype(parts));
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const bool halved = transform.type == FftType::kIrfft && i + 1 == axes.size();
       y = of_size(y, axes[i], halved ? lengths[i] / 2 + 1 : lengths[i]);
@@ -137,7 +135,7 @@ Array transform_of(const Transform& transform, const Operand& x, const std::opti
     for (std::size_t i = 0; i < order.size(); ++i)
       back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
     y = lax::transpose(transformed(lax::transpose(y, order), transform.type, lengths), back);
-    return scale == 1 ? y : y * static_cast<float>(scale);
+    return scale == 1 ? y : y * scale;
   });
 }
 
@@ -187,7 +185,7 @@ Array irfft(const Operand& x, FftOptions options) { return along_one("irfft", Ff
 Array hfft(const Operand& x, FftOptions options) {
   CallSiteScope here(x.site());
   options.norm = other_norm(options.norm);
-  return along_one("hfft", FftType::kIrfft, conj(astype(x, DType::kC64)), options);
+  return along_one("hfft", FftType::kIrfft, conj(astype(x, complex_dtype(x.type().dtype))), options);
 }
 
 Array ihfft(const Operand& x, FftOptions options) {

@@ -53,8 +53,6 @@ Array identity_like(const Array& x) {
 
 Array diagonal_of(const Array& x) { return sum(x * identity_like(x), -1); }
 
-double epsilon(DType dtype) { return dtype == DType::kF64 ? std::ldexp(1.0, -52) : std::ldexp(1.0, -23); }
-
 std::pair<Array, Array> with_common_batch(std::string_view operation, const Array& a, const Array& b) {
   Aval batches[] = {a.aval(), b.aval()};
   for (Aval& aval : batches) aval.shape.resize(aval.shape.size() - 2);

@@ -235,7 +235,7 @@ Array pinv(const Operand& x, std::optional<double> rcond) {
       "pinv", {x.as_array()},
       [&](Tracers t) {
         const auto larger = static_cast<double>(std::max(rows(t[0].shape()), t[0].shape().back()));
-        const double cutoff = rcond.value_or(10 * larger * epsilon(t[0].dtype()));
+        const double cutoff = rcond.value_or(10 * larger * finfo(t[0].dtype()).eps);
         return internal::with_derivative(
             {t[0]},
             [&](const std::vector<Array>& x) -> std::vector<Array> { return {pinv_by_svd(x[0], cutoff)}; },
@@ -264,7 +264,7 @@ LeastSquares lstsq(const Operand& a, const Operand& b, std::optional<double> rco
         const std::vector<Array> svd = lax::svd(t[0]);
         const Array &s = svd[1], cutoff = rcond.value_or(static_cast<double>(std::max(rows(t[0].shape()),
                                                                                       t[0].shape().back())) *
-                                                         epsilon(t[0].dtype())) *
+                                                         finfo(t[0].dtype()).eps) *
                                           max(s, {.axis = -1, .keepdims = true});
         const Array kept = (s > 0.0) & (s >= cutoff);
         const Array inverse = where(kept, 1.0 / where(kept, s, 1.0), 0.0);
@@ -309,7 +309,7 @@ Array matrix_rank(const Operand& x) {
   return run("matrix_rank", {x.as_array()}, [](Tracers t) {
     const auto larger = static_cast<double>(std::max(rows(t[0].shape()), t[0].shape().back()));
     Array s = lax::svd(t[0], false)[0];
-    Array cutoff = larger * epsilon(s.dtype()) * max(s, {.axis = -1, .keepdims = true});
+    Array cutoff = larger * finfo(s.dtype()).eps * max(s, {.axis = -1, .keepdims = true});
     return std::vector<Array>{sum(astype(s > cutoff, DType::kI32), -1)};
   })[0];
 }

@@ -28,7 +28,6 @@ std::vector<Array> run(const std::string& name, std::initializer_list<Array> ope
 Array transposed(const Array& x);
 Array identity_like(const Array& x);  ///< has x's shape, which is square
 Array diagonal_of(const Array& x);
-double epsilon(DType dtype);
 
 /// Broadcasts the batch dimensions of a and b against each other.
 std::pair<Array, Array> with_common_batch(std::string_view operation, const Array& a, const Array& b);

@@ -31,8 +31,12 @@ Array host_number(std::int64_t integer, double real, ElementType type) {
       return host_scalar(real, type.weak);
     case DType::kC64:
       return host_scalar(std::complex<float>(static_cast<float>(real), 0), type.weak);
+    case DType::kC128:
+      return host_scalar(std::complex<double>(real, 0), type.weak);
     case DType::kF16:
     case DType::kBF16:
+    case DType::kF8E4M3FN:
+    case DType::kF8E5M2:
     case DType::kF32:
       return host_scalar(static_cast<float>(real), type.weak);
     default:

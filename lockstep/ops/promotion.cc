@@ -28,6 +28,9 @@ enum Node {
   kF32,
   kF64,
   kC64,
+  kC128,
+  kF8E4M3FN,
+  kF8E5M2,
   kNodes
 };
 
@@ -49,12 +52,15 @@ constexpr std::array<NodeInfo, kNodes> kLattice = {{
     {{DType::kI32, false}, bit(kI64)},
     {{DType::kU64, false}, bit(kFloat)},
     {{DType::kI64, false}, bit(kFloat)},
-    {{DType::kF32, true}, bit(kBF16) | bit(kF16)},
+    {{DType::kF32, true}, bit(kBF16) | bit(kF16) | bit(kF8E4M3FN) | bit(kF8E5M2)},
     {{DType::kBF16, false}, bit(kF32)},
     {{DType::kF16, false}, bit(kF32)},
     {{DType::kF32, false}, bit(kF64) | bit(kC64)},
-    {{DType::kF64, false}, 0},
-    {{DType::kC64, false}, 0},
+    {{DType::kF64, false}, bit(kC128)},
+    {{DType::kC64, false}, bit(kC128)},
+    {{DType::kC128, false}, 0},
+    {{DType::kF8E4M3FN, false}, 0},
+    {{DType::kF8E5M2, false}, 0},
 }};
 
 /// A node and all above it, as bits.
@@ -76,7 +82,7 @@ Node node_of(ElementType type) {
   for (int node = 0; node < kNodes; ++node) {
     if (kLattice[node].type == ElementType{type.dtype, false}) return static_cast<Node>(node);
   }
-  return kC64;
+  return type.dtype == DType::kC128 ? kC128 : kC64;
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ struct SumTypes {
   DType computed, result;
 
   explicit SumTypes(DType dtype) : computed(dtype), result(dtype) {
-    if (dtype == DType::kF16 || dtype == DType::kBF16) computed = DType::kF32;
+    if (is_floating(dtype) && size_of(dtype) < 4) computed = DType::kF32;
     if (!is_inexact(dtype) && size_of(dtype) < 4) {
       computed = result = info(dtype).kind == DTypeKind::kUnsigned ? DType::kU32 : DType::kI32;
     }

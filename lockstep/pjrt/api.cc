@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 17> kCodeNames = {
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 
-constexpr std::array<std::pair<DType, PJRT_Buffer_Type>, 14> kTypes = {{
+constexpr std::array<std::pair<DType, PJRT_Buffer_Type>, kNumDTypes> kTypes = {{
     {DType::kBool, PJRT_Buffer_Type_PRED},
     {DType::kI8, PJRT_Buffer_Type_S8},
     {DType::kI16, PJRT_Buffer_Type_S16},
@@ -29,6 +29,9 @@ constexpr std::array<std::pair<DType, PJRT_Buffer_Type>, 14> kTypes = {{
     {DType::kF32, PJRT_Buffer_Type_F32},
     {DType::kF64, PJRT_Buffer_Type_F64},
     {DType::kC64, PJRT_Buffer_Type_C64},
+    {DType::kC128, PJRT_Buffer_Type_C128},
+    {DType::kF8E4M3FN, PJRT_Buffer_Type_F8E4M3FN},
+    {DType::kF8E5M2, PJRT_Buffer_Type_F8E5M2},
 }};
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/half.h"
 #include "lockstep/base/named_scope.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/dot_general.h"
@@ -93,9 +94,13 @@ std::string mlir_splat(const Scalar& value, DType dtype, const Shape& shape) {
                ? std::to_string(static_cast<std::uint64_t>(value.integer))
                : std::to_string(value.integer);
   } else {
-    if (dtype == DType::kF64) {
+    if (real_dtype(dtype) == DType::kF64) {
       text = fmt::format("0x{:016X}", std::bit_cast<std::uint64_t>(value.real));
-    } else if (dtype == DType::kF32 || dtype == DType::kC64) {
+    } else if (dtype == DType::kF8E4M3FN) {
+      text = fmt::format("0x{:02X}", f8_e4m3fn_bits(static_cast<float>(value.real)));
+    } else if (dtype == DType::kF8E5M2) {
+      text = fmt::format("0x{:02X}", f8_e5m2_bits(static_cast<float>(value.real)));
+    } else if (real_dtype(dtype) == DType::kF32) {
       text = fmt::format("0x{:08X}", std::bit_cast<std::uint32_t>(static_cast<float>(value.real)));
     } else if (std::isinf(value.real)) {
       text = dtype == DType::kF16 ? (value.real > 0 ? "0x7C00" : "0xFC00")
@@ -105,7 +110,7 @@ std::string mlir_splat(const Scalar& value, DType dtype, const Shape& shape) {
     } else {
       text = fmt::format("{:.17e}", value.real);
     }
-    if (dtype == DType::kC64) text = fmt::format("({}, 0x00000000)", text);
+    if (is_complex(dtype)) text = fmt::format("({}, 0x{:0{}X})", text, 0, size_of(dtype));
   }
   return fmt::format("dense<{}> : {}", text, mlir_type(dtype, shape));
 }

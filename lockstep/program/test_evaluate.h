@@ -69,6 +69,8 @@ auto with_type(DType dtype, Use use) {
       return use(static_cast<double*>(nullptr));
     case DType::kC64:
       return use(static_cast<std::complex<float>*>(nullptr));
+    case DType::kC128:
+      return use(static_cast<std::complex<double>*>(nullptr));
     default:
       throw std::logic_error("test_evaluate.h does not hold this dtype");
   }
@@ -80,8 +82,8 @@ inline std::vector<char> to_bytes(const HostArray& array) {
     std::vector<char> bytes(array.values.size() * sizeof(T));
     for (std::size_t i = 0; i < array.values.size(); ++i) {
       T value;
-      if constexpr (std::is_same_v<T, std::complex<float>>)
-        value = static_cast<float>(array.values[i]);
+      if constexpr (std::is_class_v<T>)
+        value = static_cast<typename T::value_type>(array.values[i]);
       else
         value = static_cast<T>(array.values[i]);
       std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
@@ -97,7 +99,7 @@ inline HostArray from_bytes(DType dtype, Shape shape, const std::vector<char>& b
     for (std::size_t i = 0; i < out.values.size(); ++i) {
       T value;
       std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-      if constexpr (std::is_same_v<T, std::complex<float>>)
+      if constexpr (std::is_class_v<T>)
         out.values[i] = value.real();
       else
         out.values[i] = static_cast<double>(value);

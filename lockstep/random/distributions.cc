@@ -36,19 +36,6 @@ Array drawn(const std::string& name, const Operand& key, std::initializer_list<O
       .front();
 }
 
-/// The distance from 1 to the next number above, and the smallest normal number.
-double epsilon(DType dtype) {
-  return std::ldexp(1.0, dtype == DType::kF64   ? -52
-                         : dtype == DType::kF32 ? -23
-                         : dtype == DType::kF16 ? -10
-                                                : -7);
-}
-double tiny(DType dtype) {
-  return dtype == DType::kF64   ? std::numeric_limits<double>::min()
-         : dtype == DType::kF16 ? std::ldexp(1.0, -14)
-                                : std::numeric_limits<float>::min();
-}
-
 Array from_uniform(const Array& u) { return -log1p(-u); }
 
 }  // namespace
@@ -60,21 +47,21 @@ Array exponential(const Operand& key, const Shape& shape, DType dtype) {
 
 Array laplace(const Operand& key, const Shape& shape, DType dtype) {
   return drawn("laplace", key, {}, shape, dtype, [&](Tracers t) {
-    Array u = uniform(t[0], shape, dtype, -1 + epsilon(dtype) / 2, 1.0);
+    Array u = uniform(t[0], shape, dtype, -1 + finfo(dtype).eps / 2, 1.0);
     return sign(u) * log1p(-abs(u));
   });
 }
 
 Array logistic(const Operand& key, const Shape& shape, DType dtype) {
   return drawn("logistic", key, {}, shape, dtype, [&](Tracers t) {
-    Array u = uniform(t[0], shape, dtype, tiny(dtype), 1.0);
+    Array u = uniform(t[0], shape, dtype, finfo(dtype).tiny, 1.0);
     return log(u / (1.0 - u));
   });
 }
 
 Array cauchy(const Operand& key, const Shape& shape, DType dtype) {
   return drawn("cauchy", key, {}, shape, dtype, [&](Tracers t) {
-    Array u = uniform(t[0], shape, dtype, tiny(dtype), 1.0);
+    Array u = uniform(t[0], shape, dtype, finfo(dtype).tiny, 1.0);
     return tan(std::numbers::pi * (u - 0.5));
   });
 }

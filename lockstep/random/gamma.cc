@@ -76,10 +76,7 @@ Array sample(const Array& key, const Array& a, bool log_space) {
 Array derivative(const Array& a, const Array& sample, bool log_space) {
   if (!log_space) return gamma_sample_derivative(a, sample);
   const Array x = exp(sample);
-  const double tiny = a.dtype() == DType::kF64   ? std::numeric_limits<double>::min()
-                      : a.dtype() == DType::kF16 ? std::ldexp(1.0, -14)
-                                                 : std::numeric_limits<float>::min();
-  const Array positive = where(x == 0.0, tiny, x);
+  const Array positive = where(x == 0.0, finfo(a.dtype()).tiny, x);
   return gamma_sample_derivative(a, positive) / positive;
 }
 

@@ -198,9 +198,7 @@ Array gumbel(const Operand& key, const Shape& shape, DType dtype) {
   check_key("gumbel", key);
   check_shape("gumbel", shape);
   check_floating("gumbel", dtype);
-  const double tiny = dtype == DType::kF16   ? std::ldexp(1.0, -14)
-                      : dtype == DType::kF64 ? std::numeric_limits<double>::min()
-                                             : std::numeric_limits<float>::min();
+  const double tiny = finfo(dtype).tiny;
   return ops::run("random::gumbel", key_of(shape, dtype), {key.as_array()},
                   [&](Tracers t) { return -log(-log(traced_uniform(t[0], shape, dtype, tiny, 1.0))); });
 }

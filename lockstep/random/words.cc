@@ -31,20 +31,6 @@ std::pair<Array, Array> places(const Array& key, const Shape& shape) {
   return {lax::convert_element_type(high, DType::kU32), lax::convert_element_type(place, DType::kU32)};
 }
 
-/// Bits of the significand, the leading one not counted.
-int significand(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-      return 10;
-    case DType::kBF16:
-      return 7;
-    case DType::kF64:
-      return 52;
-    default:
-      return 23;
-  }
-}
-
 }  // namespace
 
 void check_key(std::string_view operation, const Operand& key) {
@@ -97,7 +83,7 @@ Array bits_of(const Words& words, DType dtype) {
 }
 
 Array uniform_of(const Words& words, DType dtype, const Operand& minval, const Operand& maxval) {
-  const int kept = significand(dtype);
+  const int kept = finfo(dtype).nmant;
   const DType drawn = kept < 8              ? DType::kU8
                       : size_of(dtype) == 2 ? DType::kU16
                       : size_of(dtype) == 4 ? DType::kU32
@@ -114,6 +100,6 @@ Array uniform_of(const Words& words, DType dtype, const Operand& minval, const O
   return lax::max(low, lax::add(lax::mul(random, lax::sub(high, low)), low));
 }
 
-double above_minus_one(DType dtype) { return -1 + std::ldexp(1.0, -significand(dtype) - 1); }
+double above_minus_one(DType dtype) { return -1 + std::ldexp(1.0, -finfo(dtype).nmant - 1); }
 
 }  // namespace lockstep::random

@@ -41,6 +41,11 @@ struct Operand {
     return value;
   }
 
+  /// The value of element i of a floating dtype narrower than f32.
+  float narrow_float(std::int64_t i) const {
+    return narrow_float_value(*dtype(), data + static_cast<std::size_t>(i) * size_of(*dtype()));
+  }
+
   std::optional<DType> dtype() const { return collectives::dtype_of_ffi(type); }
 };
 
@@ -54,6 +59,12 @@ std::string real_text(T value, bool alone) {
   if (text.find_first_of(".e") == text.npos) return text + (alone ? ".0" : ".");
   if (!alone && text.ends_with(".0")) text.pop_back();
   return text;
+}
+
+template <class T>
+std::string complex_text(T real, T imag, bool alone) {
+  return fmt::format("({}{}{}j)", real_text(real, alone), std::signbit(imag) ? "" : "+",
+                     real_text(imag, alone));
 }
 
 std::string element_text(const Operand& x, std::int64_t i, bool alone) {
@@ -77,17 +88,18 @@ std::string element_text(const Operand& x, std::int64_t i, bool alone) {
     case XLA_FFI_DataType_U64:
       return std::to_string(x.at<std::uint64_t>(i));
     case XLA_FFI_DataType_F16:
-      return real_text(f16_value(x.at<std::uint16_t>(i)), alone);
     case XLA_FFI_DataType_BF16:
-      return real_text(bf16_value(x.at<std::uint16_t>(i)), alone);
+    case XLA_FFI_DataType_F8E4M3FN:
+    case XLA_FFI_DataType_F8E5M2:
+      return real_text(x.narrow_float(i), alone);
     case XLA_FFI_DataType_F32:
       return real_text(x.at<float>(i), alone);
     case XLA_FFI_DataType_F64:
       return real_text(x.at<double>(i), alone);
     case XLA_FFI_DataType_C64:
-      return fmt::format("({}{}{}j)", real_text(x.at<float>(2 * i), alone),
-                         std::signbit(x.at<float>(2 * i + 1)) ? "" : "+",
-                         real_text(x.at<float>(2 * i + 1), alone));
+      return complex_text(x.at<float>(2 * i), x.at<float>(2 * i + 1), alone);
+    case XLA_FFI_DataType_C128:
+      return complex_text(x.at<double>(2 * i), x.at<double>(2 * i + 1), alone);
     default:
       return "?";
   }
@@ -166,14 +178,14 @@ void check(std::string_view name, const Operand& x, std::string_view site) {
       case DType::kF32:
         look(i, x.at<float>(i));
         break;
-      case DType::kF16:
-        look(i, f16_value(x.at<std::uint16_t>(i)));
+      case DType::kC64:
+        look(i, x.at<float>(2 * i) + x.at<float>(2 * i + 1));
         break;
-      case DType::kBF16:
-        look(i, bf16_value(x.at<std::uint16_t>(i)));
+      case DType::kC128:
+        look(i, x.at<double>(2 * i) + x.at<double>(2 * i + 1));
         break;
       default:
-        look(i, x.at<float>(2 * i) + x.at<float>(2 * i + 1));
+        look(i, x.narrow_float(i));
     }
   }
   if (first < 0) return;

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 NAMES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
-         "float32", "float64", "complex64"]
+         "float32", "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2"]
+WIDE = ("int64", "uint64", "float64", "complex128")
 X, Y = [[1, 2, -3], [4, 5, 7]], [[2, 3, 1], [-4, 2, 6]]
 
 SHARED = {
@@ -46,13 +47,13 @@ LOGIC = {"any": lambda x, y: x.any(axis=1), "all": lambda x, y: x.all(axis=0)}
 
 def wide(name):
     """64-bit dtypes are JAX's with them enabled, the others JAX's as it starts."""
-    return jax.enable_x64(True) if name in ("int64", "uint64", "float64") else contextlib.nullcontext()
+    return jax.enable_x64(True) if name in WIDE else contextlib.nullcontext()
 
 
 def dtypes(stored):
     out = {}
     for name in NAMES:
-        kind = "b" if name == "bool" else "c" if name == "complex64" else name[0].replace("b", "f")
+        kind = "b" if name == "bool" else "c" if name.startswith("complex") else name[0].replace("b", "f")
         x, y = np.array(X), np.array(Y)
         if kind in "ub":
             x, y = abs(x) % (2 if kind == "b" else 99), abs(y) % (2 if kind == "b" else 99)
@@ -64,10 +65,15 @@ def dtypes(stored):
         with wide(name), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             a, b = jnp.asarray(x, name), jnp.asarray(y, name)
-            results = {f: stored(g(a, b)) for f, g in functions.items()}
+            results = {}
+            for f, g in functions.items():
+                try:
+                    results[f] = stored(g(a, b))
+                except Exception:  # JAX itself has no such function of 8 bits
+                    assert name.startswith("float8"), (name, f)
             if kind != "c":
                 for other in NAMES:
-                    if other in ("int64", "uint64", "float64") and not jax.config.jax_enable_x64:
+                    if other in WIDE and not jax.config.jax_enable_x64:
                         continue
                     results["astype(" + other + ")"] = stored(jnp.abs(a).astype(other) if kind != "b" else a.astype(other))
             out[name] = {"x": stored(a), "y": stored(b), "results": results}
@@ -78,6 +84,12 @@ def promotion():
     """The dtype of a sum of each pair; of each and a Python int, and a float. 64-bit dtypes are enabled."""
     with jax.enable_x64(True):
         each = {name: jnp.zeros((1,), name) for name in NAMES}
-        result = lambda a, b: str(jnp.result_type(a, b))
+
+        def result(a, b):
+            try:
+                return str(jnp.result_type(a, b))
+            except jax.dtypes.TypePromotionError:
+                return None
+
         return {"names": NAMES, "pairs": [[result(a, b) for b in each.values()] for a in each.values()],
                 "int": [result(a, 1) for a in each.values()], "float": [result(a, 1.0) for a in each.values()]}

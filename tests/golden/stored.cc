@@ -45,7 +45,8 @@ DType dtype_of_numpys(const std::string& name) {
       {"bool", bool_},      {"int8", int8},          {"int16", int16},       {"int32", int32},
       {"int64", int64},     {"uint8", uint8},        {"uint16", uint16},     {"uint32", uint32},
       {"uint64", uint64},   {"float16", float16},    {"bfloat16", bfloat16}, {"float32", float32},
-      {"float64", float64}, {"complex64", complex64}};
+      {"float64", float64}, {"complex64", complex64},  {"complex128", complex128},
+      {"float8_e4m3fn", float8_e4m3fn}, {"float8_e5m2", float8_e5m2}};
   return all.at(name);
 }
 
@@ -53,7 +54,7 @@ Stored::Stored(const Json& json)
     : dtype(dtype_of_numpys(json["dtype"].get<std::string>())), shape(json["shape"].get<Shape>()) {
   for (const Json& value : json["values"]) {
     const double x = number(value);
-    values.push_back(dtype == float64 ? x : is_inexact(dtype) ? static_cast<float>(x) : x);
+    values.push_back(real_dtype(dtype) == float64 || !is_inexact(dtype) ? x : static_cast<float>(x));
   }
 }
 
@@ -61,18 +62,16 @@ Stored::Stored(DType dtype, Shape shape, std::vector<double> values)
     : dtype(dtype), shape(std::move(shape)), values(std::move(values)) {}
 
 Array Stored::array() const {
-  if (dtype != complex64) return astype(lockstep::array(values, shape), dtype);
-  std::vector<std::complex<float>> numbers;
-  for (std::size_t i = 0; i < values.size(); i += 2) {
-    numbers.emplace_back(static_cast<float>(values[i]), static_cast<float>(values[i + 1]));
-  }
-  return lockstep::array(numbers, shape);
+  if (!is_complex(dtype)) return astype(lockstep::array(values, shape), dtype);
+  std::vector<std::complex<double>> numbers;
+  for (std::size_t i = 0; i < values.size(); i += 2) numbers.emplace_back(values[i], values[i + 1]);
+  return astype(lockstep::array(numbers, shape), dtype);
 }
 
 std::vector<double> doubles(const Array& x) {
-  if (x.dtype() == complex64) {
+  if (is_complex(x.dtype())) {
     std::vector<double> parts;
-    for (std::complex<float> z : x.to_host<std::complex<float>>())
+    for (std::complex<double> z : astype(x, complex128).to_host<std::complex<double>>())
       parts.insert(parts.end(), {z.real(), z.imag()});
     return parts;
   }

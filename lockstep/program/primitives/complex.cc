@@ -32,10 +32,10 @@ const Primitive& complex_p() {
                        if (c.operands[1].linear()) out[1] = lax::neg(lax::imag(*c.cotangents[0]));
                        return out;
                      },
-                     DType::kC64});
+                     complex_dtype});
     p.shape = [shape = p.shape](std::span<const Aval> inputs, const OpParams& params) {
-      if (inputs[0].dtype != DType::kF32) {
-        fail<DTypeError>("expected f32 operands, got {}; convert with astype", name(inputs[0].dtype));
+      if (inputs[0].dtype != DType::kF32 && inputs[0].dtype != DType::kF64) {
+        fail<DTypeError>("expected f32 or f64 operands, got {}; convert with astype", name(inputs[0].dtype));
       }
       return shape(inputs, params);
     };
@@ -50,7 +50,7 @@ const Primitive& real_p() {
                    [](const TransposeCall& c) -> Tangents {
                      return {lax::complex(*c.cotangents[0], lax::full_like(*c.cotangents[0], 0))};
                    },
-                   DType::kF32});
+                   real_dtype});
   return p;
 }
 
@@ -60,7 +60,7 @@ const Primitive& imag_p() {
                    [](const TransposeCall& c) -> Tangents {
                      return {lax::complex(lax::full_like(*c.cotangents[0], 0), lax::neg(*c.cotangents[0]))};
                    },
-                   DType::kF32});
+                   real_dtype});
   return p;
 }
 

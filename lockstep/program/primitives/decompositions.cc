@@ -12,17 +12,6 @@ namespace {
 
 using namespace matrices;
 
-/// Of an operation whose results are complex.
-void check_for_complex(const Aval& x) {
-  check(x, true);
-  if (x.dtype == DType::kF64) {
-    fail<DTypeError>(
-        "expected f32 matrices, because the results of f64 would be 128-bit complex numbers, got {}; convert "
-        "with astype",
-        to_string(x));
-  }
-}
-
 Shape vector_shape(const Aval& x) { return Shape(x.shape.begin(), x.shape.end() - 1); }
 
 /// The tangents of an operation without a derivative.
@@ -221,9 +210,9 @@ const Primitive& eig_p() {
         return {eigenvalue_tangent(lax::eig(c.inputs[0])[1], *c.tangents[0])};
       },
       [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
-        check_for_complex(inputs[0]);
-        std::vector<Aval> all = {Aval{DType::kC64, vector_shape(inputs[0])}};
-        if (params.as<VectorsParams>().vectors) all.push_back(Aval{DType::kC64, inputs[0].shape});
+        check(inputs[0], true);
+        std::vector<Aval> all = {Aval{complex_dtype(inputs[0].dtype), vector_shape(inputs[0])}};
+        if (params.as<VectorsParams>().vectors) all.push_back(Aval{complex_dtype(inputs[0].dtype), inputs[0].shape});
         return all;
       },
       vectors_of);
@@ -247,8 +236,8 @@ const Primitive& complex_schur_p() {
       "complex_schur", complex_schur_p,
       no_derivative("schur", "differentiate the eigenvalues (linalg::eigvals)"),
       [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
-        check_for_complex(inputs[0]);
-        const Aval matrix = {DType::kC64, inputs[0].shape};
+        check(inputs[0], true);
+        const Aval matrix = {complex_dtype(inputs[0].dtype), inputs[0].shape};
         return {matrix, matrix};
       },
       no_config);
@@ -260,8 +249,8 @@ const Primitive& sqrtm_p() {
       "sqrtm", sqrtm_p,
       no_derivative("sqrtm", "of a symmetric matrix, take the root of its eigenvalues (linalg::eigh)"),
       [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
-        check_for_complex(inputs[0]);
-        return {Aval{DType::kC64, inputs[0].shape}};
+        check(inputs[0], true);
+        return {Aval{complex_dtype(inputs[0].dtype), inputs[0].shape}};
       },
       no_config);
   return p;

@@ -29,7 +29,7 @@ Jvp pick_jvp(const Primitive& (*wins)()) {
 
 Primitive comparison(std::string name, std::string direction, const Primitive& (*self)()) {
   Primitive p = elementwise({name, "compare", name == "eq" || name == "ne" ? Takes::kAny : Takes::kOrdered,
-                             self, zero_tangents, not_linear, DType::kBool});
+                             self, zero_tangents, not_linear, rules::to_bool});
   p.lower = [direction](Lowering& out, const Equation& e) -> std::vector<std::string> {
     const Aval& aval = out.operand_aval(e, 0);
     return {out.compare(direction, out.operand(e, 0), out.operand(e, 1), aval.dtype, aval.shape)};
@@ -157,7 +157,7 @@ const Primitive& cos_p() {
 
 const Primitive& is_finite_p() {
   static const Primitive p = elementwise(
-      {"is_finite", "is_finite", Takes::kFloat, is_finite_p, zero_tangents, not_linear, DType::kBool});
+      {"is_finite", "is_finite", Takes::kFloat, is_finite_p, zero_tangents, not_linear, rules::to_bool});
   return p;
 }
 
@@ -388,14 +388,13 @@ const Primitive& convert_element_type_p() {
           std::string zero = out.splat(Scalar::of(0), from.dtype, from.shape);
           return {out.compare("NE", out.operand(e, 0), zero, from.dtype, from.shape)};
         }
-        if (info(from.dtype).kind != DTypeKind::kComplex || info(to.dtype).kind == DTypeKind::kComplex)
-          return {out.op("stablehlo.convert", e)};
+        if (!is_complex(from.dtype) || is_complex(to.dtype)) return {out.op("stablehlo.convert", e)};
         // XLA's constant folding of `convert` reads past the end of a complex constant, so the real part is
         // taken first.
         const std::string complex[] = {out.operand(e, 0)}, complex_type[] = {mlir_type(from)};
-        const std::string real_type[] = {mlir_type({DType::kF32, from.shape, false, {}})};
+        const std::string real_type[] = {mlir_type({real_dtype(from.dtype), from.shape, false, {}})};
         const std::string real[] = {out.op("stablehlo.real", complex, complex_type, real_type[0])};
-        if (to.dtype == DType::kF32) return {real[0]};
+        if (to.dtype == real_dtype(from.dtype)) return {real[0]};
         return {out.op("stablehlo.convert", real, real_type, mlir_type(to))};
       },
       .linear = {.together = {{0}}},

@@ -53,8 +53,8 @@ Primitive elementwise(Elementwise op) {
         same_dtypes(inputs);
         check_dtype(takes, inputs[0].dtype);
         same_shapes(inputs);
-        Aval out{result.value_or(inputs[0].dtype), inputs[0].shape};
-        out.weak_type = !result;
+        Aval out{result == nullptr ? inputs[0].dtype : result(inputs[0].dtype), inputs[0].shape};
+        out.weak_type = result == nullptr;
         for (const Aval& aval : inputs) out.weak_type = out.weak_type && aval.weak_type;
         return {out};
       },

@@ -19,7 +19,7 @@ using Jvp = JvpRule;
 using Transpose = std::function<Tangents(const TransposeCall&)>;
 
 /// An elementwise operation: all operands have one shape and dtype, which the result has, too, unless
-/// `result` names its dtype.
+/// `result` gives its dtype for theirs.
 struct Elementwise {
   std::string name;
   std::string stablehlo;
@@ -27,8 +27,11 @@ struct Elementwise {
   const Primitive& (*self)();
   Jvp jvp;
   Transpose transpose = not_linear;
-  std::optional<DType> result = std::nullopt;
+  DType (*result)(DType operands) = nullptr;
 };
+
+/// For operations whose results are bools.
+inline DType to_bool(DType) { return DType::kBool; }
 
 Primitive elementwise(Elementwise op);
 

@@ -46,7 +46,8 @@ Value irfft_transpose(const Value& t, const std::vector<std::int64_t>& lengths) 
   double size = 1;
   for (const std::int64_t length : lengths) size *= static_cast<double>(length);
   const Value place = lax::iota(x, DType::kI32, shape, static_cast<std::int64_t>(shape.size()) - 1);
-  const auto number = [&](double value) { return lax::full(x, Scalar::of(value), DType::kF32, shape); };
+  const auto number = [&](double value) { return lax::full(x, Scalar::of(value), real_dtype(x.aval().dtype), shape);
+  };
   const auto at = [&](std::int64_t i) {
     return lax::eq(place, lax::full(x, Scalar::of(i), DType::kI32, shape));
   };
@@ -67,9 +68,10 @@ const Primitive& fft_p() {
             const auto& p = params.as<FftParams>();
             const FftType type = type_of(p);
             const Aval& x = inputs[0];
-            const DType expected = type == FftType::kRfft ? DType::kF32 : DType::kC64;
-            if (x.dtype != expected) {
-              fail<DTypeError>("expected {}, got {}; convert with astype", name(expected), name(x.dtype));
+            const bool real = type == FftType::kRfft;
+            if (real ? x.dtype != DType::kF32 && x.dtype != DType::kF64 : !is_complex(x.dtype)) {
+              fail<DTypeError>("expected {}, got {}; convert with astype", real ? "f32 or f64" : "c64 or c128",
+                               name(x.dtype));
             }
             const std::size_t rank = p.lengths.size();
             if (rank < 1 || rank > 3 || x.shape.size() < rank) {
@@ -85,7 +87,7 @@ const Primitive& fft_p() {
             }
             if (type == FftType::kRfft) shape.back() = shape.back() / 2 + 1;
             if (type == FftType::kIrfft) shape.back() = p.lengths.back();
-            return {Aval{type == FftType::kIrfft ? DType::kF32 : DType::kC64, shape}};
+            return {Aval{type == FftType::kIrfft ? real_dtype(x.dtype) : complex_dtype(x.dtype), shape}};
           },
           .sharding =
               [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {

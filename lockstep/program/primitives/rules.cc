@@ -111,6 +111,7 @@ Scalar extreme(DType dtype, int sign) {
       return Scalar::of(sign > 0 ? highest : -highest - 1);
     }
     default:
+      if (is_floating(dtype) && !finfo(dtype).has_infinity) return Scalar::of(sign * finfo(dtype).max);
       return Scalar::of(sign * std::numeric_limits<double>::infinity());
   }
 }
