@@ -31,6 +31,18 @@ std::uint64_t track_of(std::size_t process, int thread) {
   return track_of(process) + 1 + static_cast<unsigned>(thread);
 }
 
+/// The parts of "psum f32[4] over i at train.cc:3 in encoder (program step, call 2)", of which the place may
+/// be missing.
+struct CollectiveText {
+  explicit CollectiveText(const std::string& text) : what(text.substr(0, text.find(" at "))) {
+    if (what.size() == text.size()) return;
+    const std::string place = text.substr(what.size() + 4, text.find(" (program ") - what.size() - 4);
+    site = place.substr(0, place.find(" in "));
+    if (site.size() < place.size()) named_scope = place.substr(site.size() + 4);
+  }
+  std::string what, site, named_scope;
+};
+
 /// Names that have numbers, and those that the file does not tell yet.
 class Names {
  public:
@@ -290,9 +302,7 @@ class Writer {
   }
 
   void write_collective(std::uint64_t track, const Event& event) {
-    // "psum f32[4] over i at train.cc:3 (program ...)": the place and program are arguments.
-    const std::string& text = record_.text(event.what);
-    const std::string what = text.substr(0, text.find(" at "));
+    const std::string what = CollectiveText(record_.text(event.what)).what;
     const auto slice = [&](std::int64_t since, std::int64_t until, const char* part) {
       Event one = event;
       one.since = since;
@@ -318,8 +328,13 @@ class Writer {
       packets_.add(begin, "launch", launch->number);
       if (launch->mesh != 0) packets_.add(begin, "mesh", name_of_mesh(launch->mesh));
     }
-    packets_.add(begin, "call_site",
-                 record_.text(event.site != 0 || launch == nullptr ? event.site : launch->site));
+    std::string site = record_.text(event.site != 0 || launch == nullptr ? event.site : launch->site);
+    if (kind == Kind::kCollective) {
+      const CollectiveText own(record_.text(event.what));
+      if (!own.site.empty()) site = own.site;
+      if (!own.named_scope.empty()) packets_.add(begin, "named_scope", own.named_scope);
+    }
+    packets_.add(begin, "call_site", site);
     packets_.add(begin, "operation", event.operation);
     if (const std::string& what = record_.text(event.what); what != name) packets_.add(begin, "what", what);
     if (!event.finished) packets_.add(begin, "finished", "no");

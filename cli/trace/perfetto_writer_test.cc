@@ -85,7 +85,21 @@ TEST(PerfettoWriter, SaysOfACollectiveWhatItIsAPartOf_WhicheverThreadItRunsOn) {
   EXPECT_EQ(there[1].arguments.at("mesh"), "000000000000002a");
   EXPECT_EQ(there[1].arguments.at("call_site"), "train.cc:7");
   EXPECT_EQ(there[1].arguments.at("operation"), "5");
+  EXPECT_FALSE(there[1].arguments.contains("named_scope"));
   EXPECT_FALSE(trace.on("100/main thread").back().arguments.contains("launch"));  // of no launch
+}
+
+TEST(PerfettoWriter, SaysInWhichNamedScopeACollectiveStands) {
+  TraceRecord record(1);
+  EventReport scoped = psum(220, 230, 240, 1);
+  scoped.what = "psum f32[4] at layers.cc:12 in encoder/attention (program step)";
+  record.add({.process = 0, .pid = 100, .events = {scoped, launch("step", 200, 270, 9)}});
+  const std::vector<TraceSlice> slices = open(record).on("100/main thread");
+  ASSERT_EQ(slices.size(), 3u);
+  EXPECT_EQ(slices[1].name, "wait: psum f32[4]");
+  EXPECT_EQ(slices[1].arguments.at("call_site"), "layers.cc:12");
+  EXPECT_EQ(slices[1].arguments.at("named_scope"), "encoder/attention");
+  EXPECT_EQ(slices[0].arguments.at("call_site"), "train.cc:7");
 }
 
 TEST(PerfettoWriter, OfACollectiveWithoutATimeOfArrival_WritesOneSlice) {

@@ -34,7 +34,8 @@ inline constexpr DType bool_ = DType::kBool, int8 = DType::kI8, int16 = DType::k
                        int64 = DType::kI64, uint8 = DType::kU8, uint16 = DType::kU16, uint32 = DType::kU32,
                        uint64 = DType::kU64, float16 = DType::kF16, bfloat16 = DType::kBF16,
                        float32 = DType::kF32, float64 = DType::kF64, complex64 = DType::kC64,
-                       complex128 = DType::kC128, float8_e4m3fn = DType::kF8E4M3FN, float8_e5m2 = DType::kF8E5M2;
+                       complex128 = DType::kC128, float8_e4m3fn = DType::kF8E4M3FN,
+                       float8_e5m2 = DType::kF8E5M2;
 
 enum class DTypeKind : std::uint8_t { kBool, kSigned, kUnsigned, kFloat, kComplex };
 

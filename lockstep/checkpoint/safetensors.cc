@@ -18,30 +18,26 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 using Json = nlohmann::json;
 
 constexpr std::array<std::pair<DType, std::string_view>, kNumDTypes> kNames{{{DType::kBool, "BOOL"},
-                                                                     {DType::kI8, "I8"},
-                                                                     {DType::kI16, "I16"},
-                                                                     {DType::kI32, "I32"},
-                                                                     {DType::kI64, "I64"},
-                                                                     {DType::kU8, "U8"},
-                                                                     {DType::kU16, "U16"},
-                                                                     {DType::kU32, "U32"},
-                                                                     {DType::kU64, "U64"},
-                                                                     {DType::kF16, "F16"},
-                                                                     {DType::kBF16, "BF16"},
-                                                                     {DType::kF32, "F32"},
-                                                                     {DType::kF64, "F64"},
-                                                                     {DType::kC64, "C64"},
-                                                                     {DType::kC128, "C128"},
-                                                                     {DType::kF8E4M3FN, "F8_E4M3"},
-                                                                     {DType::kF8E5M2, "F8_E5M2"}}};
+                                                                             {DType::kI8, "I8"},
+                                                                             {DType::kI16, "I16"},
+                                                                             {DType::kI32, "I32"},
+                                                                             {DType::kI64, "I64"},
+                                                                             {DType::kU8, "U8"},
+                                                                             {DType::kU16, "U16"},
+                                                                             {DType::kU32, "U32"},
+                                                                             {DType::kU64, "U64"},
+                                                                             {DType::kF16, "F16"},
+                                                                             {DType::kBF16, "BF16"},
+                                                                             {DType::kF32, "F32"},
+                                                                             {DType::kF64, "F64"},
+                                                                             {DType::kC64, "C64"},
+                                                                             {DType::kC128, "C128"},
+                                                                             {DType::kF8E4M3FN, "F8_E4M3"},
+                                                                             {DType::kF8E5M2, "F8_E5M2"}}};
 
 /// Bits of an element of the dtypes that the format has and Lockstep has not.
-constexpr std::array<std::pair<std::string_view, unsigned>, 6> kForeign{{{"F8_E8M0", 8},
-                                                                         {"F8_E4M3FNUZ", 8},
-                                                                         {"F8_E5M2FNUZ", 8},
-                                                                         {"F4", 4},
-                                                                         {"F6_E2M3", 6},
-                                                                         {"F6_E3M2", 6}}};
+constexpr std::array<std::pair<std::string_view, unsigned>, 6> kForeign{
+    {{"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F4", 4}, {"F6_E2M3", 6}, {"F6_E3M2", 6}}};
 
 /// What the format allows.
 constexpr std::uint64_t kLargestHeader = 100'000'000;

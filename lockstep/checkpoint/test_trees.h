@@ -57,9 +57,9 @@ inline bool is_made(const Array& array, std::uint64_t seed) {
 }
 
 inline const std::vector<DType>& all_dtypes() {
-  static const std::vector<DType> all{DType::kBool, DType::kI8,  DType::kI16, DType::kI32, DType::kI64,
-                                      DType::kU8,   DType::kU16, DType::kU32, DType::kU64, DType::kF16,
-                                      DType::kBF16, DType::kF32, DType::kF64, DType::kC64, DType::kC128,
+  static const std::vector<DType> all{DType::kBool,     DType::kI8,    DType::kI16, DType::kI32, DType::kI64,
+                                      DType::kU8,       DType::kU16,   DType::kU32, DType::kU64, DType::kF16,
+                                      DType::kBF16,     DType::kF32,   DType::kF64, DType::kC64, DType::kC128,
                                       DType::kF8E4M3FN, DType::kF8E5M2};
   return all;
 }

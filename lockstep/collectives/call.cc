@@ -1,6 +1,7 @@
 #include <array>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/named_scope.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/collectives/reduce.h"
 
@@ -68,7 +69,7 @@ Call make_call(const Collective& collective, int size, Fingerprint program, cons
   Call call;
   call.collective = without_groups(collective);
   call.text = describe(collective);
-  if (collective.site.known()) call.text += " at " + collective.site.to_string();
+  if (collective.site.known()) call.text += " at " + place_of(collective.site);
   if (!program_name.empty()) call.text += fmt::format(" (program {}, call {})", program_name, index);
   check(collective, size, call.text);
 

@@ -41,9 +41,9 @@ constexpr bool kSanitized = true;
 constexpr DType kDTypes[] = {int8, bfloat16, float64, complex64};
 #else
 constexpr bool kSanitized = false;
-constexpr DType kDTypes[] = {bool_,  int8,   int16,   int32,    int64,   uint8,   uint16,
-                             uint32, uint64, float16, bfloat16, float32, float64, complex64,
-                             complex128, float8_e4m3fn, float8_e5m2};
+constexpr DType kDTypes[] = {bool_,   int8,      int16,      int32,         int64,      uint8,
+                             uint16,  uint32,    uint64,     float16,       bfloat16,   float32,
+                             float64, complex64, complex128, float8_e4m3fn, float8_e5m2};
 #endif
 
 /// Numbers of the dtype, none of them infinite or NaN, the same for the same seed. Tests are built at -O0,
@@ -228,7 +228,8 @@ void take_part(World& world, Communicator& communicator, int device, const Colle
   }
   Bytes wanted = expected(call, inputs, rank, layout);
   if (is_complex(c.dtype) && in_another_order) {
-    const auto without = c.dtype == DType::kC64 ? without_signs_of_zeros<float> : without_signs_of_zeros<double>;
+    const auto without =
+        c.dtype == DType::kC64 ? without_signs_of_zeros<float> : without_signs_of_zeros<double>;
     without(out);
     without(wanted);
   }

@@ -65,7 +65,6 @@ void eig(const Call& call);
 template <class T>
 void schur(const Call& call);
 
-
 /// With complex results, whose parts are T.
 template <class T>
 void complex_schur(const Call& call);

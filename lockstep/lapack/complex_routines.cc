@@ -31,10 +31,11 @@ class Schur {
   }
 
   /// For a real row-major matrix. False if the routine does not converge.
-  bool decompose(const float* x) {
+  template <class Real>
+  bool decompose(const Real* x) {
     for (std::int64_t row = 0; row < n_; ++row) {
       for (std::int64_t column = 0; column < n_; ++column)
-        t_[static_cast<std::size_t>(column * n_ + row)] = x[row * n_ + column];
+        t_[static_cast<std::size_t>(column * n_ + row)] = static_cast<T>(x[row * n_ + column]);
     }
     return call(work_.get(), length_) == 0;
   }

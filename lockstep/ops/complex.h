@@ -2,12 +2,11 @@
 
 #include "lockstep/ops/operand.h"
 
-/// Complex numbers (c64), element by element. Arithmetic, exp, log, sqrt, sin, cos, tanh and similar
+/// Complex numbers (c64 and c128), element by element. Arithmetic, exp, log, sqrt, sin, cos, tanh and similar
 /// functions accept them, too; abs returns the magnitude.
 namespace lockstep {
 
-/// real + imag * i. The operands are converted to f32; f64 is a DTypeError, because there is no wider complex
-/// dtype.
+/// real + imag * i: c128 for f64, otherwise c64. Throws DTypeError for complex operands.
 Array complex(const Operand& real, const Operand& imag);
 
 /// The real and imaginary parts; for a real number, the number itself and 0.

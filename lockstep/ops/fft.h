@@ -7,9 +7,9 @@
 
 #include "lockstep/ops/operand.h"
 
-/// Fourier transforms, with jax.numpy.fft's names and meanings, for c64 and real numbers, which are computed
-/// in f32. f64 is a DTypeError, because its transforms would need 128-bit complex numbers. All have
-/// derivatives in both modes. Dimensions that are not transformed may be split over devices.
+/// Fourier transforms, with jax.numpy.fft's names and meanings: of f64 and c128 in c128, of other dtypes in
+/// c64 (real numbers in f32). All have derivatives in both modes. Dimensions that are not transformed may be
+/// split over devices.
 namespace lockstep::fft {
 
 struct FftOptions {

@@ -9,10 +9,11 @@
 
 /// Decompositions of matrices and functions made from them, with jax.numpy.linalg's names. The last two
 /// dimensions are matrices; the dimensions before are batch dimensions, over which computations may be split
-/// over devices. Integers and narrow floats are computed in f32. c64 is a DTypeError, shapes that do not
-/// match a ShapeError. On CPUs, LAPACK computes the decompositions if OpenBLAS is installed. Otherwise XLA's
-/// Cholesky, triangular solve, Householder QR and Jacobi eigenvalue algorithm are used, and the other
-/// functions are composed of them; eig, schur and sqrtm then throw an Error. The derivatives are JAX's.
+/// over devices. Integers and narrow floats are computed in f32. Complex matrices are a DTypeError, shapes
+/// that do not match a ShapeError. On CPUs, LAPACK computes the decompositions if OpenBLAS is installed.
+/// Otherwise XLA's Cholesky, triangular solve, Householder QR and Jacobi eigenvalue algorithm are used, and
+/// the other functions are composed of them; eig, schur and sqrtm then throw an Error. The derivatives are
+/// JAX's.
 namespace lockstep::linalg {
 
 /// The lower triangular l with x = l lᵀ, for a symmetric positive definite x; NaN if x is not.
@@ -69,9 +70,9 @@ struct Eigh {
 Eigh eigh(const Operand& x);
 Array eigvalsh(const Operand& x);
 
-/// Eigenvalues, in no particular order, and eigenvectors, as columns of length 1, of any square x, as c64.
-/// f64 is a DTypeError, because the result would need 128-bit complex numbers. The eigenvalues of eigvals
-/// have a derivative; eigenvectors have none, as in JAX (TraceError).
+/// Eigenvalues, in no particular order, and eigenvectors, as columns of length 1, of any square x, as c64,
+/// or c128 for f64. The eigenvalues of eigvals have a derivative; eigenvectors have none, as in JAX
+/// (TraceError).
 struct Eig {
   Array eigenvalues, eigenvectors;
 };
@@ -80,14 +81,14 @@ Array eigvals(const Operand& x);
 
 /// x = z t zᵀ with orthonormal columns of z. For a real x, t is upper triangular except for blocks of two
 /// rows on its diagonal for pairs of conjugate eigenvalues. With SchurOutput::kComplex, t is upper triangular
-/// and c64 (then x must be f32). No derivative, as in JAX (TraceError).
+/// and c64, or c128 for f64. No derivative, as in JAX (TraceError).
 struct Schur {
   Array t, z;
 };
 enum class SchurOutput { kReal, kComplex };
 Schur schur(const Operand& x, SchurOutput output = SchurOutput::kReal);
 
-/// The principal square root y, y y = x, as c64. x must be f32. No derivative, as in JAX (TraceError).
+/// The principal square root y, y y = x, as c64, or c128 for f64. No derivative, as in JAX (TraceError).
 Array sqrtm(const Operand& x);
 
 /// The matrix exponential: a Padé approximation for x / 2^s, squared s times. Higham, "The scaling and

@@ -126,8 +126,26 @@ TEST(Decompositions, OfWhatDoesNotFit_AreErrorsAtTheUsersLine) {
               HasSubstr("expected trans of 0, or 1 for the transpose, got 2"));
   EXPECT_THAT(error_of<ShapeError>([] { linalg::solve_triangular(eye(3), ones({4})); }),
               HasSubstr("[linalg::solve_triangular] f32[3,3] and f32[4] do not fit"));
-  EXPECT_THAT(error_of<DTypeError>([] { linalg::eig(eye(3, 3, float64)); }),
-              HasSubstr("the results of f64 would be 128-bit complex numbers"));
+}
+
+/// Of f64 in c128, to the digits of f64.
+TEST(Linalg, WhatIsComplexOfF64_IsC128) {
+  const Array x = astype(array({1., 2., 0., -3., 1., 0.5, 0.25, -1., 2.}, Shape{3, 3}), float64);
+  const Array wide = astype(x, complex128);
+  const auto far = [](const Array& a, const Array& b) { return max(abs(a - b)).item<double>(); };
+  const auto [values, vectors] = linalg::eig(x);
+  EXPECT_EQ(values.dtype(), complex128);
+  EXPECT_EQ(vectors.dtype(), complex128);
+  EXPECT_LT(far(matmul(wide, vectors), vectors * values), 1e-13);
+  const auto [z, t] = [&] {
+    const linalg::Schur parts = linalg::schur(x, linalg::SchurOutput::kComplex);
+    return std::pair(parts.z, parts.t);
+  }();
+  EXPECT_EQ(t.dtype(), complex128);
+  EXPECT_LT(far(matmul(matmul(z, t), conj(transpose(z))), wide), 1e-13);
+  const Array root = linalg::sqrtm(x);
+  EXPECT_EQ(root.dtype(), complex128);
+  EXPECT_LT(far(matmul(root, root), wide), 1e-13);
 }
 
 TEST(Einsum, OfSubscriptsThatDoNotFit_IsAnErrorThatNamesTheLabel) {

@@ -86,8 +86,8 @@ TEST(Registry, EveryDTypeThatAShapeRuleTakesCompiles) {
     Joined joined;
     for (const Example& example : examples) {
       if (example.primitive != primitive) continue;
-      for (DType dtype : {DType::kBool, DType::kI8, DType::kU8, DType::kBF16, DType::kF32, DType::kC64, DType::kC128,
-                          DType::kF8E4M3FN, DType::kF8E5M2}) {
+      for (DType dtype : {DType::kBool, DType::kI8, DType::kU8, DType::kBF16, DType::kF32, DType::kC64,
+                          DType::kC128, DType::kF8E4M3FN, DType::kF8E5M2}) {
         std::vector<HostArray> inputs = example.inputs;
         for (HostArray& input : inputs) {
           if (input.dtype == DType::kF64 || input.dtype == DType::kI32) input.dtype = dtype;
@@ -173,8 +173,7 @@ TEST(Registry, EveryPrimitiveGivesTheSameOfConstantsAndOfArguments) {
 
 TEST(Registry, EveryDTypeConvertsToEveryOther_ConstantsAndArguments) {
   const std::vector<DType> dtypes = {DType::kBool, DType::kI8,  DType::kI32, DType::kI64, DType::kU8,
-                                     DType::kU32,  DType::kF32, DType::kF64, DType::kC64,
-                                     DType::kC128};
+                                     DType::kU32,  DType::kF32, DType::kF64, DType::kC64, DType::kC128};
   const double number = 3;
   Joined joined;
   std::vector<std::pair<std::string, double>> expected;

@@ -80,10 +80,10 @@ const std::map<std::string, Binary>& operations() {
 /// Two units in the last place of the dtype's fraction, of 8 bits one, and of functions in f64 a few more.
 Tolerance of(DType dtype) {
   const DType parts = real_dtype(dtype);
-  const double unit = parts == float64                             ? 1e-15
-                      : !is_inexact(dtype)                         ? 0
+  const double unit = parts == float64                            ? 1e-15
+                      : !is_inexact(dtype)                        ? 0
                       : is_floating(dtype) && size_of(dtype) == 1 ? finfo(dtype).eps
-                                                                   : 2 * finfo(dtype).eps;
+                                                                  : 2 * finfo(dtype).eps;
   return Tolerance(unit, parts == float64 ? 1e-15 : 2.4e-7);
 }
 
@@ -140,8 +140,7 @@ TEST(GoldenDTypes, EachPair_MeetsInJaxsDType) {
       if (expected.is_null()) {
         EXPECT_THROW(each[i] + each[k], DTypeError);
       } else {
-        EXPECT_EQ((each[i] + each[k]).dtype(),
-                  jaxs(expected.get<std::string>(), x, each[k].dtype(), false));
+        EXPECT_EQ((each[i] + each[k]).dtype(), jaxs(expected.get<std::string>(), x, each[k].dtype(), false));
       }
     }
     EXPECT_EQ((each[i] + 1).dtype(), jaxs(json["int"][i].get<std::string>(), x, std::nullopt, false));

@@ -41,12 +41,23 @@ const Json& file() {
 }
 
 DType dtype_of_numpys(const std::string& name) {
-  static const std::map<std::string, DType> all = {
-      {"bool", bool_},      {"int8", int8},          {"int16", int16},       {"int32", int32},
-      {"int64", int64},     {"uint8", uint8},        {"uint16", uint16},     {"uint32", uint32},
-      {"uint64", uint64},   {"float16", float16},    {"bfloat16", bfloat16}, {"float32", float32},
-      {"float64", float64}, {"complex64", complex64},  {"complex128", complex128},
-      {"float8_e4m3fn", float8_e4m3fn}, {"float8_e5m2", float8_e5m2}};
+  static const std::map<std::string, DType> all = {{"bool", bool_},
+                                                   {"int8", int8},
+                                                   {"int16", int16},
+                                                   {"int32", int32},
+                                                   {"int64", int64},
+                                                   {"uint8", uint8},
+                                                   {"uint16", uint16},
+                                                   {"uint32", uint32},
+                                                   {"uint64", uint64},
+                                                   {"float16", float16},
+                                                   {"bfloat16", bfloat16},
+                                                   {"float32", float32},
+                                                   {"float64", float64},
+                                                   {"complex64", complex64},
+                                                   {"complex128", complex128},
+                                                   {"float8_e4m3fn", float8_e4m3fn},
+                                                   {"float8_e5m2", float8_e5m2}};
   return all.at(name);
 }
 

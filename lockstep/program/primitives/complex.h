@@ -18,7 +18,7 @@ struct BitcastParams {
 
 namespace lax {
 
-/// c64 from two f32 operands, and its parts.
+/// c64 from two f32 operands, or c128 from f64, and their parts.
 template <Operand V>
 V complex(const V& real, const V& imag) {
   return apply1<V>(complex_p(), {real, imag});

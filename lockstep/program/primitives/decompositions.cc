@@ -212,7 +212,8 @@ const Primitive& eig_p() {
       [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         check(inputs[0], true);
         std::vector<Aval> all = {Aval{complex_dtype(inputs[0].dtype), vector_shape(inputs[0])}};
-        if (params.as<VectorsParams>().vectors) all.push_back(Aval{complex_dtype(inputs[0].dtype), inputs[0].shape});
+        if (params.as<VectorsParams>().vectors)
+          all.push_back(Aval{complex_dtype(inputs[0].dtype), inputs[0].shape});
         return all;
       },
       vectors_of);

@@ -12,7 +12,7 @@ namespace lockstep {
 /// More decompositions of matrices, which are the last two dimensions of f32 or f64 operands; the dimensions
 /// before are batch dimensions. On CPUs LAPACK computes them if it is installed. Otherwise lu and svd are
 /// composed of other primitives, and the others throw Error when they are lowered. The results of eig,
-/// complex_schur and sqrtm are c64, and their operands f32.
+/// complex_schur and sqrtm are complex.
 const Primitive& lu_p();
 const Primitive& svd_p();
 const Primitive& eig_p();

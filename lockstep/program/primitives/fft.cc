@@ -46,7 +46,8 @@ Value irfft_transpose(const Value& t, const std::vector<std::int64_t>& lengths) 
   double size = 1;
   for (const std::int64_t length : lengths) size *= static_cast<double>(length);
   const Value place = lax::iota(x, DType::kI32, shape, static_cast<std::int64_t>(shape.size()) - 1);
-  const auto number = [&](double value) { return lax::full(x, Scalar::of(value), real_dtype(x.aval().dtype), shape);
+  const auto number = [&](double value) {
+    return lax::full(x, Scalar::of(value), real_dtype(x.aval().dtype), shape);
   };
   const auto at = [&](std::int64_t i) {
     return lax::eq(place, lax::full(x, Scalar::of(i), DType::kI32, shape));
@@ -70,8 +71,8 @@ const Primitive& fft_p() {
             const Aval& x = inputs[0];
             const bool real = type == FftType::kRfft;
             if (real ? x.dtype != DType::kF32 && x.dtype != DType::kF64 : !is_complex(x.dtype)) {
-              fail<DTypeError>("expected {}, got {}; convert with astype", real ? "f32 or f64" : "c64 or c128",
-                               name(x.dtype));
+              fail<DTypeError>("expected {}, got {}; convert with astype",
+                               real ? "f32 or f64" : "c64 or c128", name(x.dtype));
             }
             const std::size_t rank = p.lengths.size();
             if (rank < 1 || rank > 3 || x.shape.size() < rank) {

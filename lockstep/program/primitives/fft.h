@@ -8,9 +8,9 @@ const Primitive& fft_p();
 
 /// The kind of a Fourier transform.
 enum class FftType : std::uint8_t {
-  kFft,    ///< c64 to c64
+  kFft,    ///< c64 to c64, or c128 to c128
   kIfft,   ///< c64 to c64, the inverse
-  kRfft,   ///< f32 to c64: the first lengths.back() / 2 + 1 elements of the last dimension
+  kRfft,   ///< f32 to c64, or f64 to c128: the first lengths.back() / 2 + 1 elements of the last dimension
   kIrfft,  ///< the inverse of kRfft, with lengths.back() elements in the last dimension
 };
 

@@ -22,8 +22,29 @@ Value bell(const Value& t, const Value& x, double factor, double sign) {
   return lax::mul(t, lax::mul(lax::full_like(x, factor), lax::exp(exponent)));
 }
 
+/// An operation of CHLO, whose operands are all as the result; of numbers of 8 bits in f32, for which CHLO
+/// has it.
+std::string chlo(Lowering& out, std::string_view op, const Aval& result, std::vector<std::string> operands) {
+  const std::string type = mlir_type(result);
+  const bool narrow = size_of(result.dtype) == 1;
+  const std::string computed = narrow ? mlir_type(DType::kF32, result.shape) : type;
+  if (narrow) {
+    for (std::string& operand : operands) {
+      const std::string one[] = {operand}, types[] = {type};
+      operand = out.op("stablehlo.convert", one, types, computed);
+    }
+  }
+  const std::vector<std::string> types(operands.size(), computed);
+  const std::string value = out.op(op, operands, types, computed);
+  if (!narrow) return value;
+  const std::string one[] = {value}, from[] = {computed};
+  return out.op("stablehlo.convert", one, from, type);
+}
+
 Primitive of_chlo(Primitive p, const std::string& op) {
-  p.lower = [op](Lowering& out, const Equation& e) -> std::vector<std::string> { return {out.op(op, e)}; };
+  p.lower = [op](Lowering& out, const Equation& e) -> std::vector<std::string> {
+    return {chlo(out, op, out.result_aval(e), {out.operand(e, 0)})};
+  };
   return p;
 }
 
@@ -114,12 +135,10 @@ const Primitive& polygamma_p() {
                                }});
     p.lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
       const std::int64_t order = e.params.as<PolygammaParams>().order;
-      if (order == 0) return {out.op("chlo.digamma", e)};
       const Aval& x = out.operand_aval(e, 0);
-      const std::string operands[] = {out.splat(Scalar::of(static_cast<double>(order)), x.dtype, x.shape),
-                                      out.operand(e, 0)};
-      const std::string types[] = {mlir_type(x), mlir_type(x)};
-      return {out.op("chlo.polygamma", operands, types, mlir_type(x))};
+      if (order == 0) return {chlo(out, "chlo.digamma", x, {out.operand(e, 0)})};
+      const std::string orders = out.splat(Scalar::of(static_cast<double>(order)), x.dtype, x.shape);
+      return {chlo(out, "chlo.polygamma", x, {orders, out.operand(e, 0)})};
     };
     return p;
   }();
