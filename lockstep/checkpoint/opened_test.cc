@@ -128,7 +128,7 @@ TEST(Opened, AFolderOfHuggingFaces_ByItsIndex) {
   write_file(folder.path() / "model-00001-of-00002.safetensors",
              safetensors_of({{"a", "U8", {2, 3}, 0, 6}, {"b", "BF16", {2}, 0, 4}}));
   write_file(folder.path() / "model-00002-of-00002.safetensors",
-             safetensors_of({{"c", "F8_E4M3", {4}, 0, 4}}));
+             safetensors_of({{"c", "F8_E8M0", {4}, 0, 4}}));
   auto index = [&](const std::string& weights) {
     write_file(folder.path() / "model.safetensors.index.json", R"({"weight_map": {)" + weights + "}}");
   };
@@ -136,14 +136,14 @@ TEST(Opened, AFolderOfHuggingFaces_ByItsIndex) {
            "c": "model-00002-of-00002.safetensors")");
   const auto opened = Opened::open(folder.path());
   EXPECT_EQ(describe(opened->array("b")), "bf16[2]");
-  EXPECT_EQ(describe(opened->array("c")), "F8_E4M3[4]");
+  EXPECT_EQ(describe(opened->array("c")), "F8_E8M0[4]");
   std::vector<std::byte> memory(2);
   opened->read({{"a", {{1, 2}, {1, 3}}, memory.data()}});
   EXPECT_EQ(memory, (std::vector<std::byte>{std::byte{4}, std::byte{5}}));
   EXPECT_THAT(error_of<CheckpointError>([&] {
                 opened->read({{"c", {{0, 4}}, memory.data()}});
               }),
-              HasSubstr("c is F8_E4M3[4], a dtype that Lockstep does not have"));
+              HasSubstr("c is F8_E8M0[4], a dtype that Lockstep does not have"));
   index(R"("a": "model-00002-of-00002.safetensors")");
   EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(folder.path()); }),
               HasSubstr("has the tensor a, but it does not"));

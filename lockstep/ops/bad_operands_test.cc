@@ -192,7 +192,7 @@ TEST_F(BadOperands, OfDTypesThatAnOperationDoesNotTake_AreDTypeErrors) {
       {[&] { floor(complexes); }, {"[floor]", "c64"}},
       {[&] { erf(complexes); }, {"[erf]", "c64"}},
       {[&] { digamma(complexes); }, {"[digamma]", "c64"}},
-      {[&] { complex(wide, wide); }, {"[complex]", "f64"}},
+      {[&] { complex(complexes, complexes); }, {"[complex]", "c64"}},
       {[&] { wide + complexes; }, {"[add]", "f64", "c64"}},
       {[&] {
          linalg::cholesky(of(DType::kC64, {3, 3}));

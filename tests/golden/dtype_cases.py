@@ -62,6 +62,8 @@ def dtypes(stored):
         functions = SHARED | LOGIC
         functions |= {"c": COMPLEX | NUMBERS, "b": ORDERED}.get(kind, NUMBERS | ORDERED | REALS)
         functions |= FLOATING if kind == "f" else WHOLE if kind in "iu" else {}
+        if name == "float8_e4m3fn":  # Its -inf, with which JAX starts, is a NaN.
+            del functions["logsumexp"]
         with wide(name), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             a, b = jnp.asarray(x, name), jnp.asarray(y, name)
