@@ -180,7 +180,8 @@ namespace {
 void await_or_fail(const pjrt::Buffer& shard) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   if (runtime.process_count() == 1 || !runtime.native_collectives()) return;
-  const watch::Doing waiting(watch::Kind::kResult, "a result");
+  static const watch::TextId what = watch::text("a result");
+  const watch::Doing waiting(watch::Kind::kResult, what, watch::text(CallSiteScope::current()));
   while (!shard.await_for(std::chrono::milliseconds(100))) runtime.check_healthy(false);
 }
 

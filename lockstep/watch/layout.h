@@ -12,7 +12,7 @@
 
 namespace lockstep::watch {
 
-inline constexpr std::uint64_t kMagic = 0x4c53574154434804;  ///< the last byte is the version of the layout
+inline constexpr std::uint64_t kMagic = 0x4c53574154434805;  ///< the last byte is the version of the layout
 inline constexpr std::size_t kThreads = 32, kDepth = 8, kEvents = 2048, kMissing = 16;
 inline constexpr std::size_t kMeshes = 32, kLaunches = 1024;
 inline constexpr std::size_t kMetricsBytes = 4096;
@@ -51,8 +51,8 @@ struct Entry {
   std::atomic<std::uint32_t> mesh;  ///< its index in `Memory::meshes` plus 1; 0: none
 };
 
-/// An activity of a thread that has ended.
-struct Event {
+/// An activity of a thread that has ended: one line of the cache.
+struct alignas(64) Event {
   std::atomic<Ticks> since, arrived, until;
   std::atomic<std::uint64_t> number, operation;
   std::atomic<Kind> kind;
@@ -123,6 +123,6 @@ struct Memory {
 };
 
 static_assert(std::atomic<Ticks>::is_always_lock_free && sizeof(std::atomic<Ticks>) == 8);
-static_assert(sizeof(Event) == 56 && sizeof(Entry) == 48 && sizeof(Launch) == 40);
+static_assert(sizeof(Event) == 64 && sizeof(Entry) == 48 && sizeof(Launch) == 40);
 
 }  // namespace lockstep::watch

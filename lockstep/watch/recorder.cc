@@ -112,43 +112,53 @@ Texts& texts() {
   return all;
 }
 
-/// This thread's place in the memory; released when the thread ends. The first thread keeps its place: its
-/// activities after main, such as shutdown(), count, too.
+/// This thread's place in the memory. No destructor, so that no access pays for a check whether it was made.
 struct Place {
   Thread* thread = nullptr;
   Memory* memory = nullptr;
-  bool full = false;
+  Clock clock = Clock::kMonotonicNs;
 
-  ~Place() {
+  /// The same as watch::memory() after the first call.
+  bool known() const { return memory != nullptr && memory == chosen.load(relaxed); }
+  Thread* find();
+  Thread* get() { return known() ? thread : find(); }
+};
+
+constinit thread_local Place place;
+
+/// Leaves the thread's place when the thread ends. The first thread keeps its place: its activities after
+/// main, such as shutdown(), count, too.
+struct Leaver {
+  Thread* thread = nullptr;
+  Memory* memory = nullptr;
+
+  ~Leaver() {
     if (thread == nullptr || watch::memory() != memory || thread->tid.load(relaxed) == getpid()) return;
+    place = {};
     thread->tid.store(0, std::memory_order_release);
-  }
-
-  Thread* get() {
-    Memory* const now = watch::memory();
-    if (now == memory) return thread;
-    memory = now;
-    thread = nullptr;
-    if (now == nullptr) return nullptr;
-    const auto tid = static_cast<std::int32_t>(syscall(SYS_gettid));
-    for (Thread& each : now->threads) {
-      std::int32_t nobody = 0;
-      if (!each.tid.compare_exchange_strong(nobody, tid, std::memory_order_acq_rel)) continue;
-      each.depth.store(0, relaxed);
-      each.missing.store(0, relaxed);
-      each.last_until.store(0, relaxed);
-      thread = &each;
-      break;
-    }
-    return thread;
   }
 };
 
-thread_local Place place;
+thread_local Leaver leaver;
 
-Clock clock_of() {
-  static const Clock clock = machine_clock();
-  return clock;
+Thread* Place::find() {
+  Memory* const now = watch::memory();
+  if (now == memory) return thread;
+  *this = {nullptr, now, machine_clock()};
+  if (now == nullptr) return nullptr;
+  const auto tid = static_cast<std::int32_t>(syscall(SYS_gettid));
+  for (Thread& each : now->threads) {
+    std::int32_t nobody = 0;
+    if (!each.tid.compare_exchange_strong(nobody, tid, std::memory_order_acq_rel)) continue;
+    each.depth.store(0, relaxed);
+    each.missing.store(0, relaxed);
+    each.last_until.store(0, relaxed);
+    thread = &each;
+    break;
+  }
+  leaver.thread = thread;
+  leaver.memory = now;
+  return thread;
 }
 
 /// While it exists, the fields under the version are being written.
@@ -268,7 +278,7 @@ Thread* begin_doing(Kind kind, TextId what, TextId site, std::uint64_t number, s
   const std::uint32_t depth = thread->depth.load(relaxed);
   if (depth < kDepth) {
     Entry& entry = thread->entries[depth];
-    entry.since.store(ticks(clock_of()), relaxed);
+    entry.since.store(ticks(place.clock), relaxed);
     entry.arrived.store(0, relaxed);
     entry.number.store(number, relaxed);
     entry.operation.store(0, relaxed);
@@ -279,18 +289,20 @@ Thread* begin_doing(Kind kind, TextId what, TextId site, std::uint64_t number, s
   }
   thread->missing.store(0, relaxed);
   thread->depth.store(depth + 1, relaxed);
+  // The ring is larger than the first cache.
+  __builtin_prefetch(&thread->events[thread->next_event.load(relaxed) % kEvents], 1);
   return thread;
 }
 
 void end_doing(Thread* thread) {
-  if (thread == nullptr || memory() == nullptr) return;
+  if (thread == nullptr || !place.known()) return;
   const std::uint32_t depth = thread->depth.load(relaxed) - 1;
   if (depth >= kDepth) {
     thread->depth.store(depth, relaxed);
     return;
   }
   const Entry& entry = thread->entries[depth];
-  const Ticks now = ticks(clock_of()), since = entry.since.load(relaxed),
+  const Ticks now = ticks(place.clock), since = entry.since.load(relaxed),
               arrived = entry.arrived.load(relaxed);
   const Kind kind = entry.kind.load(relaxed);
   const TextId what = entry.what.load(relaxed), site = entry.site.load(relaxed);
@@ -335,7 +347,7 @@ void all_arrived() {
   const std::uint32_t depth = thread->depth.load(relaxed);
   if (depth == 0 || depth > kDepth) return;
   Entry& entry = thread->entries[depth - 1];
-  if (entry.arrived.load(relaxed) == 0) entry.arrived.store(ticks(clock_of()), relaxed);
+  if (entry.arrived.load(relaxed) == 0) entry.arrived.store(ticks(place.clock), relaxed);
 }
 
 void waits_for(std::span<const int> processes, std::uint64_t operation) {
