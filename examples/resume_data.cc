@@ -13,6 +13,7 @@
 
 #include <lockstep/lockstep.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -37,9 +38,12 @@ void write_tokens(const std::filesystem::path& folder, int count) {
   ls::multihost::sync_global_devices("the tokens are written");
 }
 
+/// Windows in a batch: 4, or one for each device.
+std::int64_t batch_size() { return std::max(4, ls::device_count()); }
+
 ls::data::Loader open(const std::filesystem::path& folder, const ls::Mesh& mesh) {
   return {ls::data::windows(ls::data::tokens_u16(folder / "tokens.bin"), {.length = 5}),
-          {.batch = {4}, .sharding = ls::NamedSharding(mesh, P("data")), .seed = 1}};
+          {.batch = {batch_size()}, .sharding = ls::NamedSharding(mesh, P("data")), .seed = 1}};
 }
 
 /// Up to `steps` further batches.
@@ -49,7 +53,7 @@ Run train(ls::data::Loader& loader, Run run, int steps) {
     return sum + ls::sum(ls::where(batch.valid, rows, 0));  // Rows behind the end count for nothing.
   });
   for (int i = 0; i < steps; ++i) {
-    const std::uint64_t number = loader.state().position / 4;
+    const std::uint64_t number = loader.state().position / static_cast<std::uint64_t>(batch_size());
     const std::optional<ls::data::Batch> batch = loader.next();
     if (!batch) break;
     run.sum = add(run.sum, *batch);
@@ -72,7 +76,8 @@ int main() {
   {
     ls::data::Loader loader = open(folder, mesh);
     if (speaker)
-      std::printf("101 tokens, 20 windows of 5, %d batches of 4\n", static_cast<int>(*loader.batches()));
+      std::printf("101 tokens, 20 windows of 5, %d batches of %d\n", static_cast<int>(*loader.batches()),
+                  static_cast<int>(batch_size()));
     const Run run = train(loader, {{}, zero}, 2);
     ls::checkpoint::save(folder / "step-2", run);
     if (speaker) std::printf("stopped at window %d\n", static_cast<int>(run.data.position));

@@ -247,15 +247,16 @@ bool Array::is_fully_addressable() const {
 
 bool Array::is_fully_replicated() const { return sharding().is_fully_replicated(); }
 
-std::vector<Shard> Array::addressable_shards() const {
-  std::vector<Shard> shards = global_shards();
+std::vector<Shard> Array::addressable_shards(std::source_location where) const {
+  std::vector<Shard> shards = global_shards(where);
   std::erase_if(shards, [process = runtime::Runtime::get().process_index()](const Shard& shard) {
     return shard.device.process_index() != process;
   });
   return shards;
 }
 
-std::vector<Shard> Array::global_shards() const {
+std::vector<Shard> Array::global_shards(std::source_location where) const {
+  CallSiteScope scope(CallSite::from(where));
   const internal::ArrayData& data = concrete(*this, "[addressable_shards]");
   const Sharding& sharding = data.type->sharding;
   const int process = runtime::Runtime::get().process_index();
@@ -277,7 +278,8 @@ std::vector<Shard> Array::global_shards() const {
   return shards;
 }
 
-const Array& Array::block_until_ready() const {
+const Array& Array::block_until_ready(std::source_location where) const {
+  CallSiteScope scope(CallSite::from(where));
   const internal::ArrayData& data = concrete(*this, "[block_until_ready]");
   if (data.no_elements) return *this;
   for (const pjrt::Buffer& shard : data.shards) {

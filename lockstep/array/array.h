@@ -94,15 +94,15 @@ class Array {
   bool is_fully_replicated() const;
 
   /// The parts on this process's devices, in mesh order. Blocks until they are computed.
-  std::vector<Shard> addressable_shards() const;
+  std::vector<Shard> addressable_shards(std::source_location where = std::source_location::current()) const;
 
   /// The parts on the devices of all processes, in mesh order. Blocks until this process's parts are
   /// computed.
-  std::vector<Shard> global_shards() const;
+  std::vector<Shard> global_shards(std::source_location where = std::source_location::current()) const;
 
   /// Blocks until the array is computed. Throws the error of its computation if that failed. Returns the
   /// array itself.
-  const Array& block_until_ready() const;
+  const Array& block_until_ready(std::source_location where = std::source_location::current()) const;
 
   /// All elements, row-major. Blocks. T must be the C++ type of the dtype (DTypeError otherwise). Throws
   /// ShardingError if only another process holds some part.

@@ -27,11 +27,14 @@ bool is_contiguous(const Shape& shape, const std::vector<IndexRange>& ranges) {
 /// From this many bytes on, a part is gathered into memory that becomes the array's, and not copied again.
 constexpr std::size_t kWorthKeeping = 64 << 10;
 
-/// A concrete array over the sharding from host data that covers the parts of this process's devices,
-/// beginning at `offset` in each dimension. The data is copied if `owner` is null; otherwise contiguous parts
-/// may use it in place and hold the owner.
-Array spread(const char* data, const Shape& held, const std::vector<std::int64_t>& offset,
-             const Sharding& sharding, const Aval& aval, const std::shared_ptr<const void>& owner = nullptr) {
+/// For each dimension, the parts of it that the host data has, ascending; none: it has the whole dimension.
+using HeldParts = std::vector<std::vector<std::int64_t>>;
+
+/// A concrete array over the sharding from host data of shape `held`, which has the parts of this process's
+/// devices one after the other. The data is copied if `owner` is null; otherwise contiguous parts may use it
+/// in place and hold the owner.
+Array spread(const char* data, const Shape& held, const HeldParts& held_parts, const Sharding& sharding,
+             const Aval& aval, const std::shared_ptr<const void>& owner = nullptr) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   if (runtime.described()) return internal::without_elements(aval, sharding, true);
   auto indices = sharding.device_indices(aval.shape);
@@ -43,8 +46,10 @@ Array spread(const char* data, const Shape& held, const std::vector<std::int64_t
   for (int position : sharding.addressable_positions(runtime.process_index())) {
     std::vector<IndexRange> ranges = indices[static_cast<std::size_t>(position)];
     for (std::size_t d = 0; d < ranges.size(); ++d) {
-      ranges[d].start -= offset[d];
-      ranges[d].limit -= offset[d];
+      const std::vector<std::int64_t>& parts = held_parts[d];
+      if (parts.empty() || part_shape[d] == 0) continue;
+      const auto at = std::ranges::lower_bound(parts, ranges[d].start / part_shape[d]) - parts.begin();
+      ranges[d] = {at * part_shape[d], (at + 1) * part_shape[d]};
     }
     const char* source = data;
     auto use = pjrt::HostUse::kCopied;
@@ -169,7 +174,7 @@ Array device_put(const Array& x, const Sharding& sharding, std::source_location 
     x.copy_to_host(whole.data(), x.dtype() == DType::kBool ? DType::kU8 : x.dtype());
     source = whole.data();
   }
-  return spread(source, x.shape(), std::vector<std::int64_t>(x.shape().size(), 0), sharding, x.aval());
+  return spread(source, x.shape(), HeldParts(x.shape().size()), sharding, x.aval());
 }
 
 namespace {
@@ -177,7 +182,7 @@ namespace {
 /// What a process's local data is of the whole.
 struct LocalPart {
   Shape global;
-  std::vector<std::int64_t> offset;
+  HeldParts parts;
 };
 
 LocalPart local_part(std::string_view what, const Sharding& sharding, DType dtype, const Shape& shape,
@@ -214,17 +219,11 @@ LocalPart local_part(std::string_view what, const Sharding& sharding, DType dtyp
   }
   auto part_indices = sharding.device_indices(parts);
   Shape global = shape;
-  std::vector<std::int64_t> offset(shape.size(), 0);
+  HeldParts held(shape.size());
   for (std::size_t d = 0; d < shape.size(); ++d) {
     std::set<std::int64_t> mine;
     for (int position : positions) mine.insert(part_indices[static_cast<std::size_t>(position)][d].start);
     auto count = static_cast<std::int64_t>(mine.size());
-    if (*mine.rbegin() - *mine.begin() + 1 != count) {
-      fail<ShardingError>(
-          "{} this process's devices hold parts {} to {} of dimension {} of {} with others' between; use "
-          "make_mesh's order of devices ({})",
-          what, *mine.begin(), *mine.rbegin(), d, sharding.to_string(), where());
-    }
     if (global_shape && (*global_shape)[d] == shape[d]) {
       continue;  // the caller has the whole dimension
     }
@@ -239,7 +238,7 @@ LocalPart local_part(std::string_view what, const Sharding& sharding, DType dtyp
           what, d, to_string(shape), shape[d], count, sharding.spec().to_string(), parts[d], shape[d] % count,
           below, below + count, where());
     }
-    offset[d] = global[d] / parts[d] * *mine.begin();
+    held[d].assign(mine.begin(), mine.end());
     if (global_shape && (*global_shape)[d] != global[d]) {
       fail<ShardingError>(
           "{} dimension {} of the local data of shape {} has {} elements, but of the global shape {} this "
@@ -248,7 +247,7 @@ LocalPart local_part(std::string_view what, const Sharding& sharding, DType dtyp
           (*global_shape)[d] / parts[d] * count, where());
     }
   }
-  return {std::move(global), std::move(offset)};
+  return {std::move(global), std::move(held)};
 }
 
 }  // namespace
@@ -265,7 +264,7 @@ Array from_process_local_data(const Sharding& sharding, const void* data, DType 
                               std::shared_ptr<const void> owner) {
   CallSiteScope scope(site);
   LocalPart part = local_part("[make_array_from_process_local_data]", sharding, dtype, shape, global_shape);
-  return spread(static_cast<const char*>(data), shape, part.offset, sharding,
+  return spread(static_cast<const char*>(data), shape, part.parts, sharding,
                 Aval{dtype, std::move(part.global), false, {}}, owner);
 }
 
@@ -273,8 +272,7 @@ Array put_host(const Sharding& sharding, const void* data, DType dtype, const Sh
                std::shared_ptr<const void> owner) {
   const Aval aval{dtype, shape, false, {}};
   check_divisible(aval, sharding.spec(), sharding.mesh(), "device_put");
-  return spread(static_cast<const char*>(data), shape, std::vector<std::int64_t>(shape.size(), 0), sharding,
-                aval, owner);
+  return spread(static_cast<const char*>(data), shape, HeldParts(shape.size()), sharding, aval, owner);
 }
 
 }  // namespace internal

@@ -46,8 +46,9 @@ Array put_host(const Sharding& sharding, const void* data, DType dtype, const Sh
 /// A global array from this process's part: dense, row-major, of shape `local_shape`, which is what this
 /// process's devices hold together. Every process that takes part must call it. In a dimension that is split
 /// over processes, the global size is the local size times the number of processes' parts, unless
-/// `global_shape` gives it. The data is copied. Throws ShardingError if the local data does not fit the
-/// sharding, naming the dimension, or if this process's devices do not hold a contiguous part.
+/// `global_shape` gives it. If the mesh's order of devices puts others' parts between those of this process,
+/// as the rings of a TPU slice do, the local data has its parts in their global order, without gaps. The data
+/// is copied. Throws ShardingError if the local data does not fit the sharding, naming the dimension.
 template <class T>
 Array make_array_from_process_local_data(const Sharding& sharding, std::span<const T> local_data,
                                          const Shape& local_shape,

@@ -3,8 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <set>
+
 #include "lockstep/array/device_put.h"
 #include "lockstep/array/host.h"
+#include "lockstep/array/host_memory.h"
 #include "lockstep/array/multihost.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
@@ -85,6 +92,50 @@ LOCKSTEP_CHILD(makes_arrays) {
   EXPECT_EQ(local_to_global_shape(columns, {6, 2}), (Shape{6, 2}));
 }
 
+/// Two processes with four devices each: from what each of them holds, in any order of devices and by any
+/// spec, comes the same array as from the whole.
+LOCKSTEP_CHILD(makes_arrays_in_any_order) {
+  initialize();
+  std::vector<float> values(8 * 16);
+  std::iota(values.begin(), values.end(), 0.f);
+  const Array whole = host(values, {8, 16});
+  const std::vector<PartitionSpec> specs = {P("x"),      P(nullptr, "x"), P("x", "y"),
+                                            P("y", "x"), P({"y", "x"}),   P(nullptr, {"x", "y"})};
+  std::vector<Device> order = devices();
+  std::mt19937 random(7);
+  int with_gaps = 0;
+  for (int round = 0; round < 60; ++round) {
+    if (round > 0) std::ranges::shuffle(order, random);
+    const Mesh mesh(order, round % 2 == 0 ? std::vector<std::int64_t>{2, 4} : std::vector<std::int64_t>{4, 2},
+                    {"x", "y"});
+    const NamedSharding sharding(mesh, specs[static_cast<std::size_t>(round) % specs.size()]);
+    const Array wanted = device_put(whole, sharding);
+    std::set<std::int64_t> rows, columns;
+    for (const Shard& shard : wanted.addressable_shards()) {
+      for (std::int64_t i = shard.index[0].start; i < shard.index[0].limit; ++i) rows.insert(i);
+      for (std::int64_t j = shard.index[1].start; j < shard.index[1].limit; ++j) columns.insert(j);
+    }
+    with_gaps += *rows.rbegin() - *rows.begin() + 1 != std::ssize(rows);
+    std::vector<float> mine;
+    for (std::int64_t i : rows)
+      for (std::int64_t j : columns) mine.push_back(values[static_cast<std::size_t>(i * 16 + j)]);
+    const Shape held = {std::ssize(rows), std::ssize(columns)};
+    const Array x = make_array_from_process_local_data(sharding, mine, held, Shape{8, 16});
+    HostMemory memory = HostMemory::allocate(float32, held);
+    std::ranges::copy(mine, memory.elements<float>().begin());
+    const Array in_place = make_array_from_process_local_data(sharding, std::move(memory), Shape{8, 16});
+    const std::vector<Shard> parts = wanted.addressable_shards();
+    for (const Array& each : {x, in_place})
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        EXPECT_EQ(std::memcmp(each.addressable_shards()[i].data, parts[i].data,
+                              static_cast<std::size_t>(num_elements(parts[i].shape)) * 4),
+                  0)
+            << sharding.to_string() << " in round " << round;
+  }
+  EXPECT_GT(with_gaps, 10);
+  multihost::sync_global_devices("end");
+}
+
 LOCKSTEP_CHILD(speaks_to_all) {
   initialize();
   const auto process = static_cast<float>(process_index());
@@ -123,6 +174,15 @@ TEST(MakeArray, OverSeveralProcesses_HasEveryPart) {
   for (const auto& result : run_processes({.count = 2,
                             .child = "makes_arrays",
                             .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}},
+                            .coordinator = true})) {
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+  }
+}
+
+TEST(MakeArray, FromWhatEachProcessHolds_InAnyOrderOfDevices) {
+  for (const auto& result : run_processes({.count = 2,
+                            .child = "makes_arrays_in_any_order",
+                            .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "4"}},
                             .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
   }

@@ -6,7 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/pjrt/plugin.h"
 
 namespace lockstep::test {
@@ -16,6 +18,14 @@ inline std::string no_tpu_compiler() {
   if (pjrt::first_existing(pjrt::default_plugin_paths("tpu")).empty())
     return "libtpu was not fetched: scripts/setup --tpu";
   return "";
+}
+
+/// Whether everything is compiled, for each of the topologies, which takes many minutes.
+inline bool all_asked() { return Environment::process().get("LOCKSTEP_PLAN_ALL") == "1"; }
+
+inline std::vector<std::string> topologies() {
+  if (all_asked()) return {"v5e:4x4", "v5e:16x16", "v5p:8x8x16"};
+  return {"v5e:4x4"};
 }
 
 /// The plan that a process has written into its folder.

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -17,6 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
 const std::string kExamples = LOCKSTEP_EXAMPLES_DIR;
@@ -76,17 +79,55 @@ TEST(PlanTool, TheTransformersStepIsPlannedForAPod) {
                                 HasSubstr("it ends at train_transformer.cc:")));
 }
 
-TEST(PlanTool, TheExamplesCompileForTpus) {
+/// An example, and what it is told on this number of devices.
+struct Example {
+  const char* program;
+  Words (*arguments)(int devices) = [](int) { return Words(); };
+};
+
+Words batch_of(int least, int devices) { return {"--batch-size", std::to_string(std::max(least, devices))}; }
+
+constexpr Example kPrograms[] = {
+    {"data_loading"},
+    {"distributed_data_loader"},
+    {"hello_devices"},
+    {"linear_regression"},
+    {"log_metrics"},
+    {"n_devices_in_mesh"},
+    {"pod_shardings"},
+    {"process_spanning_arrays"},
+    {"psum"},
+    {"resume_data"},
+    {"tensor_parallel_mlp"},
+    {"train_diffusion", [](int devices) { return batch_of(64, devices); }},
+    {"train_digits", [](int devices) { return batch_of(128, devices); }},
+    {"train_gpt", [](int devices) { return batch_of(16, devices); }},
+    {"train_linear"},
+    {"train_transformer", [](int devices) { return batch_of(16, devices); }},
+    {"train_vit", [](int devices) { return batch_of(128, devices); }},
+};
+
+class Examples : public ::testing::TestWithParam<Example> {};
+
+TEST_P(Examples, CompileForTpus) {
   if (const std::string reason = test::no_tpu_compiler(); !reason.empty()) GTEST_SKIP() << reason;
-  for (const std::string example : {"train_digits", "tensor_parallel_mlp"}) {
-    SCOPED_TRACE(example);
-    testing::Processes planned =
-        plan({"--topology", "v5e:4x4", "--json", "--", kExamples + "/" + example}, std::chrono::seconds(120));
-    const auto result = planned.wait()[0];
-    EXPECT_EQ(result.exit_code, 0);
-    EXPECT_THAT(result.log, HasSubstr("\"does_not_fit\": \"\""));
+  const std::map<std::string, int> devices = {{"v5e:4x4", 16}, {"v5e:16x16", 256}, {"v5p:8x8x16", 1024}};
+  for (const std::string& topology : test::topologies()) {
+    SCOPED_TRACE(topology);
+    Words words = {"--topology", topology, "--json", "--", kExamples + "/" + GetParam().program};
+    for (const std::string& word : GetParam().arguments(devices.at(topology))) words.push_back(word);
+    const auto result = plan(words, std::chrono::seconds(240)).wait()[0];
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+    const Json planned = Json::parse(result.log.substr(result.log.find("\n{") + 1), nullptr, false);
+    ASSERT_TRUE(planned.is_object()) << result.log;
+    const std::string program = GetParam().program;
+    EXPECT_EQ(planned["computations"].empty(), program == "hello_devices") << result.log;
+    for (const Json& computation : planned["computations"]) EXPECT_EQ(computation["does_not_fit"], "");
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(PlanTool, Examples, ::testing::ValuesIn(kPrograms),
+                         [](const auto& info) { return std::string(info.param.program); });
 
 }  // namespace
 }  // namespace lockstep

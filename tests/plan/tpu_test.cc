@@ -44,26 +44,18 @@ class Tpu : public ::testing::Test {
   }
 };
 
-/// All of them where LOCKSTEP_PLAN_ALL=1: some minutes.
-bool all_asked() { return Environment::process().get("LOCKSTEP_PLAN_ALL") == "1"; }
-
-std::vector<std::string> topologies() {
-  if (all_asked()) return {"v5e:4x4", "v5e:16x16", "v5p:8x8x16"};
-  return {"v5e:4x4"};
-}
-
 TEST_F(Tpu, CompilesPrimitives) {
   const std::set<std::string_view> some = {"dot_general", "conv_general_dilated", "gather", "scatter_add",
                                            "sort",        "reduce_sum",           "cumsum", "threefry2x32",
                                            "erf_inv",     "reduce_window",        "tanh",   "dynamic_slice"};
   std::set<std::string_view> compiled;
-  for (const std::string& topology : topologies()) {
+  for (const std::string& topology : test::topologies()) {
     const auto described = describe(topology);
     pjrt::CompileOptions one;
     one.devices = {described.devices.front().id};
     for (const test::Example& example : test::all_examples()) {
       const std::string_view name = example.primitive->name;
-      if (!all_asked() && (some.count(name) == 0 || compiled.count(name) != 0)) continue;
+      if (!test::all_asked() && (some.count(name) == 0 || compiled.count(name) != 0)) continue;
       LowerOptions options;
       options.axes = test::example_axes();
       options.native_collectives = true;
@@ -93,7 +85,7 @@ TEST_F(Tpu, CompilesCollectivesOverGroupsOfTwoAndThreeDimensions) {
        }},
       {"axis_index", [](Value x) { return lax::axis_index(x, "a"); }},
   };
-  for (const std::string& topology : topologies()) {
+  for (const std::string& topology : test::topologies()) {
     const auto described = describe(topology);
     const auto size = static_cast<std::int64_t>(described.devices.size());
     const AxisEnv mesh({{"a", size / 8}, {"b", 4}, {"c", 2}});
