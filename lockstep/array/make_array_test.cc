@@ -115,7 +115,8 @@ LOCKSTEP_CHILD(makes_arrays_in_any_order) {
       for (std::int64_t i = shard.index[0].start; i < shard.index[0].limit; ++i) rows.insert(i);
       for (std::int64_t j = shard.index[1].start; j < shard.index[1].limit; ++j) columns.insert(j);
     }
-    with_gaps += *rows.rbegin() - *rows.begin() + 1 != std::ssize(rows);
+    for (const std::set<std::int64_t>* held : {&rows, &columns})
+      with_gaps += *held->rbegin() - *held->begin() + 1 != std::ssize(*held);
     std::vector<float> mine;
     for (std::int64_t i : rows)
       for (std::int64_t j : columns) mine.push_back(values[static_cast<std::size_t>(i * 16 + j)]);
