@@ -89,6 +89,8 @@ class Lowering {
                   std::span<const std::string> operand_types, std::span<const std::string> result_types,
                   std::string_view config, bool effect = true);
 
+  bool for_cpu() const { return for_cpu_; }
+
   /// Whether the program may call LAPACK: on CPUs, if it is installed.
   bool has_lapack() const { return lapack_ && lapack::is_available(); }
 

@@ -104,7 +104,12 @@ constexpr Example kPrograms[] = {
     {"tensor_parallel_mlp"},
     {"train_diffusion", true, [](int devices) { return batch_of(64, devices); }},
     {"train_digits", true, [](int devices) { return batch_of(128, devices); }},
-    {"train_gpt", true, [](int devices) { return batch_of(16, devices); }},
+    {"train_gpt", true,
+     [](int devices) {
+       Words words = batch_of(16, devices);
+       words.insert(words.end(), {"--tensor", "4", "--width", std::to_string(std::max(128, devices))});
+       return words;
+     }},
     {"train_linear"},
     {"train_transformer", true, [](int devices) { return batch_of(16, devices); }},
     {"train_vit", true, [](int devices) { return batch_of(128, devices); }},

@@ -120,7 +120,7 @@ Primitive by_lapack_only(std::string name, const Primitive& (*self)(), JvpRule j
           .lower = [name, config](Lowering& out, const Equation& e) -> std::vector<std::string> {
             if (!out.has_lapack()) {
               CallSiteScope here(e.site);
-              fail_without_lapack(name);
+              fail_without_lapack(name, out.for_cpu());
             }
             return out.lapack_call(name, e, config(e.params));
           }};

@@ -114,12 +114,18 @@ std::string triangle(Lowering& out, const std::string& x, DType dtype, const Sha
   return out.select(kept, x, out.splat(Scalar::of(0.0), dtype, shape), dtype, shape);
 }
 
-void fail_without_lapack(std::string_view operation) {
+void fail_without_lapack(std::string_view operation, bool for_cpu) {
+  const std::string site = CallSiteScope::current().to_string();
+  if (!for_cpu) {
+    fail(
+        "[linalg::{}] is computed by LAPACK only, on CPUs, and this program is for other devices (at {}); "
+        "compute it on CPUs",
+        operation, site);
+  }
   fail(
-      "[linalg::{}] is computed by LAPACK only, on CPUs, and that is not here ({}) (at {}); install OpenBLAS "
-      "on "
-      "every host (Debian: libopenblas0-pthread), or compute on CPUs",
-      operation, lapack::description(), CallSiteScope::current().to_string());
+      "[linalg::{}] is computed by LAPACK only, and that is not here ({}) (at {}); install OpenBLAS on every "
+      "host (Debian: libopenblas0-pthread)",
+      operation, lapack::description(), site);
 }
 
 }  // namespace lockstep::matrices
