@@ -21,7 +21,10 @@
 #include "cli/message_pipe.h"
 #include "cli/signals.h"
 #include "cli/stacks/json.h"
+#include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
 #include "lockstep/base/host_name.h"
+#include "lockstep/coordination/host_proxy.h"
 
 namespace lockstep::cli {
 namespace {
@@ -41,6 +44,40 @@ std::string seen_from() {
   }
   const char* slurm = std::getenv("SLURM_LAUNCH_NODE_IPADDR");
   return slurm == nullptr ? "" : slurm;
+}
+
+/// From this many processes in a job on, the agent is the coordinator's proxy on its host.
+constexpr int kProcessesOfALargeJob = 512;
+
+/// The coordinator's proxy for this host's processes; null in a small job. LOCKSTEP_HOST_PROXY=1 asks for it,
+/// 0 forbids it. With certificates there is none: processes check the coordinator's name.
+std::unique_ptr<coordination::HostProxy> proxy_for(const HostJob& job) {
+  const auto value = [&](const std::string& name) {
+    const auto& given = job.processes.front().variables;
+    const auto it = given.find(name);
+    return it != given.end() ? it->second : Environment::process().get(name).value_or("");
+  };
+  const auto count = static_cast<int>(job.processes.size());
+  const std::string asked = value("LOCKSTEP_HOST_PROXY"), coordinator = value("LOCKSTEP_COORDINATOR_ADDRESS");
+  const bool large = count > 1 && std::atoi(value("LOCKSTEP_NUM_PROCESSES").c_str()) >= kProcessesOfALargeJob;
+  if (coordinator.empty() || asked == "0" || (asked != "1" && !large) ||
+      !value("LOCKSTEP_TLS_CERTIFICATE").empty()) {
+    return nullptr;
+  }
+  try {
+    return std::make_unique<coordination::HostProxy>(coordination::HostProxyOptions{
+        .coordinator = coordinator,
+        .num_processes = count,
+        .identity = {value("LOCKSTEP_JOB_ID"), std::atoi(value("LOCKSTEP_ATTEMPT").c_str()),
+                     value("LOCKSTEP_JOB_SECRET")},
+        .tls = {},
+        .limits = {}});
+  } catch (const Error& error) {
+    std::fprintf(stderr,
+                 "lockstep host-agent: the processes of this host call the coordinator directly: %s\n",
+                 error.what());
+    return nullptr;
+  }
 }
 
 class Agent : HostListener {
@@ -145,7 +182,12 @@ class Agent : HostListener {
       not_started(errno, fmt::format("cannot enter the folder '{}'", job.folder));
       return;
     }
-    host_.start(job);
+    proxy_ = proxy_for(job);
+    if (proxy_ == nullptr) return host_.start(job);
+    HostJob by_proxy = job;
+    for (HostJob::Process& process : by_proxy.processes)
+      process.variables[coordination::kProxyVariable] = proxy_->address();
+    host_.start(by_proxy);
   }
 
   void write_the_rest() {
@@ -198,6 +240,7 @@ class Agent : HostListener {
   void remark(const std::string&) override {}
 
   Signals signals_;
+  std::unique_ptr<coordination::HostProxy> proxy_;
   MessagePipe pipe_{STDIN_FILENO, STDOUT_FILENO};
   Descendants descendants_;
   LocalHost host_{*this, descendants_, false};

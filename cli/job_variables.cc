@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/coordination/host_proxy.h"
 
 namespace lockstep::cli {
 namespace {
@@ -38,6 +39,7 @@ std::map<std::string, std::string> process_variables(const JobIdentity& job, con
       {"LOCKSTEP_JOB_ID", job.job_id},
       {"LOCKSTEP_ATTEMPT", std::to_string(job.attempt)},
       {"LOCKSTEP_JOB_SECRET", job.secret},
+      {coordination::kProxyVariable, ""},  // not that of a job around this one
   };
   auto tell = [&](const char* name, const std::optional<int>& value) {
     if (value) variables[name] = std::to_string(*value);

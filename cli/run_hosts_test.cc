@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cli/tool_test.h"
+#include "lockstep/coordination/host_proxy.h"
 #include "lockstep/testing/process_logs.h"
 #include "lockstep/testing/temporary_folder.h"
 
@@ -263,7 +264,8 @@ LOCKSTEP_CHILD(counts_its_job) {
   auto client = join();
   client->barrier("all", std::chrono::minutes(10));
   client->shutdown();
-  testing::say("left");
+  const std::string proxy = std::getenv(coordination::kProxyVariable);
+  testing::say(proxy.empty() ? "left" : "left by " + proxy);
 }
 
 TEST_F(RunHosts, ProcessesOfAllHostsJoinOneJob) {
@@ -272,6 +274,30 @@ TEST_F(RunHosts, ProcessesOfAllHostsJoinOneJob) {
   EXPECT_EQ(result.exit_code, 0);
   for (const char* process : {"[0@a]", "[1@a]", "[2@b]", "[3@b]"}) {
     EXPECT_THAT(result.log, HasSubstr(std::string(process) + " left"));
+  }
+}
+
+TEST_F(RunHosts, WhereAsked_AnAgentSpeaksForItsHostsProcesses) {
+  const Words by_proxy = {"-x", "LOCKSTEP_HOST_PROXY=1"};
+  const auto result =
+      lockstep(run("a:2,b:2", rsh(), by_proxy) + Words{"--"} + testing::command_of_child("counts_its_job"));
+  EXPECT_EQ(result.exit_code, 0) << result.log;
+  const auto port = [&](const std::string& process) {
+    return number_after(result.log, process + " left by 127.0.0.1:");
+  };
+  EXPECT_GT(port("[0@a]"), 0) << result.log;
+  EXPECT_EQ(port("[0@a]"), port("[1@a]"));
+  EXPECT_EQ(port("[2@b]"), port("[3@b]"));
+  EXPECT_NE(port("[0@a]"), port("[2@b]"));
+}
+
+TEST_F(RunHosts, ThroughProxies_TheOthersHearWhichWasKilledAndHow) {
+  const auto result = lockstep(run("a:2,b:2", rsh(), {"-x", "LOCKSTEP_HOST_PROXY=1"}) + Words{"--"} +
+                               testing::command_of_child("process_one_is_killed"));
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL);
+  for (const char* process : {"0@a", "2@b", "3@b"}) {
+    EXPECT_THAT(result.log, ContainsRegex("\\[" + std::string(process) +
+                                          "\\] heard: .*process 1 \\(host .*signal 9 \\(SIGKILL\\)"));
   }
 }
 

@@ -10,7 +10,9 @@
 #include <sstream>
 #include <thread>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/coordination/host_proxy.h"
 #include "lockstep/testing/process_logs.h"
 
 namespace lockstep::cli {
@@ -77,7 +79,8 @@ std::string write_script(const std::filesystem::path& file, const std::string& c
 
 std::unique_ptr<coordination::CoordinationClient> join() {
   coordination::ClientOptions options;
-  options.address = std::getenv("LOCKSTEP_COORDINATOR_ADDRESS");
+  options.address =
+      coordination::reached_at(std::getenv("LOCKSTEP_COORDINATOR_ADDRESS"), Environment::process());
   options.process_id = std::atoi(std::getenv("LOCKSTEP_PROCESS_ID"));
   options.num_processes = std::atoi(std::getenv("LOCKSTEP_NUM_PROCESSES"));
   options.identity = {.job_id = std::getenv("LOCKSTEP_JOB_ID"),

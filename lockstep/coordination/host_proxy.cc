@@ -7,6 +7,12 @@
 
 namespace lockstep::coordination {
 
+std::string reached_at(const std::string& coordinator, const Environment& environment) {
+  const std::string proxy = environment.get(kProxyVariable).value_or("");
+  const bool same = environment.get("LOCKSTEP_COORDINATOR_ADDRESS") == coordinator;
+  return proxy.empty() || !same ? coordinator : proxy;
+}
+
 class HostProxy::Impl {
  public:
   explicit Impl(const HostProxyOptions& options)

@@ -3,13 +3,18 @@
 #include <memory>
 #include <string>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/limits.h"
 
 namespace lockstep::coordination {
 
-/// The environment variable with the address of the host's proxy, if there is one.
+/// The environment variable with the address of the host's proxy; empty or not set: there is none.
 inline constexpr char kProxyVariable[] = "LOCKSTEP_COORDINATOR_PROXY";
+
+/// Where a process reaches the coordinator at this address: at its host's proxy, if the environment has one
+/// for this coordinator (LOCKSTEP_COORDINATOR_ADDRESS), and otherwise at the address itself.
+std::string reached_at(const std::string& coordinator, const Environment& environment);
 
 struct HostProxyOptions {
   std::string coordinator;                   ///< "host:port"

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <future>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -68,6 +69,18 @@ class Counting : public StateMachine {
   }
   std::atomic<int> gets = 0;
 };
+
+TEST(HostProxy, IsUsedForItsCoordinatorOnly) {
+  const auto reached = [](std::map<std::string, std::string> variables) {
+    return reached_at("head:77", MapEnvironment(std::move(variables)));
+  };
+  EXPECT_EQ(reached({}), "head:77");
+  EXPECT_EQ(reached({{kProxyVariable, "127.0.0.1:9"}, {"LOCKSTEP_COORDINATOR_ADDRESS", "head:77"}}),
+            "127.0.0.1:9");
+  EXPECT_EQ(reached({{kProxyVariable, "127.0.0.1:9"}, {"LOCKSTEP_COORDINATOR_ADDRESS", "other:77"}}),
+            "head:77");
+  EXPECT_EQ(reached({{kProxyVariable, ""}, {"LOCKSTEP_COORDINATOR_ADDRESS", "head:77"}}), "head:77");
+}
 
 TEST(HostProxy, JoinsProcessesOfSeveralHosts_AndOnesWithout) {
   CoordinationServer server;

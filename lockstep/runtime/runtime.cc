@@ -14,6 +14,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/coordination/graces.h"
+#include "lockstep/coordination/host_proxy.h"
 #include "lockstep/coordination/proof.h"
 #include "lockstep/program/primitives/debug.h"
 #include "lockstep/runtime/compile_cache_key.h"
@@ -197,6 +198,7 @@ void Runtime::meet() {
   options.shutdown_timeout = settings_.shutdown_timeout;
   options.on_error = [this](const coordination::JobError& error) { job_failed(error); };
   server_ = hold_coordinator(settings_, options);
+  options.address = coordination::reached_at(options.address, Environment::process());
   coordination_ = coordination::make_grpc_client(options);
   coordination_->connect();
 }
