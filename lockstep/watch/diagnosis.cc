@@ -118,8 +118,8 @@ class Diagnosis {
       }
       if (in.mesh == 0 && !wait.missing.empty() && wait.what == in.what && !mesh.log.empty()) {
         const LaunchReport& last = mesh.log.back();
-        wait.what = fmt::format("{}, of {}{} or a launch before it", in.what, last.what,
-                                last.site.empty() ? "" : " at " + last.site);
+        wait.what = fmt::format("{}, of {}{} or a launch before it{}", in.what, last.what,
+                                last.site.empty() ? "" : " at " + last.site, in.site.empty() ? "" : ",");
       }
     }
     wait.known = !wait.missing.empty();

@@ -204,10 +204,13 @@ def judge(fault, text, process, step, status, without_launcher):
 
 
 def judge_early(text, process):
-    """Who waits for a device is not told by it that another process has left; the launcher sees that."""
+    """Who waits for a device is not told by it that another process has left; the launcher sees that. Before, on a busy
+    machine, the process may have been slow at something else."""
     words = re.findall(r"^lockstep: stalled for .*$", text, re.M)
-    if not words or not all(re.search(rf"all for process {process} .*which {LEFT}", word) for word in words):
-        return "another process or reason is named"
+    if not all(re.search(rf"all for process {process} ", word) for word in words):
+        return "another process is named"
+    if not any(re.search(rf"which {LEFT}", word) for word in words):
+        return "another reason is named"
     return not re.search(rf"the job failed: .*all for process {process} .*{LEFT}", text) and "another process is the cause"
 
 
