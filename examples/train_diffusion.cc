@@ -116,7 +116,7 @@ std::pair<Array, Array> shares(const Array& time) {
   return {ls::cos(angle), ls::sin(angle)};
 }
 
-Array loss(const UNet& unet, const ls::data::Batch& batch, const Array& key) {
+Array loss(const UNet& unet, const ls::data::Batch& batch, const ls::random::Key& key) {
   const Array clean = 2 * batch["image"] - 1;  // pixels from -1 to 1
   const auto [time_key, noise_key] = ls::random::split<2>(key);
   const Array time = ls::random::uniform(time_key, {clean.shape()[0]});
@@ -128,7 +128,7 @@ Array loss(const UNet& unet, const ls::data::Batch& batch, const Array& key) {
 
 /// Pictures of these digits, f32[count,8,8,1] of -1 to 1: noise, from which the model takes the noise away in
 /// small steps (Song and others, "Denoising Diffusion Implicit Models", 2020).
-Array draw(const UNet& unet, const Array& digit, const Array& key, std::int64_t steps) {
+Array draw(const UNet& unet, const Array& digit, const ls::random::Key& key, std::int64_t steps) {
   const std::int64_t count = digit.shape()[0];
   const Array start = ls::random::normal(key, {count, 8, 8, 1});
   return ls::fori_loop(
@@ -169,7 +169,7 @@ void train(const Options& o) {
 
   auto step = ls::jit(
       [&](UNet unet, decltype(state) state, const ls::data::Batch& batch, const Array& i) {
-        const Array key = ls::random::fold_in(ls::random::key(1), i);  // another one for each step
+        const ls::random::Key key = ls::random::fold_in(ls::random::key(1), i);  // another one for each step
         auto [value, grads] = ls::value_and_grad(loss)(unet, batch, key);
         auto [updates, next] = optimizer.update(grads, state, unet);
         return std::tuple(ls::optim::apply_updates(unet, updates), next, value);

@@ -23,7 +23,7 @@ struct Mlp {
   std::vector<ls::nn::Linear> layers;
 };
 
-Mlp init(const std::vector<int>& sizes, const Array& key) {
+Mlp init(const std::vector<int>& sizes, const ls::random::Key& key) {
   Mlp mlp;
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
     mlp.layers.push_back({.in_features = sizes[i],

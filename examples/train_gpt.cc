@@ -96,8 +96,8 @@ Array loss(const Gpt& gpt, const Array& tokens) {
 
 /// The prompt and what follows it, one byte after the other, each drawn from what the model expects there.
 std::string sample(const Gpt& gpt, const std::string& prompt, const Options& o) {
-  auto generate = ls::jit([&](const Gpt& gpt, const Array& window, const Array& keys) {
-    auto next = [&](const Array& window, const Array& key) {
+  auto generate = ls::jit([&](const Gpt& gpt, const Array& window, const ls::random::Key& keys) {
+    auto next = [&](const Array& window, const ls::random::Key& key) {
       const Array logits = gpt(ls::expand_dims(window, 0))[{0, -1}];
       const Array token = ls::random::categorical(key, logits / o.temperature);
       return std::pair(ls::append(window[ls::slice(1, ls::none)], token), token);
@@ -105,7 +105,7 @@ std::string sample(const Gpt& gpt, const std::string& prompt, const Options& o) 
     return ls::scan(next, window, keys).second;
   });
   const Array window = ls::array(text::window_of(prompt, o.context));
-  const Array keys = ls::random::split(ls::random::key(1), o.sample);
+  const ls::random::Key keys = ls::random::split(ls::random::key(1), o.sample);
   return prompt + text::printable(generate(gpt, window, keys).to_host<std::int32_t>());
 }
 

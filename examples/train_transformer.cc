@@ -45,8 +45,8 @@ struct Options {
 /// The continuation of the prompt, byte by byte, each drawn from the model's distribution.
 std::string sample(const Config& config, const Model& model, const std::string& prompt, std::int64_t count,
                    double temperature) {
-  auto generate = ls::jit([=](const Model& model, Array window, const Array& keys) {
-    auto next = [&](Array window, const Array& key) {
+  auto generate = ls::jit([=](const Model& model, Array window, const ls::random::Key& keys) {
+    auto next = [&](Array window, const ls::random::Key& key) {
       Array expected =
           ls::index(ls::index(transformer::logits(config, model, ls::expand_dims(window, 0)), 0), -1);
       Array token = ls::random::categorical(key, expected / temperature);
@@ -56,7 +56,7 @@ std::string sample(const Config& config, const Model& model, const std::string& 
     return ls::scan(next, window, keys).second;
   });
   const Array window = ls::array(text::window_of(prompt, config.context));
-  const Array keys = ls::random::split(ls::random::key(1), count);
+  const ls::random::Key keys = ls::random::split(ls::random::key(1), count);
   return prompt + text::printable(generate(model, window, keys).to_host<std::int32_t>());
 }
 

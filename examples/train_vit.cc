@@ -41,7 +41,7 @@ struct Block {
   nn::Dropout dropout;
 
   /// Without a key, as when the model is used, nothing is dropped.
-  Array operator()(Array x, const std::optional<Array>& key) const {
+  Array operator()(Array x, const std::optional<ls::random::Key>& key) const {
     x = x + dropout(attention(norm1(x)), nn::key_at(key, "attention"));
     return x + dropout(down(nn::gelu(up(norm2(x)))), nn::key_at(key, "mlp"));
   }
@@ -55,7 +55,7 @@ struct Vit {
   nn::Linear head;
 
   /// f32[batch,8,8,1] to the logits of the ten digits, f32[batch,10].
-  Array operator()(const Array& images, const std::optional<Array>& key) const {
+  Array operator()(const Array& images, const std::optional<ls::random::Key>& key) const {
     Array x = patches(images);  // f32[batch,4,4,width]
     x = ls::reshape(x, {x.shape()[0], 16, -1}) + positions.embedding;
     for (std::size_t i = 0; i < blocks.size(); ++i)
@@ -84,7 +84,7 @@ Vit layers(const Options& o) {
           .head = {.in_features = o.width, .out_features = 10}};
 }
 
-Array loss(const Vit& vit, const ls::data::Batch& batch, const Array& key) {
+Array loss(const Vit& vit, const ls::data::Batch& batch, const ls::random::Key& key) {
   return ls::mean(nn::softmax_cross_entropy_with_integer_labels(vit(batch["image"], key), batch["label"]));
 }
 
@@ -115,7 +115,7 @@ void train(const Options& o) {
 
   auto step = ls::jit(
       [&](Vit vit, decltype(state) state, const ls::data::Batch& batch, const Array& i) {
-        const Array key = ls::random::fold_in(ls::random::key(1), i);  // another one for each step
+        const ls::random::Key key = ls::random::fold_in(ls::random::key(1), i);  // another one for each step
         auto [value, grads] = ls::value_and_grad(loss)(vit, batch, key);
         auto [updates, next] = optimizer.update(grads, state, vit);
         return std::tuple(ls::optim::apply_updates(vit, updates), next, value);

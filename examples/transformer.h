@@ -65,7 +65,7 @@ inline Model layers(const Config& c) {
   return model;
 }
 
-inline Model init(const Config& c, const Array& key) { return ls::nn::init(layers(c), key); }
+inline Model init(const Config& c, const ls::random::Key& key) { return ls::nn::init(layers(c), key); }
 
 /// A model, or a tree of models such as an optimizer's state, placed on a mesh with the axes `data` and
 /// `tensor`: each device has some of the heads and of the hidden units, and needs the others' only for the

@@ -20,7 +20,7 @@ struct Mlp {
   Array w1, b1, w2, b2;
 };
 
-Mlp init(const Array& key) {
+Mlp init(const ls::random::Key& key) {
   auto [k1, k2] = ls::random::split<2>(key);
   return {ls::random::normal(k1, {1, 32}), ls::zeros({32}), 0.2 * ls::random::normal(k2, {32, 1}),
           ls::zeros({1})};

@@ -29,7 +29,7 @@ struct Model {
   std::vector<Layer> layers;
 };
 
-Model init(const Array& key) {
+Model init(const ls::random::Key& key) {
   Model model;
   for (int i = 0; i < 2; ++i) {
     auto [k1, k2] = ls::random::split<2>(ls::random::fold_in(key, i));

@@ -137,6 +137,42 @@ LOCKSTEP_CHILD(makes_arrays_in_any_order) {
   multihost::sync_global_devices("end");
 }
 
+/// Two processes with two devices each: from a process's own array to one over all, and back.
+LOCKSTEP_CHILD(goes_between_local_and_global) {
+  initialize();
+  const auto process = static_cast<float>(process_index());
+  const Mesh mesh = make_mesh({{"x", 4}}), square = make_mesh({{"host", 2}, {"device", 2}});
+  const Array mine = host({process, process + 10, process + 20, process + 30}, {4});
+  const Array all = multihost::host_local_array_to_global_array(mine, mesh, P("x"));
+  EXPECT_EQ(all.shape(), (Shape{8}));
+  EXPECT_EQ(all.sharding(), NamedSharding(mesh, P("x")));
+  EXPECT_THAT(multihost::process_allgather(all).to_host<float>(), ElementsAre(0, 10, 20, 30, 1, 11, 21, 31));
+  const Array back = multihost::global_array_to_host_local_array(all, mesh, P("x"));
+  EXPECT_TRUE(back.is_fully_addressable());
+  EXPECT_EQ(back.to_host<float>(), mine.to_host<float>());
+  EXPECT_EQ(back.sharding(), NamedSharding(mesh.local_mesh(process_index()), P("x")));
+  EXPECT_EQ(multihost::global_array_to_host_local_array(back, mesh, P("x")).data(), back.data());
+  EXPECT_EQ(multihost::host_local_array_to_global_array(all, mesh, P("x")).data(), all.data());
+
+  // Each of a process's devices has all that the process has; and an array that is split otherwise.
+  const Array copies = multihost::host_local_array_to_global_array(mine, square, P("host"));
+  EXPECT_EQ(copies.shape(), (Shape{8}));
+  EXPECT_THAT(multihost::process_allgather(copies).to_host<float>(),
+              ElementsAre(0, 10, 20, 30, 1, 11, 21, 31));
+  const Array whole = multihost::global_array_to_host_local_array(all, square, P());
+  EXPECT_EQ(whole.shape(), (Shape{8}));
+  EXPECT_THAT(whole.to_host<float>(), ElementsAre(0, 10, 20, 30, 1, 11, 21, 31));
+
+  const std::vector<Device> d = devices();
+  const Mesh others({d[0], d[1]}, {2}, {"x"});
+  if (process == 1) {
+    EXPECT_THAT(
+        error_of<ShardingError>([&] { multihost::host_local_array_to_global_array(mine, others, P("x")); }),
+        AllOf(HasSubstr("has no device of process 1"), HasSubstr("make_array_test.cc:")));
+  }
+  multihost::sync_global_devices("end");
+}
+
 LOCKSTEP_CHILD(speaks_to_all) {
   initialize();
   const auto process = static_cast<float>(process_index());
@@ -184,6 +220,15 @@ TEST(MakeArray, FromWhatEachProcessHolds_InAnyOrderOfDevices) {
   for (const auto& result : run_processes({.count = 2,
                             .child = "makes_arrays_in_any_order",
                             .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "4"}},
+                            .coordinator = true})) {
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+  }
+}
+
+TEST(Multihost, FromLocalToGlobalArrays_AndBack) {
+  for (const auto& result : run_processes({.count = 2,
+                            .child = "goes_between_local_and_global",
+                            .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}},
                             .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
   }

@@ -57,7 +57,41 @@ Array gather_rows(const void* data, DType dtype, const Shape& shape, const CallS
   return device_put(rows, NamedSharding(mesh, P()));
 }
 
+/// The same parts on this process's devices, as those of an array over another mesh, which has more or fewer
+/// of them.
+Array with_parts_over(const Array& x, const Mesh& from, const Mesh& to, const PartitionSpec& spec) {
+  Aval aval = x.aval();
+  for (std::size_t d = 0; d < aval.shape.size(); ++d) {
+    const std::vector<std::string> axes = spec.axes(d);
+    aval.shape[d] = aval.shape[d] / from.axis_env().size(axes) * to.axis_env().size(axes);
+  }
+  const NamedSharding sharding(to, spec);
+  const internal::ArrayData& data = *x.data();
+  if (data.no_elements) return internal::without_elements(aval, sharding, true);
+  std::vector<pjrt::Buffer> shards;
+  for (const pjrt::Buffer& shard : data.shards) shards.push_back(shard.share());
+  return internal::make_array(internal::intern(aval, sharding, true), std::move(shards));
+}
+
 }  // namespace
+
+Array host_local_array_to_global_array(const Array& x, const Mesh& mesh, const PartitionSpec& spec,
+                                       std::source_location where) {
+  CallSiteScope scope(CallSite::from(where));
+  concrete(x, "[host_local_array_to_global_array]");
+  if (!x.is_fully_addressable()) return x;
+  const Mesh local = mesh.local_mesh(runtime::Runtime::get().process_index(), where);
+  return with_parts_over(device_put(x, NamedSharding(local, spec), where), local, mesh, spec);
+}
+
+Array global_array_to_host_local_array(const Array& x, const Mesh& mesh, const PartitionSpec& spec,
+                                       std::source_location where) {
+  CallSiteScope scope(CallSite::from(where));
+  concrete(x, "[global_array_to_host_local_array]");
+  if (x.is_fully_addressable()) return x;
+  const Mesh local = mesh.local_mesh(runtime::Runtime::get().process_index(), where);
+  return with_parts_over(device_put(x, NamedSharding(mesh, spec), where), mesh, local, spec);
+}
 
 Array process_allgather(const Array& x, bool tiled, std::source_location where) {
   const CallSite site = CallSite::from(where);

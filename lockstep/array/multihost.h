@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "lockstep/array/array.h"
+#include "lockstep/sharding/sharding.h"
 
 /// Operations of all processes on values that each has for itself, as jax.experimental.multihost_utils. Every
 /// process must make each call: if one makes another call, all get a DivergenceError; if one has died, a
@@ -24,6 +25,17 @@ Array process_allgather(const Array& x, bool tiled = false,
 /// of the same shape and dtype. Throws Error if no process or several processes are the source.
 Array broadcast_one_to_all(const Array& x, std::optional<bool> is_source = std::nullopt,
                            std::source_location where = std::source_location::current());
+
+/// The array over all processes of which x is this process's part, and back: x is over the devices that this
+/// process has in the mesh (Mesh::local_mesh), split by the spec, and a dimension that is split over
+/// processes is larger by their number in the array over all. No elements are copied where x is split in this
+/// way already. An array over several processes, and one of this process alone, are returned as they are.
+/// Every process that takes part must call them. Throws ShardingError if this process's devices are not a
+/// block of the mesh; then use make_array_from_process_local_data.
+Array host_local_array_to_global_array(const Array& x, const Mesh& mesh, const PartitionSpec& spec,
+                                       std::source_location where = std::source_location::current());
+Array global_array_to_host_local_array(const Array& x, const Mesh& mesh, const PartitionSpec& spec,
+                                       std::source_location where = std::source_location::current());
 
 /// Blocks until all processes have called it with the same name. Throws TimeoutError, which names missing
 /// processes.

@@ -398,7 +398,7 @@ TEST(EmptySizes, OfWhatIsMadeAndMoved) {
         [] {
           return random::categorical(random::key(0), z({0, 3}));
         }},
-       {"random::split", "u32[0,2]", [] { return random::split(random::key(0), 0); }}});
+       {"random::split", "u32[0,2]", [] { return random::split(random::key(0), 0).data(); }}});
 }
 
 TEST(EmptySizes, OfParts) {

@@ -183,10 +183,11 @@ TEST(Executable, DonatesWhatTheFunctionDonates) {
 }
 
 TEST(Executable, WithDecompositions_AndRandomNumbers) {
-  auto f = jit([](Array key, Array x) {
+  auto f = jit([](const random::Key& key, Array x) {
     return linalg::cholesky(matmul(x, transpose(x)) + 3 * eye(4)) + random::normal(key, {4, 4});
   });
-  const Array key = random::key(3), x = waves({4, 4});
+  const random::Key key = random::key(3);
+  const Array x = waves({4, 4});
   expect_equal(load_executable<Array>(f.lower(key, x).compile().serialize())(key, x), f(key, x));
 }
 

@@ -14,7 +14,7 @@
 
 namespace lockstep::nn {
 
-Array Initializer::operator()(const Operand& key, const Shape& shape, DType dtype) const {
+Array Initializer::operator()(const random::KeyOperand& key, const Shape& shape, DType dtype) const {
   CallSiteScope here(key.site());
   if (!valid()) fail("[nn::Initializer] expected a function, got none{}", ops::at());
   return (*function_)(key.as_array(), shape, dtype);
@@ -72,43 +72,43 @@ constexpr double kTruncatedDeviation = 0.87962566103423978;
 
 }  // namespace
 
-Array zeros(const Array&, const Shape& shape, DType dtype) {
+Array zeros(const random::Key&, const Shape& shape, DType dtype) {
   check_floating("zeros", dtype);
   return lockstep::zeros(shape, dtype);
 }
 
-Array ones(const Array&, const Shape& shape, DType dtype) {
+Array ones(const random::Key&, const Shape& shape, DType dtype) {
   check_floating("ones", dtype);
   return lockstep::ones(shape, dtype);
 }
 
 Initializer constant(double value) {
-  return [value](const Array&, const Shape& shape, DType dtype) {
+  return [value](const random::Key&, const Shape& shape, DType dtype) {
     check_floating("constant", dtype);
     return full(shape, value, dtype);
   };
 }
 
 Initializer uniform(double scale) {
-  return [scale](const Array& key, const Shape& shape, DType dtype) {
+  return [scale](const random::Key& key, const Shape& shape, DType dtype) {
     return scaled(random::uniform(key, shape, dtype), scale);
   };
 }
 
 Initializer normal(double stddev) {
-  return [stddev](const Array& key, const Shape& shape, DType dtype) {
+  return [stddev](const random::Key& key, const Shape& shape, DType dtype) {
     return scaled(random::normal(key, shape, dtype), stddev);
   };
 }
 
 Initializer truncated_normal(double stddev, double lower, double upper) {
-  return [=](const Array& key, const Shape& shape, DType dtype) {
+  return [=](const random::Key& key, const Shape& shape, DType dtype) {
     return scaled(random::truncated_normal(key, lower, upper, shape, dtype), stddev);
   };
 }
 
 Initializer variance_scaling(double scale, Fan mode, Distribution distribution, FanAxes axes) {
-  return [=](const Array& key, const Shape& shape, DType dtype) {
+  return [=](const random::Key& key, const Shape& shape, DType dtype) {
     check_floating("variance_scaling", dtype);
     // Rounded to the dtype at each step, as JAX does it.
     const Array variance = full({}, scale / fan_of(shape, mode, axes), dtype);
@@ -145,7 +145,7 @@ Initializer he_uniform(FanAxes axes) {
 }
 
 Initializer orthogonal(double scale, std::int64_t column_axis) {
-  return [=](const Array& key, const Shape& shape, DType dtype) {
+  return [=](const random::Key& key, const Shape& shape, DType dtype) {
     const auto rank = static_cast<std::int64_t>(shape.size());
     if (rank < 2 || column_axis < -rank || column_axis >= rank) {
       fail<ShapeError>(

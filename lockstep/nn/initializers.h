@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/ops/operand.h"
+#include "lockstep/random/key.h"
 #include "lockstep/tree/visit.h"
 
 namespace lockstep::nn {
@@ -17,20 +17,21 @@ namespace lockstep::nn {
 /// part of the structure, so a jitted function cannot depend on it.
 class Initializer {
  public:
-  using Function = std::function<Array(const Array& key, const Shape& shape, DType dtype)>;
+  using Function = std::function<Array(const random::Key& key, const Shape& shape, DType dtype)>;
 
   /// No function: the layer uses its default.
   Initializer() = default;
 
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, Initializer> &&
-           std::is_invocable_r_v<Array, const F&, const Array&, const Shape&, DType>) Initializer(F function)
+           std::is_invocable_r_v<Array, const F&, const random::Key&, const Shape&, DType>)
+      Initializer(F function)
       : function_(std::make_shared<const Function>(std::move(function))) {}
 
   bool valid() const { return function_ != nullptr; }
 
   /// Calls the function. Throws Error if there is none, and passes on the function's exceptions.
-  Array operator()(const Operand& key, const Shape& shape, DType dtype = DType::kF32) const;
+  Array operator()(const random::KeyOperand& key, const Shape& shape, DType dtype = DType::kF32) const;
 
   static void tree_parts(Initializer&, tree::Parts&) {}
 
@@ -43,8 +44,8 @@ class Initializer {
 /// that is not floating.
 namespace initializers {
 
-Array zeros(const Array& key, const Shape& shape, DType dtype = DType::kF32);
-Array ones(const Array& key, const Shape& shape, DType dtype = DType::kF32);
+Array zeros(const random::Key& key, const Shape& shape, DType dtype = DType::kF32);
+Array ones(const random::Key& key, const Shape& shape, DType dtype = DType::kF32);
 
 /// Every element has this value.
 Initializer constant(double value);

@@ -18,16 +18,16 @@ std::uint32_t fnv1a(std::string_view text) {
 
 /// Calls `init` of each layer.
 struct Initialization final : tree::Visitor {
-  const Array& key;
+  const random::Key& key;
   bool itself;
   tree::Path place;
 
-  Initialization(const Array& key, bool itself) : Visitor(true), key(key), itself(itself) {
+  Initialization(const random::Key& key, bool itself) : Visitor(true), key(key), itself(itself) {
     path.kept = &place;
   }
   bool able(void* part, const tree::Abilities& abilities) override {
     if (abilities.init == nullptr || (place.text().empty() && !itself)) return false;
-    abilities.init(part, key_at(key, place.text()));
+    abilities.init(part, key_at(key, place.text()).data());
     return true;
   }
   void leaf(Array& array) override {
@@ -67,17 +67,17 @@ std::int64_t Features::product() const {
 
 void Features::tree_parts(Features& self, tree::Parts& part) { part("sizes", std::as_const(self.sizes_)); }
 
-Array key_at(const Array& key, std::string_view path) {
+random::Key key_at(const random::Key& key, std::string_view path) {
   return path.empty() ? key : random::fold_in(key, full({}, std::int64_t{fnv1a(path)}, DType::kU32));
 }
 
-std::optional<Array> key_at(const std::optional<Array>& key, std::string_view path) {
+std::optional<random::Key> key_at(const std::optional<random::Key>& key, std::string_view path) {
   return key ? std::optional(key_at(*key, path)) : std::nullopt;
 }
 
 namespace internal {
 
-void init(tree::TreeRef model, const Array& key, bool itself, const std::source_location& where) {
+void init(tree::TreeRef model, const random::Key& key, bool itself, const std::source_location& where) {
   CallSiteScope here(CallSite::from(where));
   Initialization visitor(key, itself);
   model.type->visit(model.tree, visitor);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/random/key.h"
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/tree/per_leaf.h"
 
@@ -21,9 +22,9 @@
 ///   };
 ///   Mlp mlp = nn::init(Mlp(), random::key(0));
 ///
-/// A class of your own is a layer, too, if it has a member `T init(const Array& key) const`, which returns
-/// the layer with its arrays. For shardings it also needs `std::vector<tree::NamedAxes> logical_axes()
-/// const`.
+/// A class of your own is a layer, too, if it has a member `T init(const random::Key& key) const`, which
+/// returns the layer with its arrays. For shardings it also needs `std::vector<tree::NamedAxes>
+/// logical_axes() const`.
 namespace lockstep::nn {
 
 /// Sizes of a layer's input or output dimensions: a number, or several in braces.
@@ -48,14 +49,14 @@ class Features {
 /// The key for a path in a tree: random::fold_in(key, h), where h is the 32-bit FNV-1a hash of the path; for
 /// an empty path the key itself. So adding a layer to a model does not change the numbers of the other
 /// layers.
-Array key_at(const Array& key, std::string_view path);
+random::Key key_at(const random::Key& key, std::string_view path);
 
 /// The same of a key that may be missing: none of none. For layers that draw only in training, as Dropout.
-std::optional<Array> key_at(const std::optional<Array>& key, std::string_view path);
+std::optional<random::Key> key_at(const std::optional<random::Key>& key, std::string_view path);
 
 namespace internal {
 /// Initializes the layers below this tree; with `itself`, also the tree itself if it is a layer.
-void init(tree::TreeRef model, const Array& key, bool itself, const std::source_location& where);
+void init(tree::TreeRef model, const random::Key& key, bool itself, const std::source_location& where);
 }  // namespace internal
 
 /// The model with the arrays of all its layers. Each layer's `init` is called with key_at(key, its path),
@@ -64,14 +65,15 @@ void init(tree::TreeRef model, const Array& key, bool itself, const std::source_
 /// program, and out_shardings determine where its results are placed:
 ///   Mlp mlp = jit([&] { return nn::init(Mlp(), random::key(0)); }, {.out_shardings = {replicated}})();
 template <class Model>
-Model init(Model model, const Array& key, std::source_location where = std::source_location::current()) {
+Model init(Model model, const random::Key& key,
+           std::source_location where = std::source_location::current()) {
   internal::init(tree::tree_ref(model), key, true, where);
   return model;
 }
 
 /// Initializes the layers inside this layer, for its own `init` to call.
 template <class Layer>
-Layer init_parts(Layer layer, const Array& key,
+Layer init_parts(Layer layer, const random::Key& key,
                  std::source_location where = std::source_location::current()) {
   internal::init(tree::tree_ref(layer), key, false, where);
   return layer;

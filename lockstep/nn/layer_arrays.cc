@@ -7,9 +7,9 @@
 
 namespace lockstep::nn::internal {
 
-Array made(const Initializer& given, const Initializer& otherwise, const Operand& key, std::string_view name,
-           const Shape& shape, DType dtype) {
-  return (given.valid() ? given : otherwise)(key_at(key.as_array(), name), shape, dtype);
+Array made(const Initializer& given, const Initializer& otherwise, const random::KeyOperand& key,
+           std::string_view name, const Shape& shape, DType dtype) {
+  return (given.valid() ? given : otherwise)(key_at(random::Key(key.as_array()), name), shape, dtype);
 }
 
 void check_sizes(std::string_view layer, std::string_view what, const std::vector<std::int64_t>& sizes) {

@@ -12,8 +12,8 @@ namespace lockstep::nn::internal {
 
 /// The layer's array of this name, made by `given`, or by `otherwise` if `given` is none, with key_at(key,
 /// name).
-Array made(const Initializer& given, const Initializer& otherwise, const Operand& key, std::string_view name,
-           const Shape& shape, DType dtype);
+Array made(const Initializer& given, const Initializer& otherwise, const random::KeyOperand& key,
+           std::string_view name, const Shape& shape, DType dtype);
 
 /// Throws ShapeError if there are no sizes, or one of them is not positive.
 void check_sizes(std::string_view layer, std::string_view what, const std::vector<std::int64_t>& sizes);

@@ -20,7 +20,7 @@ using internal::check_sizes;
 using internal::last_axes;
 using internal::made;
 
-Linear Linear::init(const Operand& key) const {
+Linear Linear::init(const random::KeyOperand& key) const {
   CallSiteScope here(key.site());
   check_sizes("Linear", "in_features", in_features.sizes());
   check_sizes("Linear", "out_features", out_features.sizes());
@@ -53,7 +53,7 @@ void Linear::tree_parts(Linear& self, tree::Parts& part) {
   part("in_features", self.in_features)("kernel", self.kernel)("bias", self.bias);
 }
 
-Embedding Embedding::init(const Operand& key) const {
+Embedding Embedding::init(const random::KeyOperand& key) const {
   CallSiteScope here(key.site());
   check_sizes("Embedding", "num_embeddings and features", {num_embeddings, features});
   using namespace initializers;
@@ -80,7 +80,7 @@ std::vector<tree::NamedAxes> Embedding::logical_axes() const { return {{"embeddi
 
 void Embedding::tree_parts(Embedding& self, tree::Parts& part) { part("embedding", self.embedding); }
 
-LayerNorm LayerNorm::init(const Operand& key) const {
+LayerNorm LayerNorm::init(const random::KeyOperand& key) const {
   CallSiteScope here(key.site());
   check_sizes("LayerNorm", "features", {features});
   LayerNorm layer = *this;
@@ -103,7 +103,7 @@ void LayerNorm::tree_parts(LayerNorm& self, tree::Parts& part) {
   part("epsilon", std::as_const(self.epsilon))("scale", self.scale)("bias", self.bias);
 }
 
-RMSNorm RMSNorm::init(const Operand& key) const {
+RMSNorm RMSNorm::init(const random::KeyOperand& key) const {
   CallSiteScope here(key.site());
   check_sizes("RMSNorm", "features", {features});
   RMSNorm layer = *this;
@@ -124,7 +124,7 @@ void RMSNorm::tree_parts(RMSNorm& self, tree::Parts& part) {
   part("epsilon", std::as_const(self.epsilon))("scale", self.scale);
 }
 
-Conv Conv::init(const Operand& key) const {
+Conv Conv::init(const random::KeyOperand& key) const {
   CallSiteScope here(key.site());
   check_sizes("Conv", "kernel_size, in_features and out_features", {in_features, out_features});
   check_sizes("Conv", "kernel_size", kernel_size);
@@ -170,7 +170,7 @@ void Conv::tree_parts(Conv& self, tree::Parts& part) {
 
 void Dropout::tree_parts(Dropout& self, tree::Parts& part) { part("rate", std::as_const(self.rate)); }
 
-Array Dropout::operator()(const Operand& x, const std::optional<Array>& key) const {
+Array Dropout::operator()(const Operand& x, const std::optional<random::Key>& key) const {
   CallSiteScope here(x.site());
   if (!(rate >= 0 && rate < 1)) {
     fail("[nn::Dropout] expected a rate in [0, 1), got {}{}", rate, ops::at());

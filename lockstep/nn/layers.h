@@ -29,7 +29,7 @@ struct Linear {
   Array kernel = {};               ///< [in_features..., out_features...]
   std::optional<Array> bias = {};  ///< [out_features...]
 
-  Linear init(const Operand& key) const;
+  Linear init(const random::KeyOperand& key) const;
   Array operator()(const Operand& x) const;
   std::vector<tree::NamedAxes> logical_axes() const;
   static void tree_parts(Linear& self, tree::Parts& part);
@@ -44,7 +44,7 @@ struct Embedding {
 
   Array embedding = {};  ///< [num_embeddings, features]
 
-  Embedding init(const Operand& key) const;
+  Embedding init(const random::KeyOperand& key) const;
 
   /// Integers [...] to [..., features].
   Array operator()(const Operand& indices) const;
@@ -67,7 +67,7 @@ struct LayerNorm {
 
   std::optional<Array> scale = {}, bias = {};  ///< [features]: initially ones and zeros
 
-  LayerNorm init(const Operand& key) const;
+  LayerNorm init(const random::KeyOperand& key) const;
   Array operator()(const Operand& x) const;
   std::vector<tree::NamedAxes> logical_axes() const;
   static void tree_parts(LayerNorm& self, tree::Parts& part);
@@ -83,7 +83,7 @@ struct RMSNorm {
 
   std::optional<Array> scale = {};  ///< [features]: initially ones
 
-  RMSNorm init(const Operand& key) const;
+  RMSNorm init(const random::KeyOperand& key) const;
   Array operator()(const Operand& x) const;
   std::vector<tree::NamedAxes> logical_axes() const;
   static void tree_parts(RMSNorm& self, tree::Parts& part);
@@ -104,7 +104,7 @@ struct Conv {
   Array kernel = {};               ///< [kernel_size..., in_features / groups, out_features]
   std::optional<Array> bias = {};  ///< [out_features]
 
-  Conv init(const Operand& key) const;
+  Conv init(const random::KeyOperand& key) const;
   Array operator()(const Operand& x) const;
   std::vector<tree::NamedAxes> logical_axes() const;
   static void tree_parts(Conv& self, tree::Parts& part);
@@ -115,7 +115,7 @@ struct Conv {
 struct Dropout {
   double rate = 0;
 
-  Array operator()(const Operand& x, const std::optional<Array>& key) const;
+  Array operator()(const Operand& x, const std::optional<random::Key>& key) const;
   static void tree_parts(Dropout& self, tree::Parts& part);
 };
 

@@ -19,7 +19,7 @@ PartitionSpec picked(const PartitionSpec& axes, const std::vector<std::size_t>& 
 
 }  // namespace
 
-MultiHeadAttention MultiHeadAttention::init(const Operand& key) const {
+MultiHeadAttention MultiHeadAttention::init(const random::KeyOperand& key) const {
   CallSiteScope here(key.site());
   const std::int64_t features = qkv_features == 0 ? in_features : qkv_features;
   const std::int64_t key_heads = num_key_heads == 0 ? num_heads : num_key_heads;

@@ -27,7 +27,7 @@ struct MultiHeadAttention {
   Linear query = {}, key = {}, value = {};  ///< in_features to [heads, features of a head]
   Linear out = {};                          ///< [heads, features of a head] to out_features
 
-  MultiHeadAttention init(const Operand& key) const;
+  MultiHeadAttention init(const random::KeyOperand& key) const;
 
   /// Self-attention: [batch, rows, in_features] to [batch, rows, out_features]; or attention from the rows of
   /// one array to those of another. Throws as dot_product_attention does, and ShapeError for features that do

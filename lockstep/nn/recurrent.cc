@@ -25,12 +25,11 @@ void set_up(Cell& cell, const char* name, std::int64_t gates) {
   // The matrix of each gate by itself: together they could not be orthogonal.
   const Initializer of_gate = cell.recurrent_kernel_init.valid() ? cell.recurrent_kernel_init
                                                                  : Initializer(initializers::orthogonal());
-  cell.recurrent.kernel_init = [of_gate, gates, features = cell.features](const Array& key, const Shape&,
-                                                                          DType dtype) {
-    const Array keys = random::split(key, gates);
+  cell.recurrent.kernel_init = [of_gate, gates, features = cell.features](const random::Key& key,
+                                                                          const Shape&, DType dtype) {
+    const random::Key keys = random::split(key, gates);
     std::vector<Array> all;
-    for (std::int64_t g = 0; g < gates; ++g)
-      all.push_back(of_gate(index(keys, g), {features, features}, dtype));
+    for (std::int64_t g = 0; g < gates; ++g) all.push_back(of_gate(keys[g], {features, features}, dtype));
     return concatenate(all, 1);
   };
   // The input's axis is not the features'.
@@ -53,7 +52,7 @@ Array zero_state(Shape shape, std::int64_t features, DType dtype) {
 
 }  // namespace
 
-LSTMCell LSTMCell::init(const Operand& key) const {
+LSTMCell LSTMCell::init(const random::KeyOperand& key) const {
   CallSiteScope here(key.site());
   LSTMCell cell = *this;
   set_up(cell, "LSTMCell", 4);
@@ -78,7 +77,7 @@ void LSTMCell::tree_parts(LSTMCell& self, tree::Parts& part) {
   part("input", self.input)("recurrent", self.recurrent);
 }
 
-GRUCell GRUCell::init(const Operand& key) const {
+GRUCell GRUCell::init(const random::KeyOperand& key) const {
   CallSiteScope here(key.site());
   GRUCell cell = *this;
   set_up(cell, "GRUCell", 3);

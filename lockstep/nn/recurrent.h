@@ -29,7 +29,7 @@ struct LSTMCell {
   Linear input = {};      ///< in_features to [4, features], without bias; the gates are i, f, g, o
   Linear recurrent = {};  ///< features to [4, features]
 
-  LSTMCell init(const Operand& key) const;
+  LSTMCell init(const random::KeyOperand& key) const;
 
   /// The output is h'.
   std::pair<LSTMState, Array> operator()(const LSTMState& state, const Operand& x) const;
@@ -53,7 +53,7 @@ struct GRUCell {
   Linear recurrent = {};  ///< features to [3, features], without bias
   Array bias = {};        ///< [features]: added to the n of recurrent(h)
 
-  GRUCell init(const Operand& key) const;
+  GRUCell init(const random::KeyOperand& key) const;
 
   /// The output is h'.
   std::pair<Array, Array> operator()(const Array& h, const Operand& x) const;

@@ -1,6 +1,7 @@
 #include "lockstep/ops/sorting.h"
 
 #include <bit>
+#include <numeric>
 
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
@@ -11,6 +12,7 @@
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/sort.h"
+#include "lockstep/program/primitives/top_k.h"
 #include "lockstep/program/primitives/window.h"
 
 namespace lockstep {
@@ -98,8 +100,23 @@ std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axi
   const Array operands[] = {along.x};
   std::vector<Array> both =
       run_operation("top_k", fmt::format("{} {}", along.axis, k), operands, [&](Tracers t) {
-        const Array with_places[] = {t[0], places_like(t[0], along.axis)};
-        return lax::first_sorted(std::span<const Array>(with_places), along.axis, k, 1, true);
+        const std::int64_t size = along.x.shape()[d];
+        if (k == 0 || place_dtype(size) != DType::kI32) {
+          const Array with_places[] = {t[0], places_like(t[0], along.axis)};
+          return lax::first_sorted(std::span<const Array>(with_places), along.axis, k, 1, true);
+        }
+        const bool bools = t[0].dtype() == DType::kBool;
+        std::vector<std::int64_t> swapped(static_cast<std::size_t>(t[0].ndim()));
+        std::iota(swapped.begin(), swapped.end(), 0);
+        std::swap(swapped[d], swapped.back());
+        const auto swap = [&](const Array& a) {
+          return swapped[d] == along.axis ? a : lax::transpose(a, swapped);
+        };
+        std::vector<Array> found =
+            lax::top_k(swap(bools ? lax::convert_element_type(t[0], DType::kU8) : t[0]), k);
+        for (Array& each : found) each = swap(each);
+        if (bools) found[0] = lax::convert_element_type(found[0], DType::kBool);
+        return found;
       });
   return {both[0], both[1]};
 }

@@ -29,7 +29,10 @@ Array argsort(const Operand& x, std::int64_t axis);
 Array lexsort(const std::vector<Array>& keys, std::int64_t axis = -1,
               std::source_location where = std::source_location::current());
 
-/// The k largest elements along the axis, the largest first, and their positions.
+/// The k largest elements along the axis, the largest first, and their positions (i32, beyond 2^31 elements
+/// i64): for few elements much faster than sorting. Of equal elements the first come first, NaN counts as the
+/// largest, and 0 as larger than -0. Throws ShapeError if there are fewer than k elements, and DTypeError for
+/// complex numbers.
 std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
 
 /// The position at which each value would be inserted into `sorted`, an ascending vector: before equal

@@ -21,6 +21,7 @@
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/sort.h"
 #include "lockstep/program/primitives/special.h"
+#include "lockstep/program/primitives/top_k.h"
 #include "lockstep/program/primitives/window.h"
 #include "lockstep/program/test_evaluate.h"
 
@@ -95,9 +96,13 @@ inline void add_order_examples(std::vector<Example>& all) {
   all.push_back({&sort_p(), OpParams::of(SortParams{1, true, 1, true, 2}), {x, y}});
   all.push_back({&sort_p(), OpParams::of(SortParams{0, true, 2, false, 3}), {few, x}});
   all.push_back({&sort_p(), OpParams::of(SortParams{1, true, 1, false, 0}), {few}});
+  all.push_back({&top_k_p(), OpParams::of(TopKParams{2}), {x}});
+  all.push_back({&top_k_p(), OpParams::of(TopKParams{6}), {few}});
   for (const Primitive* p : {&cumsum_p(), &cumprod_p(), &cummax_p(), &cummin_p(), &cumlogsumexp_p()}) {
     all.push_back({p, OpParams::of(CumulativeParams{1, false}), {cube}});
   }
+  all.push_back({&top_k_p(), OpParams::of(TopKParams{2}), {x}});
+  all.push_back({&top_k_p(), OpParams::of(TopKParams{6}), {few}});
   for (const Primitive* p : {&cumsum_p(), &cumprod_p()})
     all.push_back({p, OpParams::of(CumulativeParams{0, true}), {random({5, 2}, -1, 1, 20)}});
   for (const Primitive* p : {&reduce_window_sum_p(), &reduce_window_max_p(), &reduce_window_min_p()}) {

@@ -41,7 +41,7 @@ Array by_geometric_numbers(const Array& key, const Array& n, const Array& p) {
       [&](const Carry& c) -> Carry {
         const auto [drawn, next] = random::split<2>(c[2]);
         const Array u = uniform(drawn, p.shape(), p.dtype());
-        return {where(c[1] <= n, c[0] + 1.0, c[0]), c[1] + ceil(log(u) / log_failure), next};
+        return {where(c[1] <= n, c[0] + 1.0, c[0]), c[1] + ceil(log(u) / log_failure), next.data()};
       });
   return last[0] - 1.0;
 }
@@ -67,7 +67,7 @@ Array by_rejection(const Array& key, const Array& n, const Array& p) {
                            (k + 0.5) * log(odds * (n - k + 1.0) / (k + 1.0)) + stirling_tail(mode) +
                            stirling_tail(n - mode) - stirling_tail(k) - stirling_tail(n - k);
         const Array accepted = ((shifted >= 0.07) & (v <= enough)) | (~rejected & (size <= most));
-        return {where(accepted, k, carry[0]), carry[1] | accepted, next};
+        return {where(accepted, k, carry[0]), carry[1] | accepted, next.data()};
       });
   return last[0];
 }
@@ -93,7 +93,7 @@ Array traced(const Array& key, const Array& given, const Array& p, DType dtype) 
 
 }  // namespace
 
-Array binomial(const Operand& key, const Operand& n, const Operand& p, const Shape& shape, DType dtype) {
+Array binomial(const KeyOperand& key, const Operand& n, const Operand& p, const Shape& shape, DType dtype) {
   CallSiteScope here(key.site());
   check_key("binomial", key);
   check_floating("binomial", dtype);

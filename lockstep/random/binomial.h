@@ -11,7 +11,7 @@ namespace lockstep::random {
 ///
 /// Sources: Kachitvichyanukul and Schmeiser, "Binomial random variate generation" (1988), by geometric
 /// numbers for n p up to 10; Hörmann, "The generation of binomial random variates" (1993).
-Array binomial(const Operand& key, const Operand& n, const Operand& p, const Shape& shape = {},
+Array binomial(const KeyOperand& key, const Operand& n, const Operand& p, const Shape& shape = {},
                DType dtype = DType::kF32);
 
 }  // namespace lockstep::random

@@ -19,7 +19,7 @@ void expect_close(const Array& x, const std::vector<float>& expected) {
 }
 
 TEST(Distributions, AgreeWithJax) {
-  const Array k = key(42);
+  const Key k = key(42);
   expect_close(exponential(k, {4}), {0x1.577564p-1f, 0x1.238870p+0f, 0x1.ea6762p-1f, 0x1.a58698p-1f});
   expect_close(laplace(k, {4}), {0x1.763472p-6f, -0x1.c85968p-2f, -0x1.0f066ap-2f, -0x1.0a89aap-3f});
   expect_close(logistic(k, {4}), {-0x1.720720p-5f, 0x1.817438p-1f, 0x1.e51f54p-2f, 0x1.f658e8p-3f});

@@ -117,7 +117,7 @@ Shape shape_of(const std::string& name, const Shape& shape, std::initializer_lis
 
 /// An operation of the key and of parameters, which `compose` gets in the dtype and the shape.
 template <class Compose>
-Array drawn(const std::string& name, const Operand& key, std::initializer_list<Operand> parameters,
+Array drawn(const std::string& name, const KeyOperand& key, std::initializer_list<Operand> parameters,
             const Shape& shape, DType parameter, DType dtype, Compose compose) {
   check_key(name, key);
   std::vector<Array> operands = {key.as_array()};
@@ -135,7 +135,7 @@ Array drawn(const std::string& name, const Operand& key, std::initializer_list<O
 
 /// The same of a floating dtype, of broadcast parameters.
 template <class Compose>
-Array drawn(const std::string& name, const Operand& key, std::initializer_list<Operand> parameters,
+Array drawn(const std::string& name, const KeyOperand& key, std::initializer_list<Operand> parameters,
             const Shape& shape, DType dtype, Compose compose) {
   CallSiteScope here(key.site());
   check_floating(name, dtype);
@@ -151,7 +151,7 @@ Array poisson_by_counting(const Array& key, const Array& lam, DType dtype, doubl
       [&](const Carry& c) -> Carry {
         const auto [next, drawn] = random::split<2>(c[2]);
         const Array u = uniform(drawn, lam.shape());
-        return {c[0] + 1, where(c[3] > least, c[1] + 1, c[1]), next, c[3] + log(u)};
+        return {c[0] + 1, where(c[3] > least, c[1] + 1, c[1]), next.data(), c[3] + log(u)};
       });
   return last[1] - 1;
 }
@@ -173,28 +173,28 @@ Array poisson_by_rejection(const Array& key, const Array& lam, DType dtype, doub
         const Array rejected = (k < 0.0) | ((shifted < 0.013) & (v > shifted));
         const Array accepted =
             ((shifted >= 0.07) & (v <= enough)) | (~rejected & (s <= -lam + k * log_lam - gammaln(k + 1.0)));
-        return {c[0] + 1, where(accepted, k, c[1]), c[2] | accepted, next};
+        return {c[0] + 1, where(accepted, k, c[1]), c[2] | accepted, next.data()};
       });
   return astype(last[1], dtype);
 }
 
 }  // namespace
 
-Array gamma(const Operand& key, const Operand& a, const Shape& shape, DType dtype) {
+Array gamma(const KeyOperand& key, const Operand& a, const Shape& shape, DType dtype) {
   return drawn("gamma", key, {a}, shape, dtype,
                [](Tracers t) { return differentiable_sample(t[0], t[1], false); });
 }
 
-Array loggamma(const Operand& key, const Operand& a, const Shape& shape, DType dtype) {
+Array loggamma(const KeyOperand& key, const Operand& a, const Shape& shape, DType dtype) {
   return drawn("loggamma", key, {a}, shape, dtype,
                [](Tracers t) { return differentiable_sample(t[0], t[1], true); });
 }
 
-Array beta(const Operand& key, const Operand& a, const Operand& b, const Shape& shape, DType dtype) {
+Array beta(const KeyOperand& key, const Operand& a, const Operand& b, const Shape& shape, DType dtype) {
   return drawn("beta", key, {a, b}, shape, dtype, [](Tracers t) {
     const auto [first, second] = random::split<2>(t[0]);
-    const Array log_a = differentiable_sample(first, t[1], true);
-    const Array log_b = differentiable_sample(second, t[2], true);
+    const Array log_a = differentiable_sample(first.data(), t[1], true);
+    const Array log_b = differentiable_sample(second.data(), t[2], true);
     // The larger of the two is made 1, so that neither overflows.
     const Array largest = maximum(log_a, log_b);
     const Array scaled_a = exp(log_a - largest), scaled_b = exp(log_b - largest);
@@ -202,7 +202,7 @@ Array beta(const Operand& key, const Operand& a, const Operand& b, const Shape& 
   });
 }
 
-Array dirichlet(const Operand& key, const Operand& alpha, const Shape& shape, DType dtype) {
+Array dirichlet(const KeyOperand& key, const Operand& alpha, const Shape& shape, DType dtype) {
   CallSiteScope here(key.site());
   if (alpha.shape().empty()) {
     fail<ShapeError>("[random::dirichlet] expected an alpha for each number along a last dimension, got {}{}",
@@ -217,20 +217,21 @@ Array dirichlet(const Operand& key, const Operand& alpha, const Shape& shape, DT
   });
 }
 
-Array chisquare(const Operand& key, const Operand& df, const Shape& shape, DType dtype) {
+Array chisquare(const KeyOperand& key, const Operand& df, const Shape& shape, DType dtype) {
   return drawn("chisquare", key, {df}, shape, dtype,
                [](Tracers t) { return exp(differentiable_sample(t[0], t[1] / 2.0, true)) * 2.0; });
 }
 
-Array t(const Operand& key, const Operand& df, const Shape& shape, DType dtype) {
+Array t(const KeyOperand& key, const Operand& df, const Shape& shape, DType dtype) {
   return drawn("t", key, {df}, shape, dtype, [&](Tracers t) {
     const auto [first, second] = random::split<2>(t[0]);
     const Array half = t[1] / 2.0;
-    return normal(first, half.shape(), dtype) * sqrt(half / differentiable_sample(second, half, false));
+    return normal(first, half.shape(), dtype) *
+           sqrt(half / differentiable_sample(second.data(), half, false));
   });
 }
 
-Array poisson(const Operand& key, const Operand& lam, const Shape& shape, DType dtype) {
+Array poisson(const KeyOperand& key, const Operand& lam, const Shape& shape, DType dtype) {
   CallSiteScope here(key.site());
   if (!is_integer(dtype)) {
     fail<DTypeError>("[random::poisson] expected an integer dtype, got {}{}", name(dtype), ops::at());

@@ -27,7 +27,8 @@ void expect_close(const Array& x, const std::vector<float>& expected) {
 }
 
 TEST(Gamma, AgreesWithJax_AlsoOfSmallParameters) {
-  const Array k = key(42), a = array({1e-3f, 0.1f, 0.5f, 50.f});
+  const Key k = key(42);
+  const Array a = array({1e-3f, 0.1f, 0.5f, 50.f});
   expect_close(gamma(k, 2.5, {4}), {0x1.183262p+2, 0x1.80338ap+0, 0x1.0c6c52p+2, 0x1.9076dap+0});
   expect_close(gamma(k, a), {0, 0x1.4879f8p-4, 0x1.a63a8cp+0, 0x1.74434ep+5});
   expect_close(loggamma(k, a), {-0x1.0cf632p+9, -0x1.42fb88p+1, 0x1.003072p-1, 0x1.eb8a52p+1});
@@ -93,7 +94,7 @@ TEST(Dirichlet, SumsToOne_WithTheMeansOfItsParameters) {
 
 /// What is refused, and what is said then.
 TEST(GammaFamily, RefusesWhatDoesNotFit) {
-  const Array k = key(1);
+  const Key k = key(1);
   struct Case {
     std::function<void()> action;
     std::vector<std::string> says;

@@ -19,7 +19,7 @@ Shape batch_of(const Shape& shape, std::int64_t count) { return {shape.begin(), 
 
 }  // namespace
 
-Array orthogonal(const Operand& key, std::int64_t rows, const Shape& shape, DType dtype,
+Array orthogonal(const KeyOperand& key, std::int64_t rows, const Shape& shape, DType dtype,
                  std::optional<std::int64_t> columns) {
   CallSiteScope here(key.site());
   const std::int64_t across = columns.value_or(rows);
@@ -40,7 +40,7 @@ Array orthogonal(const Operand& key, std::int64_t rows, const Shape& shape, DTyp
   return rows < across ? swapaxes(q, -1, -2) : q;
 }
 
-Array multivariate_normal(const Operand& key, const Operand& mean, const Operand& covariance,
+Array multivariate_normal(const KeyOperand& key, const Operand& mean, const Operand& covariance,
                           std::optional<Shape> shape) {
   CallSiteScope here(key.site());
   check_key("multivariate_normal", key);

@@ -13,14 +13,14 @@ namespace lockstep::random {
 /// floating, ShapeError for negative sizes.
 ///
 /// Source: Mezzadri, "How to generate random matrices from the classical compact groups" (2007).
-Array orthogonal(const Operand& key, std::int64_t rows, const Shape& shape = {}, DType dtype = DType::kF32,
+Array orthogonal(const KeyOperand& key, std::int64_t rows, const Shape& shape = {}, DType dtype = DType::kF32,
                  std::optional<std::int64_t> columns = std::nullopt);
 
 /// Normal vectors with this mean, [..., n], and covariance, [..., n, n], which must be symmetric and positive
 /// definite (otherwise the result is NaN). The result is [shape..., n], in the dtype to which both promote.
 /// The default shape is the one that mean and covariance broadcast to. Throws ShapeError for shapes that do
 /// not match.
-Array multivariate_normal(const Operand& key, const Operand& mean, const Operand& covariance,
+Array multivariate_normal(const KeyOperand& key, const Operand& mean, const Operand& covariance,
                           std::optional<Shape> shape = std::nullopt);
 
 }  // namespace lockstep::random

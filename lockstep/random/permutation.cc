@@ -27,9 +27,9 @@ Array shuffled(Array key, std::int64_t n) {
   const int rounds = static_cast<int>(
       std::ceil(3 * std::log(std::max<double>(1, static_cast<double>(n))) / std::log(largest)));
   for (int round = 0; round < rounds; ++round) {
-    const Array keys = random::split(key, 2);
-    key = index(keys, 0);
-    const Array operands[] = {bits(index(keys, 1), {n}), x};
+    const auto [next, drawn] = random::split<2>(key);
+    key = next.data();
+    const Array operands[] = {bits(drawn, {n}), x};
     x = lax::sort(std::span<const Array>(operands), 0)[1];
   }
   return x;
@@ -65,13 +65,13 @@ Array drawn(const Array& key, const Array& p, const Shape& shape, bool replace) 
 
 }  // namespace
 
-Array permutation(const Operand& key, std::int64_t n) {
+Array permutation(const KeyOperand& key, std::int64_t n) {
   CallSiteScope here(key.site());
   return ops::run("random::permutation", fmt::format("{}", n), {key.as_array()},
                   [&](Tracers t) { return shuffled(t[0], n); });
 }
 
-Array permutation(const Operand& key, const Array& x, std::int64_t axis) {
+Array permutation(const KeyOperand& key, const Array& x, std::int64_t axis) {
   CallSiteScope here(key.site());
   const std::int64_t along = ops::axis_of("random::permutation", axis, x.ndim(), x.aval());
   return ops::run("random::permutation", fmt::format("axis={}", along), {key.as_array(), x}, [&](Tracers t) {
@@ -81,7 +81,7 @@ Array permutation(const Operand& key, const Array& x, std::int64_t axis) {
   });
 }
 
-Array choice(const Operand& key, std::int64_t n, const Shape& shape, const ChoiceOptions& options) {
+Array choice(const KeyOperand& key, std::int64_t n, const Shape& shape, const ChoiceOptions& options) {
   CallSiteScope here(key.site());
   check_draws(n, shape, options);
   if (options.p) {
@@ -96,7 +96,7 @@ Array choice(const Operand& key, std::int64_t n, const Shape& shape, const Choic
       [&](Tracers t) { return lax::reshape(lax::slice(shuffled(t[0], n), {0}, {count}), shape); });
 }
 
-Array choice(const Operand& key, const Array& values, const Shape& shape, const ChoiceOptions& options) {
+Array choice(const KeyOperand& key, const Array& values, const Shape& shape, const ChoiceOptions& options) {
   CallSiteScope here(key.site());
   if (values.ndim() == 0) {
     fail<ShapeError>("[random::choice] expected an array to choose from, got {}{}", to_string(values.aval()),

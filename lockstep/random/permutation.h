@@ -8,10 +8,10 @@
 namespace lockstep::random {
 
 /// 0 ... n - 1 in random order: i32[n].
-Array permutation(const Operand& key, std::int64_t n);
+Array permutation(const KeyOperand& key, std::int64_t n);
 
 /// x with its slices along the axis in random order. Throws ShapeError for an axis out of range.
-Array permutation(const Operand& key, const Array& x, std::int64_t axis = 0);
+Array permutation(const KeyOperand& key, const Array& x, std::int64_t axis = 0);
 
 struct ChoiceOptions {
   bool replace = true;          ///< whether a number may be drawn several times
@@ -20,10 +20,11 @@ struct ChoiceOptions {
 
 /// Numbers drawn from 0 ... n - 1: i32 of this shape. Throws ShapeError for more than n numbers without
 /// replacement, and unless p has n elements.
-Array choice(const Operand& key, std::int64_t n, const Shape& shape = {}, const ChoiceOptions& options = {});
+Array choice(const KeyOperand& key, std::int64_t n, const Shape& shape = {},
+             const ChoiceOptions& options = {});
 
 /// Slices of `values` along its first dimension, drawn in the same way.
-Array choice(const Operand& key, const Array& values, const Shape& shape = {},
+Array choice(const KeyOperand& key, const Array& values, const Shape& shape = {},
              const ChoiceOptions& options = {});
 
 }  // namespace lockstep::random

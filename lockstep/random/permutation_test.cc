@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 std::vector<std::int32_t> integers(const Array& x) { return x.to_host<std::int32_t>(); }
 
 TEST(Permutation, IsJaxs) {
-  const Array k = key(42);
+  const Key k = key(42);
   EXPECT_THAT(integers(permutation(k, 10)), ElementsAre(7, 4, 2, 5, 3, 6, 8, 9, 0, 1));
   EXPECT_THAT(integers(slice(permutation(k, 2000), {0}, {8})),
               ElementsAre(1474, 815, 539, 874, 1693, 84, 995, 1191));
@@ -26,7 +26,8 @@ TEST(Permutation, IsJaxs) {
 }
 
 TEST(Choice, IsJaxs) {
-  const Array k = key(42), p = array({0.1f, 0.2f, 0.3f, 0.4f});
+  const Key k = key(42);
+  const Array p = array({0.1f, 0.2f, 0.3f, 0.4f});
   EXPECT_THAT(integers(choice(k, 10, {5})), ElementsAre(4, 4, 1, 9, 9));
   EXPECT_THAT(integers(choice(k, 10, {5}, {.replace = false})), ElementsAre(7, 4, 2, 5, 3));
   EXPECT_THAT(integers(choice(k, 4, {6}, {.p = p})), ElementsAre(2, 2, 2, 2, 2, 2));

@@ -68,13 +68,13 @@ std::string key_of(const Shape& shape, DType dtype) {
 
 }  // namespace
 
-Array key(std::uint64_t seed, SourceLocation where) {
+Key key(std::uint64_t seed, SourceLocation where) {
   CallSiteScope here(CallSite::from(where));
   const std::uint32_t words[] = {static_cast<std::uint32_t>(seed >> 32), static_cast<std::uint32_t>(seed)};
   return internal::array_from_host(words, DType::kU32, {2});
 }
 
-Array split(const Operand& key, std::int64_t count) {
+Key split(const KeyOperand& key, std::int64_t count) {
   CallSiteScope here(key.site());
   check_key("split", key);
   check_shape("split", {count});
@@ -85,7 +85,7 @@ Array split(const Operand& key, std::int64_t count) {
   });
 }
 
-Array fold_in(const Operand& key, const Operand& data) {
+Key fold_in(const KeyOperand& key, const Operand& data) {
   CallSiteScope here(key.site());
   check_key("fold_in", key);
   if (!is_integer(data.type().dtype) || !data.shape().empty()) {
@@ -102,7 +102,7 @@ Array fold_in(const Operand& key, const Operand& data) {
       });
 }
 
-Array bits(const Operand& key, const Shape& shape, DType dtype) {
+Array bits(const KeyOperand& key, const Shape& shape, DType dtype) {
   CallSiteScope here(key.site());
   check_key("bits", key);
   check_shape("bits", shape);
@@ -113,7 +113,7 @@ Array bits(const Operand& key, const Shape& shape, DType dtype) {
                   [&](Tracers t) { return traced_bits(t[0], shape, dtype); });
 }
 
-Array uniform(const Operand& key, const Shape& shape, DType dtype, const Operand& minval,
+Array uniform(const KeyOperand& key, const Shape& shape, DType dtype, const Operand& minval,
               const Operand& maxval) {
   CallSiteScope here(key.site());
   check_key("uniform", key);
@@ -125,7 +125,7 @@ Array uniform(const Operand& key, const Shape& shape, DType dtype, const Operand
                   [&](Tracers t) { return traced_uniform(t[0], shape, dtype, t[1], t[2]); });
 }
 
-Array randint(const Operand& key, const Shape& shape, const Operand& minval, const Operand& maxval,
+Array randint(const KeyOperand& key, const Shape& shape, const Operand& minval, const Operand& maxval,
               DType dtype) {
   CallSiteScope here(key.site());
   check_key("randint", key);
@@ -138,9 +138,9 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
                   {key.as_array(), low.array, high.array}, [&](Tracers t) {
                     const DType drawn = unsigned_of(dtype);
                     Array low = ops::broadcast(t[1], shape), high_bound = ops::broadcast(t[2], shape);
-                    const Array keys = random::split(t[0], 2);
-                    Array high_bits = traced_bits(index(keys, 0), shape, drawn),
-                          low_bits = traced_bits(index(keys, 1), shape, drawn);
+                    const auto [high_key, low_key] = random::split<2>(t[0]);
+                    Array high_bits = traced_bits(high_key.data(), shape, drawn),
+                          low_bits = traced_bits(low_key.data(), shape, drawn);
                     Array span = lax::convert_element_type(lax::sub(high_bound, low), drawn);
                     Array one = lax::full_like(span, 1), empty = lax::le(high_bound, low);
                     // One more if maxval is the dtype's highest number plus 1; it may wrap to 0, and a
@@ -157,13 +157,13 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
                   });
 }
 
-Array bernoulli(const Operand& key, const Operand& p, const Shape& shape) {
+Array bernoulli(const KeyOperand& key, const Operand& p, const Shape& shape) {
   CallSiteScope here(key.site());
   const Shape whole = shape.empty() ? p.shape() : shape;
   return less(uniform(key, whole, to_inexact(p.type()).dtype), p);
 }
 
-Array normal(const Operand& key, const Shape& shape, DType dtype) {
+Array normal(const KeyOperand& key, const Shape& shape, DType dtype) {
   CallSiteScope here(key.site());
   check_key("normal", key);
   check_shape("normal", shape);
@@ -173,7 +173,7 @@ Array normal(const Operand& key, const Shape& shape, DType dtype) {
   });
 }
 
-Array truncated_normal(const Operand& key, double lower, double upper, const Shape& shape, DType dtype) {
+Array truncated_normal(const KeyOperand& key, double lower, double upper, const Shape& shape, DType dtype) {
   CallSiteScope here(key.site());
   check_key("truncated_normal", key);
   check_shape("truncated_normal", shape);
@@ -193,7 +193,7 @@ Array truncated_normal(const Operand& key, double lower, double upper, const Sha
                   });
 }
 
-Array gumbel(const Operand& key, const Shape& shape, DType dtype) {
+Array gumbel(const KeyOperand& key, const Shape& shape, DType dtype) {
   CallSiteScope here(key.site());
   check_key("gumbel", key);
   check_shape("gumbel", shape);
@@ -203,7 +203,7 @@ Array gumbel(const Operand& key, const Shape& shape, DType dtype) {
                   [&](Tracers t) { return -log(-log(traced_uniform(t[0], shape, dtype, tiny, 1.0))); });
 }
 
-Array categorical(const Operand& key, const Operand& logits) {
+Array categorical(const KeyOperand& key, const Operand& logits) {
   CallSiteScope here(key.site());
   const DType dtype = to_inexact(logits.type()).dtype;
   return argmax(gumbel(key, logits.shape(), dtype) + logits, -1);

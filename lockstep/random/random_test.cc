@@ -8,6 +8,7 @@
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/reduction.h"
+#include "lockstep/testing/errors.h"
 
 // Every expected value is what JAX 0.10.2 gives (jax_threefry_partitionable, its default).
 namespace lockstep::random {
@@ -20,9 +21,17 @@ std::vector<T> values(const Array& x) {
   return x.to_host<T>();
 }
 
+std::vector<std::uint32_t> values(const Key& key) { return values(key.data()); }
+
 std::vector<float> as_floats(const Array& x) { return values<float>(astype(x, float32)); }
 
-Array test_key() { return key(42); }
+Key test_key() { return key(42); }
+
+template <class T>
+concept IsAdded = requires(const T& x) {
+  x + 1;
+};
+static_assert(IsAdded<Array> && !IsAdded<Key>);
 
 /// Within a few units in the last place of an f32.
 void expect_few_ulp(const Array& x, const std::vector<float>& expected) {
@@ -43,6 +52,27 @@ TEST(Random, Keys_AreJaxs) {
   EXPECT_THAT(values(fold_in(test_key(), 7)), ElementsAre(2547012911u, 1371500959u));
   EXPECT_THAT(values(fold_in(test_key(), index(array({7}), 0))), ElementsAre(2547012911u, 1371500959u));
   EXPECT_THAT(values(fold_in(test_key(), 4000000000)), ElementsAre(4151844817u, 2174040936u));
+}
+
+TEST(Random, SeveralKeys_HaveAShape) {
+  const Key keys = random::split(test_key(), 3);
+  EXPECT_EQ(test_key().shape(), Shape());
+  EXPECT_EQ(keys.shape(), (Shape{3}));
+  EXPECT_EQ(key_data(keys).shape(), (Shape{3, 2}));
+  EXPECT_THAT(values(keys[0]), ElementsAre(1832780943u, 270669613u));
+  EXPECT_THAT(values(keys[-1]), ElementsAre(2465931498u, 255383827u));
+  EXPECT_THAT(values(index(keys, 1)), ElementsAre(64467757u, 2916123636u));
+  EXPECT_EQ(values<float>(uniform(key_data(keys[1]), {2})),
+            values<float>(uniform(wrap_key_data(keys[1].data()), {2})))
+      << "the words of a key are taken for it";
+  for (const std::function<void()>& wrong :
+       {std::function<void()>([&] { index(keys, 3); }), std::function<void()>([&] { keys[3]; })}) {
+    EXPECT_THAT(lockstep::testing::error_of<ShapeError>(wrong), ::testing::HasSubstr("random_test.cc:"));
+  }
+  EXPECT_THAT(
+      lockstep::testing::error_of<ShapeError>([&] { index(test_key(), 0); }),
+      ::testing::HasSubstr("[random::Key] expected several keys, got one, u32[2] (at random_test.cc:"));
+  EXPECT_FALSE(Key().valid());
 }
 
 TEST(Random, Bits_AreJaxs) {
@@ -121,7 +151,7 @@ TEST(Random, WhatIsNoKey_IsAnErrorAtTheUsersLine) {
     uniform(random::split(test_key(), 4), {3});
     FAIL();
   } catch (const ShapeError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("random_test.cc:"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("random_test.cc:"));
   }
   EXPECT_THROW(uniform(test_key(), {3}, int32), DTypeError);
   EXPECT_THROW(uniform(test_key(), {-3}), ShapeError);

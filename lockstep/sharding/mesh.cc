@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "lockstep/base/call_site.h"
@@ -114,6 +115,32 @@ Mesh Mesh::sub_mesh(const std::string& axis, std::int64_t index, std::source_loc
     names.push_back(axis_names()[i]);
   }
   return Mesh(std::move(devices), std::move(shape), std::move(names), where);
+}
+
+Mesh Mesh::local_mesh(int process_index, std::source_location where) const {
+  CallSiteScope scope(CallSite::from(where));
+  std::vector<Device> devices;
+  std::vector<std::set<std::int64_t>> places(axis_names().size());  // along each axis
+  for (std::int64_t position = 0; position < size(); ++position) {
+    const Device device = state_->devices[static_cast<std::size_t>(position)];
+    if (device.process_index() != process_index) continue;
+    devices.push_back(device);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const std::string& axis = axis_names()[i];
+      places[i].insert(position / axis_env().stride(axis) % axis_size(axis));
+    }
+  }
+  if (devices.empty())
+    fail<ShardingError>("[local_mesh] {} has no device of process {}{}", to_string(), process_index, at());
+  Shape shape;
+  for (const std::set<std::int64_t>& each : places) shape.push_back(std::ssize(each));
+  if (num_elements(shape) != std::ssize(devices)) {
+    fail<ShardingError>(
+        "[local_mesh] the {} devices of process {} are not a block of {}: they have {} places along its "
+        "axes{}",
+        devices.size(), process_index, to_string(), lockstep::to_string(shape), at());
+  }
+  return Mesh(std::move(devices), std::move(shape), axis_names(), where);
 }
 
 int Mesh::position(Device device) const {

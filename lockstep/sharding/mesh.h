@@ -36,6 +36,12 @@ class Mesh {
   Mesh sub_mesh(const std::string& axis, std::int64_t index,
                 std::source_location where = std::source_location::current()) const;
 
+  /// The devices of one process, as a mesh of the same axes. Throws ShardingError if they are none, or not
+  /// all combinations of their places along the axes.
+  ///   make_mesh({{"data", 4}, {"model", 2}}).local_mesh(process_index())    with 2 processes Mesh(data=2,
+  ///   model=2)
+  Mesh local_mesh(int process_index, std::source_location where = std::source_location::current()) const;
+
   /// In row-major order. The index of a device here is its position in programs that are partitioned over the
   /// mesh.
   const std::vector<Device>& devices() const;

@@ -88,6 +88,24 @@ TEST(Mesh, SubMesh_IsOfThePlaceAlongTheAxis) {
               ThrowsMessage<ShardingError>(HasSubstr("has no axis 'model' (at sharding_test.cc:")));
 }
 
+TEST(Mesh, LocalMesh_IsTheBlockOfAProcess) {
+  const std::vector<Device> all = test_devices(8);  // two in each process
+  const Mesh mesh = test_mesh({4, 2}, {"data", "model"});
+  EXPECT_EQ(mesh.local_mesh(1), Mesh({all[2], all[3]}, {1, 2}, {"data", "model"}));
+  const Mesh columns({all[0], all[2], all[1], all[3]}, {2, 2}, {"data", "model"});
+  EXPECT_EQ(columns.local_mesh(0), Mesh({all[0], all[1]}, {2, 1}, {"data", "model"}));
+  const Mesh with_others_between({all[0], all[2], all[3], all[1]}, {4}, {"data"});
+  EXPECT_EQ(with_others_between.local_mesh(0), Mesh({all[0], all[1]}, {2}, {"data"}));
+  EXPECT_THAT([&] { mesh.local_mesh(4); },
+              ThrowsMessage<ShardingError>(HasSubstr(
+                  "[local_mesh] Mesh(data=4, model=2) has no device of process 4 (at sharding_test.cc:")));
+  const Mesh diagonal({all[0], all[2], all[3], all[1]}, {2, 2}, {"data", "model"});
+  EXPECT_THAT([&] { diagonal.local_mesh(0); },
+              ThrowsMessage<ShardingError>(
+                  HasSubstr("[local_mesh] the 2 devices of process 0 are not a block of "
+                            "Mesh(data=2, model=2): they have [2,2] places along its axes (at ")));
+}
+
 TEST(ResolveAxisSizes, WorksOutTheOneThatIsLeft) {
   using Axes = std::vector<std::pair<std::string, std::int64_t>>;
   EXPECT_EQ(resolve_axis_sizes(Axes{{"data", 4}, {"model", -1}}, 8), (Shape{4, 2}));

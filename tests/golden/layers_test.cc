@@ -45,7 +45,7 @@ const Tolerance kEqual(0, 0), kNormal(3e-6, 1e-7);  // normal numbers go through
 
 TEST(Initializers, GiveJaxsNumbers) {
   using namespace nn::initializers;
-  const Array key = random::key(7);
+  const random::Key key = random::key(7);
   const Shape shape = {4, 6};
   const FanAxes window{.in_axis = {0, 1}, .out_axis = {-1}, .batch_axis = {2}};
   const std::map<std::string, std::pair<nn::Initializer, Tolerance>> all = {
@@ -85,7 +85,8 @@ TEST(Initializers, GiveJaxsNumbers) {
 }
 
 TEST(RandomMatrices, AreJaxs) {
-  const Array key = random::key(5), mean = numbers({2, 3}, 1), root = numbers({3, 3}, 2);
+  const random::Key key = random::key(5);
+  const Array mean = numbers({2, 3}, 1), root = numbers({3, 3}, 2);
   const Array covariance = matmul(root, transpose(root)) + 0.5 * eye(3);
   expect_jaxs("random::orthogonal", random::orthogonal(key, 3, {2}));
   expect_jaxs("random::orthogonal(wide)", random::orthogonal(key, 2, {}, float32, 4));
@@ -306,7 +307,7 @@ TEST(NnInit, KeysOfLayersAreByPath_AsMadeOneByOneInJax) {
 TEST(NnInit, ALayerOfOnesOwn_IsMadeByItsInit_AndArraysOutsideOfLayersStay) {
   struct Scale {
     Array factor;
-    Scale init(const Array& key) const { return {random::uniform(key, {3})}; }
+    Scale init(const random::Key& key) const { return {random::uniform(key, {3})}; }
   };
   struct Own {
     Scale scale;
@@ -322,7 +323,8 @@ TEST(NnInit, ALayerOfOnesOwn_IsMadeByItsInit_AndArraysOutsideOfLayersStay) {
 }
 
 TEST(NnInit, RefusesSettingsThatMakeNoLayer) {
-  const Array key = random::key(0), x = numbers({2, 4}, 1);
+  const random::Key key = random::key(0);
+  const Array x = numbers({2, 4}, 1);
   EXPECT_THAT(error_of<ShapeError>([&] { nn::Linear{.in_features = 4}.init(key); }),
               HasSubstr("[nn::Linear] expected out_features above 0, got [] (at layers_test.cc:"));
   EXPECT_THAT(
@@ -346,14 +348,15 @@ TEST(NnInit, RefusesSettingsThatMakeNoLayer) {
 }
 
 TEST(Dropout, WithAKeyIsRandoms_WithoutOneNothing) {
-  const Array x = numbers({8, 8}, 1), key = random::key(2);
+  const Array x = numbers({8, 8}, 1);
+  const random::Key key = random::key(2);
   const nn::Dropout dropout{.rate = 0.25};
   EXPECT_TRUE(array_equal(dropout(x, key), random::dropout(key, x, 0.25)).item<bool>());
   EXPECT_TRUE(array_equal(dropout(x, std::nullopt), x).item<bool>());
 
   // Keys by path for several of them, or none.
-  const std::optional<Array> some = key, none;
-  EXPECT_TRUE(array_equal(*nn::key_at(some, "mlp"), nn::key_at(key, "mlp")).item<bool>());
+  const std::optional<random::Key> some = key, none;
+  EXPECT_TRUE(array_equal(nn::key_at(some, "mlp")->data(), nn::key_at(key, "mlp").data()).item<bool>());
   EXPECT_FALSE(nn::key_at(none, "mlp").has_value());
 }
 

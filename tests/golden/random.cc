@@ -9,9 +9,9 @@ namespace lockstep::golden {
 
 void add_random(Functions& all) {
   const Shape shape = {4, 6};
-  all["random::key"] = [](const Arrays&) { return Arrays{random::key(1U << 30 | 7)}; };
-  all["random::split"] = [](const Arrays& a) { return Arrays{random::split(a[0], 3)}; };
-  all["random::fold_in"] = [](const Arrays& a) { return Arrays{random::fold_in(a[0], 7)}; };
+  all["random::key"] = [](const Arrays&) { return Arrays{random::key(1U << 30 | 7).data()}; };
+  all["random::split"] = [](const Arrays& a) { return Arrays{random::split(a[0], 3).data()}; };
+  all["random::fold_in"] = [](const Arrays& a) { return Arrays{random::fold_in(a[0], 7).data()}; };
   all["random::bits(uint8)"] = [=](const Arrays& a) { return Arrays{random::bits(a[0], shape, uint8)}; };
   all["random::bits(uint16)"] = [=](const Arrays& a) { return Arrays{random::bits(a[0], shape, uint16)}; };
   all["random::bits(uint32)"] = [=](const Arrays& a) { return Arrays{random::bits(a[0], shape)}; };

@@ -67,7 +67,7 @@ struct Dense {
   Array w, b;
 };
 
-Dense dense(const Array& key, std::int64_t inputs, std::int64_t outputs) {
+Dense dense(const random::Key& key, std::int64_t inputs, std::int64_t outputs) {
   return {std::sqrt(2.0 / static_cast<double>(inputs)) * random::normal(key, {inputs, outputs}),
           zeros({outputs})};
 }

@@ -20,6 +20,7 @@
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/sort.h"
 #include "lockstep/program/primitives/special.h"
+#include "lockstep/program/primitives/top_k.h"
 #include "lockstep/program/primitives/window.h"
 
 namespace lockstep {
@@ -49,8 +50,8 @@ std::span<const Primitive* const> all_primitives() {
       &dot_general_p(),
       // gather.h
       &gather_p(), &scatter_p(), &scatter_add_p(), &scatter_mul_p(), &scatter_min_p(), &scatter_max_p(),
-      // sort.h
-      &sort_p(),
+      // sort.h, top_k.h
+      &sort_p(), &top_k_p(),
       // window.h
       &reduce_window_sum_p(), &reduce_window_max_p(), &reduce_window_min_p(), &cumsum_p(), &cumprod_p(),
       &cummax_p(), &cummin_p(), &cumlogsumexp_p(),
