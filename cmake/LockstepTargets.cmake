@@ -15,7 +15,7 @@ if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
 endif()
-# -O3 takes a tenth longer to compile than -O2, and makes no launch faster: loops over elements are Highway's and XLA's.
+# Not -O3, which takes longer to compile: loops over elements are Highway's and XLA's.
 target_compile_options(lockstep_options INTERFACE "$<BUILD_INTERFACE:$<$<CONFIG:Release>:-O2>>")
 # g++ collects its own garbage less often: a fifth of the time of a large file, for 1 GiB of memory.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -161,11 +161,11 @@ function(lockstep_layer name)
     endif()
     target_link_libraries(${name}_test PRIVATE ${target} ${arg_PRIVATE} ${arg_TEST_DEPS} ${test_main} GTest::gmock
                                                lockstep_thin_options)
+    set(public "")
     if(name IN_LIST LOCKSTEP_PUBLIC_LAYERS)
-      lockstep_precompile_test(${name}_test PUBLIC)
-    else()
-      lockstep_precompile_test(${name}_test)
+      set(public PUBLIC)
     endif()
+    lockstep_precompile_test(${name}_test ${public})
     # Those in tests/ run programs as users get them.
     lockstep_discover_tests(${name}_test ${name} UNOPTIMIZED EXCEPT ${arg_OPTIMIZED})
   endif()

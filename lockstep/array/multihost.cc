@@ -65,12 +65,7 @@ Array with_parts_over(const Array& x, const Mesh& from, const Mesh& to, const Pa
     const std::vector<std::string> axes = spec.axes(d);
     aval.shape[d] = aval.shape[d] / from.axis_env().size(axes) * to.axis_env().size(axes);
   }
-  const NamedSharding sharding(to, spec);
-  const internal::ArrayData& data = *x.data();
-  if (data.no_elements) return internal::without_elements(aval, sharding, true);
-  std::vector<pjrt::Buffer> shards;
-  for (const pjrt::Buffer& shard : data.shards) shards.push_back(shard.share());
-  return internal::make_array(internal::intern(aval, sharding, true), std::move(shards));
+  return internal::sharing(x, aval, NamedSharding(to, spec), true);
 }
 
 }  // namespace

@@ -40,11 +40,16 @@ Array without_elements(const Aval& aval, const Sharding& sharding, bool committe
 }
 
 Array sharing(const Array& x) {
+  const ArrayType& type = *concrete(x, "[sharing]").type;
+  return sharing(x, type.aval, type.sharding, type.committed);
+}
+
+Array sharing(const Array& x, const Aval& aval, const Sharding& sharding, bool committed) {
   const ArrayData& data = concrete(x, "[sharing]");
-  if (data.no_elements) return without_elements(data.type->aval, data.type->sharding, data.type->committed);
+  if (data.no_elements) return without_elements(aval, sharding, committed);
   std::vector<pjrt::Buffer> shards;
   for (const pjrt::Buffer& shard : data.shards) shards.push_back(shard.share());
-  return make_array(data.type, std::move(shards));
+  return make_array(intern(aval, sharding, committed), std::move(shards));
 }
 
 bool is_committed(const Array& x) { return concrete(x, "[is_committed]").type->committed; }

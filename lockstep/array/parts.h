@@ -24,8 +24,10 @@ Array from_parts(const Aval& aval, const Sharding& sharding, bool committed,
 /// An array that only has a shape, a dtype and a sharding.
 Array without_elements(const Aval& aval, const Sharding& sharding, bool committed);
 
-/// Another array with the same memory, which is then not reused if x is donated. Throws as concrete().
+/// Another array with the same memory, which is then not reused if x is donated. Throws as concrete(). The
+/// second has another type, whose parts on this process's devices are the same, in the same order.
 Array sharing(const Array& x);
+Array sharing(const Array& x, const Aval& aval, const Sharding& sharding, bool committed);
 
 /// Whether a user determined its placement.
 bool is_committed(const Array& x);

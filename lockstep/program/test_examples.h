@@ -101,8 +101,6 @@ inline void add_order_examples(std::vector<Example>& all) {
   for (const Primitive* p : {&cumsum_p(), &cumprod_p(), &cummax_p(), &cummin_p(), &cumlogsumexp_p()}) {
     all.push_back({p, OpParams::of(CumulativeParams{1, false}), {cube}});
   }
-  all.push_back({&top_k_p(), OpParams::of(TopKParams{2}), {x}});
-  all.push_back({&top_k_p(), OpParams::of(TopKParams{6}), {few}});
   for (const Primitive* p : {&cumsum_p(), &cumprod_p()})
     all.push_back({p, OpParams::of(CumulativeParams{0, true}), {random({5, 2}, -1, 1, 20)}});
   for (const Primitive* p : {&reduce_window_sum_p(), &reduce_window_max_p(), &reduce_window_min_p()}) {

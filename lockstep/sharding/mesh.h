@@ -38,8 +38,7 @@ class Mesh {
 
   /// The devices of one process, as a mesh of the same axes. Throws ShardingError if they are none, or not
   /// all combinations of their places along the axes.
-  ///   make_mesh({{"data", 4}, {"model", 2}}).local_mesh(process_index())    with 2 processes Mesh(data=2,
-  ///   model=2)
+  ///   make_mesh({{"data", 4}, {"model", 2}}).local_mesh(1)    of two processes: Mesh(data=2, model=2)
   Mesh local_mesh(int process_index, std::source_location where = std::source_location::current()) const;
 
   /// In row-major order. The index of a device here is its position in programs that are partitioned over the

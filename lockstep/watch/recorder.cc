@@ -134,7 +134,7 @@ struct Leaver {
 
   ~Leaver() {
     if (thread == nullptr || watch::memory() != memory || thread->tid.load(relaxed) == getpid()) return;
-    place = {};
+    place.thread = nullptr;  // what ends after this is not recorded
     thread->tid.store(0, std::memory_order_release);
   }
 };
