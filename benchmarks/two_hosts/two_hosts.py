@@ -2,11 +2,15 @@
 """psum between two hosts, which are network namespaces of this machine: Lockstep against JAX over gloo, alternately.
 
     benchmarks/two_hosts/two_hosts.py [--quick] [--rounds N] [--processes 1,2] [--networks tcp,ucx]     (as root)
+    benchmarks/two_hosts/two_hosts.py --overlap 500mbit,1gbit,2gbit [--rounds N]
 
 Prints for each size the median time of a call on process 0, the median of the rounds, and JAX's divided by that of
 Lockstep's first network (tcp, tcp:4 with 4 connections, ucx). Where iperf3 is installed, also what it reaches both ways
 at a time, and the share of it that a large psum of two processes reaches: each sends and receives what it sums, once.
 The programs are those of benchmarks/compare_jax, the hosts those of tests/recipes/netns-two-hosts.sh.
+
+--overlap: a training step whose gradients are summed over the hosts (training_step.cc), at these rates of the network:
+the sums beside the backward pass, each in its place, and without any.
 """
 import argparse
 import json
@@ -111,6 +115,26 @@ def measure(options):
     print(json.dumps(samples), file=sys.stderr)
 
 
+def measure_overlap(options, rate):
+    """One line of the table: the medians of the rounds."""
+    found = []
+    for round_ in range(options.rounds):
+        started = []
+        for host in (1, 2):
+            variables = {"LOCKSTEP_NUM_PROCESSES": 2, "LOCKSTEP_PROCESS_ID": host - 1,
+                         "LOCKSTEP_COORDINATOR_ADDRESS": f"10.77.0.1:{5100 + round_}",
+                         "LOCKSTEP_JOB_SECRET": "of-this-benchmark"}
+            settings = [f"{name}={value}" for name, value in variables.items()]
+            program = str(options.build / "benchmarks" / "training_step")
+            started.append(subprocess.Popen([os.environ["ON"], str(host), "env", *settings, program],
+                                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
+        outputs = [process.communicate(timeout=options.timeout)[0] for process in started]
+        found.append(json.loads(outputs[0].splitlines()[-1]))
+    row = {name: statistics.median(each[name] for each in found) for name in found[0]}
+    print(f"{rate:>10}" + "".join(f"{row[name]:>12.1f} ms" for name in ("beside_ms", "in_place_ms", "alone_ms")) +
+          f"{row['in_place_ms'] / row['beside_ms']:>9.2f}x")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a fifth of the calls")
@@ -120,14 +144,25 @@ def main():
     parser.add_argument("--networks", default="tcp,ucx", type=lambda text: text.split(","))
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--python", help="an interpreter with JAX, instead of build/compare_jax/venv")
+    parser.add_argument("--overlap", help="rates of the network, such as 1gbit,2gbit",
+                        type=lambda text: text.split(","))
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one run")
     options = parser.parse_args()
     options.build = options.build.resolve()
+    recipe = ROOT / "tests" / "recipes" / "netns-two-hosts.sh"
+    if options.overlap:
+        if "ON" in os.environ:
+            measure_overlap(options, options.overlap[0])
+            return
+        print(f"{'network':>10}{'beside':>15}{'in place':>15}{'no sums':>15}{'ratio':>10}", flush=True)
+        rest = sys.argv[1:]
+        for rate in options.overlap:
+            subprocess.run([recipe, "-r", rate, sys.executable, __file__, *rest, "--overlap", rate], check=True)
+        return
     options.python = options.python or compare.jax_python(ROOT / "build" / "compare_jax" / "venv")
     if "ON" in os.environ:
         measure(options)
         return
-    recipe = ROOT / "tests" / "recipes" / "netns-two-hosts.sh"
     sys.exit(subprocess.run([recipe, sys.executable, __file__, *sys.argv[1:]]).returncode)
 
 

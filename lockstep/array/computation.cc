@@ -25,6 +25,7 @@
 #include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/sharding/combining.h"
+#include "lockstep/sharding/overlap.h"
 #include "lockstep/sharding/partitioner.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/transforms/dce.h"
@@ -54,7 +55,7 @@ void Computation::ensure_compiled() const {
 
 void Computation::compile_lowered() const {
   const std::lock_guard lock(impl_->compiling);
-  if (is_compiled()) return;
+  if (!impl_->to_compile) return;
   auto& [program, mesh] = *impl_->to_compile;
   program.stablehlo = impl_->text.stablehlo;
   impl_->executable = runtime::compile(program, mesh, impl_->name, &impl_->report, impl_->compiler_options);
@@ -66,11 +67,26 @@ void Computation::compile_lowered() const {
   }
 }
 
+pjrt::MemoryStats Computation::Impl::memory_of_collectives() const {
+  pjrt::MemoryStats memory;
+  std::set<std::size_t> operands;
+  for (const CollectiveSteps::Step& step : only_collectives->steps) {
+    memory.temporary += step.result.bytes();
+    if (step.operand < inputs.size() && operands.insert(step.operand).second)
+      memory.arguments += static_cast<std::int64_t>(step.operand_bytes);
+  }
+  for (const std::size_t output : only_collectives->outputs)
+    memory.outputs += only_collectives->steps[output - inputs.size()].result.bytes();
+  memory.temporary -= memory.outputs;
+  return memory;
+}
+
 Cost Computation::cost() const {
   const bool has_executable = is_compiled() && impl_->executable != nullptr;
-  const pjrt::MemoryStats memory = has_executable   ? impl_->executable->memory_stats()
-                                   : impl_->planned ? impl_->planned->memory
-                                                    : pjrt::MemoryStats();
+  const pjrt::MemoryStats memory = has_executable            ? impl_->executable->memory_stats()
+                                   : impl_->planned          ? impl_->planned->memory
+                                   : impl_->only_collectives ? impl_->memory_of_collectives()
+                                                             : pjrt::MemoryStats();
   Cost cost{impl_->counted.flops, impl_->counted.bytes_accessed, 0, memory.arguments, memory.outputs,
             memory.temporary};
   for (const auto& line : impl_->text.collectives) cost.communicated_bytes += line.total_bytes();
@@ -256,7 +272,8 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   impl->partitioning = since(start);
   return finish(std::move(impl), partitioned.program, mesh.axis_env(), mesh,
                 combine(mesh.fingerprint(), fingerprint(salt)), partitioned.reasons,
-                {options.combine_threshold_bytes, partitioned.kept_gathered_bytes});
+                {options.combine_threshold_bytes, partitioned.kept_gathered_bytes},
+                options.overlap_threshold_bytes);
 }
 
 std::shared_ptr<const Computation> Computation::compile_per_device(
@@ -318,6 +335,16 @@ std::string processes_text(const Mesh& mesh) {
   return watch::describe_processes(std::move(processes));
 }
 
+/// Whether its devices exchange data over a network, which takes time in which they can compute. Within a
+/// host a collective takes the processors' time and memory's.
+bool spans_hosts(const Mesh& mesh) {
+  const runtime::Runtime& runtime = runtime::Runtime::get();
+  if (runtime.described()) return false;
+  const auto host = [&](Device device) { return runtime.topology().host_of(device.process_index()); };
+  return std::ranges::any_of(mesh.devices(),
+                             [&](Device device) { return host(device) != host(mesh.devices().front()); });
+}
+
 /// Whether a group of one of the collectives has devices of several processes.
 bool meet_processes(const std::vector<collectives::Collective>& all, const Mesh& mesh) {
   const auto process = [&](int position) {
@@ -369,12 +396,20 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
                                                        const AxisEnv& axes, const Mesh& mesh,
                                                        Fingerprint salt,
                                                        sharding::CommunicationReasons reasons,
-                                                       sharding::CombineOptions combining) {
+                                                       sharding::CombineOptions combining,
+                                                       std::optional<std::int64_t> overlap_threshold_bytes) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   const auto start = std::chrono::steady_clock::now();
   // A compiler that does the collectives itself combines them by itself.
   if (runtime.native_collectives() || mesh.size() == 1) combining.threshold_bytes = 0;
-  const Program per_device = sharding::combine_collectives(written, axes, combining, reasons);
+  Program per_device = sharding::combine_collectives(written, axes, combining, reasons);
+  const bool overlaps = !runtime.native_collectives() && (overlap_threshold_bytes || spans_hosts(mesh));
+  if (overlaps) {
+    sharding::OverlapOptions overlapping;
+    if (overlap_threshold_bytes)
+      overlapping = {.threshold_bytes = *overlap_threshold_bytes, .operations_per_byte = 0};
+    per_device = sharding::overlap_collectives(std::move(per_device), axes, overlapping, reasons);
+  }
   impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
   impl->text.partitioned = sharding::describe(per_device, axes);
   impl->text.collectives = sharding::communication(per_device, axes, reasons);
@@ -403,6 +438,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   impl->loops = lowered.loops;
   impl->collectives = lowered.collectives;
   impl->has_collectives = !lowered.collectives.empty() && !impl->replicated;
+  if (impl->compiler_options.empty()) impl->only_collectives = lowered.only_collectives;
   if (runtime.described()) {
     for (const Device device : mesh.devices())
       if (device.process_index() == runtime.process_index()) impl->locals.push_back({});
@@ -423,6 +459,10 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
     impl->is_compiled = true;
   else
     impl->to_compile.emplace(std::move(lowered), mesh);
+  if (impl->only_collectives) {
+    impl->report.from = runtime::CompileReport::From::kNowhere;
+    impl->is_compiled = true;
+  }
   std::shared_ptr<const Computation> made(new Computation(std::move(impl)));
   if (!made->impl_->only_lower) made->ensure_compiled();
   return made;

@@ -33,6 +33,9 @@ struct ComputationOptions {
   /// collectives.
   std::int64_t combine_threshold_bytes = sharding::kCombineThresholdBytes;
 
+  /// The smallest size of collectives that run beside computations, as JitOptions has it.
+  std::optional<std::int64_t> overlap_threshold_bytes = {};
+
   /// As in sharding::PartitionOptions.
   std::int64_t gathered_for_loops_bytes = sharding::kGatheredForLoopsBytes;
   std::int64_t kept_gathered_bytes = sharding::kKeptGatheredBytes;
@@ -111,7 +114,8 @@ class Computation {
   static std::shared_ptr<const Computation> finish(std::unique_ptr<Impl> impl, const Program& written,
                                                    const AxisEnv& axes, const Mesh& mesh, Fingerprint salt,
                                                    sharding::CommunicationReasons reasons = {},
-                                                   sharding::CombineOptions combining = {});
+                                                   sharding::CombineOptions combining = {},
+                                                   std::optional<std::int64_t> overlap_threshold_bytes = {});
   void compile_lowered() const;
   std::unique_ptr<Impl> impl_;
 };

@@ -45,7 +45,9 @@ struct Computation::Impl {
   std::mutex compiling;
   std::optional<std::pair<LoweredProgram, Mesh>> to_compile;  ///< its text is that in `text`
   runtime::CompileReport report;
-  std::shared_ptr<pjrt::Executable> executable;  ///< null for described devices, and where it has none here
+  std::shared_ptr<pjrt::Executable> executable;  ///< null for described devices, where it has none here, and
+                                                 ///< with only_collectives
+  std::optional<CollectiveSteps> only_collectives;  ///< what it does, if it needs no executable
 
   bool is_operation = false;
   std::shared_ptr<runtime::PlannedComputation> planned;  ///< for described devices
@@ -86,6 +88,9 @@ struct Computation::Impl {
   std::vector<std::int64_t> not_to_donate(std::span<const Array* const> given,
                                           std::span<const Array* const> arguments) const;
 
+  /// What only_collectives needs on each device.
+  pjrt::MemoryStats memory_of_collectives() const;
+
   /// Leaves the donated arrays without their memory.
   void take_donated(std::span<const Array* const> given) const;
 
@@ -101,6 +106,9 @@ struct Computation::Impl {
                        std::span<pjrt::Buffer> results) const;
   void launch(std::size_t local, std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
               std::span<pjrt::Buffer> results) const;
+  /// The steps of `only_collectives`.
+  void launch_collectives(const Local& here, std::size_t local, std::span<const Array* const> arguments,
+                          std::span<pjrt::Buffer> results) const;
 };
 
 }  // namespace lockstep::internal

@@ -31,9 +31,61 @@ std::vector<std::int64_t> Computation::Impl::not_to_donate(std::span<const Array
   return positions;
 }
 
+void Computation::Impl::launch_collectives(const Local& here, std::size_t local,
+                                           std::span<const Array* const> arguments,
+                                           std::span<pjrt::Buffer> results) const {
+  runtime::Runtime& runtime = runtime::Runtime::get();
+  // Kept from call to call, but empty between them.
+  thread_local struct {
+    std::vector<pjrt::BufferHold> operands;
+    std::vector<pjrt::Buffer> results;
+    std::vector<const void*> values;
+    void clear() {
+      operands.clear();
+      results.clear();
+      values.clear();
+    }
+  } used;
+  struct Emptied {
+    ~Emptied() { used.clear(); }
+  } emptied;
+  try {
+    for (const Array* array : arguments) {
+      const pjrt::Buffer& buffer = array->data()->shards[local];
+      used.operands.emplace_back(buffer);
+      buffer.await();
+      used.values.push_back(buffer.unsafe_pointer());
+    }
+    for (const CollectiveSteps::Step& step : only_collectives->steps) {
+      const Aval& aval = step.result;
+      used.results.push_back(runtime.client().uninitialized_buffer(aval.dtype, aval.shape, *here.device));
+      used.values.push_back(used.results.back().unsafe_pointer());
+    }
+  } catch (const PjrtError&) {
+    strand_others(std::current_exception());
+    throw;
+  }
+  const void* const* result = used.values.data() + arguments.size();
+  try {
+    for (const CollectiveSteps::Step& step : only_collectives->steps) {
+      const auto result_bytes = static_cast<std::size_t>(step.result.bytes());
+      runtime.programs().run(fingerprint, static_cast<std::int64_t>(step.collective), here.position,
+                             {used.values[step.operand], step.operand_bytes, step.result.dtype},
+                             {*result++, result_bytes, step.result.dtype});
+    }
+  } catch (...) {
+    // It is kept there for XLA's launches, which only get its text.
+    runtime.programs().take_pending_error(fingerprint, here.position);
+    throw;
+  }
+  for (std::size_t k = 0; k < results.size(); ++k)
+    results[k] = std::move(used.results[only_collectives->outputs[k] - arguments.size()]);
+}
+
 void Computation::Impl::launch(std::size_t local, std::span<const Array* const> arguments,
                                const pjrt::ExecuteOptions& options, std::span<pjrt::Buffer> results) const {
   const Local& here = locals[local];
+  if (only_collectives) return launch_collectives(here, local, arguments, results);
   thread_local std::vector<PJRT_Buffer*> buffers;
   buffers.clear();
   if (takes_position) buffers.push_back(here.position_buffer);

@@ -100,6 +100,7 @@ class ExecutableFile {
     const std::string what = fmt::format("[serialize] {} cannot be used in another process: it", impl.name);
     if (!impl.calls_here.empty()) fail("{} calls {}", what, impl.calls_here);
     if (impl.check) fail("{} checks its results; turn off debug_nans and debug_infs", what);
+    if (impl.only_collectives && impl.planned == nullptr) computation.compile_lowered();
     const pjrt::CompiledProgram* const compiled =
         impl.planned != nullptr ? impl.planned->program.get() : impl.executable.get();
     if (!computation.is_compiled() || compiled == nullptr) {

@@ -25,7 +25,16 @@ const XLA_FFI_Buffer& argument(const XLA_FFI_CallFrame& frame, std::int64_t inde
   return *static_cast<const XLA_FFI_Buffer*>(frame.args.args[index]);
 }
 
-void execute(const XLA_FFI_CallFrame& frame) {
+/// One call, as the compiled program makes it.
+struct Called {
+  ProgramRegistry& registry;
+  Fingerprint program;
+  std::int64_t index;
+  std::int32_t position;
+  Operand in, out;
+};
+
+Called called(const XLA_FFI_CallFrame& frame) {
   ProgramRegistry* registry = ProgramRegistry::current();
   if (registry == nullptr) {
     fail("a compiled program does a collective, but Lockstep is not initialized in this process");
@@ -46,14 +55,45 @@ void execute(const XLA_FFI_CallFrame& frame) {
       std::memset(const_cast<void*>(result.data), 0, result.bytes);
     }
   }
-  registry->run(static_cast<Fingerprint>(ffi_number(frame, "program")), ffi_number(frame, "call"), position,
-                in, out);
+  return {*registry,
+          static_cast<Fingerprint>(ffi_number(frame, "program")),
+          ffi_number(frame, "call"),
+          position,
+          in,
+          out};
 }
 
-XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return handle_ffi_call(*frame, execute); }
+void run(const XLA_FFI_CallFrame& frame) {
+  const Called c = called(frame);
+  c.registry.run(c.program, c.index, c.position, c.in, c.out);
+}
+
+void start(const XLA_FFI_CallFrame& frame) {
+  const Called c = called(frame);
+  c.registry.start(c.program, c.index, c.position, c.in, c.out);
+}
+
+void finish(const XLA_FFI_CallFrame& frame) {
+  const Called c = called(frame);
+  if (c.in.data != c.out.data && c.in.bytes != 0) {
+    fail("a custom call {} has a result that is not its operand: this is an error of Lockstep's own",
+         kCollectiveDoneTarget);
+  }
+  c.registry.finish(c.program, c.index, c.position);
+}
+
+template <void (*execute)(const XLA_FFI_CallFrame&)>
+void* handler() {
+  return reinterpret_cast<void*>(
+      +[](XLA_FFI_CallFrame* frame) -> XLA_FFI_Error* { return handle_ffi_call(*frame, execute); });
+}
 
 }  // namespace
 
-void* collective_handler() { return reinterpret_cast<void*>(&handler); }
+std::array<FfiHandler, 3> collective_handlers() {
+  return {{{kCollectiveTarget, handler<run>()},
+           {kCollectiveStartTarget, handler<start>()},
+           {kCollectiveDoneTarget, handler<finish>()}}};
+}
 
 }  // namespace lockstep::collectives

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string_view>
 
 namespace lockstep::collectives {
@@ -13,9 +14,19 @@ namespace lockstep::collectives {
 /// with zeros.
 inline constexpr std::string_view kCollectiveTarget = "lockstep_collective";
 
-/// The handler, an `XLA_FFI_Handler*`, for pjrt::Plugin::register_ffi_handler. It calls
+/// The same in two calls, between which the program may compute. The first returns at once. Until the second
+/// has returned, operand 1 of the first must not be overwritten, and its result 0 not be used: result 0 of
+/// the second is its operand 1, which is result 0 of the first.
+inline constexpr std::string_view kCollectiveStartTarget = "lockstep_collective_start";
+inline constexpr std::string_view kCollectiveDoneTarget = "lockstep_collective_done";
+
+/// A target and its handler, an `XLA_FFI_Handler*`, for pjrt::Plugin::register_ffi_handler. The handlers call
 /// ProgramRegistry::current(). If that throws, or there is no registry, the execution fails with the error's
 /// text.
-void* collective_handler();
+struct FfiHandler {
+  std::string_view target;
+  void* handler;
+};
+std::array<FfiHandler, 3> collective_handlers();
 
 }  // namespace lockstep::collectives

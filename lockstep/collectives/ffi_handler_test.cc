@@ -26,7 +26,8 @@ constexpr Fingerprint kProgram = 0xfedcba9876543210;  // Negative as an s64.
 pjrt::Client& client() {
   static const auto client = [] {
     auto plugin = pjrt::Plugin::load(pjrt::find_plugin());
-    plugin->register_ffi_handler(kCollectiveTarget, "Host", collective_handler());
+    for (const auto& [target, handler] : collective_handlers())
+      plugin->register_ffi_handler(target, "Host", handler);
     return pjrt::Client::create(plugin, {{"cpu_device_count", std::int64_t{2}}, {"asynchronous", false}});
   }();
   return *client;

@@ -11,6 +11,10 @@
 
 namespace lockstep::collectives {
 
+/// Set by a thread that does collectives beside the program of its device: while it spun, the program could
+/// not compute on this CPU, so it sleeps at once.
+inline thread_local bool waits_beside_a_program = false;
+
 /// How a member waits before it sleeps. It spins if that is useful: if each device of the host has a CPU, and
 /// the awaited member runs on another CPU. Otherwise it yields its CPU repeatedly for a short while: then the
 /// other member needs no wake-up, which takes longer than most small operations.
@@ -27,6 +31,7 @@ class Patience {
   template <class Done, class AwaitedOn>
   bool wait(Done done, AwaitedOn awaited_on) {
     if (done()) return true;
+    if (waits_beside_a_program) return false;
     const auto limit = crowding_->crowded() ? kShortSpin : kSpin;
     const Clock::time_point start = Clock::now();
     while (!awaited_on(current_cpu() + 1)) {

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/collectives/communicator.h"
+#include "lockstep/collectives/in_flight.h"
 #include "lockstep/watch/recorder.h"
 
 namespace lockstep::collectives {
@@ -39,6 +40,7 @@ struct Step {
 };
 
 struct Entry {
+  Fingerprint program = 0;
   std::string name;
   int mesh_size = 0;
   std::vector<Step> steps;
@@ -96,6 +98,7 @@ class ProgramRegistry::Impl {
   std::shared_ptr<const void> register_program(const ProgramCollectives& program) {
     if (auto registered = find(program.program)) return registered;
     auto entry = std::make_shared<Entry>();
+    entry->program = program.program;
     entry->name = program.name;
     entry->mesh_size = static_cast<int>(program.devices.size());
     const std::vector<int> own = own_positions(program.devices);
@@ -119,7 +122,7 @@ class ProgramRegistry::Impl {
     return it == entries_.end() ? nullptr : it->second.lock();
   }
 
-  void run(Entry& entry, std::int64_t index, std::int64_t position, const Operand& in, const Operand& out) {
+  const InGroup& place_of(const Entry& entry, std::int64_t index, std::int64_t position) const {
     if (index < 0 || index >= static_cast<std::int64_t>(entry.steps.size())) {
       fail("program {} has {} collectives, but was asked for number {}", entry.name, entry.steps.size(),
            index);
@@ -130,8 +133,41 @@ class ProgramRegistry::Impl {
       fail("program {}: position {} of the mesh is in no group of collective {}, or of another process",
            entry.name, position, index);
     }
-    Group* const group = place->group;
-    const int rank = place->rank;
+    return *place;
+  }
+
+  /// The collectives in flight of the device at this position.
+  InFlight& in_flight(const Entry& entry, std::int64_t index, std::int64_t position) {
+    const InGroup& place = place_of(entry, index, position);
+    std::lock_guard lock(in_flight_mutex_);
+    return in_flight_[place.group->devices[static_cast<std::size_t>(place.rank)]];
+  }
+
+  /// Waits for those that were started before, so that the device is in one collective at a time.
+  void run(const Entry& entry, std::int64_t index, std::int64_t position, const Operand& in,
+           const Operand& out) {
+    if (started_.load(std::memory_order_relaxed) != 0) in_flight(entry, index, position).drain();
+    run_now(entry, index, position, in, out);
+  }
+
+  void start(const std::shared_ptr<Entry>& entry, std::int64_t index, std::int64_t position,
+             const Operand& in, const Operand& out) {
+    InFlight& flights = in_flight(*entry, index, position);
+    started_.fetch_add(1, std::memory_order_relaxed);
+    flights.start({entry->program, index}, [=, this] { run_now(*entry, index, position, in, out); });
+  }
+
+  void finish(const Entry& entry, std::int64_t index, std::int64_t position) {
+    InFlight& flights = in_flight(entry, index, position);
+    started_.fetch_sub(1, std::memory_order_relaxed);
+    flights.finish({entry.program, index});
+  }
+
+  void run_now(const Entry& entry, std::int64_t index, std::int64_t position, const Operand& in,
+               const Operand& out) {
+    const InGroup& place = place_of(entry, index, position);
+    Group* const group = place.group;
+    const int rank = place.rank;
     check(in, group->call, group->call.input_bytes, "operand");
     check(out, group->call, group->call.output_bytes, "result");
     const watch::Doing doing(watch::Kind::kCollective, group->text, 0);
@@ -177,7 +213,10 @@ class ProgramRegistry::Impl {
   World& world_;
   std::shared_mutex mutex_;
   std::unordered_map<Fingerprint, std::weak_ptr<Entry>> entries_;
-  std::size_t most_ = kFew;  ///< At more than this it looks for those that are no more.
+  std::size_t most_ = kFew;       ///< At more than this it looks for those that are no more.
+  std::atomic<int> started_ = 0;  ///< by all devices, and not awaited; after an error perhaps more
+  std::mutex in_flight_mutex_;
+  std::map<int, InFlight> in_flight_;  ///< by device
 };
 
 ProgramRegistry::ProgramRegistry(World& world) : impl_(std::make_unique<Impl>(world)) {
@@ -194,8 +233,9 @@ std::shared_ptr<const void> ProgramRegistry::register_program(const ProgramColle
   return impl_->register_program(program);
 }
 
-void ProgramRegistry::run(Fingerprint program, std::int64_t index, std::int64_t position, const Operand& in,
-                          const Operand& out) {
+/// Calls `work` with the program's entry; keeps its exception for take_pending_error.
+template <class Work>
+void ProgramRegistry::with_entry(Fingerprint program, std::int64_t index, std::int64_t position, Work work) {
   const std::shared_ptr<Entry> entry = impl_->find(program);
   if (entry == nullptr) fail("collective {} of a program {:016x} that was not registered", index, program);
   if (position < 0 || position >= entry->mesh_size) {
@@ -203,12 +243,29 @@ void ProgramRegistry::run(Fingerprint program, std::int64_t index, std::int64_t 
          entry->mesh_size, position);
   }
   try {
-    impl_->run(*entry, index, position, in, out);
+    work(entry);
   } catch (...) {
     std::lock_guard lock(entry->mutex);
     entry->errors[static_cast<int>(position)] = std::current_exception();
     throw;
   }
+}
+
+void ProgramRegistry::run(Fingerprint program, std::int64_t index, std::int64_t position, const Operand& in,
+                          const Operand& out) {
+  with_entry(program, index, position,
+             [&](const std::shared_ptr<Entry>& entry) { impl_->run(*entry, index, position, in, out); });
+}
+
+void ProgramRegistry::start(Fingerprint program, std::int64_t index, std::int64_t position, const Operand& in,
+                            const Operand& out) {
+  with_entry(program, index, position,
+             [&](const std::shared_ptr<Entry>& entry) { impl_->start(entry, index, position, in, out); });
+}
+
+void ProgramRegistry::finish(Fingerprint program, std::int64_t index, std::int64_t position) {
+  with_entry(program, index, position,
+             [&](const std::shared_ptr<Entry>& entry) { impl_->finish(*entry, index, position); });
 }
 
 std::exception_ptr ProgramRegistry::take_pending_error(Fingerprint program, int position) {

@@ -41,9 +41,19 @@ class ProgramRegistry {
   void run(Fingerprint program, std::int64_t index, std::int64_t position, const Operand& in,
            const Operand& out);
 
-  /// The exception that `run` last threw for this device of the program since the previous call of this
-  /// function, or null. XLA only passes on the text of a failed custom call; the launching code takes the
-  /// exception from here.
+  /// As `run`, but returns when the collective is started; a thread of the device does it. Until `finish`
+  /// returns or throws, `in` must not be changed, and `out` not be used. Collectives of a device that `run`
+  /// is asked for meanwhile wait for it.
+  void start(Fingerprint program, std::int64_t index, std::int64_t position, const Operand& in,
+             const Operand& out);
+
+  /// Blocks until the collective that `start` has started is done. Throws what `run` would have thrown; then
+  /// no other collective of the device is in flight.
+  void finish(Fingerprint program, std::int64_t index, std::int64_t position);
+
+  /// The exception that `run` or `finish` last threw for this device of the program since the previous call
+  /// of this function, or null. XLA only passes on the text of a failed custom call; the launching code takes
+  /// the exception from here.
   std::exception_ptr take_pending_error(Fingerprint program, int position);
 
   /// The number of the program's groups that contain devices of this process; other groups are not kept.
@@ -54,6 +64,10 @@ class ProgramRegistry {
 
  private:
   class Impl;
+
+  template <class Work>
+  void with_entry(Fingerprint program, std::int64_t index, std::int64_t position, Work work);
+
   std::unique_ptr<Impl> impl_;
 };
 

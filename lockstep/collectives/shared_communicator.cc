@@ -27,15 +27,14 @@ bool reached(std::uint32_t value, std::uint32_t target) {
 class Turn {
  public:
   Turn(bool& busy, const Call& call) : busy_(busy) {
-    if (busy_.load(std::memory_order_relaxed)) {
+    if (busy_.exchange(true, std::memory_order_acquire)) {
       fail(
           "{}: the device is in another collective of this group at the same time, but all collectives of a "
           "device have one order: this is an error of Lockstep's own",
           call.text);
     }
-    busy_.store(true, std::memory_order_relaxed);
   }
-  ~Turn() { busy_.store(false, std::memory_order_relaxed); }
+  ~Turn() { busy_.store(false, std::memory_order_release); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 

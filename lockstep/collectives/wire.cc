@@ -8,6 +8,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/fingerprint.h"
 #include "lockstep/collectives/futex.h"
+#include "lockstep/collectives/patience.h"
 #include "lockstep/collectives/segment.h"
 #include "lockstep/watch/recorder.h"
 
@@ -225,7 +226,7 @@ void Wire::wait(const std::vector<Ticket>& tickets) {
 template <class Awaited, class Done>
 void Wire::block(Awaited awaited_rank, Done done) {
   if (done()) return;
-  const auto end = steady_clock::now() + lane_.spin;
+  const auto end = steady_clock::now() + (waits_beside_a_program ? std::chrono::nanoseconds(0) : lane_.spin);
   do {
     for (int i = 0; i < 8; ++i) {
       lane_.mailbox->progress();
@@ -236,7 +237,7 @@ void Wire::block(Awaited awaited_rank, Done done) {
     }
     look_at_leaders();
   } while (steady_clock::now() < end);
-  lane_.spin = std::max<std::chrono::nanoseconds>(lane_.spin / 2, kShortestSpin);
+  if (!waits_beside_a_program) lane_.spin = std::max<std::chrono::nanoseconds>(lane_.spin / 2, kShortestSpin);
 
   LongWait wait(
       job_, members_[rank_].device, operation_number(call()),

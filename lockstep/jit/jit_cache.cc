@@ -180,6 +180,7 @@ std::shared_ptr<const CallEntry> JitCache::trace(const TreeFunction& function,
   }
   if (stage == Stage::kTraced) return to_evaluate(std::move(traced), exemplar_of(std::move(result)));
   ComputationOptions options{.combine_threshold_bytes = options_.combine_threshold_bytes,
+                             .overlap_threshold_bytes = options_.overlap_threshold_bytes,
                              .gathered_for_loops_bytes = options_.gathered_for_loops_bytes,
                              .kept_gathered_bytes = options_.kept_gathered_bytes,
                              .memory_limit_bytes = options_.memory_limit_bytes,

@@ -57,6 +57,13 @@ struct JitOptions {
   /// within another traced function, the outermost function's option applies.
   std::int64_t combine_threshold_bytes = sharding::kCombineThresholdBytes;
 
+  /// On CPUs, a collective of at least this many bytes on a device runs beside computations that do not need
+  /// its result: in the lowered program it is started, and awaited by a collective_done. 0: none does. If not
+  /// given: 1 MiB if the devices are on several hosts, and if as much is computed meanwhile as an operation
+  /// for each byte; none on one host, where collectives need the processors themselves. For a call within
+  /// another traced function, the outermost function's option applies.
+  std::optional<std::int64_t> overlap_threshold_bytes = {};
+
   /// A value that a loop uses and does not change, and that each step would gather, is gathered once before
   /// the loop, if all such values together take at most this many bytes on a device. 0: never.
   std::int64_t gathered_for_loops_bytes = sharding::kGatheredForLoopsBytes;

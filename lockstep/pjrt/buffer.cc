@@ -59,30 +59,22 @@ bool is_row_major(const PJRT_Api* api, PJRT_Buffer* buffer) {
   return true;
 }
 
-/// While it lives, the buffer's memory stays, whatever other threads do to the buffer.
-class Hold {
- public:
-  Hold(const PJRT_Api* api, PJRT_Buffer* buffer) : api_(api), buffer_(buffer) {
-    std::lock_guard lock(references_lock(buffer_));
-    LOCKSTEP_PJRT_ARGS(PJRT_Buffer_IncreaseExternalReferenceCount_Args, args);
-    args.buffer = buffer_;
-    check(api_, api_->PJRT_Buffer_IncreaseExternalReferenceCount(&args), "holding a buffer's memory");
-  }
-  ~Hold() {
-    std::lock_guard lock(references_lock(buffer_));
-    LOCKSTEP_PJRT_ARGS(PJRT_Buffer_DecreaseExternalReferenceCount_Args, args);
-    args.buffer = buffer_;
-    ignore(api_, api_->PJRT_Buffer_DecreaseExternalReferenceCount(&args));
-  }
-  Hold(const Hold&) = delete;
-  Hold& operator=(const Hold&) = delete;
-
- private:
-  const PJRT_Api* api_;
-  PJRT_Buffer* buffer_;
-};
-
 }  // namespace
+
+BufferHold::BufferHold(const Buffer& buffer) : api_(buffer.api_), buffer_(buffer.buffer_) {
+  std::lock_guard lock(references_lock(buffer_));
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_IncreaseExternalReferenceCount_Args, args);
+  args.buffer = buffer_;
+  check(api_, api_->PJRT_Buffer_IncreaseExternalReferenceCount(&args), "holding a buffer's memory");
+}
+
+BufferHold::~BufferHold() {
+  if (buffer_ == nullptr) return;
+  std::lock_guard lock(references_lock(buffer_));
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_DecreaseExternalReferenceCount_Args, args);
+  args.buffer = buffer_;
+  ignore(api_, api_->PJRT_Buffer_DecreaseExternalReferenceCount(&args));
+}
 
 void Buffer::destroy() noexcept {
   if (std::atomic<int>* handles = take_handles()) {
@@ -206,7 +198,7 @@ void Buffer::to_host(void* destination, std::size_t bytes) const {
   if (bytes == 0) return await();
   // The CPU plugin copies on a thread of its pool, which costs more to wake than a small array to copy.
   if (const void* here = host_pointer()) {
-    Hold hold(api_, buffer_);
+    const BufferHold hold(*this);
     std::memcpy(destination, here, bytes);
     return;
   }

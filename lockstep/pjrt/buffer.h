@@ -90,6 +90,8 @@ class Buffer {
   bool is_deleted() const;
 
  private:
+  friend class BufferHold;
+
   void destroy() noexcept;
   std::atomic<int>* take_handles() noexcept {
     std::atomic<int>* handles = handles_.load(std::memory_order_relaxed);
@@ -101,6 +103,21 @@ class Buffer {
   PJRT_Buffer* buffer_ = nullptr;
   mutable std::atomic<std::atomic<int>*> handles_ = nullptr;  ///< the number of handles; null: this is the
                                                               ///< only one
+};
+
+/// While it exists, the buffer's memory stays, whatever other threads do to the buffer. The buffer itself
+/// must outlive it. Throws PjrtError if the buffer was deleted or donated.
+class BufferHold {
+ public:
+  explicit BufferHold(const Buffer& buffer);
+  ~BufferHold();
+  BufferHold(BufferHold&& other) noexcept
+      : api_(other.api_), buffer_(std::exchange(other.buffer_, nullptr)) {}
+  BufferHold& operator=(BufferHold&&) = delete;
+
+ private:
+  const PJRT_Api* api_;
+  PJRT_Buffer* buffer_;
 };
 
 }  // namespace lockstep::pjrt

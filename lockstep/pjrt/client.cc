@@ -185,4 +185,16 @@ Buffer Client::buffer_from_host(const void* data, DType dtype, std::span<const s
   return buffer;
 }
 
+Buffer Client::uninitialized_buffer(DType dtype, std::span<const std::int64_t> dims,
+                                    const Device& device) const {
+  LOCKSTEP_PJRT_ARGS(PJRT_Client_CreateUninitializedBuffer_Args, args);
+  args.client = client_;
+  args.shape_dims = dims.data();
+  args.shape_num_dims = dims.size();
+  args.shape_element_type = to_pjrt(dtype);
+  args.device = device.get();
+  check(api_, api_->PJRT_Client_CreateUninitializedBuffer(&args), "making a buffer for a result");
+  return Buffer(api_, args.buffer);
+}
+
 }  // namespace lockstep::pjrt

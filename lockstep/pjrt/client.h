@@ -109,6 +109,10 @@ class Client {
                           const Device& device, HostUse use = HostUse::kCopied,
                           std::shared_ptr<void> owner = nullptr) const;
 
+  /// Makes a dense row-major buffer on `device` whose elements are undefined until the caller writes them, at
+  /// `unsafe_pointer()`: for devices whose memory the host can write, as on CPU. It is ready at once.
+  Buffer uninitialized_buffer(DType dtype, std::span<const std::int64_t> dims, const Device& device) const;
+
  private:
   struct KeyValues;
   Client(std::shared_ptr<Plugin> plugin, std::unique_ptr<KeyValues> key_values, PJRT_Client* client);

@@ -117,6 +117,7 @@ std::string mlir_splat(const Scalar& value, DType dtype, const Shape& shape) {
 
 Lowering::Lowering(const Program& program, const LowerOptions& options)
     : program_(&program),
+      num_inputs_(program.inputs.size()),
       axes_(options.axes),
       native_collectives_(options.native_collectives),
       for_cpu_(options.for_cpu),
@@ -143,10 +144,16 @@ std::string Lowering::op(std::string_view op, std::span<const std::string> opera
                          std::span<const std::string> operand_types, const std::string& result_type,
                          std::string_view attributes, std::string_view region) {
   std::string name = fresh();
-  line(fmt::format("{} = \"{}\"({}){}{} : ({}) -> {}", name, op, fmt::join(operands, ", "),
-                   region.empty() ? "" : fmt::format(" ({{{}}})", region),
-                   attributes.empty() ? "" : fmt::format(" {{{}}}", attributes),
-                   fmt::join(operand_types, ", "), result_type));
+  if (op == "stablehlo.reshape") {
+    if (const auto plain = plain_values_.find(operands[0]); plain != plain_values_.end())
+      plain_values_.emplace(name, plain->second);
+  } else {
+    only_collectives_ = false;
+  }
+  write(fmt::format("{} = \"{}\"({}){}{} : ({}) -> {}", name, op, fmt::join(operands, ", "),
+                    region.empty() ? "" : fmt::format(" ({{{}}})", region),
+                    attributes.empty() ? "" : fmt::format(" {{{}}}", attributes),
+                    fmt::join(operand_types, ", "), result_type));
   return name;
 }
 
@@ -202,7 +209,7 @@ std::string Lowering::position() {
   return position_.empty() ? "%position" : position_;
 }
 
-void Lowering::line(std::string_view text) {
+void Lowering::write(std::string_view text) {
   body_ += fmt::format("    {}{}\n", text, location_of(text, named_scope_of(CallSiteScope::current())));
 }
 
@@ -214,7 +221,16 @@ std::string Lowering::collective(collectives::Collective plan, const std::string
     return result;
   }
   const DType dtype = plan.dtype;
-  return call(std::move(plan), data, mlir_type(dtype, data_shape), mlir_type(dtype, result_shape));
+  const std::size_t number = collectives_.size();
+  std::string result =
+      call(std::move(plan), data, mlir_type(dtype, data_shape), mlir_type(dtype, result_shape));
+  if (const auto operand = plain_values_.find(data); operand != plain_values_.end()) {
+    const Aval from{dtype, data_shape};
+    plain_values_.emplace(result, num_inputs_ + steps_.size());
+    steps_.push_back(
+        {number, operand->second, static_cast<std::size_t>(from.bytes()), {dtype, result_shape}});
+  }
+  return result;
 }
 
 std::string Lowering::native(const collectives::Collective& plan, const std::string& data,
@@ -301,25 +317,86 @@ std::string Lowering::native(const collectives::Collective& plan, const std::str
   fail("[lower] {} has no native form: this is an error of Lockstep's own", plan.description);
 }
 
+namespace {
+
+/// The result is written over the operand with this number.
+std::string aliased_with(int operand) {
+  return fmt::format(
+      ", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [0], "
+      "operand_index = {}, operand_tuple_indices = []>]",
+      operand);
+}
+
+}  // namespace
+
 std::string Lowering::call(collectives::Collective plan, const std::string& data,
                            const std::string& data_type, const std::string& result_type) {
-  if (chain_.empty()) make_token(chain_ = fresh());
-  std::string result = fresh();
   // An all-reduce within one buffer spares a fresh output; an operand that lives on would be copied.
-  std::string alias =
-      plan.kind != collectives::Kind::kAllReduce || data_type != result_type || !operand_dies_
-          ? ""
-          : ", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [0], "
-            "operand_index = 1, operand_tuple_indices = []>]";
-  line(fmt::format(
-      "{}:2 = \"stablehlo.custom_call\"({}, {}, {}) {{call_target_name = \"lockstep_collective\", "
+  const bool in_place =
+      plan.kind == collectives::Kind::kAllReduce && data_type == result_type && operand_dies_;
+  const std::string operands[] = {data}, types[] = {data_type};
+  const std::string result = collective_call(is_awaited_ ? "_start" : "", collectives_.size(), operands,
+                                             types, result_type, in_place ? aliased_with(1) : "");
+  if (is_awaited_) {
+    only_collectives_ = false;
+    in_flight_[result] = {collectives_.size(), in_place ? "" : data, data_type, result_type};
+  }
+  collectives_.push_back(std::move(plan));
+  return result;
+}
+
+std::string Lowering::collective_done(const Equation& equation) {
+  const std::string& result = operand(equation, 0);
+  const auto started = in_flight_.find(result);
+  if (started == in_flight_.end()) return result;
+  const InFlight& flight = started->second;
+  Names operands = {result};
+  std::vector<std::string> types = {flight.result_type};
+  // Its operand is read until it is done, and must not be overwritten before.
+  if (!flight.data.empty()) {
+    operands.push_back(flight.data);
+    types.push_back(flight.data_type);
+  }
+  for (std::size_t i = 1; i < equation.inputs.size(); ++i) {
+    operands.push_back(operand(equation, i));
+    types.push_back(operand_type(equation, i));
+  }
+  return collective_call("_done", flight.collective, operands, types, flight.result_type, aliased_with(1));
+}
+
+std::string Lowering::collective_call(std::string_view stage, std::size_t number,
+                                      std::span<const std::string> operands,
+                                      std::span<const std::string> operand_types,
+                                      const std::string& result_type, std::string_view aliases) {
+  if (chain_.empty()) make_token(chain_ = fresh());
+  const std::string result = fresh();
+  write(fmt::format(
+      "{}:2 = \"stablehlo.custom_call\"({}, {}, {}) {{call_target_name = \"lockstep_collective{}\", "
       "api_version = 4 : i32, has_side_effect = true, backend_config = {{program = {} : i64, call = {} : "
       "i64}}{}}} : ({}, {}, {}) -> ({}, {})",
-      result, position(), data, chain_, static_cast<std::int64_t>(fingerprint_), collectives_.size(), alias,
-      kPositionType, data_type, kMlirTokenType, result_type, kMlirTokenType));
+      result, position(), fmt::join(operands, ", "), chain_, stage, static_cast<std::int64_t>(fingerprint_),
+      number, aliases, kPositionType, fmt::join(operand_types, ", "), kMlirTokenType, result_type,
+      kMlirTokenType));
   chain_ = result + "#1";
-  collectives_.push_back(std::move(plan));
   return result + "#0";
+}
+
+std::optional<CollectiveSteps> Lowering::steps(const Program& program, const Names& outputs) const {
+  if (!only_collectives_ || steps_.empty() || native_collectives_) return std::nullopt;
+  if (std::ranges::find(donated_, true) != donated_.end()) return std::nullopt;
+  CollectiveSteps all{steps_, {}};
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const auto value = plain_values_.find(outputs[k]);
+    // An input, or one result twice, has to be copied.
+    if (value == plain_values_.end() || value->second < num_inputs_ ||
+        std::ranges::find(all.outputs, value->second) != all.outputs.end())
+      return std::nullopt;
+    all.outputs.push_back(value->second);
+    all.steps[value->second - num_inputs_].result = program.aval(program.outputs[k]);
+  }
+  const auto is_empty = [](const CollectiveSteps::Step& step) { return step.result.num_elements() == 0; };
+  if (std::ranges::any_of(all.steps, is_empty)) return std::nullopt;
+  return all;
 }
 
 /// Writes one program. A friend of Lowering, which is the interface for primitives.
@@ -332,6 +409,7 @@ struct LowerProgram {
     for (std::size_t i = 0; i < program.inputs.size(); ++i) {
       std::string name = fmt::format("%arg{}", i);
       inputs.push_back(name);
+      out.plain_values_.emplace(name, i);
       arguments += fmt::format(", {}: {}{}", name, mlir_type(program.aval(program.inputs[i])),
                                out.is_donated(i) ? " {jax.buffer_donor = true}" : "");
     }
@@ -349,6 +427,7 @@ struct LowerProgram {
     lowered.takes_position = out.uses_position_ && !options.native_collectives;
     lowered.transposes = has_transposes(program);
     lowered.loops = has_loops(program);
+    lowered.only_collectives = out.steps(program, outputs);
     lowered.collectives = std::move(out.collectives_);
     if (lowered.takes_position) {
       arguments = fmt::format(", %position: {}{}", kPositionType, arguments);

@@ -30,6 +30,19 @@ std::string mlir_splat(const Scalar& value, DType dtype, const Shape& shape);
 
 struct LowerOptions;
 
+/// A program that only does collectives: their data goes from operand to result as it is, so that the program
+/// needs no compiler. Its values are numbered: its inputs, then the result of each step.
+struct CollectiveSteps {
+  struct Step {
+    std::size_t collective;  ///< its number in LoweredProgram::collectives
+    std::size_t operand;     ///< an input, or the result of an earlier step
+    std::size_t operand_bytes;
+    Aval result;
+  };
+  std::vector<Step> steps;           ///< in the order in which they run
+  std::vector<std::size_t> outputs;  ///< values; each is the result of a step, and none appears twice
+};
+
 /// The StableHLO writer for the lowering rules of primitives: it writes into the body of one function, in
 /// MLIR's generic form.
 class Lowering {
@@ -79,6 +92,10 @@ class Lowering {
   std::string collective(collectives::Collective plan, const std::string& data, const Shape& data_shape,
                          const Shape& result_shape);
 
+  /// Writes the end of the collective whose result is the equation's first operand, if it was only started
+  /// because the equation is there; it comes after the equation's other operands. Returns the result's name.
+  std::string collective_done(const Equation& equation);
+
   using Names = std::vector<std::string>;
 
   /// Writes a call of a host function: an XLA FFI custom call with results of these types. `config` is the
@@ -124,7 +141,12 @@ class Lowering {
   Names operands_of_update(const Equation& equation, std::size_t update);
 
   std::string fresh() { return "%" + std::to_string(next_++); }
-  void line(std::string_view text);
+
+  /// Writes a line that computes something.
+  void line(std::string_view text) {
+    only_collectives_ = false;
+    write(text);
+  }
 
  private:
   friend struct LowerProgram;
@@ -144,12 +166,18 @@ class Lowering {
 
   std::string call(collectives::Collective plan, const std::string& data, const std::string& data_type,
                    const std::string& result_type);
+  std::string collective_call(std::string_view stage, std::size_t number,
+                              std::span<const std::string> operands,
+                              std::span<const std::string> operand_types, const std::string& result_type,
+                              std::string_view aliases);
   std::string native(const collectives::Collective& plan, const std::string& data, const Shape& data_shape,
                      const Shape& result_shape);
 
   bool is_donated(std::size_t input) const { return input < donated_.size() && donated_[input]; }
 
   std::string captured(const std::function<void()>& write);
+  void write(std::string_view text);
+  std::optional<CollectiveSteps> steps(const Program& program, const Names& outputs) const;
 
   /// Whether `write` writes collectives, or other calls that are ordered by tokens. What it writes is
   /// discarded.
@@ -158,10 +186,12 @@ class Lowering {
   Names several(const std::string& name, std::size_t count) const;
 
   const Program* program_;
+  std::size_t num_inputs_;  // of the whole program
   AxisEnv axes_;
   bool native_collectives_, for_cpu_, lapack_;
   std::vector<bool> donated_;       // for each of the program's inputs
   bool operand_dies_ = false;       // whether the first operand of the current equation is not used later
+  bool is_awaited_ = false;         // whether a collective_done awaits the result of the current equation
   std::vector<std::string> names_;  // for each variable
   std::string body_;
   int next_ = 0;
@@ -170,6 +200,16 @@ class Lowering {
   bool uses_position_ = false;
   std::string position_;  // its name, if it was computed
   std::vector<collectives::Collective> collectives_;
+  struct InFlight {
+    std::size_t collective;
+    std::string data, data_type;  // empty if it is overwritten by the result
+    std::string result_type;
+  };
+  std::unordered_map<std::string, InFlight> in_flight_;  // collectives that were started, by their results
+  bool only_collectives_ = true;                         // what was written so far
+  std::vector<CollectiveSteps::Step> steps_;
+  std::unordered_map<std::string, std::size_t> plain_values_;  // inputs, results of steps, and reshapes of
+                                                               // them, as CollectiveSteps numbers them
   std::vector<int> numbers_;                            // of the values named by fresh(); -1: not met yet
   std::unordered_map<std::string, int> other_numbers_;  // of values with other names
   std::vector<Origin> origins_;                         // by number
@@ -207,7 +247,8 @@ struct LoweredProgram {
   bool takes_position = false;  ///< main's first argument is the device's position, i32[]
   bool transposes =
       false;  ///< has a transpose that moves the minor dimension and does not belong to a dot product
-  bool loops = false;  ///< contains a program that runs more than once
+  bool loops = false;                                    ///< contains a program that runs more than once
+  std::optional<CollectiveSteps> only_collectives = {};  ///< if it does nothing else, by custom calls
 };
 
 /// Writes a per-device program as StableHLO text.

@@ -10,6 +10,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitive.h"
+#include "lockstep/program/primitives/collectives.h"
 
 namespace lockstep {
 namespace {
@@ -74,7 +75,7 @@ std::string Lowering::captured(const std::function<void()>& write) {
 }
 
 void Lowering::make_token(const std::string& name) {
-  line(fmt::format("{} = stablehlo.create_token : {}", name, kMlirTokenType));
+  write(fmt::format("{} = stablehlo.create_token : {}", name, kMlirTokenType));
 }
 
 Names Lowering::several(const std::string& name, std::size_t count) const {
@@ -99,10 +100,15 @@ Names Lowering::inlined(const Program& program, Names inputs) {
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
     if (outer != &program || !is_donated(i)) last_use[static_cast<std::size_t>(program.inputs[i])] = nullptr;
   for (Var var : program.outputs) last_use[memory_of(var)] = nullptr;
+  std::vector<bool> awaited(program.variables.size());
+  for (const Equation& equation : program.equations)
+    if (equation.primitive == &collective_done_p())
+      awaited[static_cast<std::size_t>(equation.inputs[0])] = true;
   for (const Equation& equation : program.equations) {
     CallSiteReset reset;
     CallSiteScope site(equation.site);
     operand_dies_ = !equation.inputs.empty() && last_use[memory_of(equation.inputs[0])] == &equation;
+    is_awaited_ = equation.outputs.size() == 1 && awaited[static_cast<std::size_t>(equation.outputs[0])];
     Names results = equation.primitive->lower(*this, equation);
     remember(equation, results);
     for (std::size_t i = 0; i < results.size(); ++i)

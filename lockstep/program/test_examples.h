@@ -180,6 +180,7 @@ inline std::vector<Example> all_examples() {
   all.push_back({&convert_element_type_p(), OpParams::of(ConvertParams{DType::kF64, false}), {ints}});
   all.push_back({&convert_element_type_p(), OpParams::of(ConvertParams{DType::kI32, false}), {x}});
   all.push_back({&convert_element_type_p(), OpParams::of(ConvertParams{DType::kBool, false}), {few}});
+  all.push_back({&collective_done_p(), {}, {x}});
   all.push_back({&name_p(), OpParams::of(NameParams{"x"}), {x}});
   all.push_back({.primitive = &stop_gradient_p(), .inputs = {x}, .has_derivative = false});
 

@@ -218,6 +218,8 @@ std::string CompileReport::to_string() const {
       return fmt::format("taken, compiled, of process {} in {:.3f} s", process, seconds);
     case From::kFile:
       return fmt::format("loaded from a file in {:.3f} s", seconds);
+    case From::kNowhere:
+      return "not compiled, because it only does collectives";
     case From::kCompiler:
       break;
   }

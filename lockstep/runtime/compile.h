@@ -22,6 +22,7 @@ struct CompileReport {
     kProcess,   ///< another process of the job
     kFile,      ///< a file that load_executable got
     kCompiler,  ///< XLA
+    kNowhere,   ///< it only does collectives, and is not compiled
   };
   From from = From::kMemory;
   int process = -1;         ///< for kProcess: the number of the process

@@ -9,6 +9,14 @@ namespace lockstep::sharding {
 /// moving its bytes.
 inline constexpr std::int64_t kCombineThresholdBytes = 1 << 20;
 
+/// Handing a collective over to a thread of its own takes tens of microseconds, as long as one of some
+/// hundred kilobytes.
+inline constexpr std::int64_t kOverlapThresholdBytes = 1 << 20;
+
+/// The limit for collectives that run at one time beside a program. Without it, all parameters of a large
+/// model would be gathered at once, each while another one is.
+inline constexpr std::int64_t kInFlightBytes = 64 << 20;
+
 /// The limit for values that are gathered before a loop. Without it, all parameters of a large model would be
 /// gathered at once because a loop over microbatches uses them.
 inline constexpr std::int64_t kGatheredForLoopsBytes = 64 << 20;

@@ -354,6 +354,7 @@ std::string print_cpp(const Program& program, const std::vector<Numbers>& expect
   }
   out += "    return std::pair(values, derivatives);\n  };\n";
   std::string options = ".donate_argnums = {1}";
+  if (program.seed % 2 == 1) options += ", .overlap_threshold_bytes = 1";
   auto lie = [&](const char* name, const Spec& one, const Spec& two) {
     return std::string(", .") + name + " = {ls::NamedSharding(mesh, " + spec_text(one) +
            "), ls::NamedSharding(mesh, " + spec_text(two) + ")}";

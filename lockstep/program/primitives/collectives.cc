@@ -559,6 +559,28 @@ const Primitive& axis_index_p() {
   return p;
 }
 
+const Primitive& collective_done_p() {
+  static const Primitive p = {
+      .name = "collective_done",
+      .shape = [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> { return {inputs[0]}; },
+      .sharding = keep_all,
+      .jvp = [](const JvpCall& c) -> Tangents { return {c.tangents[0]}; },
+      .transpose = [](const TransposeCall& c) -> Tangents {
+        Tangents tangents(c.operands.size());
+        tangents[0] = *c.cotangents[0];
+        return tangents;
+      },
+      .batching = [](const BatchCall& call) { return rules::batch_elementwise(collective_done_p(), call); },
+      .flops = no_flops,
+      .zero_padding = ZeroPadding::kCounts,
+      .exchange = no_exchange,
+      .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+        return {out.collective_done(e)};
+      },
+  };
+  return p;
+}
+
 namespace lax {
 
 std::int64_t group_size(const AxisNames& axes, const IndexGroups& groups) {

@@ -17,6 +17,11 @@ const Primitive& all_to_all_p();
 const Primitive& ppermute_p();
 const Primitive& axis_index_p();
 
+/// Its first operand, the result of a collective of the same program. The collective is started where it
+/// stands, and awaited here: what is between runs meanwhile. The other operands are ignored; they are
+/// computed before it waits. Written by sharding/overlap.h.
+const Primitive& collective_done_p();
+
 /// Groups of positions along the axes, each of which does the collective separately: JAX's axis_index_groups.
 /// Each position is in one group, and all groups have one size. Not set: all positions are one group.
 using IndexGroups = std::optional<std::vector<std::vector<int>>>;

@@ -69,7 +69,7 @@ std::span<const Primitive* const> all_primitives() {
       &threefry2x32_p(),
       // collectives.h
       &psum_p(), &pmax_p(), &pmin_p(), &pvary_p(), &all_gather_p(), &psum_scatter_p(), &all_to_all_p(),
-      &ppermute_p(), &axis_index_p(),
+      &ppermute_p(), &axis_index_p(), &collective_done_p(),
       // callback.h
       &pure_callback_p(), &io_callback_p(),
       // ffi_call.h

@@ -58,7 +58,8 @@ class Cpu : public Platform {
 
   void register_handlers(pjrt::Plugin& plugin) const override {
     plugin.register_ffi_handler(kDebugTarget, "Host", debug_handler());
-    plugin.register_ffi_handler(collectives::kCollectiveTarget, "Host", collectives::collective_handler());
+    for (const auto& [target, handler] : collectives::collective_handlers())
+      plugin.register_ffi_handler(target, "Host", handler);
     open_ffi_targets(plugin);
     plugin.register_ffi_handler(kCallbackTarget, "Host", callback_handler());
     plugin.register_ffi_handler(lapack::kLapackTarget, "Host", lapack::lapack_handler());

@@ -1,0 +1,301 @@
+#include "lockstep/sharding/overlap.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lockstep/program/cost.h"
+#include "lockstep/program/primitive.h"
+#include "lockstep/program/primitives/callback.h"
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/ffi_call.h"
+#include "lockstep/sharding/held_programs.h"
+
+namespace lockstep::sharding {
+namespace {
+
+bool calls_host(const Program& program) {
+  bool calls = false;
+  for_each_equation(program, [&](const Equation& equation) {
+    calls = calls || equation.primitive->has_effect || equation.primitive == &pure_callback_p() ||
+            equation.primitive == &ffi_call_p();
+  });
+  return calls;
+}
+
+/// One program; those that it holds have one each.
+class Overlapping {
+ public:
+  /// `self` is the program that `given` knows it by; null: the outermost.
+  Overlapping(const Program& program, const Program* self, const CommunicationReasons& given,
+              const AxisEnv& axes, const OverlapOptions& options)
+      : program_(program), self_(self), given_(given), axes_(axes), options_(options) {}
+
+  /// None where nothing changes.
+  std::optional<Program> run() {
+    const std::size_t count = program_.equations.size();
+    for (const Equation& equation : program_.equations) flops_.push_back(flops_of(equation));
+    for (std::size_t e = 0; e < count; ++e) starts_.push_back(can_start(e));
+    bool any = std::ranges::find(starts_, true) != starts_.end();
+    // Without some of them the others may have less to run beside, or more: until all have enough.
+    while (any) {
+      schedule();
+      const std::size_t dropped = drop_those_without_enough();
+      any = std::ranges::find(starts_, true) != starts_.end();
+      if (dropped == 0) break;
+    }
+    if (!any) {
+      items_.clear();
+      for (std::size_t e = 0; e < count; ++e) items_.push_back({e});
+    }
+    return written(any);
+  }
+
+  CommunicationReasons reasons;  ///< the program's own by null
+
+ private:
+  /// A place of the new program: an equation, or the collective_done of one.
+  struct Item {
+    std::size_t equation;
+    bool awaits = false;
+    double flops = 0;             ///< computed while the collective is in flight
+    int cluster = 0;              ///< of collectives whose flights overlap
+    std::vector<Var> after = {};  ///< results that are computed before it waits
+  };
+
+  static constexpr std::size_t kMostAfter = 4;
+
+  double flops_of(const Equation& equation) const {
+    if (equation.primitive->nested) {
+      double sum = 0;
+      for (const NestedProgram& nested : programs_of(equation))
+        sum += cost_of(*nested.program).flops * static_cast<double>(nested.times.value_or(1));
+      return sum;
+    }
+    std::vector<Aval> inputs, outputs;
+    for (Var var : equation.inputs) inputs.push_back(program_.aval(var));
+    for (Var var : equation.outputs) outputs.push_back(program_.aval(var));
+    return equation.primitive->flops(inputs, outputs, equation.params);
+  }
+
+  std::int64_t bytes_of(const Equation& equation) const {
+    return std::max(program_.aval(equation.inputs[0]).bytes(), program_.aval(equation.outputs[0]).bytes());
+  }
+
+  /// Whether the equation is a large collective whose result is what the devices exchange, not a transpose of
+  /// it.
+  bool can_start(std::size_t e) const {
+    const Equation& equation = program_.equations[e];
+    const Primitive* p = equation.primitive;
+    std::int64_t n = 0;
+    if (p == &psum_p() || p == &pmax_p() || p == &pmin_p()) {
+      const auto& params = equation.params.as<AxesParams>();
+      n = params.groups ? static_cast<std::int64_t>(params.groups->front().size()) : axes_.size(params.axes);
+    } else if (p == &psum_scatter_p() ||
+               (p == &all_gather_p() && equation.params.as<GatherParams>().dimension == 0)) {
+      n = equation.params.as<GatherParams>().axis_size;
+    } else if (p == &ppermute_p() && !equation.params.as<PermuteParams>().pairs.empty()) {
+      n = equation.params.as<PermuteParams>().axis_size;
+    }
+    return n > 1 && bytes_of(equation) >= options_.threshold_bytes;
+  }
+
+  /// Collectives in a cluster wait for each other: they are started early all together, if one of them has
+  /// enough beside it.
+  std::size_t drop_those_without_enough() {
+    std::vector<bool> has_enough(static_cast<std::size_t>(clusters_));
+    for (const Item& item : items_) {
+      if (!item.awaits) continue;
+      const auto bytes = static_cast<double>(bytes_of(program_.equations[item.equation]));
+      if (item.flops > 0 && item.flops >= options_.operations_per_byte * bytes)
+        has_enough[static_cast<std::size_t>(item.cluster)] = true;
+    }
+    std::size_t dropped = 0;
+    for (const Item& item : items_) {
+      if (!item.awaits || has_enough[static_cast<std::size_t>(item.cluster)]) continue;
+      starts_[item.equation] = false;
+      ++dropped;
+    }
+    return dropped;
+  }
+
+  /// Writes items_. A collective is started as soon as its operand can be computed, and what needs its result
+  /// comes behind everything that does not. It is awaited when nothing else is left, or when the next one
+  /// would exceed the bytes in flight.
+  void schedule() {
+    items_.clear();
+    clusters_ = 0;
+    available_.assign(program_.variables.size(), false);
+    is_written_.assign(program_.equations.size(), false);
+    find_urgent();
+    for (Var var : program_.inputs) set_available(var);
+    std::vector<std::size_t> left(program_.equations.size());
+    std::iota(left.begin(), left.end(), std::size_t{0});
+    while (!left.empty() || !in_flight_.empty()) {
+      for (const std::size_t e : left) {
+        if (is_urgent_[e]) try_to_write(e);
+      }
+      for (const std::size_t e : left) try_to_write(e);
+      std::erase_if(left, [&](std::size_t e) { return is_written_[e]; });
+      if (!in_flight_.empty()) finish_oldest();
+    }
+  }
+
+  /// The collectives to start, and the light operations between what is computed and them.
+  void find_urgent() {
+    is_urgent_.assign(program_.equations.size(), false);
+    std::vector<bool> wanted(program_.variables.size());
+    for (std::size_t e = program_.equations.size(); e-- > 0;) {
+      const Equation& equation = program_.equations[e];
+      const bool is_wanted = std::ranges::any_of(
+          equation.outputs, [&](Var var) { return wanted[static_cast<std::size_t>(var)]; });
+      is_urgent_[e] = starts_[e] || (is_wanted && !is_heavy(e) && !exchanges(equation));
+      if (!is_urgent_[e]) continue;
+      for (Var var : equation.inputs) wanted[static_cast<std::size_t>(var)] = true;
+    }
+    urgent_users_.assign(program_.variables.size(), {});
+    for (std::size_t e = 0; e < program_.equations.size(); ++e) {
+      if (!is_urgent_[e]) continue;
+      for (Var var : program_.equations[e].inputs) urgent_users_[static_cast<std::size_t>(var)].push_back(e);
+    }
+  }
+
+  /// Writes the equation, and what is urgent behind it, if it can be written now.
+  void try_to_write(std::size_t e) {
+    const Equation& equation = program_.equations[e];
+    if (is_written_[e] || !std::ranges::all_of(equation.inputs, [&](Var var) { return is_available(var); }))
+      return;
+    if (starts_[e]) {
+      const std::int64_t bytes =
+          program_.aval(equation.inputs[0]).bytes() + program_.aval(equation.outputs[0]).bytes();
+      if (!in_flight_.empty() && bytes_in_flight_ + bytes > options_.in_flight_bytes) return;
+      if (in_flight_.empty()) ++clusters_;
+      in_flight_.push_back({e, items_.size(), bytes});
+      bytes_in_flight_ += bytes;
+    }
+    is_written_[e] = true;
+    items_.push_back({e});
+    if (starts_[e]) return;
+    for (Var var : equation.outputs) set_available(var);
+    for (Var var : equation.outputs) {
+      for (const std::size_t user : urgent_users_[static_cast<std::size_t>(var)]) try_to_write(user);
+    }
+  }
+
+  bool is_available(Var var) const { return available_[static_cast<std::size_t>(var)]; }
+  void set_available(Var var) { available_[static_cast<std::size_t>(var)] = true; }
+
+  void finish_oldest() {
+    const Flight flight = in_flight_.front();
+    in_flight_.pop_front();
+    bytes_in_flight_ -= flight.bytes;
+    Item done{.equation = flight.equation, .awaits = true, .cluster = clusters_ - 1};
+    std::vector<std::size_t> heavy;
+    for (std::size_t i = flight.start + 1; i < items_.size(); ++i) {
+      const Item& item = items_[i];
+      if (item.awaits) continue;
+      if (!starts_[item.equation] && exchanges(program_.equations[item.equation])) break;  // waits for it
+      done.flops += flops_[item.equation];
+      if (is_heavy(item.equation)) heavy.push_back(item.equation);
+    }
+    std::ranges::stable_sort(heavy, std::greater(), [&](std::size_t e) { return flops_[e]; });
+    heavy.resize(std::min(heavy.size(), kMostAfter));
+    for (const std::size_t e : heavy) done.after.push_back(program_.equations[e].outputs[0]);
+    items_.push_back(std::move(done));
+    set_available(program_.equations[flight.equation].outputs[0]);
+  }
+
+  /// Whether it is, or contains, a collective.
+  static bool exchanges(const Equation& equation) {
+    bool any = !equation.primitive->exchange(equation.params).kind.empty();
+    for (const NestedProgram& nested : programs_of(equation)) {
+      for_each_equation(*nested.program, [&](const Equation& inner) {
+        any = any || !inner.primitive->exchange(inner.params).kind.empty();
+      });
+    }
+    return any;
+  }
+
+  /// More than a pass over its results, which the compiler makes part of what uses them.
+  bool is_heavy(std::size_t e) const {
+    const Equation& equation = program_.equations[e];
+    if (equation.outputs.empty()) return false;
+    double elements = 0;
+    for (Var var : equation.outputs) elements += static_cast<double>(program_.aval(var).num_elements());
+    return flops_[e] > elements;
+  }
+
+  /// The program in the order of items_. None if that is the program as it was.
+  std::optional<Program> written(bool reordered) {
+    Program result = program_;
+    result.equations.clear();
+    bool changed = reordered;
+    std::vector<Var> stands_for(program_.variables.size());
+    std::iota(stands_for.begin(), stands_for.end(), Var{0});
+    for (const Item& item : items_) {
+      Equation equation = program_.equations[item.equation];
+      if (item.awaits) {
+        const Var started = equation.outputs[0];
+        std::vector<Var> operands = {started};
+        for (Var var : item.after) operands.push_back(stands_for[static_cast<std::size_t>(var)]);
+        const auto done = static_cast<Var>(result.variables.size());
+        result.variables.push_back(program_.aval(started));
+        stands_for[static_cast<std::size_t>(started)] = done;
+        result.equations.push_back({&collective_done_p(), {}, std::move(operands), {done}, equation.site});
+        continue;
+      }
+      for (Var& var : equation.inputs) var = stands_for[static_cast<std::size_t>(var)];
+      changed |= rewrite_held(equation, reasons, [&](const Program& held, CommunicationReasons& found) {
+        Overlapping inner(held, &held, given_, axes_, options_);
+        std::optional<Program> rewritten = inner.run();
+        found = std::move(inner.reasons);
+        return rewritten;
+      });
+      if (auto reason = given_.find({self_, item.equation}); reason != given_.end())
+        reasons[{nullptr, result.equations.size()}] = reason->second;
+      result.equations.push_back(std::move(equation));
+    }
+    for (Var& var : result.outputs) var = stands_for[static_cast<std::size_t>(var)];
+    if (!changed) return std::nullopt;
+    return result;
+  }
+
+  struct Flight {
+    std::size_t equation, start;  // start: its place among items_
+    std::int64_t bytes;
+  };
+
+  const Program& program_;
+  const Program* self_;
+  const CommunicationReasons& given_;
+  const AxisEnv& axes_;
+  const OverlapOptions options_;
+  std::vector<double> flops_;  // of each equation
+  std::vector<bool> starts_;   // which equations are started and awaited separately
+  std::vector<Item> items_;
+  std::deque<Flight> in_flight_;
+  std::int64_t bytes_in_flight_ = 0;
+  int clusters_ = 0;
+  std::vector<bool> available_;                         // which variables are computed so far
+  std::vector<bool> is_written_, is_urgent_;            // which equations
+  std::vector<std::vector<std::size_t>> urgent_users_;  // of each variable
+};
+
+}  // namespace
+
+Program overlap_collectives(Program program, const AxisEnv& axes, const OverlapOptions& options,
+                            CommunicationReasons& reasons) {
+  if (options.threshold_bytes == 0 || calls_host(program)) return program;
+  Overlapping pass(program, nullptr, reasons, axes, options);
+  std::optional<Program> result = pass.run();
+  if (!result) return program;
+  reasons = std::move(pass.reasons);
+  return std::move(*result);
+}
+
+}  // namespace lockstep::sharding

@@ -1,0 +1,182 @@
+#include "lockstep/sharding/overlap.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+
+// That the elements are those of the program as it was, with loops and every collective: the jitted
+// overlap_test.cc, and the fuzzer.
+
+namespace lockstep::sharding {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+const AxisEnv& axes() {
+  static const AxisEnv env({{"x", 4}, {"one", 1}});
+  return env;
+}
+
+template <class Body>
+Program program_of(const Body& body) {
+  const AxisEnvScope scope(axes());
+  Builder b("f");
+  const std::vector<Value> outputs = body(b.input({DType::kF32, {8, 8}}));
+  return b.finish(outputs);
+}
+
+Value dot(const Value& a, const Value& b) { return lax::dot_general(a, b, {{1}, {0}, {}, {}}); }
+
+constexpr std::int64_t kBytes = 8 * 8 * 4;
+
+std::vector<std::string> names(const Program& program) {
+  std::vector<std::string> names;
+  for (const Equation& equation : program.equations) {
+    names.push_back(equation.primitive->name);
+    if (equation.inputs.size() > 1 && equation.primitive == &collective_done_p())
+      names.back() += " after " + std::to_string(equation.inputs.size() - 1);
+  }
+  return names;
+}
+
+std::vector<std::string> overlapped(const Program& program, const OverlapOptions& options) {
+  CommunicationReasons reasons;
+  return names(overlap_collectives(program, axes(), options, reasons));
+}
+
+/// A step of training as the partitioner gives it: the sums come last, where they are used.
+TEST(OverlapCollectives, StandWhereTheirOperandsAreReady_AndAreAwaitedBehindTheRest) {
+  const Program program = program_of([](const Value& x) {
+    const Value first = dot(x, x), second = dot(first, x), third = dot(second, x);
+    std::vector<Value> updated;
+    for (const Value& term : {first, second, third}) updated.push_back(lax::sub(x, lax::psum(term, {"x"})));
+    return updated;
+  });
+  ASSERT_THAT(names(program), ElementsAre("dot_general", "dot_general", "dot_general", "psum", "sub", "psum",
+                                          "sub", "psum", "sub"));
+  EXPECT_THAT(overlapped(program, {.threshold_bytes = kBytes, .operations_per_byte = 1}),
+              ElementsAre("dot_general", "psum", "dot_general", "psum", "dot_general", "psum",
+                          "collective_done after 2", "sub", "collective_done after 1", "sub",
+                          "collective_done", "sub"));
+}
+
+/// Such as the product with a learning rate, or the parts of several that were put together.
+TEST(OverlapCollectives, TakeTheLightOperationsBeforeThemAlong) {
+  const Program program = program_of([](const Value& x) {
+    const Value first = dot(x, x), second = dot(first, x), scaled = lax::mul(lax::neg(first), x);
+    return std::vector<Value>{lax::psum(scaled, {"x"}), second};
+  });
+  ASSERT_THAT(names(program), ElementsAre("dot_general", "dot_general", "neg", "mul", "psum"));
+  EXPECT_THAT(overlapped(program, {.threshold_bytes = kBytes, .operations_per_byte = 1}),
+              ElementsAre("dot_general", "neg", "mul", "psum", "dot_general", "collective_done after 1"));
+}
+
+TEST(OverlapCollectives, WithoutComputationsBesideThem_StayAsTheyAre) {
+  const Program program = program_of([](const Value& x) {
+    const Value sum = lax::psum(dot(x, x), {"x"}), other = lax::psum(dot(sum, x), {"x"});
+    return std::vector<Value>{lax::sub(x, other)};
+  });
+  EXPECT_EQ(overlapped(program, {.threshold_bytes = kBytes, .operations_per_byte = 0}), names(program));
+}
+
+/// Parameters that are gathered layer by layer: the next ones while one is used.
+TEST(OverlapCollectives, GatherAhead_AsFarAsTheBoundAllows) {
+  const Program program = program_of([](const Value& x) {
+    Value h = x;
+    for (int i = 0; i < 3; ++i) {
+      const Value part = lax::slice(x, {2 * i, 0}, {2 * i + 2, 8});
+      h = dot(h, lax::all_gather(part, {"x"}, 0));
+    }
+    return std::vector<Value>{h};
+  });
+  // Part and whole of each: 64 and 256 bytes.
+  EXPECT_THAT(
+      overlapped(program, {.threshold_bytes = kBytes, .operations_per_byte = 1, .in_flight_bytes = 640}),
+      ElementsAre("slice", "all_gather", "slice", "all_gather", "slice", "pvary", "collective_done",
+                  "all_gather", "dot_general", "collective_done after 1", "dot_general",
+                  "collective_done after 2", "dot_general"));
+}
+
+TEST(OverlapCollectives, ThatAreSmall_OrOverOneDevice_StayAsTheyAre) {
+  const auto of = [](const std::vector<std::string>& axes) {
+    return program_of([&](const Value& x) {
+      const Value sum = lax::psum(x, axes);
+      return std::vector<Value>{lax::sub(x, sum), dot(x, x)};
+    });
+  };
+  const std::vector<std::string> started = {"psum", "dot_general", "collective_done after 1", "sub"};
+  EXPECT_EQ(overlapped(of({"x"}), {.threshold_bytes = kBytes, .operations_per_byte = 0}), started);
+  EXPECT_EQ(overlapped(of({"x"}), {.threshold_bytes = kBytes + 1, .operations_per_byte = 0}),
+            names(of({"x"})));
+  EXPECT_EQ(overlapped(of({"x"}), {.threshold_bytes = 0, .operations_per_byte = 0}), names(of({"x"})));
+  EXPECT_EQ(overlapped(of({"one"}), {.threshold_bytes = kBytes, .operations_per_byte = 0}),
+            names(of({"one"})));
+}
+
+/// 2 * 8 * 8 * 8 operations for 256 bytes.
+TEST(OverlapCollectives, NeedAsManyOperationsAsBytes) {
+  const Program program = program_of([](const Value& x) {
+    return std::vector<Value>{lax::psum(x, {"x"}), dot(x, x)};
+  });
+  EXPECT_THAT(overlapped(program, {.threshold_bytes = 1, .operations_per_byte = 4}),
+              ElementsAre("psum", "dot_general", "collective_done after 1"));
+  EXPECT_EQ(overlapped(program, {.threshold_bytes = 1, .operations_per_byte = 4.1}), names(program));
+}
+
+/// A collective that is not started waits for those in flight.
+TEST(OverlapCollectives, CountOnlyWhatIsComputedBeforeTheNextOneThatIsNotStarted) {
+  const Program program = program_of([](const Value& x) {
+    const Value small = lax::slice(x, {0, 0}, {1, 8});
+    const Value sum = lax::psum(x, {"x"}), other = lax::psum(small, {"x"});
+    return std::vector<Value>{sum, other, dot(x, x)};
+  });
+  EXPECT_EQ(overlapped(program, {.threshold_bytes = kBytes, .operations_per_byte = 0}), names(program));
+}
+
+TEST(OverlapCollectives, InFlightHaveABound) {
+  const Program program = program_of([](const Value& x) {
+    std::vector<Value> outputs;
+    Value term = x;
+    for (int i = 0; i < 3; ++i) {
+      outputs.push_back(lax::sub(x, lax::psum(term, {"x"})));
+      term = dot(term, x);
+    }
+    outputs.push_back(term);
+    return outputs;
+  });
+  const OverlapOptions one = {.threshold_bytes = 1, .operations_per_byte = 0, .in_flight_bytes = 1},
+                       two = {.threshold_bytes = 1, .operations_per_byte = 0, .in_flight_bytes = 4 * kBytes};
+  EXPECT_THAT(overlapped(program, one),
+              ElementsAre("psum", "dot_general", "dot_general", "dot_general", "collective_done after 3",
+                          "psum", "sub", "collective_done", "psum", "sub", "collective_done", "sub"));
+  EXPECT_THAT(
+      overlapped(program, two),
+      ElementsAre("psum", "dot_general", "psum", "dot_general", "dot_general", "collective_done after 3",
+                  "psum", "sub", "collective_done after 2", "sub", "collective_done", "sub"));
+}
+
+TEST(OverlapCollectives, KeepTheirReasons) {
+  const Program program = program_of([](const Value& x) {
+    const Value sum = lax::psum(x, {"x"}), updated = lax::sub(x, sum);
+    return std::vector<Value>{updated, lax::psum(dot(x, x), {"x"})};
+  });
+  ASSERT_THAT(names(program), ElementsAre("psum", "sub", "dot_general", "psum"));
+  CommunicationReasons reasons = {{{nullptr, 0}, "the first"}, {{nullptr, 3}, "the second"}};
+  const Program result =
+      overlap_collectives(program, axes(), {.threshold_bytes = 1, .operations_per_byte = 0}, reasons);
+  EXPECT_THAT(names(result), ElementsAre("psum", "dot_general", "psum", "collective_done after 1", "sub",
+                                         "collective_done"));
+  EXPECT_THAT(reasons,
+              ElementsAre(Pair(Pair(nullptr, 0), "the first"), Pair(Pair(nullptr, 2), "the second")));
+}
+
+}  // namespace
+}  // namespace lockstep::sharding
