@@ -71,9 +71,11 @@ ARITHMETIC = """negative abs sign square reciprocal positive add subtract multip
 EXCEPTIONS = [  # names, relative, absolute, why
     (["linalg::solve", "linalg::inv", "linalg::pinv", "linalg::det", "linalg::slogdet", "linalg::cholesky",
       "linalg::triangular_solve", "linalg::eigh(values)", "linalg::eigh(projectors)", "linalg::svd(values)",
-      "linalg::svd(u² and vh²)", "linalg::qr(q² and r²)"], 2e-5, 1e-5,
-     "Lockstep uses another build of LAPACK than JAX, or none: the rounding differs, and the matrix amplifies the "
-     "difference"),
+      "linalg::svd(u² and vh²)", "linalg::qr(q² and r²)", "linalg::svd(batch)", "linalg::svd(wide)", "linalg::pinv(batch)",
+      "linalg::pinv(rank 3)", "linalg::lstsq", "linalg::eigvals(abs)", "linalg::eig(abs)", "linalg::schur(abs)",
+      "linalg::schur(complex, abs)", "linalg::sqrtm(real and imag)"], 2e-5, 1e-5,
+     "Lockstep uses another build of LAPACK than JAX, or none: the rounding differs, also between processors, and the "
+     "matrix amplifies the difference"),
     (["linalg::expm", "linalg::expm(large)"], 1e-4, 1e-5,
      "JAX scales by a smaller power of two than Higham's bound requires; its values differ by up to 2e-5 from the exact ones"),
 ]
