@@ -20,6 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::ProcessResult;
 using testing::run_processes;
 using testing::Variables;
@@ -130,6 +131,25 @@ TEST_F(TwoHosts, WhenTheNetworkIsSlow_WaitForEachOther) {
   for (int i = 0; i < 4; ++i) {
     EXPECT_THAT(log, HasSubstr("[" + std::to_string(i) + "] largest difference 0\n"));
     EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 0"));
+  }
+}
+
+TEST_F(TwoHosts, SumBesideTheirComputations) {
+  const std::string log = run({"-r", "1gbit", LOCKSTEP_START_ON_HOSTS, "nothing", LOCKSTEP_BESIDE});
+  for (int i = 0; i < 4; ++i) {
+    const std::string process = "[" + std::to_string(i) + "] ";
+    EXPECT_THAT(log, HasSubstr(process + "the sum is beside\n"));
+    EXPECT_THAT(log, HasSubstr(process + "largest difference 0\n"));
+    EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 0"));
+  }
+}
+
+TEST_F(TwoHosts, WhenAProcessIsKilledWhileSumsAreInFlight_TheOthersNameIt) {
+  const std::string log = run({"-r", "200mbit", LOCKSTEP_START_ON_HOSTS, "kill", LOCKSTEP_BESIDE, "1000000"});
+  for (int i : {0, 1, 2}) {
+    EXPECT_THAT(log, ContainsRegex("\\[" + std::to_string(i) + "\\] .*process 3 [^\n]*host2[^\n]*"));
+    EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with "));
+    EXPECT_THAT(log, Not(HasSubstr("process " + std::to_string(i) + " ended with 0")));
   }
 }
 

@@ -14,6 +14,7 @@
 #include "lockstep/jit/clear_caches.h"
 #include "lockstep/jit/jit.h"
 #include "lockstep/jit/pmap.h"
+#include "lockstep/jit/shard_map.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/runtime/initialize.h"
 
@@ -97,6 +98,24 @@ TEST(Threads, DoAllAtOnce_WhileCachesAreClearedAndBounded) {
     EXPECT_EQ(shared[thread].item<float>(), 3);
   });
   set_max_kept(kDefaultMaxKept);
+}
+
+/// Each device has a thread for the collectives that its programs start early.
+TEST(Threads, CallFunctionsWhoseCollectivesRunBesideComputations) {
+  const Mesh mesh = make_mesh({{"x", 2}});
+  const auto f = jit(shard_map(
+                         [](Array x) {
+                           const Array sums = psum(x, "x"), largest = pmax(x * 2, "x");
+                           const Array y = matmul(x, matmul(transpose(x), x));
+                           return pvary(sums + largest, "x") + y;
+                         },
+                         {.mesh = mesh, .in_specs = {P("x")}, .out_specs = {P("x")}}),
+                     {.combine_threshold_bytes = 0, .overlap_threshold_bytes = 1});
+  on_threads([&](int thread, int round) {
+    // Rows of 8 equal numbers k: sums 2k, largest 2k, and the product of three matrices 32 k^3.
+    const auto k = static_cast<float>(1 + (thread + round) % 3);
+    expect_all(f(ones({8, 8}) * k), 4 * k + 32 * k * k * k);
+  });
 }
 
 }  // namespace
