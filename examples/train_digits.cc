@@ -10,7 +10,6 @@
 
 #include <lockstep/lockstep.h>
 
-#include <cmath>
 #include <cstdio>
 
 #include "examples/support/checkpoints.h"

@@ -18,9 +18,11 @@
 #include "lockstep/program/cost.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/callback.h"
+#include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/debug.h"
 #include "lockstep/program/primitives/ffi_call.h"
 #include "lockstep/program/primitives/placement.h"
+#include "lockstep/program/primitives/shape.h"
 #include "lockstep/runtime/compile.h"
 #include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/runtime.h"
@@ -345,6 +347,20 @@ bool spans_hosts(const Mesh& mesh) {
                              [&](Device device) { return host(device) != host(mesh.devices().front()); });
 }
 
+/// Whether it only does a few collectives: each then takes less time than the launch of a compiled program,
+/// which it would become if they were combined.
+bool is_few_collectives(const Program& program) {
+  constexpr std::ptrdiff_t kFew = 6;
+  const auto exchanges = [](const Equation& equation) {
+    return !equation.primitive->exchange(equation.params).kind.empty();
+  };
+  return std::ranges::count_if(program.equations, exchanges) <= kFew &&
+         std::ranges::all_of(program.equations, [&](const Equation& equation) {
+           return exchanges(equation) || equation.primitive == &reshape_p() ||
+                  equation.primitive == &pvary_p();
+         });
+}
+
 /// Whether a group of one of the collectives has devices of several processes.
 bool meet_processes(const std::vector<collectives::Collective>& all, const Mesh& mesh) {
   const auto process = [&](int position) {
@@ -400,8 +416,11 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
                                                        std::optional<std::int64_t> overlap_threshold_bytes) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   const auto start = std::chrono::steady_clock::now();
+  impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
   // A compiler that does the collectives itself combines them by itself.
   if (runtime.native_collectives() || mesh.size() == 1) combining.threshold_bytes = 0;
+  if (is_few_collectives(written) && !impl->donates && impl->compiler_options.empty())
+    combining.threshold_bytes = 0;
   Program per_device = sharding::combine_collectives(written, axes, combining, reasons);
   const bool overlaps = !runtime.native_collectives() && (overlap_threshold_bytes || spans_hosts(mesh));
   if (overlaps) {
@@ -410,7 +429,6 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
       overlapping = {.threshold_bytes = *overlap_threshold_bytes, .operations_per_byte = 0};
     per_device = sharding::overlap_collectives(std::move(per_device), axes, overlapping, reasons);
   }
-  impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
   impl->text.partitioned = sharding::describe(per_device, axes);
   impl->text.collectives = sharding::communication(per_device, axes, reasons);
   impl->counted = cost_of(per_device);

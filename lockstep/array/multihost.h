@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -8,6 +7,7 @@
 #include <type_traits>
 
 #include "lockstep/array/array.h"
+#include "lockstep/base/durations.h"
 #include "lockstep/sharding/sharding.h"
 
 /// Operations of all processes on values that each has for itself, as jax.experimental.multihost_utils. Every

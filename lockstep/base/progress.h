@@ -1,8 +1,9 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
+
+#include "lockstep/base/durations.h"
 
 namespace lockstep {
 

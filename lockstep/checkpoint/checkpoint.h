@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -12,6 +11,7 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/base/call_site.h"
+#include "lockstep/base/durations.h"
 #include "lockstep/checkpoint/restore_options.h"
 #include "lockstep/checkpoint/value.h"
 #include "lockstep/tree/tree_type.h"

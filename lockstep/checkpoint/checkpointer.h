@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/call_site.h"
+#include "lockstep/base/durations.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/keep.h"
 

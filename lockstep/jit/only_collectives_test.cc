@@ -63,14 +63,12 @@ TEST(OnlyCollectives, OfEveryKindAndDType_GiveTheSame) {
 }
 
 TEST(OnlyCollectives, OfSeveralInputs_AndWithReshapes) {
-  const auto f =
-      jit(shard_map(
-              [](Array a, Array b) {
-                return std::tuple(psum(reshape(b, {2, 6}), "x"), psum(a, "x"),
-                                  reshape(all_gather(b, "x", {.tiled = true}), {3, 16}));
-              },
-              {.mesh = line_mesh(), .in_specs = {P("x"), P("x")}, .out_specs = {P(), P(), P("x")}}),
-          {.combine_threshold_bytes = 0});
+  const auto f = jit(shard_map(
+      [](Array a, Array b) {
+        return std::tuple(psum(reshape(b, {2, 6}), "x"), psum(a, "x"),
+                          reshape(all_gather(b, "x", {.tiled = true}), {3, 16}));
+      },
+      {.mesh = line_mesh(), .in_specs = {P("x"), P("x")}, .out_specs = {P(), P(), P("x")}}));
   const Array a = waves({8}), b = waves({16, 3}, 3);
   const auto [b_sum, a_sum, all] = f(a, b);
   test::expect_equal(b_sum, reshape(sum(reshape(b, {4, 4, 3}), {0}), {2, 6}));
@@ -122,8 +120,9 @@ TEST(OnlyCollectives, CanBeSavedAndLoaded) {
 
 LOCKSTEP_CHILD(only_sums) {
   initialize();
-  const auto f = pmap([](Array a) { return psum(a, "i"); }, {.axis_name = "i"});
-  f(ones({4, 3}));
+  const auto f =
+      pmap([](Array a, Array b) { return std::pair(psum(a, "i"), psum(b, "i")); }, {.axis_name = "i"});
+  f(ones({4, 3}), ones({4, 5}));
 }
 
 TEST(OnlyCollectives, AreNotCompiled) {
@@ -132,7 +131,7 @@ TEST(OnlyCollectives, AreNotCompiled) {
                               .env = {{"LOCKSTEP_LOG_COMPILES", "1"}, {"LOCKSTEP_NUM_CPU_DEVICES", "4"}}})[0]
           .log,
       ContainsRegex("\\[pmap\\] [^\n]*lowered in [0-9.]+ s, not compiled, because it only does "
-                    "collectives; on each device 12 B of arguments, 12 B of results"));
+                    "collectives; on each device 32 B of arguments, 32 B of results"));
 }
 
 /// An option is for the compiler, which alone knows it.

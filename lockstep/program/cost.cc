@@ -26,36 +26,55 @@ class FlopCounter {
   std::vector<Aval> inputs_, outputs_;
 };
 
+ProgramCost cost_with(FlopCounter& flops_of, const Program& program, const Equation& equation) {
+  ProgramCost cost;
+  if (!equation.primitive->nested) {
+    cost.flops = flops_of(program, equation);
+    for (Var var : equation.inputs) cost.bytes_accessed += static_cast<double>(program.aval(var).bytes());
+    for (Var var : equation.outputs) cost.bytes_accessed += static_cast<double>(program.aval(var).bytes());
+    return cost;
+  }
+  // Of branches, of which one runs, the dearest.
+  for (const NestedProgram& nested : programs_of(equation)) {
+    const ProgramCost once = cost_of(*nested.program);
+    const auto times = static_cast<double>(nested.times.value_or(1));
+    const ProgramCost all{once.flops * times, once.bytes_accessed * times};
+    if (nested.alternative) {
+      cost.flops = std::max(cost.flops, all.flops);
+      cost.bytes_accessed = std::max(cost.bytes_accessed, all.bytes_accessed);
+    } else {
+      cost.flops += all.flops;
+      cost.bytes_accessed += all.bytes_accessed;
+    }
+  }
+  return cost;
+}
+
 }  // namespace
+
+ProgramCost cost_of(const Program& program, const Equation& equation) {
+  FlopCounter flops_of;
+  return cost_with(flops_of, program, equation);
+}
 
 ProgramCost cost_of(const Program& program) {
   ProgramCost cost;
   FlopCounter flops_of;
   for (const Equation& equation : program.equations) {
-    if (equation.primitive->nested) {
-      // Of branches, of which one runs, the dearest.
-      ProgramCost most;
-      for (const NestedProgram& nested : programs_of(equation)) {
-        const ProgramCost once = cost_of(*nested.program);
-        const auto times = static_cast<double>(nested.times.value_or(1));
-        ProgramCost all{once.flops * times, once.bytes_accessed * times};
-        if (nested.alternative) {
-          most.flops = std::max(most.flops, all.flops);
-          most.bytes_accessed = std::max(most.bytes_accessed, all.bytes_accessed);
-        } else {
-          most.flops += all.flops;
-          most.bytes_accessed += all.bytes_accessed;
-        }
-      }
-      cost.flops += most.flops;
-      cost.bytes_accessed += most.bytes_accessed;
-      continue;
-    }
-    cost.flops += flops_of(program, equation);
-    for (Var var : equation.inputs) cost.bytes_accessed += static_cast<double>(program.aval(var).bytes());
-    for (Var var : equation.outputs) cost.bytes_accessed += static_cast<double>(program.aval(var).bytes());
+    const ProgramCost each = cost_with(flops_of, program, equation);
+    cost.flops += each.flops;
+    cost.bytes_accessed += each.bytes_accessed;
   }
   return cost;
+}
+
+bool is_light(const Program& program, const Equation& equation) {
+  if (equation.primitive->nested || has_effect(equation) ||
+      !equation.primitive->exchange(equation.params).kind.empty())
+    return false;
+  double elements = 0;
+  for (Var var : equation.outputs) elements += static_cast<double>(program.aval(var).num_elements());
+  return cost_of(program, equation).flops <= elements;
 }
 
 std::int64_t peak_bytes(const Program& program) {

@@ -17,6 +17,12 @@ struct ProgramCost {
 
 ProgramCost cost_of(const Program& program);
 
+/// The cost of one of its equations.
+ProgramCost cost_of(const Program& program, const Equation& equation);
+
+/// Whether the equation costs no more than a pass over its results, and may be done at another time.
+bool is_light(const Program& program, const Equation& equation);
+
 /// The peak of memory, in bytes, if each result has memory of its own from its equation to its last use, and
 /// inputs all the time. An upper bound: the compiler needs less, because it fuses equations.
 std::int64_t peak_bytes(const Program& program);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/durations.h"
 #include "lockstep/runtime/peer_failure.h"
 
 namespace lockstep {

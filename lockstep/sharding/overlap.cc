@@ -39,7 +39,7 @@ class Overlapping {
   /// None where nothing changes.
   std::optional<Program> run() {
     const std::size_t count = program_.equations.size();
-    for (const Equation& equation : program_.equations) flops_.push_back(flops_of(equation));
+    for (const Equation& equation : program_.equations) flops_.push_back(cost_of(program_, equation).flops);
     for (std::size_t e = 0; e < count; ++e) starts_.push_back(can_start(e));
     bool any = std::ranges::find(starts_, true) != starts_.end();
     // Without some of them the others may have less to run beside, or more: until all have enough.
@@ -69,19 +69,6 @@ class Overlapping {
   };
 
   static constexpr std::size_t kMostAfter = 4;
-
-  double flops_of(const Equation& equation) const {
-    if (equation.primitive->nested) {
-      double sum = 0;
-      for (const NestedProgram& nested : programs_of(equation))
-        sum += cost_of(*nested.program).flops * static_cast<double>(nested.times.value_or(1));
-      return sum;
-    }
-    std::vector<Aval> inputs, outputs;
-    for (Var var : equation.inputs) inputs.push_back(program_.aval(var));
-    for (Var var : equation.outputs) outputs.push_back(program_.aval(var));
-    return equation.primitive->flops(inputs, outputs, equation.params);
-  }
 
   std::int64_t bytes_of(const Equation& equation) const {
     return std::max(program_.aval(equation.inputs[0]).bytes(), program_.aval(equation.outputs[0]).bytes());
@@ -154,7 +141,7 @@ class Overlapping {
       const Equation& equation = program_.equations[e];
       const bool is_wanted = std::ranges::any_of(
           equation.outputs, [&](Var var) { return wanted[static_cast<std::size_t>(var)]; });
-      is_urgent_[e] = starts_[e] || (is_wanted && !is_heavy(e) && !exchanges(equation));
+      is_urgent_[e] = starts_[e] || (is_wanted && is_light(program_, equation));
       if (!is_urgent_[e]) continue;
       for (Var var : equation.inputs) wanted[static_cast<std::size_t>(var)] = true;
     }
@@ -198,10 +185,12 @@ class Overlapping {
     std::vector<std::size_t> heavy;
     for (std::size_t i = flight.start + 1; i < items_.size(); ++i) {
       const Item& item = items_[i];
-      if (item.awaits) continue;
-      if (!starts_[item.equation] && exchanges(program_.equations[item.equation])) break;  // waits for it
+      if (item.awaits || starts_[item.equation]) continue;
+      if (exchanges(program_.equations[item.equation])) break;  // waits for it
       done.flops += flops_[item.equation];
-      if (is_heavy(item.equation)) heavy.push_back(item.equation);
+      const Equation& equation = program_.equations[item.equation];
+      // What is light becomes part of what uses it, and has no memory of its own.
+      if (!is_light(program_, equation) && !equation.outputs.empty()) heavy.push_back(item.equation);
     }
     std::ranges::stable_sort(heavy, std::greater(), [&](std::size_t e) { return flops_[e]; });
     heavy.resize(std::min(heavy.size(), kMostAfter));
@@ -219,15 +208,6 @@ class Overlapping {
       });
     }
     return any;
-  }
-
-  /// More than a pass over its results, which the compiler makes part of what uses them.
-  bool is_heavy(std::size_t e) const {
-    const Equation& equation = program_.equations[e];
-    if (equation.outputs.empty()) return false;
-    double elements = 0;
-    for (Var var : equation.outputs) elements += static_cast<double>(program_.aval(var).num_elements());
-    return flops_[e] > elements;
   }
 
   /// The program in the order of items_. None if that is the program as it was.

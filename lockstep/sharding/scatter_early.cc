@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/program/cost.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/sharding/held_programs.h"
@@ -51,21 +52,6 @@ class ScatteringEarly {
     return program_.equations[e].primitive == &psum_scatter_p() && given_.contains({self_, e});
   }
 
-  /// Whether the equation costs no more than a pass over its results, and may be done at another time.
-  bool is_light(const Equation& equation) const {
-    if (equation.primitive->nested || has_effect(equation) ||
-        !equation.primitive->exchange(equation.params).kind.empty())
-      return false;
-    std::vector<Aval> inputs, outputs;
-    double elements = 0;
-    for (Var var : equation.inputs) inputs.push_back(program_.aval(var));
-    for (Var var : equation.outputs) {
-      outputs.push_back(program_.aval(var));
-      elements += static_cast<double>(outputs.back().num_elements());
-    }
-    return equation.primitive->flops(inputs, outputs, equation.params) <= elements;
-  }
-
   /// A reduce-scatter, and what is between it and the computation of its terms, such as a product with the
   /// learning rate. All of it can be done behind `last`, an equation that stays where it is.
   struct Group {
@@ -90,7 +76,7 @@ class ScatteringEarly {
           constexpr std::int64_t kSmall = 1 << 12;
           return program_.aval(output).bytes() <= kSmall || uses_[static_cast<std::size_t>(output)] == 1;
         };
-        if (is_light(equation) && std::ranges::all_of(equation.outputs, serves_it)) {
+        if (is_light(program_, equation) && std::ranges::all_of(equation.outputs, serves_it)) {
           is_member[*maker] = true;
           open.push_back(*maker);
         } else {
