@@ -1,8 +1,58 @@
 #include "cli/agent_protocol.h"
 
+#include <charconv>
+
 #include "lockstep/base/fail.h"
 
 namespace lockstep::cli {
+
+std::optional<AddressedLine> addressed_line(std::string_view line, std::string_view begin) {
+  if (!line.starts_with(begin)) return std::nullopt;
+  line.remove_prefix(begin.size());
+  AddressedLine addressed;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), addressed.host);
+  if (error != std::errc() || end == line.data() + line.size() || *end != '\t') return std::nullopt;
+  addressed.line = line.substr(static_cast<std::size_t>(end - line.data()) + 1);
+  return addressed;
+}
+
+std::vector<Message> to_messages(const AgentTreeOptions& hosts) {
+  Message starts = {"starts", hosts.by_slurm ? "srun" : "rsh", hosts.tool};
+  starts.insert(starts.end(), hosts.rsh.begin(), hosts.rsh.end());
+  Message names = {"hosts", std::to_string(hosts.first)};
+  names.insert(names.end(), hosts.hosts.begin(), hosts.hosts.end());
+  return {{"limits", std::to_string(hosts.fan_out), std::to_string(hosts.silence.count())},
+          {"folder", hosts.folder},
+          std::move(starts),
+          std::move(names)};
+}
+
+bool RelayJobReader::take(const Message& message) {
+  const std::string& kind = message.front();
+  const bool known = kind == "limits" || kind == "folder" || kind == "starts" || kind == "hosts";
+  if (!known) return false;
+  const std::size_t least = kind == "folder" ? 2 : 3;
+  if (message.size() < least) fail("a relay was sent '{}' without a value", kind);
+  if (kind == "limits") {
+    hosts_.fan_out = static_cast<int>(number_of(message[1]));
+    hosts_.silence = std::chrono::milliseconds(number_of(message[2]));
+    if (hosts_.fan_out < 1) fail("a relay was sent the fan-out {}", hosts_.fan_out);
+  }
+  if (kind == "folder") hosts_.folder = message[1];
+  if (kind == "starts") {
+    hosts_.by_slurm = message[1] == "srun";
+    hosts_.tool = message[2];
+    hosts_.rsh.assign(message.begin() + 3, message.end());
+    if (!hosts_.by_slurm && hosts_.rsh.empty()) fail("a relay was sent no command that reaches hosts");
+  }
+  if (kind == "hosts") {
+    hosts_.first = static_cast<int>(number_of(message[1]));
+    hosts_.hosts.assign(message.begin() + 2, message.end());
+    hosts_.from = hosts_.hosts.front();
+    hosts_.here = 1;
+  }
+  return true;
+}
 
 std::vector<Message> to_messages(const HostJob& job) {
   std::vector<Message> messages = {

@@ -190,7 +190,7 @@ void Attempt::Impl::ended(int process, const Outcome& outcome) {
   if (fates_[process].outcome) return;
   fates_[process].outcome = outcome;
   status_.board().ended(process, outcome);
-  if (!outcome.lost.empty()) lost_host(hosts_.host_of_process()[process]);
+  if (!outcome.lost.empty() && !outcome.with_another) lost_host(hosts_.host_of_process()[process]);
   --running_;
   ended_.push_back(process);
 }

@@ -13,6 +13,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr int kMostSlots = 65536;
+constexpr std::size_t kMostNamed = 10;
 
 std::optional<int> positive(std::string_view text) {
   int number = 0;
@@ -158,5 +159,12 @@ std::optional<std::vector<Placement>> place_around(const std::vector<HostSlots>&
 }
 
 std::string without_user(const std::string& host) { return host.substr(host.find('@') + 1); }
+
+std::string name_some_hosts(const std::vector<std::string>& names) {
+  const std::size_t named = std::min(names.size(), kMostNamed);
+  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + named, ", "));
+  if (named < names.size()) text += fmt::format(" and {} more", names.size() - named);
+  return text;
+}
 
 }  // namespace lockstep::cli

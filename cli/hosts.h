@@ -44,4 +44,7 @@ std::optional<std::vector<Placement>> place_around(const std::vector<HostSlots>&
 /// "user@b" without its user.
 std::string without_user(const std::string& host);
 
+/// "a, b, c"; after some names a count of the rest.
+std::string name_some_hosts(const std::vector<std::string>& names);
+
 }  // namespace lockstep::cli

@@ -109,5 +109,10 @@ TEST(PlaceProcesses, TooManyProcessesAreRefused) {
               HasSubstr("4 processes do not fit on the hosts, which take 3 (a:2,b:1)"));
 }
 
+TEST(NameSomeHosts, CountsThoseAfterTheTenth) {
+  EXPECT_EQ(name_some_hosts({"a", "b"}), "a, b");
+  EXPECT_EQ(name_some_hosts(std::vector<std::string>(13, "h")), "h, h, h, h, h, h, h, h, h, h and 3 more");
+}
+
 }  // namespace
 }  // namespace lockstep::cli

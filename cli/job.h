@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/host_groups.h"
 #include "cli/hosts.h"
 #include "cli/job_server.h"
 #include "cli/restarts.h"
@@ -45,7 +46,8 @@ struct JobOptions {
   enum class By { kRsh, kSlurm } by = By::kRsh;  ///< how processes on other hosts are started
   std::vector<std::string> rsh = {"ssh"};  ///< ssh, or its replacement: a command to which HOST COMMAND is
                                            ///< appended
-  std::string remote_tool;                 ///< the lockstep tool on other hosts; empty: this one's path
+  int fan_out = kHostFanOut;  ///< how many other hosts this process, and each relay, starts agents on itself
+  std::string remote_tool;    ///< the lockstep tool on other hosts; empty: this one's path
 
   /// "HOST", "HOST:PORT": where the coordinator listens, and how the processes reach it. By default the
   /// interface's address, or else one that is determined automatically.

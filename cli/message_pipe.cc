@@ -31,6 +31,21 @@ void MessagePipe::send(const Message& message) {
   flush();
 }
 
+void MessagePipe::queue_line(std::string_view begin, std::string_view rest) {
+  if (out_ < 0) return;
+  outgoing_.append(begin).append(rest).append("\n");
+}
+
+void MessagePipe::flush_all(std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  flush();
+  while (pending() > 0 && std::chrono::steady_clock::now() < deadline) {
+    pollfd writable = polled_out();
+    poll(&writable, 1, 100);
+    flush();
+  }
+}
+
 void MessagePipe::flush() {
   std::size_t sent = 0;
   while (out_ >= 0 && sent < outgoing_.size()) {

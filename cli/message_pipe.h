@@ -2,7 +2,9 @@
 
 #include <poll.h>
 
+#include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/messages.h"
@@ -21,8 +23,14 @@ class MessagePipe {
   /// Queues the message and writes as much as possible. Drops it if the other side is gone.
   void send(const Message& message);
 
+  /// Queues a line that is encoded already, given in two parts and without its end, and writes nothing yet.
+  void queue_line(std::string_view begin, std::string_view rest);
+
   /// Writes as much as possible.
   void flush();
+
+  /// Writes all that is queued, for at most this time. Blocks.
+  void flush_all(std::chrono::milliseconds limit);
 
   /// The number of queued bytes.
   std::size_t pending() const { return outgoing_.size(); }

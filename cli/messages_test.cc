@@ -68,5 +68,48 @@ TEST(AgentProtocol, AMalformedJobIsRefused) {
   EXPECT_FALSE(HostJobReader().take({"signal", "0", "15"}));
 }
 
+TEST(AgentProtocol, TheHostsOfARelayComeBackAndTheFirstIsItsOwn) {
+  const AgentTreeOptions hosts{.first = 3,
+                               .hosts = {"user@b", "c"},
+                               .here = 0,
+                               .fan_out = 2,
+                               .silence = std::chrono::seconds(7),
+                               .folder = "/a folder",
+                               .rsh = {"ssh", "-i", "my key"},
+                               .tool = "/bin/lockstep"};
+  RelayJobReader reader;
+  for (const Message& message : to_messages(hosts)) {
+    EXPECT_FALSE(reader.complete());
+    EXPECT_TRUE(reader.take(message));
+  }
+  ASSERT_TRUE(reader.complete());
+  EXPECT_EQ(reader.hosts().first, 3);
+  EXPECT_EQ(reader.hosts().hosts, hosts.hosts);
+  EXPECT_EQ(reader.hosts().here, 1);
+  EXPECT_EQ(reader.hosts().from, "user@b");
+  EXPECT_EQ(reader.hosts().fan_out, 2);
+  EXPECT_EQ(reader.hosts().silence, hosts.silence);
+  EXPECT_EQ(reader.hosts().folder, hosts.folder);
+  EXPECT_FALSE(reader.hosts().by_slurm);
+  EXPECT_EQ(reader.hosts().rsh, hosts.rsh);
+  EXPECT_EQ(reader.hosts().tool, hosts.tool);
+}
+
+TEST(AgentProtocol, MalformedHostsOfARelayAreRefused) {
+  EXPECT_THROW(RelayJobReader().take({"hosts", "0"}), Error);
+  EXPECT_THROW(RelayJobReader().take({"limits", "0", "1000"}), Error);
+  EXPECT_THROW(RelayJobReader().take({"starts", "rsh", "/bin/lockstep"}), Error);
+  EXPECT_FALSE(RelayJobReader().take({"start"}));
+}
+
+TEST(AgentProtocol, ALineThatIsPassedOnHasItsHostBeforeIt) {
+  const auto line = addressed_line("of\t12\tout\t3\ttext", kOfHost);
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->host, 12);
+  EXPECT_EQ(line->line, "out\t3\ttext");
+  for (const char* other : {"to\t1\tx", "of\tx\ty", "of\t1", "of\t", "out\t3\ttext"})
+    EXPECT_FALSE(addressed_line(other, kOfHost)) << other;
+}
+
 }  // namespace
 }  // namespace lockstep::cli

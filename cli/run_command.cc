@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -62,6 +63,14 @@ std::string read_hostfile(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+int parse_fan_out(const std::string& text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 1)
+    fail("LOCKSTEP_HOST_FAN_OUT='{}' is no number of hosts: give 1 or more", text);
+  return number;
+}
+
 void settle_status_page(const Given& given, JobOptions& options) {
   const std::string token = Environment::process().get("LOCKSTEP_STATUS_TOKEN").value_or("");
   unsetenv("LOCKSTEP_STATUS_TOKEN");  // the processes need not know it
@@ -100,6 +109,8 @@ void settle(const Given& given, JobOptions& options) {
   }
   options.max_restarts = parse_restart_limit(given.max_restarts);
   options.rsh = split_words(given.rsh);
+  if (const auto fan_out = Environment::process().get("LOCKSTEP_HOST_FAN_OUT"))
+    options.fan_out = parse_fan_out(*fan_out);
   options.bind = !given.no_bind;
   if (!given.trace_file.empty()) {
     options.trace_file = given.trace_file;
