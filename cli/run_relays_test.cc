@@ -109,6 +109,16 @@ TEST_F(RunRelays, AllHostsAreStartedOnceAndNobodyStartsMoreThanTwo) {
   expect_nothing_left();
 }
 
+TEST_F(RunRelays, TheLaunchersHostNeedsNoRshWhereverItStandsAmongTheHosts) {
+  const auto result =
+      end_of("h0:1,h1:2,localhost:2,h3:1,h4:1,h5:1", rsh("[ $host != localhost ] || exit 255"),
+             shell("echo of $LOCKSTEP_NUM_PROCESSES"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(lines_of(result.log), ::testing::UnorderedElementsAre(
+                                        "[0@h0] of 8", "[1@h1] of 8", "[2@h1] of 8", "[3@localhost] of 8",
+                                        "[4@localhost] of 8", "[5@h3] of 8", "[6@h4] of 8", "[7@h5] of 8"));
+}
+
 TEST_F(RunRelays, MuchOutputComesWholeAndInOrder) {
   const auto result = end_of(hosts(kHosts), rsh(), shell("seq 60000"));
   std::map<std::string, int> next;
@@ -150,6 +160,33 @@ TEST_F(RunRelays, SignalsArePassedOnAndAllEnd) {
   const ProcessResult result = job.wait(0);
   EXPECT_EQ(result.exit_code, 5);
   EXPECT_THAT(result.log, HasSubstr("stopped by SIGTERM"));
+  expect_nothing_left();
+}
+
+TEST_F(RunRelays, ARelayStaysWhenItsOwnHostsProcessesHaveEnded) {
+  Processes job(run(hosts(kHosts), rsh(),
+                    shell("echo pid $$; [ $LOCKSTEP_PROCESS_ID = 0 ] || while [ ! -e " + file("go").string() +
+                          " ]; do sleep 0.02; done; echo end")));
+  wait_for_all(job, "pid ");
+  expect_gone(number_after(job.log(0), "[0@h0] pid "));
+  std::ofstream(file("go")) << "";
+  const ProcessResult result = job.wait(0);
+  EXPECT_EQ(result.exit_code, 0);
+  for (int i = 0; i < kHosts; ++i) {
+    const std::string number = std::to_string(i);
+    EXPECT_THAT(result.log, HasSubstr("[" + number + "@h" + number + "] end\n"));
+  }
+}
+
+TEST_F(RunRelays, AnInterruptEndsTheWaitForAHostBehindRelays) {
+  Processes job(run(hosts(kHosts),
+                    rsh("[ $host != h2 ] || { echo > " + file("called").string() + "; exec sleep 1000; }"),
+                    shell("echo never")));
+  while (!std::filesystem::exists(file("called"))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  job.kill(0, SIGINT);
+  const ProcessResult result = job.wait(0);
+  EXPECT_EQ(result.exit_code, 128 + SIGINT);
+  EXPECT_EQ(result.log, "lockstep: stopped by SIGINT\n");
   expect_nothing_left();
 }
 
