@@ -67,7 +67,9 @@ std::vector<Message> to_messages(const HostJob& job) {
     Message message = {"process", std::to_string(process.number)};
     for (const auto& [name, value] : process.variables) message.push_back(name + "=" + value);
     messages.push_back(std::move(message));
+    if (!process.send_output) messages.push_back({"unsent", std::to_string(process.number)});
   }
+  if (!job.log_folder.empty()) messages.push_back({"log-files", job.log_folder, std::to_string(job.attempt)});
   messages.push_back({"start"});
   return messages;
 }
@@ -75,7 +77,8 @@ std::vector<Message> to_messages(const HostJob& job) {
 bool HostJobReader::take(const Message& message) {
   const std::string& kind = message.front();
   const bool known = kind == "folder" || kind == "bind" || kind == "silence" || kind == "places" ||
-                     kind == "command" || kind == "process" || kind == "start";
+                     kind == "command" || kind == "process" || kind == "unsent" || kind == "log-files" ||
+                     kind == "start";
   if (!known) return false;
   if (kind != "start" && message.size() < 2) fail("the launcher sent '{}' without a value", kind);
   if (kind == "folder") job_.folder = message[1];
@@ -95,6 +98,15 @@ bool HostJobReader::take(const Message& message) {
       process.variables[message[i].substr(0, equals)] = message[i].substr(equals + 1);
     }
     job_.processes.push_back(std::move(process));
+  }
+  if (kind == "unsent") {
+    const auto number = static_cast<int>(number_of(message[1]));
+    for (HostJob::Process& process : job_.processes)
+      if (process.number == number) process.send_output = false;
+  }
+  if (kind == "log-files" && message.size() == 3) {
+    job_.log_folder = message[1];
+    job_.attempt = static_cast<int>(number_of(message[2]));
   }
   if (kind == "start") {
     if (job_.command.empty() || job_.processes.empty())

@@ -24,6 +24,7 @@ namespace lockstep::cli {
 //                                traced BYTES (ChunkWriter)  trace-ended
 //   Launcher, first:             folder F, command WORD..., bind 0|1, silence MS, places FIRST ON_HOST,
 //                                process I NAME=VALUE..., start
+//                                log-files FOLDER ATTEMPT    unsent I (its output stays on its host)
 //   launcher, then:              signal I NUMBER             still-here        pause
 //                                hold 0|1 (1: read no output until 0 comes)
 //                                trace 1|0 (1: report what the processes do, until 0 comes)
@@ -44,7 +45,7 @@ namespace lockstep::cli {
 //
 // Who reaches a host, launcher or relay, says further lines in its agent's place:
 //
-//                                remark LINE (of the agent's standard error)
+//                                remark LINE (of the agent's standard error; agents say it, too)
 //                                lost WHY                    lost WHY with-another (with its relay)
 
 inline constexpr char kAgentHello[] = "lockstep-agent";

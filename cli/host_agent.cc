@@ -13,11 +13,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "cli/agent_protocol.h"
 #include "cli/descriptors.h"
 #include "cli/local_host.h"
+#include "cli/log_files.h"
 #include "cli/parent_pipe.h"
 #include "cli/signals.h"
 #include "cli/stacks/json.h"
@@ -88,7 +91,9 @@ class Agent : HostListener {
  private:
   void wait() {
     std::vector<pollfd> polled = {pipe_.polled_in(), pipe_.polled_out(), {signals_.descriptor(), POLLIN, 0}};
-    host_.hold_output(held_ || parent_.full());
+    // What stays here need not wait for the launcher.
+    const bool sends = unsent_.size() < job_.job().processes.size();
+    host_.hold_output(sends && (held_ || parent_.full()));
     host_.add_polled(polled);
     poll(polled.data(), polled.size(), wait_for_ms());
     pipe_.flush();
@@ -150,6 +155,17 @@ class Agent : HostListener {
       not_started(errno, fmt::format("cannot enter the folder '{}'", job.folder));
       return;
     }
+    std::vector<int> processes;
+    for (const HostJob::Process& process : job.processes) {
+      processes.push_back(process.number);
+      if (!process.send_output) unsent_.insert(process.number);
+    }
+    try {
+      if (!job.log_folder.empty())
+        logs_.emplace(job.log_folder, processes, job.attempt, LogFiles::Earlier::kOfTheseProcesses);
+    } catch (const Error& error) {
+      return not_started(0, error.what());
+    }
     proxy_ = proxy_for(job);
     if (proxy_ == nullptr) return host_.start(job);
     HostJob by_proxy = job;
@@ -164,6 +180,10 @@ class Agent : HostListener {
     pipe_.send(message);
   }
   void output(int process, Stream stream, std::string_view bytes) override {
+    if (logs_) {
+      if (const auto trouble = logs_->write(process, bytes)) pipe_.send({"remark", *trouble});
+    }
+    if (unsent_.contains(process)) return;
     pipe_.send({stream == Stream::kOut ? "out" : "err", std::to_string(process), std::string(bytes)});
   }
   void output_ended(int process, Stream stream) override {
@@ -208,6 +228,8 @@ class Agent : HostListener {
   std::shared_ptr<watch::TickClock> trace_clock_;  // while a trace is taken
   std::optional<ChunkWriter> chunks_;
   std::map<int, std::uint64_t> lost_;  // events, by process, of chunks that were not sent
+  std::optional<LogFiles> logs_;
+  std::set<int> unsent_;  // processes whose output stays here
   bool held_ = false;
 };
 

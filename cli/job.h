@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,12 @@ struct JobOptions {
 
   /// The folder for copies of each process's output: process-I.log, on restart A process-I.attempt-A.log.
   std::optional<std::filesystem::path> log_folder;
+  enum class Logs {
+    kHere,
+    kOnHosts
+  } logs = Logs::kHere;  ///< who writes them: the launcher, or each host its own
+
+  std::optional<std::set<int>> shown;  ///< the processes whose output is printed; nullopt: all
 
   /// The hosts that the user named; empty if everything runs on this one.
   std::vector<HostSlots> hosts;

@@ -170,9 +170,15 @@ std::string JobHosts::coordinator_bind_address() const {
   return with_any_port(loopback.empty() ? "127.0.0.1" : loopback);
 }
 
-void JobHosts::start(const std::function<std::map<std::string, std::string>(int process)>& variables) {
+void JobHosts::start(int attempt,
+                     const std::function<std::map<std::string, std::string>(int process)>& variables) {
   HostJob job{.command = options_.command, .bind = options_.bind};
   job.silence = silence_of(options_);
+  job.attempt = attempt;
+  const bool logs_on_hosts = remote_ && options_.logs == JobOptions::Logs::kOnHosts;
+  if (options_.log_folder && logs_on_hosts) job.log_folder = std::filesystem::absolute(*options_.log_folder);
+  // What is not printed is still for the launcher's own logs and its report of a failure.
+  const bool send_all = !options_.shown || options_.report_folder || (options_.log_folder && !logs_on_hosts);
   if (!remotes_.empty()) job.folder = std::filesystem::current_path();
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     const Placement& place = parts_[i].place;
@@ -180,7 +186,9 @@ void JobHosts::start(const std::function<std::map<std::string, std::string>(int 
     job.on_host = parts_[i].on_host;
     job.processes.clear();
     for (int process = place.first; process < place.first + place.count; ++process) {
-      job.processes.push_back({.number = process, .variables = variables(process)});
+      job.processes.push_back({.number = process,
+                               .variables = variables(process),
+                               .send_output = send_all || options_.shown->contains(process)});
     }
     hosts_[i]->start(job);
   }

@@ -48,8 +48,8 @@ class JobHosts {
   /// cannot be determined, throws an Error that names the option that helps.
   std::string coordinator_bind_address() const;
 
-  /// Starts the processes. `variables` returns those of each process.
-  void start(const std::function<std::map<std::string, std::string>(int process)>& variables);
+  /// Starts the processes, for this attempt of the job. `variables` returns those of each process.
+  void start(int attempt, const std::function<std::map<std::string, std::string>(int process)>& variables);
 
   void add_polled(std::vector<pollfd>& polled);
   void work(std::span<const pollfd> polled);

@@ -43,7 +43,10 @@ TEST(AgentProtocol, AJobComesBack) {
   job.silence = std::chrono::seconds(7);
   job.first_on_host = 2;
   job.on_host = 4;
-  job.processes = {{.number = 2, .variables = {{"A", "1"}, {"B", "x=\ny"}}}, {.number = 3, .variables = {}}};
+  job.processes = {{.number = 2, .variables = {{"A", "1"}, {"B", "x=\ny"}}},
+                   {.number = 3, .variables = {}, .send_output = false}};
+  job.log_folder = "/a log";
+  job.attempt = 2;
   HostJobReader reader;
   for (const Message& message : to_messages(job)) {
     EXPECT_FALSE(reader.complete());
@@ -59,6 +62,10 @@ TEST(AgentProtocol, AJobComesBack) {
   ASSERT_EQ(reader.job().processes.size(), 2u);
   EXPECT_EQ(reader.job().processes[0].variables, job.processes[0].variables);
   EXPECT_EQ(reader.job().processes[1].number, 3);
+  EXPECT_TRUE(reader.job().processes[0].send_output);
+  EXPECT_FALSE(reader.job().processes[1].send_output);
+  EXPECT_EQ(reader.job().log_folder, "/a log");
+  EXPECT_EQ(reader.job().attempt, 2);
 }
 
 TEST(AgentProtocol, AMalformedJobIsRefused) {
