@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@ namespace lockstep::cli {
 //                                clock ASKED RECEIVED REPLIED (ClockExchange)
 //                                traced BYTES (ChunkWriter)  trace-ended
 //   Launcher, first:             folder F, command WORD..., bind 0|1, silence MS, places FIRST ON_HOST,
+//                                variables NAME=VALUE... (of all processes that follow),
 //                                process I NAME=VALUE..., start
 //                                log-files FOLDER ATTEMPT    unsent I (its output stays on its host)
 //   launcher, then:              signal I NUMBER             still-here        pause
@@ -93,6 +95,7 @@ class HostJobReader {
 
  private:
   HostJob job_;
+  std::map<std::string, std::string> common_;
   bool complete_ = false;
 };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 
 #include "cli/descriptors.h"
 #include "cli/local_host.h"
@@ -56,18 +55,20 @@ JobHosts::JobHosts(const JobOptions& options, const Descendants& descendants, Ho
 
 void JobHosts::reach_by_agents() {
   const std::vector<Part> parts = parts_of(placements_);
-  const auto is_here = [&](const Part& part) {
-    return options_.by == JobOptions::By::kRsh && (!remote_ || is_this_host(part.place.host));
-  };
+  const bool by_rsh = options_.by == JobOptions::By::kRsh;
   // The tree's numbers of the hosts begin with those that are this one.
-  std::vector<std::size_t> numbered(parts.size());
-  std::iota(numbered.begin(), numbered.end(), 0);
-  std::ranges::stable_partition(numbered, [&](std::size_t i) { return is_here(parts[i]); });
-  AgentTreeOptions tree{.here = static_cast<int>(std::ranges::count_if(parts, is_here)),
+  std::vector<std::size_t> numbered, others;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool here = by_rsh && (!remote_ || is_this_host(parts[i].place.host));
+    (here ? numbered : others).push_back(i);
+  }
+  const int here = static_cast<int>(numbered.size());
+  numbered.insert(numbered.end(), others.begin(), others.end());
+  AgentTreeOptions tree{.here = here,
                         .fan_out = options_.fan_out,
                         .silence = silence_of(options_),
                         .folder = std::filesystem::current_path(),
-                        .by_slurm = options_.by == JobOptions::By::kSlurm,
+                        .by_slurm = !by_rsh,
                         .rsh = options_.rsh,
                         .tool = options_.remote_tool.empty() ? own_program() : options_.remote_tool};
   std::vector<int> number_of_part(parts.size());

@@ -23,6 +23,7 @@ void MessagePipe::close_out() {
   if (out_ >= 0) close(out_);
   out_ = -1;
   outgoing_.clear();
+  written_ = 0;
 }
 
 void MessagePipe::send(const Message& message) {
@@ -47,18 +48,20 @@ void MessagePipe::flush_all(std::chrono::milliseconds limit) {
 }
 
 void MessagePipe::flush() {
-  std::size_t sent = 0;
-  while (out_ >= 0 && sent < outgoing_.size()) {
-    const ssize_t written = write(out_, outgoing_.data() + sent, outgoing_.size() - sent);
-    if (written > 0) {
-      sent += static_cast<std::size_t>(written);
+  while (out_ >= 0 && pending() > 0) {
+    const ssize_t sent = write(out_, outgoing_.data() + written_, pending());
+    if (sent > 0) {
+      written_ += static_cast<std::size_t>(sent);
     } else if (errno == EAGAIN) {
       break;
     } else if (errno != EINTR) {
       return close_out();
     }
   }
-  outgoing_.erase(0, sent);
+  // Not at each write, for much may wait behind.
+  if (2 * written_ < outgoing_.size()) return;
+  outgoing_.erase(0, written_);
+  written_ = 0;
 }
 
 std::vector<std::string> MessagePipe::read() {

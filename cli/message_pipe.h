@@ -33,7 +33,7 @@ class MessagePipe {
   void flush_all(std::chrono::milliseconds limit);
 
   /// The number of queued bytes.
-  std::size_t pending() const { return outgoing_.size(); }
+  std::size_t pending() const { return outgoing_.size() - written_; }
 
   /// The complete lines since the last call; at the end of the stream also its unfinished one.
   std::vector<std::string> read();
@@ -53,6 +53,7 @@ class MessagePipe {
  private:
   int in_, out_;
   std::string incoming_, outgoing_;
+  std::size_t written_ = 0;  // of outgoing_
 };
 
 }  // namespace lockstep::cli

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cli/agent_protocol.h"
 #include "lockstep/base/error.h"
 
@@ -66,6 +68,23 @@ TEST(AgentProtocol, AJobComesBack) {
   EXPECT_FALSE(reader.job().processes[1].send_output);
   EXPECT_EQ(reader.job().log_folder, "/a log");
   EXPECT_EQ(reader.job().attempt, 2);
+}
+
+TEST(AgentProtocol, WhatAllProcessesHaveIsSentOnce) {
+  HostJob job{.command = {"program"}};
+  job.on_host = 2;
+  job.processes = {{.number = 0, .variables = {{"ALL", "same"}, {"OWN", "a"}, {"SOME", "x"}}},
+                   {.number = 1, .variables = {{"ALL", "same"}, {"OWN", "b"}}}};
+  HostJobReader reader;
+  int sent = 0;
+  for (const Message& message : to_messages(job)) {
+    sent += static_cast<int>(std::ranges::count(message, "ALL=same"));
+    reader.take(message);
+  }
+  EXPECT_EQ(sent, 1);
+  ASSERT_EQ(reader.job().processes.size(), 2u);
+  EXPECT_EQ(reader.job().processes[0].variables, job.processes[0].variables);
+  EXPECT_EQ(reader.job().processes[1].variables, job.processes[1].variables);
 }
 
 TEST(AgentProtocol, AMalformedJobIsRefused) {
