@@ -116,7 +116,9 @@ void Attempt::Impl::serve() {
 }
 
 void Attempt::Impl::start() {
-  if (options_.log_folder) output_.keep_logs(*options_.log_folder, job_.attempt);
+  const bool logs_here = options_.logs == JobOptions::Logs::kHere || !hosts_.remote();
+  if (options_.log_folder && logs_here) output_.keep_logs(*options_.log_folder, job_.attempt);
+  if (options_.shown) output_.show_only(*options_.shown);
   if (options_.report_folder) output_.keep_ends();
   ProcessSettings settings;
   settings.devices_per_process = options_.devices_per_process;
@@ -130,7 +132,7 @@ void Attempt::Impl::start() {
   if (hosts_.remote()) common.merge(travelling_variables());
   running_ = options_.num_processes;
   waiting_since_ = word_at_ = Steady::now();
-  hosts_.start([&](int process) {
+  hosts_.start(job_.attempt, [&](int process) {
     std::map<std::string, std::string> variables = process_variables(job_, settings, process);
     variables.merge(std::map(common));
     return variables;
@@ -190,7 +192,7 @@ void Attempt::Impl::ended(int process, const Outcome& outcome) {
   if (fates_[process].outcome) return;
   fates_[process].outcome = outcome;
   status_.board().ended(process, outcome);
-  if (!outcome.lost.empty()) lost_host(hosts_.host_of_process()[process]);
+  if (!outcome.lost.empty() && !outcome.with_another) lost_host(hosts_.host_of_process()[process]);
   --running_;
   ended_.push_back(process);
 }
@@ -198,10 +200,10 @@ void Attempt::Impl::ended(int process, const Outcome& outcome) {
 void Attempt::Impl::not_started(int error, const std::string& what) {
   if (given_up_) return;
   const std::error_code code(error, std::generic_category());
-  given_up_ = fmt::format("{}: {}", what, code.message());
-  given_up_status_ = code == std::errc::no_such_file_or_directory ? kNotFound
-                     : code == std::errc::too_many_files_open     ? kLauncherFailed
-                                                                  : kNotExecutable;
+  given_up_ = error == 0 ? what : fmt::format("{}: {}", what, code.message());
+  given_up_status_ = code == std::errc::no_such_file_or_directory           ? kNotFound
+                     : error == 0 || code == std::errc::too_many_files_open ? kLauncherFailed
+                                                                            : kNotExecutable;
 }
 
 void Attempt::Impl::unreachable(const std::string& host, const std::string& why) {

@@ -124,7 +124,7 @@ void Attempt::Impl::say_which_hosts_are_missing() {
   const std::vector<std::string> missing = hosts_.missing();
   output_.say(fmt::format("waiting for hosts: {} of {} have answered after {} s; missing: {}",
                           hosts_.agents() - missing.size(), hosts_.agents(), *waited,
-                          fmt::join(missing, ", ")));
+                          name_some_hosts(missing)));
 }
 
 void Attempt::Impl::say_which_processes_are_missing() {
@@ -188,7 +188,7 @@ AttemptResult Attempt::Impl::give_up() {
 AttemptResult Attempt::Impl::ended_before_start() {
   if (timed_out_) {
     output_.say(fmt::format("the job failed: {}, while it waited for hosts: {}", describe_timeout(options_),
-                            fmt::join(hosts_.missing(), ", ")));
+                            name_some_hosts(hosts_.missing())));
     return {.end = AttemptResult::End::kToldToEnd, .status = kTimedOut};
   }
   output_.say(fmt::format("stopped by {}", signal_name(stop_signal_)));

@@ -13,38 +13,26 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "cli/agent_protocol.h"
 #include "cli/descriptors.h"
 #include "cli/local_host.h"
-#include "cli/message_pipe.h"
+#include "cli/log_files.h"
+#include "cli/parent_pipe.h"
 #include "cli/signals.h"
 #include "cli/stacks/json.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/host_name.h"
 #include "lockstep/coordination/host_proxy.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr std::size_t kMostPending = 4
-                                     << 20;  // of output that the launcher has not taken, before writers wait
+constexpr std::size_t kMostPending = ParentPipe::kMostPending;
 constexpr std::size_t kMostPendingTrace = 4 * kMostPending;
-constexpr std::chrono::seconds kSayStillHere(1);
-constexpr std::chrono::seconds kLastWords(5);
-
-// The address by which the launcher's host reached this one, as sshd or srun tell it; empty where they do
-// not.
-std::string seen_from() {
-  if (const char* ssh = std::getenv("SSH_CONNECTION")) {
-    const std::string text = ssh;
-    return text.substr(0, text.find(' '));
-  }
-  const char* slurm = std::getenv("SLURM_LAUNCH_NODE_IPADDR");
-  return slurm == nullptr ? "" : slurm;
-}
 
 /// From this many processes in a job on, the agent is the coordinator's proxy on its host.
 constexpr int kProcessesOfALargeJob = 512;
@@ -83,25 +71,19 @@ std::unique_ptr<coordination::HostProxy> proxy_for(const HostJob& job) {
 class Agent : HostListener {
  public:
   int run() {
-    pipe_.send({kAgentHello, kAgentVersion, host_name(), seen_from()});
-    while (!pipe_.in_ended() && !pipe_.out_ended() && !too_silent()) {
+    while (!parent_.gone(job_.job().silence)) {
       wait();
-      for (const std::string& line : pipe_.read()) {
-        heard_ = Steady::now();
-        paused_ = false;
-        handle(line);
-      }
+      for (const std::string& line : parent_.read()) handle(line);
       for (const Signal& signal : signals_.take()) {
         if (signal.number == SIGCHLD) continue;
         if (!job_.complete()) return 128 + signal.number;
         for (const auto& process : job_.job().processes) host_.signal(process.number, signal.number, false);
       }
       if (job_.complete() && !host_.open()) {
-        pipe_.send({"done"});
-        write_the_rest();
+        parent_.say_done();
         return 0;
       }
-      if (Steady::now() >= said_ + kSayStillHere) say_still_here();
+      parent_.keep_alive();
     }
     return 1;
   }
@@ -109,7 +91,9 @@ class Agent : HostListener {
  private:
   void wait() {
     std::vector<pollfd> polled = {pipe_.polled_in(), pipe_.polled_out(), {signals_.descriptor(), POLLIN, 0}};
-    host_.hold_output(held_ || pipe_.pending() > kMostPending);
+    // What stays here need not wait for the launcher.
+    const bool sends = unsent_.size() < job_.job().processes.size();
+    host_.hold_output(sends && (held_ || parent_.full()));
     host_.add_polled(polled);
     poll(polled.data(), polled.size(), wait_for_ms());
     pipe_.flush();
@@ -117,28 +101,17 @@ class Agent : HostListener {
   }
 
   int wait_for_ms() const {
-    Steady::time_point next = said_ + kSayStillHere;
+    Steady::time_point next = parent_.next_word();
     if (const auto work = host_.next_work()) next = std::min(next, *work);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Steady::now());
     return static_cast<int>(std::max<long>(0, left.count()));
-  }
-
-  void say_still_here() {
-    said_ = Steady::now();
-    // One that waits to be written says it, too.
-    if (pipe_.pending() == 0) pipe_.send({"still-here"});
-  }
-
-  bool too_silent() const {
-    const auto limit = job_.job().silence;
-    return limit.count() > 0 && !paused_ && Steady::now() > heard_ + limit;
   }
 
   void handle(const std::string& line) {
     const std::optional<Message> message = from_line(line);
     if (!message || job_.complete() || !job_.take(*message)) {
       if (!message) return;
-      if (message->front() == "pause") paused_ = true;
+      if (message->front() == "pause") parent_.pause();
       if (message->front() == "logs") host_.ask_for_logs();
       if (message->front() == "stacks" && message->size() == 2)
         host_.take_stacks(std::chrono::milliseconds(number_of((*message)[1])));
@@ -182,6 +155,17 @@ class Agent : HostListener {
       not_started(errno, fmt::format("cannot enter the folder '{}'", job.folder));
       return;
     }
+    std::vector<int> processes;
+    for (const HostJob::Process& process : job.processes) {
+      processes.push_back(process.number);
+      if (!process.send_output) unsent_.insert(process.number);
+    }
+    try {
+      if (!job.log_folder.empty())
+        logs_.emplace(job.log_folder, processes, job.attempt, LogFiles::Earlier::kOfTheseProcesses);
+    } catch (const Error& error) {
+      return not_started(0, error.what());
+    }
     proxy_ = proxy_for(job);
     if (proxy_ == nullptr) return host_.start(job);
     HostJob by_proxy = job;
@@ -190,21 +174,16 @@ class Agent : HostListener {
     host_.start(by_proxy);
   }
 
-  void write_the_rest() {
-    const Steady::time_point deadline = Steady::now() + kLastWords;
-    while (pipe_.pending() > 0 && Steady::now() < deadline) {
-      pollfd writable = pipe_.polled_out();
-      poll(&writable, 1, 100);
-      pipe_.flush();
-    }
-  }
-
   void started(int process, pid_t pid, const std::vector<int>& cores) override {
     Message message = {"started", std::to_string(process), std::to_string(pid)};
     for (const int core : cores) message.push_back(std::to_string(core));
     pipe_.send(message);
   }
   void output(int process, Stream stream, std::string_view bytes) override {
+    if (logs_) {
+      if (const auto trouble = logs_->write(process, bytes)) pipe_.send({"remark", *trouble});
+    }
+    if (unsent_.contains(process)) return;
     pipe_.send({stream == Stream::kOut ? "out" : "err", std::to_string(process), std::string(bytes)});
   }
   void output_ended(int process, Stream stream) override {
@@ -241,15 +220,17 @@ class Agent : HostListener {
 
   Signals signals_;
   std::unique_ptr<coordination::HostProxy> proxy_;
-  MessagePipe pipe_{STDIN_FILENO, STDOUT_FILENO};
+  ParentPipe parent_;
+  MessagePipe& pipe_ = parent_.pipe();
   Descendants descendants_;
   LocalHost host_{*this, descendants_, false};
   HostJobReader job_;
   std::shared_ptr<watch::TickClock> trace_clock_;  // while a trace is taken
   std::optional<ChunkWriter> chunks_;
   std::map<int, std::uint64_t> lost_;  // events, by process, of chunks that were not sent
-  Steady::time_point heard_ = Steady::now(), said_ = Steady::now();
-  bool paused_ = false, held_ = false;
+  std::optional<LogFiles> logs_;
+  std::set<int> unsent_;  // processes whose output stays here
+  bool held_ = false;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr int kMostSlots = 65536;
+constexpr std::size_t kMostNamed = 10;
 
 std::optional<int> positive(std::string_view text) {
   int number = 0;
@@ -157,6 +158,44 @@ std::optional<std::vector<Placement>> place_around(const std::vector<HostSlots>&
   return place_processes(left, num_processes);
 }
 
+std::set<int> parse_processes(const std::string& option, std::string_view text, int num_processes) {
+  std::set<int> processes;
+  if (text == "none") return processes;
+  std::string_view rest = text;
+  const auto take_number = [&] {
+    int number = -1;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    if (error != std::errc() || number < 0)
+      fail("{} '{}' is not understood: expected all, none, or numbers of processes such as 0,8-15", option,
+           text);
+    if (number >= num_processes)
+      fail("{} '{}' names process {}, but the job has processes 0 to {}", option, text, number,
+           num_processes - 1);
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    return number;
+  };
+  while (true) {
+    const int first = take_number();
+    int last = first;
+    if (rest.starts_with('-')) {
+      rest.remove_prefix(1);
+      last = take_number();
+      if (last < first) fail("{} '{}' has a range that ends before it begins", option, text);
+    }
+    for (int process = first; process <= last; ++process) processes.insert(process);
+    if (rest.empty()) return processes;
+    if (!rest.starts_with(',')) rest = {};  // and so no number
+    rest.remove_prefix(rest.empty() ? 0 : 1);
+  }
+}
+
 std::string without_user(const std::string& host) { return host.substr(host.find('@') + 1); }
+
+std::string name_some_hosts(const std::vector<std::string>& names) {
+  const std::size_t named = std::min(names.size(), kMostNamed);
+  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + named, ", "));
+  if (named < names.size()) text += fmt::format(" and {} more", names.size() - named);
+  return text;
+}
 
 }  // namespace lockstep::cli

@@ -41,7 +41,13 @@ std::vector<Placement> place_processes(const std::vector<HostSlots>& hosts, std:
 std::optional<std::vector<Placement>> place_around(const std::vector<HostSlots>& hosts, int num_processes,
                                                    const std::set<std::string>& lost);
 
+/// Parses "none", "0,8-15": numbers of processes, below `num_processes`. Errors name the option.
+std::set<int> parse_processes(const std::string& option, std::string_view text, int num_processes);
+
 /// "user@b" without its user.
 std::string without_user(const std::string& host);
+
+/// "a, b, c"; after some names a count of the rest.
+std::string name_some_hosts(const std::vector<std::string>& names);
 
 }  // namespace lockstep::cli

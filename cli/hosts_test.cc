@@ -109,5 +109,19 @@ TEST(PlaceProcesses, TooManyProcessesAreRefused) {
               HasSubstr("4 processes do not fit on the hosts, which take 3 (a:2,b:1)"));
 }
 
+TEST(ParseProcesses, NumbersAndRangesAreTakenAndOthersRefused) {
+  EXPECT_THAT(parse_processes("--x", "none", 4), ::testing::IsEmpty());
+  EXPECT_THAT(parse_processes("--x", "3,0-1", 4), ElementsAre(0, 1, 3));
+  EXPECT_THAT(error_of<Error>([] { parse_processes("--x", "2-4", 4); }),
+              HasSubstr("--x '2-4' names process 4, but the job has processes 0 to 3"));
+  for (const char* text : {"", "a", "-1", "1,", "1;2", "1 2", "2-1", "1-"})
+    EXPECT_THAT(error_of<Error>([&] { parse_processes("--x", text, 4); }), HasSubstr("--x '")) << text;
+}
+
+TEST(NameSomeHosts, CountsThoseAfterTheTenth) {
+  EXPECT_EQ(name_some_hosts({"a", "b"}), "a, b");
+  EXPECT_EQ(name_some_hosts(std::vector<std::string>(13, "h")), "h, h, h, h, h, h, h, h, h, h and 3 more");
+}
+
 }  // namespace
 }  // namespace lockstep::cli

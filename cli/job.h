@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "cli/host_groups.h"
 #include "cli/hosts.h"
 #include "cli/job_server.h"
 #include "cli/restarts.h"
@@ -36,6 +38,12 @@ struct JobOptions {
 
   /// The folder for copies of each process's output: process-I.log, on restart A process-I.attempt-A.log.
   std::optional<std::filesystem::path> log_folder;
+  enum class Logs {
+    kHere,
+    kOnHosts
+  } logs = Logs::kHere;  ///< who writes them: the launcher, or each host its own
+
+  std::optional<std::set<int>> shown;  ///< the processes whose output is printed; nullopt: all
 
   /// The hosts that the user named; empty if everything runs on this one.
   std::vector<HostSlots> hosts;
@@ -45,7 +53,8 @@ struct JobOptions {
   enum class By { kRsh, kSlurm } by = By::kRsh;  ///< how processes on other hosts are started
   std::vector<std::string> rsh = {"ssh"};  ///< ssh, or its replacement: a command to which HOST COMMAND is
                                            ///< appended
-  std::string remote_tool;                 ///< the lockstep tool on other hosts; empty: this one's path
+  int fan_out = kHostFanOut;  ///< how many other hosts this process, and each relay, starts agents on itself
+  std::string remote_tool;    ///< the lockstep tool on other hosts; empty: this one's path
 
   /// "HOST", "HOST:PORT": where the coordinator listens, and how the processes reach it. By default the
   /// interface's address, or else one that is determined automatically.

@@ -7,7 +7,6 @@
 
 #include "cli/descriptors.h"
 #include "cli/local_host.h"
-#include "cli/remote_command.h"
 #include "cli/remote_host.h"
 #include "cli/this_host.h"
 #include "lockstep/base/fail.h"
@@ -29,15 +28,19 @@ std::string with_any_port(const std::string& host) {
   return coordination::HostPort{.host = host, .port = 0}.to_string();
 }
 
+std::chrono::milliseconds silence_of(const JobOptions& options) {
+  return std::chrono::seconds(options.heartbeat_timeout.value_or(100));
+}
+
 bool is_wildcard(const std::string& host) { return host == "0.0.0.0" || host == "::" || host == "*"; }
 
 }  // namespace
 
 JobHosts::JobHosts(const JobOptions& options, const Descendants& descendants, HostListener& listener)
     : options_(options), descendants_(descendants), listener_(listener), placements_(options.placements) {
-  const bool by_slurm = options.by == JobOptions::By::kSlurm;
-  remote_ = by_slurm || std::any_of(placements_.begin(), placements_.end(),
-                                    [](const Placement& placement) { return !is_this_host(placement.host); });
+  remote_ = options.by == JobOptions::By::kSlurm ||
+            std::any_of(placements_.begin(), placements_.end(),
+                        [](const Placement& placement) { return !is_this_host(placement.host); });
   if (!remote_) placements_ = {{.host = host_name(), .first = 0, .count = options.num_processes}};
   for (const Placement& placement : placements_) {
     host_names_.insert(host_names_.end(), placement.count, without_user(placement.host));
@@ -47,17 +50,44 @@ JobHosts::JobHosts(const JobOptions& options, const Descendants& descendants, Ho
         std::make_unique<LocalHost>(listener, descendants, true));
     return;
   }
-  const std::string tool = options.remote_tool.empty() ? own_program() : options.remote_tool;
-  for (const Part& part : parts_of(placements_)) {
-    const std::string& host = part.place.host;
-    std::vector<std::string> command = by_slurm ? srun_command(host, tool)
-                                       : !remote_ || is_this_host(host)
-                                           ? std::vector<std::string>{own_program(), "host-agent"}
-                                           : rsh_command(options.rsh, host, tool);
-    auto remote = std::make_unique<RemoteHost>(listener, without_user(host), command);
-    remotes_.push_back(remote.get());
-    add(part, std::move(remote));
+  reach_by_agents();
+}
+
+void JobHosts::reach_by_agents() {
+  const std::vector<Part> parts = parts_of(placements_);
+  const bool by_rsh = options_.by == JobOptions::By::kRsh;
+  // The tree's numbers of the hosts begin with those that are this one.
+  std::vector<std::size_t> numbered, others;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool here = by_rsh && (!remote_ || is_this_host(parts[i].place.host));
+    (here ? numbered : others).push_back(i);
   }
+  const int here = static_cast<int>(numbered.size());
+  numbered.insert(numbered.end(), others.begin(), others.end());
+  AgentTreeOptions tree{.here = here,
+                        .fan_out = options_.fan_out,
+                        .silence = silence_of(options_),
+                        .folder = std::filesystem::current_path(),
+                        .by_slurm = !by_rsh,
+                        .rsh = options_.rsh,
+                        .tool = options_.remote_tool.empty() ? own_program() : options_.remote_tool};
+  std::vector<int> number_of_part(parts.size());
+  remotes_of_tree_.resize(parts.size());
+  for (std::size_t n = 0; n < numbered.size(); ++n) {
+    number_of_part[numbered[n]] = static_cast<int>(n);
+    tree.hosts.push_back(parts[numbered[n]].place.host);
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    auto remote = std::make_unique<RemoteHost>(listener_, without_user(parts[i].place.host),
+                                               [this, number = number_of_part[i]](const Message& message) {
+                                                 tree_->send(number, to_line_without_end(message));
+                                               });
+    remotes_.push_back(remote.get());
+    remotes_of_tree_[number_of_part[i]] = remote.get();
+    add(parts[i], std::move(remote));
+  }
+  tree_.emplace(std::move(tree),
+                [this](int host, std::string_view line) { remotes_of_tree_[host]->heard(line); });
 }
 
 void JobHosts::add(const Part& part, std::unique_ptr<ProcessHost> host) {
@@ -84,7 +114,7 @@ std::vector<JobHosts::Part> JobHosts::parts_of(const std::vector<Placement>& pla
 }
 
 JobHosts::~JobHosts() {
-  for (RemoteHost* remote : remotes_) remote->hang_up();
+  tree_.reset();
   hosts_.clear();
   descendants_.kill_all();
 }
@@ -141,9 +171,15 @@ std::string JobHosts::coordinator_bind_address() const {
   return with_any_port(loopback.empty() ? "127.0.0.1" : loopback);
 }
 
-void JobHosts::start(const std::function<std::map<std::string, std::string>(int process)>& variables) {
+void JobHosts::start(int attempt,
+                     const std::function<std::map<std::string, std::string>(int process)>& variables) {
   HostJob job{.command = options_.command, .bind = options_.bind};
-  job.silence = std::chrono::seconds(options_.heartbeat_timeout.value_or(100));
+  job.silence = silence_of(options_);
+  job.attempt = attempt;
+  const bool logs_on_hosts = remote_ && options_.logs == JobOptions::Logs::kOnHosts;
+  if (options_.log_folder && logs_on_hosts) job.log_folder = std::filesystem::absolute(*options_.log_folder);
+  // What is not printed is still for the launcher's own logs and its report of a failure.
+  const bool send_all = !options_.shown || options_.report_folder || (options_.log_folder && !logs_on_hosts);
   if (!remotes_.empty()) job.folder = std::filesystem::current_path();
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     const Placement& place = parts_[i].place;
@@ -151,7 +187,9 @@ void JobHosts::start(const std::function<std::map<std::string, std::string>(int 
     job.on_host = parts_[i].on_host;
     job.processes.clear();
     for (int process = place.first; process < place.first + place.count; ++process) {
-      job.processes.push_back({.number = process, .variables = variables(process)});
+      job.processes.push_back({.number = process,
+                               .variables = variables(process),
+                               .send_output = send_all || options_.shown->contains(process)});
     }
     hosts_[i]->start(job);
   }
@@ -174,9 +212,11 @@ void JobHosts::add_polled(std::vector<pollfd>& polled) {
     host->add_polled(polled);
     polled_counts_.push_back(polled.size() - before);
   }
+  if (tree_) tree_->add_polled(polled);
 }
 
 void JobHosts::work(std::span<const pollfd> polled) {
+  if (tree_) tree_->work();
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     hosts_[i]->work(polled.first(polled_counts_[i]));
     polled = polled.subspan(polled_counts_[i]);
@@ -184,7 +224,7 @@ void JobHosts::work(std::span<const pollfd> polled) {
 }
 
 std::optional<Steady::time_point> JobHosts::next_work() const {
-  std::optional<Steady::time_point> next;
+  std::optional<Steady::time_point> next = tree_ ? tree_->next_work() : std::nullopt;
   for (const auto& host : hosts_) {
     const auto own = host->next_work();
     if (own) next = next ? std::min(*next, *own) : *own;
@@ -197,7 +237,8 @@ void JobHosts::signal(int process, int signal, bool from_terminal) {
 }
 
 bool JobHosts::open() const {
-  return std::any_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host->open(); });
+  return (tree_ && tree_->open()) ||
+         std::ranges::any_of(hosts_, [](const auto& host) { return host->open(); });
 }
 
 void JobHosts::hold_output(bool on) {
@@ -242,7 +283,7 @@ std::vector<std::pair<int, std::optional<HostClock>>> JobHosts::trace_clocks() c
 }
 
 void JobHosts::pause() {
-  for (RemoteHost* remote : remotes_) remote->pause();
+  if (tree_) tree_->pause();
 }
 
 }  // namespace lockstep::cli

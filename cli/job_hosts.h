@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/agent_tree.h"
 #include "cli/descendants.h"
 #include "cli/job.h"
 #include "cli/process_host.h"
@@ -29,7 +30,7 @@ class JobHosts {
   /// Whether the agents of all hosts have answered.
   bool ready() const;
 
-  /// The names of the hosts whose agents have not answered.
+  /// The names of the hosts whose agents have not answered: of those behind relays, too.
   std::vector<std::string> missing() const;
 
   /// The name of each process's host.
@@ -47,8 +48,8 @@ class JobHosts {
   /// cannot be determined, throws an Error that names the option that helps.
   std::string coordinator_bind_address() const;
 
-  /// Starts the processes. `variables` returns those of each process.
-  void start(const std::function<std::map<std::string, std::string>(int process)>& variables);
+  /// Starts the processes, for this attempt of the job. `variables` returns those of each process.
+  void start(int attempt, const std::function<std::map<std::string, std::string>(int process)>& variables);
 
   void add_polled(std::vector<pollfd>& polled);
   void work(std::span<const pollfd> polled);
@@ -76,6 +77,7 @@ class JobHosts {
     int first_on_host = 0, on_host = 0;  ///< as in HostJob
   };
   std::vector<Part> parts_of(const std::vector<Placement>& placements) const;
+  void reach_by_agents();
   void add(const Part& part, std::unique_ptr<ProcessHost> host);
   void warn_where_not_all_can_join();
 
@@ -88,7 +90,9 @@ class JobHosts {
   std::vector<int> host_index_;
   std::vector<Part> parts_;
   std::vector<std::unique_ptr<ProcessHost>> hosts_;  // one for each part
-  std::vector<RemoteHost*> remotes_;                 // among hosts_; empty if everything is on this host
+  std::vector<RemoteHost*> remotes_;          // the same, if agents start the processes; otherwise empty
+  std::vector<RemoteHost*> remotes_of_tree_;  // the same, by their numbers in the tree
+  std::optional<AgentTree> tree_;
   std::vector<std::size_t> polled_counts_;
 };
 

@@ -8,7 +8,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <functional>
+#include <set>
 #include <system_error>
+#include <utility>
 
 #include "lockstep/base/fail.h"
 
@@ -17,27 +20,40 @@ namespace {
 
 constexpr std::size_t kMostOpen = 128;  // of jobs with many processes, which need their descriptors
 
-// The number behind "process-....log."; 0 where there is none, nullopt for what is no log.
-std::optional<int> number_behind(const std::string& name) {
-  const std::size_t end = name.find(".log");
-  if (!name.starts_with("process-") || end == std::string::npos) return std::nullopt;
-  const std::string_view rest = std::string_view(name).substr(end + 4);
-  if (rest.empty()) return 0;
-  int number = 0;
-  const auto [last, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), number);
-  const bool whole = rest[0] == '.' && error == std::errc() && last == rest.data() + rest.size();
-  return whole ? std::optional(number) : std::nullopt;
+/// "process-3.attempt-1.log.2"
+struct LogName {
+  int process = 0, attempt = 0;
+  int number = 0;  ///< 0: none, it is not of an earlier run yet
+};
+
+std::optional<LogName> parse_log_name(std::string_view name) {
+  const auto take = [&](std::string_view begin, int& number) {
+    if (!name.starts_with(begin)) return false;
+    const char* const first = name.data() + begin.size();
+    const auto [end, error] = std::from_chars(first, name.data() + name.size(), number);
+    if (error != std::errc()) return false;
+    name.remove_prefix(static_cast<std::size_t>(end - name.data()));
+    return true;
+  };
+  LogName log;
+  if (!take("process-", log.process)) return std::nullopt;
+  take(".attempt-", log.attempt);
+  if (!name.starts_with(".log")) return std::nullopt;
+  name.remove_prefix(4);
+  if (!name.empty() && !(take(".", log.number) && name.empty())) return std::nullopt;
+  return log;
 }
 
-void keep_those_of_an_earlier_run(const std::filesystem::path& folder) {
+// `whose`: those of an earlier run, where they have no number.
+void keep_earlier(const std::filesystem::path& folder, const std::function<bool(const LogName&)>& whose) {
   int highest = 0;
   std::vector<std::filesystem::path> earlier;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::optional<int> number = number_behind(entry.path().filename());
-    if (!number) continue;
-    highest = std::max(highest, *number);
+    const std::optional<LogName> log = parse_log_name(entry.path().filename().string());
+    if (!log || !whose(*log)) continue;
+    highest = std::max(highest, log->number);
     // Not what a user has put in the place of a log, such as a link.
-    if (*number == 0 && entry.symlink_status().type() == std::filesystem::file_type::regular)
+    if (log->number == 0 && entry.symlink_status().type() == std::filesystem::file_type::regular)
       earlier.push_back(entry.path());
   }
   for (const auto& file : earlier)
@@ -50,18 +66,25 @@ int open_log(const std::filesystem::path& file) {
 
 }  // namespace
 
-LogFiles::LogFiles(const std::filesystem::path& folder, int num_processes, int attempt) {
+LogFiles::LogFiles(const std::filesystem::path& folder, const std::vector<int>& processes, int attempt,
+                   Earlier earlier) {
+  const std::set<int> own(processes.begin(), processes.end());
   try {
     std::filesystem::create_directories(folder);
-    if (attempt == 0) keep_those_of_an_earlier_run(folder);
+    // A restart may be the first start of a process here.
+    keep_earlier(folder, [&](const LogName& log) {
+      if (earlier == Earlier::kAll) return attempt == 0;
+      return own.contains(log.process) && (attempt == 0 || log.attempt == attempt);
+    });
   } catch (const std::filesystem::filesystem_error& error) {
     fail("cannot write logs in {}: {}", folder.string(), error.code().message());
   }
   const std::string suffix = attempt == 0 ? "" : fmt::format(".attempt-{}", attempt);
-  for (int i = 0; i < num_processes; ++i) {
-    files_.push_back({.path = folder / fmt::format("process-{}{}.log", i, suffix)});
-    const int descriptor = open_log(files_.back().path);
-    if (descriptor < 0) fail("cannot write {}: {}", files_.back().path.string(), std::strerror(errno));
+  for (const int i : processes) {
+    File& file = files_[i];
+    file.path = folder / fmt::format("process-{}{}.log", i, suffix);
+    const int descriptor = open_log(file.path);
+    if (descriptor < 0) fail("cannot write {}: {}", file.path.string(), std::strerror(errno));
     close(descriptor);
   }
 }

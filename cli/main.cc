@@ -11,6 +11,7 @@
 #include "cli/coordinator_command.h"
 #include "cli/group_guard.h"
 #include "cli/host_agent.h"
+#include "cli/host_relay.h"
 #include "cli/job.h"
 #include "cli/plan_command.h"
 #include "cli/run_command.h"
@@ -57,6 +58,7 @@ int main(int argc, char** argv) {
   lockstep::cli::add_trace_command(tool, &status);
   // What the launcher runs on other hosts, and at its end: nothing for users.
   tool.add_subcommand("host-agent")->group("")->callback([&] { status = lockstep::cli::run_host_agent(); });
+  tool.add_subcommand("host-relay")->group("")->callback([&] { status = lockstep::cli::run_host_relay(); });
   pid_t group = 0;
   std::string job;
   CLI::App* end_group = tool.add_subcommand("end-group")->group("");

@@ -23,6 +23,7 @@ void MessagePipe::close_out() {
   if (out_ >= 0) close(out_);
   out_ = -1;
   outgoing_.clear();
+  written_ = 0;
 }
 
 void MessagePipe::send(const Message& message) {
@@ -31,19 +32,36 @@ void MessagePipe::send(const Message& message) {
   flush();
 }
 
+void MessagePipe::queue_line(std::string_view begin, std::string_view rest) {
+  if (out_ < 0) return;
+  outgoing_.append(begin).append(rest).append("\n");
+}
+
+void MessagePipe::flush_all(std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  flush();
+  while (pending() > 0 && std::chrono::steady_clock::now() < deadline) {
+    pollfd writable = polled_out();
+    poll(&writable, 1, 100);
+    flush();
+  }
+}
+
 void MessagePipe::flush() {
-  std::size_t sent = 0;
-  while (out_ >= 0 && sent < outgoing_.size()) {
-    const ssize_t written = write(out_, outgoing_.data() + sent, outgoing_.size() - sent);
-    if (written > 0) {
-      sent += static_cast<std::size_t>(written);
+  while (out_ >= 0 && pending() > 0) {
+    const ssize_t sent = write(out_, outgoing_.data() + written_, pending());
+    if (sent > 0) {
+      written_ += static_cast<std::size_t>(sent);
     } else if (errno == EAGAIN) {
       break;
     } else if (errno != EINTR) {
       return close_out();
     }
   }
-  outgoing_.erase(0, sent);
+  // Not at each write, for much may wait behind.
+  if (2 * written_ < outgoing_.size()) return;
+  outgoing_.erase(0, written_);
+  written_ = 0;
 }
 
 std::vector<std::string> MessagePipe::read() {

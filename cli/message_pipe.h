@@ -2,7 +2,9 @@
 
 #include <poll.h>
 
+#include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/messages.h"
@@ -21,11 +23,17 @@ class MessagePipe {
   /// Queues the message and writes as much as possible. Drops it if the other side is gone.
   void send(const Message& message);
 
+  /// Queues a line that is encoded already, given in two parts and without its end, and writes nothing yet.
+  void queue_line(std::string_view begin, std::string_view rest);
+
   /// Writes as much as possible.
   void flush();
 
+  /// Writes all that is queued, for at most this time. Blocks.
+  void flush_all(std::chrono::milliseconds limit);
+
   /// The number of queued bytes.
-  std::size_t pending() const { return outgoing_.size(); }
+  std::size_t pending() const { return outgoing_.size() - written_; }
 
   /// The complete lines since the last call; at the end of the stream also its unfinished one.
   std::vector<std::string> read();
@@ -45,6 +53,7 @@ class MessagePipe {
  private:
   int in_, out_;
   std::string incoming_, outgoing_;
+  std::size_t written_ = 0;  // of outgoing_
 };
 
 }  // namespace lockstep::cli

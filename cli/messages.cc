@@ -12,7 +12,9 @@ constexpr std::string_view kLetters = "tnr0\\";
 
 }  // namespace
 
-std::string to_line(const Message& message) {
+std::string to_line(const Message& message) { return to_line_without_end(message) + '\n'; }
+
+std::string to_line_without_end(const Message& message) {
   std::string line;
   for (const std::string& word : message) {
     if (&word != &message.front()) line += '\t';
@@ -26,7 +28,7 @@ std::string to_line(const Message& message) {
       rest.remove_prefix(plain + 1);
     }
   }
-  return line + '\n';
+  return line;
 }
 
 std::optional<Message> from_line(std::string_view line) {

@@ -13,6 +13,7 @@ using Message = std::vector<std::string>;
 
 /// The message as one line, including its end: words separated by tabs, with \t, \n, \r, \0 and \\ escaped.
 std::string to_line(const Message& message);
+std::string to_line_without_end(const Message& message);
 
 /// The message in a line without its end; nullopt for an escape that to_line does not write.
 std::optional<Message> from_line(std::string_view line);

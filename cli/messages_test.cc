@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cli/agent_protocol.h"
 #include "lockstep/base/error.h"
 
@@ -43,7 +45,10 @@ TEST(AgentProtocol, AJobComesBack) {
   job.silence = std::chrono::seconds(7);
   job.first_on_host = 2;
   job.on_host = 4;
-  job.processes = {{.number = 2, .variables = {{"A", "1"}, {"B", "x=\ny"}}}, {.number = 3, .variables = {}}};
+  job.processes = {{.number = 2, .variables = {{"A", "1"}, {"B", "x=\ny"}}},
+                   {.number = 3, .variables = {}, .send_output = false}};
+  job.log_folder = "/a log";
+  job.attempt = 2;
   HostJobReader reader;
   for (const Message& message : to_messages(job)) {
     EXPECT_FALSE(reader.complete());
@@ -59,6 +64,27 @@ TEST(AgentProtocol, AJobComesBack) {
   ASSERT_EQ(reader.job().processes.size(), 2u);
   EXPECT_EQ(reader.job().processes[0].variables, job.processes[0].variables);
   EXPECT_EQ(reader.job().processes[1].number, 3);
+  EXPECT_TRUE(reader.job().processes[0].send_output);
+  EXPECT_FALSE(reader.job().processes[1].send_output);
+  EXPECT_EQ(reader.job().log_folder, "/a log");
+  EXPECT_EQ(reader.job().attempt, 2);
+}
+
+TEST(AgentProtocol, WhatAllProcessesHaveIsSentOnce) {
+  HostJob job{.command = {"program"}};
+  job.on_host = 2;
+  job.processes = {{.number = 0, .variables = {{"ALL", "same"}, {"OWN", "a"}, {"SOME", "x"}}},
+                   {.number = 1, .variables = {{"ALL", "same"}, {"OWN", "b"}}}};
+  HostJobReader reader;
+  int sent = 0;
+  for (const Message& message : to_messages(job)) {
+    sent += static_cast<int>(std::ranges::count(message, "ALL=same"));
+    reader.take(message);
+  }
+  EXPECT_EQ(sent, 1);
+  ASSERT_EQ(reader.job().processes.size(), 2u);
+  EXPECT_EQ(reader.job().processes[0].variables, job.processes[0].variables);
+  EXPECT_EQ(reader.job().processes[1].variables, job.processes[1].variables);
 }
 
 TEST(AgentProtocol, AMalformedJobIsRefused) {
@@ -66,6 +92,49 @@ TEST(AgentProtocol, AMalformedJobIsRefused) {
   EXPECT_THROW(HostJobReader().take({"process"}), Error);
   EXPECT_THROW(HostJobReader().take({"process", "0", "NOVALUE"}), Error);
   EXPECT_FALSE(HostJobReader().take({"signal", "0", "15"}));
+}
+
+TEST(AgentProtocol, TheHostsOfARelayComeBackAndTheFirstIsItsOwn) {
+  const AgentTreeOptions hosts{.first = 3,
+                               .hosts = {"user@b", "c"},
+                               .here = 0,
+                               .fan_out = 2,
+                               .silence = std::chrono::seconds(7),
+                               .folder = "/a folder",
+                               .rsh = {"ssh", "-i", "my key"},
+                               .tool = "/bin/lockstep"};
+  RelayJobReader reader;
+  for (const Message& message : to_messages(hosts)) {
+    EXPECT_FALSE(reader.complete());
+    EXPECT_TRUE(reader.take(message));
+  }
+  ASSERT_TRUE(reader.complete());
+  EXPECT_EQ(reader.hosts().first, 3);
+  EXPECT_EQ(reader.hosts().hosts, hosts.hosts);
+  EXPECT_EQ(reader.hosts().here, 1);
+  EXPECT_EQ(reader.hosts().from, "user@b");
+  EXPECT_EQ(reader.hosts().fan_out, 2);
+  EXPECT_EQ(reader.hosts().silence, hosts.silence);
+  EXPECT_EQ(reader.hosts().folder, hosts.folder);
+  EXPECT_FALSE(reader.hosts().by_slurm);
+  EXPECT_EQ(reader.hosts().rsh, hosts.rsh);
+  EXPECT_EQ(reader.hosts().tool, hosts.tool);
+}
+
+TEST(AgentProtocol, MalformedHostsOfARelayAreRefused) {
+  EXPECT_THROW(RelayJobReader().take({"hosts", "0"}), Error);
+  EXPECT_THROW(RelayJobReader().take({"limits", "0", "1000"}), Error);
+  EXPECT_THROW(RelayJobReader().take({"starts", "rsh", "/bin/lockstep"}), Error);
+  EXPECT_FALSE(RelayJobReader().take({"start"}));
+}
+
+TEST(AgentProtocol, ALineThatIsPassedOnHasItsHostBeforeIt) {
+  const auto line = addressed_line("of\t12\tout\t3\ttext", kOfHost);
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->host, 12);
+  EXPECT_EQ(line->line, "out\t3\ttext");
+  for (const char* other : {"to\t1\tx", "of\tx\ty", "of\t1", "of\t", "out\t3\ttext"})
+    EXPECT_FALSE(addressed_line(other, kOfHost)) << other;
 }
 
 }  // namespace

@@ -9,8 +9,9 @@ namespace lockstep::cli {
 /// How a process ended.
 struct Outcome {
   int exit_code = 0;
-  int signal = 0;    ///< the signal that ended it; 0 if none did
-  std::string lost;  ///< why contact was lost before it was seen to end; else empty
+  int signal = 0;             ///< the signal that ended it; 0 if none did
+  std::string lost;           ///< why contact was lost before it was seen to end; else empty
+  bool with_another = false;  ///< lost because another host was lost, over which its own was reached
 
   bool success() const { return exit_code == 0 && signal == 0 && lost.empty(); }
 

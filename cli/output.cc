@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <numeric>
 #include <utility>
 
 namespace lockstep::cli {
@@ -38,8 +39,12 @@ Output::Output(int num_processes, std::vector<std::string> hosts, OutputTarget o
 }
 
 void Output::keep_logs(const std::filesystem::path& folder, int attempt) {
-  logs_.emplace(folder, static_cast<int>(splitters_[0].size()), attempt);
+  std::vector<int> all(splitters_[0].size());
+  std::iota(all.begin(), all.end(), 0);
+  logs_.emplace(folder, all, attempt, LogFiles::Earlier::kAll);
 }
+
+void Output::show_only(const std::set<int>& processes) { shown_ = processes; }
 
 std::string_view Output::end_of(int process) const {
   if (ends_.empty()) return "";
@@ -92,6 +97,7 @@ void Output::feed(int process, Stream stream, std::string_view bytes) {
     if (end.size() > 4 * kKeptEnd)
       end.erase(0, end.size() - kKeptEnd - 1);  // one more, which tells that it is cut
   }
+  if (!shown(process)) return;
   std::string text;
   for (const std::string& line : splitters_[static_cast<int>(stream)][process].feed(bytes)) {
     text += prefix(process, targets_[static_cast<int>(stream)]) + line + "\n";

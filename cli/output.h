@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,9 @@ class Output {
   /// cannot be created; later write errors are reported once.
   void keep_logs(const std::filesystem::path& folder, int attempt);
 
+  /// Prints the output of these processes only.
+  void show_only(const std::set<int>& processes);
+
   /// Keeps the last bytes of each process for end_of.
   void keep_ends() { ends_.resize(splitters_[0].size()); }
 
@@ -58,12 +62,14 @@ class Output {
   void print(Stream stream, std::string_view text);
   std::string prefix(int process, const OutputTarget& target) const;
   std::string progress_line() const;
+  bool shown(int process) const { return !shown_ || shown_->contains(process); }
 
   OutputTarget targets_[2];
   const std::vector<std::string> hosts_;
   std::vector<LineSplitter> splitters_[2];
   std::optional<LogFiles> logs_;
   std::vector<std::string> ends_;
+  std::optional<std::set<int>> shown_;  // none: all
   std::function<void(std::string_view)> heard_;
   std::string shown_progress_;
 };

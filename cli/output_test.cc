@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "cli/log_files.h"
 #include "lockstep/base/error.h"
 #include "lockstep/testing/process_logs.h"
 #include "lockstep/testing/temporary_folder.h"
@@ -122,6 +125,40 @@ TEST_F(OutputTest, LogsOfAnEarlierRunAreKeptUnderTheNextNumber) {
   EXPECT_EQ(log("process-1.log.2"), "second");
   EXPECT_EQ(log("process-0.log"), "third");
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "process-0.attempt-1.log"));
+}
+
+TEST(LogFiles, InASharedFolderOnlyTheOwnProcessesLogsAreOfAnEarlierRun) {
+  testing::TemporaryFolder folder;
+  auto run = [&](const std::string& text, const std::vector<int>& processes, int attempt) {
+    LogFiles logs(folder.path(), processes, attempt, LogFiles::Earlier::kOfTheseProcesses);
+    for (const int i : processes) EXPECT_EQ(logs.write(i, text), std::nullopt);
+  };
+  auto log = [&](const std::string& name) { return testing::read_file(folder.path() / name); };
+  run("first", {2, 3}, 0);
+  run("first again", {2, 3}, 1);
+  run("second", {2}, 0);
+  EXPECT_EQ(log("process-2.log"), "second");
+  EXPECT_EQ(log("process-2.log.1"), "first");
+  EXPECT_EQ(log("process-2.attempt-1.log.1"), "first again");
+  EXPECT_EQ(log("process-3.log"), "first");
+  // A host that takes part from a restart on.
+  run("second again", {3}, 1);
+  EXPECT_EQ(log("process-3.attempt-1.log"), "second again");
+  EXPECT_EQ(log("process-3.attempt-1.log.1"), "first again");
+  EXPECT_EQ(log("process-3.log"), "first");
+}
+
+TEST_F(OutputTest, WhatIsNotShownIsStillLogged) {
+  testing::TemporaryFolder folder;
+  Output output(2, {}, file(out_), file(err_));
+  output.keep_logs(folder.path(), 0);
+  output.show_only({1});
+  for (const int process : {0, 1}) {
+    output.feed(process, Stream::kOut, "line\npart");
+    output.finish(process, Stream::kOut);
+  }
+  EXPECT_EQ(out_, "[1] line\n[1] part\n");
+  EXPECT_EQ(testing::read_file(folder.path() / "process-0.log"), "line\npart");
 }
 
 TEST_F(OutputTest, WhereThereIsNoSpaceForLogsItIsSaidOnceAndNothingElseIsLost) {

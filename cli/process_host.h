@@ -32,9 +32,14 @@ struct HostJob {
   bool bind = true;    ///< bind each process to its share of the host's cores
   std::chrono::milliseconds silence{0};  ///< the longest silence between host and launcher
 
+  /// The folder for copies of the output that another host writes itself (LogFiles); empty: it writes none.
+  std::string log_folder;
+  int attempt = 0;  ///< of the job, for the names of the logs
+
   struct Process {
     int number = 0;                                ///< in the job
     std::map<std::string, std::string> variables;  ///< added to the host's own environment
+    bool send_output = true;                       ///< to the launcher, if this is another host
   };
   std::vector<Process> processes;
   int first_on_host = 0;  ///< the number of processes of the same host before these; they share its cores
@@ -52,7 +57,8 @@ class HostListener {
   /// The process has ended; its output has been passed to `output` before.
   virtual void ended(int process, const Outcome& outcome) = 0;
 
-  /// The program could not be started, for this errno; none of the host's processes runs.
+  /// The program could not be started, for this errno, or 0 for a reason that `what` tells; none of the
+  /// host's processes runs.
   virtual void not_started(int error, const std::string& what) = 0;
 
   /// The host was lost, or never reached, before any of its processes started.

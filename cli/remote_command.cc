@@ -43,7 +43,7 @@ std::string shell_quoted(const std::string& word) {
 }
 
 std::vector<std::string> rsh_command(const std::vector<std::string>& rsh, const std::string& host,
-                                     const std::string& tool) {
+                                     const std::string& tool, const std::string& role) {
   std::vector<std::string> command = rsh;
   if (std::filesystem::path(rsh.front()).filename() == "ssh") {
     // No question, no terminal, no X; a new connection's end is ours; a host that is cut off is noticed.
@@ -55,13 +55,14 @@ std::vector<std::string> rsh_command(const std::vector<std::string>& rsh, const 
     command.emplace_back("--");
   }
   command.push_back(host);
-  command.push_back("exec " + shell_quoted(tool) + " host-agent");
+  command.push_back("exec " + shell_quoted(tool) + " " + role);
   return command;
 }
 
-std::vector<std::string> srun_command(const std::string& node, const std::string& tool) {
+std::vector<std::string> srun_command(const std::string& node, const std::string& tool,
+                                      const std::string& role) {
   return {"srun",      "--nodes=1",       "--ntasks=1", "--nodelist=" + node,
-          "--overlap", "--cpu-bind=none", tool,         "host-agent"};
+          "--overlap", "--cpu-bind=none", tool,         role};
 }
 
 }  // namespace lockstep::cli

@@ -12,12 +12,14 @@ std::vector<std::string> split_words(const std::string& text);
 /// The word, quoted for a POSIX shell.
 std::string shell_quoted(const std::string& word);
 
-/// The command that runs the agent on another host: `rsh` (ssh or its replacement; HOST COMMAND is appended),
-/// for ssh with options that disable questions. `tool` is the path of the lockstep tool there.
+/// The command that runs `role`, "host-agent" or "host-relay", on another host: `rsh` (ssh or its
+/// replacement; HOST COMMAND is appended), for ssh with options that disable questions. `tool` is the path of
+/// the lockstep tool there.
 std::vector<std::string> rsh_command(const std::vector<std::string>& rsh, const std::string& host,
-                                     const std::string& tool);
+                                     const std::string& tool, const std::string& role);
 
 /// The same with Slurm's srun, on a node of this job's allocation.
-std::vector<std::string> srun_command(const std::string& node, const std::string& tool);
+std::vector<std::string> srun_command(const std::string& node, const std::string& tool,
+                                      const std::string& role);
 
 }  // namespace lockstep::cli

@@ -23,17 +23,17 @@ TEST(SplitWords, KeepsQuotedOnesTogether) {
 TEST(ShellQuoted, HoldsQuotes) { EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'"); }
 
 TEST(RshCommand, SshMayNotAskAndOthersGetNoOptions) {
-  const auto ssh = rsh_command({"/usr/bin/ssh", "-p", "22"}, "b", "/bin/lock step");
+  const auto ssh = rsh_command({"/usr/bin/ssh", "-p", "22"}, "b", "/bin/lock step", "host-agent");
   EXPECT_THAT(ssh,
               AllOf(Contains("BatchMode=yes"), Contains("b"), Contains("exec '/bin/lock step' host-agent")));
   // Whatever a host is called, it is no option.
   EXPECT_EQ(ssh[ssh.size() - 3], "--");
-  EXPECT_THAT(rsh_command({"my-rsh"}, "b", "/bin/lockstep"),
-              ElementsAre("my-rsh", "b", "exec '/bin/lockstep' host-agent"));
+  EXPECT_THAT(rsh_command({"my-rsh"}, "b", "/bin/lockstep", "host-relay"),
+              ElementsAre("my-rsh", "b", "exec '/bin/lockstep' host-relay"));
 }
 
 TEST(SrunCommand, StartsOneAgentOnTheNode) {
-  EXPECT_THAT(srun_command("node1", "/bin/lockstep"),
+  EXPECT_THAT(srun_command("node1", "/bin/lockstep", "host-agent"),
               AllOf(Contains("--nodelist=node1"), Contains("--ntasks=1"), Contains("host-agent")));
 }
 

@@ -1,33 +1,36 @@
 #pragma once
 
-#include <deque>
+#include <functional>
 #include <memory>
 
-#include "cli/child_process.h"
-#include "cli/message_pipe.h"
+#include "cli/messages.h"
 #include "cli/process_host.h"
 
 namespace lockstep::cli {
 
-/// Processes of another host, behind an agent there (cli/host_agent.h) that is run by a command such as ssh.
+/// Processes of another host, behind an agent there (cli/host_agent.h), which AgentTree reaches.
 class RemoteHost : public ProcessHost {
  public:
-  /// Runs the command; its standard input and output are the agent's. Throws Error if it is not found.
-  RemoteHost(HostListener& listener, std::string name, const std::vector<std::string>& command);
-  ~RemoteHost() override;  ///< the agent's input ends, so it ends all processes; waits for it, at most 2 s
+  /// Sends a message to the agent.
+  using Send = std::function<void(const Message& message)>;
+
+  RemoteHost(HostListener& listener, std::string name, Send send);
   RemoteHost(const RemoteHost&) = delete;
   RemoteHost& operator=(const RemoteHost&) = delete;
 
   const std::string& name() const { return name_; }
 
+  /// A line from the agent, or about it, as AgentTree::Heard gets them.
+  void heard(std::string_view line);
+
   /// The agent has answered.
   bool ready() const { return answered_; }
 
-  /// The address of this host as seen by the agent's host; empty if unknown.
+  /// The address by which whoever reaches the agent, this host or a relay, is seen there; empty if unknown.
   const std::string& seen_from() const { return seen_from_; }
 
   void start(const HostJob& job) override;
-  void add_polled(std::vector<pollfd>& polled) const override;
+  void add_polled(std::vector<pollfd>&) const override {}
   void work(std::span<const pollfd> polled) override;
   std::optional<Steady::time_point> next_work() const override;
   void signal(int process, int signal, bool from_terminal) override;
@@ -36,16 +39,10 @@ class RemoteHost : public ProcessHost {
                    std::chrono::milliseconds between_exchanges) override;
   void end_trace() override;
   void take_stacks(std::chrono::milliseconds limit) override;
-  bool tracing() const override { return trace_ != nullptr && !trace_->ended && !hung_up(); }
+  bool tracing() const override { return trace_ != nullptr && !trace_->ended && state_ != State::kOver; }
   const std::vector<ClockExchange>* exchanges() const override { return &trace_->exchanges; }
   void hold_output(bool on) override;
-  bool open() const override { return state_ != State::kClosed; }
-
-  /// The launcher will be stopped for a while: until it continues, silence is no sign of failure.
-  void pause();
-
-  /// The host is no longer needed.
-  void hang_up();
+  bool open() const override { return state_ != State::kOver; }
 
  private:
   /// The current trace, or the last one.
@@ -59,42 +56,28 @@ class RemoteHost : public ProcessHost {
     ChunkReader chunks;
   };
 
-  void keep_alive();
   void ask_for_time();
-  void read_messages();
-  void read_remarks(bool all);
-  void handle(const Message& message, const std::string& line);
-  void take_hello(const Message& message, const std::string& line);
+  void take_hello(const Message& message);
   bool take(const Message& message);
   bool take_of_trace(const Message& message);
   bool take_of_process(int process, const Message& message);
-  void look_whether_it_ended();
-  void lose(const std::string& why);
-  std::string last_words() const;
-  bool hung_up() const { return state_ == State::kHungUp || state_ == State::kClosed; }
+  void lose(const std::string& why, bool with_another);
+  void end();
 
   HostListener& listener_;
-  const std::string name_, program_;
-  Child child_;
-  std::unique_ptr<MessagePipe> pipe_;
-  std::string errors_;             // an unfinished line of the command's standard error
-  std::deque<std::string> words_;  // the last lines that are not messages
+  const std::string name_;
+  const Send send_;
   std::string seen_from_;
   std::vector<int> all_, running_;
-  std::chrono::milliseconds silence_{0};
   enum class State {
     kConnecting,  ///< the agent has not answered
     kReady,       ///< it has, and waits for its processes
     kStarted,
-    kHungUp,  ///< everything is done, or the host is lost or not needed any more: its messages are ignored
-    kClosed,  ///< the command has ended, or is no longer waited for
+    kOver,  ///< everything is done, or the host is lost: its messages are ignored
   } state_ = State::kConnecting;
   std::unique_ptr<Trace> trace_;
-  bool answered_ = false;           // at any time
-  bool held_ = false;               // its output
-  std::optional<Outcome> outcome_;  // of the command
-  Steady::time_point opened_ = Steady::now(), heard_ = opened_, said_ = opened_;
-  std::optional<Steady::time_point> ending_;
+  bool answered_ = false;  // at any time
+  bool held_ = false;      // its output
 };
 
 }  // namespace lockstep::cli

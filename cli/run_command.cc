@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -51,8 +52,8 @@ struct Given {
   std::optional<int> num_processes;
   bool no_bind = false, slurm = false, no_status_token = false;
   std::optional<int> status_port;
-  std::string trace_file, hosts, hostfile, rsh = "ssh", log_folder, coordinator_address, interface,
-                                           max_restarts = "0", status_host;
+  std::string trace_file, hosts, hostfile, rsh = "ssh", log_folder, log_folder_on_hosts, shown,
+                                           coordinator_address, interface, max_restarts = "0", status_host;
   std::vector<std::string> variables;
 };
 
@@ -60,6 +61,14 @@ std::string read_hostfile(const std::string& name) {
   std::ifstream file(name);
   if (!file) fail("cannot read the host file {}", name);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+int parse_fan_out(const std::string& text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 1)
+    fail("LOCKSTEP_HOST_FAN_OUT='{}' is no number of hosts: give 1 or more", text);
+  return number;
 }
 
 void settle_status_page(const Given& given, JobOptions& options) {
@@ -100,6 +109,8 @@ void settle(const Given& given, JobOptions& options) {
   }
   options.max_restarts = parse_restart_limit(given.max_restarts);
   options.rsh = split_words(given.rsh);
+  if (const auto fan_out = Environment::process().get("LOCKSTEP_HOST_FAN_OUT"))
+    options.fan_out = parse_fan_out(*fan_out);
   options.bind = !given.no_bind;
   if (!given.trace_file.empty()) {
     options.trace_file = given.trace_file;
@@ -109,6 +120,12 @@ void settle(const Given& given, JobOptions& options) {
     fail("--trace-after and --trace-seconds need --trace FILE");
   }
   if (!given.log_folder.empty()) options.log_folder = given.log_folder;
+  if (!given.log_folder_on_hosts.empty()) {
+    options.log_folder = given.log_folder_on_hosts;
+    options.logs = JobOptions::Logs::kOnHosts;
+  }
+  if (!given.shown.empty() && given.shown != "all")
+    options.shown = parse_processes("--show-output", given.shown, options.num_processes);
   if (!given.coordinator_address.empty()) options.coordinator_address = given.coordinator_address;
   if (!given.interface.empty()) options.interface = given.interface;
   for (const std::string& variable : given.variables) options.variables.insert(parse_variable(variable));
@@ -202,11 +219,20 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
           "How long processes wait for each other at the start (default: 300)");
   timeout("--shutdown-timeout", "LOCKSTEP_SHUTDOWN_TIMEOUT", options->shutdown_timeout,
           "How long processes wait for each other at the end (default: 300)");
+  CLI::Option* log_folder = run->add_option(
+      "--log-dir", given->log_folder,
+      "Copy each process's output, unchanged, to DIR/process-I.log (restart A: process-I.attempt-A.log); "
+      "processes write metrics there, too (LOCKSTEP_LOG_DIR)");
+  log_folder->option_text("DIR");
+  run->add_option("--log-dir-on-hosts", given->log_folder_on_hosts,
+                  "The same, but each host writes the logs and metrics of its own processes to its own DIR")
+      ->option_text("DIR")
+      ->excludes(log_folder);
   run->add_option(
-         "--log-dir", given->log_folder,
-         "Copy each process's output, unchanged, to DIR/process-I.log (restart A: process-I.attempt-A.log); "
-         "processes write metrics there, too (LOCKSTEP_LOG_DIR)")
-      ->option_text("DIR");
+         "--show-output", given->shown,
+         "Print the output of these processes only: all, none, or numbers such as 0,8-15 (default: all). On "
+         "other hosts, the output of others stays there, unless --log-dir or --report-dir needs it")
+      ->option_text("PROCESSES");
   const std::string page = "Status page";
   run->add_option(
          "--status-port", given->status_port,

@@ -372,6 +372,36 @@ TEST_F(TwoHosts, AHostCutOffIsNamedAndEachSideEndsItsProcesses) {
                                 HasSubstr("has not answered for 4 s"), HasSubstr("\ngone\n")));
 }
 
+// The second host, by another name, is reached from the first time it is.
+constexpr const char* kOverARelay =
+    "$ON 1 env LOCKSTEP_HOST_FAN_OUT=1 $TOOL run --hosts host1:1,10.77.0.2:1,root@10.77.0.2:1";
+
+TEST_F(TwoHosts, OverARelayAHostIsReachedBySshToo) {
+  const auto result = testing::run_processes(two_hosts(
+      std::string(kOverARelay) +
+      " --rsh \"$SSH -i key\" -- sh -c 'echo on $(hostname), relays: $(pgrep -fc host-relay$)'"))[0];
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log,
+              AllOf(HasSubstr("[0@host1] on host1, "), HasSubstr("[1@10.77.0.2] on host2, relays: 1\n"),
+                    HasSubstr("[2@10.77.0.2] on host2, relays: 1\n")));
+}
+
+TEST_F(TwoHosts, WithARelayThatIsCutOffThoseBehindItEnd) {
+  const auto result = testing::run_processes(
+      two_hosts(std::string(kOverARelay) + " --heartbeat-timeout 4 --grace 0.4 --rsh \"$SSH -i key\" -- "
+                                           "sh -c 'echo ready; exec sleep 1000' | while read line; do\n"
+                                           "  echo \"$line\"; case $line in \\[2*ready) $ON link 2 "
+                                           "down;; esac; done; echo ${PIPESTATUS[0]}\n"
+                                           "for i in $(seq 300); do $ON 2 pgrep -f host- || { "
+                                           "echo gone; break; }; sleep 0.1; done\n"
+                                           "! $ON 2 pgrep -x sleep -a | grep 1000"))[0];
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log,
+              AllOf(ContainsRegex("the job failed: process 1 \\(host 10.77.0.2(, pid [0-9]+)?\\) died: host "
+                                  "10.77.0.2 has not answered for 4 s"),
+                    HasSubstr("\ngone\n")));
+}
+
 TEST_F(RunHosts, SlurmStartsTheProcesses) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, for a Slurm of its own";
   if (std::system("PATH=$PATH:/usr/sbin; command -v slurmctld slurmd srun salloc munged > /dev/null") != 0)
