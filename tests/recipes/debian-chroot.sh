@@ -28,5 +28,6 @@ exec unshare --mount --propagation private bash -c '
   shift
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
+  mount --rbind /sys "$root/sys"
   mount -t tmpfs -o size=4g tmpfs "$root/tmp"
   exec chroot "$root" env -C /root/lockstep HOME=/root "$@"' debian-chroot "$root" "$@"
