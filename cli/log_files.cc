@@ -13,12 +13,18 @@
 #include <system_error>
 #include <utility>
 
+#include "cli/descriptors.h"
 #include "lockstep/base/fail.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr std::size_t kMostOpen = 128;  // of jobs with many processes, which need their descriptors
+/// How many logs stay open: fewer where a job of many processes needs all descriptors there are, so that
+/// these are within kOwnDescriptors.
+std::size_t most_open() {
+  return static_cast<std::size_t>(
+      std::clamp(most_descriptors() / 32, kOwnDescriptors / 4, 2 * kOwnDescriptors));
+}
 
 /// "process-3.attempt-1.log.2"
 struct LogName {
@@ -96,7 +102,7 @@ LogFiles::~LogFiles() {
 int LogFiles::opened(int process) {
   File& file = files_[process];
   if (file.descriptor >= 0) return file.descriptor;
-  if (open_.size() == kMostOpen) {
+  if (open_.size() >= most_open()) {
     close(std::exchange(files_[open_.front()].descriptor, -1));
     open_.pop_front();
   }
