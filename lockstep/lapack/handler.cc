@@ -33,6 +33,26 @@ Matrices matrices_of(const XLA_FFI_Buffer& buffer) {
   return {buffer.data, std::vector<std::int64_t>(buffer.dims, buffer.dims + buffer.rank)};
 }
 
+/// While it exists, OpenBLAS uses one thread for small matrices: waking another takes longer than what it
+/// does. A call on another thread at the same time may find either number, and be slower.
+class ThreadsFor {
+ public:
+  ThreadsFor(const Library& library, std::int64_t rows) : library_(library) {
+    constexpr std::int64_t kSmall = 64;
+    is_set_ = rows <= kSmall && library.threads > 1 && library.set_threads != nullptr;
+    if (is_set_) library.set_threads(1);
+  }
+  ~ThreadsFor() {
+    if (is_set_) library_.set_threads(library_.threads);
+  }
+  ThreadsFor(const ThreadsFor&) = delete;
+  ThreadsFor& operator=(const ThreadsFor&) = delete;
+
+ private:
+  const Library& library_;
+  bool is_set_;
+};
+
 void execute(const XLA_FFI_CallFrame& frame) {
   const Library* library = find_library();
   if (library == nullptr) {
@@ -56,6 +76,7 @@ void execute(const XLA_FFI_CallFrame& frame) {
                           : is_double               ? found->second.second
                                                     : found->second.first;
   if (routine == nullptr) fail("a custom call asks for {} of LAPACK, which is not here", name);
+  const ThreadsFor threads(*library, call.operands[0].rows());
   routine(call);
 }
 

@@ -58,6 +58,10 @@ struct Library {
   ComplexRoutines<double> c128;
   std::string description;
 
+  int threads = 1;  ///< of the library
+  /// The number of threads of the next calls, of all threads of the process; null if it cannot be set.
+  void (*set_threads)(int count) = nullptr;
+
   template <class T>
   const Routines<T>& of() const {
     if constexpr (sizeof(T) == sizeof(float))
