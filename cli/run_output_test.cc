@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -30,8 +31,13 @@ testing::ProcessesOptions with_a_stuck_reader(const std::string& words) {
 }
 
 TEST(RunOutput, ASignalIsHandledWhileTheReaderIsStuck) {
-  Processes job(with_a_stuck_reader("-n 2 -- sh -c 'echo pid $$ >&2; exec yes'"));
+  // Neither fills the pipe before both have said who they are.
+  const testing::TemporaryFolder folder;
+  const std::string begin = folder.path() / "begin";
+  Processes job(with_a_stuck_reader("-n 2 -- sh -c 'echo pid $$ >&2; until [ -e " + begin +
+                                    " ]; do sleep 0.01; done; exec yes'"));
   for (const char* line : {"launcher ", "[0] pid ", "[1] pid "}) job.wait_for_line(0, line);
+  std::ofstream(begin).put('\n');
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until the pipe is full
   kill(number_after(job.log(0), "launcher "), SIGTERM);
   const ProcessResult result = job.wait(0);
