@@ -111,6 +111,8 @@ Found load() {
   LOCKSTEP_FIND(trsm)
   LOCKSTEP_FIND(gelqf)
   LOCKSTEP_FIND(orglq)
+  LOCKSTEP_FIND(geqrf)
+  LOCKSTEP_FIND(orgqr)
   LOCKSTEP_FIND(getrf)
   LOCKSTEP_FIND(syevd)
   LOCKSTEP_FIND(gesdd)

@@ -22,6 +22,10 @@ struct Routines {
                 Int* info);
   void (*orglq)(const Int* m, const Int* n, const Int* k, T* a, const Int* lda, const T* tau, T* work,
                 const Int* lwork, Int* info);
+  void (*geqrf)(const Int* m, const Int* n, T* a, const Int* lda, T* tau, T* work, const Int* lwork,
+                Int* info);
+  void (*orgqr)(const Int* m, const Int* n, const Int* k, T* a, const Int* lda, const T* tau, T* work,
+                const Int* lwork, Int* info);
   void (*getrf)(const Int* m, const Int* n, T* a, const Int* lda, Int* pivots, Int* info);
   void (*syevd)(const char* jobz, const char* uplo, const Int* n, T* a, const Int* lda, T* w, T* work,
                 const Int* lwork, Int* iwork, const Int* liwork, Int* info, std::size_t, std::size_t);

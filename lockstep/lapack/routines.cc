@@ -72,11 +72,50 @@ void triangular_solve(const Call& call) {
   }
 }
 
+namespace {
+
+/// Of the matrix itself, which is transposed for it and back: for large ones OpenBLAS takes two thirds of the
+/// time that it takes for the transpose's.
+template <class T>
+void qr_of_large(const Call& call, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const auto& f = call.library.of<T>();
+  const Int rows = size_of_matrix(m), columns = size_of_matrix(n), inner = std::min(rows, columns);
+  auto a = scratch<T>(m * n), back = scratch<T>(m * n), tau = scratch<T>(k);
+  Int info = 0;
+  const auto factor = [&](T* work, Int length) {
+    f.geqrf(&rows, &columns, a.get(), &rows, tau.get(), work, &length, &info);
+  };
+  const auto unfold = [&](T* work, Int length) {
+    f.orgqr(&rows, &inner, &inner, a.get(), &rows, tau.get(), work, &length, &info);
+  };
+  const Int length = std::max(wanted_work<T>(factor), wanted_work<T>(unfold));
+  auto work = scratch<T>(length);
+  for (std::int64_t i = 0; i < call.count; ++i) {
+    T *q = call.results[0].at<T>(i, m * k), *r = call.results[1].at<T>(i, k * n),
+      &sign = *call.results[2].at<T>(i, 1);
+    sign = 1;
+    transpose(call.library, call.operands[0].at<T>(i, m * n), m, n, a.get());
+    factor(work.get(), length);
+    transpose(call.library, a.get(), n, m, back.get());
+    for (std::int64_t row = 0; row < k; ++row) {
+      std::fill_n(r + row * n, row, T(0));
+      std::copy_n(back.get() + row * n + row, n - row, r + row * n + row);
+      if (tau[static_cast<std::size_t>(row)] != 0) sign = -sign;
+    }
+    unfold(work.get(), length);
+    transpose(call.library, a.get(), k, m, q);
+  }
+}
+
+}  // namespace
+
 /// The transpose's decomposition into a lower triangle and orthonormal rows is the one that is wanted.
 template <class T>
 void qr(const Call& call) {
+  constexpr std::int64_t kLarge = 128;
   const auto& f = call.library.of<T>();
   const std::int64_t m = call.operands[0].rows(), n = call.operands[0].columns(), k = std::min(m, n);
+  if (k >= kLarge) return qr_of_large<T>(call, m, n, k);
   const Int rows = size_of_matrix(n), columns = size_of_matrix(m), inner = std::min(rows, columns),
             ld = at_least_one(rows);
   auto a = scratch<T>(m * n), tau = scratch<T>(k);

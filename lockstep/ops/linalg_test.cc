@@ -36,6 +36,32 @@ TEST(Decompositions, OfTallAndWideMatrices_MultiplyToThem) {
   expect_close(matmul(complete.q, complete.r), floats(tall()), 1e-5);
 }
 
+/// From 128 rows and columns on, LAPACK gets the matrix itself and not its transpose. Its signs are the same.
+TEST(Decompositions, QrOfLargeMatrices_IsThatOfSmallOnes) {
+  for (const Shape& shape : {Shape{150, 130}, Shape{130, 150}, Shape{128, 128}, Shape{2, 160, 129}}) {
+    for (const DType dtype : {float32, float64}) {
+      const std::int64_t count = num_elements(shape), k = std::min(shape.back(), shape[shape.size() - 2]);
+      const Array x = astype(reshape(sin(arange(static_cast<double>(count), float64) * 0.7), shape), dtype);
+      const linalg::QR qr = linalg::qr(x);
+      const double tolerance = dtype == float32 ? 2e-4 : 1e-11;
+      const auto largest = [](const Array& y) { return astype(max(abs(y)), float64).item<double>(); };
+      EXPECT_LT(largest(matmul(qr.q, qr.r) - x), tolerance);
+      EXPECT_LT(largest(matmul(swapaxes(qr.q, -1, -2), qr.q) - eye(k, k, dtype)), tolerance);
+      EXPECT_EQ(largest(tril(qr.r, -1)), 0);
+      // The first columns alone have the same decomposition, which is that of a small matrix.
+      const std::vector<std::int64_t> limits = [&] {
+        std::vector<std::int64_t> all = shape;
+        all.back() = 4;
+        return all;
+      }();
+      const linalg::QR first = linalg::qr(slice(x, std::vector<std::int64_t>(shape.size()), limits));
+      std::vector<std::int64_t> corner = limits;
+      corner[corner.size() - 2] = 4;
+      EXPECT_LT(largest(slice(qr.r, std::vector<std::int64_t>(shape.size()), corner) - first.r), tolerance);
+    }
+  }
+}
+
 TEST(Decompositions, TakeNoMoreOperationsOfALargerMatrix) {
   auto equations = [](std::int64_t n) {
     Trace trace("svd");
