@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "cli/agent_protocol.h"
-#include "cli/descriptors.h"
 #include "cli/local_host.h"
 #include "cli/log_files.h"
 #include "cli/parent_pipe.h"
@@ -236,14 +235,7 @@ class Agent : HostListener {
 }  // namespace
 
 int run_host_agent() {
-  signal(SIGPIPE, SIG_IGN);
-  raise_descriptor_limit();
-  try {
-    return Agent().run();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "lockstep host-agent: %s\n", error.what());
-    return 1;
-  }
+  return run_below_parent("host-agent", [] { return Agent().run(); });
 }
 
 }  // namespace lockstep::cli

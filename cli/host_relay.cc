@@ -16,7 +16,6 @@
 #include "cli/agent_protocol.h"
 #include "cli/agent_tree.h"
 #include "cli/descendants.h"
-#include "cli/descriptors.h"
 #include "cli/parent_pipe.h"
 #include "cli/signals.h"
 #include "lockstep/base/fail.h"
@@ -101,14 +100,7 @@ class Relay {
 }  // namespace
 
 int run_host_relay() {
-  signal(SIGPIPE, SIG_IGN);
-  raise_descriptor_limit();
-  try {
-    return Relay().run();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "lockstep host-relay: %s\n", error.what());
-    return 1;
-  }
+  return run_below_parent("host-relay", [] { return Relay().run(); });
 }
 
 }  // namespace lockstep::cli

@@ -2,9 +2,13 @@
 
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 
 #include "cli/agent_protocol.h"
+#include "cli/descriptors.h"
 #include "lockstep/base/host_name.h"
 
 namespace lockstep::cli {
@@ -55,6 +59,17 @@ ParentPipe::Clock::time_point ParentPipe::next_word() const { return said_ + kSa
 void ParentPipe::say_done() {
   pipe_.send({"done"});
   pipe_.flush_all(kLastWords);
+}
+
+int run_below_parent(const char* name, const std::function<int()>& run) {
+  signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
+  try {
+    return run();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "lockstep %s: %s\n", name, error.what());
+    return 1;
+  }
 }
 
 }  // namespace lockstep::cli

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,5 +49,9 @@ class ParentPipe {
   Clock::time_point heard_ = Clock::now(), said_ = heard_;
   bool paused_ = false;
 };
+
+/// Runs an agent or a relay, and returns its status. `name` is that of its command, for the line about an
+/// exception.
+int run_below_parent(const char* name, const std::function<int()>& run);
 
 }  // namespace lockstep::cli

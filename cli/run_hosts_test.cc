@@ -403,9 +403,7 @@ TEST_F(TwoHosts, WithARelayThatIsCutOffThoseBehindItEnd) {
 }
 
 TEST_F(RunHosts, SlurmStartsTheProcesses) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root, for a Slurm of its own";
-  if (std::system("PATH=$PATH:/usr/sbin; command -v slurmctld slurmd srun salloc munged > /dev/null") != 0)
-    GTEST_SKIP() << "needs slurmctld, slurmd, slurm-client and munge";
+  if (const std::string lacking = lacking_for_slurm(); !lacking.empty()) GTEST_SKIP() << lacking;
   const std::string script =
       "salloc -Q -N2 -n4 --ntasks-per-node=2 " LOCKSTEP_TOOL
       " run --slurm -- sh -c 'echo on $SLURMD_NODENAME; [ $LOCKSTEP_PROCESS_ID != 3 ] || exit 7'";

@@ -443,9 +443,7 @@ TEST_F(RunRelays, SrunIsAskedForFurtherNodesByARelay) {
 }
 
 TEST_F(RunRelays, ARealSlurmStartsFurtherNodesFromARelay) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root, for a Slurm of its own";
-  if (std::system("PATH=$PATH:/usr/sbin; command -v slurmctld slurmd srun salloc munged > /dev/null") != 0)
-    GTEST_SKIP() << "needs slurmctld, slurmd, slurm-client and munge";
+  if (const std::string lacking = lacking_for_slurm(); !lacking.empty()) GTEST_SKIP() << lacking;
   const std::string script =
       "export LOCKSTEP_HOST_FAN_OUT=1; salloc -Q -N3 -n6 --ntasks-per-node=2 " LOCKSTEP_TOOL
       " run --slurm -- sh -c 'echo on $SLURMD_NODENAME; [ $LOCKSTEP_PROCESS_ID != 5 ] || exit 7'";

@@ -77,6 +77,13 @@ std::string write_script(const std::filesystem::path& file, const std::string& c
   return file;
 }
 
+std::string lacking_for_slurm() {
+  if (geteuid() != 0) return "needs root, for a Slurm of its own";
+  if (std::system("PATH=$PATH:/usr/sbin; command -v slurmctld slurmd srun salloc munged > /dev/null") != 0)
+    return "needs slurmctld, slurmd, slurm-client and munge";
+  return "";
+}
+
 std::unique_ptr<coordination::CoordinationClient> join() {
   coordination::ClientOptions options;
   options.address =

@@ -40,6 +40,9 @@ std::vector<pid_t> processes_with(const std::string& variable);
 /// Writes an executable file and returns its path.
 std::string write_script(const std::filesystem::path& file, const std::string& content);
 
+/// Why no Slurm of its own can be started here; empty if one can.
+std::string lacking_for_slurm();
+
 /// In a child: joins the job of the environment, as the runtime does.
 std::unique_ptr<coordination::CoordinationClient> join();
 

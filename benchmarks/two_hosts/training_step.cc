@@ -1,17 +1,16 @@
 // A training step of a deep MLP, data-parallel over all processes, with its gradients' sums beside the
 // backward pass and with each in its place, in turns. two_hosts.py --overlap runs it.
 //   training_step --layers 8 --width 1024 --batch 128 --rounds 10
-// Prints the median milliseconds of a step, on process 0: {"beside_ms": ..., "in_place_ms": ..., "alone_ms":
-// ...}; alone: of one process that exchanges nothing, with the same rows.
+// Prints a measurement of each, as measure.h has it, on process 0: "beside", "in place" and "alone", which is
+// the step of one process that exchanges nothing, with the same rows.
 
 #include <lockstep/lockstep.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <functional>
 #include <vector>
+
+#include "benchmarks/compare_jax/measure.h"
 
 namespace ls = lockstep;
 
@@ -30,16 +29,11 @@ Layers training_step(const Layers& layers, const ls::Array& x) {
   return next;
 }
 
-double milliseconds(const std::function<Layers(const Layers&, const ls::Array&)>& step, const Layers& layers,
-                    const ls::Array& x) {
-  const auto before = std::chrono::steady_clock::now();
+double seconds(const std::function<Layers(const Layers&, const ls::Array&)>& step, const Layers& layers,
+               const ls::Array& x) {
+  const double before = compare::now();
   for (const ls::Array& each : step(layers, x)) each.block_until_ready();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - before).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  return compare::now() - before;
 }
 
 }  // namespace
@@ -72,11 +66,12 @@ int main(int argc, char** argv) {
              alone = ls::jit(step);
   std::vector<double> times[3];
   for (int round = -2; round < rounds; ++round) {
-    const double t[] = {milliseconds(beside, layers, x), milliseconds(in_place, layers, x),
-                        milliseconds(alone, own_layers, own_x)};
+    const double t[] = {seconds(beside, layers, x), seconds(in_place, layers, x),
+                        seconds(alone, own_layers, own_x)};
     for (int k = 0; k < 3 && round >= 0; ++k) times[k].push_back(t[k]);
   }
   if (ls::process_index() != 0) return 0;
-  std::printf("{\"beside_ms\": %.2f, \"in_place_ms\": %.2f, \"alone_ms\": %.2f}\n", median(times[0]),
-              median(times[1]), median(times[2]));
+  compare::report_times("beside", times[0]);
+  compare::report_times("in place", times[1]);
+  compare::report_times("alone", times[2]);
 }

@@ -31,24 +31,30 @@ import compare  # noqa: E402
 KIB, MIB = compare.KIB, compare.MIB
 
 
+def on_hosts(per_host, variables_of, program):
+    """Command lines that run one process each on its host; `variables_of` gives those of process i."""
+    for index in range(2 * per_host):
+        settings = [f"{name}={value}" for name, value in variables_of(index).items()]
+        yield [os.environ["ON"], str(index // per_host + 1), "env", *settings, *program], {}
+
+
+def variables_of_lockstep(count, index, port):
+    return {"LOCKSTEP_NUM_PROCESSES": count, "LOCKSTEP_PROCESS_ID": index,
+            "LOCKSTEP_COORDINATOR_ADDRESS": f"10.77.0.1:{port}", "LOCKSTEP_JOB_SECRET": "of-this-benchmark"}
+
+
 def commands(side, per_host, port, build, python, arguments):
-    """Command lines that run one process each on its host."""
     count = 2 * per_host
-    for index in range(count):
-        host = index // per_host + 1
-        address = f"10.77.0.1:{port}"
-        if side == "jax":
-            variables = {"COMPARE_PROCESSES": count, "COMPARE_PROCESS": index, "COMPARE_COORDINATOR": address,
-                         "JAX_PLATFORMS": "cpu"}
-            program = [python, str(HERE.parent / "compare_jax" / "jax_collectives.py")]
-        else:
-            network, _, connections = side.partition(":")
-            variables = {"LOCKSTEP_NETWORK": network, "LOCKSTEP_DATA_CONNECTIONS": connections or 1,
-                         "LOCKSTEP_NUM_PROCESSES": count, "LOCKSTEP_PROCESS_ID": index,
-                         "LOCKSTEP_COORDINATOR_ADDRESS": address, "LOCKSTEP_JOB_SECRET": "of-this-benchmark"}
-            program = [str(build / "benchmarks" / "compare_collectives")]
-        settings = [f"{name}={value}" for name, value in variables.items()]
-        yield [os.environ["ON"], str(host), "env", *settings, *program, *arguments], {}
+    if side == "jax":
+        program = [python, str(HERE.parent / "compare_jax" / "jax_collectives.py")]
+        variables_of = lambda index: {"COMPARE_PROCESSES": count, "COMPARE_PROCESS": index,
+                                      "COMPARE_COORDINATOR": f"10.77.0.1:{port}", "JAX_PLATFORMS": "cpu"}
+    else:
+        program = [str(build / "benchmarks" / "compare_collectives")]
+        network, _, connections = side.partition(":")
+        variables_of = lambda index: {"LOCKSTEP_NETWORK": network, "LOCKSTEP_DATA_CONNECTIONS": connections or 1,
+                                      **variables_of_lockstep(count, index, port)}
+    return on_hosts(per_host, variables_of, [*program, *arguments])
 
 
 def name_hosts():
@@ -117,22 +123,15 @@ def measure(options):
 
 def measure_overlap(options, rate):
     """One line of the table: the medians of the rounds."""
-    found = []
+    found = {}
     for round_ in range(options.rounds):
-        started = []
-        for host in (1, 2):
-            variables = {"LOCKSTEP_NUM_PROCESSES": 2, "LOCKSTEP_PROCESS_ID": host - 1,
-                         "LOCKSTEP_COORDINATOR_ADDRESS": f"10.77.0.1:{5100 + round_}",
-                         "LOCKSTEP_JOB_SECRET": "of-this-benchmark"}
-            settings = [f"{name}={value}" for name, value in variables.items()]
-            program = str(options.build / "benchmarks" / "training_step")
-            started.append(subprocess.Popen([os.environ["ON"], str(host), "env", *settings, program],
-                                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
-        outputs = [process.communicate(timeout=options.timeout)[0] for process in started]
-        found.append(json.loads(outputs[0].splitlines()[-1]))
-    row = {name: statistics.median(each[name] for each in found) for name in found[0]}
-    print(f"{rate:>10}" + "".join(f"{row[name]:>12.1f} ms" for name in ("beside_ms", "in_place_ms", "alone_ms")) +
-          f"{row['in_place_ms'] / row['beside_ms']:>9.2f}x")
+        started = on_hosts(1, lambda index: variables_of_lockstep(2, index, 5100 + round_),
+                           [str(options.build / "benchmarks" / "training_step")])
+        for each in compare.run(list(started), options.timeout)[1]:
+            found.setdefault(each["measure"], []).append(each["median_us"] / 1000)
+    row = {name: statistics.median(values) for name, values in found.items()}
+    print(f"{rate:>10}" + "".join(f"{row[name]:>12.1f} ms" for name in ("beside", "in place", "alone")) +
+          f"{row['in place'] / row['beside']:>9.2f}x")
 
 
 def main():

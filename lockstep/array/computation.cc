@@ -418,9 +418,8 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   const auto start = std::chrono::steady_clock::now();
   impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
   // A compiler that does the collectives itself combines them by itself.
-  if (runtime.native_collectives() || mesh.size() == 1) combining.threshold_bytes = 0;
-  if (is_few_collectives(written) && !impl->donates && impl->compiler_options.empty())
-    combining.threshold_bytes = 0;
+  const bool few = is_few_collectives(written) && !impl->donates && impl->compiler_options.empty();
+  if (runtime.native_collectives() || mesh.size() == 1 || few) combining.threshold_bytes = 0;
   Program per_device = sharding::combine_collectives(written, axes, combining, reasons);
   const bool overlaps = !runtime.native_collectives() && (overlap_threshold_bytes || spans_hosts(mesh));
   if (overlaps) {

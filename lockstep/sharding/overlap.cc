@@ -39,7 +39,11 @@ class Overlapping {
   /// None where nothing changes.
   std::optional<Program> run() {
     const std::size_t count = program_.equations.size();
-    for (const Equation& equation : program_.equations) flops_.push_back(cost_of(program_, equation).flops);
+    for (const Equation& equation : program_.equations) {
+      flops_.push_back(cost_of(program_, equation).flops);
+      is_light_.push_back(is_light(program_, equation));
+      exchanges_.push_back(exchanges(equation));
+    }
     for (std::size_t e = 0; e < count; ++e) starts_.push_back(can_start(e));
     bool any = std::ranges::find(starts_, true) != starts_.end();
     // Without some of them the others may have less to run beside, or more: until all have enough.
@@ -141,7 +145,7 @@ class Overlapping {
       const Equation& equation = program_.equations[e];
       const bool is_wanted = std::ranges::any_of(
           equation.outputs, [&](Var var) { return wanted[static_cast<std::size_t>(var)]; });
-      is_urgent_[e] = starts_[e] || (is_wanted && is_light(program_, equation));
+      is_urgent_[e] = starts_[e] || (is_wanted && is_light_[e]);
       if (!is_urgent_[e]) continue;
       for (Var var : equation.inputs) wanted[static_cast<std::size_t>(var)] = true;
     }
@@ -186,11 +190,11 @@ class Overlapping {
     for (std::size_t i = flight.start + 1; i < items_.size(); ++i) {
       const Item& item = items_[i];
       if (item.awaits || starts_[item.equation]) continue;
-      if (exchanges(program_.equations[item.equation])) break;  // waits for it
+      if (exchanges_[item.equation]) break;  // waits for it
       done.flops += flops_[item.equation];
-      const Equation& equation = program_.equations[item.equation];
       // What is light becomes part of what uses it, and has no memory of its own.
-      if (!is_light(program_, equation) && !equation.outputs.empty()) heavy.push_back(item.equation);
+      const bool has_results = !program_.equations[item.equation].outputs.empty();
+      if (!is_light_[item.equation] && has_results) heavy.push_back(item.equation);
     }
     std::ranges::stable_sort(heavy, std::greater(), [&](std::size_t e) { return flops_[e]; });
     heavy.resize(std::min(heavy.size(), kMostAfter));
@@ -255,8 +259,9 @@ class Overlapping {
   const CommunicationReasons& given_;
   const AxisEnv& axes_;
   const OverlapOptions options_;
-  std::vector<double> flops_;  // of each equation
-  std::vector<bool> starts_;   // which equations are started and awaited separately
+  std::vector<double> flops_;               // of each equation
+  std::vector<bool> is_light_, exchanges_;  // which equations
+  std::vector<bool> starts_;                // which equations are started and awaited separately
   std::vector<Item> items_;
   std::deque<Flight> in_flight_;
   std::int64_t bytes_in_flight_ = 0;
