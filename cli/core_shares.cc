@@ -69,11 +69,14 @@ std::vector<int> usable_cores() {
 }
 
 std::vector<std::vector<int>> share_cores(const std::vector<int>& cores, int num_processes) {
-  const int count = static_cast<int>(cores.size());
-  if (num_processes < 2 || count < num_processes) return {};
-  std::vector<std::vector<int>> shares(num_processes);
-  for (int i = 0; i < count; ++i) {
-    shares[static_cast<long>(i) * num_processes / count].push_back(cores[i]);
+  const auto count = static_cast<long>(cores.size());
+  if (num_processes < 2 || count == 0 || (num_processes > count && num_processes % count != 0)) return {};
+  std::vector<std::vector<int>> shares(static_cast<std::size_t>(num_processes));
+  // Neighbours in the longer row are together in the shorter one.
+  const long steps = std::max<long>(count, num_processes);
+  for (long i = 0; i < steps; ++i) {
+    shares[static_cast<std::size_t>(i * num_processes / steps)].push_back(
+        cores[static_cast<std::size_t>(i * count / steps)]);
   }
   return shares;
 }

@@ -16,7 +16,9 @@ CoreMask to_mask(const std::vector<int>& cores);
 std::vector<int> from_mask(const CoreMask& mask);
 
 /// Distributes the cores over this number of processes, in order and as evenly as possible; neighbours stay
-/// together. Empty if there are more processes than cores, or only one process: then none is bound.
+/// together. If the number of processes is a multiple of that of the cores, as many of them share each core:
+/// they wait for one another anyway, and find more in its caches. Empty, so that none is bound, for one
+/// process and for other numbers of processes than cores can have evenly.
 std::vector<std::vector<int>> share_cores(const std::vector<int>& cores, int num_processes);
 
 /// "0-3,8" for cores in this order.

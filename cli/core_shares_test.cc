@@ -17,8 +17,15 @@ TEST(ShareCores, NeighboursStayTogetherAndNoneIsLeftOver) {
   EXPECT_THAT(share_cores({7, 3}, 2), ElementsAre(ElementsAre(7), ElementsAre(3)));
 }
 
-TEST(ShareCores, NobodyIsBoundWhereCoresAreFewOrTheProcessIsAlone) {
+TEST(ShareCores, EachCoreHasAsManyProcessesWhereThatIsPossible) {
+  EXPECT_THAT(share_cores({2, 5}, 4),
+              ElementsAre(ElementsAre(2), ElementsAre(2), ElementsAre(5), ElementsAre(5)));
+  EXPECT_THAT(share_cores({3}, 2), ElementsAre(ElementsAre(3), ElementsAre(3)));
+}
+
+TEST(ShareCores, NobodyIsBoundWhereCoresDoNotSufficeForAllOrTheProcessIsAlone) {
   EXPECT_THAT(share_cores({0, 1}, 3), IsEmpty());
+  EXPECT_THAT(share_cores({0, 1, 2, 3}, 6), IsEmpty());
   EXPECT_THAT(share_cores({0, 1}, 1), IsEmpty());
   EXPECT_THAT(share_cores({}, 2), IsEmpty());
 }

@@ -155,7 +155,7 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
       ->allow_extra_args(false);
   run->add_flag(
       "--no-bind", given->no_bind,
-      "Do not bind processes to cores (they are never bound if there are fewer cores than processes)");
+      "Do not bind processes to cores (they are never bound if the cores cannot be shared out evenly)");
   run->add_option("--max-restarts", given->max_restarts,
                   "Start all again when a process has failed or a host was lost: K times, or K times within "
                   "a time (s, m, h, d), such as 10/1h (default: 0)")

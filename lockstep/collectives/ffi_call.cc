@@ -1,7 +1,12 @@
 #include "lockstep/collectives/ffi_call.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <exception>
+#include <memory>
+#include <mutex>
 
 #include "lockstep/base/fail.h"
 #include "xla/ffi/api/c_api.h"
@@ -26,7 +31,78 @@ const void* attribute(const XLA_FFI_CallFrame& frame, std::string_view wanted, X
   return nullptr;
 }
 
+/// The pieces of one ffi_for_each. Those who do not get a thread before all are taken find none left.
+struct Pieces {
+  const std::function<void(std::int64_t)>* piece;
+  std::int64_t count;
+  std::atomic<std::int64_t> next = 0, ended = 0;
+  std::once_flag failed;
+  std::exception_ptr error;  // of the first that failed
+
+  void work() {
+    for (;;) {
+      const std::int64_t i = next.fetch_add(1);
+      if (i >= count) return;
+      try {
+        (*piece)(i);
+      } catch (...) {
+        std::call_once(failed, [this] { error = std::current_exception(); });
+      }
+      if (ended.fetch_add(1) + 1 == count) ended.notify_all();
+    }
+  }
+};
+
+void work_on(void* data) {
+  std::unique_ptr<std::shared_ptr<Pieces>> pieces(static_cast<std::shared_ptr<Pieces>*>(data));
+  (*pieces)->work();
+}
+
+/// Whether the plugin's table of functions has one of them, where it was built with fewer.
+#define LOCKSTEP_HAS_FFI(api, name) \
+  ((api)->struct_size > offsetof(XLA_FFI_Api, name) && (api)->name != nullptr)
+
+bool is_fine(const XLA_FFI_CallFrame& frame, XLA_FFI_Error* error) {
+  if (error == nullptr) return true;
+  XLA_FFI_Error_Destroy_Args args{};
+  args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+  args.error = error;
+  frame.api->XLA_FFI_Error_Destroy(&args);
+  return false;
+}
+
 }  // namespace
+
+std::int64_t ffi_threads(const XLA_FFI_CallFrame& frame) {
+  if (!LOCKSTEP_HAS_FFI(frame.api, XLA_FFI_ThreadPool_NumThreads)) return 1;
+  std::int64_t threads = 1;
+  XLA_FFI_ThreadPool_NumThreads_Args args{};
+  args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
+  args.ctx = frame.ctx;
+  args.num_threads = &threads;
+  return is_fine(frame, frame.api->XLA_FFI_ThreadPool_NumThreads(&args)) ? threads : 1;
+}
+
+void ffi_for_each(const XLA_FFI_CallFrame& frame, std::int64_t count,
+                  const std::function<void(std::int64_t)>& piece) {
+  const auto pieces = std::make_shared<Pieces>();
+  pieces->piece = &piece;
+  pieces->count = count;
+  const std::int64_t helpers = std::min(ffi_threads(frame), count) - 1;
+  for (std::int64_t i = 0; i < helpers; ++i) {
+    auto mine = std::make_unique<std::shared_ptr<Pieces>>(pieces);
+    XLA_FFI_ThreadPool_Schedule_Args args{};
+    args.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
+    args.ctx = frame.ctx;
+    args.task = work_on;
+    args.data = mine.get();
+    if (!is_fine(frame, frame.api->XLA_FFI_ThreadPool_Schedule(&args))) break;
+    mine.release();
+  }
+  pieces->work();
+  for (std::int64_t ended; (ended = pieces->ended.load()) < count;) pieces->ended.wait(ended);
+  if (pieces->error) std::rethrow_exception(pieces->error);
+}
 
 XLA_FFI_Error* handle_ffi_call(XLA_FFI_CallFrame& frame, void (*execute)(const XLA_FFI_CallFrame&)) {
   for (auto* extension = frame.extension_start; extension != nullptr; extension = extension->next) {

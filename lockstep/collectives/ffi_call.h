@@ -21,6 +21,14 @@ XLA_FFI_Error* handle_ffi_call(XLA_FFI_CallFrame& frame, void (*execute)(const X
 std::int64_t ffi_number(const XLA_FFI_CallFrame& frame, std::string_view name);
 std::string_view ffi_text(const XLA_FFI_CallFrame& frame, std::string_view name);
 
+/// Calls piece(0), ..., piece(count - 1), each once, in any order, on this thread and on those of XLA's
+/// threads that are free meanwhile. Returns when all have ended; throws the first exception of one of them.
+void ffi_for_each(const XLA_FFI_CallFrame& frame, std::int64_t count,
+                  const std::function<void(std::int64_t)>& piece);
+
+/// The number of XLA's threads; 1 if the plugin does not tell it.
+std::int64_t ffi_threads(const XLA_FFI_CallFrame& frame);
+
 /// The dtype of an `XLA_FFI_DataType`; nullopt if Lockstep has none.
 std::optional<DType> dtype_of_ffi(int type);
 

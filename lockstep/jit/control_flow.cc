@@ -4,7 +4,6 @@
 
 #include "lockstep/array/disable_jit.h"
 #include "lockstep/array/evaluate.h"
-#include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/jit/traced_function.h"
 #include "lockstep/ops/indexing.h"
@@ -13,7 +12,6 @@
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/transforms/control_flow.h"
-#include "lockstep/transforms/inline.h"
 
 namespace lockstep::internal {
 namespace {
@@ -23,21 +21,6 @@ using lax::vary_over;
 std::vector<Array> joined(std::vector<Array> a, const std::vector<Array>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
-}
-
-/// The program for operands that may vary over more axes than its inputs, with outputs of these avals.
-ProgramPtr conforming(const Program& program, const std::vector<Array>& operands,
-                      const std::vector<Aval>& results) {
-  CallSiteReset reset;
-  Builder builder(program.name);
-  std::vector<Value> values;
-  for (const Array& operand : operands) values.push_back(builder.input(operand.aval()));
-  values = transforms::inline_program(builder, program, values);
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    values[k] = lax::convert_element_type(values[k], results[k].dtype, results[k].weak_type);
-    values[k] = vary_over(values[k], results[k].varying);
-  }
-  return shared(builder.finish(values));
 }
 
 /// The operand of cond_p that selects the branch: an i32 scalar, clamped. Throws TraceError unless `index` is
@@ -372,16 +355,8 @@ std::vector<Array> Branches::emit() {
   }
   for (Aval& aval : expected) aval.varying = both(aval.varying, index_.aval().varying);
 
-  std::vector<TracedProgram*> all;
-  for (TracedProgram& branch : branches_) all.push_back(&branch);
-  std::vector<Array> operands = merge_captures(all);
-  for (Array& operand : operands) operand = vary_over(operand, index_.aval().varying);
-  operands.insert(operands.end(), operands_.begin(), operands_.end());
-  std::vector<ProgramPtr> programs;
-  for (const TracedProgram& branch : branches_)
-    programs.push_back(conforming(branch.program, operands, expected));
-  operands.insert(operands.begin(), branch_index(operation_.c_str(), index_, branches_.size(), site_));
-  return emit_nested(cond_p(), OpParams::of(CondParams{std::move(programs)}), operands);
+  const Array index = branch_index(operation_.c_str(), index_, branches_.size(), site_);
+  return emit_branches(index, branches_, expected, operands_);
 }
 
 }  // namespace

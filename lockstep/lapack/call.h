@@ -33,7 +33,7 @@ struct Call {
   const XLA_FFI_CallFrame& frame;
   const Library& library;
   std::vector<Matrices> operands, results;
-  std::int64_t count;  ///< the number of matrices
+  std::int64_t first, end;  ///< the numbers of the matrices that are wanted
 
   bool flag(std::string_view name) const;
 };

@@ -101,7 +101,7 @@ void complex_schur(const Call& call) {
   const std::int64_t n = call.operands[0].rows();
   if (n == 0) return;
   Schur<T> schur(call.library, n);
-  for (std::int64_t i = 0; i < call.count; ++i) {
+  for (std::int64_t i = call.first; i < call.end; ++i) {
     Result *t = call.results[0].at<Result>(i, n * n), *z = call.results[1].at<Result>(i, n * n);
     if (schur.decompose(call.operands[0].at<T>(i, n * n))) {
       write_rows(schur.triangle(), n, t);
@@ -125,7 +125,7 @@ void sqrtm(const Call& call) {
   const auto gemm = call.library.complex_of<double>().gemm;
   Schur<double> schur(call.library, n);
   auto root = scratch<C>(n * n), product = scratch<C>(n * n);
-  for (std::int64_t i = 0; i < call.count; ++i) {
+  for (std::int64_t i = call.first; i < call.end; ++i) {
     Result* out = call.results[0].at<Result>(i, n * n);
     if (!schur.decompose(call.operands[0].at<T>(i, n * n))) {
       fill_complex_nan(out, n * n);

@@ -42,7 +42,7 @@ template <class T>
 void cholesky(const Call& call) {
   const std::int64_t n = call.operands[0].rows();
   const Int size = size_of_matrix(n), ld = at_least_one(size);
-  for (std::int64_t i = 0; i < call.count; ++i) {
+  for (std::int64_t i = call.first; i < call.end; ++i) {
     const T* x = call.operands[0].at<T>(i, n * n);
     T* l = call.results[0].at<T>(i, n * n);
     for (std::int64_t r = 0; r < n; ++r) {
@@ -63,7 +63,7 @@ void triangular_solve(const Call& call) {
                      columns = call.operands[1].columns();
   const Int size = size_of_matrix(k), m = size_of_matrix(columns), n = size_of_matrix(rows);
   const T one = 1;
-  for (std::int64_t i = 0; i < call.count; ++i) {
+  for (std::int64_t i = call.first; i < call.end; ++i) {
     T* y = call.results[0].at<T>(i, rows * columns);
     std::copy_n(call.operands[1].at<T>(i, rows * columns), rows * columns, y);
     if (rows == 0 || columns == 0) continue;
@@ -79,7 +79,7 @@ void qr(const Call& call) {
   constexpr std::int64_t kLarge = 128;
   const auto& f = call.library.of<T>();
   const std::int64_t m = call.operands[0].rows(), n = call.operands[0].columns(), k = std::min(m, n);
-  const bool by_columns = k >= kLarge;
+  const bool by_columns = k >= kLarge, is_q_wanted = call.flag("q");
   const Int rows = size_of_matrix(by_columns ? m : n), columns = size_of_matrix(by_columns ? n : m),
             inner = std::min(rows, columns), ld = at_least_one(rows);
   auto a = scratch<T>(m * n), back = scratch<T>(by_columns ? m * n : 0), tau = scratch<T>(k);
@@ -93,7 +93,7 @@ void qr(const Call& call) {
   };
   const Int length = std::max(wanted_work<T>(factor), wanted_work<T>(unfold));
   auto work = scratch<T>(length);
-  for (std::int64_t i = 0; i < call.count; ++i) {
+  for (std::int64_t i = call.first; i < call.end; ++i) {
     const T* x = call.operands[0].at<T>(i, m * n);
     T *q = call.results[0].at<T>(i, m * k), *r = call.results[1].at<T>(i, k * n),
       &sign = *call.results[2].at<T>(i, 1);
@@ -111,6 +111,7 @@ void qr(const Call& call) {
       std::copy_n(triangle + row * n + row, n - row, r + row * n + row);
       if (tau[static_cast<std::size_t>(row)] != 0) sign = -sign;
     }
+    if (!is_q_wanted) continue;
     unfold(work.get(), length);
     if (by_columns) {
       transpose(call.library, a.get(), k, m, q);
@@ -125,7 +126,7 @@ void lu(const Call& call) {
   const std::int64_t m = call.operands[0].rows(), n = call.operands[0].columns(), k = std::min(m, n);
   const Int rows = size_of_matrix(m), columns = size_of_matrix(n), ld = at_least_one(rows);
   auto a = scratch<T>(m * n);
-  for (std::int64_t i = 0; i < call.count; ++i) {
+  for (std::int64_t i = call.first; i < call.end; ++i) {
     Int *pivots = call.results[1].at<Int>(i, k), *permutation = call.results[2].at<Int>(i, m);
     for (Int r = 0; r < rows; ++r) permutation[r] = r;
     if (k == 0) continue;
@@ -152,7 +153,7 @@ void eigh(const Call& call) {
             integer_length = std::max<Int>(integers, 3 + 5 * size);
   auto work = scratch<T>(work_length);
   auto integer_work = scratch<Int>(integer_length);
-  for (std::int64_t i = 0; i < call.count; ++i) {
+  for (std::int64_t i = call.first; i < call.end; ++i) {
     T *v = call.results[0].at<T>(i, n * n), *w = call.results[1].at<T>(i, n);
     transpose(call.library, call.operands[0].at<T>(i, n * n), n, n, a.get());
     call.library.of<T>().syevd("V", "L", &size, a.get(), &size, w, work.get(), &work_length,
@@ -182,7 +183,7 @@ void svd(const Call& call) {
   // Rounded to f32 the wanted length may be too short by a little.
   const Int wanted = wanted_work<T>(decompose), length = wanted + wanted / 1024 + 8;
   auto work = scratch<T>(length);
-  for (std::int64_t i = 0; i < call.count; ++i) {
+  for (std::int64_t i = call.first; i < call.end; ++i) {
     s = call.results[vectors ? 1 : 0].at<T>(i, k);
     transpose(call.library, call.operands[0].at<T>(i, m * n), m, n, a.get());
     decompose(work.get(), length);
@@ -213,7 +214,7 @@ void eig(const Call& call) {
   const Int wanted = wanted_work<T>(decompose), length = wanted + wanted / 1024 + 8;
   auto work = scratch<T>(length);
   const C nan(std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::quiet_NaN());
-  for (std::int64_t i = 0; i < call.count; ++i) {
+  for (std::int64_t i = call.first; i < call.end; ++i) {
     transpose(call.library, call.operands[0].at<T>(i, n * n), n, n, a.get());
     decompose(work.get(), length);
     C* w = call.results[0].at<C>(i, n);
@@ -246,7 +247,7 @@ void schur(const Call& call) {
   };
   const Int wanted = wanted_work<T>(decompose), length = wanted + wanted / 1024 + 8;
   auto work = scratch<T>(length);
-  for (std::int64_t i = 0; i < call.count; ++i) {
+  for (std::int64_t i = call.first; i < call.end; ++i) {
     T *triangle = call.results[0].at<T>(i, n * n), *vectors = call.results[1].at<T>(i, n * n);
     transpose(call.library, call.operands[0].at<T>(i, n * n), n, n, a.get());
     decompose(work.get(), length);

@@ -149,7 +149,10 @@ Array exponential(const Array& x, int max_squarings) {
   const auto [odd, even] = pade(x * exp2(-squarings), wide ? std::span<const double>(kOrder13) : kOrder7);
   const Array first = solve_matrices(even - odd, even + odd);
   const auto step = [&](const std::vector<Array>& carry, const std::vector<Array>& i) {
-    return std::vector<Array>{where(i[0] < squarings, matmul(carry[0], carry[0]), carry[0])};
+    const Array more = i[0] < squarings;
+    return lockstep::internal::cond_of_arrays(lockstep::any(more), carry, [&]() -> std::vector<Array> {
+      return {where(more, matmul(carry[0], carry[0]), carry[0])};
+    });
   };
   const Array squared = lockstep::internal::scan_of_arrays(
       "linalg::expm", {first}, {arange(max_squarings, x.dtype())}, max_squarings, step)[0];

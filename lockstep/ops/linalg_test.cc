@@ -119,6 +119,77 @@ TEST(Decompositions, OfMatricesThatAreDividedIntoBlocks_MultiplyToThem) {
   near(matmul(x, linalg::lu_solve(linalg::lu_factor(x), x)));
 }
 
+/// Many matrices are decomposed on several threads.
+TEST(Decompositions, OfManyMatrices_AreThoseOfEachAlone) {
+  const std::int64_t count = 97, n = 20;
+  const Array x = reshape(sin(arange(count * n * n) * 0.7), {count, n, n}) + 3 * eye(n);
+  const Array definite = matmul(x, swapaxes(x, -1, -2));
+  using Results = std::vector<Array>;
+  const std::vector<std::pair<const char*, std::function<Results(const Array&, const Array&)>>> all = {
+      {"cholesky", [](const Array&, const Array& d) { return Results{linalg::cholesky(d)}; }},
+      {"lu",
+       [](const Array& x, const Array&) {
+         const linalg::LUFactor f = linalg::lu_factor(x);
+         return Results{f.lu, f.pivots};
+       }},
+      {"solve", [](const Array& x, const Array& d) { return Results{linalg::solve(x, d)}; }},
+      {"qr",
+       [](const Array& x, const Array&) {
+         const linalg::QR qr = linalg::qr(x);
+         return Results{qr.q, qr.r};
+       }},
+      {"eigh",
+       [](const Array&, const Array& d) {
+         const linalg::Eigh e = linalg::eigh(d);
+         return Results{e.eigenvalues, e.eigenvectors};
+       }},
+      {"svd",
+       [](const Array& x, const Array&) {
+         const linalg::SVD svd = linalg::svd(x);
+         return Results{svd.u, svd.s, svd.vh};
+       }},
+      {"svdvals", [](const Array& x, const Array&) { return Results{linalg::svdvals(x)}; }},
+      {"eig",
+       [](const Array& x, const Array&) {
+         const linalg::Eig e = linalg::eig(x);
+         return Results{real(e.eigenvalues), imag(e.eigenvectors)};
+       }},
+      {"schur",
+       [](const Array& x, const Array&) {
+         const linalg::Schur schur = linalg::schur(x);
+         return Results{schur.t, schur.z};
+       }},
+      {"sqrtm", [](const Array& x, const Array&) { return Results{real(linalg::sqrtm(x))}; }},
+  };
+  for (const auto& [name, decompose] : all) {
+    SCOPED_TRACE(name);
+    const Results together = decompose(x, definite);
+    for (const std::int64_t i : {0, 1, 47, 96}) {
+      const Results alone = decompose(x[{i}], definite[{i}]);
+      for (std::size_t k = 0; k < alone.size(); ++k)
+        EXPECT_EQ(astype(max(abs(together[k][{i}] - alone[k])), float64).item<double>(), 0) << "matrix " << i;
+    }
+  }
+}
+
+/// Each matrix of a batch is squared as often as its size asks for.
+TEST(Expm, OfMatricesOfAllSizes_IsThatOfTheirEigenvalues) {
+  const Array turn = linalg::qr(reshape(sin(arange(16) * 0.7), {4, 4})).q;
+  std::vector<Array> matrices, expected;
+  for (const double size : {0., 0.1, 3., 5., 40.}) {
+    const Array values = array({-1.f, -0.5f, 0.25f, 0.5f}) * size;
+    matrices.push_back(matmul(turn * values, transpose(turn)));
+    expected.push_back(matmul(turn * exp(values), transpose(turn)));
+  }
+  const Array all = linalg::expm(stack(matrices));
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const Array scale = max(abs(expected[i]));
+    expect_close(all[{static_cast<std::int64_t>(i)}] / scale, floats(expected[i] / scale), 2e-5);
+    expect_close(linalg::expm(matrices[i]) / scale, floats(expected[i] / scale), 2e-5);
+  }
+  EXPECT_TRUE(lockstep::all(isnan(linalg::expm(matrices.back(), 2))).item<bool>());
+}
+
 TEST(Decompositions, OfNoElements_AreOfNone) {
   for (const Shape& shape : {Shape{2, 0, 0}, Shape{0, 3, 3}, Shape{2, 0, 3}, Shape{2, 3, 0}}) {
     Array x = zeros(shape);

@@ -6,11 +6,14 @@
 #include <map>
 
 #include "lockstep/array/data.h"
+#include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/ops/promotion.h"
+#include "lockstep/program/axis_sets.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/transforms/control_flow.h"
+#include "lockstep/transforms/inline.h"
 
 namespace lockstep::internal {
 namespace {
@@ -24,6 +27,21 @@ TreeOutline outline_of(std::size_t count) {
   TreeOutline outline;
   for (std::size_t i = 0; i < count; ++i) outline.paths.push_back(fmt::format("carry[{}]", i));
   return outline;
+}
+
+/// The program for operands that may vary over more axes than its inputs, with outputs of these avals.
+ProgramPtr conforming(const Program& program, const std::vector<Array>& operands,
+                      const std::vector<Aval>& results) {
+  CallSiteReset reset;
+  Builder builder(program.name);
+  std::vector<Value> values;
+  for (const Array& operand : operands) values.push_back(builder.input(operand.aval()));
+  values = transforms::inline_program(builder, program, values);
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    values[k] = lax::convert_element_type(values[k], results[k].dtype, results[k].weak_type);
+    values[k] = lax::vary_over(values[k], results[k].varying);
+  }
+  return shared(builder.finish(values));
 }
 
 }  // namespace
@@ -223,6 +241,40 @@ std::vector<Array> scan_of_arrays(
                                                static_cast<std::int64_t>(carry.size()), length, false}),
                        operands);
   }
+}
+
+std::vector<Array> emit_branches(const Array& index, std::vector<TracedProgram>& branches,
+                                 const std::vector<Aval>& results, const std::vector<Array>& operands) {
+  std::vector<TracedProgram*> all;
+  for (TracedProgram& branch : branches) all.push_back(&branch);
+  std::vector<Array> inputs = merge_captures(all);
+  for (Array& input : inputs) input = lax::vary_over(input, index.aval().varying);
+  inputs.insert(inputs.end(), operands.begin(), operands.end());
+  std::vector<ProgramPtr> programs;
+  for (const TracedProgram& branch : branches)
+    programs.push_back(conforming(branch.program, inputs, results));
+  inputs.insert(inputs.begin(), index);
+  return emit_nested(cond_p(), OpParams::of(CondParams{std::move(programs)}), inputs);
+}
+
+std::vector<Array> cond_of_arrays(const Array& predicate, const std::vector<Array>& otherwise,
+                                  const std::function<std::vector<Array>()>& function) {
+  std::vector<TracedProgram> branches(2);
+  {
+    Trace trace("cond");
+    Program program = trace.finish(otherwise);
+    branches[0] = {std::move(program), trace.captures()};
+  }
+  {
+    Trace trace("cond");
+    Program program = trace.finish(function());
+    branches[1] = {std::move(program), trace.captures()};
+  }
+  std::vector<Aval> results = branches[0].program.output_avals();
+  const std::vector<Aval> others = branches[1].program.output_avals();
+  for (std::size_t k = 0; k < results.size(); ++k)
+    results[k].varying = both(both(results[k].varying, others[k].varying), predicate.aval().varying);
+  return emit_branches(lax::convert_element_type(predicate, DType::kI32), branches, results, {});
 }
 
 std::vector<Array> recomputed(const std::function<std::vector<Array>()>& function) {

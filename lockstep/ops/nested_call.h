@@ -98,6 +98,16 @@ std::vector<Array> scan_of_arrays(
     const std::function<std::vector<Array>(const std::vector<Array>& carry,
                                            const std::vector<Array>& elements)>& step);
 
+/// Within a trace: the results of the branch with this index, an i32 scalar, where all branches' results have
+/// these avals. `operands` are the branches' own inputs; captures vary over the axes of the index then, too.
+std::vector<Array> emit_branches(const Array& index, std::vector<TracedProgram>& branches,
+                                 const std::vector<Aval>& results, const std::vector<Array>& operands);
+
+/// Within a trace: the results of `function` where the predicate, a bool scalar, is true, else `otherwise`,
+/// of the same shapes and dtypes. Only one of them is computed.
+std::vector<Array> cond_of_arrays(const Array& predicate, const std::vector<Array>& otherwise,
+                                  const std::function<std::vector<Array>()>& function);
+
 /// Within a trace: the results of `function`. The reverse derivative keeps only the outside arrays that it
 /// uses, and computes the function again.
 std::vector<Array> recomputed(const std::function<std::vector<Array>()>& function);

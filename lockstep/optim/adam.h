@@ -45,11 +45,11 @@ struct Adam {
         tree::map([&](const Array& g, const Array& m) { return (1 - b1) * g + b1 * m; }, grads, state.mu);
     next.nu = tree::map([&](const Array& g, const Array& n) { return (1 - b2) * square(g) + b2 * n; }, grads,
                         state.nu);
-    const Array mu_scale = internal::bias_correction(b1, next.count);
-    const Array nu_scale = internal::bias_correction(b2, next.count);
+    const Array mu_scale = internal::bias_scale(b1, next.count);
+    const Array nu_scale = internal::bias_scale(b2, next.count);
     Params updates = tree::map(
         [&](const Array& m, const Array& n, const Array& p) {
-          Array direction = (m / mu_scale) / (sqrt(n / nu_scale) + eps);
+          Array direction = (m * mu_scale) / (sqrt(n * nu_scale) + eps);
           if (weight_decay != 0) direction = direction + weight_decay * p;
           return -learning_rate * direction;
         },

@@ -157,10 +157,10 @@ struct ScaleByAdam {
         tree::map([&](const Array& g, const Array& m) { return (1 - b1) * g + b1 * m; }, updates, state.mu);
     next.nu = tree::map([&](const Array& g, const Array& n) { return (1 - b2) * square(g) + b2 * n; },
                         updates, state.nu);
-    const Array mu_scale = internal::bias_correction(b1, next.count);
-    const Array nu_scale = internal::bias_correction(b2, next.count);
+    const Array mu_scale = internal::bias_scale(b1, next.count);
+    const Array nu_scale = internal::bias_scale(b2, next.count);
     Params scaled =
-        tree::map([&](const Array& m, const Array& n) { return (m / mu_scale) / (sqrt(n / nu_scale) + eps); },
+        tree::map([&](const Array& m, const Array& n) { return (m * mu_scale) / (sqrt(n * nu_scale) + eps); },
                   next.mu, next.nu);
     return {std::move(scaled), std::move(next)};
   }

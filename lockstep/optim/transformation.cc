@@ -12,6 +12,6 @@ Array incremented(const Array& count) {
   return where(count < kMost, count + 1, kMost);
 }
 
-Array bias_correction(double decay, const Array& count) { return 1.0 - power(decay, count); }
+Array bias_scale(double decay, const Array& count) { return 1.0 / (1.0 - power(decay, count)); }
 
 }  // namespace lockstep::optim::internal

@@ -69,8 +69,9 @@ Array zero_count(std::span<const Array> params);
 /// count + 1, up to the largest i32.
 Array incremented(const Array& count);
 
-/// 1 - decay^count.
-Array bias_correction(double decay, const Array& count);
+/// 1 / (1 - decay^count), which corrects the bias of an average that began with 0. A factor: a division of
+/// each element takes longer.
+Array bias_scale(double decay, const Array& count);
 
 }  // namespace internal
 }  // namespace lockstep::optim

@@ -56,6 +56,9 @@ class Lowering {
   const Aval& operand_aval(const Equation& equation, std::size_t i) const;
   const Aval& result_aval(const Equation& equation, std::size_t i = 0) const;
 
+  /// Whether the i-th result of an equation is an operand of another one or a result of the program.
+  bool is_used(const Equation& equation, std::size_t i) const;
+
   /// Writes `%n = "op"(operands) <attributes> regions : (operand types) -> result type` and returns "%n".
   /// `attributes` is the text between the braces, empty for none; `region` is the text of one region, or
   /// empty.
@@ -193,6 +196,7 @@ class Lowering {
   bool operand_dies_ = false;       // whether the first operand of the current equation is not used later
   bool is_awaited_ = false;         // whether a collective_done awaits the result of the current equation
   std::vector<std::string> names_;  // for each variable
+  std::vector<bool> used_;          // for each variable
   std::string body_;
   int next_ = 0;
   std::string chain_;  // the token for the next collective

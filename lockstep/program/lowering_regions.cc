@@ -84,6 +84,10 @@ Names Lowering::several(const std::string& name, std::size_t count) const {
   return names;
 }
 
+bool Lowering::is_used(const Equation& equation, std::size_t i) const {
+  return used_[static_cast<std::size_t>(equation.outputs[i])];
+}
+
 Names Lowering::inlined(const Program& program, Names inputs) {
   const Program* outer = std::exchange(program_, &program);
   Names outer_names = std::exchange(names_, Names(program.variables.size()));
@@ -95,11 +99,19 @@ Names Lowering::inlined(const Program& program, Names inputs) {
     return static_cast<std::size_t>(memory[static_cast<std::size_t>(var)]);
   };
   std::vector<const Equation*> last_use(program.variables.size(), nullptr);
-  for (const Equation& equation : program.equations)
-    for (Var var : equation.inputs) last_use[memory_of(var)] = &equation;
+  std::vector<bool> outer_used = std::exchange(used_, std::vector<bool>(program.variables.size()));
+  for (const Equation& equation : program.equations) {
+    for (Var var : equation.inputs) {
+      last_use[memory_of(var)] = &equation;
+      used_[static_cast<std::size_t>(var)] = true;
+    }
+  }
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
     if (outer != &program || !is_donated(i)) last_use[static_cast<std::size_t>(program.inputs[i])] = nullptr;
-  for (Var var : program.outputs) last_use[memory_of(var)] = nullptr;
+  for (Var var : program.outputs) {
+    last_use[memory_of(var)] = nullptr;
+    used_[static_cast<std::size_t>(var)] = true;
+  }
   std::vector<bool> awaited(program.variables.size());
   for (const Equation& equation : program.equations)
     if (equation.primitive == &collective_done_p())
@@ -118,6 +130,7 @@ Names Lowering::inlined(const Program& program, Names inputs) {
   for (Var var : program.outputs) outputs.push_back(names_[static_cast<std::size_t>(var)]);
   program_ = outer;
   names_ = std::move(outer_names);
+  used_ = std::move(outer_used);
   return outputs;
 }
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <functional>
 
-#include "lockstep/array/device_put.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/fail.h"
 #include "lockstep/base/half.h"
 #include "lockstep/jit/derivatives.h"
 #include "lockstep/jit/grad.h"
@@ -76,8 +76,9 @@ Array to_array(const std::vector<double>& data, const Type& type) {
       }
       return ops::from_host(bits.data(), bits.size(), type.dtype, type.shape, SourceLocation::current());
     }
+    default:
+      fail("[fuzz] no program has {}", name(type.dtype));
   }
-  return {};
 }
 
 template <class T>
@@ -121,6 +122,8 @@ void append_element(std::vector<long double>& to, DType dtype, const void* data,
       to.push_back(dtype == DType::kF16 ? f16_value(bits) : bf16_value(bits));
       return;
     }
+    default:
+      fail("[fuzz] no program has {}", name(dtype));
   }
 }
 

@@ -170,7 +170,8 @@ const Primitive& qr_p() {
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
-        if (out.has_lapack()) return out.lapack_call("qr", e);
+        if (out.has_lapack())
+          return out.lapack_call("qr", e, fmt::format(", q = {:d} : i64", out.is_used(e, 0)));
         const Aval& x = out.operand_aval(e, 0);
         const Aval &q = out.result_aval(e, 0), &r = out.result_aval(e, 1), &sign = out.result_aval(e, 2);
         Shape scales = sign.shape;
