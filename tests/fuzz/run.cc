@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 
+#include "lockstep/array/device_put.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/half.h"
