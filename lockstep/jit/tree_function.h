@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/base/function.h"
 #include "lockstep/jit/numbers.h"
 #include "lockstep/tree/tree_type.h"
 

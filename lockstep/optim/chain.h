@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "lockstep/base/function.h"
 #include "lockstep/optim/schedules.h"
 #include "lockstep/optim/transformation.h"
 

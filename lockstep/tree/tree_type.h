@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/function.h"
 #include "lockstep/tree/visit.h"
 
 /// Trees whose C++ type is only known to a table, so that operations on trees of all types are compiled once.
