@@ -4,7 +4,6 @@
 
 #include <lockstep/lockstep.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,8 +29,8 @@ inline lockstep::data::SourcePtr windows(std::string_view text, std::int64_t len
 
 /// The prompt as tokens, behind as many newlines as make `length` of them.
 inline std::vector<std::int32_t> window_of(std::string_view prompt, std::int64_t length) {
-  std::vector<std::int32_t> window(static_cast<std::size_t>(length), '\n');
-  std::copy(prompt.begin(), prompt.end(), window.end() - std::ssize(prompt));
+  std::vector<std::int32_t> window(static_cast<std::size_t>(length) - prompt.size(), '\n');
+  for (char byte : prompt) window.push_back(static_cast<unsigned char>(byte));
   return window;
 }
 

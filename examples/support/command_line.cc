@@ -39,10 +39,10 @@ void CommandLine::flag(const std::string& name, bool& value, const std::string& 
   impl_->app.add_flag(name, value, description);
 }
 
-int CommandLine::run(int argc, char** argv, const std::function<void()>& body) {
+int CommandLine::run_erased(int argc, char** argv, void (*call)(void* body), void* body) {
   try {
     impl_->app.parse(argc, argv);
-    body();
+    call(body);
   } catch (const CLI::ParseError& error) {
     return impl_->app.exit(error);
   } catch (const std::exception& error) {

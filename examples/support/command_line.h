@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,9 +28,15 @@ class CommandLine {
 
   /// Parses the arguments, then calls `body`. Returns the exit status: also after --help and wrong arguments,
   /// which are both printed, and 1 for an exception, which is printed behind the program's name.
-  int run(int argc, char** argv, const std::function<void()>& body);
+  template <class Body>
+  int run(int argc, char** argv, Body body) {
+    return run_erased(
+        argc, argv, [](void* body) { (*static_cast<Body*>(body))(); }, &body);
+  }
 
  private:
+  int run_erased(int argc, char** argv, void (*call)(void* body), void* body);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

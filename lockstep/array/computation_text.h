@@ -15,7 +15,7 @@ struct ComputationText {
   std::string stablehlo;    ///< the text that the compiler gets
 
   /// Each collective that a device does, in order: its axes, bytes and the user's line that caused it.
-  std::vector<sharding::CommunicationLine> communication() const { return collectives; }
+  std::vector<sharding::CommunicationLine> communication() const;
   std::vector<sharding::CommunicationLine> collectives;
 
   /// The same as text, each with its reason: the value, its split before and after, and what the alternative

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -13,6 +12,7 @@
 #include "lockstep/array/array.h"
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/function.h"
 
 namespace lockstep {
 

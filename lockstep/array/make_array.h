@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "lockstep/array/array.h"
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/function.h"
 
 namespace lockstep {
 

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <type_traits>
-#include <utility>
 
 /// The fields of aggregates: structs without constructors, base classes and private members. All members must
 /// be constructible from {}.
@@ -120,13 +119,6 @@ consteval std::size_t count() {
   return n;
 }
 
-/// The type of an unused parameter.
-template <std::size_t>
-struct Skipped {
-  template <class T>
-  constexpr Skipped(const T&) {}
-};
-
 }  // namespace internal
 
 /// The number of fields of T.
@@ -140,16 +132,6 @@ constexpr decltype(auto) apply(T& value, F&& f) {
     return f();
   else
     return internal::Count<count<T>>::apply(value, f);
-}
-
-/// The i-th field.
-template <std::size_t i, class T>
-constexpr auto& get(T& value) {
-  return [&]<std::size_t... before>(std::index_sequence<before...>)->auto& {
-    return apply(
-        value, [](internal::Skipped<before>..., auto& field, auto&...) -> auto& { return field; });
-  }
-  (std::make_index_sequence<i>());
 }
 
 }  // namespace lockstep::fields

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <optional>
 #include <source_location>
@@ -12,6 +11,7 @@
 #include "lockstep/array/array.h"
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/durations.h"
+#include "lockstep/base/function.h"
 #include "lockstep/checkpoint/restore_options.h"
 #include "lockstep/checkpoint/value.h"
 #include "lockstep/tree/tree_type.h"

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "lockstep/base/durations.h"
+#include "lockstep/base/function.h"
 #include "lockstep/sharding/sharding.h"
 
 namespace lockstep::checkpoint {

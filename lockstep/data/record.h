@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include "lockstep/base/dtype.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fingerprint.h"
+#include "lockstep/base/function.h"
 #include "lockstep/program/aval.h"
 
 namespace lockstep::data {

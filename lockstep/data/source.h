@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "lockstep/base/fingerprint.h"
+#include "lockstep/base/function.h"
 #include "lockstep/data/record.h"
 
 /// Data for training. A Source gives records by their number; the functions of the formats (tokens.h, npy.h,

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -12,6 +11,7 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/base/call_site.h"
+#include "lockstep/base/function.h"
 #include "lockstep/jit/make_program.h"
 #include "lockstep/sharding/sharding.h"
 

@@ -2,17 +2,18 @@
 
 #include <concepts>
 #include <cstring>
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <source_location>
 #include <span>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/base/function.h"
 #include "lockstep/ops/operand.h"
 #include "lockstep/program/vmap_method.h"
 
@@ -107,14 +108,14 @@ std::vector<Array> call_back(const Primitive& primitive, AnyCallback function,
 
 template <class F, std::size_t... I>
 std::vector<HostArray> call_with(F& function, std::vector<HostArray>& operands, std::index_sequence<I...>) {
-  using Result = decltype(std::invoke(function, operands[I]...));
+  using Result = decltype(std::apply(function, std::tie(operands[I]...)));
   if constexpr (std::is_void_v<Result>) {
-    std::invoke(function, operands[I]...);
+    std::apply(function, std::tie(operands[I]...));
     return {};
   } else if constexpr (std::convertible_to<Result, std::vector<HostArray>>) {
-    return std::invoke(function, operands[I]...);
+    return std::apply(function, std::tie(operands[I]...));
   } else {
-    return {HostArray(std::invoke(function, operands[I]...))};
+    return {HostArray(std::apply(function, std::tie(operands[I]...)))};
   }
 }
 

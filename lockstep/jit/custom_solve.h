@@ -1,12 +1,12 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <source_location>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/function.h"
 #include "lockstep/jit/tree_function.h"
 
 /// Solutions of equations whose derivatives are derived from the equation, not from the steps of the solver:

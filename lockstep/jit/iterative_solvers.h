@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <source_location>
 #include <type_traits>
 
+#include "lockstep/base/function.h"
 #include "lockstep/jit/custom_solve.h"
 
 /// jax.scipy.sparse.linalg: solvers of linear equations that only use matrix-vector products.

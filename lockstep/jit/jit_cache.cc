@@ -16,7 +16,11 @@
 #include "lockstep/transforms/dce.h"
 #include "lockstep/watch/recorder.h"
 
-namespace lockstep::internal {
+namespace lockstep {
+
+Donated::Donated(int argnum, tree::PerLeaf<bool> arrays) : argnum(argnum), arrays(std::move(arrays)) {}
+
+namespace internal {
 namespace {
 
 using Shardings = std::vector<std::optional<Sharding>>;
@@ -309,4 +313,5 @@ CallResult call_lowered(const std::shared_ptr<const CallEntry>& entry, const tre
   return {entry, entry->run(signature.leaves(), site)};
 }
 
-}  // namespace lockstep::internal
+}  // namespace internal
+}  // namespace lockstep

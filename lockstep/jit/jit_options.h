@@ -17,7 +17,7 @@ namespace lockstep {
 /// A donated argument, with all its arrays or some of them:
 ///   {.donate_argnums = {0, {1, tree::Rules<bool>{{"moments*", true}, {"*", false}}}}}
 struct Donated {
-  Donated(int argnum, tree::PerLeaf<bool> arrays = true) : argnum(argnum), arrays(std::move(arrays)) {}
+  Donated(int argnum, tree::PerLeaf<bool> arrays = true);
 
   int argnum;
   tree::PerLeaf<bool> arrays;

@@ -19,6 +19,8 @@
 
 namespace lockstep::internal {
 
+tree::Prefix<std::optional<int>> each_first_axis() { return 0; }
+
 class PmapCache {
  public:
   PmapCache(PmapOptions options, const CallSite& site);

@@ -16,6 +16,11 @@
 
 namespace lockstep {
 
+namespace internal {
+/// 0 for all arrays, as first_axis of vmap.h.
+tree::Prefix<std::optional<int>> each_first_axis();
+}  // namespace internal
+
 struct PmapOptions {
   /// The name for collectives of the axis over all devices of all processes.
   std::string axis_name = "i";
@@ -23,11 +28,11 @@ struct PmapOptions {
   /// For each argument, the mapped dimension of its arrays, which has an entry for each local device; nullopt
   /// for arrays that every device gets as a whole. One value for all arrays, one for each, or tree::Rules by
   /// path. A single value applies to all arguments.
-  tree::Prefix<std::optional<int>> in_axes = 0;
+  tree::Prefix<std::optional<int>> in_axes = internal::each_first_axis();
 
   /// The same for each result (each element of a tuple). A result with nullopt must be the same on all
   /// devices.
-  tree::Prefix<std::optional<int>> out_axes = 0;
+  tree::Prefix<std::optional<int>> out_axes = internal::each_first_axis();
 
   /// The devices, of all participating processes, in the order of the axis; empty: all devices.
   std::vector<Device> devices = {};

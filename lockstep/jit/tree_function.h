@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -10,6 +9,8 @@
 #include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/base/function.h"
+#include "lockstep/base/function_address.h"
 #include "lockstep/jit/numbers.h"
 #include "lockstep/tree/tree_type.h"
 
@@ -34,22 +35,6 @@ template <class F>
 struct Held {
   mutable F function;
 };
-
-/// A pointer without type to a function object or plain function, and back.
-template <class F>
-void* address_of(F& function) {
-  if constexpr (std::is_function_v<F>)
-    return reinterpret_cast<void*>(&function);
-  else
-    return const_cast<void*>(static_cast<const void*>(&function));
-}
-template <class F>
-F& function_at(void* address) {
-  if constexpr (std::is_function_v<F>)
-    return *reinterpret_cast<F*>(address);
-  else
-    return *static_cast<F*>(address);
-}
 
 template <class Result, class F, class Parameters, class Index>
 struct TreeCall;

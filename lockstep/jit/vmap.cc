@@ -9,6 +9,9 @@
 #include "lockstep/transforms/vmap.h"
 
 namespace lockstep::internal {
+
+tree::Prefix<int> first_axis() { return 0; }
+
 namespace {
 
 /// x with dimension `from` moved to `to`; the others keep their order.

@@ -15,6 +15,11 @@
 
 namespace lockstep {
 
+namespace internal {
+/// 0 for all arrays. Compiled once: a constructor of Prefix would be compiled by every program.
+tree::Prefix<int> first_axis();
+}  // namespace internal
+
 struct VmapOptions {
   /// For each argument of the function, the mapped dimension of its arrays: one for all of them, one for
   /// each, or tree::Rules by path; nullopt: the same array for all examples. Missing: 0. A value that is not
@@ -22,7 +27,7 @@ struct VmapOptions {
   tree::Prefix<std::optional<int>> in_axes = {};
 
   /// The same for each result (each element of a tuple or pair): the dimension of the examples.
-  tree::Prefix<int> out_axes = 0;
+  tree::Prefix<int> out_axes = internal::first_axis();
 
   /// The name of the axis of examples for collectives (psum, pmean, axis_index, ...) in the function.
   std::string axis_name = {};

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <source_location>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/base/function.h"
 
 /// Metrics of a training run, written as JSON lines and for TensorBoard. docs/metrics.md describes the files.
 namespace lockstep::metrics {

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/function.h"
 #include "lockstep/random/key.h"
 #include "lockstep/tree/visit.h"
 

@@ -91,8 +91,10 @@ struct AdafactorOptions {
 };
 
 /// Adafactor (Shazeer and Stern, 2018): a chain of scale_by_factored_rms, clip_by_block_rms, the learning
-/// rate, scale_by_param_block_rms, momentum and weight decay; the options turn parts off.
-inline auto adafactor(std::optional<Schedule> learning_rate = std::nullopt, AdafactorOptions options = {}) {
+/// rate, scale_by_param_block_rms, momentum and weight decay; the options turn parts off. A template, so that
+/// only programs that call it compile the chain.
+template <class = void>
+auto adafactor(std::optional<Schedule> learning_rate = std::nullopt, AdafactorOptions options = {}) {
   return chain(
       scale_by_factored_rms(options.factored, options.decay_rate, options.decay_offset,
                             options.min_dim_size_to_factor, options.eps),
@@ -106,7 +108,8 @@ inline auto adafactor(std::optional<Schedule> learning_rate = std::nullopt, Adaf
                      add_decayed_weights(options.weight_decay_rate.value_or(0), options.weight_decay_mask)),
       scale(-1));
 }
-inline auto adafactor(double learning_rate, AdafactorOptions options = {}) {
+template <class = void>
+auto adafactor(double learning_rate, AdafactorOptions options = {}) {
   return adafactor(std::optional(constant_schedule(learning_rate)), std::move(options));
 }
 

@@ -13,6 +13,30 @@ struct AdamState {
   Params nu;    ///< the decaying mean of their squares
 };
 
+namespace internal {
+
+/// Adam's state, whatever the type of the parameters.
+struct MomentsRef {
+  Array& count;
+  tree::TreeRef mu, nu;
+};
+template <class State>
+MomentsRef moments_of(State& state) {
+  return {state.count, tree::tree_ref(state.mu), tree::tree_ref(state.nu)};
+}
+struct AdamNumbers {
+  double b1, b2, eps;
+};
+
+/// Replaces the gradients by Adam's direction, and the state by the next one.
+void adam_direction(tree::TreeRef grads, MomentsRef state, const AdamNumbers& numbers);
+
+/// The same, but by the updates.
+void adam_updates(tree::TreeRef grads, MomentsRef state, tree::TreeRef params, const AdamNumbers& numbers,
+                  double learning_rate, double weight_decay);
+
+}  // namespace internal
+
 /// Adam (Kingma and Ba, 2014), for gradients g:
 ///   mu' = b1 * mu + (1 - b1) * g          count' = count + 1
 ///   nu' = b2 * nu + (1 - b2) * g²
@@ -39,22 +63,10 @@ struct Adam {
                                               const Params& params,
                                               SourceLocation where = SourceLocation::current()) const {
     CallSiteScope here(CallSite::from(where));
-    AdamState<Params> next;
-    next.count = internal::incremented(state.count);
-    next.mu =
-        tree::map([&](const Array& g, const Array& m) { return (1 - b1) * g + b1 * m; }, grads, state.mu);
-    next.nu = tree::map([&](const Array& g, const Array& n) { return (1 - b2) * square(g) + b2 * n; }, grads,
-                        state.nu);
-    const Array mu_scale = internal::bias_scale(b1, next.count);
-    const Array nu_scale = internal::bias_scale(b2, next.count);
-    Params updates = tree::map(
-        [&](const Array& m, const Array& n, const Array& p) {
-          Array direction = (m * mu_scale) / (sqrt(n * nu_scale) + eps);
-          if (weight_decay != 0) direction = direction + weight_decay * p;
-          return -learning_rate * direction;
-        },
-        next.mu, next.nu, params);
-    return {std::move(updates), std::move(next)};
+    std::pair<Params, AdamState<Params>> out(grads, state);
+    internal::adam_updates(tree::tree_ref(out.first), internal::moments_of(out.second),
+                           tree::tree_ref(params), {b1, b2, eps}, learning_rate, weight_decay);
+    return out;
   }
 
   /// Without parameters. Throws Error if weight_decay is not 0, because weight decay needs them.

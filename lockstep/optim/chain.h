@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "lockstep/base/function.h"
+#include "lockstep/optim/adam.h"
 #include "lockstep/optim/schedules.h"
 #include "lockstep/optim/transformation.h"
 
@@ -61,6 +62,14 @@ inline auto clip(double max_delta) {
 /// updates + weight_decay * params, for the parameters whose path (tree/paths.h) the mask selects; by default
 /// all. The mask is a function or a tree::Rules<bool>.
 using Mask = std::function<bool(const std::string& path, const Array& parameter)>;
+
+namespace internal {
+/// Change trees of any type, as in transformation.h.
+void add_decayed(tree::TreeRef updates, tree::TreeRef params, double weight_decay, const Mask& mask);
+void scale_by_schedule(tree::TreeRef updates, Array& count, const Schedule& schedule);
+void follow_trace(tree::TreeRef updates, tree::TreeRef trace, double decay, bool nesterov);
+}  // namespace internal
+
 struct AddDecayedWeights {
   double weight_decay;
   Mask mask;
@@ -71,11 +80,9 @@ struct AddDecayedWeights {
   }
   template <class Params>
   std::pair<Params, EmptyState> update(const Params& updates, const EmptyState&, const Params& params) const {
-    return {
-        tree::map_with_path([&](const std::string& path, const Array& u,
-                                const Array& p) { return mask && !mask(path, p) ? u : u + weight_decay * p; },
-                            updates, params),
-        {}};
+    std::pair<Params, EmptyState> out(updates, EmptyState());
+    internal::add_decayed(tree::tree_ref(out.first), tree::tree_ref(params), weight_decay, mask);
+    return out;
   }
 };
 inline AddDecayedWeights add_decayed_weights(double weight_decay, Mask mask = {}) {
@@ -107,18 +114,16 @@ struct ScaleBySchedule {
   }
   template <class Params>
   std::pair<Params, CountState> update(const Params& updates, const CountState& state, const Params&) const {
-    const Array factor = schedule(state.count);
-    return {tree::map([&](const Array& u) { return astype(factor, u.dtype()) * u; }, updates),
-            {internal::incremented(state.count)}};
+    std::pair<Params, CountState> out(updates, state);
+    internal::scale_by_schedule(tree::tree_ref(out.first), out.second.count, schedule);
+    return out;
   }
 };
 inline ScaleBySchedule scale_by_schedule(Schedule schedule) { return {std::move(schedule)}; }
 
 /// updates * -learning_rate; the learning rate is a number or a schedule.
 inline auto scale_by_learning_rate(double learning_rate) { return scale(-learning_rate); }
-inline ScaleBySchedule scale_by_learning_rate(Schedule learning_rate) {
-  return {[learning_rate = std::move(learning_rate)](const Array& count) { return -learning_rate(count); }};
-}
+ScaleBySchedule scale_by_learning_rate(Schedule learning_rate);
 
 /// Momentum: trace' = updates + decay * trace. The result is trace', or, with nesterov, updates + decay *
 /// trace'.
@@ -132,9 +137,9 @@ struct Trace {
   }
   template <class Params>
   std::pair<Params, Params> update(const Params& updates, const Params& state, const Params&) const {
-    auto follow = [&](const Array& u, const Array& t) { return u + decay * t; };
-    Params next = tree::map(follow, updates, state);
-    return {nesterov ? tree::map(follow, updates, next) : next, next};
+    std::pair<Params, Params> out(updates, state);
+    internal::follow_trace(tree::tree_ref(out.first), tree::tree_ref(out.second), decay, nesterov);
+    return out;
   }
 };
 inline Trace trace(double decay, bool nesterov = false) { return {decay, nesterov}; }
@@ -151,18 +156,9 @@ struct ScaleByAdam {
   template <class Params>
   std::pair<Params, Moments<Params>> update(const Params& updates, const Moments<Params>& state,
                                             const Params&) const {
-    Moments<Params> next;
-    next.count = internal::incremented(state.count);
-    next.mu =
-        tree::map([&](const Array& g, const Array& m) { return (1 - b1) * g + b1 * m; }, updates, state.mu);
-    next.nu = tree::map([&](const Array& g, const Array& n) { return (1 - b2) * square(g) + b2 * n; },
-                        updates, state.nu);
-    const Array mu_scale = internal::bias_scale(b1, next.count);
-    const Array nu_scale = internal::bias_scale(b2, next.count);
-    Params scaled =
-        tree::map([&](const Array& m, const Array& n) { return (m * mu_scale) / (sqrt(n * nu_scale) + eps); },
-                  next.mu, next.nu);
-    return {std::move(scaled), std::move(next)};
+    std::pair<Params, Moments<Params>> out(updates, state);
+    internal::adam_direction(tree::tree_ref(out.first), internal::moments_of(out.second), {b1, b2, eps});
+    return out;
   }
 };
 inline ScaleByAdam scale_by_adam(double b1 = 0.9, double b2 = 0.999, double eps = 1e-8) {
@@ -276,16 +272,23 @@ auto lion(Rate learning_rate, double b1 = 0.9, double b2 = 0.99, double weight_d
                scale_by_learning_rate(std::move(learning_rate)));
 }
 
-/// sgd, adam and adamw with a schedule as the learning rate.
-inline auto sgd(Schedule learning_rate) { return chain(scale_by_learning_rate(std::move(learning_rate))); }
-inline auto sgd(Schedule learning_rate, double momentum, bool nesterov = false) {
+/// sgd, adam and adamw with a schedule as the learning rate. Templates, so that only programs that call one
+/// compile its chain.
+template <class = void>
+auto sgd(Schedule learning_rate) {
+  return chain(scale_by_learning_rate(std::move(learning_rate)));
+}
+template <class = void>
+auto sgd(Schedule learning_rate, double momentum, bool nesterov = false) {
   return chain(trace(momentum, nesterov), scale_by_learning_rate(std::move(learning_rate)));
 }
-inline auto adam(Schedule learning_rate, double b1 = 0.9, double b2 = 0.999, double eps = 1e-8) {
+template <class = void>
+auto adam(Schedule learning_rate, double b1 = 0.9, double b2 = 0.999, double eps = 1e-8) {
   return chain(scale_by_adam(b1, b2, eps), scale_by_learning_rate(std::move(learning_rate)));
 }
-inline auto adamw(Schedule learning_rate, double b1 = 0.9, double b2 = 0.999, double eps = 1e-8,
-                  double weight_decay = 1e-4, Mask mask = {}) {
+template <class = void>
+auto adamw(Schedule learning_rate, double b1 = 0.9, double b2 = 0.999, double eps = 1e-8,
+           double weight_decay = 1e-4, Mask mask = {}) {
   return chain(scale_by_adam(b1, b2, eps), add_decayed_weights(weight_decay, std::move(mask)),
                scale_by_learning_rate(std::move(learning_rate)));
 }

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/base/function.h"
 
 /// Schedules, with optax's names and numbers: functions from the number of updates done, an i32 scalar, to a
 /// number, an f32 scalar. They work inside of jit and outside.

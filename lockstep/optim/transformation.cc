@@ -2,6 +2,33 @@
 
 namespace lockstep::optim::internal {
 
+void add_updates(tree::TreeRef params, tree::TreeRef updates) {
+  auto add = [](const Array& p, const Array& u) { return astype(p + u, p.dtype()); };
+  tree::internal::map_into<false>(params, add, params, updates);
+}
+
+Array global_norm(tree::TreeRef tree) {
+  Array total;
+  for (const Array& leaf : tree.leaves()) {
+    Array squares = sum(square(leaf));
+    total = total.valid() ? total + squares : squares;
+  }
+  return total.valid() ? sqrt(total) : zeros({});
+}
+
+void clip_to_global_norm(tree::TreeRef grads, double max_norm) {
+  const Array norm = global_norm(grads);
+  auto clip = [&](const Array& g) {
+    return where(norm < max_norm, g, astype(g / norm, g.dtype()) * max_norm);
+  };
+  tree::internal::map_into<false>(grads, clip, grads);
+}
+
+void make_zeros(tree::TreeRef tree) {
+  auto zero = [](const Array& x) { return zeros_like(x); };
+  tree::internal::map_into<false>(tree, zero, tree);
+}
+
 Array zero_count(std::span<const Array> params) {
   if (params.empty()) return zeros({}, DType::kI32);
   return sum(zeros_like(params.front(), DType::kI32));

@@ -22,44 +22,19 @@ namespace lockstep::optim {
 
 using SourceLocation = std::source_location;
 
-/// params + updates, in the parameters' dtypes.
-template <class Params>
-Params apply_updates(const Params& params, const Params& updates,
-                     SourceLocation where = SourceLocation::current()) {
-  CallSiteScope here(CallSite::from(where));
-  return tree::map([](const Array& p, const Array& u) { return astype(p + u, p.dtype()); }, params, updates);
-}
-
-/// The square root of the sum of the squares of all elements of all arrays: a scalar.
-template <class Tree>
-Array global_norm(const Tree& tree, SourceLocation where = SourceLocation::current()) {
-  CallSiteScope here(CallSite::from(where));
-  Array total;
-  for (const Array& leaf : tree::leaves(tree)) {
-    Array squares = sum(square(leaf));
-    total = total.valid() ? total + squares : squares;
-  }
-  return total.valid() ? sqrt(total) : zeros({});
-}
-
-/// The gradients, scaled down to the global norm max_norm if their global norm is larger.
-template <class Params>
-Params clip_by_global_norm(const Params& grads, double max_norm,
-                           SourceLocation where = SourceLocation::current()) {
-  CallSiteScope here(CallSite::from(where));
-  const Array norm = global_norm(grads);
-  return tree::map(
-      [&](const Array& g) {
-        return lockstep::where(norm < max_norm, g, astype(g / norm, g.dtype()) * max_norm);
-      },
-      grads);
-}
-
 namespace internal {
+
+/// The functions below change trees in place, whatever their types, and are compiled once.
+void add_updates(tree::TreeRef params, tree::TreeRef updates);
+Array global_norm(tree::TreeRef tree);
+void clip_to_global_norm(tree::TreeRef grads, double max_norm);
+void make_zeros(tree::TreeRef tree);
 
 template <class Params>
 Params zeros_of(const Params& params) {
-  return tree::map([](const Array& p) { return zeros_like(p); }, params);
+  Params zeros = params;
+  make_zeros(tree::tree_ref(zeros));
+  return zeros;
 }
 
 /// A count of 0 on all devices of the parameters, so that a jitted step compiles once for the first state and
@@ -74,4 +49,32 @@ Array incremented(const Array& count);
 Array bias_scale(double decay, const Array& count);
 
 }  // namespace internal
+
+/// params + updates, in the parameters' dtypes.
+template <class Params>
+Params apply_updates(const Params& params, const Params& updates,
+                     SourceLocation where = SourceLocation::current()) {
+  CallSiteScope here(CallSite::from(where));
+  Params next = params;
+  internal::add_updates(tree::tree_ref(next), tree::tree_ref(updates));
+  return next;
+}
+
+/// The square root of the sum of the squares of all elements of all arrays: a scalar.
+template <class Tree>
+Array global_norm(const Tree& tree, SourceLocation where = SourceLocation::current()) {
+  CallSiteScope here(CallSite::from(where));
+  return internal::global_norm(tree::tree_ref(tree));
+}
+
+/// The gradients, scaled down to the global norm max_norm if their global norm is larger.
+template <class Params>
+Params clip_by_global_norm(const Params& grads, double max_norm,
+                           SourceLocation where = SourceLocation::current()) {
+  CallSiteScope here(CallSite::from(where));
+  Params clipped = grads;
+  internal::clip_to_global_norm(tree::tree_ref(clipped), max_norm);
+  return clipped;
+}
+
 }  // namespace lockstep::optim

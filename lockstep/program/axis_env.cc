@@ -27,6 +27,8 @@ thread_local AxisEnv current_env;
 
 }  // namespace
 
+AxisEnv::AxisEnv(std::vector<std::pair<std::string, std::int64_t>> axes) : axes_(std::move(axes)) {}
+
 bool AxisEnv::has(const std::string& axis) const {
   return std::ranges::any_of(axes_, [&](const auto& entry) { return entry.first == axis; });
 }

@@ -16,7 +16,7 @@ namespace lockstep {
 class AxisEnv {
  public:
   AxisEnv() = default;
-  explicit AxisEnv(std::vector<std::pair<std::string, std::int64_t>> axes) : axes_(std::move(axes)) {}
+  explicit AxisEnv(std::vector<std::pair<std::string, std::int64_t>> axes);
 
   const std::vector<std::pair<std::string, std::int64_t>>& axes() const { return axes_; }
   bool has(const std::string& axis) const;

@@ -74,6 +74,8 @@ std::string to_string(const Program& program) {
 
 const Aval& Value::aval() const { return builder_->aval(var_); }
 
+Builder::Builder(std::string name) { program_.name = std::move(name); }
+
 Value Builder::input(Aval aval) {
   Var var = static_cast<Var>(program_.variables.size());
   program_.variables.push_back(std::move(aval));

@@ -72,7 +72,7 @@ class Value {
 /// Builds a Program equation by equation.
 class Builder {
  public:
-  explicit Builder(std::string name = "main") { program_.name = std::move(name); }
+  explicit Builder(std::string name = "main");
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 

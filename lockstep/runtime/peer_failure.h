@@ -1,9 +1,9 @@
 #pragma once
 
-#include <functional>
 #include <variant>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/function.h"
 
 namespace lockstep {
 

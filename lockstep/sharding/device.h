@@ -2,9 +2,10 @@
 
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
+
+#include "lockstep/base/function.h"
 
 namespace lockstep {
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/fingerprint.h"
+#include "lockstep/base/function.h"
 #include "lockstep/program/aval.h"
 #include "lockstep/sharding/device.h"
 #include "lockstep/sharding/mesh.h"

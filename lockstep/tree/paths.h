@@ -1,10 +1,10 @@
 #pragma once
 
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/function.h"
 #include "lockstep/tree/leaves.h"
 
 /// Arrays of a tree with their paths (path.h).

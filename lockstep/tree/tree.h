@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/function_address.h"
 #include "lockstep/tree/leaves.h"
 #include "lockstep/tree/paths.h"
 #include "lockstep/tree/per_leaf.h"
@@ -18,6 +19,38 @@ namespace lockstep::tree {
 namespace internal {
 /// Throws ShapeError if the number of arrays is not that of the structure.
 void check_count(std::size_t places, std::size_t arrays);
+
+/// A function of arrays in the same place of several trees, and of this place's path, which may be ignored.
+struct MapFunction {
+  void* function;
+  Array (*call)(void* function, const std::string& path, const Array* const* arrays);
+};
+
+/// Replaces the arrays of `result`, a copy of the first tree, by those that the function returns. Paths are
+/// empty unless `with_paths`.
+void map_into(TreeRef result, std::span<const TreeRef> trees, const MapFunction& function, bool with_paths);
+
+template <class F, bool with_path, class Index>
+struct MapCall;
+template <class F, bool with_path, std::size_t... i>
+struct MapCall<F, with_path, std::index_sequence<i...>> {
+  static Array call(void* function, [[maybe_unused]] const std::string& path, const Array* const* arrays) {
+    F& f = lockstep::internal::function_at<F>(function);
+    if constexpr (with_path)
+      return f(path, *arrays[i]...);
+    else
+      return f(*arrays[i]...);
+  }
+};
+
+template <bool with_paths, class F, class... Trees>
+void map_into(TreeRef result, F& f, const Trees&... trees) {
+  const TreeRef all[] = {trees...};
+  map_into(result, all,
+           MapFunction{lockstep::internal::address_of(f),
+                       &MapCall<F, with_paths, std::make_index_sequence<sizeof...(trees)>>::call},
+           with_paths);
+}
 }  // namespace internal
 
 /// The tree of f(leaf) for each leaf, or of f(leaf, other leaf...) for the leaves of trees with the same
@@ -25,24 +58,17 @@ void check_count(std::size_t places, std::size_t arrays);
 /// path.
 template <class F, class Tree, class... Trees>
 Tree map(F&& f, const Tree& tree, const Trees&... others) {
-  (internal::check_same_places("map", tree_ref(tree), tree_ref(others)), ...);
-  const std::vector<Array> lists[] = {leaves(tree), leaves(others)...};
-  std::vector<Array> results;
-  results.reserve(lists[0].size());
-  auto call = [&]<std::size_t... k>(std::size_t i, std::index_sequence<k...>) { return f(lists[k][i]...); };
-  for (std::size_t i = 0; i < lists[0].size(); ++i)
-    results.push_back(call(i, std::make_index_sequence<sizeof...(others) + 1>()));
   Tree result = tree;
-  tree_ref(result).replace_leaves(results);
+  internal::map_into<false>(tree_ref(result), f, tree_ref(tree), tree_ref(others)...);
   return result;
 }
 
 /// The same with the leaf's path as f's first argument.
 template <class F, class Tree, class... Trees>
 Tree map_with_path(F&& f, const Tree& tree, const Trees&... others) {
-  const std::vector<std::string> names = paths(tree);
-  std::size_t i = 0;
-  return map([&](const auto&... each) { return f(names[i++], each...); }, tree, others...);
+  Tree result = tree;
+  internal::map_into<true>(tree_ref(result), f, tree_ref(tree), tree_ref(others)...);
+  return result;
 }
 
 /// The arrays of the tree, and its structure without them.

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/function.h"
 #include "lockstep/tree/visit.h"
 
 /// Trees whose C++ type is only known to a table, so that operations on trees of all types are compiled once.
@@ -16,7 +16,7 @@ struct TreeRef;
 
 /// A C++ type of trees. There is one object for each type, and its address identifies the type.
 struct TreeType {
-  void (*visit)(void* tree, Visitor& visitor);
+  VisitPart visit;
   void* (*copy)(const void* tree);  ///< allocated by new
   void (*destroy)(void* tree);
 
@@ -87,7 +87,6 @@ namespace internal {
 
 template <class T>
 struct Tables {
-  static void visit(void* tree, Visitor& visitor) { tree::visit(*static_cast<T*>(tree), visitor); }
   static void* copy(const void* tree) { return new T(*static_cast<const T*>(tree)); }
   static void destroy(void* tree) { delete static_cast<T*>(tree); }
   static TreeRef element(void* tree, std::size_t i);
@@ -103,9 +102,8 @@ inline constexpr std::size_t num_elements<T> = std::tuple_size_v<T>;
 
 /// Not const, so that a linker never merges the tables of two types.
 template <class T>
-inline TreeType type_of{&internal::Tables<T>::visit, &internal::Tables<T>::copy,
-                        &internal::Tables<T>::destroy, internal::num_elements<T>,
-                        &internal::Tables<T>::element};
+inline TreeType type_of{&internal::visit_at<T>, &internal::Tables<T>::copy, &internal::Tables<T>::destroy,
+                        internal::num_elements<T>, &internal::Tables<T>::element};
 
 template <class T>
 TreeRef tree_ref(const T& tree) {

@@ -17,7 +17,7 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/base/fields.h"
-#include "lockstep/tree/field_name.h"
+#include "lockstep/tree/field_names.h"
 #include "lockstep/tree/visitor.h"
 
 /// Trees contain arrays, which are their leaves. A tree is
@@ -152,6 +152,14 @@ concept Sorted = requires {
 template <class Tree>
 void visit(Tree& tree, Visitor& visitor);
 
+namespace internal {
+/// The same for a tree of this type at an address: a VisitPart.
+template <class Tree>
+void visit_at(void* tree, Visitor& visitor) {
+  visit(*static_cast<Tree*>(tree), visitor);
+}
+}  // namespace internal
+
 /// Collects the parts of a class (Node), each with its name.
 class Parts {
  public:
@@ -166,9 +174,7 @@ class Parts {
   /// A const part belongs to the structure, and is not saved in a checkpoint.
   template <class T>
   Parts& operator()(std::string_view name, T& part) {
-    const std::size_t from = visitor_.path.to_field(name);
-    visit(part, visitor_);
-    visitor_.path.back(from);
+    visitor_.field(name, std::addressof(part), &internal::visit_at<T>);
     return *this;
   }
 
@@ -177,6 +183,20 @@ class Parts {
 };
 
 namespace internal {
+
+template <class T>
+void visit_elements(T& tree, Visitor& visitor) {
+  std::size_t i = 0;
+  for (auto& child : tree)
+    visitor.element(i++, std::addressof(child), &visit_at<std::remove_reference_t<decltype(child)>>);
+}
+
+template <class T, std::size_t... i>
+void visit_tuple(T& tree, Visitor& visitor, std::index_sequence<i...>) {
+  (visitor.element(i, std::addressof(std::get<i>(tree)),
+                   &visit_at<std::remove_reference_t<decltype(std::get<i>(tree))>>),
+   ...);
+}
 
 template <class T>
 void visit_map(T& tree, Visitor& visitor) {
@@ -213,28 +233,22 @@ void visit_shared(std::shared_ptr<T>& tree, Visitor& visitor) {
   visit(const_cast<Tree&>(*tree), visitor);
 }
 
-template <class T>
-void visit_fields(T& tree, Visitor& visitor) {
-  Parts part(visitor);
-  fields::apply(tree, [&](auto&... field) {
-    [&]<std::size_t... i>(std::index_sequence<i...>) {
-      (part(field_name<std::remove_const_t<T>, i>(), field), ...);
-    }
-    (std::make_index_sequence<sizeof...(field)>());
-  });
-}
+struct VisitFields {
+  Visitor& visitor;
+  const std::string_view* names;
+
+  template <class... T>
+  void operator()(T&... field) const {
+    [[maybe_unused]] const std::string_view* name = names;
+    (visitor.field(*name++, std::addressof(field), &visit_at<T>), ...);
+  }
+};
 
 }  // namespace internal
 
 template <class Tree>
 void visit(Tree& tree, Visitor& visitor) {
   using T = std::remove_cv_t<Tree>;
-  [[maybe_unused]] std::size_t place = 0;
-  [[maybe_unused]] auto element = [&](auto& child) {
-    const std::size_t from = visitor.path.to_element(place++);
-    visit(child, visitor);
-    visitor.path.back(from);
-  };
   if constexpr (std::is_class_v<T> && !std::is_const_v<Tree> &&
                 (internal::MakesItself<T> || internal::NamesItsAxes<T>)) {
     if (visitor.able(&tree, internal::abilities<T>)) return;
@@ -257,20 +271,21 @@ void visit(Tree& tree, Visitor& visitor) {
     visitor.only_here(reinterpret_cast<std::uintptr_t>(tree));
   } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
     visitor.size(tree.size());
+    std::size_t i = 0;
     for (auto&& each : tree) {
       bool value = each;
-      element(value);
+      visitor.element(i++, &value, &internal::visit_at<bool>);
       if constexpr (!std::is_const_v<Tree>) {
         if (visitor.changes()) each = value;
       }
     }
   } else if constexpr (internal::Sequence<T>) {
     visitor.size(tree.size());
-    for (auto& child : tree) element(child);
+    internal::visit_elements(tree, visitor);
   } else if constexpr (internal::is_array<T>) {
-    for (auto& child : tree) element(child);
+    internal::visit_elements(tree, visitor);
   } else if constexpr (internal::is_tuple<T>) {
-    std::apply([&](auto&... children) { (element(children), ...); }, tree);
+    internal::visit_tuple(tree, visitor, std::make_index_sequence<std::tuple_size_v<T>>());
   } else if constexpr (internal::Map<T>) {
     internal::visit_map(tree, visitor);
   } else if constexpr (internal::is_optional<T>) {
@@ -288,7 +303,7 @@ void visit(Tree& tree, Visitor& visitor) {
         "not a tree: a tree is an Array, a standard container of trees, an aggregate of trees (a struct "
         "without constructors and base classes), or a class that names its parts "
         "(lockstep::tree::Node)");
-    internal::visit_fields(tree, visitor);
+    fields::apply(tree, internal::VisitFields{visitor, internal::field_names<T>.data()});
   }
 }
 

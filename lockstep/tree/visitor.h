@@ -16,6 +16,9 @@ namespace lockstep::tree {
 
 class Visitor;
 
+/// Visits a part, which has a certain type, with the visitor.
+using VisitPart = void (*)(void* part, Visitor& visitor);
+
 /// A number, bool, enum or string in a tree, whatever its C++ type.
 using Value = std::variant<bool, std::int64_t, std::uint64_t, double, std::string>;
 
@@ -132,6 +135,11 @@ class Visitor {
     }
   };
   Place path;
+
+  /// Visits a field of an object, or an element of a container, whose place becomes part of the path
+  /// meanwhile.
+  void field(std::string_view name, const void* part, VisitPart visit);
+  void element(std::size_t i, const void* part, VisitPart visit);
 
  protected:
   ~Visitor() = default;

@@ -1,0 +1,7 @@
+#include "lockstep/array/computation_text.h"
+
+namespace lockstep::internal {
+
+std::vector<sharding::CommunicationLine> ComputationText::communication() const { return collectives; }
+
+}  // namespace lockstep::internal

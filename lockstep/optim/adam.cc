@@ -1,0 +1,47 @@
+#include "lockstep/optim/adam.h"
+
+namespace lockstep::optim::internal {
+namespace {
+
+/// The next moments and, from them, a direction.
+class Direction {
+ public:
+  Direction(tree::TreeRef grads, MomentsRef state, const AdamNumbers& numbers) : eps_(numbers.eps) {
+    const auto [b1, b2, eps] = numbers;
+    state.count = incremented(state.count);
+    auto mean = [b1 = b1](const Array& g, const Array& m) { return (1 - b1) * g + b1 * m; };
+    auto mean_square = [b2 = b2](const Array& g, const Array& n) { return (1 - b2) * square(g) + b2 * n; };
+    tree::internal::map_into<false>(state.mu, mean, grads, state.mu);
+    tree::internal::map_into<false>(state.nu, mean_square, grads, state.nu);
+    mu_scale_ = bias_scale(b1, state.count);
+    nu_scale_ = bias_scale(b2, state.count);
+  }
+
+  Array operator()(const Array& m, const Array& n) const {
+    return (m * mu_scale_) / (sqrt(n * nu_scale_) + eps_);
+  }
+
+ private:
+  double eps_;
+  Array mu_scale_, nu_scale_;
+};
+
+}  // namespace
+
+void adam_direction(tree::TreeRef grads, MomentsRef state, const AdamNumbers& numbers) {
+  const Direction direction(grads, state, numbers);
+  tree::internal::map_into<false>(grads, direction, state.mu, state.nu);
+}
+
+void adam_updates(tree::TreeRef grads, MomentsRef state, tree::TreeRef params, const AdamNumbers& numbers,
+                  double learning_rate, double weight_decay) {
+  const Direction direction(grads, state, numbers);
+  auto update = [&](const Array& m, const Array& n, const Array& p) {
+    Array towards = direction(m, n);
+    if (weight_decay != 0) towards = towards + weight_decay * p;
+    return -learning_rate * towards;
+  };
+  tree::internal::map_into<false>(grads, update, state.mu, state.nu, params);
+}
+
+}  // namespace lockstep::optim::internal
