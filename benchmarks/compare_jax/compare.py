@@ -198,7 +198,7 @@ def label(count):
 
 
 def measure_train(side, processes, quick, timeout):
-    started, found = side.run("train", processes, ["--windows", "3" if quick else "12", "--window", "10"], timeout)
+    started, found = side.run("train", processes, train_options("3" if quick else "12"), timeout)
     of = lambda measure: [m for m in found if m["measure"] == measure]
     if len(of("first_step")) != processes or len(of("memory")) != processes or len(of("train")) != 1:
         raise RuntimeError(f"{side.name}: the training program of {processes} processes printed {found}")
@@ -206,6 +206,17 @@ def measure_train(side, processes, quick, timeout):
     return {f"train step, {processes} {plural}": of("train")[0]["median_us"],
             f"start to first step, {processes} {plural}": (max(m["unix_time"] for m in of("first_step")) - started) * 1e6,
             f"peak memory of a process, {processes} {plural}": max(m["peak_bytes"] for m in of("memory"))}
+
+
+def train_options(windows, window="10", split_state="0"):
+    return ["--windows", windows, "--window", window, "--split-state", split_state]
+
+
+def measure_split_state(side, processes, quick, timeout):
+    """The step with each process's share of adam's moments."""
+    _, found = side.run("train", processes, train_options("3" if quick else "12", split_state="1"), timeout)
+    [step] = [m for m in found if m["measure"] == "train"]
+    return {f"train step, adam's state split, {processes} processes": step["median_us"]}
 
 
 def measure_jit(side, processes, quick, timeout):
@@ -233,7 +244,7 @@ def measure_warm(side, processes, quick, timeout):
     """Start to first step once more, with compiled programs on disk; what is there before is made by a start of its own."""
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(2):
-            started, found = side.run("train", processes, ["--windows", "1", "--window", "1"], timeout,
+            started, found = side.run("train", processes, train_options("1", "1"), timeout,
                                       {**side.keeps_all, side.cache_variable: folder})
     first = [m["unix_time"] for m in found if m["measure"] == "first_step"]
     plural = "process" if processes == 1 else "processes"
@@ -334,6 +345,8 @@ def main():
         plan += [(measure_collectives, n) for n in counts or (2, 4)]
     if options.only in (None, "train", "start"):
         plan += [(measure_train, n) for n in counts or (1, 2, 4)]
+    if options.only in (None, "train"):
+        plan += [(measure_split_state, n) for n in counts or (2, 4) if n > 1]
     if options.only in (None, "start"):
         plan += [(measure_warm, n) for n in counts or (1, 2, 4)]
 

@@ -32,6 +32,7 @@ Array loss(const Mlp& mlp, Array x, const Array& y) {
 int main(int argc, char** argv) {
   const int windows = std::stoi(compare::option(argc, argv, "--windows"));
   const int window = std::stoi(compare::option(argc, argv, "--window"));
+  const bool split_state = compare::option(argc, argv, "--split-state") == "1";
   ls::initialize();
   const int index = ls::process_index(), count = ls::process_count();
   ls::Mesh mesh = ls::make_mesh({{"data", ls::device_count()}});
@@ -68,9 +69,16 @@ int main(int argc, char** argv) {
     return mlp;
   };
   Mlp mlp = make(false);
+  auto moment = [&] {
+    return ls::tree::map(
+        [&](const Array& zeros) {
+          return split_state && zeros.shape()[0] % count == 0 ? ls::device_put(zeros, rows) : zeros;
+        },
+        make(true));
+  };
   ls::optim::AdamState<Mlp> state{
-      ls::make_array_from_process_local_data(replicated, std::vector<std::int32_t>{0}, {}), make(true),
-      make(true)};
+      ls::make_array_from_process_local_data(replicated, std::vector<std::int32_t>{0}, {}), moment(),
+      moment()};
 
   generator.seed(static_cast<unsigned>(index + 1));
   const int local = kBatch / count;

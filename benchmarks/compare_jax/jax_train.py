@@ -11,7 +11,7 @@ BATCH = 512
 
 
 def main():
-    options = jax_common.parse_options("windows", "window")
+    options = jax_common.parse_options("windows", "window", "split-state")
     index, count = jax_common.join()
 
     import jax
@@ -39,15 +39,18 @@ def main():
         params = jax.tree.map(lambda p, m, v: p - rate * m / (jnp.sqrt(v) + 1e-8), params, m, v)
         return params, (t, m, v), loss
 
-    step = jax.jit(step, donate_argnums=(0, 1), in_shardings=(replicated, replicated, rows, rows),
-                   out_shardings=(replicated, replicated, replicated))
-
     rng = np.random.default_rng(0)
     params = [(rng.normal(0, (2 / n) ** 0.5, (n, m)).astype(np.float32), np.zeros(m, np.float32))
               for n, m in zip(LAYERS[:-1], LAYERS[1:])]
     zeros = jax.tree.map(np.zeros_like, params)
-    params, m, v = (jax.device_put(tree, replicated) for tree in (params, zeros, zeros))
-    state = (jax.device_put(np.float32(0), replicated), m, v)
+    moments = jax.tree.map(
+        lambda z: rows if options.split_state and z.shape[0] % count == 0 else replicated, zeros)
+    params, t, m, v = (jax.device_put(tree, sharding) for tree, sharding in
+                       ((params, replicated), (np.float32(0), replicated), (zeros, moments), (zeros, moments)))
+    state = (t, m, v)
+    of_state = (replicated, moments, moments)
+    step = jax.jit(step, donate_argnums=(0, 1), in_shardings=(replicated, of_state, rows, rows),
+                   out_shardings=(replicated, of_state, replicated))
 
     rng = np.random.default_rng(index + 1)
     local = BATCH // count
