@@ -10,6 +10,13 @@
 
 namespace lockstep::collectives {
 
+/// What the members of a group do together at one time.
+struct Operation {
+  std::uint64_t number = 0;  ///< the same for all members that make the same call; 0: none
+  std::uint64_t group = 0;   ///< a digest of the members
+  std::uint64_t count = 0;   ///< of the operations that the group has begun, with this one
+};
+
 /// One collective of one program, as a member of a group calls it repeatedly. Must outlive its calls.
 struct Call {
   Collective collective;        ///< `groups` is ignored
@@ -18,8 +25,8 @@ struct Call {
   std::size_t input_bytes = 0;
   std::size_t output_bytes = 0;
 
-  /// The operation over several hosts of which this is a step (Wait::operation); 0: none.
-  std::uint64_t step_of = 0;
+  /// The operation over several hosts of which this is a step, if it is one.
+  Operation step_of = {};
 };
 
 /// The call of `collective`, number `index` of the program, in a group of `size` members. Throws DTypeError

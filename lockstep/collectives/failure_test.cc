@@ -180,24 +180,44 @@ TEST(Divergence, IsNotSeenWhereAProcessIsOnlySlow) {
 }
 
 TEST(FindRing, FindsWhoWaitForEachOther) {
-  const Wait a{0, 1, 0, 1, "A", "x", {1, 2}}, b{1, 1, 0, 1, "B", "y", {3}}, c{2, 5, 0, 1, "C", "z", {0}};
+  const Wait a{0, 1, {}, 1, "A", "x", {1, 2}}, b{1, 1, {}, 1, "B", "y", {3}}, c{2, 5, {}, 1, "C", "z", {0}};
   EXPECT_EQ(find_ring({a, b, c}, 2), (std::vector<Wait>{a, c}));
   EXPECT_EQ(find_ring({a, b, c}, 0), (std::vector<Wait>{a, c}));
   EXPECT_TRUE(find_ring({a, b, c}, 1).empty());
   EXPECT_TRUE(find_ring({a, b}, 0).empty());
-  EXPECT_TRUE(find_ring({a, b, c, Wait{2, 6, 0, 1, "C", "w", {3}}}, 0).empty()) << "C has two threads";
+  EXPECT_TRUE(find_ring({a, b, c, Wait{2, 6, {}, 1, "C", "w", {3}}}, 0).empty()) << "C has two threads";
   EXPECT_EQ(describe_ring({a, c}).find("A waits for C in x but C waits for A in z: "), 0u);
-  Wait d{0, 1, 7, 1, "A", "x", {2}}, e{2, 5, 7, 1, "C", "x", {0}};
+  Wait d{0, 1, {7, 100, 3}, 1, "A", "x", {2}}, e{2, 5, {7, 100, 3}, 1, "C", "x", {0}};
   EXPECT_TRUE(find_ring({d, e}, 0).empty()) << "both have come to operation 7";
-  e.operation = 8;
-  EXPECT_EQ(find_ring({d, e}, 0), (std::vector<Wait>{d, e}));
+  e.operation = {8, 100, 3};
+  e.begun = {{100, 3}};
+  EXPECT_EQ(find_ring({d, e}, 0), (std::vector<Wait>{d, e})) << "at the same place, with another call";
+  e.operation = {8, 200, 5};
+  e.begun = {{100, 2}, {200, 5}};
+  EXPECT_EQ(find_ring({d, e}, 0), (std::vector<Wait>{d, e})) << "in another group, and has not come to 7";
   const auto decoded = decode(encode({a, b}));
   EXPECT_EQ(decoded, (std::vector<Wait>{a, b}));
   EXPECT_EQ(decoded.at(0).missing, a.missing);
   EXPECT_EQ(decoded.at(1).text, "y");
-  EXPECT_EQ(decode(encode({e})).at(0).operation, 8u);
+  EXPECT_EQ(decode(encode({e})).at(0).operation.number, 8u);
+  EXPECT_EQ(decode(encode({e})).at(0).operation.group, 200u);
+  EXPECT_EQ(decode(encode({e})).at(0).operation.count, 5u);
+  EXPECT_EQ(decode(encode({e})).at(0).begun, e.begun);
   EXPECT_EQ(decode(encode({e})).at(0).looks, 1u);
   EXPECT_TRUE(decode("nonsense").empty());
+}
+
+/// C has sent all that A waits for: the network has yet to bring it.
+TEST(FindRing, LeavesOutThoseWhoHaveGoneOn) {
+  const Wait a{0, 1, {7, 100, 3}, 1, "A", "x", {2}};
+  Wait c{2, 5, {9, 100, 4}, 1, "C", "x", {0}, {{100, 4}}};
+  EXPECT_TRUE(find_ring({a, c}, 0).empty()) << "to the next operation of the group";
+  EXPECT_TRUE(find_ring({a, c}, 2).empty());
+  c.operation = {9, 200, 1};
+  c.begun = {{100, 3}, {200, 1}};
+  EXPECT_TRUE(find_ring({a, c}, 0).empty()) << "to another group";
+  c.operation = {};
+  EXPECT_TRUE(find_ring({a, c}, 0).empty()) << "to set up a communicator";
 }
 
 LOCKSTEP_CHILD(sums_until_an_error) {

@@ -35,8 +35,8 @@ Fingerprint group_number(const std::vector<Member>& members) {
   return fingerprint(text);
 }
 
-std::uint64_t operation_number(Fingerprint group, std::uint64_t count, const Call& call) {
-  return combine(combine(group, count), call.signature) | 1;
+Operation operation_of(Fingerprint group, std::uint64_t count, const Call& call) {
+  return {combine(combine(group, count), call.signature) | 1, group, count};
 }
 
 std::string describe_member(const std::vector<Member>& members, int rank, int process_count) {

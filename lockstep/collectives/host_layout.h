@@ -31,8 +31,8 @@ struct HostLayout {
 /// A digest of the members.
 Fingerprint group_number(const std::vector<Member>& members);
 
-/// The same number for all members that are in operation number `count` with the same call; never 0.
-std::uint64_t operation_number(Fingerprint group, std::uint64_t count, const Call& call);
+/// Operation number `count` of the group; Operation::number is not 0.
+Operation operation_of(Fingerprint group, std::uint64_t count, const Call& call);
 
 /// The name of a member in messages: "process 1 of 4", "device 2 of process 1 of 4".
 std::string describe_member(const std::vector<Member>& members, int rank, int process_count);

@@ -103,7 +103,7 @@ void HostsCommunicator::run_local(const Task& task, const Collective& collective
     step.signature = fingerprint(
         fmt::format("{} {} {} on one host", task.call.signature, step.signature, job_.ways().fingerprint()));
   }
-  step.step_of = task.wire().operation_number(task.call);
+  step.step_of = task.wire().operation(task.call);
   Wire::Elsewhere elsewhere(task.wire());
   local_->run(step, task.index, in, out);
 }

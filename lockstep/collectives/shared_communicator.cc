@@ -74,7 +74,7 @@ void SharedCommunicator::run(const Call& call, int rank, const void* in, void* o
       return run_small(call, rank, from, to);
     }
     ++locals_[rank].operation;
-    const bool told = call.input_bytes >= kSingleCopyBytes && call.step_of == 0;
+    const bool told = call.input_bytes >= kSingleCopyBytes && call.step_of.number == 0;
     if (told && run_direct(call, rank, from, to)) return;
     if (call.collective.kind == Kind::kAllReduce)
       run_large_all_reduce(call, rank, from, to, told);
@@ -118,7 +118,7 @@ void SharedCommunicator::wait_for_posts(const Call& call, int rank) {
     if (theirs.signature.load(std::memory_order_relaxed) != call.signature) diverged(call, rank);
   }
   // A step of an operation over several hosts says nothing about the other hosts.
-  if (call.step_of == 0) watch::all_arrived();
+  if (call.step_of.number == 0) watch::all_arrived();
 }
 
 void SharedCommunicator::step(int rank) {
@@ -179,9 +179,9 @@ void SharedCommunicator::wait_for_all(const Call& call, int rank, std::uint64_t 
 
 template <class Done, class Missing>
 void SharedCommunicator::sleep_until(const Call& call, int rank, Done done, Missing missing) {
-  const std::uint64_t operation =
-      call.step_of != 0 ? call.step_of
-                        : operation_number(group_number(members_), locals_[rank].operation, call);
+  const Operation operation = call.step_of.number != 0
+                                  ? call.step_of
+                                  : operation_of(group_number(members_), locals_[rank].operation, call);
   LongWait wait(
       job_, members_[rank].device, operation, [&] { return member_text(rank); }, [&] { return call.text; });
   SegmentHeader& header = segment_.header();

@@ -21,9 +21,15 @@ constexpr std::chrono::milliseconds kLong(700);  ///< A wait shorter than this a
 constexpr std::chrono::milliseconds kRound(300), kLongestRound(5000);
 constexpr std::uint64_t kQuickRounds = 5;
 
-/// Whether a device is in the operation in which another one waits for it.
+/// Whether a device is in the operation in which another one waits for it, or has gone on from there.
 bool has_come(const Wait& awaited, const Wait& waiting) {
-  return waiting.operation != 0 && awaited.operation == waiting.operation;
+  const Operation &theirs = awaited.operation, &ours = waiting.operation;
+  if (ours.number == 0) return false;
+  if (theirs.number == ours.number) return true;
+  const auto begun = awaited.begun.find(ours.group);
+  if (begun == awaited.begun.end()) return false;
+  // It may be at the same place with another call.
+  return begun->second > ours.count || (begun->second == ours.count && theirs.group != ours.group);
 }
 
 /// Whether each thread of the ring has looked since, so that none only waits for a processor.
@@ -78,9 +84,11 @@ std::string describe_ring(const std::vector<Wait>& ring) {
 std::string encode(const std::vector<Wait>& waits) {
   std::ostringstream out;
   for (const Wait& wait : waits) {
-    out << wait.device << ' ' << wait.id << ' ' << wait.operation << ' ' << wait.looks << ' '
-        << wait.missing.size();
+    const Operation& operation = wait.operation;
+    out << wait.device << ' ' << wait.id << ' ' << operation.number << ' ' << operation.group << ' '
+        << operation.count << ' ' << wait.looks << ' ' << wait.missing.size() << ' ' << wait.begun.size();
     for (int device : wait.missing) out << ' ' << device;
+    for (const auto& [group, count] : wait.begun) out << ' ' << group << ' ' << count;
     out << '\n' << wait.who << '\n' << wait.text << '\n';
   }
   return out.str();
@@ -92,9 +100,13 @@ std::vector<Wait> decode(const std::string& text) {
   for (std::string line; std::getline(in, line);) {
     std::istringstream numbers(line);
     Wait wait;
-    std::size_t missing = 0;
-    numbers >> wait.device >> wait.id >> wait.operation >> wait.looks >> missing;
+    Operation& operation = wait.operation;
+    std::size_t missing = 0, groups = 0;
+    numbers >> wait.device >> wait.id >> operation.number >> operation.group >> operation.count >>
+        wait.looks >> missing >> groups;
     for (int device; missing > 0 && numbers >> device; --missing) wait.missing.push_back(device);
+    for (std::uint64_t group, count; groups > 0 && numbers >> group >> count; --groups)
+      wait.begun[group] = count;
     if (numbers.fail() || !std::getline(in, wait.who) || !std::getline(in, wait.text)) break;
     waits.push_back(std::move(wait));
   }
@@ -123,7 +135,23 @@ std::vector<Wait> WaitTable::list() const {
   return list;
 }
 
-LongWait::LongWait(Job& job, int device, std::uint64_t operation, std::function<std::string()> who,
+std::shared_ptr<std::atomic<std::uint64_t>> WaitTable::count_of(int device, std::uint64_t group) {
+  std::lock_guard lock(mutex_);
+  auto& count = counts_[device][group];
+  if (count == nullptr) count = std::make_shared<std::atomic<std::uint64_t>>(0);
+  return count;
+}
+
+std::map<std::uint64_t, std::uint64_t> WaitTable::begun(int device) const {
+  std::lock_guard lock(mutex_);
+  std::map<std::uint64_t, std::uint64_t> begun;
+  const auto counts = counts_.find(device);
+  if (counts == counts_.end()) return begun;
+  for (const auto& [group, count] : counts->second) begun[group] = count->load(std::memory_order_relaxed);
+  return begun;
+}
+
+LongWait::LongWait(Job& job, int device, const Operation& operation, std::function<std::string()> who,
                    std::function<std::string()> text)
     : job_(job), who_(std::move(who)), text_(std::move(text)), round_(kRound) {
   wait_.device = device;
@@ -144,6 +172,7 @@ void LongWait::look(const std::vector<int>& missing) {
   }
   ++wait_.looks;
   wait_.missing = missing;
+  wait_.begun = job_.waits().begun(wait_.device);
   job_.waits().note(wait_);
   std::vector<int> processes;
   for (const int device : missing) {
@@ -151,7 +180,7 @@ void LongWait::look(const std::vector<int>& missing) {
     if (process != job_.options().process_index && std::ranges::find(processes, process) == processes.end())
       processes.push_back(process);
   }
-  watch::waits_for(processes, wait_.operation);
+  watch::waits_for(processes, wait_.operation.number);
   if (now < next_) return;
 
   if (asked_ != TimePoint()) {

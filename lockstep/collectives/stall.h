@@ -1,13 +1,17 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "lockstep/collectives/communicator.h"
 
 namespace lockstep::collectives {
 
@@ -17,19 +21,21 @@ class Job;
 struct Wait {
   int device = 0;
   std::uint64_t id = 0;  ///< different for each wait of a process
-  std::uint64_t operation =
-      0;                     ///< the number of the operation, the same for all members of the group; 0: none
+  Operation operation;
   std::uint64_t looks = 0;   ///< how often the waiting thread has checked; it is running while this increases
   std::string who;           ///< "process 1 of 4"
   std::string text;          ///< a description of the wait
   std::vector<int> missing;  ///< the devices for which it waits
+  std::map<std::uint64_t, std::uint64_t> begun = {};  ///< for each of the device's groups on several hosts:
+                                                      ///< the number of operations that it has begun
 
   friend bool operator==(const Wait& a, const Wait& b) { return a.device == b.device && a.id == b.id; }
 };
 
 /// Waits that wait for each other in a ring, including that of `device`, beginning with the lowest device;
 /// empty if there are none. Such a ring never ends, because a device is in one collective at a time. A device
-/// in the same operation as the one that waits for it has arrived: only its data is still in transit.
+/// in the same operation as the one that waits for it has arrived, and one that has gone on from there has
+/// sent all that it had to: only its data is still in transit.
 std::vector<Wait> find_ring(const std::vector<Wait>& waits, int device);
 
 /// The error message for a ring.
@@ -47,17 +53,24 @@ class WaitTable {
   void forget(const Wait& wait);
   std::vector<Wait> list() const;
 
+  /// The number of operations that the device has begun in a group on several hosts, which its thread keeps.
+  std::shared_ptr<std::atomic<std::uint64_t>> count_of(int device, std::uint64_t group);
+
+  /// The device's groups, for Wait::begun.
+  std::map<std::uint64_t, std::uint64_t> begun(int device) const;
+
  private:
   mutable std::mutex mutex_;
   std::uint64_t last_id_ = 0;
   std::map<std::uint64_t, Wait> waits_;
+  std::map<int, std::map<std::uint64_t, std::shared_ptr<std::atomic<std::uint64_t>>>> counts_;
 };
 
 /// The wait of one device, once it is long: reports it to other processes when they ask, and asks them for
 /// theirs, to find out whether processes wait for each other. Made when a wait begins, which costs nothing.
 class LongWait {
  public:
-  LongWait(Job& job, int device, std::uint64_t operation, std::function<std::string()> who,
+  LongWait(Job& job, int device, const Operation& operation, std::function<std::string()> who,
            std::function<std::string()> text);
   ~LongWait();
   LongWait(const LongWait&) = delete;

@@ -44,6 +44,7 @@ Wire::Wire(Job& job, const std::vector<Member>& members, const HostLayout& layou
       rank_(rank),
       host_(layout.host_of[rank]),
       group_(group_number(members)),
+      operation_(job.waits().count_of(members[rank].device, group_)),
       lane_(job.lanes().of(members[rank].device)),
       told_hosts_(hosts_to_tell(host_, layout.host_count())),
       secrets_(members.size()),
@@ -57,7 +58,7 @@ Wire::Wire(Job& job, const std::vector<Member>& members, const HostLayout& layou
 /// another job or attempt do not match.
 std::uint64_t Wire::tag(int from, int to, unsigned kind, unsigned step) const {
   const std::uint64_t group = (kind == kGreeting ? 0 : group_) ^ secrets_[to];
-  const std::uint64_t operation = kind == kGreeting ? 0 : operation_;
+  const std::uint64_t operation = kind == kGreeting ? 0 : operation_->load(std::memory_order_relaxed);
   return std::uint64_t{kind} << 62 | (std::uint64_t(members_[from].device) & 0x3ffff) << 44 |
          (group & 0xffffff) << 20 | (operation & 0xfff) << 8 | (step & 0xff);
 }
@@ -102,7 +103,7 @@ void Wire::connect(const std::vector<int>& ranks) {
     if (secrets_[rank] != 0) continue;
     const Member& member = members_[rank];
     LongWait wait(
-        job_, members_[rank_].device, operation_number(call()),
+        job_, members_[rank_].device, operation(call()),
         [&] { return describe_member(members_, rank_, job_.options().process_count); },
         [&] { return call().text; });
     try {
@@ -240,7 +241,7 @@ void Wire::block(Awaited awaited_rank, Done done) {
   if (!waits_beside_a_program) lane_.spin = std::max<std::chrono::nanoseconds>(lane_.spin / 2, kShortestSpin);
 
   LongWait wait(
-      job_, members_[rank_].device, operation_number(call()),
+      job_, members_[rank_].device, operation(call()),
       [&] { return describe_member(members_, rank_, job_.options().process_count); },
       [&] { return call().text; });
   using TimePoint = steady_clock::time_point;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -28,14 +29,16 @@ class Wire {
   Wire(Job& job, const std::vector<Member>& members, const HostLayout& layout, int rank);
 
   /// Call it for each operation of the group, whether or not this member sends anything in it.
-  void next_operation() { ++operation_; }
+  void next_operation() {
+    operation_->store(operation_->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
 
   /// Whether each leader tells all others.
   bool tells_all() const { return static_cast<int>(told_hosts_.size()) == layout_.host_count() - 1; }
 
-  /// The number of the member's current operation, for Wait::operation.
-  std::uint64_t operation_number(const Call& call) const {
-    return collectives::operation_number(group_, operation_, call);
+  /// The member's current operation.
+  Operation operation(const Call& call) const {
+    return operation_of(group_, operation_->load(std::memory_order_relaxed), call);
   }
 
   /// Begins the operation. A leader sends `call` to other leaders, with `bytes` of data if there are any.
@@ -122,6 +125,7 @@ class Wire {
   const HostLayout& layout_;
   const int rank_, host_;
   const std::uint64_t group_;
+  const std::shared_ptr<std::atomic<std::uint64_t>> operation_;  // only the member's thread changes it
   Lane& lane_;
   std::unique_lock<std::mutex> lock_;  // of the lane, within an operation
 
@@ -133,7 +137,6 @@ class Wire {
   const std::vector<int> told_hosts_;  // ascending; their leaders and this one tell each other their
                                        // operations
   const Call* call_ = nullptr;
-  std::uint64_t operation_ = 0;
   std::deque<Flight> flights_;          // of this operation, without the first ones, which are done
   Ticket forgotten_ = 0;                // the number of these
   std::vector<std::uint64_t> secrets_;  // of each rank to which it is connected, and its own: for tags

@@ -134,7 +134,7 @@ class WorldImpl : public World {
     }
     const auto check = [&] { job_.check(); };
     LongWait wait(
-        job_, own_device(members), /*operation=*/0, [&] { return process_text(); },
+        job_, own_device(members), /*operation=*/{}, [&] { return process_text(); },
         [&] { return doing_text(devices, doing); });
     const watch::Doing connecting(watch::Kind::kConnect,
                                   doing.empty() ? std::string_view("a collective") : doing);
@@ -191,7 +191,7 @@ class WorldImpl : public World {
       std::lock_guard lock(view.mutex);
       if (!view.arena) {
         LongWait wait(
-            job_, own_device(members), /*operation=*/0, [&] { return process_text(); },
+            job_, own_device(members), /*operation=*/{}, [&] { return process_text(); },
             [&] { return doing_text(devices, doing); });
         try {
           const FileDescriptor fd = job_.peers().receive(member.process, key, [&] {

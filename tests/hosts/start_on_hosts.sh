@@ -1,7 +1,7 @@
 #!/bin/bash
 # start_on_hosts.sh WHAT PROGRAM [ARGS...]: runs PROGRAM as 4 processes, 2 on each of the hosts of
 # tests/recipes/netns-two-hosts.sh, beside which this runs ($ON), and does WHAT to them:
-#   nothing | kill (process 3) | cut-short (the cable of host 2, for a second) | cut (for ever)
+#   nothing | kill (process 3) | cut-short (the cable of host 2, for $CUT_SECONDS or a second) | cut (for ever)
 #   named   nothing, but host 1 is called by its name, which is the loopback's on itself, as Debian writes /etc/hosts
 # Prints what each process printed, "[process] line", then how each ended, "process I ended with STATUS", and how long
 # after WHAT the last of the others had, "SECONDS s after".
@@ -26,7 +26,7 @@ fi
 begin=$(date +%s.%N)
 case $what in
   kill) kill -KILL "${pids[3]}" ;;
-  cut-short) "$ON" link 2 down; sleep 1; "$ON" link 2 up ;;
+  cut-short) "$ON" link 2 down; sleep "${CUT_SECONDS:-1}"; "$ON" link 2 up ;;
   cut) "$ON" link 2 down ;;
 esac
 statuses=()
