@@ -58,10 +58,6 @@ void work_on(void* data) {
   (*pieces)->work();
 }
 
-/// Whether the plugin's table of functions has one of them, where it was built with fewer.
-#define LOCKSTEP_HAS_FFI(api, name) \
-  ((api)->struct_size > offsetof(XLA_FFI_Api, name) && (api)->name != nullptr)
-
 bool is_fine(const XLA_FFI_CallFrame& frame, XLA_FFI_Error* error) {
   if (error == nullptr) return true;
   XLA_FFI_Error_Destroy_Args args{};
@@ -74,7 +70,8 @@ bool is_fine(const XLA_FFI_CallFrame& frame, XLA_FFI_Error* error) {
 }  // namespace
 
 std::int64_t ffi_threads(const XLA_FFI_CallFrame& frame) {
-  if (!LOCKSTEP_HAS_FFI(frame.api, XLA_FFI_ThreadPool_NumThreads)) return 1;
+  // The last of the functions that ffi_for_each calls; an older plugin's table ends before it.
+  if (frame.api->struct_size <= offsetof(XLA_FFI_Api, XLA_FFI_ThreadPool_NumThreads)) return 1;
   std::int64_t threads = 1;
   XLA_FFI_ThreadPool_NumThreads_Args args{};
   args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;

@@ -4,7 +4,7 @@
 #   nothing | kill (process 3) | cut-short (the cable of host 2, for $CUT_SECONDS or a second) | cut (for ever)
 #   named   nothing, but host 1 is called by its name, which is the loopback's on itself, as Debian writes /etc/hosts
 # Prints what each process printed, "[process] line", then how each ended, "process I ended with STATUS", and how long
-# after WHAT the last of the others had, "SECONDS s after".
+# after WHAT the last of the others had, "SECONDS s after". Writes out.0 to out.3 into the current folder.
 set -u
 what=$1; shift
 pids=()
