@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoints against the disk: saving with everything on disk for good, restoring cold, and what an
 // asynchronous save every 50 steps takes from a training loop. The disk's own speed is taken in the same run,
 // alternating: the same bytes in the same blocks, by pwrite with O_DIRECT and fsync, and by pread. A cold

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All-reduce and its kin between processes of this host, at growing sizes: median and smallest time of a
 // call.
 //   build/release/benchmarks/collectives_bench --processes 2 --kinds all-reduce --fresh

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives between 2 to 1,024 hosts by the ways that Lockstep takes, on a simulated network: rounds, bytes
 // that a host sends, the time that is to be expected, and the least that the network allows.
 //   build/release/benchmarks/collectives_scale --members 1 8

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Saves and restores the same arrays with Lockstep, Orbax and PyTorch DCP, alternately, and prints medians and ratios.
 
     benchmarks/compare_checkpoints.py FOLDER [--mib 1024] [--rounds 5] [--build build/release] [--venv DIR]

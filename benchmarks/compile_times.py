@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What the compiler takes for a program that includes <lockstep/lockstep.h>: seconds of a processor and memory, at -O2.
 
     benchmarks/compile_times.py build/release                all examples

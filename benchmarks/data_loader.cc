@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a Loader costs: the time and memory to go on in the middle of 10^9 records, how fast it reads windows
 // of a token file, and its wait as a share of a step that computes on all cores meanwhile.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resident memory of a process that compiles a jitted function and an operation for ever new shapes: a line
 // after each tenth of them. What is kept is bounded (docs/guide.md), so it must be level once the bound is
 // reached.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the recorder costs who does something: an event, with the things around it that a launch does.
 //
 //     build/release/benchmarks/recorder_bench

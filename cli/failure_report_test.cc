@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/failure_report.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/parent_pipe.h"
 
 #include <unistd.h>

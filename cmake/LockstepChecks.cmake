@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The checks of the tree's own rules, and the tests that also run under the sanitizers. After all layers.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
@@ -14,9 +15,13 @@ if(LOCKSTEP_BUILD_TESTS)
   add_test(NAME style.docs COMMAND Python3::Interpreter ${checks}/check_docs.py ${PROJECT_SOURCE_DIR})
   add_test(NAME style.docs_check_catches_what_is_untrue
            COMMAND Python3::Interpreter ${checks}/check_docs.py --self-test)
+  add_test(NAME style.license COMMAND Python3::Interpreter ${checks}/check_license.py ${PROJECT_SOURCE_DIR})
+  add_test(NAME style.license_check_catches_a_missing_line
+           COMMAND Python3::Interpreter ${checks}/check_license.py --self-test)
   add_test(NAME style.format COMMAND ${checks}/check_format)
   set_tests_properties(style.includes style.include_check_catches_bad_includes style.docs
-                       style.docs_check_catches_what_is_untrue style.format PROPERTIES LABELS style)
+                       style.docs_check_catches_what_is_untrue style.license
+                       style.license_check_catches_a_missing_line style.format PROPERTIES LABELS style)
 
   # What the presets asan and tsan build and run: ./test runs the tests of these targets. The runtime and threads of
   # users only under the thread sanitizer: they take the layers above along, which touch no memory by hand.

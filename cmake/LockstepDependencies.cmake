@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Everything Lockstep stands on. scripts/setup installs the packages and fetches the plugin and its headers.
 include(LockstepLinkDependencies)
 pkg_check_modules(HWLOC REQUIRED QUIET IMPORTED_TARGET hwloc)   # the tool

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # `cmake --install`: the headers, the libraries, the tool, the XLA CPU plugin, and the package that find_package(Lockstep)
 # finds. Targets: Lockstep::lockstep, Lockstep::pch, and Lockstep::testing_main for process tests where GoogleTest is there.
 include(CMakePackageConfigHelpers)
@@ -36,6 +37,7 @@ install(FILES ${PROJECT_BINARY_DIR}/LockstepConfig.cmake ${PROJECT_BINARY_DIR}/L
               ${PROJECT_SOURCE_DIR}/cmake/LockstepLinkDependencies.cmake
         DESTINATION ${package_dir})
 
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(TARGETS lockstep_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # Not there where the user has a plugin of his own.
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/third_party/pjrt/pjrt_c_api_cpu_plugin.so DESTINATION ${plugin_dir} OPTIONAL)

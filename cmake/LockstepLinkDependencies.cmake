@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What Lockstep's libraries link to: found here for its own build and, installed beside LockstepConfig.cmake, for that
 # of its users.
 find_package(Threads REQUIRED)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A compiler cache makes a second build quick, precompiled headers the first one. ccache keeps what was compiled with them
 # where it may take it that no macro of a command line changes what they say: none does, they are of other projects.
 find_program(LOCKSTEP_CCACHE ccache)

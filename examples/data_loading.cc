@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Four ways to load a batch over a mesh of model replicas and data parallelism. All produce the same global
 // batch.
 //

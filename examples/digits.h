@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // The handwritten digits that scripts/setup fetches: what train_vit.cc and train_diffusion.cc read.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A loader whose batches are global arrays: each process reads only its own rows, and no process has a whole
 // batch.
 //

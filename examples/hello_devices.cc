@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints this process's number and the devices that it sees.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/hello_devices

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fits a line to points that are distributed over all processes.
 //
 //   $ lockstep run -n 4 -- build/release/examples/linear_regression

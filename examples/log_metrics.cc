@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains, and logs the loss of every step: lines of JSON, and events for TensorBoard.
 //
 //   $ lockstep run -n 2 -- build/release/examples/log_metrics

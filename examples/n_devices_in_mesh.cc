@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts the devices of a mesh on the devices themselves: each adds 1.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/n_devices_in_mesh

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Three ways to split a matrix over a mesh, as pictures.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/pod_shardings

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Three ways to make an array over several processes.
 //
 //   $ lockstep run -n 2 -- build/release/examples/process_spanning_arrays

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums a 1 from every device of every process, so that each learns the number of devices.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/psum

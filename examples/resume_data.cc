@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a token file in batches, stops in the middle, and continues from a checkpoint: no window of tokens
 // is read twice, and none is left out.
 //

@@ -1,16 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 // A two-layer perceptron that jit alone splits over `model` and `data`: the program has no collectives.
 // Prints the communication and its reasons: the gradients need one all-reduce.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/tensor_parallel_mlp
-//   [0] all-reduce 256 B over model (2 devices) at tensor_parallel_mlp.cc:32
+//   [0] all-reduce 256 B over model (2 devices) at tensor_parallel_mlp.cc:33
 //   [0]   result 0 of dot_general, f32[32,4], is put together from the devices' parts over model
-//   [0] all-reduce 2.5 KiB over data (2 devices) at tensor_parallel_mlp.cc:31
+//   [0] all-reduce 2.5 KiB over data (2 devices) at tensor_parallel_mlp.cc:32
 //   [0]   3 in one:
-//   [0]     f32[16,32] at tensor_parallel_mlp.cc:31
+//   [0]     f32[16,32] at tensor_parallel_mlp.cc:32
 //   [0]       result 0 of dot_general, f32[16,64], is put together from the devices' parts over data
-//   [0]     f32[32,4] at tensor_parallel_mlp.cc:32
+//   [0]     f32[32,4] at tensor_parallel_mlp.cc:33
 //   [0]       result 0 of dot_general, f32[64,4], is put together from the devices' parts over data
-//   [0]     f32[] at tensor_parallel_mlp.cc:32
+//   [0]     f32[] at tensor_parallel_mlp.cc:33
 //   [0]       result 0 of reduce_sum, f32[], is put together from the devices' parts over data
 //   [0] loss 1.425 -> 0.189
 

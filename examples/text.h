@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // A text, byte by byte: what train_transformer.cc and train_gpt.cc read and write.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains a diffusion model on handwritten digits, on all devices of all processes, and lets it write digits
 // of its own into a picture.
 //

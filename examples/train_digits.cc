@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains a classifier of handwritten digits on all devices of all processes.
 //
 //   $ lockstep run -n 4 -- build/release/examples/train_digits

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The complete training of a linear model: parameters in a map, replicated; the batch split over all devices;
 // each device's gradients averaged over `devices` inside shard_map; adam.
 //

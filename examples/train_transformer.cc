@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains a transformer on the Devil's Dictionary, byte by byte, on all devices of all processes, and writes
 // a new entry.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // A decoder-only transformer over bytes: the model of train_transformer.cc.

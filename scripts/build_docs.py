@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Builds the site of docs/ from the pages, the public headers and the sources that the pages lead to.
 
     build_docs.py FOLDER MKDOCS                writes the pages to FOLDER/pages and the site to FOLDER/site

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds README.md and docs/*.md to the tree; run as a test.
 
   - A code block behind the line `<!-- the file PATH -->` is that file, to the letter; README.md has one.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs an example as its first comment says, and holds its output to what stands there.
 
     check_example.py SOURCE TOOL PROGRAM

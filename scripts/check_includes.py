@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fails on an include that breaks the house's rules; run by every build and as a test.
 
   - A layer includes only itself and layers listed before it (the foreach in the root CMakeLists.txt is the list).

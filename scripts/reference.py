@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Turns Doxygen's XML of the headers into pages of the site, one for each folder of headers that users include.
 
 A page has a part for each header: what the header's comment says, then its classes and functions in the header's order.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Repeats the failed tests of ctest's --output-junit files: their names and the ends of what they wrote.
 
     scripts/report_failures.py build/results-release.xml [...]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The examples, as a user runs them: whole programs in several processes.
 
 #include <gmock/gmock.h>

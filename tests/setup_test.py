@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Holds scripts/setup to what it says of itself: setup_test.py SOURCE_DIR. Needs no network; installs nothing."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Whether the partitioned programs give the same on one device, on 8 in one process, and on 8 in 4 processes of 2.
 
     benchmarks/communication/check_devices.py [--build FOLDER] [--only NAME ...]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares what partitioned programs communicate and keep in memory in JAX and in Lockstep, over 8 CPU devices.
 
     benchmarks/communication/compare.py [--only NAME ...] [--explain NAME | --check]

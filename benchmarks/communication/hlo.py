@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The collectives of a compiled HLO module, read from its text."""
 import math
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX's side of compare.py: each program is compiled for 8 CPU devices, and the collectives are read from its HLO.
 
     XLA_FLAGS=--xla_force_host_platform_device_count=8 python jax_programs.py [--only NAME ...] [--hlo] [--check]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lockstep's side of compare.py: each program is compiled for 8 CPU devices, and its collectives and memory
 // are told as a line of JSON (README.md). The programs are those of jax_programs.py, by the same names.
 //

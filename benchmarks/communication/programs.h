@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // What the sources of lockstep_programs.cc share. The programs are those of jax_programs.py, by the same

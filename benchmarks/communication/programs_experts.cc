@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mixtures of 8 experts: a token goes to the best one.
 
 #include "benchmarks/communication/programs.h"

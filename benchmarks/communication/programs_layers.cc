@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Layers and what surrounds them: norms, vocabularies, images, sequences.
 
 #include "benchmarks/communication/programs.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Single operations on split values, and reshardings.
 
 #include "benchmarks/communication/programs.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps of training: perceptrons, accumulated gradients, a transformer.
 
 #include <vector>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures Lockstep against JAX with gloo on this machine, alternately, and prints medians and ratios.
 
     benchmarks/compare_jax/compare.py [--quick] [--only psum|collectives|train|start|jit|eager|scan|linalg|transformer]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives of all processes, one device in each. --kinds KIND,... --sizes BYTES:CALLS,... with BYTES for
 // each process.
 

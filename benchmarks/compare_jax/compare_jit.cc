@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cached call of a jitted x + 1 for f32[8].
 
 #include <lockstep/lockstep.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jitted decompositions of one matrix and of many small ones.
 
 #include <lockstep/lockstep.h>

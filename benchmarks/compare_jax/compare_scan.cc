@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A jitted scan of many steps of a small recurrent cell, and its gradient.
 
 #include <lockstep/lockstep.h>

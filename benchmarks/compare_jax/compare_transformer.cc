@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training steps of examples/transformer.h, a batch of 16 rows split over the processes. First the step is
 // traced, lowered and compiled, then traced and lowered once more, for what is compiled is kept. Steps are
 // timed in windows that end by waiting for the loss.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the JAX sides of the comparison share: joining the job, and printing measurements."""
 import argparse
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small operations outside of any traced function, each called many times."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cached call of a jitted function that adds 1 to f32[8], in one process."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training steps of an MLP 784-512-512-10 with adam, a global batch of 512 split over the processes.
 
 Steps are timed in windows that end by waiting for the loss, so that dispatch overlaps computation as in a real loop.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training steps of the transformer of tests/models/transformer.py, a batch of 16 rows split over the processes.
 
 First the step is traced, lowered and compiled, then traced and lowered once more. Steps are timed in windows that end

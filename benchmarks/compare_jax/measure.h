@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // What the Lockstep sides of the comparison share: their options, and printing measurements. README.md has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MPI's side of the comparison: collectives of all processes. --kinds KIND,... --sizes BYTES:CALLS,... with
 // BYTES for each process. As an MPI program does, it gives every call the same output. compare.py compiles
 // it.

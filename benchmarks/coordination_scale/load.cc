@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The load of a job's start and end on a coordinator, Lockstep's or JAX's own: N clients have the coordinator
 // prove its secret, register, ask who serves, poll for errors and send a heartbeat, exchange their topology
 // as the runtime does, pass a barrier and leave. Each call carries a credential for its request, with the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The load of coordination_load (load.cc), with a proxy on each host: N clients register, ask who serves,
 // poll for errors and send a heartbeat, exchange their topology as the runtime does, pass a barrier and
 // leave, by way of proxies, each of which has one stream to the coordinator. Every message of a stream proves

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The time that many clients need with a coordinator, and its memory: Lockstep's against JAX's own, in turn.
 
 scale.py --tool build/release/lockstep --load build/release/benchmarks/coordination_load [--sizes 64,512,4096]

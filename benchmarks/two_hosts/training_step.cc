@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training step of a deep MLP, data-parallel over all processes, with its gradients' sums beside the
 // backward pass and with each in its place, in turns. two_hosts.py --overlap runs it.
 //   training_step --layers 8 --width 1024 --batch 128 --rounds 10

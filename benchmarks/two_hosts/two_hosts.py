@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """psum between two hosts, which are network namespaces of this machine: Lockstep against JAX over gloo, alternately.
 
     benchmarks/two_hosts/two_hosts.py [--quick] [--rounds N] [--processes 1,2] [--networks tcp,ucx]     (as root)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/stacks/names.h"
 
 // libiberty declares a basename of its own unless it is told that there is one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Step 1: one program, several processes. Each process has devices of its own and sees the devices of all.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/tutorial/01_hello

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Step 2: one array over the devices of two processes, a block of it on each device.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/tutorial/02_arrays

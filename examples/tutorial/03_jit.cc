@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // Step 3: the same product with its operands split in two ways. jit derives the communication from the
 // shardings, and can show it before anything runs.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/tutorial/03_jit
 //   [0] x by rows: 0 collectives, the result is split by P('devices')
 //   [0] x by columns: 1 collectives, the result is split by P()
-//   [0] all-reduce 128 B over devices (4 devices) at 03_jit.cc:24
+//   [0] all-reduce 128 B over devices (4 devices) at 03_jit.cc:25
 //   [0]   result 0 of dot_general, f32[8,4], is put together from the devices' parts over devices
 
 #include <lockstep/lockstep.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Step 4: a training with data parallelism. Each process has its own examples; the parameters are on every
 // device; jit sums the gradients over all devices.
 //

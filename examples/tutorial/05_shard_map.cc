@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Step 5: shard_map. The function is written for one device, which has its part of the arguments and calls
 // collectives by the names of the mesh's axes.
 //

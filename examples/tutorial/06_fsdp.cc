@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Step 6: parameters that no device has whole. Their dimensions are split over `data` (fully sharded data
 // parallelism) and over `tensor` (tensor parallelism), by rules for the parameters' names.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Step 7: batches in shuffled order, of which each process reads its own rows; and a loader that continues
 // where another one stopped, with the batch on other devices.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Step 8: checkpoints, and a process that dies. The launcher starts all processes again, and they continue
 // from the newest checkpoint.
 //

@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // Step 9: a late process. The launcher says which process waits for which, where, and what the late one does.
 //
 //   $ lockstep run -n 2 --stall-warning 1 -- build/release/examples/tutorial/09_hang
 //   [0] step 0: sum 2
 //   [0] step 1: sum 2
-//   lockstep: stalled for ... s: process 0 of 2 waits in psum f32[] over data at 09_hang.cc:26 (program
+//   lockstep: stalled for ... s: process 0 of 2 waits in psum f32[] over data at 09_hang.cc:27 (program
 //     step(f32[1]), call 0); all for process 1 (pid ...), which has been in its own code since step at
-//     09_hang.cc:26, ... s ago; it sleeps (clock_nanosleep)
-//   lockstep: went on after ... s: process 1 came to psum f32[] over data at 09_hang.cc:26 (program
+//     09_hang.cc:27, ... s ago; it sleeps (clock_nanosleep)
+//   lockstep: went on after ... s: process 1 came to psum f32[] over data at 09_hang.cc:27 (program
 //     step(f32[1]), call 0)
 //   [0] step 2: sum 2
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Step 10: a transformer over `data` and `tensor`: the model of examples/transformer.h learns to count.
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/tutorial/10_transformer

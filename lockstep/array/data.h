@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // For the layers of the library: the representation of an Array, which includes the plugin's buffers.

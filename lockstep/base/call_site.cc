@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/call_site.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 /// std::chrono's durations and clocks, without its calendars, time zones and streams, which every program

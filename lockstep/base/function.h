@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 /// std::function, without the searchers, binders and hash tables of <functional>, which every program that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/keep_openssl.h"
 
 #include <openssl/crypto.h>

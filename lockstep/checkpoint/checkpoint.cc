@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/checkpoint/checkpoint.h"
 
 #include "lockstep/base/fail.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trees that are saved and restored in one process of four devices.
 
 #include "lockstep/checkpoint/checkpoint.h"

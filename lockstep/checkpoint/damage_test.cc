@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every way that a checkpoint's files may be damaged is found before an array is handed out.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/checkpoint/export.h"
 
 #include <fcntl.h>

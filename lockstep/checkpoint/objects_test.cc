@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoints in an object store, a real one.
 
 #include <gmock/gmock.h>

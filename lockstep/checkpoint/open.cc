@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening checkpoints for reading: Lockstep's own, and safetensors files of others.
 
 #include <algorithm>

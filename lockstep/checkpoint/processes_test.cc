@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoints of jobs of several processes: other numbers of them, and processes that fail while they save.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // Trees for tests, in which every element is determined by its position and a seed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/fail.h"
 #include "lockstep/cluster/types.h"
 #include "lockstep/cluster/variables.h"

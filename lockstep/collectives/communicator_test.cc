@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One suite for every way in which the members of a communicator can be spread over processes.
 #include "lockstep/collectives/communicator.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The algorithms of SharedCommunicator in which members read each other's memory in place.
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the others see when a process dies, leaves, stands still, or does something else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

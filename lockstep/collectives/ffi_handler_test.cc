@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives called by programs that XLA's CPU plugin compiled and runs, on two devices of this process.
 #include "lockstep/collectives/ffi_handler.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large all-reduces of HostsCommunicator.
 #include <algorithm>
 #include <cstring>

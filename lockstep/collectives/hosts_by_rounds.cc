@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large operations of HostsCommunicator in which one member of each host takes part in an algorithm between
 // the hosts (rounds/). If hosts have several members, each of them does so with its share.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large operations of HostsCommunicator that are sent from member to member, and those by rounds if hosts
 // have different numbers of members.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every network between hosts does (network.h), and what strangers cannot do to the sockets.
 #include "lockstep/collectives/network.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // The messages between Peers, and the sockets of those on one host; only for peers.cc.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // The implementation of Peers: the common part is in peers.cc, connections within a host in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes that find each other between hosts, which are pretended: with certificates and without, and among
 // strangers who connect and say nothing.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How processes find each other, and what they say to each other, where something is short: descriptors,
 // time, room in a queue.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The algorithms of SharedCommunicator.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // The messages that a mailbox receives over TCP; only for tcp_network.cc and its links.

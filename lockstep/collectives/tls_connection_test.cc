@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections between hosts in a job with certificates.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives between hosts by every way that LOCKSTEP_ALGORITHMS can name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

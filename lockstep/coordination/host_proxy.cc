@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/coordination/host_proxy.h"
 
 #include "lockstep/coordination/address.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // OpenSSL's objects with their owners; only for the sources of this folder.

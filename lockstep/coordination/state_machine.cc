@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/coordination/state_machine.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every format's files, cut off at every byte and with every bit turned: an error that names the file, or
 // records, but never a crash, and never other bytes where the format has checksums.
 #include <gmock/gmock.h>

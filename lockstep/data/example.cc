@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tf.train.Example, by hand: four messages of protobuf's wire format.
 #include <cstring>
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each format's files are read as.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // filter and pack: sources of which all records are read once, to make an index.
 #include <algorithm>
 #include <exception>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loaders of several processes: the same global batches over any number of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

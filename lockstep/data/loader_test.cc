@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loaders on four devices of one process.
 #include "lockstep/data/loader.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Data in an object store: read as from a folder, with the index in the cache folder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

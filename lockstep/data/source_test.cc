@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sources of sources, and the indexes that they and the formats keep.
 #include "lockstep/data/source.h"
 

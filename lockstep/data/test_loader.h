@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // For tests of loaders: records that identify themselves, and the expected batches of them.

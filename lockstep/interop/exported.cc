@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/interop/exported.h"
 
 #include <exported_generated.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions that JAX exported, with JAX's numbers (testdata/generate.py): in one process and in several.
 
 #include "lockstep/interop/jax_export.h"

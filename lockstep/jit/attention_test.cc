@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention by blocks and round a ring of devices is the plain one, with its derivatives, and does not
 // materialise the scores. That the plain one is JAX's is tests/golden/.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a user may get wrong about meshes, shardings and their arrays: each is an error that names the user's
 // line and says what to do.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What tells two calls of a function of jit or pmap apart, and what does not.
 
 #include <array>

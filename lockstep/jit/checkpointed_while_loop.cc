@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/jit/checkpointed_while_loop.h"
 
 #include "lockstep/base/fail.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each collective as mathematics on one device: its values, derivative and batching, over one axis, over two
 // in either order, and within groups.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives that are combined: the same elements as those that are not.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computations as they go to GPUs: through a plugin that looks like CUDA's and computes on the CPU, and whole
 // programs compiled for CUDA ahead of time. No GPU takes part.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // debug_nans and debug_infs: which operation, at which line, made the first NaN.
 
 #include <fmt/format.h>

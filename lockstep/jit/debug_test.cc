@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/jit/debug.h"
 
 #include "lockstep/jit/control_flow.h"

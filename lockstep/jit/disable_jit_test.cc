@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions of jit that run operation by operation.
 
 #include "lockstep/array/disable_jit.h"

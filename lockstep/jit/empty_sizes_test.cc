@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrays without elements: what JAX 0.10.2 gives for the same lines, outside of jit and within.
 
 #include <gtest/gtest.h>

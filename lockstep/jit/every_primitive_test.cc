@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every primitive over meshes of 4, 2x2 and 2x2x2 devices, its operands split at random: what the devices
 // compute together is what one computes.
 

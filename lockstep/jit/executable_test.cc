@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiled programs as bytes: serialize() and load_executable (docs/executables.md).
 #include <gmock/gmock.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When what is split is gathered: once for a loop, or again for each use where memory is short.
 
 #include <gmock/gmock.h>

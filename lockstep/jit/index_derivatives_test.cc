@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Derivatives where several elements are equal, or one is written twice. The numbers are what JAX 0.10.2
 // gives.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is compiled is kept by use; what one process forgets the others need not know of.
 
 #include "lockstep/base/kept.h"

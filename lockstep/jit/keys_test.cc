@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // random::Key as an argument, a result and a carry of transformed functions.
 
 #include "lockstep/jit/control_flow.h"

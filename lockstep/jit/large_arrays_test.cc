@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places that an i32 cannot hold. What needs the memory runs where it is.
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the other processes see of one that forks, and of one whose launch fails.
 
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decompositions in transformations, beyond what tests/golden compares with JAX's.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // log_compiles: a line for each compilation.
 
 #include "lockstep/jit/clear_caches.h"

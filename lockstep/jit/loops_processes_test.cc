@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loops with collectives, and lines printed within them, over the devices of several processes.
 
 #include "lockstep/coordination/server.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/jit/make_program.h"
 
 #include "lockstep/jit/traced_function.h"

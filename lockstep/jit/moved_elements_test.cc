@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations that move elements along a split dimension: each device gets what its part of the result needs
 // of the others, and no more.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers among the arguments: traced, as in JAX.
 
 #include "lockstep/jit/numbers.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs that only do collectives run without being compiled: the same elements as those that are.
 
 #include <gmock/gmock.h>

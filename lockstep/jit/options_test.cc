@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an option of a jitted function or a constraint does, it does wherever the call stands.
 
 #include "lockstep/array/sharding_constraint.h"

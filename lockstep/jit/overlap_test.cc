@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives that run beside computations: the same elements as those that are done in their places.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the devices have only parts of: how often and of how many bytes it is put together.
 
 #include <gmock/gmock.h>

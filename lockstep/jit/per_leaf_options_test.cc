@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options for each array of a tree, of each transformation that has some: one for all, one for each, by path;
 // and what does not fit.
 

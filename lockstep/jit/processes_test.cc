@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traced functions over the devices of several processes: what they give, and what happens when a process
 // does something else, leaves or dies.
 

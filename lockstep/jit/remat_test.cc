@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // remat, custom_jvp and custom_vjp.
 
 #include "lockstep/jit/remat.h"

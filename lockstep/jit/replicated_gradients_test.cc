@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of what is the same on all devices under shard_map: how many bytes are added up over them.
 
 #include <functional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each class of operations over meshes of four devices, its operands split in many ways.
 
 #include <random>

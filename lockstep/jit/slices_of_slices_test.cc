@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is taken from a part of an array is of that part, also where its place is out of bounds: XLA makes one
 // slice of two, and of a slice that a gather or a scatter reads.
 

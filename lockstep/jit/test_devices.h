@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // Shared by the tests of this folder. jit_test.cc opens four CPU devices for all of them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that launch programs with collectives over several processes.
 
 #include <mutex>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each kind of tree through each transformation: as an argument, a result, a carry, a gradient.
 
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Updates that are computed of what they are written over: under jit as outside of it.
 
 #include "lockstep/jit/control_flow.h"

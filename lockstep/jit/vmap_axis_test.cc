@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // vmap by name: collectives between the examples within all that holds programs, and where examples lie.
 
 #include <functional>

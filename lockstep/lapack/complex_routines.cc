@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The routines on real matrices whose results are complex triangles.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The routines on real matrices. Operands are row-major and LAPACK's matrices column-major, so LAPACK sees
 // the transposes.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/metrics/number_of_array.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/nn/recurrent.h"
 
 #include "lockstep/nn/layer_arrays.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // For the layers of the library that make operations of primitives: the common parts of operations on arrays.

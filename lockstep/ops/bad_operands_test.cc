@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What does not fit an operation is said when it is traced, with the operation, what was given, and the
 // user's line.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/indexing_plan.h"
 #include "lockstep/ops/shape.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Floats of 8 bits: XLA's conversions are those of base/half.h, and what JAX's users do with such numbers.
 
 #include <cmath>

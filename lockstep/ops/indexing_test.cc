@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The numbers are what JAX 0.10.2 gives for the same lines.
 
 #include "lockstep/ops/indexing.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/linalg_internal.h"
 #include "lockstep/ops/nested_call.h"
 #include "lockstep/program/primitives/elementwise.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // Only for the sources of this folder: it includes the types of the PJRT C API.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/pjrt/device_description.h"
 
 #include "lockstep/pjrt/api.h"

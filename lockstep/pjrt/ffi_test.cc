@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the CPU plugin calls handlers of custom calls: what collectives/ and the lowering of programs rely on.
 
 #include <algorithm>

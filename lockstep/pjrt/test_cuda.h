@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // For tests: CUDA programs that are compiled ahead of time. They need no GPU, but the CUDA plugin

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of Lowering that write programs within programs.
 
 #include <algorithm>

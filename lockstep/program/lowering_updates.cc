@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of Lowering that prevents updates from overwriting data from which they are still being computed.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // One or more examples of every primitive, for tests that iterate over the registry. Add an example for a new

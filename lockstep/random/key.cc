@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/random/key.h"
 
 #include "lockstep/base/fail.h"

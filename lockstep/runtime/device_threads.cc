@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/runtime/device_threads.h"
 
 #include <condition_variable>

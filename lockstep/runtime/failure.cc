@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a Runtime ends: in order, because another process failed, or because this one did.
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process sees of the end of another one, outside of collectives: in shutdown(), in barriers, in its
 // own code.
 

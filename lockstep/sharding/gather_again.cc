@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/sharding/gather_again.h"
 
 #include <fmt/format.h>

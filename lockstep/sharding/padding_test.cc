@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values that a constraint lays over axes that do not divide them.
 
 #include "lockstep/sharding/padding.h"

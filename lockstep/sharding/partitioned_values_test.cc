@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random programs, meshes and specs: what the devices of a mesh compute together is what one device computes.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why each collective is there: the texts of CommunicationLine::reason.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From any spec to any other: the parts are right, and how much a device receives.
 
 #include "lockstep/sharding/reshard.h"

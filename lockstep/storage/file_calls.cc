@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/storage/file_calls.h"
 
 #include <sys/stat.h>

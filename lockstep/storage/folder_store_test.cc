@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/storage/folder_store.h"
 
 #include <gmock/gmock.h>

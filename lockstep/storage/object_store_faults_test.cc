@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one store does while requests fail, one by one and at random.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

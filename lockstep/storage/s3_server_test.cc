@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Against a real S3 server that checks signatures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

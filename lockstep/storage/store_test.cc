@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every store does alike.
 #include "lockstep/storage/store.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // How Processes tells the executable which child to run; only for the sources of this folder.

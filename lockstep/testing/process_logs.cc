@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/testing/process_logs.h"
 
 #include <fmt/format.h>

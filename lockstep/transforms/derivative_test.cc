@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every primitive's derivative, transpose and batching, by way of the transforms, on the registry's examples.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slices and updates that start elsewhere in each example of a vmap.
 
 #include <gmock/gmock.h>

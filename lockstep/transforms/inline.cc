@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/transforms/inline.h"
 
 #include "lockstep/transforms/replay.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // Examples of primitives that contain programs, for tests that iterate over them.

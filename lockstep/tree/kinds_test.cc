@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What may be a tree, and what is done with each kind.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/tree/paths.h"
 
 namespace lockstep::tree::internal {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/tree/tree.h"
 
 #include "lockstep/base/error.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What `lockstep ckpt` says of checkpoints, whole and damaged ones.
 
     tests/checkpoints/ckpt_tool_test.py SAVE_STEPS LOCKSTEP

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A training job that loses a host, is stopped, and goes on with half of the processes, which are killed too.
 
     tests/checkpoints/other_places.py build/release/lockstep build/release/examples/train_transformer

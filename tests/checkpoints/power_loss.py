@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Cuts the power of a disk at random moments while a program saves, and looks what is there afterwards.
 
     tests/checkpoints/power_loss.py build/release/tests/checkpoints/save_steps [--losses 200] [--seed 1]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Kills processes of a training job at random moments, which goes on from its checkpoints, and compares all losses.
 
     tests/checkpoints/resume_rounds.py build/release/lockstep build/release/examples/train_transformer [--kills 50]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """PyPI's safetensors opens every part of a checkpoint of several processes, and an export of it; files that NumPy
 writes are read.
 

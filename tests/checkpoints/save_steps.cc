@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Saves steps whose every element follows from the step, until it is ended; or looks whether those that are
 // there are whole. For power_loss.py and safetensors_reads.py.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The examples under the launchers that can be had on one machine. What each shows of itself in the
 // environment, and the launchers that cannot, are tested in lockstep/cluster.
 

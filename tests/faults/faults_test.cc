@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kills and stops processes of jobs that train, and the coordinator, at random moments. Each time: nobody
 // hangs, all survivors throw PeerFailure with the same first line, which names the right process, within
 // their time, and nothing is left behind. The moments are the same in each run; LOCKSTEP_TEST_SEED=N gives

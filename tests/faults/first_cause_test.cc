@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whom `lockstep run` blames when the processes of a program diverge, or one leaves the others: in its first
 // and its last line, however they end because of it.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Kills a process of a job at a random moment, many times, and looks what the launcher says and what is left.
 
     tests/faults/kill_rounds.py build/release/lockstep build/release/examples/train_digits [--rounds 100] [--seed 1]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the system refuses, and many starts and stops in one process.
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes golden.json: what JAX 0.10.2 gives for the programs of the first seeds.
 
     LOCKSTEP_FUZZ_JAX=programs.json build/release/tests/fuzz/fuzz_test --gtest_filter=FuzzJax.*

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the Python programs that the fuzzer prints are made of: JAX's functions with Lockstep's arguments."""
 import os
 

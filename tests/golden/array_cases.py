@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of arrays: made, moved, indexed, ordered, and windows of them. generate.py calls `cases`."""
 
 import jax

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/control.json: what JAX gives for associative scans, solvers with derivatives of their own and
 products with a dtype of their own, for control_test.cc.
 

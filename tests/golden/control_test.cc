@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loops and equations with derivatives of their own, what remat keeps, and products with a dtype of their
 // own, against JAX's numbers (control.py) and against each other.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX's numbers for functions with derivative rules of their own within all that holds programs: scans, loops, choices,
 remat, other rules, jit. Writes custom_rules.json, which custom_rules_test.cc compares with:
 

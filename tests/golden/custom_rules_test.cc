@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions with derivative rules of their own within all that holds programs, against JAX's numbers
 // (custom_rules.py). What JAX refuses must be refused here, with an error that says why.
 

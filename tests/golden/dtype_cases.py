@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What operations give of each dtype, and in which dtype two meet. generate.py calls `dtypes` and `promotion`."""
 
 import contextlib

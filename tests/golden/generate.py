@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/golden.json: what JAX gives for the functions that golden_test.cc names.
 
 Run it with JAX and optax at the versions below (they are checked):

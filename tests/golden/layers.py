@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/layers.json: what JAX's initializers and flax's layers give, for layers_test.cc.
 
 Run it with JAX and flax at the versions below (they are checked):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Initializers and layers against what JAX and flax give for them (layers.py), and what models of layers do:
 // keys by path, shardings by logical axes.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of decompositions by LAPACK and of functions made of them. generate.py calls `cases`."""
 
 import jax

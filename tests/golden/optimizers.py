@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/optimizers.json: what optax and jmp give, for optimizers_test.cc.
 
 Run it with JAX, optax and jmp at the versions below (they are checked):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Optimizers, schedules, loss scales and the CTC loss against what optax and jmp give for them
 // (optimizers.py).
 

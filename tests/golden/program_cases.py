@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of control flow, random numbers, attention and optimizers. generate.py calls `cases`."""
 
 import jax

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of Fourier's transforms, of samples and counts, and of further products. generate.py calls `cases`."""
 
 import jax

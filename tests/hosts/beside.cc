@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A computation with a large sum beside it, STEPS times (30), each compared with the same whose sum is in its
 // place.
 

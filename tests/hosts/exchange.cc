@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An all-to-all in which each device gives 16 MiB, for the tests of a slow network and of what carries its
 // bytes.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job over two hosts with a network between them: it trains, and its processes are told when one dies and
 // when the network does.
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # start_on_hosts.sh WHAT PROGRAM [ARGS...]: runs PROGRAM as 4 processes, 2 on each of the hosts of
 # tests/recipes/netns-two-hosts.sh, beside which this runs ($ON), and does WHAT to them:
 #   nothing | kill (process 3) | cut-short (the cable of host 2, for $CUT_SECONDS or a second) | cut (for ever)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One JAX process of a job whose coordinator is Lockstep's: uses all that JAX's client offers, and computes.
 
 jax_process.py COORDINATOR NUM_PROCESSES PROCESS_ID

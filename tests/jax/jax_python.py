@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interpreter of a virtual environment with the JAX that the tests are for."""
 
 import fcntl

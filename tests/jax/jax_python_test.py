@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the virtual environment is a link, what it leads to is another's."""
 
 import pathlib

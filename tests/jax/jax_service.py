@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX's own coordination service, alone: jax_service.py NUM_PROCESSES. Prints its address; ends with its input."""
 
 import socket

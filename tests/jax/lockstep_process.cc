@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One process of a job whose coordinator is JAX's own service: uses all that Lockstep's client offers.
 //
 // lockstep_process COORDINATOR NUM_PROCESSES PROCESS_ID

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs in which Lockstep and JAX meet.
 
 run.py jax_joins_lockstep N TOOL       N processes of JAX with `TOOL coordinator`

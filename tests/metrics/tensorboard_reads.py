@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """PyPI's tensorboard reads the event files of a job that was restarted: the values, and of a step that was written twice
 the second.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logs steps 0 to 5, then fails; started again it goes on from step 3 to 7. For tensorboard_reads.py.
 
 #include <lockstep/lockstep.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/models/losses.json: the losses of the first 50 steps of three models in JAX, for models_test.cc.
 
 Run it with JAX and optax at the versions below (they are checked), after scripts/setup, which fetches the digits:

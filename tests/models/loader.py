@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order in which lockstep::data::Loader gives the records of one source (lockstep/data/order.h)."""
 
 import math

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/models/programs.json: what three of the examples print and draw, computed by JAX, for programs_test.cc.
 
 The models of examples/train_vit.cc, train_gpt.cc and train_diffusion.cc are written here in JAX, with the parameters

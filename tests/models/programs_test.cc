@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The examples that are whole models, as a user runs them, in one process and in four: their losses, and what
 // the diffusion model draws, are those that JAX and optax give (programs.py, which has the same models).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """examples/transformer.h in JAX: the same model, the same parameters from the same key, the same optimizer."""
 
 import dataclasses

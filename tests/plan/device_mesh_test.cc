@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Orders of devices in meshes, against those that JAX gives (device_meshes.py).
 
 #include "lockstep/sharding/device_mesh.h"

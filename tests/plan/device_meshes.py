@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes device_meshes.json: the orders in which JAX's mesh_utils puts the chips of described TPU slices.
 
     device_meshes.py > tests/plan/device_meshes.json      with a Python that has jax 0.10.2 and libtpu 0.0.42.1

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds the figures of a plan to JAX's for the same StableHLO and topology.
 
     jax_figures.py PLAN_STEP LIBTPU       exits with 77 where libtpu was not fetched, or JAX cannot be had

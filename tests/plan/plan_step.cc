@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lowers a step of training for the described devices of LOCKSTEP_TOPOLOGY, and writes what the compiler is
 // given: `plan_step TEXT IDS` puts the StableHLO into the file TEXT, and the plugin's numbers of the devices
 // into IDS.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs for described devices, as a user writes them.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `lockstep plan`, as a user runs it.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether the programs' text is what XLA's TPU compiler takes, and what it says of devices. Nothing is run.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs whose user has chosen another allocator, by LD_PRELOAD.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands in for an allocator that LD_PRELOAD names, such as jemalloc: all blocks are its own, and it ends the
 // program where it is given one that it has not made.
 

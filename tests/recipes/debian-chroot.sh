@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs a command in a clone of this repository on a Debian that has nothing installed:
 #   tests/recipes/debian-chroot.sh trixie /var/tmp/trixie ./quickstart
 # Needs root, debootstrap and a network. The folder is made where it does not exist; `rm -rf` it afterwards (nothing
 # stays mounted). It shares the host's network, its proxies and its certificates.
 set -euo pipefail
 
-[[ $# -ge 3 ]] || { sed -n '2,5s/^# //p' "$0"; exit 2; }
+[[ $# -ge 3 ]] || { sed -n '3,6s/^# //p' "$0"; exit 2; }
 release=$1 root=$2
 shift 2
 source=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)

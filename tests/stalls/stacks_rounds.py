@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Takes the stacks of all processes of a training job again and again, and compares all losses.
 
     stacks_rounds.py LOCKSTEP TRAIN_DIGITS [--stacks N] [--processes P] [--epochs E] [--most SECONDS] [--within SECONDS]

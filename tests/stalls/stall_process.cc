@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that runs steps with a psum over all devices, of which one process does something wrong at one
 // step:
 //

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Puts faults drawn at random into jobs, and looks whether the launcher names the right process and what it does.
 
     stall_rounds.py LOCKSTEP STALL_PROCESS [--rounds N] [--seed S] [--jobs J] [--warning SECONDS] [--fault NAME]

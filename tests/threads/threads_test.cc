@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any public function may be called from several threads: functions of jit and pmap, operations, lower,
 // clear_caches and the reading of arrays, from four at a time.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every way of every collective, for many numbers of hosts and sizes, on a simulated network.
 #include "lockstep/collectives/rounds/algorithm.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a member has to do with does not grow with the number of hosts: counted, on up to 16,384 of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

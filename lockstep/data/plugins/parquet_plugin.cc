@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plugin of data::parquet: Arrow reads row groups, and the result is passed in the format of
 // parquet_plugin.h.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes rows.parquet, which parquet_test.cc reads; with PyPI's pyarrow:
 
     python3 lockstep/data/testdata/make_parquet.py

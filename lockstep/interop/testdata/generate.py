@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the files that jax_export_test.cc reads: functions exported by JAX, and JAX's numbers for them.
 
     python3 -m venv v && v/bin/pip install jax==0.10.2 jaxlib==0.10.2 flatbuffers && v/bin/python generate.py

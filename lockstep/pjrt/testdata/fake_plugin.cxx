@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library that answers GetPjrtApi with a table of the version and size that it was compiled for.
 #include "xla/pjrt/c/pjrt_c_api.h"
 

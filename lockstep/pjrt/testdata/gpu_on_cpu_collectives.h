@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives between processes for the plugin that imitates CUDA's: it plays the role of NCCL.
 #pragma once
 

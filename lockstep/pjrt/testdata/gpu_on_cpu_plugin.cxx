@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A plugin that looks like CUDA's to Lockstep and computes with the CPU plugin that GPU_ON_CPU_BEHIND names:
 // it takes the CUDA plugin's options, finds the other processes through the key-value callbacks, numbers its
 // devices with gaps, runs programs asynchronously and has no memory that the host may read in place. What it

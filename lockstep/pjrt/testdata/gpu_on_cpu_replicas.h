@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which replicas of a program for the devices of all processes are in this process, and the program for them
 // alone.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether the programs' text is what XLA's CUDA compiler takes. Nothing is run.
 
 #include <gmock/gmock.h>

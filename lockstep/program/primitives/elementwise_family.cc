@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/program/primitives/elementwise_family.h"
 
 #include "lockstep/base/fail.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/program/primitives/indexed_dims.h"
 
 #include <fmt/ranges.h>

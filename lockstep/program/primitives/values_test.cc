@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the primitives compute, against the C++ library and written-out sums.
 
 #include <gmock/gmock.h>
