@@ -27,7 +27,7 @@ void check_integers(std::string_view operation, const Operand& x) {
                    ops::at());
 }
 
-/// The integers with as many bits as the floating dtype.
+/// The unsigned integers with as many bits as the dtype.
 DType bits_of(DType dtype) {
   constexpr std::array kBits = {DType::kU8, DType::kU16, DType::kU32, DType::kU64};
   return kBits[static_cast<std::size_t>(std::countr_zero(size_of(dtype)))];
@@ -46,6 +46,9 @@ Array scaled(const std::string& name, const Operand& x, double factor) {
   return ops::elementwise(name, "", Meet::kInexact, {&x},
                           [factor](Tracers t) { return lax::mul(t[0], lax::full_like(t[0], factor)); });
 }
+
+/// Without its sign, in the unsigned integers: the least signed one has none among the signed.
+Array magnitude(const Array& x) { return lax::convert_element_type(abs(x), bits_of(x.dtype())); }
 
 /// Euclid's algorithm, unrolled: of numbers below 2^bits it ends within 1.45 * bits divisions.
 Array common_divisor(Array x, Array y) {
@@ -88,19 +91,20 @@ Array fmin(const Operand& x, const Operand& y) {
 Array gcd(const Operand& x, const Operand& y) {
   check_integers("gcd", x);
   check_integers("gcd", y);
-  return ops::elementwise("gcd", "", Meet::kPromote, {&x, &y},
-                          [](Tracers t) { return common_divisor(abs(t[0]), abs(t[1])); });
+  return ops::elementwise("gcd", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
+    return lax::convert_element_type(common_divisor(magnitude(t[0]), magnitude(t[1])), t[0].dtype());
+  });
 }
 
 Array lcm(const Operand& x, const Operand& y) {
   check_integers("lcm", x);
   check_integers("lcm", y);
   return ops::elementwise("lcm", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
-    Array a = abs(t[0]), b = abs(t[1]);
+    Array a = magnitude(t[0]), b = magnitude(t[1]);
     Array divisor = common_divisor(a, b), zero = lax::full_like(a, 0);
     Array none = lax::eq(divisor, zero);
     Array quotient = lax::div(b, lax::select(none, lax::full_like(a, 1), divisor));
-    return lax::select(none, zero, lax::mul(a, quotient));
+    return lax::convert_element_type(lax::select(none, zero, lax::mul(a, quotient)), t[0].dtype());
   });
 }
 

@@ -10,6 +10,7 @@
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/linear_algebra.h"
 #include "lockstep/ops/reduction.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/program/primitives/dot_general.h"
@@ -138,6 +139,11 @@ Labelled squeezed(Labelled x, const Sizes& sizes) {
   return {lax::reshape(x.array, shape), labels};
 }
 
+/// The sum; of bools whether any is true.
+Array added(const Array& x, const std::vector<std::int64_t>& axes) {
+  return x.dtype() == DType::kBool ? any(x, {.axis = axes}) : sum(x, {.axis = axes});
+}
+
 /// Each label once: of two dimensions with one label, the diagonal.
 Labelled diagonal(Labelled x) {
   for (std::size_t d = 0; d < x.labels.size(); ++d) {
@@ -147,7 +153,7 @@ Labelled diagonal(Labelled x) {
     Array row = lax::iota(x.array, DType::kI32, shape, static_cast<std::int64_t>(d));
     Array column = lax::iota(x.array, DType::kI32, shape, static_cast<std::int64_t>(other));
     Array kept = lax::select(lax::eq(row, column), x.array, lax::full_like(x.array, 0));
-    x.array = sum(kept, static_cast<std::int64_t>(other));
+    x.array = added(kept, {static_cast<std::int64_t>(other)});
     x.labels.erase(other, 1);
     --d;
   }
@@ -165,7 +171,7 @@ Labelled summed(Labelled x, const std::string& needed) {
       labels += x.labels[d];
   }
   if (axes.empty()) return x;
-  return {sum(x.array, {.axis = axes}), labels};
+  return {added(x.array, axes), labels};
 }
 
 Labelled contracted(const Labelled& x, const Labelled& y, const std::string& needed,
@@ -190,13 +196,11 @@ Labelled contracted(const Labelled& x, const Labelled& y, const std::string& nee
   for (char label : y.labels) {
     if (x.labels.find(label) == std::string::npos) rest += label;
   }
-  p.preferred_element_type = options.preferred_element_type;
-  p.precision = precision_text(options.precision);
   // What was summed before may be wider.
   Array left = x.array, right = y.array;
   if (size_of(left.dtype()) < size_of(right.dtype())) left = lax::convert_element_type(left, right.dtype());
   if (left.dtype() != right.dtype()) right = lax::convert_element_type(right, left.dtype());
-  return {lax::dot_general(left, right, std::move(p)), batch + rest};
+  return {ops::dot_general(left, right, std::move(p), options), batch + rest};
 }
 
 double elements(const std::string& labels, const Sizes& sizes) {

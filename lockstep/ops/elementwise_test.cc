@@ -218,5 +218,16 @@ TEST(Elementwise, ANumberThatWasGivenOutAndDeleted_IsMadeAgain) {
   EXPECT_THAT(floats(array({1.f}) + 2.5), ElementsAre(3.5));
 }
 
+// Values of NumPy, and of JAX where it does not hang on them.
+TEST(Elementwise, GcdAndLcmOfTheLeastInteger_AreThoseOfItsMagnitude) {
+  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
+  Array x = array({kLeast, kLeast, 6, kLeast, 0, kLeast, -12});
+  Array y = array({6, -6, kLeast, kLeast, kLeast, 1, 18});
+  EXPECT_THAT(integers(gcd(x, y)), ElementsAre(2, 2, 2, kLeast, kLeast, 1, 6));
+  EXPECT_THAT(integers(lcm(x, y)), ElementsAre(kLeast, kLeast, kLeast, kLeast, 0, kLeast, 36));
+  Array bytes = astype(array({-128, -128, 127}), int8);
+  EXPECT_THAT(integers(astype(gcd(bytes, astype(array({6, 127, -128}), int8)), int32)), ElementsAre(2, 1, 1));
+}
+
 }  // namespace
 }  // namespace lockstep

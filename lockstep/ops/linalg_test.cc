@@ -14,7 +14,9 @@ namespace {
 using test::error_of;
 using test::expect_close;
 using test::floats;
+using test::integers;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Array tall() { return array({{1.f, 2.f, -1.f}, {0.5f, -1.f, 3.f}, {2.f, 0.25f, 1.f}, {-1.f, 1.f, 0.75f}}); }
@@ -276,6 +278,37 @@ TEST(TensorDot, OfAxesThatDoNotFit_IsAnError) {
                 tensordot(zeros({2, 3}), zeros({4, 5}), 1);
               }),
               HasSubstr("[tensordot] axes [1] of f32[2,3] and [0] of f32[4,5] do not fit"));
+}
+
+// As JAX: the or of ands, a bool.
+TEST(Products, OfBools_AreTheOrOfAnds) {
+  const Array x = array({{true, false, true}, {false, false, true}}),
+              y = array({{false, true}, {true, true}, {false, false}});
+  const Array ones = ones_like(x);
+  auto bools = [](const Array& array) {
+    EXPECT_EQ(array.dtype(), bool_);
+    return integers(array);
+  };
+  EXPECT_THAT(bools(matmul(x, y)), ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(bools(dot(x, y)), ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(bools(tensordot(x, y, 1)), ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(bools(tensordot(x, x, 2)), ElementsAre(1));
+  EXPECT_THAT(bools(inner(x, x)), ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(bools(vdot(x, ones)), ElementsAre(1));
+  EXPECT_THAT(bools(dot(x, lockstep::ones({}, bool_))), ElementsAre(1, 0, 1, 0, 0, 1));
+  EXPECT_THAT(bools(outer(array({true, false}), array({true, true}))), ElementsAre(1, 1, 0, 0));
+  EXPECT_THAT(bools(einsum("ij,jk->ik", {x, y})), ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(bools(einsum("ij,jk->", {x, y})), ElementsAre(1));
+  EXPECT_THAT(bools(einsum("ij->i", {x})), ElementsAre(1, 1));
+  EXPECT_THAT(bools(einsum("ij->j", {x})), ElementsAre(1, 0, 1));
+  EXPECT_THAT(bools(einsum("ii->", {array({{false, true}, {true, false}})})), ElementsAre(0));
+  EXPECT_THAT(bools(einsum("bij,bjk->bik", {expand_dims(x, 0), expand_dims(y, 0)})), ElementsAre(0, 1, 0, 0));
+  // With others they are numbers; and of many the count does not come round to 0.
+  EXPECT_THAT(integers(matmul(x, astype(y, int32))), ElementsAre(0, 1, 0, 0));
+  const Array many = lockstep::ones({1 << 17}, bool_);
+  EXPECT_THAT(bools(dot(many, many)), ElementsAre(1));
+  EXPECT_THAT(error_of<DTypeError>([&] { matmul(x, y, {.preferred_element_type = float32}); }),
+              HasSubstr("expected numbers"));
 }
 
 }  // namespace

@@ -45,25 +45,19 @@ Array product(const std::string& name, const Operand& x, const Operand& y, Compo
                   [&](Tracers t) { return compose(ops::convert(t[0], type), ops::convert(t[1], type)); });
 }
 
-Array dot_general(const Array& x, const Array& y, DotGeneralParams params, const DotOptions& options) {
-  params.preferred_element_type = options.preferred_element_type;
-  params.precision = precision_text(options.precision);
-  return lax::dot_general(x, y, std::move(params));
-}
-
 Array batched(const Array& x, const Array& y, const DotOptions& options) {
   const Aval left = x.aval(), right = y.aval();
   const std::int64_t batch_left = std::max<std::int64_t>(left.rank() - 2, 0), batch_right = summed(right);
   if (batch_left == 0 && batch_right > 0) {
     // (i k) (b k j) → (i b j), or of a vector (b j).
-    Array result = dot_general(x, y, {{left.rank() - 1}, {batch_right}, {}, {}}, options);
+    Array result = ops::dot_general(x, y, {{left.rank() - 1}, {batch_right}, {}, {}}, options);
     if (left.rank() == 1) return result;
     std::vector<std::int64_t> order(static_cast<std::size_t>(batch_right));
     std::iota(order.begin(), order.end(), 1);
     order.insert(order.end(), {0, batch_right + 1});
     return lax::transpose(result, order);
   }
-  if (batch_right == 0) return dot_general(x, y, {{left.rank() - 1}, {summed(right)}, {}, {}}, options);
+  if (batch_right == 0) return ops::dot_general(x, y, {{left.rank() - 1}, {summed(right)}, {}, {}}, options);
   Aval batches[] = {left, right};
   for (Aval& aval : batches) aval.shape.resize(aval.shape.size() - 2);
   const Shape batch = ops::broadcast_shapes("matmul", batches);
@@ -75,10 +69,21 @@ Array batched(const Array& x, const Array& y, const DotOptions& options) {
   std::vector<std::int64_t> dimensions(batch.size());
   std::iota(dimensions.begin(), dimensions.end(), 0);
   const auto n = static_cast<std::int64_t>(batch.size());
-  return dot_general(spread(x), spread(y), {{n + 1}, {n}, dimensions, dimensions}, options);
+  return ops::dot_general(spread(x), spread(y), {{n + 1}, {n}, dimensions, dimensions}, options);
 }
 
 }  // namespace
+
+Array ops::dot_general(const Array& x, const Array& y, DotGeneralParams params, const DotOptions& options) {
+  params.preferred_element_type = options.preferred_element_type;
+  params.precision = precision_text(options.precision);
+  if (x.dtype() != DType::kBool || options.preferred_element_type)
+    return lax::dot_general(x, y, std::move(params));
+  // Of counts in f32, which lose their last digits and never become 0.
+  auto count = [](const Array& array) { return lax::convert_element_type(array, DType::kF32); };
+  const Array sum = lax::dot_general(count(x), count(y), std::move(params));
+  return lax::ne(sum, lax::full_like(sum, 0));
+}
 
 std::string ops::key_of(const DotOptions& options) {
   std::string key;
@@ -105,7 +110,7 @@ Array dot(const Operand& x, const Operand& y, const DotOptions& options) {
   if (x.shape().empty() || y.shape().empty()) return multiply(x, y);
   check_contraction("dot", x.aval(), y.aval());
   auto compose = [&](const Array& left, const Array& right) {
-    return dot_general(left, right, {{left.aval().rank() - 1}, {summed(right.aval())}, {}, {}}, options);
+    return ops::dot_general(left, right, {{left.aval().rank() - 1}, {summed(right.aval())}, {}, {}}, options);
   };
   return product("dot", x, y, compose, options);
 }
@@ -135,7 +140,7 @@ Array tensordot(const Operand& x, const Operand& y, const std::vector<std::int64
                   fmt::format("{} [{}] [{}]{}", name(type.dtype), fmt::join(p.lhs_contracting, ","),
                               fmt::join(p.rhs_contracting, ","), ops::key_of(options)),
                   {x.as_array(), y.as_array()}, [&](Tracers t) {
-                    return dot_general(ops::convert(t[0], type), ops::convert(t[1], type), p, options);
+                    return ops::dot_general(ops::convert(t[0], type), ops::convert(t[1], type), p, options);
                   });
 }
 
