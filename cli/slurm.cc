@@ -2,8 +2,8 @@
 #include "cli/slurm.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
-#include <stdexcept>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/cluster/node_list.h"
@@ -11,29 +11,30 @@
 namespace lockstep::cli {
 namespace {
 
-int number_in(const std::string& text, const std::string& variable) {
-  try {
-    std::size_t used = 0;
-    const int number = std::stoi(text, &used);
-    if (used == text.size() && number > 0) return number;
-  } catch (const std::logic_error&) {
-  }
+constexpr std::size_t kMostNodes = 1'000'000;
+
+int number_in(std::string_view text, const std::string& variable) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number > 0) return number;
   fail("{} has '{}' where a number was expected", variable, text);
 }
 
 // "2(x3),1" gives 2, 2, 2, 1.
-std::vector<int> expand_counts(const std::string& text, const std::string& variable) {
+std::vector<int> expand_counts(std::string_view text, const std::string& variable) {
   std::vector<int> counts;
   std::size_t begin = 0;
   while (begin <= text.size()) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
+    const std::string_view part = text.substr(begin, end - begin);
     const std::size_t times = part.find("(x");
     int repeat = 1;
-    if (times != std::string::npos) {
+    if (times != std::string_view::npos) {
       if (!part.ends_with(')')) fail("{}={} is not understood", variable, text);
       repeat = number_in(part.substr(times + 2, part.size() - times - 3), variable);
     }
+    if (static_cast<std::size_t>(repeat) > kMostNodes - counts.size())
+      fail("{}={} has more than {} nodes", variable, text, kMostNodes);
     counts.insert(counts.end(), repeat, number_in(part.substr(0, times), variable));
     begin = end + 1;
   }
@@ -57,10 +58,10 @@ std::vector<Placement> slurm_placement(const Environment& environment, std::opti
   const bool asked_for_tasks = environment.get("SLURM_NTASKS") || environment.get("SLURM_NTASKS_PER_NODE");
   if (tasks && (asked_for_tasks || num_processes)) {
     const std::vector<int> counts = expand_counts(*tasks, "SLURM_TASKS_PER_NODE");
-    const int sum = std::accumulate(counts.begin(), counts.end(), 0);
-    if (counts.size() == nodes.size() && sum == num_processes.value_or(sum)) {
+    const long long sum = std::accumulate(counts.begin(), counts.end(), 0LL);
+    if (counts.size() == nodes.size() && (!num_processes || sum == *num_processes)) {
       for (std::size_t i = 0; i < nodes.size(); ++i) hosts[i].slots = counts[i];
-      return place_processes(hosts, sum);
+      return place_processes(hosts, {});
     }
   }
   if (!num_processes) {

@@ -52,11 +52,17 @@ TEST(SlurmPlacement, OutsideOfAnAllocationIsAnErrorThatSaysWhatToDo) {
 }
 
 TEST(SlurmPlacement, WhatIsNotUnderstoodIsNamed) {
-  EXPECT_THAT(placed({{"SLURM_JOB_ID", "7"},
-                      {"SLURM_JOB_NODELIST", "node1"},
-                      {"SLURM_NTASKS", "2"},
-                      {"SLURM_TASKS_PER_NODE", "2(x"}}),
-              HasSubstr("SLURM_TASKS_PER_NODE"));
+  for (const char* bad : {"2(x", "2(x2000000000)", "1(x1000000),1", "2(x0)", "2(x-1)", "x", "", "1,", " 1",
+                          "99999999999", "2147483647(x2)"}) {
+    EXPECT_THAT(placed({{"SLURM_JOB_ID", "7"},
+                        {"SLURM_JOB_NODELIST", "node[1-2]"},
+                        {"SLURM_NTASKS", "2"},
+                        {"SLURM_TASKS_PER_NODE", bad}}),
+                ::testing::AnyOf(HasSubstr("SLURM_TASKS_PER_NODE"), HasSubstr("4294967294 processes")))
+        << bad;
+  }
+  EXPECT_THAT(placed({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", std::string(43'000, '[')}}, 2),
+              HasSubstr("is not a node list of Slurm"));
 }
 
 }  // namespace

@@ -8,8 +8,6 @@
 namespace lockstep::cluster {
 namespace {
 
-constexpr int kPort = 55527;  // JAX's; each pod has ports of its own
-
 /// The name's domain with its leading dot, as the kubelet writes it into /etc/hosts for a pod with a
 /// subdomain: "10.1.0.5 job-2.workers.default.svc.cluster.local job-2".
 std::optional<std::string> domain_of(const std::string& host, const System& system) {
@@ -38,6 +36,9 @@ std::optional<Place> k8s_place(const Environment& environment, const System& sys
   auto num_processes = signs.need({"LOCKSTEP_NUM_PROCESSES", "JAX_NUM_PROCESSES"});
   auto index = signs.need({"JOB_COMPLETION_INDEX"});
   if (signs.there().empty()) return std::nullopt;  // a pod that belongs to no job
+  // Kubeflow numbers pods by an indexed Job, too, and tells them more.
+  if (!num_processes && find_variable(environment, {"PET_NNODES", "WORLD_SIZE", "PROCESS_ID"}))
+    return std::nullopt;
   auto job_index = signs.want({"JOB_INDEX"});
   auto pods_of_job = signs.want({"PROCESSES_IN_JOB"});
   if (job_index && !pods_of_job) signs.need({"PROCESSES_IN_JOB"});
@@ -82,7 +83,7 @@ std::optional<Place> k8s_place(const Environment& environment, const System& sys
   if (job_index) job = without_end(job, "-" + job_index->value, job_index->to_string());
   const std::string first = job + (job_index ? "-0-0" : "-0");
   place.job_id = "k8s-" + job + *domain;
-  place.coordinator_address = coordinator_at(environment, first + *domain, kPort);
+  place.coordinator_address = coordinator_at(environment, first + *domain, kCoordinatorPort);
   return place;
 }
 

@@ -10,6 +10,8 @@ namespace lockstep::cluster {
 namespace {
 
 constexpr std::size_t kMostNames = 1'000'000;
+constexpr std::size_t kMostShown = 1000;
+constexpr std::size_t kLongestName = 255;  // as DNS has it
 
 class NodeList {
  public:
@@ -33,27 +35,37 @@ class NodeList {
 
  private:
   [[noreturn]] void refuse() const {
-    fail<InitializationError>("'{}' is not a node list of Slurm, such as 'node[001-003,7],login'", text_);
+    const std::string_view text(text_);
+    fail<InitializationError>("'{}{}' is not a node list of Slurm, such as 'node[001-003,7],login'",
+                              text.substr(0, kMostShown), text.size() > kMostShown ? "..." : "");
   }
 
   /// One name with any number of brackets in it; the first bracket moves slowest.
   std::vector<std::string> entry(std::string_view text) const {
     if (text.empty()) refuse();
-    const auto open = text.find('['), close = text.find(']');
-    if (open == std::string_view::npos) {
-      if (close != std::string_view::npos) refuse();
-      return {std::string(text)};
-    }
-    if (close == std::string_view::npos || close < open) refuse();
-    const std::string prefix(text.substr(0, open));
-    std::vector<std::string> tails = {""};
-    if (close + 1 < text.size()) tails = entry(text.substr(close + 1));
-    std::vector<std::string> names;
-    for (const std::string& middle : ranges(text.substr(open + 1, close - open - 1))) {
-      for (const std::string& tail : tails) names.push_back(prefix + middle + tail);
-      if (names.size() > kMostNames) refuse();
+    std::vector<std::string> names = {""};
+    while (!text.empty()) {
+      const auto open = std::min(text.find('['), text.size());
+      if (text.substr(0, open).find(']') != std::string_view::npos) refuse();
+      for (std::string& name : names) append(name, text.substr(0, open));
+      text.remove_prefix(open);
+      if (text.empty()) break;
+      const auto close = text.find(']');
+      if (close == std::string_view::npos) refuse();
+      const std::vector<std::string> numbers = ranges(text.substr(1, close - 1));
+      text.remove_prefix(close + 1);
+      if (names.size() * numbers.size() > kMostNames) refuse();
+      std::vector<std::string> longer;
+      for (const std::string& name : names)
+        for (const std::string& number : numbers) append(longer.emplace_back(name), number);
+      names = std::move(longer);
     }
     return names;
+  }
+
+  void append(std::string& name, std::string_view more) const {
+    if (name.size() + more.size() > kLongestName) refuse();
+    name += more;
   }
 
   /// "1-3,007" as texts.
@@ -66,7 +78,7 @@ class NodeList {
       const std::string_view low = range.substr(0, dash);
       const std::string_view high = dash == range.size() ? low : range.substr(dash + 1);
       const std::size_t first = number(low), last = number(high);
-      if (last < first || last - first > kMostNames) refuse();
+      if (last < first || last - first > kMostNames - std::min(numbers.size(), kMostNames)) refuse();
       for (std::size_t value = first; value <= last; ++value)
         numbers.push_back(fmt::format("{:0{}}", value, low.size()));
       if (comma == text.size()) return numbers;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/cluster/node_list.h"
 #include "lockstep/cluster/types.h"
@@ -7,13 +9,21 @@
 namespace lockstep::cluster {
 namespace {
 
-/// Steps of one job may run at once: each has a port of its own, the first one JAX's.
-int step_port(int job, const std::string& step) {
-  const unsigned long long number =
-      step.find_first_not_of("0123456789") == std::string::npos && !step.empty() && step.size() <= 10
-          ? std::stoull(step)
-          : 0;
-  return port_for(static_cast<unsigned>(job) + 1031 * number);
+/// Steps of one job may run at once: each has a port of its own, the first one JAX's. Numbers of jobs have 32
+/// bits, in a federation the highest, too.
+int step_port(const Variable& job, const std::string& step) {
+  auto number_of = [](const std::string& text, unsigned long long otherwise) {
+    unsigned long long number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc() && end == text.data() + text.size() ? number : otherwise;
+  };
+  constexpr unsigned long long kNone = ~0ull;
+  const unsigned long long number = number_of(job.value, kNone);
+  if (number == kNone) {
+    fail<InitializationError>("the environment variable {} is '{}': expected a whole number of at least 0",
+                              job.name, job.value);
+  }
+  return port_for(number + 1031 * number_of(step, 0));
 }
 
 }  // namespace
@@ -47,7 +57,12 @@ std::optional<Place> slurm_place(const Environment& environment, const System&) 
     place.coordinator_address = address->value;
     return place;
   }
-  const std::vector<std::string> nodes = expand_node_list(node_list->value);
+  std::vector<std::string> nodes;
+  try {
+    nodes = expand_node_list(node_list->value);
+  } catch (const InitializationError& error) {
+    fail<InitializationError>("the environment variable {}: {}", node_list->name, error.what());
+  }
   if (auto count = find_variable(environment, {"SLURM_STEP_NUM_NODES"});
       count && number_in(*count, 1) != static_cast<int>(nodes.size())) {
     fail<InitializationError>(
@@ -57,7 +72,7 @@ std::optional<Place> slurm_place(const Environment& environment, const System&) 
   }
   // A step on one node needs no port that other hosts can reach.
   const std::string host = nodes.size() == 1 ? "127.0.0.1" : nodes.front();
-  place.coordinator_address = coordinator_at(environment, host, step_port(number_in(*job, 0), step->value));
+  place.coordinator_address = coordinator_at(environment, host, step_port(*job, step->value));
   return place;
 }
 

@@ -56,6 +56,18 @@ TEST(NodeList, WhatIsNone_IsRefused) {
   }
 }
 
+TEST(NodeList, WithoutBounds_IsRefused_NotRunOutOfStackOrMemory) {
+  std::string brackets = "a", ranges = "a[";
+  for (int i = 0; i < 100'000; ++i) brackets += "[1]";
+  for (int i = 0; i < 100; ++i) ranges += "1-900000,";
+  for (const std::string& bad :
+       {brackets, std::string(300, 'a') + "[1-1000000]", ranges + "1]", std::string("a[1-999999,1-999999]"),
+        std::string(100'000, '['), std::string(256, 'a')})
+    EXPECT_THROW(expand_node_list(bad), InitializationError) << bad.substr(0, 60);
+  EXPECT_EQ(expand_node_list("a[1-1000000]").size(), 1'000'000);
+  EXPECT_EQ(expand_node_list("a[1-1000][1-1000]").size(), 1'000'000);
+}
+
 TEST(Slurm, StepOverTwoNodes_GivesThePlace) {
   Place place = place_of(recorded("slurm-srun"));
   EXPECT_EQ(place.cluster, "slurm");
@@ -123,6 +135,15 @@ TEST(Slurm, StepOfOneTask_NeedsNoCoordinator) {
   EXPECT_EQ(place.cluster, "slurm");
   EXPECT_EQ(place.num_processes, 1);
   EXPECT_EQ(place.coordinator_address, "");
+}
+
+TEST(Slurm, JobOfAFederation_HasItsHighestBitsInThePort) {
+  const Variables federated =
+      with(recorded("slurm-srun"), {{"SLURM_JOB_ID", "4093641729"}, {"SLURM_JOBID", ""}});
+  EXPECT_EQ(place_of(federated).coordinator_address, "node1:62465");  // 4093641729 mod 4096
+  EXPECT_EQ(place_of(federated).job_id, "slurm-one-4093641729.0");
+  for (const char* bad : {"x", "-1", "99999999999999999999"})
+    EXPECT_THAT(error_of(with(federated, {{"SLURM_JOB_ID", bad}})), HasSubstr("SLURM_JOB_ID is")) << bad;
 }
 
 TEST(Slurm, RequeuedJob_IsAnotherAttempt) {

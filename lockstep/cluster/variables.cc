@@ -18,6 +18,12 @@ std::optional<int> whole_number(std::string_view text) {
 
 }  // namespace
 
+std::string Variable::to_string() const {
+  std::string text = name + "=" + value.substr(0, value.find_last_not_of('\n') + 1);
+  std::replace(text.begin(), text.end(), '\n', ',');
+  return text;
+}
+
 std::optional<Variable> find_variable(const Environment& environment, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     auto value = environment.get(name);
@@ -87,6 +93,11 @@ std::string coordinator_at(const Environment& environment, const std::string& ho
     port = number_in(*given, 1);
   const bool v6 = host.find(':') != std::string::npos;
   return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+std::string coordinator_given_or_at(const Environment& environment, const std::string& host, int port) {
+  auto given = given_address(environment);
+  return given ? given->value : coordinator_at(environment, host, port);
 }
 
 int port_for(unsigned long long number) { return static_cast<int>(61440 + number % 4096); }

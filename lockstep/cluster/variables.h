@@ -15,7 +15,7 @@ struct Variable {
   std::string name;
   std::string value;
 
-  std::string to_string() const { return name + "=" + value; }
+  std::string to_string() const;  ///< "NAME=value"; a list of lines as "NAME=a,b"
 };
 
 /// The first of the names that is set, and not to an empty text.
@@ -61,6 +61,12 @@ std::optional<Variable> given_address(const Environment& environment);
 /// "host:port" with LOCKSTEP_COORDINATOR_PORT or JAX_COORDINATOR_PORT if one is set, otherwise with `port`.
 /// An IPv6 address is put in brackets.
 std::string coordinator_at(const Environment& environment, const std::string& host, int port);
+
+/// The address from the user if there is one, otherwise coordinator_at.
+std::string coordinator_given_or_at(const Environment& environment, const std::string& host, int port);
+
+/// The port for JAX's coordinator where each process has ports of its own, or no number to derive one from.
+constexpr int kCoordinatorPort = 55527;
 
 /// A port that all processes of a job derive from a number that they all know, as JAX does: one of the 4,096
 /// highest.
