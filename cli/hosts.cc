@@ -5,16 +5,21 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <numeric>
 #include <sstream>
+#include <unordered_map>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/cluster/node_list.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr int kMostSlots = 65536;
 constexpr std::size_t kMostNamed = 10;
+constexpr std::size_t kMostHosts = 1'000'000;
+constexpr std::size_t kMostShown = 1000;
 
 std::optional<int> positive(std::string_view text) {
   int number = 0;
@@ -30,43 +35,92 @@ bool is_host(const std::string& text) {
   return !name.empty() && !name.starts_with('-') && !text.starts_with('-');
 }
 
-// "host", "host:2", "[v6]", "[v6]:2"; nullopt for anything else.
-std::optional<HostSlots> parse_host(std::string_view text) {
-  HostSlots result;
+// "host", "host:2", "[v6]", "[v6]:2", "node[01-16]:2" with Slurm's ranges; none for anything else.
+std::vector<HostSlots> parse_host(std::string_view text) {
+  std::vector<std::string> names;
   std::string_view rest;
-  const std::size_t bracket = text.find('[');
-  if (bracket != std::string_view::npos) {
-    const std::size_t end = text.find(']', bracket);
-    if (end == std::string_view::npos) return std::nullopt;
-    result.host = std::string(text.substr(0, bracket)).append(text.substr(bracket + 1, end - bracket - 1));
+  const std::size_t bracket = text.find('['), end = text.find(']', std::min(bracket, text.size()));
+  if (bracket != std::string_view::npos && end == std::string_view::npos) return {};
+  const bool v6 = end != std::string_view::npos && text.substr(bracket, end - bracket).find(':') != text.npos;
+  if (v6) {
+    names = {std::string(text.substr(0, bracket)).append(text.substr(bracket + 1, end - bracket - 1))};
     rest = text.substr(end + 1);
   } else {
     const std::size_t colon = std::min(text.find(':'), text.size());
-    result.host = text.substr(0, colon);
     rest = text.substr(colon);
+    try {
+      names = cluster::expand_node_list(std::string(text.substr(0, colon)));
+    } catch (const InitializationError&) {
+      return {};
+    }
   }
-  if (!is_host(result.host)) return std::nullopt;
-  if (rest.empty()) return result;
-  result.slots = rest.starts_with(':') ? positive(rest.substr(1)) : std::nullopt;
-  return result.slots ? std::optional(result) : std::nullopt;
+  std::optional<int> slots;
+  if (!rest.empty()) {
+    slots = rest.starts_with(':') ? positive(rest.substr(1)) : std::nullopt;
+    if (!slots) return {};
+  }
+  std::vector<HostSlots> hosts;
+  for (std::string& name : names) {
+    if (!is_host(name)) return {};
+    hosts.push_back({std::move(name), slots});
+  }
+  return hosts;
+}
+
+// The length of what stands before the first comma that is not in brackets.
+std::size_t first_part(std::string_view text) {
+  bool inside = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '[') inside = true;
+    if (text[i] == ']') inside = false;
+    if (text[i] == ',' && !inside) return i;
+  }
+  return text.size();
+}
+
+// Reads a word NAME=VALUE of a host file into `slots`. False for words of no meaning here.
+bool read_word(std::string_view word, std::optional<int>& slots) {
+  const std::string_view name = word.substr(0, word.find('='));
+  for (const char* number : {"slots", "cpu", "cpus", "count"}) {  // as Open MPI has them
+    if (name != number || name.size() == word.size()) continue;
+    slots = positive(word.substr(name.size() + 1));
+    return slots.has_value();
+  }
+  // Open MPI's limits and MPICH's bindings and interfaces, which change no number of processes.
+  for (const char* known : {"max_slots", "max-slots", "slots_max", "slots-max", "cpus_max", "cpus-max",
+                            "count_max", "count-max", "binding", "ifname"})
+    if (name == known && name.size() < word.size()) return true;
+  return false;
 }
 
 bool have_numbers(const std::vector<HostSlots>& hosts) {
   return std::any_of(hosts.begin(), hosts.end(), [](const HostSlots& host) { return host.slots; });
 }
 
+// Adds the hosts to those of `merged`; a host that is there already gets more places. `at` has the index of
+// each.
+void merge(const std::vector<HostSlots>& hosts, std::vector<HostSlots>& merged,
+           std::unordered_map<std::string, std::size_t>& at) {
+  for (const HostSlots& host : hosts) {
+    const auto [known, is_new] = at.try_emplace(host.host, merged.size());
+    if (is_new) {
+      merged.push_back(host);
+      continue;
+    }
+    HostSlots& one = merged[known->second];
+    const long long places = static_cast<long long>(one.slots.value_or(1)) + host.slots.value_or(1);
+    if (places > std::numeric_limits<int>::max())
+      fail("the host {} has {} places: give fewer", one.host, places);
+    one.slots = static_cast<int>(places);
+  }
+}
+
 // Each host with all its places; one for each time that it is named without a number.
 std::vector<HostSlots> each_once(const std::vector<HostSlots>& hosts) {
   std::vector<HostSlots> merged;
-  for (const HostSlots& host : hosts) {
-    const auto known = std::find_if(merged.begin(), merged.end(),
-                                    [&](const HostSlots& one) { return one.host == host.host; });
-    if (known == merged.end()) {
-      merged.push_back({.host = host.host, .slots = host.slots.value_or(1)});
-    } else {
-      *known->slots += host.slots.value_or(1);
-    }
-  }
+  std::unordered_map<std::string, std::size_t> at;
+  merge(hosts, merged, at);
+  for (HostSlots& host : merged) host.slots = host.slots.value_or(1);
   return merged;
 }
 
@@ -75,43 +129,44 @@ std::vector<HostSlots> each_once(const std::vector<HostSlots>& hosts) {
 std::vector<HostSlots> parse_hosts(std::string_view text) {
   std::vector<HostSlots> hosts;
   while (true) {
-    const std::size_t comma = text.find(',');
+    const std::size_t comma = first_part(text);
     const std::string_view part = text.substr(0, comma);
-    const std::optional<HostSlots> host = parse_host(part);
-    if (!host) fail("'{}' is not a host with a number of processes: expected HOST or HOST:N", part);
-    hosts.push_back(*host);
-    if (comma == std::string_view::npos) return hosts;
+    const std::vector<HostSlots> more = parse_host(part);
+    if (more.empty()) {
+      fail("'{}' is not a host with a number of processes: expected HOST, HOST:N or NAME[01-16]:N",
+           part.substr(0, kMostShown));
+    }
+    hosts.insert(hosts.end(), more.begin(), more.end());
+    if (hosts.size() > kMostHosts) fail("more than {} hosts", kMostHosts);
+    if (comma == text.size()) return hosts;
     text.remove_prefix(comma + 1);
   }
 }
 
 std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& source) {
   std::vector<HostSlots> hosts;
+  std::unordered_map<std::string, std::size_t> at;
   std::istringstream in{std::string(text)};
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
+    const auto refuse = [&](std::string_view why) {
+      fail("{}:{}: '{}' {}: expected HOST, HOST:N, HOST slots=N or NAME[01-16] slots=N", source, number,
+           line.substr(0, kMostShown), why);
+    };
     std::istringstream words(line.substr(0, line.find('#')));
     std::string word;
     if (!(words >> word)) continue;
-    std::optional<HostSlots> host = parse_host(word);
-    while (host && words >> word) {
-      if (word.starts_with("slots=")) {
-        host->slots = positive(std::string_view(word).substr(6));
-        if (!host->slots) host.reset();
-      } else if (word.find('=') == std::string::npos) {
-        host.reset();
-      }
-    }
-    if (!host) fail("{}:{}: '{}' is not a host: expected HOST, HOST:N or HOST slots=N", source, number, line);
+    std::vector<HostSlots> named = parse_host(word);
+    if (named.empty()) refuse("is not a host");
+    std::optional<int> slots = named.front().slots;
+    while (words >> word)
+      if (!read_word(word, slots))
+        refuse(fmt::format("has '{}', which is not understood", word.substr(0, kMostShown)));
+    for (HostSlots& host : named) host.slots = slots;
     // In a list of one line a process each comes as often as it takes processes.
-    const auto known = std::find_if(hosts.begin(), hosts.end(),
-                                    [&](const HostSlots& one) { return one.host == host->host; });
-    if (known == hosts.end()) {
-      hosts.push_back(*host);
-    } else {
-      known->slots = known->slots.value_or(1) + host->slots.value_or(1);
-    }
+    merge(named, hosts, at);
+    if (hosts.size() > kMostHosts) fail("{}: more than {} hosts", source, kMostHosts);
   }
   if (hosts.empty()) fail("{} names no host", source);
   return hosts;
@@ -121,20 +176,22 @@ std::vector<Placement> place_processes(const std::vector<HostSlots>& hosts,
                                        std::optional<int> num_processes) {
   const bool any_slots = have_numbers(hosts);
   std::vector<HostSlots> merged = each_once(hosts);
-  const int places = std::accumulate(merged.begin(), merged.end(), 0,
-                                     [](int sum, const HostSlots& host) { return sum + *host.slots; });
+  const long long places =
+      std::accumulate(merged.begin(), merged.end(), 0LL,
+                      [](long long sum, const HostSlots& host) { return sum + *host.slots; });
   if (!any_slots && num_processes) {
     const int count = static_cast<int>(merged.size());
     for (int i = 0; i < count; ++i)
       merged[i].slots = *num_processes / count + (i < *num_processes % count ? 1 : 0);
   } else if (num_processes && *num_processes > places) {
-    std::string list;
-    for (const HostSlots& host : merged)
-      list += fmt::format("{}{}:{}", list.empty() ? "" : ",", host.host, *host.slots);
-    fail("{} processes do not fit on the hosts, which take {} ({}): give more", *num_processes, places, list);
+    std::vector<std::string> names;
+    for (const HostSlots& host : merged) names.push_back(fmt::format("{}:{}", host.host, *host.slots));
+    fail("{} processes do not fit on the hosts, which take {} ({}): give more", *num_processes, places,
+         name_some_hosts(names));
   }
+  if (places > std::numeric_limits<int>::max()) fail("{} processes are too many: give fewer places", places);
   std::vector<Placement> placements;
-  int next = 0, left = num_processes.value_or(places);
+  int next = 0, left = num_processes.value_or(static_cast<int>(places));
   for (const HostSlots& host : merged) {
     const int count = std::min(left, *host.slots);
     if (count == 0) continue;
@@ -148,12 +205,14 @@ std::vector<Placement> place_processes(const std::vector<HostSlots>& hosts,
 std::optional<std::vector<Placement>> place_around(const std::vector<HostSlots>& hosts, int num_processes,
                                                    const std::set<std::string>& lost) {
   std::vector<HostSlots> left = each_once(hosts);
-  const int count = static_cast<int>(left.size()), even_share = (num_processes + count - 1) / count;
+  const long long count = static_cast<long long>(left.size()),
+                  even_share = (num_processes + count - 1) / count;
   std::erase_if(left, [&](const HostSlots& host) { return lost.contains(host.host); });
-  int places = 0;
+  long long places = 0;
+  const bool numbered = have_numbers(hosts);
   for (HostSlots& host : left) {
-    places += have_numbers(hosts) ? *host.slots : even_share;
-    if (!have_numbers(hosts)) host.slots.reset();
+    places += numbered ? *host.slots : even_share;
+    if (!numbered) host.slots.reset();
   }
   if (places < num_processes) return std::nullopt;
   return place_processes(left, num_processes);

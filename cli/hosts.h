@@ -15,13 +15,14 @@ struct HostSlots {
   std::optional<int> slots;
 };
 
-/// Parses "a:2,b:2", "a,b", "user@a:2", "[fe80::1]:2". For anything else throws an Error that names the part.
+/// Parses "a:2,b:2", "a,b", "user@a:2", "[fe80::1]:2", and "node[01-16,20]:2" with the ranges of Slurm's node
+/// lists: a host for each number. For anything else throws an Error that names the part.
 std::vector<HostSlots> parse_hosts(std::string_view text);
 
-/// Parses a host file, with one host in each line: "host slots=2", "host:2" or "host". "#" begins a comment,
-/// and Open MPI's other words NAME=VALUE are ignored. A host that appears again gets this many more places,
-/// one if there is no number, as in the files of Slurm's SLURM_HOSTFILE and PBS. Errors name `source` and the
-/// line.
+/// Parses a host file, with hosts in each line as for parse_hosts: "host slots=2" (also cpu= and count=),
+/// "host:2" or "host". "#" begins a comment. Open MPI's limits (max_slots=) and MPICH's binding= and ifname=
+/// are ignored, other words refused. A host that appears again gets this many more places, one if there is no
+/// number, as in the files of Slurm's SLURM_HOSTFILE and PBS. Errors name `source` and the line.
 std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& source);
 
 /// Processes `first` to `first + count - 1` on a host.

@@ -34,6 +34,17 @@ TEST(Hosts, AreReadWithAndWithoutNumbers) {
               ElementsAre(HostSlots{"fe80::1", 3}, HostSlots{"user@::1", {}}));
 }
 
+TEST(Hosts, RangesAreReadAsSlurmDoes) {
+  EXPECT_THAT(parse_hosts("node[01-02]:2"), ElementsAre(HostSlots{"node01", 2}, HostSlots{"node02", 2}));
+  EXPECT_THAT(parse_hosts("user@n[8-9,12]-ib:4,b"),
+              ElementsAre(HostSlots{"user@n8-ib", 4}, HostSlots{"user@n9-ib", 4}, HostSlots{"user@n12-ib", 4},
+                          HostSlots{"b", {}}));
+  EXPECT_THAT(parse_hostfile("n[1-2] slots=4\nn2:1\n", "file"),
+              ElementsAre(HostSlots{"n1", 4}, HostSlots{"n2", 5}));
+  EXPECT_THAT(error_of<Error>([] { parse_hosts("n[2-1]:2"); }), HasSubstr("'n[2-1]:2'"));
+  EXPECT_THAT(error_of<Error>([] { parse_hosts("n[1-1000000],m[1-2]"); }), HasSubstr("more than 1000000"));
+}
+
 TEST(Hosts, WhatIsNoHostIsNamed) {
   for (const char* part : {"b:", "b:0", "b:x", "", ":2", "[::1", "[::1]2", "-b", "[]", "[]:2", "[-b]",
                            "-o[b]", "user@", "user@:2", "user@-oProxyCommand=x", "user@[-b]"}) {
@@ -59,7 +70,10 @@ TEST(Hostfile, ALineAProcessIsCounted) {
 TEST(Hostfile, AnErrorNamesTheLine) {
   EXPECT_THAT(error_of<Error>([] { parse_hostfile("a\nb slots=none\n", "my.hosts"); }),
               HasSubstr("my.hosts:2: 'b slots=none'"));
-  EXPECT_THAT(error_of<Error>([] { parse_hostfile("a b\n", "my.hosts"); }), HasSubstr("my.hosts:1"));
+  for (const char* line : {"a b", "a lots=8", "a slots=", "a slots", "a max_slots", "a =8",
+                           "a slots=99999999999", "a username=me"}) {
+    EXPECT_THAT(error_of<Error>([&] { parse_hostfile(line, "my.hosts"); }), HasSubstr("my.hosts:1")) << line;
+  }
   EXPECT_THAT(error_of<Error>([] { parse_hostfile("# none\n", "my.hosts"); }),
               HasSubstr("my.hosts names no host"));
 }
@@ -105,9 +119,19 @@ TEST(PlaceAround, WithoutNumbersEachHostHasPlacesForItsShare) {
   EXPECT_EQ(place_around(hosts, 6, {"b"}), std::nullopt);
 }
 
+TEST(PlaceProcesses, PlacesBeyondAnInteger_AreRefused) {
+  std::string many, one;
+  for (int i = 0; i < 40'000; ++i) {
+    many += (many.empty() ? "a" : ",a") + std::to_string(i) + ":65536";
+    one += one.empty() ? "a:65536" : ",a:65536";
+  }
+  EXPECT_THAT(error_of<Error>([&] { place_processes(parse_hosts(many), {}); }), HasSubstr("too many"));
+  EXPECT_THAT(error_of<Error>([&] { place_processes(parse_hosts(one), {}); }), HasSubstr("the host a has"));
+}
+
 TEST(PlaceProcesses, TooManyProcessesAreRefused) {
   EXPECT_THAT(error_of<Error>([] { place_processes(parse_hosts("a:2,b"), 4); }),
-              HasSubstr("4 processes do not fit on the hosts, which take 3 (a:2,b:1)"));
+              HasSubstr("4 processes do not fit on the hosts, which take 3 (a:2, b:1)"));
 }
 
 TEST(ParseProcesses, NumbersAndRangesAreTakenAndOthersRefused) {
