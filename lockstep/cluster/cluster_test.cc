@@ -116,8 +116,10 @@ TEST(Detect, ForcedType_IsAskedAlone) {
   EXPECT_EQ(place_of(kExplicit, "single").cluster, "single");
   EXPECT_EQ(place_of(with(kExplicit, {{"LOCKSTEP_LAUNCHER", "1"}}), "explicit").cluster, "explicit");
   EXPECT_THAT(error_of({}, "explicit"), HasSubstr("no sign of it"));
-  EXPECT_THAT(error_of({}, "slorm"), HasSubstr("no cluster type 'slorm'; the types are launcher, explicit, "
-                                               "ompi, pmi, slurm, gketpu, gcetpu, k8s, single, and none"));
+  EXPECT_THAT(error_of({}, "slorm"),
+              HasSubstr("no cluster type 'slorm'; the types are launcher, explicit, "
+                        "torchrun, ompi, pmi, slurm, horovod, mlx, gketpu, gcetpu, lws, "
+                        "k8s, torch, jaxjob, aws-batch, sagemaker, skypilot, single, and none"));
 }
 
 TEST(Detect, None_AsksNobody) {
@@ -174,7 +176,7 @@ TEST(Detect, LaunchersNotKnownInFull_AreNoSilentSingles) {
   for (const Variables& variables : std::vector<Variables>{{{"MV2_COMM_WORLD_SIZE", "4"}},
                                                            {{"FLUX_JOB_SIZE", "2"}},
                                                            {{"JSM_NAMESPACE_SIZE", "6"}},
-                                                           {{"WORLD_SIZE", "8"}},
+                                                           {{"PALS_RANKID", "0"}},
                                                            {{"PMIX_RANK", "0"}}}) {
     const auto& [name, value] = *variables.begin();
     (void)name;

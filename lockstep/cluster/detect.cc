@@ -55,12 +55,16 @@ void refuse_silent_single(const Environment& environment, const Place& place) {
 }  // namespace
 
 const std::vector<ClusterType>& cluster_types() {
-  // An MPI's launcher may start its processes through Slurm, so it is asked before; Cloud TPU's workers may
-  // be pods.
+  // What starts a process comes before what gave it its machine: torchrun before the MPI or Slurm that may
+  // have started it, an MPI's launcher before Slurm, and all of them before the clouds, whose nodes they
+  // start on.
   static const std::vector<ClusterType> types = {
-      {"launcher", launcher_place}, {"explicit", explicit_place}, {"ompi", ompi_place},
-      {"pmi", pmi_place},           {"slurm", slurm_place},       {"gketpu", gke_tpu_place},
-      {"gcetpu", gce_tpu_place},    {"k8s", k8s_place},           {"single", single_place},
+      {"launcher", launcher_place},   {"explicit", explicit_place}, {"torchrun", torchrun_place},
+      {"ompi", ompi_place},           {"pmi", pmi_place},           {"slurm", slurm_place},
+      {"horovod", horovod_place},     {"mlx", mlx_place},           {"gketpu", gke_tpu_place},
+      {"gcetpu", gce_tpu_place},      {"lws", lws_place},           {"k8s", k8s_place},
+      {"torch", torch_place},         {"jaxjob", jaxjob_place},     {"aws-batch", aws_batch_place},
+      {"sagemaker", sagemaker_place}, {"skypilot", skypilot_place}, {"single", single_place},
   };
   return types;
 }

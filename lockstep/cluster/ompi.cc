@@ -84,9 +84,9 @@ std::optional<Place> ompi_place(const Environment& environment, const System& sy
   Signs signs(environment);
   auto size = signs.need({"OMPI_COMM_WORLD_SIZE"});
   auto rank = signs.need({"OMPI_COMM_WORLD_RANK"});
-  if (signs.there().empty()) return std::nullopt;
   auto local_rank = signs.want({"OMPI_COMM_WORLD_LOCAL_RANK"});
   auto local_size = signs.want({"OMPI_COMM_WORLD_LOCAL_SIZE"});
+  if (signs.there().empty()) return std::nullopt;
   auto address = given_address(environment);
   auto uri = find_variable(environment, {"OMPI_MCA_orte_hnp_uri"});
   std::optional<Variable> name;

@@ -58,6 +58,13 @@ std::optional<Mpiexec> from_uuid(const Environment& environment) {
   return Mpiexec{"", port_for(fingerprint(uuid->value)), "pmi-" + uuid->value};
 }
 
+/// PALS (HPE Cray): an id of each job's own, without mpiexec's host.
+std::optional<Mpiexec> from_pals(const Environment& environment) {
+  auto id = find_variable(environment, {"PALS_APID"});
+  if (!id) return std::nullopt;
+  return Mpiexec{"", port_for(fingerprint(id->value)), "pals-" + id->value};
+}
+
 }  // namespace
 
 std::optional<Place> pmi_place(const Environment& environment, const System& system) {
@@ -67,9 +74,9 @@ std::optional<Place> pmi_place(const Environment& environment, const System& sys
   Signs signs(environment);
   auto rank = signs.need({"PMI_RANK", "PMI_ID"});
   auto size = signs.need({"PMI_SIZE"});
+  auto local_rank = signs.want({"MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"});
+  local_size = signs.want({"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"});
   if (signs.there().empty()) return std::nullopt;
-  auto local_rank = signs.want({"MPI_LOCALRANKID"});
-  signs.want({"MPI_LOCALNRANKS"});
   signs.check("PMI gives this process",
               "start it with mpiexec itself, without -pmi-port and without a wrapper that clears its "
               "variables, or set LOCKSTEP_CLUSTER=none for a job of one process");
@@ -82,6 +89,7 @@ std::optional<Place> pmi_place(const Environment& environment, const System& sys
   place.process_id = number_in(*rank, 0);
   if (local_rank) place.local_process_id = number_in(*local_rank, 0);
   std::optional<Mpiexec> mpiexec = from_uuid(environment);
+  if (!mpiexec) mpiexec = from_pals(environment);
   if (!mpiexec) mpiexec = from_proxy(system);
   if (mpiexec) place.job_id = mpiexec->job_id;
   const bool one_host = local_size && local_size->value == size->value;
@@ -94,7 +102,8 @@ std::optional<Place> pmi_place(const Environment& environment, const System& sys
     fail<InitializationError>(
         "PMI tells this process its place ({}), but neither its environment nor an ancestor hydra_pmi_proxy "
         "says where the others are; set LOCKSTEP_COORDINATOR_ADDRESS to a host and port of process 0's host "
-        "(mpiexec -genv LOCKSTEP_COORDINATOR_ADDRESS HOST:PORT)",
+        "(mpiexec -genv LOCKSTEP_COORDINATOR_ADDRESS HOST:PORT; with PALS --env "
+        "LOCKSTEP_COORDINATOR_ADDRESS=HOST:PORT)",
         place.why);
   }
   return place;

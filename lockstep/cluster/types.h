@@ -13,6 +13,14 @@ std::optional<Place> launcher_place(const Environment& environment, const System
 /// JAX_ name. Matches if all three are set; single ones may add to what another type gives.
 std::optional<Place> explicit_place(const Environment& environment, const System& system);
 
+/// A process of torchrun (TORCHELASTIC_RUN_ID). The coordinator's host is MASTER_ADDR, its port is derived
+/// from MASTER_PORT, which is torchrun's own.
+std::optional<Place> torchrun_place(const Environment& environment, const System& system);
+
+/// A process that is told its place by torch's variables without torchrun: RANK, WORLD_SIZE, MASTER_ADDR and
+/// MASTER_PORT; and a pod of Kubeflow's PyTorchJob or TrainJob (PET_NNODES).
+std::optional<Place> torch_place(const Environment& environment, const System& system);
+
 /// A process of Open MPI's mpirun: 4 (ORTE) or 5 (PRRTE). The coordinator's host is mpirun's.
 std::optional<Place> ompi_place(const Environment& environment, const System& system);
 
@@ -25,6 +33,12 @@ std::optional<Place> pmi_place(const Environment& environment, const System& sys
 /// step's first node.
 std::optional<Place> slurm_place(const Environment& environment, const System& system);
 
+/// A process of horovodrun with Gloo; with MPI it is mpirun's. The coordinator's host is horovodrun's.
+std::optional<Place> horovod_place(const Environment& environment, const System& system);
+
+/// A process of mlx.launch with the backend ring, whose file lists the addresses of all, or nccl.
+std::optional<Place> mlx_place(const Environment& environment, const System& system);
+
 /// A worker of Cloud TPU under Kubernetes (GKE), from the variables that GKE sets.
 std::optional<Place> gke_tpu_place(const Environment& environment, const System& system);
 
@@ -32,8 +46,24 @@ std::optional<Place> gke_tpu_place(const Environment& environment, const System&
 /// the machine has TPU chips.
 std::optional<Place> gce_tpu_place(const Environment& environment, const System& system);
 
+/// A pod of a LeaderWorkerSet of Kubernetes: each of its groups is a job. The coordinator's host is the
+/// leader.
+std::optional<Place> lws_place(const Environment& environment, const System& system);
+
 /// A pod of an indexed Job or JobSet of Kubernetes. The coordinator's host is the pod of index 0.
 std::optional<Place> k8s_place(const Environment& environment, const System& system);
+
+/// A pod of Kubeflow's JAXJob; those of a TrainJob have JAX_ variables.
+std::optional<Place> jaxjob_place(const Environment& environment, const System& system);
+
+/// A node of a multi-node parallel job of AWS Batch. The main node is process 0.
+std::optional<Place> aws_batch_place(const Environment& environment, const System& system);
+
+/// An instance of a training job of SageMaker, from its variables or its file resourceconfig.json.
+std::optional<Place> sagemaker_place(const Environment& environment, const System& system);
+
+/// A node of a task of SkyPilot.
+std::optional<Place> skypilot_place(const Environment& environment, const System& system);
 
 /// No cluster: a single process. Always matches, but throws InitializationError if variables of a launcher
 /// that is not supported say that there are several processes, and if only some of explicit_place's variables

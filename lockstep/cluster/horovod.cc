@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/fail.h"
+#include "lockstep/cluster/types.h"
+#include "lockstep/cluster/variables.h"
+
+namespace lockstep::cluster {
+
+std::optional<Place> horovod_place(const Environment& environment, const System&) {
+  Signs signs(environment);
+  auto rank = signs.need({"HOROVOD_RANK"});
+  auto size = signs.need({"HOROVOD_SIZE"});
+  auto local_rank = signs.want({"HOROVOD_LOCAL_RANK"});
+  auto local_size = signs.want({"HOROVOD_LOCAL_SIZE"});
+  if (signs.there().empty()) return std::nullopt;
+  std::optional<Variable> host, port;
+  if (!given_address(environment)) {
+    host = signs.need({"HOROVOD_GLOO_RENDEZVOUS_ADDR"});
+    port = signs.need({"HOROVOD_GLOO_RENDEZVOUS_PORT"});
+  }
+  signs.check("horovodrun gives this process",
+              "start it with horovodrun itself, without a wrapper that clears its variables, or set "
+              "LOCKSTEP_CLUSTER=none for a job of one process");
+  check_range(*rank, *size);
+  if (auto elastic = find_variable(environment, {"HOROVOD_ELASTIC"}); elastic && elastic->value != "0") {
+    fail<InitializationError>(
+        "{} says that the number of processes may change, which Lockstep does not support; start horovodrun "
+        "with -np alone, or set LOCKSTEP_CLUSTER=none for jobs of one process each",
+        elastic->to_string());
+  }
+
+  Place place;
+  place.cluster = "horovod";
+  place.why = signs.there();
+  place.num_processes = number_in(*size, 1);
+  place.process_id = number_in(*rank, 0);
+  if (local_rank) place.local_process_id = number_in(*local_rank, 0);
+  const bool one_host = local_size && number_in(*local_size, 1) == place.num_processes;
+  if (port) {
+    place.coordinator_address =
+        coordinator_at(environment, one_host ? "127.0.0.1" : host->value, port_for(number_in(*port, 1)));
+    place.job_id = "horovod-" + host->value + ":" + port->value;
+  } else {
+    place.coordinator_address = given_address(environment)->value;
+  }
+  return place;
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/fail.h"
+#include "lockstep/cluster/types.h"
+#include "lockstep/cluster/variables.h"
+
+namespace lockstep::cluster {
+namespace {
+
+/// The index in a pod's name: the leader is "SET-GROUP", a worker "SET-GROUP-INDEX".
+std::optional<Variable> index_in_name(const Environment& environment, const System& system,
+                                      const std::string& leader) {
+  const auto variable = find_variable(environment, {"HOSTNAME"});
+  std::string host = variable ? variable->value : system.read_file("/etc/hostname").value_or("");
+  host = host.substr(0, host.find_first_of(".\n"));
+  const std::string first = leader.substr(0, leader.find('.'));
+  if (host == first) return Variable{"the index in the pod's name", "0"};
+  const std::string index = host.starts_with(first + "-") ? host.substr(first.size() + 1) : "";
+  if (index.empty() || index.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  return Variable{"the index in the pod's name", index};
+}
+
+}  // namespace
+
+std::optional<Place> lws_place(const Environment& environment, const System& system) {
+  Signs signs(environment);
+  auto leader = signs.need({"LWS_LEADER_ADDRESS"});
+  auto size = signs.need({"LWS_GROUP_SIZE"});
+  // Set since version 0.6.
+  auto index = find_variable(environment, {"LWS_WORKER_INDEX"});
+  if (!leader && !size && !index) return std::nullopt;
+  if (!index && leader) index = index_in_name(environment, system, leader->value);
+  if (index && index->name == "LWS_WORKER_INDEX") signs.want({"LWS_WORKER_INDEX"});
+  if (!index) signs.need({"LWS_WORKER_INDEX"});
+  signs.check(
+      "LeaderWorkerSet gives this process",
+      "give LWS_WORKER_INDEX from the label leaderworkerset.sigs.k8s.io/worker-index, and clear none of "
+      "the set's variables; or set LOCKSTEP_CLUSTER=none for a job of one process");
+  check_range(*index, *size);
+
+  Place place;
+  place.cluster = "lws";
+  place.why = signs.there();
+  place.num_processes = number_in(*size, 1);
+  place.process_id = number_in(*index, 0);
+  place.job_id = "lws-" + leader->value;
+  place.coordinator_address = coordinator_given_or_at(environment, leader->value, kCoordinatorPort);
+  return place;
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/fail.h"
+#include "lockstep/cluster/types.h"
+#include "lockstep/cluster/variables.h"
+
+namespace lockstep::cluster {
+namespace {
+
+/// The place in a job of processes that meet at MASTER_ADDR, whose port is the launcher's own: the
+/// coordinator's is derived from it.
+Place master_place(const Environment& environment, const std::string& cluster, const std::string& who,
+                   const std::vector<std::vector<std::string>>& names) {
+  Signs signs(environment);
+  auto size = signs.need(names[0]), rank = signs.need(names[1]);
+  auto local_rank = signs.want({"LOCAL_RANK"}), local_size = signs.want({"LOCAL_WORLD_SIZE"});
+  const bool alone = size && rank && size->value == "1" && rank->value == "0";
+  std::optional<Variable> host, port;
+  if (!alone && !given_address(environment)) {
+    host = signs.need(names[2]);
+    port = signs.need(names[3]);
+  }
+  signs.check(who + " gives this process",
+              "start it without a wrapper that clears its variables; or set LOCKSTEP_COORDINATOR_ADDRESS, "
+              "LOCKSTEP_NUM_PROCESSES and LOCKSTEP_PROCESS_ID for each process, or LOCKSTEP_CLUSTER=none for "
+              "a job of one process");
+  check_range(*rank, *size);
+  Place place;
+  place.cluster = cluster;
+  place.why = signs.there();
+  place.num_processes = number_in(*size, 1);
+  place.process_id = number_in(*rank, 0);
+  if (local_rank) place.local_process_id = number_in(*local_rank, 0);
+  if (alone) return place;
+  if (port) {
+    const bool one_host = local_size && number_in(*local_size, 1) == place.num_processes;
+    place.coordinator_address =
+        coordinator_at(environment, one_host ? "127.0.0.1" : host->value, port_for(number_in(*port, 1)));
+    place.job_id = cluster + "-" + host->value + ":" + port->value;
+  } else {
+    place.coordinator_address = given_address(environment)->value;
+  }
+  return place;
+}
+
+}  // namespace
+
+std::optional<Place> torchrun_place(const Environment& environment, const System&) {
+  auto run = find_variable(environment, {"TORCHELASTIC_RUN_ID"});
+  if (!run) return std::nullopt;
+  Place place = master_place(environment, "torchrun", "torchrun",
+                             {{"WORLD_SIZE"}, {"RANK"}, {"MASTER_ADDR"}, {"MASTER_PORT"}});
+  if (auto restarts = find_variable(environment, {"TORCHELASTIC_RESTART_COUNT"}))
+    place.attempt = number_in(*restarts, 0);
+  place.why = run->to_string() + ", " + place.why;
+  return place;
+}
+
+std::optional<Place> torch_place(const Environment& environment, const System&) {
+  // A pod of PyTorchJob or TrainJob that did not start torchrun is one process, with all the pod's devices.
+  if (find_variable(environment, {"PET_NNODES", "PET_NODE_RANK"}) &&
+      !find_variable(environment, {"LOCAL_RANK"})) {
+    return master_place(environment, "torch", "Kubeflow",
+                        {{"PET_NNODES"},
+                         {"PET_NODE_RANK"},
+                         {"PET_MASTER_ADDR", "MASTER_ADDR"},
+                         {"PET_MASTER_PORT", "MASTER_PORT"}});
+  }
+  auto size = find_variable(environment, {"WORLD_SIZE"}), rank = find_variable(environment, {"RANK"});
+  if (!rank && (!size || size->value == "1")) return std::nullopt;
+  return master_place(environment, "torch", "the environment",
+                      {{"WORLD_SIZE"}, {"RANK"}, {"MASTER_ADDR"}, {"MASTER_PORT"}});
+}
+
+}  // namespace lockstep::cluster
