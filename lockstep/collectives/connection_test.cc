@@ -8,10 +8,13 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <functional>
 
+#include "lockstep/base/error.h"
 #include "lockstep/collectives/test_descriptors.h"
 #include "lockstep/coordination/proof.h"
+#include "lockstep/testing/processes.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -208,6 +211,27 @@ TEST(TcpConnection, IsNotFooledByAGreetingThatWasHeardBefore) {
       Heard::kNothing);
   EXPECT_EQ(heard_of_a_stranger([&](auto) { return recorded; }), Heard::kEnd);
   EXPECT_EQ(heard_of_a_stranger([&](auto number) { return greeting("another key", number); }), Heard::kEnd);
+}
+
+LOCKSTEP_CHILD(hears_a_stranger_without_hmac) {
+  // Its proof is as empty as the one that OpenSSL does not make here.
+  Heard heard = Heard::kEnd;
+  try {
+    heard = heard_of_a_stranger([](auto) {
+      return frame_of("3 5 " + std::string(32, '1') + " ") + frame_of(std::string(sizeof(Header), 0));
+    });
+  } catch (const Error& error) {
+    lockstep::testing::say(error.what());
+  }
+  EXPECT_EQ(heard, Heard::kEnd);
+}
+
+TEST(TcpConnection, WhereOpensslMakesNoProof_EndsWithWhoSendsNone) {
+  const std::string configuration = ::testing::TempDir() + "/null-provider-for-connections.cnf";
+  std::ofstream(configuration) << "openssl_conf = i\n[i]\nproviders = p\n[p]\nnull = n\n[n]\nactivate = 1\n";
+  const auto result = lockstep::testing::run_processes(
+      {.child = "hears_a_stranger_without_hmac", .env = {{"OPENSSL_CONF", configuration}}})[0];
+  EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
 }  // namespace

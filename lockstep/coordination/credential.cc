@@ -56,6 +56,11 @@ std::string make_credential(const Identity& identity, const Whereabouts& where,
   return message.SerializeAsString();
 }
 
+Gate::Gate(Identity identity, bool allow_jax, bool later_attempts)
+    : identity_(std::move(identity)), allow_jax_(allow_jax), later_attempts_(later_attempts) {
+  if (!identity_.secret.empty()) coordinators_proof(identity_.secret, "");
+}
+
 std::optional<Status> Gate::refusal(std::optional<std::string_view> credential,
                                     const std::function<SignedRequest()>& request, Caller& caller) const {
   std::string ours = name_job(identity_.job_id, identity_.attempt);

@@ -31,9 +31,9 @@ std::string coordinators_proof(const std::string& secret, const std::string& non
 class Gate {
  public:
   /// With `allow_jax`, or without a secret, accepts processes that do not identify themselves; with
-  /// `later_attempts`, also those of later starts of the job.
-  Gate(Identity identity, bool allow_jax, bool later_attempts = false)
-      : identity_(std::move(identity)), allow_jax_(allow_jax), later_attempts_(later_attempts) {}
+  /// `later_attempts`, also those of later starts of the job. Throws Error if there is a secret, but proofs
+  /// cannot be checked on this machine.
+  Gate(Identity identity, bool allow_jax, bool later_attempts = false);
 
   struct Caller {
     Whereabouts where;

@@ -7,10 +7,11 @@
 namespace lockstep::coordination {
 
 /// A code that only a holder of the secret can compute from the bytes, for one purpose: an HMAC (SHA-256), 32
-/// bytes. The secret itself is never sent.
+/// bytes. The secret itself is never sent. Throws Error if OpenSSL cannot compute it.
 std::string authentication_code(std::string_view secret, std::string_view purpose, std::string_view bytes);
 
-/// Whether two codes are equal, compared in constant time.
+/// Whether two codes are equal, compared in constant time. False if there are none: an empty text proves
+/// nothing.
 bool same_code(std::string_view a, std::string_view b);
 
 /// An unpredictable number of 16 bytes.
