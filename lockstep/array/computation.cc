@@ -15,6 +15,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/named_scope.h"
+#include "lockstep/base/text.h"
 #include "lockstep/pjrt/executable.h"
 #include "lockstep/program/cost.h"
 #include "lockstep/program/lowering.h"
@@ -405,7 +406,7 @@ void Computation::Impl::take_place() {
     launches = watch::mesh_place(mesh->fingerprint(), processes_text(*mesh));
     if (replicated && meet) recorded_meeting = watch::text(name + " on the devices");
     recorded = {fingerprint, watch::text(signature),
-                watch::text(std::string_view(text.program).substr(0, kMostRecorded))};
+                watch::text_of_lines(first_bytes(text.program, kMostRecorded))};
   }
 }
 

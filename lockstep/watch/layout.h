@@ -13,7 +13,7 @@
 
 namespace lockstep::watch {
 
-inline constexpr std::uint64_t kMagic = 0x4c53574154434805;  ///< the last byte is the version of the layout
+inline constexpr std::uint64_t kMagic = 0x4c53574154434806;  ///< the last byte is the version of the layout
 inline constexpr std::size_t kThreads = 32, kDepth = 8, kEvents = 2048, kMissing = 16;
 inline constexpr std::size_t kMeshes = 32, kLaunches = 1024;
 inline constexpr std::size_t kMetricsBytes = 4096;
@@ -44,8 +44,8 @@ enum class Kind : std::uint32_t {
 
 /// An activity of a thread that has not ended.
 struct Entry {
-  std::atomic<Ticks> since, arrived;     ///< `arrived`: when all others had arrived; 0: not yet
-  std::atomic<std::uint64_t> number;     ///< for a launch: its number over its mesh
+  std::atomic<Ticks> since, arrived;  ///< `arrived`: when all others had arrived; 0: not yet
+  std::atomic<std::uint64_t> number;  ///< for a launch: its number over its mesh; else NumberedName::number
   std::atomic<std::uint64_t> operation;  ///< the same for all who take part in the same operation; 0: none
   std::atomic<Kind> kind;
   std::atomic<TextId> what, site;
@@ -73,6 +73,7 @@ struct alignas(64) Thread {
   std::atomic<Ticks> last_until;
   std::atomic<Kind> last_kind;
   std::atomic<TextId> last_what, last_site;
+  std::atomic<std::uint64_t> last_number;
 
   // Since the process began; not under the version.
   std::atomic<std::uint64_t> launches, collectives;
@@ -104,7 +105,8 @@ enum class Clock : std::uint32_t { kMonotonicNs, kTsc };
 
 struct alignas(64) Header {
   std::atomic<std::uint64_t> magic;
-  std::atomic<std::int32_t> pid;                     ///< of the writer; 0: none yet
+  std::atomic<std::int32_t> pid;                     ///< of the writer, as it knows itself; 0: none yet
+  std::atomic<std::uint64_t> pid_namespace;          ///< in which it knows itself so; 0: unknown
   std::atomic<std::int32_t> process, process_count;  ///< its number in the job; -1 before initialize()
   std::atomic<Clock> clock;
   std::atomic<std::uint32_t> texts;  ///< the number of bytes written

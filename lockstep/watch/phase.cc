@@ -6,8 +6,11 @@
 namespace lockstep {
 
 Phase::Phase(std::string_view name, const std::source_location& where)
-    : thread_(
-          watch::begin_doing(watch::Kind::kPhase, watch::text(name), watch::text(CallSite::from(where)))) {}
+    : thread_([&] {
+        const watch::NumberedName numbered = watch::numbered(name);
+        return watch::begin_doing(watch::Kind::kPhase, numbered.what, watch::text(CallSite::from(where)),
+                                  numbered.number);
+      }()) {}
 
 Phase::~Phase() { watch::end_doing(thread_); }
 

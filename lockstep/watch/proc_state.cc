@@ -14,8 +14,12 @@
 #include <string_view>
 #include <utility>
 
+#include "lockstep/base/text.h"
+
 namespace lockstep::watch {
 namespace {
+
+constexpr int kMostParents = 1000;
 
 /// The start of a file of the kernel; nullopt if it cannot be read.
 std::optional<std::string> read_file(const std::string& path) {
@@ -54,7 +58,8 @@ class Stat {
   explicit Stat(const std::string& line) {
     const std::size_t start = line.find('('), end = line.rfind(')');
     if (start == std::string::npos || end == std::string::npos || end < start) return;
-    name_ = line.substr(start + 1, end - start - 1);
+    // The kernel cuts it, perhaps within a character.
+    name_ = shown(whole_characters(std::string_view(line).substr(start + 1, end - start - 1)));
     rest_ = line.substr(end + 1);
     fields_ = split_words(rest_);
   }

@@ -5,10 +5,14 @@
 #include <cstring>
 #include <set>
 
+#include "lockstep/base/text.h"
+
 namespace lockstep::watch {
 namespace {
 
 constexpr auto relaxed = std::memory_order_relaxed;
+std::uint64_t launch_number(Kind kind, std::uint64_t number) { return kind == Kind::kLaunch ? number : 0; }
+
 constexpr int kTries = 200;  // for a version that does not change: a writer that was killed never ends
 
 }  // namespace
@@ -48,8 +52,15 @@ std::string Reader::text(TextId id) {
   std::memcpy(&length, memory_.texts.data() + id, sizeof(length));
   if (length > used - id - sizeof(length)) return "";
   std::string bytes(memory_.texts.data() + id + sizeof(length), length);
+  if (!is_utf8(bytes)) bytes = shown_lines(bytes);
   if (length < 4096) texts_[id] = bytes;
   return bytes;
+}
+
+std::string Reader::name(Kind kind, TextId what, std::uint64_t number) {
+  std::string name = text(what);
+  if (kind != Kind::kLaunch && number != 0) name += std::to_string(number - 1);
+  return name;
 }
 
 /// A thread as it was at one moment.
@@ -67,6 +78,7 @@ struct Reader::RawThread {
   Ticks last_until = 0;
   Kind last_kind = Kind::kNone;
   TextId last_what = 0, last_site = 0;
+  std::uint64_t last_number = 0;
 };
 
 Reader::RawThread Reader::read_raw(const Thread& thread) {
@@ -88,6 +100,7 @@ Reader::RawThread Reader::read_raw(const Thread& thread) {
     raw.last_kind = thread.last_kind.load(relaxed);
     raw.last_what = thread.last_what.load(relaxed);
     raw.last_site = thread.last_site.load(relaxed);
+    raw.last_number = thread.last_number.load(relaxed);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (version % 2 == 0 && thread.version.load(relaxed) == version) break;
   }
@@ -105,11 +118,11 @@ ThreadReport Reader::read_thread(const Thread& thread, Ticks now) {
   report.launches = thread.launches.load(relaxed);
   for (std::size_t d = 0; d < raw.depth; ++d) {
     Activity activity{.kind = raw.entries[d].kind,
-                      .what = text(raw.entries[d].what),
+                      .what = name(raw.entries[d].kind, raw.entries[d].what, raw.entries[d].number),
                       .site = text(raw.entries[d].site),
                       .seconds = clock_->seconds(raw.entries[d].since, now),
                       .arrived = raw.entries[d].arrived != 0,
-                      .number = raw.entries[d].number,
+                      .number = launch_number(raw.entries[d].kind, raw.entries[d].number),
                       .operation = raw.entries[d].operation};
     activity.mesh = mesh_of(raw.entries[d].mesh);
     if (const auto usual = usual_.find({raw.entries[d].what, raw.entries[d].site}); usual != usual_.end())
@@ -123,7 +136,7 @@ ThreadReport Reader::read_thread(const Thread& thread, Ticks now) {
         raw.missing_processes.begin() + static_cast<std::ptrdiff_t>(std::min(raw.missing, kMissing)));
   }
   if (raw.last_until != 0)
-    report.last = {raw.last_kind, text(raw.last_what), text(raw.last_site),
+    report.last = {raw.last_kind, name(raw.last_kind, raw.last_what, raw.last_number), text(raw.last_site),
                    clock_->seconds(raw.last_until, now)};
   return report;
 }
@@ -242,8 +255,9 @@ std::vector<EventReport> Reader::events(TickClock& clock, std::uint64_t* lost) {
       const Ticks since = event.since.load(relaxed), arrived = event.arrived.load(relaxed),
                   until = event.until.load(relaxed);
       const std::uint32_t depth = event.depth.load(relaxed);
+      const std::uint64_t number = event.number.load(relaxed);
       EventReport one{.kind = event.kind.load(relaxed),
-                      .number = event.number.load(relaxed),
+                      .number = number,
                       .operation = event.operation.load(relaxed),
                       .depth = static_cast<int>(depth & 0xffff),
                       .thread = static_cast<int>(t),
@@ -253,7 +267,8 @@ std::vector<EventReport> Reader::events(TickClock& clock, std::uint64_t* lost) {
         if (lost != nullptr) ++*lost;
         continue;
       }
-      one.what = text(what);
+      one.what = name(one.kind, what, number);
+      one.number = launch_number(one.kind, number);
       one.site = text(site);
       one.mesh = mesh_of(depth >> 16);
       one.since_ns = clock.to_monotonic_ns(since);
@@ -278,12 +293,12 @@ std::vector<EventReport> Reader::unfinished(TickClock& clock) {
     for (std::size_t d = 0; d < raw.depth; ++d) {
       const RawThread::Raw& entry = raw.entries[d];
       all.push_back({.kind = entry.kind,
-                     .what = text(entry.what),
+                     .what = name(entry.kind, entry.what, entry.number),
                      .site = text(entry.site),
                      .since_ns = clock.to_monotonic_ns(entry.since),
                      .arrived_ns = entry.arrived == 0 ? 0 : clock.to_monotonic_ns(entry.arrived),
                      .until_ns = now,
-                     .number = entry.number,
+                     .number = launch_number(entry.kind, entry.number),
                      .operation = entry.operation,
                      .mesh = mesh_of(entry.mesh),
                      .depth = static_cast<int>(d),

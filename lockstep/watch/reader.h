@@ -42,14 +42,18 @@ class Reader {
   /// The activities of the threads that have not ended, from the outermost to the innermost.
   std::vector<EventReport> unfinished(TickClock& clock);
 
-  /// The pid of the writer; 0: none yet.
+  /// The pid of the writer in its own pid namespace; 0: none yet.
   int pid() const { return memory_.header.pid.load(std::memory_order_acquire); }
+
+  /// That namespace; 0: unknown.
+  std::uint64_t pid_namespace() const { return memory_.header.pid_namespace.load(std::memory_order_relaxed); }
 
  private:
   struct Usual;
   struct RawThread;
 
   std::string text(TextId id);
+  std::string name(Kind kind, TextId what, std::uint64_t number);
   static RawThread read_raw(const Thread& thread);
   std::uint64_t mesh_of(std::uint32_t place) const;
   ThreadReport read_thread(const Thread& thread, Ticks now);

@@ -20,7 +20,9 @@
 #include <string>
 #include <unordered_map>
 
+#include "lockstep/base/text.h"
 #include "lockstep/watch/memory.h"
+#include "lockstep/watch/proc_state.h"
 
 namespace lockstep::watch {
 namespace {
@@ -87,25 +89,35 @@ Memory* open_memory() {
 /// The texts that are written, by their bytes.
 class Texts {
  public:
-  TextId find_or_add(Memory& memory, std::string_view text) {
+  template <class Show>
+  TextId find_or_add(Memory& memory, std::string_view text, std::size_t room, Show show) {
     std::lock_guard lock(mutex_);
+    if (no_room_ == 0) no_room_ = add(memory, "(one of more names than are kept)", kTextBytes);
     const Fingerprint key = fingerprint(text);
     if (const auto it = ids_.find(key); it != ids_.end()) return it->second;
+    const TextId id = add(memory, show(text), room);
+    if (id != 0) ids_.emplace(key, id);
+    return id;
+  }
+
+  TextId no_room() const { return no_room_; }
+
+ private:
+  static TextId add(Memory& memory, const std::string& text, std::size_t room) {
     std::uint32_t used = memory.header.texts.load(relaxed);
     if (used == 0) used = 8;  // 0 is no text
     const auto length = static_cast<std::uint32_t>(text.size());
-    if (text.size() > kTextBytes || used + sizeof(length) + length > kTextBytes) return 0;
+    if (text.size() > room || used + sizeof(length) + length > room) return 0;
     std::memcpy(memory.texts.data() + used, &length, sizeof(length));
     std::memcpy(memory.texts.data() + used + sizeof(length), text.data(), length);
     memory.header.texts.store((used + static_cast<std::uint32_t>(sizeof(length)) + length + 7) & ~7U,
                               std::memory_order_release);
-    ids_.emplace(key, used);
     return used;
   }
 
- private:
   std::mutex mutex_;
   std::unordered_map<Fingerprint, TextId> ids_;
+  TextId no_room_ = 0;
 };
 
 Texts& texts() {
@@ -228,9 +240,31 @@ void set_process(int process, int process_count) {
   here->header.process = process;
 }
 
-TextId text(std::string_view text) {
+TextId text(std::string_view text, std::size_t most) {
   Memory* const here = memory();
-  return here == nullptr || text.empty() ? 0 : texts().find_or_add(*here, text);
+  if (here == nullptr || text.empty()) return 0;
+  const TextId id = texts().find_or_add(*here, text, kTextBytes,
+                                        [most](std::string_view each) { return shown(each, most); });
+  return id != 0 ? id : texts().no_room();
+}
+
+TextId text_of_lines(std::string_view text) {
+  Memory* const here = memory();
+  if (here == nullptr || text.empty()) return 0;
+  return texts().find_or_add(*here, text, kTextBytes / 2,
+                             [](std::string_view each) { return shown_lines(each); });
+}
+
+NumberedName numbered(std::string_view name) {
+  constexpr std::size_t kMostDigits = 18;
+  std::size_t begin = name.size();
+  while (begin > 0 && name[begin - 1] >= '0' && name[begin - 1] <= '9') --begin;
+  const std::string_view digits = name.substr(begin);
+  const bool plain = digits.size() == 1 || !digits.starts_with('0');  // as the number is written
+  if (digits.empty() || digits.size() > kMostDigits || !plain) return {text(name, kLongestShown), 0};
+  std::uint64_t number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return {text(name.substr(0, begin), kLongestShown), number + 1};
 }
 
 TextId text(const CallSite& site) {
@@ -328,12 +362,17 @@ void end_doing(Thread* thread) {
     thread->last_kind.store(kind, relaxed);
     thread->last_what.store(what, relaxed);
     thread->last_site.store(site, relaxed);
+    thread->last_number.store(kind == Kind::kLaunch ? 0 : entry.number.load(relaxed), relaxed);
   }
 }
 
 Doing::Doing(Kind kind, TextId what, TextId site, std::uint64_t number, std::uint32_t mesh)
     : thread_(begin_doing(kind, what, site, number, mesh)) {}
-Doing::Doing(Kind kind, std::string_view what, const CallSite& site) : Doing(kind, text(what), text(site)) {}
+Doing::Doing(Kind kind, std::string_view what, const CallSite& site)
+    : thread_([&] {
+        const NumberedName name = numbered(what);
+        return begin_doing(kind, name.what, text(site), name.number);
+      }()) {}
 Doing::~Doing() { end_doing(thread_); }
 
 Kind innermost() {

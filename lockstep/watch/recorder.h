@@ -21,8 +21,22 @@ Memory* memory();
 /// Sets the process's number in the job, once it is known.
 void set_process(int process, int process_count);
 
-/// The id of a text, the same for the same text; 0 if there is no room left, or no memory.
-TextId text(std::string_view text);
+inline constexpr std::size_t kLongestText = 64 << 10;
+
+/// The id of a text, the same for the same text, which readers get as `shown` (lockstep/base/text.h) makes
+/// it. 0 if there is no memory; if there is no room left, that of a text that says so.
+TextId text(std::string_view text, std::size_t most = kLongestText);
+
+/// The same for a text of many lines; 0 if half of the room is taken.
+TextId text_of_lines(std::string_view text);
+
+/// A name that may end with a number, "step 17", as one text for all numbers: the room for texts suffices for
+/// a name of each step.
+struct NumberedName {
+  TextId what = 0;
+  std::uint64_t number = 0;  ///< and 1; 0: none
+};
+NumberedName numbered(std::string_view name);
 
 /// The id of "train.cc:42"; 0 for an unknown place.
 TextId text(const CallSite& site);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::watch {
 namespace {
@@ -62,7 +63,7 @@ nlohmann::json write(const T& value) {
   } else if constexpr (std::is_arithmetic_v<T>) {
     return value;
   } else if constexpr (std::is_same_v<T, std::string>) {
-    return value;
+    return is_utf8(value) ? value : shown_lines(value);
   } else if constexpr (requires(T & list) { list.emplace_back(); }) {
     auto all = nlohmann::json::array();
     for (const auto& each : value) all.push_back(write(each));

@@ -92,6 +92,7 @@ struct ProcessReport {
   const ThreadReport* foremost() const;
 };
 
+/// Its texts are UTF-8 in any case.
 nlohmann::json to_json(const ProcessReport& report);
 /// Throws Error if it is not a report.
 ProcessReport from_json(const nlohmann::json& json);
