@@ -11,6 +11,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr int kFullLooks = 5;  // so seldom are all threads of a process looked at that launches something
+constexpr std::chrono::seconds kBetweenSearches(5);  // for one that is not found in /proc
 
 }  // namespace
 
@@ -22,6 +23,24 @@ struct Collector::Watched {
   pid_t pid = 0;
   Steady::time_point started;
   bool ended = false;
+
+  // The process that writes, by its pid for itself; where it is in /proc; there the threads, by their tids
+  // for themselves.
+  int writer = 0, found = 0;
+  Steady::time_point next_search;
+  std::map<int, int> tids;
+
+  // Where the process that uses Lockstep is in /proc: 0 if it is not to be found there.
+  int find() {
+    const int own_pid = reader == nullptr ? 0 : reader->pid();
+    if (own_pid == 0) return watch::find_process(pid, pid, watch::own_pid_namespace());
+    const Steady::time_point now = Steady::now();
+    if (writer == own_pid && (found != 0 || now < next_search)) return found;
+    writer = own_pid;
+    found = watch::find_process(pid, own_pid, reader->pid_namespace());
+    next_search = now + kBetweenSearches;
+    return found;
+  }
 
   // Of the look before.
   Steady::time_point at;
@@ -50,10 +69,10 @@ void Collector::started(int process, pid_t pid) {
   watched_[process]->started = Steady::now();
 }
 
-pid_t Collector::pid(int process) const {
-  const Watched& watched = *watched_.at(process);
-  const pid_t writer = watched.reader == nullptr ? 0 : watched.reader->pid();
-  return writer != 0 ? writer : watched.pid;
+pid_t Collector::pid(int process) {
+  Watched& watched = *watched_.at(process);
+  const pid_t found = watched.find();
+  return found != 0 ? found : watched.pid;
 }
 
 watch::ProcessReport Collector::report(int process, Watched& watched, bool with_logs) {
@@ -61,11 +80,12 @@ watch::ProcessReport Collector::report(int process, Watched& watched, bool with_
   if (watched.reader != nullptr) report = watched.reader->read(with_logs);
   report.process = process;
   report.age_seconds = std::chrono::duration<double>(Steady::now() - watched.started).count();
+  const int pid = watched.find();
   if (!report.came) report.pid = watched.pid;
   const bool moves = report.launches != watched.launches;
   watched.launches = report.launches;
   if (!watched.ended && (!moves || watched.looks++ % kFullLooks == 0)) {
-    const watch::ProcessState state = watch::read_process_state(report.pid);
+    const watch::ProcessState state = pid == 0 ? watch::ProcessState() : watch::read_process_state(pid);
     const Steady::time_point now = Steady::now();
     const double passed = std::chrono::duration<double>(now - watched.at).count();
     const auto share = [&](std::uint64_t before, std::uint64_t after) {
@@ -75,16 +95,18 @@ watch::ProcessReport Collector::report(int process, Watched& watched, bool with_
     const watch::ThreadReport* const foremost = report.foremost();
     const int tid = foremost == nullptr ? report.pid : foremost->tid;
     watched.evidence = {};
-    if (!state.exists) watched.evidence.state = 'X';
+    if (pid != 0 && !state.exists) watched.evidence.state = 'X';
     std::map<int, std::uint64_t> ticks;
+    watched.tids.clear();
     for (const watch::ThreadState& thread : state.threads) {
-      ticks[thread.tid] = thread.cpu_ticks;
-      if (thread.tid != tid) continue;
+      ticks[thread.own_tid] = thread.cpu_ticks;
+      watched.tids[thread.own_tid] = thread.tid;
+      if (thread.own_tid != tid) continue;
       const auto before = watched.ticks_of_thread.find(tid);
       const double used = before == watched.ticks_of_thread.end()
                               ? 0
                               : share(std::max<std::uint64_t>(before->second, 1), thread.cpu_ticks);
-      watched.evidence = watch::evidence_of(thread, report.pid, used);
+      watched.evidence = watch::evidence_of(thread, state.own_pid, used);
     }
     // A process of which one thread is stopped is stopped.
     if (state.exists && (state.state == 'T' || state.state == 't' || state.state == 'Z'))
@@ -94,6 +116,14 @@ watch::ProcessReport Collector::report(int process, Watched& watched, bool with_
     watched.ticks_of_thread = std::move(ticks);
     watched.ticks = state.cpu_ticks;
     watched.at = now;
+  }
+  // What the process calls itself means nothing to others.
+  if (pid != report.pid) {
+    for (watch::ThreadReport& thread : report.threads) {
+      const auto known = watched.tids.find(thread.tid);
+      thread.tid = known == watched.tids.end() ? 0 : known->second;
+    }
+    report.pid = pid != 0 ? pid : watched.pid;
   }
   report.evidence = watched.evidence;
   report.cpu_share = watched.cpu_share;

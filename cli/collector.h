@@ -34,8 +34,9 @@ class Collector {
   void started(int process, pid_t pid);
 
   /// The pid of the process that uses Lockstep: the one that was started, or, if that is a script, one that
-  /// it started.
-  pid_t pid(int process) const;
+  /// it started, also in a pid namespace of its own. If that one is not to be found, the one that was
+  /// started.
+  pid_t pid(int process);
 
   /// When the next `look` is due.
   Steady::time_point next_look() const { return next_look_; }

@@ -121,8 +121,8 @@ watch::ProcessReport StallWatch::own_report() {
   const watch::ThreadReport* const foremost = report.foremost();
   const int tid = foremost == nullptr ? report.pid : foremost->tid;
   const auto state_of = [&] {
-    for (const watch::ThreadState& thread : watch::read_process_state(report.pid).threads)
-      if (thread.tid == tid) return thread;
+    for (const watch::ThreadState& thread : watch::read_own_state().threads)
+      if (thread.own_tid == tid) return thread;
     return watch::ThreadState();
   };
   const watch::ThreadState before = state_of();

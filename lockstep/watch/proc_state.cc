@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -82,13 +83,44 @@ class Stat {
   std::vector<std::string_view> fields_;
 };
 
-/// The number after the name in /proc/PID/status; `word` selects one of several.
-std::uint64_t status_number(std::string_view status, std::string_view name, std::size_t word = 0) {
+/// The words after the name in /proc/PID/status.
+std::vector<std::string_view> status_words(std::string_view status, std::string_view name) {
   const std::size_t at = status.find(name);
-  if (at == std::string_view::npos) return 0;
+  if (at == std::string_view::npos) return {};
   status.remove_prefix(at + name.size());
-  const auto words = split_words(status.substr(0, status.find('\n')));
+  return split_words(status.substr(0, status.find('\n')));
+}
+
+std::uint64_t status_number(std::string_view status, std::string_view name, std::size_t word = 0) {
+  const auto words = status_words(status, name);
   return word < words.size() ? to_number<std::uint64_t>(words[word]) : 0;
+}
+
+/// What the process or thread is in its own pid namespace, of those in which it has a number the innermost.
+int own_number(std::string_view status, int otherwise) {
+  const auto words = status_words(status, "\nNSpid:");
+  return words.empty() ? otherwise : to_number<int>(words.back());
+}
+
+std::string status_of(int pid) { return read_file(fmt::format("/proc/{}/status", pid)).value_or(""); }
+
+std::uint64_t pid_namespace_of(std::string_view process) {
+  struct stat status {};
+  return stat(fmt::format("/proc/{}/ns/pid", process).c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+bool is_below(int pid, int root) {
+  for (int i = 0; i < kMostParents && pid > 0; ++i) {
+    if (pid == root) return true;
+    pid = static_cast<int>(status_number(status_of(pid), "\nPPid:"));
+  }
+  return false;
+}
+
+/// Whether the pids in /proc are those that this process has for others.
+bool proc_is_own() {
+  std::array<char, 32> self{};
+  return readlink("/proc/self", self.data(), self.size() - 1) > 0 && to_number<int>(self.data()) == getpid();
 }
 
 std::optional<ThreadState> read_thread(const std::string& folder, int tid) {
@@ -96,7 +128,8 @@ std::optional<ThreadState> read_thread(const std::string& folder, int tid) {
   if (!line) return std::nullopt;
   const Stat stat(*line);
   if (!stat.good()) return std::nullopt;
-  ThreadState thread{.tid = tid, .name = stat.name(), .state = stat.state(), .cpu_ticks = stat.cpu_ticks()};
+  ThreadState thread{
+      .tid = tid, .own_tid = tid, .name = stat.name(), .state = stat.state(), .cpu_ticks = stat.cpu_ticks()};
   if (thread.state == 'R' || thread.state == 'Z' || thread.state == 'X') return thread;
   // Both contain "0" or "running" if it does not sleep any more.
   if (auto wchan = read_file(folder + "/wchan"); wchan && *wchan != "0") thread.wchan = *wchan;
@@ -107,7 +140,8 @@ std::optional<ThreadState> read_thread(const std::string& folder, int tid) {
   return thread;
 }
 
-std::vector<int> thread_ids(const std::string& folder) {
+/// The folders of this folder of /proc whose names are numbers.
+std::vector<int> numbers_in(const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir(folder.c_str()), &closedir);
   std::vector<int> tids;
   while (const dirent* entry = tasks ? readdir(tasks.get()) : nullptr) {
@@ -222,11 +256,8 @@ constexpr std::pair<long, std::string_view> kSyscalls[] = {
 #endif
 };
 
-}  // namespace
-
-ProcessState read_process_state(int pid) {
+ProcessState read_state(const std::string& folder) {
   ProcessState process;
-  const std::string folder = fmt::format("/proc/{}", pid);
   const auto line = read_file(folder + "/stat");
   if (!line) return process;
   const Stat stat(*line);
@@ -241,13 +272,41 @@ ProcessState read_process_state(int pid) {
   const std::string status = read_file(folder + "/status").value_or("");
   process.tracer = static_cast<int>(status_number(status, "\nTracerPid:"));
   process.user = static_cast<unsigned>(status_number(status, "\nUid:", 1));
-  for (const int tid : thread_ids(folder + "/task")) {
-    if (auto thread = read_thread(fmt::format("{}/task/{}", folder, tid), tid))
-      process.threads.push_back(std::move(*thread));
+  const bool nested = status_words(status, "\nNSpid:").size() > 1;
+  process.own_pid = own_number(status, static_cast<int>(status_number(status, "\nPid:")));
+  for (const int tid : numbers_in(folder + "/task")) {
+    const std::string of_thread = fmt::format("{}/task/{}", folder, tid);
+    auto thread = read_thread(of_thread, tid);
+    if (!thread) continue;
+    if (nested) thread->own_tid = own_number(read_file(of_thread + "/status").value_or(""), tid);
+    process.threads.push_back(std::move(*thread));
   }
   // Whoever took its pid meanwhile is another.
   if (process.threads.empty()) return {};
   return process;
+}
+
+}  // namespace
+
+ProcessState read_process_state(int pid) { return read_state(fmt::format("/proc/{}", pid)); }
+
+ProcessState read_own_state() { return read_state("/proc/self"); }
+
+std::uint64_t own_pid_namespace() {
+  static const std::uint64_t own = pid_namespace_of("self");
+  return own;
+}
+
+int find_process(int root, int own_pid, std::uint64_t pid_namespace) {
+  if (!proc_is_own()) return 0;
+  if (pid_namespace == own_pid_namespace()) return own_pid;
+  for (const int pid : numbers_in("/proc")) {
+    if (own_number(status_of(pid), pid) != own_pid) continue;
+    const std::uint64_t of_this = pid_namespace_of(std::to_string(pid));
+    const bool another = pid_namespace != 0 && of_this != 0 && of_this != pid_namespace;
+    if (!another && is_below(pid, root)) return pid;
+  }
+  return 0;
 }
 
 std::string syscall_name(long number) {
@@ -285,11 +344,11 @@ std::string describe(const ThreadState& thread) {
   }
 }
 
-Evidence evidence_of(const ThreadState& thread, int pid, double cpu_share) {
+Evidence evidence_of(const ThreadState& thread, int own_pid, double cpu_share) {
   return {.state = thread.state,
           .call = thread.syscall ? syscall_name(*thread.syscall) : thread.wchan,
           .cpu_share = cpu_share,
-          .thread_name = thread.tid == pid ? "" : thread.name};
+          .thread_name = thread.own_tid == own_pid ? "" : thread.name};
 }
 
 double seconds_of_ticks(std::uint64_t ticks) {

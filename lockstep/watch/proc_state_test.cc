@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -12,7 +13,10 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <cstdlib>
 #include <functional>
+#include <string>
 #include <thread>
 
 namespace lockstep::watch {
@@ -118,6 +122,84 @@ TEST(ProcState, SystemCallsHaveNames) {
   EXPECT_EQ(syscall_name(SYS_futex), "futex");
   EXPECT_EQ(syscall_name(SYS_clock_nanosleep), "clock_nanosleep");
   EXPECT_EQ(syscall_name(99999), "system call 99999");
+}
+
+/// A child, in a pid namespace of its own where that is permitted, that tells its own pid and waits.
+class ChildInNamespace {
+ public:
+  ChildInNamespace() {
+    int to[2], from[2];
+    if (pipe(to) != 0 || pipe(from) != 0) std::abort();
+    outer_ = fork();
+    if (outer_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      close(to[1]);
+      const bool may = unshare(geteuid() == 0 ? CLONE_NEWPID : CLONE_NEWUSER | CLONE_NEWPID) == 0;
+      if (may && fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        const std::uint64_t told[] = {static_cast<std::uint64_t>(getpid()), own_pid_namespace_now()};
+        if (write(from[1], told, sizeof told) != sizeof told) _exit(1);
+        char byte;
+        _exit(read(to[0], &byte, 1) == 0 ? 0 : 1);
+      }
+      close(from[1]);
+      if (may) waitpid(-1, nullptr, 0);
+      _exit(0);
+    }
+    close(to[0]);
+    close(from[1]);
+    std::uint64_t told[2] = {0, 0};
+    made_ = read(from[0], told, sizeof told) == sizeof told;
+    own_pid_ = static_cast<int>(told[0]);
+    namespace_ = told[1];
+    close(from[0]);
+    to_ = to[1];
+  }
+  ~ChildInNamespace() {
+    close(to_);
+    waitpid(outer_, nullptr, 0);
+  }
+
+  static std::uint64_t own_pid_namespace_now() {
+    std::string link(64, '\0');
+    const ssize_t got = readlink("/proc/self/ns/pid", link.data(), link.size());  // "pid:[4026531836]"
+    return got < 6 ? 0 : std::strtoull(link.c_str() + 5, nullptr, 10);
+  }
+
+  bool made() const { return made_; }
+  int outer() const { return outer_; }      ///< its parent
+  int own_pid() const { return own_pid_; }  ///< as it knows itself
+  std::uint64_t pid_namespace() const { return namespace_; }
+
+ private:
+  pid_t outer_ = 0;
+  int to_ = -1, own_pid_ = 0;
+  std::uint64_t namespace_ = 0;
+  bool made_ = false;
+};
+
+TEST(FindProcess, InAPidNamespaceOfItsOwn_IsTheOneBelow_AndNotWhoHasItsNumberHere) {
+  const ChildInNamespace child, other;
+  if (!child.made() || !other.made()) GTEST_SKIP() << "no pid namespaces can be made here";
+  EXPECT_EQ(child.own_pid(), 1);
+  EXPECT_NE(child.pid_namespace(), own_pid_namespace());
+  const int found = find_process(child.outer(), child.own_pid(), child.pid_namespace());
+  ASSERT_GT(found, 1);
+  EXPECT_NE(found, child.outer());
+  const ProcessState state = read_process_state(found);
+  EXPECT_EQ(state.parent, child.outer());
+  EXPECT_EQ(state.own_pid, 1);
+  EXPECT_EQ(state.threads.front().own_tid, 1);
+  EXPECT_EQ(state.threads.front().tid, found);
+  EXPECT_NE(find_process(other.outer(), 1, other.pid_namespace()), found);
+  // Also if it is not known in which namespace it is; but then only below.
+  EXPECT_EQ(find_process(child.outer(), 1, 0), found);
+  EXPECT_EQ(find_process(child.outer(), 2, child.pid_namespace()), 0);
+  EXPECT_EQ(find_process(other.outer(), 1, child.pid_namespace()), 0);
+  // In this process's own namespace a pid is what it says.
+  EXPECT_EQ(find_process(getpid(), getpid(), own_pid_namespace()), getpid());
+  EXPECT_EQ(find_process(getpid(), getpid(), 0), getpid());
+  EXPECT_EQ(read_own_state().own_pid, getpid());
 }
 
 }  // namespace

@@ -40,8 +40,14 @@ void forget_in_child() {
 // Whether this process is the one that writes here; a process that has ended leaves its place to the next.
 bool claim(Memory& memory) {
   const pid_t self = getpid();
+  const std::uint64_t pid_namespace = own_pid_namespace();
   std::int32_t before = 0;
-  if (memory.header.pid.compare_exchange_strong(before, self)) return true;
+  if (memory.header.pid.compare_exchange_strong(before, self)) {
+    memory.header.pid_namespace = pid_namespace;
+    return true;
+  }
+  // The pid of one in another namespace says nothing here.
+  if (memory.header.pid_namespace != pid_namespace) return false;
   if (before == self) return true;
   if (kill(before, 0) == 0 || errno != ESRCH) return false;
   if (!memory.header.pid.compare_exchange_strong(before, self)) return false;
