@@ -302,10 +302,11 @@ void Attempt::Impl::handle(const Signal& signal) {
     case SIGINT:
     case SIGTERM:
       if (asked_to_end_) {
+        if (!is_another_request(signal)) return;
         for (int i = 0; i < options_.num_processes; ++i) end(i, SIGKILL);
         return;
       }
-      asked_to_end_ = true;
+      asked_to_end_ = {.at = Steady::now(), .from_terminal = signal.from_terminal};
       if (stop_signal_ == 0) stop_signal_ = signal.number;
       return pass_on(signal);
     case SIGTSTP:
@@ -316,6 +317,11 @@ void Attempt::Impl::handle(const Signal& signal) {
     default:
       return pass_on(signal);
   }
+}
+
+bool Attempt::Impl::is_another_request(const Signal& signal) const {
+  const bool pressed_again = signal.from_terminal && asked_to_end_->from_terminal;
+  return pressed_again || Steady::now() >= asked_to_end_->at + kOneRequest;
 }
 
 void Attempt::Impl::time_out() {

@@ -77,6 +77,9 @@ class Attempt::Impl : HostListener {
   // Signals.
 
   void handle(const Signal& signal);
+
+  // Wrappers such as `timeout`, and service managers, send one request twice: to the launcher and to its group.
+  bool is_another_request(const Signal& signal) const;
   bool told_to_end() const { return stop_signal_ != 0 || timed_out_; }
 
   // SIGTERM at once, SIGKILL after the grace.
@@ -165,8 +168,12 @@ class Attempt::Impl : HostListener {
   Steady::time_point waiting_since_ = Steady::now(), word_at_ = waiting_since_;  // for hosts, then processes
   bool all_came_ = false;
 
-  int stop_signal_ = 0;        // the first that came
-  bool asked_to_end_ = false;  // by INT or TERM; the next one kills
+  int stop_signal_ = 0;  // the first that came
+  struct RequestToEnd {
+    Steady::time_point at;
+    bool from_terminal = false;
+  };
+  std::optional<RequestToEnd> asked_to_end_;  // by INT or TERM; the next request kills
   std::vector<int> early_leavers_;
   Steady::time_point asked_at_;
   std::vector<int> causes_;  // the processes to blame

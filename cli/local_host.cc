@@ -14,6 +14,7 @@
 #include "cli/core_shares.h"
 #include "cli/descriptors.h"
 #include "cli/job_variables.h"
+#include "cli/signals.h"
 #include "lockstep/base/cpu_quota.h"
 #include "lockstep/watch/memory.h"
 
@@ -256,9 +257,17 @@ void LocalHost::trace(const Local& local, bool unfinished) {
   if (!chunk.events.empty() || chunk.lost > 0) listener_.traced(std::move(chunk));
 }
 
+// A batch system tells the launcher and its agents, a terminal that is closed tells twice.
+bool LocalHost::repeats(Local& local, int signal) {
+  if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP) return false;
+  const Steady::time_point now = Steady::now();
+  const auto [last, first] = local.told_to_end.try_emplace(signal, now);
+  return !first && now < std::exchange(last->second, now) + kOneRequest;
+}
+
 void LocalHost::signal(int process, int signal, bool from_terminal) {
-  for (const Local& local : locals_) {
-    if (local.number != process || !local.running) continue;
+  for (Local& local : locals_) {
+    if (local.number != process || !local.running || repeats(local, signal)) continue;
     if (local.group_of_launcher) {
       if (!from_terminal) kill(local.child.pid, signal);
     } else if (kill(-local.child.pid, signal) != 0) {

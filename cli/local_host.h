@@ -2,6 +2,7 @@
 #pragma once
 
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -50,9 +51,11 @@ class LocalHost : public ProcessHost {
     bool running = false;
     bool guarded = false;            ///< the guard knows its group
     bool group_of_launcher = false;  ///< it is in this process's group, to read from the terminal
+    std::map<int, Steady::time_point> told_to_end;  ///< when it last got INT, TERM or HUP
   };
 
   void start(int number, ChildOptions& child);
+  static bool repeats(Local& local, int signal);
   bool reads_terminal() const;
   std::string job_in_own_group(const HostJob& job) const;
   bool descriptors_suffice(const HostJob& job);

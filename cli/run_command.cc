@@ -35,7 +35,8 @@ status is the status of the first failure, or 128 + its signal; 127 if the progr
 executed, and 2 for a wrong command line.
 
 If all processes run here, process 0 reads standard input. INT, TERM, HUP, USR1 and USR2 are forwarded. After INT, TERM
-or HUP the processes may take as long as they need to end; a second INT or TERM kills them.
+or HUP the processes may take as long as they need to end; a second INT or TERM, from 1 s on, kills them, and so does
+a second Ctrl-C at any time.
 
 Each process gets these variables, which initialize() reads: LOCKSTEP_LAUNCHER=1, LOCKSTEP_COORDINATOR_ADDRESS,
 LOCKSTEP_COORDINATOR_PROXY (empty: none), LOCKSTEP_PROCESS_ID, LOCKSTEP_NUM_PROCESSES, LOCKSTEP_JOB_ID,

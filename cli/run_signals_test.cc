@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cli/outcome.h"
+#include "cli/signals.h"
 #include "cli/tool_test.h"
 #include "lockstep/coordination/client.h"
 #include "lockstep/testing/process_logs.h"
@@ -52,11 +53,40 @@ TEST(RunSignals, SignalsArePassedOnToAll) {
 TEST(RunSignals, ASecondInterruptKills) {
   Processes job(tool(Words{"run", "-n", "2"} +
                      shell("trap 'echo ignored' INT; echo ready; while :; do sleep 0.05; done")));
-  for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ready");
+  wait_for_both(job, "ready");
   job.kill(0, SIGINT);
-  for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ignored");
+  wait_for_both(job, "ignored");
+  std::this_thread::sleep_for(kOneRequest);
   job.kill(0, SIGINT);
   EXPECT_EQ(job.wait(0).exit_code, 128 + SIGINT);
+}
+
+// As `timeout` does, which tells its child and then its group, and service managers.
+TEST(RunSignals, TwoSignalsAtOnceAreOneRequest) {
+  for (const int second : {SIGTERM, SIGINT}) {
+    Processes job(tool(Words{"run", "-n", "2"} +
+                       shell("trap 'sleep 0.4; echo saved; exit 5' TERM INT; echo ready; "
+                             "while :; do sleep 0.02; done")));
+    wait_for_both(job, "ready");
+    job.kill(0, SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    job.kill(0, second);
+    const ProcessResult result = job.wait(0);
+    EXPECT_EQ(result.exit_code, 5);
+    EXPECT_THAT(result.log, AllOf(HasSubstr("[0] saved\n"), HasSubstr("[1] saved\n")));
+  }
+}
+
+TEST(RunSignals, TwoHangupsAtOnceReachAProcessOnce) {
+  Processes job(tool(Words{"run", "-n", "1"} +
+                     shell("trap 'echo got HUP' HUP; trap 'exit 5' TERM; echo ready; "
+                           "while :; do sleep 0.02; done")));
+  job.wait_for_line(0, "[0] ready");
+  job.kill(0, SIGHUP);
+  job.wait_for_line(0, "[0] got HUP\n");
+  job.kill(0, SIGHUP);
+  job.kill(0, SIGTERM);
+  EXPECT_THAT(lines_of(job.wait(0).log), ::testing::Contains("[0] got HUP").Times(1));
 }
 
 TEST(RunSignals, NoProcessOutlivesAKilledLauncher) {

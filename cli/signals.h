@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 namespace lockstep::cli {
+
+/// Stop signals within this time are one request, unless a person has pressed Ctrl-C twice.
+inline constexpr std::chrono::seconds kOneRequest(1);
 
 /// A received signal.
 struct Signal {
