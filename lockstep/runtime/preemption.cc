@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@ namespace {
 using coordination::KeyValueStore;
 
 constexpr std::chrono::seconds kForAgreement(300);
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr const char* kNotice = "lockstep/preemption/notice";
 constexpr const char* kStop = "lockstep/preemption/stop";
 
@@ -90,12 +92,13 @@ class Preemption {
   }
 
   void stop() {
-    std::unique_lock lock(mutex_);
-    over_ = true;
+    {
+      std::lock_guard lock(mutex_);
+      over_ = true;
+    }
     changed_.notify_all();
-    if (!agreement_.joinable()) return;
-    lock.unlock();
-    agreement_.join();
+    if (agreement_.joinable()) agreement_.join();
+    if (listening_) answer_for_later();
   }
 
  private:
@@ -104,6 +107,22 @@ class Preemption {
     if (!error) return;
     fail<PeerFailure>("{}\nconsequence: preemption_point ended in process {} of {}", error->message,
                       runtime.process_index(), runtime.process_count());
+  }
+
+  /// A process that is told to stop later would wait for the answer of this one, which leaves now and comes
+  /// to no further step. Process 0 cannot collect answers any more: then all go on to the end of the run.
+  void answer_for_later() {
+    runtime::Runtime& runtime = *runtime::Runtime::existing();
+    if (runtime.coordination()->error()) return;
+    try {
+      if (runtime.process_index() != 0) {
+        runtime.store()->set(step_key(runtime.process_index()), std::to_string(last_step_), true);
+      } else if (!stop_at_) {
+        runtime.store()->set(kStop, std::to_string(kNever), true);
+      }
+    } catch (const Error& error) {
+      logging::debug("cannot say that no further step comes: {}", error.what());
+    }
   }
 
   /// A process was told to stop; or the job has failed, or this process leaves.
@@ -127,7 +146,7 @@ class Preemption {
     std::optional<std::int64_t> stop_at;
     std::exception_ptr error;
     try {
-      stop_at = agree(*runtime.store(), runtime.process_index(), runtime.process_count(), last);
+      stop_at = agree(runtime, last);
     } catch (...) {
       error = std::current_exception();
     }
@@ -138,18 +157,44 @@ class Preemption {
     changed_.notify_all();
   }
 
-  /// The first step that no process has passed. Process 0 collects, the others read one value.
-  static std::int64_t agree(KeyValueStore& store, int self, int count, std::int64_t last) {
+  /// The first step that no process has passed. Process 0 collects, the others read one value. Nothing if
+  /// this process leaves meanwhile.
+  std::optional<std::int64_t> agree(runtime::Runtime& runtime, std::int64_t last) {
+    const int self = runtime.process_index();
     if (self != 0) {
-      store.set(step_key(self), std::to_string(last), /*allow_overwrite=*/true);
-      return std::stoll(store.get(kStop, kForAgreement));
+      runtime.store()->set(step_key(self), std::to_string(last), /*allow_overwrite=*/true);
+      return value_of(runtime, kStop, "process 0 has not heard from all processes");
     }
-    for (int process = 1; process < count; ++process) {
-      last = std::max<std::int64_t>(last, std::stoll(store.get(step_key(process), kForAgreement)));
+    for (int process = 1; process < runtime.process_count(); ++process) {
+      const auto other = value_of(
+          runtime, step_key(process),
+          fmt::format("process {} of {} has not called preemption_point", process, runtime.process_count()));
+      if (!other) return std::nullopt;
+      last = std::max(last, *other);
     }
     const std::int64_t stop_at = last == std::numeric_limits<std::int64_t>::min() ? last : last + 1;
-    store.set(kStop, std::to_string(stop_at), /*allow_overwrite=*/true);
+    runtime.store()->set(kStop, std::to_string(stop_at), /*allow_overwrite=*/true);
     return stop_at;
+  }
+
+  /// Waits for the key, but not if this process leaves: then there is nothing. `what` is in the error after
+  /// the time.
+  std::optional<std::int64_t> value_of(runtime::Runtime& runtime, const std::string& key,
+                                       const std::string& what) {
+    using Answer = std::optional<std::optional<std::string>>;
+    const auto answer = std::make_shared<Answer>();
+    runtime.coordination()->when_set(key, [this, answer](const std::optional<std::string>& value) {
+      std::lock_guard lock(mutex_);
+      answer->emplace(value);
+      changed_.notify_all();
+    });
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kForAgreement, [&] { return answer->has_value() || over_; });
+    if (answer->has_value() && **answer) return std::stoll(***answer);
+    if (over_) return std::nullopt;
+    throw_if_failed(runtime);
+    fail<TimeoutError>("[preemption_point] {} within {} s of the signal to stop", what,
+                       kForAgreement.count());
   }
 
   std::mutex mutex_;

@@ -15,6 +15,9 @@ namespace lockstep {
 ///       if (preemption_point(step)) { save(state); break; }
 ///     }
 ///
+/// A process that has left the job counts with the last step that it has passed; so if some have ended their
+/// loop when the signal arrives, the others end theirs as usual.
+///
 /// All processes must call it with the same increasing steps, in one thread. Until a signal arrives it costs
 /// one uncontended lock and no message; then one call blocks until the processes have exchanged their steps.
 /// The first call also does `watch_for_preemption()`; until then a signal ends the process as usual. In a job

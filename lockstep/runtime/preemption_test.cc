@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -91,6 +93,65 @@ TEST(PreemptionPoint, WaitsForWhoHasNotBegun) {
   EXPECT_EQ(results[0].exit_code, 0) << results[0].log;
   EXPECT_EQ(stop_of(results[0].log), stop_of(results[1].log));
   EXPECT_NE(stop_of(results[0].log), "nowhere");
+}
+
+/// One process is in its last step when the others have ended their loop, and are in shutdown().
+LOCKSTEP_CHILD(is_in_the_last_step) {
+  initialize();
+  const int late = std::stoi(testing::child_arguments().at(0));
+  for (int step = 0; step < 3; ++step) {
+    if (step == 2 && process_index() == late) {
+      say("evaluates");
+      while (!std::filesystem::exists("go")) std::this_thread::sleep_for(milliseconds(2));
+    }
+    EXPECT_FALSE(preemption_point(step));
+  }
+  say("saves");
+  shutdown();
+}
+
+TEST(PreemptionPoint, InTheLastStep_WaitsForNoneOfThoseThatLeave) {
+  for (const int late : {0, 1}) {
+    Processes processes({.count = 3,
+                         .child = "is_in_the_last_step",
+                         .arguments = {std::to_string(late)},
+                         .coordinator = true});
+    processes.wait_for_line(late, "evaluates");
+    for (int i = 0; i < 3; ++i)
+      if (i != late) processes.wait_for_line(i, "saves");
+    std::this_thread::sleep_for(milliseconds(300));  // In shutdown() by now, most often.
+    processes.kill(late, SIGTERM);
+    if (late == 1) processes.kill(2, SIGTERM);
+    std::ofstream(processes.folder(late) / "go") << "";
+    for (const auto& result : processes.wait()) {
+      EXPECT_EQ(result.exit_code, 0) << result.log;
+      EXPECT_THAT(result.log, HasSubstr("saves"));
+      EXPECT_LT(result.ended_after, std::chrono::seconds(30));
+    }
+  }
+}
+
+/// Process 0 leaves while it waits for the answer of process 1, which has not come to its first step.
+LOCKSTEP_CHILD(leaves_while_it_asks) {
+  initialize();
+  if (process_index() == 0) {
+    EXPECT_FALSE(preemption_point(0));
+    runtime::Runtime::existing()->store()->set("lockstep/preemption/notice", "1");
+    std::this_thread::sleep_for(milliseconds(200));
+    runtime::stop_preemption_watch();
+    say("leaves");
+  } else {
+    while (!std::filesystem::exists("go")) std::this_thread::sleep_for(milliseconds(2));
+    EXPECT_FALSE(preemption_point(0));
+  }
+  shutdown();
+}
+
+TEST(PreemptionPoint, WhoLeavesDoesNotWaitForTheAgreement) {
+  Processes processes({.count = 2, .child = "leaves_while_it_asks", .coordinator = true});
+  processes.wait_for_line(0, "leaves");
+  std::ofstream(processes.folder(1) / "go") << "";
+  for (const auto& result : processes.wait()) EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
 /// A handler may not take memory, so it writes as it is.
