@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -134,15 +135,14 @@ class Listener::Impl {
     Descriptor socket;  ///< Another descriptor of what the server has.
     SteadyClock::time_point came;
     int servers = -1;  ///< The descriptor that the server has, as long as it is `what`.
-    std::string what;
+    std::pair<dev_t, ino_t> what;
   };
 
-  /// "socket:[4711]", or the current target of the descriptor; "" if it is closed. Its owner is not
-  /// disturbed.
-  static std::string what_is(int descriptor) {
-    char text[64];
-    const ssize_t size = ::readlink(fmt::format("/proc/self/fd/{}", descriptor).c_str(), text, sizeof text);
-    return std::string(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+  /// What the descriptor stands for; zeros if it is closed. Its owner is not disturbed.
+  static std::pair<dev_t, ino_t> what_is(int descriptor) {
+    struct stat found {};
+    return ::fstat(descriptor, &found) == 0 ? std::pair(found.st_dev, found.st_ino)
+                                            : std::pair(dev_t{}, ino_t{});
   }
 
   void bind(const HostPort& address) {
