@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/collector.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <utility>
 
 #include "lockstep/watch/memory.h"
 #include "lockstep/watch/proc_state.h"
@@ -57,8 +61,13 @@ Collector::~Collector() = default;
 
 int Collector::add(int process) {
   auto watched = std::make_unique<Watched>();
-  const int descriptor = watch::create_memory();
+  int descriptor = watch::create_memory();
   watched->memory = watch::map_memory(descriptor);
+  if (descriptor >= 0 && watched->memory == nullptr) {
+    const int error = errno;
+    close(std::exchange(descriptor, -1));
+    errno = error;
+  }
   if (watched->memory != nullptr) watched->reader = std::make_unique<watch::Reader>(*watched->memory);
   watched_[process] = std::move(watched);
   return descriptor;

@@ -3,13 +3,14 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
+
+#include "lockstep/base/memory_file.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -19,19 +20,12 @@ constexpr std::size_t kHugePage = 2 << 20;
 
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
-/// Beyond it the kernel would end the process by a signal.
-bool may_have_file_of(std::size_t bytes) {
-  rlimit limit{};
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes);
-}
-
 }  // namespace
 
 Arena::Arena(std::size_t bytes, std::size_t kept, bool huge_pages) : most_kept_(kept) {
   bytes = round_up(bytes, kHugePage);
-  if (!may_have_file_of(bytes)) return;
-  FileDescriptor file(memfd_create("lockstep-blocks", MFD_CLOEXEC));
-  if (!file || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return;
+  FileDescriptor file(make_memory_file("lockstep-blocks", bytes));
+  if (!file) return;
   // Somewhat more, so that it begins at a huge page.
   void* room =
       mmap(nullptr, bytes + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -6,9 +6,10 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
+#include "lockstep/base/memory_file.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -32,11 +33,11 @@ std::shared_ptr<const SealedBytes> SealedBytes::open(FileDescriptor memory) {
 
 SealedBytes::SealedBytes(FileDescriptor memory) : memory_(std::move(memory)) {
   struct stat status {};
-  if (fstat(memory_.get(), &status) != 0) fail("cannot look at shared memory: {}", std::strerror(errno));
+  if (fstat(memory_.get(), &status) != 0) fail("cannot look at shared memory: {}", describe_error(errno));
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ == 0) return;
   void* mapped = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, memory_.get(), 0);
-  if (mapped == MAP_FAILED) fail("cannot map {} bytes of shared memory: {}", size_, std::strerror(errno));
+  if (mapped == MAP_FAILED) fail("cannot map {} bytes of shared memory: {}", size_, describe_error(errno));
   data_ = static_cast<const char*>(mapped);
 }
 
@@ -45,9 +46,9 @@ SealedBytes::~SealedBytes() {
 }
 
 SealedBytes::Writer::Writer(std::size_t size)
-    : memory_(memfd_create("lockstep-bytes", MFD_CLOEXEC | MFD_ALLOW_SEALING)), size_(size) {
-  if (!memory_ || ftruncate(memory_.get(), static_cast<off_t>(size)) != 0)
-    fail("cannot make {} bytes of memory to share between processes: {}", size, std::strerror(errno));
+    : memory_(make_memory_file("lockstep-bytes", size, MFD_ALLOW_SEALING)), size_(size) {
+  if (!memory_)
+    fail("cannot make {} bytes of memory to share between processes: {}", size, describe_error(errno));
 }
 
 void SealedBytes::Writer::append(std::string_view bytes) {
@@ -56,7 +57,7 @@ void SealedBytes::Writer::append(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = pwrite(memory_.get(), bytes.data(), bytes.size(), static_cast<off_t>(written_));
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) fail("cannot write to shared memory: {}", std::strerror(errno));
+    if (count <= 0) fail("cannot write to shared memory: {}", describe_error(errno));
     written_ += static_cast<std::size_t>(count);
     bytes.remove_prefix(static_cast<std::size_t>(count));
   }
@@ -64,7 +65,7 @@ void SealedBytes::Writer::append(std::string_view bytes) {
 
 std::shared_ptr<const SealedBytes> SealedBytes::Writer::seal() {
   if (fcntl(memory_.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0)
-    fail("cannot seal shared memory: {}", std::strerror(errno));
+    fail("cannot seal shared memory: {}", describe_error(errno));
   return std::shared_ptr<const SealedBytes>(new SealedBytes(std::move(memory_)));
 }
 

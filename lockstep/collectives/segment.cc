@@ -6,9 +6,10 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
+#include "lockstep/base/memory_file.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -29,11 +30,10 @@ std::size_t segment_bytes(int members) { return kHeaderBytes + members * (kWords
 }  // namespace
 
 std::pair<Segment, FileDescriptor> Segment::create(int members) {
-  FileDescriptor fd(memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd || ftruncate(fd.get(), static_cast<off_t>(segment_bytes(members))) != 0 ||
-      fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+  FileDescriptor fd(make_memory_file("lockstep", segment_bytes(members), MFD_ALLOW_SEALING));
+  if (!fd || fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     fail("cannot make {} bytes of memory to share between processes: {}", segment_bytes(members),
-         std::strerror(errno));
+         describe_error(errno));
   }
   Segment segment(fd, members);
   SegmentHeader& header = segment.header();
@@ -61,7 +61,7 @@ Segment Segment::open(const FileDescriptor& fd, int members) {
 
 Segment::Segment(const FileDescriptor& fd, int members) : members_(members), bytes_(segment_bytes(members)) {
   void* base = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (base == MAP_FAILED) fail("cannot map {} bytes of shared memory: {}", bytes_, std::strerror(errno));
+  if (base == MAP_FAILED) fail("cannot map {} bytes of shared memory: {}", bytes_, describe_error(errno));
   base_ = static_cast<std::byte*>(base);
 }
 

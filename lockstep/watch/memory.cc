@@ -3,7 +3,8 @@
 
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "lockstep/base/memory_file.h"
 
 namespace lockstep::watch {
 namespace {
@@ -15,13 +16,7 @@ Memory* map(int flags, int descriptor) {
 
 }  // namespace
 
-int create_memory() {
-  const int descriptor = memfd_create("lockstep-recorder", MFD_CLOEXEC);
-  if (descriptor < 0) return -1;
-  if (ftruncate(descriptor, sizeof(Memory)) == 0) return descriptor;
-  close(descriptor);
-  return -1;
-}
+int create_memory() { return make_memory_file("lockstep-recorder", sizeof(Memory)); }
 
 Memory* map_memory(int descriptor) {
   struct stat status {};

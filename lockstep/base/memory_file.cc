@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/memory_file.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace lockstep {
+
+int make_memory_file(const char* name, std::size_t bytes, unsigned flags) {
+  rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  if (bytes > limit.rlim_cur) {
+    errno = EFBIG;
+    return -1;
+  }
+  const int descriptor = memfd_create(name, MFD_CLOEXEC | flags);
+  if (descriptor < 0 || ftruncate(descriptor, static_cast<off_t>(bytes)) == 0) return descriptor;
+  const int error = errno;
+  close(descriptor);
+  errno = error;
+  return -1;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+namespace lockstep {
+
+/// A file in memory, with close-on-exec, of `bytes` zeros that take no memory until they are written; `flags`
+/// as for memfd_create. -1 with errno if it cannot be made: EFBIG if `ulimit -f` forbids it, without the
+/// signal (SIGXFSZ) by which the kernel would end the process.
+int make_memory_file(const char* name, std::size_t bytes, unsigned flags = 0);
+
+}  // namespace lockstep
