@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <system_error>
 
 #include "cli/attempt_impl.h"
 #include "cli/core_shares.h"
@@ -200,11 +200,21 @@ void Attempt::Impl::ended(int process, const Outcome& outcome) {
 
 void Attempt::Impl::not_started(int error, const std::string& what) {
   if (given_up_) return;
-  const std::error_code code(error, std::generic_category());
-  given_up_ = error == 0 ? what : fmt::format("{}: {}", what, code.message());
-  given_up_status_ = code == std::errc::no_such_file_or_directory           ? kNotFound
-                     : error == 0 || code == std::errc::too_many_files_open ? kLauncherFailed
-                                                                            : kNotExecutable;
+  given_up_ = what;
+  switch (error) {
+    case ENOENT:
+      given_up_status_ = kNotFound;
+      break;
+    case 0:
+    case EAGAIN:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      given_up_status_ = kLauncherFailed;
+      break;
+    default:
+      given_up_status_ = kNotExecutable;
+  }
 }
 
 void Attempt::Impl::unreachable(const std::string& host, const std::string& why) {

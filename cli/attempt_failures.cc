@@ -178,8 +178,7 @@ void Attempt::Impl::end_the_others() {
 // Ends.
 
 AttemptResult Attempt::Impl::give_up() {
-  if (!unreachable_) output_.say(*given_up_);
-  return {.end = unreachable_ ? AttemptResult::End::kUnreachable : AttemptResult::End::kFinal,
+  return {.end = unreachable_ ? AttemptResult::End::kUnreachable : AttemptResult::End::kNotStarted,
           .status = given_up_status_,
           .failure = *given_up_,
           .report = *given_up_,

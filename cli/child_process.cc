@@ -61,11 +61,12 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-// What the launcher's user had ignored stays so, as execve leaves it; SIGPIPE the launcher ignores itself.
+// What the launcher's user had ignored stays so, as execve leaves it, except for what the launcher ignores
+// itself.
 void reset(int number) {
   struct sigaction now {};
   const bool ignored = sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
-  if (!ignored || number == SIGPIPE) signal(number, SIG_DFL);
+  if (!ignored || number == SIGPIPE || number == SIGXFSZ) signal(number, SIG_DFL);
 }
 
 // All that the new process does before it becomes the program. The launcher has threads, so only what is safe

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <memory>
@@ -152,7 +153,7 @@ class Agent : HostListener {
   void start() {
     const HostJob& job = job_.job();
     if (!job.folder.empty() && chdir(job.folder.c_str()) != 0) {
-      not_started(errno, fmt::format("cannot enter the folder '{}'", job.folder));
+      not_started(errno, fmt::format("cannot enter the folder '{}': {}", job.folder, std::strerror(errno)));
       return;
     }
     std::vector<int> processes;
@@ -216,7 +217,7 @@ class Agent : HostListener {
     pipe_.send({"traced", chunks_->write(chunk)});
   }
   void unreachable(const std::string&, const std::string&) override {}
-  void remark(const std::string&) override {}
+  void remark(const std::string& line) override { pipe_.send({"remark", line}); }
 
   Signals signals_;
   std::unique_ptr<coordination::HostProxy> proxy_;

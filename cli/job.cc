@@ -17,6 +17,7 @@
 #include "cli/process_host.h"
 #include "cli/signals.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::cli {
 namespace {
@@ -25,6 +26,13 @@ namespace {
 constexpr std::chrono::seconds kUntilReaderIsGivenUp(2);
 
 constexpr std::chrono::seconds kBetweenTriesForAHost(1);
+
+// Between tries to start what cannot be started at a restart; it doubles.
+constexpr std::chrono::milliseconds kFirstTryAgain(500), kLastTryAgain(10'000);
+
+// For the coordinator, the server of requests, traces and stacks: gRPC hangs if it lacks them.
+constexpr int kThreads = 16;
+constexpr std::size_t kMegabytes = 640;
 
 class Job {
  public:
@@ -44,10 +52,15 @@ class Job {
       const Steady::time_point started = Steady::now();
       const AttemptResult result = run_attempt();
       told_to_end_ = result.end == AttemptResult::End::kToldToEnd;
-      if (result.end == AttemptResult::End::kFinal && result.status != 0) say_what_came_before();
       if (result.end == AttemptResult::End::kFinal || told_to_end_) return result.status;
       bool again = false;
       if (result.end == AttemptResult::End::kUnreachable) again = goes_around_or_waits(result);
+      if (result.end == AttemptResult::End::kNotStarted) {
+        if (!may_start_later(result)) return told_to_end_ ? end_status_ : cannot_start(result);
+        again = true;
+      } else {
+        not_started_since_.reset();
+      }
       if (!again) {
         const bool was_there = result.end == AttemptResult::End::kFailed || identity_.attempt > 0;
         if (!was_there || !restarts_.take(started, Steady::now())) return give_up(result);
@@ -81,14 +94,36 @@ class Job {
   AttemptResult run_attempt() {
     try {
       return Attempt(options_, identity_, signals_, console_, status_, descendants_, deadline_).run();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // such as that the disk is full, or no thread can be started
       if (identity_.attempt == 0) throw;
-      // It worked before, so it may work again.
-      return {.end = AttemptResult::End::kUnreachable,
+      return {.end = AttemptResult::End::kNotStarted,
               .status = kLauncherFailed,
               .failure = error.what(),
               .report = error.what()};
     }
+  }
+
+  // What was there at the first start may come back: a program that is just being replaced, a file system,
+  // room for processes. Whether to try again, after a while that grows.
+  bool may_start_later(const AttemptResult& result) {
+    if (identity_.attempt == 0) return false;
+    const Steady::time_point now = Steady::now();
+    const std::chrono::seconds most(options_.initialization_timeout.value_or(300));
+    if (!not_started_since_) {
+      not_started_since_ = now;
+      until_next_try_ = kFirstTryAgain;
+      say(fmt::format("{}; trying again, for at most {} s, without counting it as a restart", result.failure,
+                      most.count()));
+    }
+    if (now >= *not_started_since_ + most) return false;
+    pause(std::exchange(until_next_try_, std::min(2 * until_next_try_, kLastTryAgain)));
+    return !told_to_end_;
+  }
+
+  int cannot_start(const AttemptResult& result) {
+    say(result.report);
+    say_what_came_before();
+    return result.status;
   }
 
   // Places the processes on hosts that are not known to be lost, where these suffice.
@@ -205,9 +240,11 @@ class Job {
   std::optional<Steady::time_point> deadline_;
   std::set<std::string> lost_;                       // hosts, as the user named them
   std::optional<Steady::time_point> waiting_since_;  // for a host, since the last restart
-  std::string first_failure_;                        // of the start before the restarts
-  bool told_to_end_ = false;                         // by a signal or at the deadline
-  int end_status_ = 0;                               // then
+  std::optional<Steady::time_point> not_started_since_;
+  std::chrono::milliseconds until_next_try_ = kFirstTryAgain;
+  std::string first_failure_;  // of the start before the restarts
+  bool told_to_end_ = false;   // by a signal or at the deadline
+  int end_status_ = 0;         // then
   std::string reason_;
 };
 
@@ -218,8 +255,10 @@ std::string describe_timeout(const JobOptions& options) {
 }
 
 int run_job(const JobOptions& options) {
-  signal(SIGPIPE, SIG_IGN);
+  let_writes_fail();
   raise_descriptor_limit();
+  require_address_space(kMegabytes, "the launcher");
+  require_threads(kThreads, "the launcher");
   Job job(options);
   try {
     const int status = job.run();

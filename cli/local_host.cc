@@ -16,6 +16,7 @@
 #include "cli/job_variables.h"
 #include "cli/signals.h"
 #include "lockstep/base/cpu_quota.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/watch/memory.h"
 
 namespace lockstep::cli {
@@ -61,6 +62,11 @@ void LocalHost::start(const HostJob& job) {
       const int threads = shares.empty() || limited ? even_share : static_cast<int>(shares[place].size());
       auto variables = on_host(process.variables, place, job.on_host, threads);
       child.inherited = collector_.add(process.number);
+      if (child.inherited < 0 && !std::exchange(unwatched_, true))
+        listener_.remark(
+            fmt::format("what the processes do is not recorded, so that status, traces and reports of "
+                        "hangs lack it: cannot make {} bytes of memory: {}",
+                        sizeof(watch::Memory), describe_error(errno)));
       if (child.inherited >= 0) variables[watch::kDescriptorVariable] = std::to_string(child.inherited);
       child.environment = merged_environment(variables);
       start(process.number, child);
@@ -70,7 +76,12 @@ void LocalHost::start(const HostJob& job) {
     }
   } catch (const std::system_error& error) {
     finish();
-    listener_.not_started(error.code().value(), fmt::format("cannot run '{}'", job.command.front()));
+    const int code = error.code().value();
+    listener_.not_started(code, fmt::format("cannot run '{}'{}: {}", job.command.front(),
+                                            code == EAGAIN || code == EMFILE || code == ENOMEM
+                                                ? fmt::format(" as {} processes", job.processes.size())
+                                                : "",
+                                            describe_error(code)));
     return;
   }
   for (std::size_t i = 0; i < locals_.size(); ++i) {

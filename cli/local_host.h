@@ -80,6 +80,7 @@ class LocalHost : public ProcessHost {
   Steady::time_point next_trace_;
   int running_ = 0;
   bool hold_output_ = false;
+  bool unwatched_ = false;  // said that there is no memory for recorders
   bool finished_ = false;
   std::optional<Steady::time_point> ended_at_;
 };

@@ -3,13 +3,13 @@
 
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 
 #include "cli/agent_protocol.h"
 #include "cli/descriptors.h"
+#include "cli/signals.h"
 #include "lockstep/base/host_name.h"
 
 namespace lockstep::cli {
@@ -63,7 +63,7 @@ void ParentPipe::say_done() {
 }
 
 int run_below_parent(const char* name, const std::function<int()>& run) {
-  signal(SIGPIPE, SIG_IGN);
+  let_writes_fail();
   raise_descriptor_limit();
   try {
     return run();

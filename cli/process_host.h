@@ -58,7 +58,7 @@ class HostListener {
   /// The process has ended; its output has been passed to `output` before.
   virtual void ended(int process, const Outcome& outcome) = 0;
 
-  /// The program could not be started, for this errno, or 0 for a reason that `what` tells; none of the
+  /// The program could not be started, as `what` tells, for this errno or 0 for another reason; none of the
   /// host's processes runs.
   virtual void not_started(int error, const std::string& what) = 0;
 

@@ -101,6 +101,43 @@ TEST_F(RunRestarts, TheNumberOfRestartsMayBeForATime) {
                     ::testing::EndsWith("no restart is left: this was restart 2 (2 of 2 within 1h)\n")));
 }
 
+// A program that is being replaced, a file system that is away for a moment.
+TEST_F(RunRestarts, WhatCannotBeStartedForAMomentCostsNoRestart) {
+  const std::vector<std::pair<std::string, std::string>> away_and_back = {
+      {"mv program away", "mv away program"},
+      {"chmod -x program", "chmod +x program"},
+      {"echo '#!/no/shell' > other; chmod +x other; mv program away; mv other program", "mv away program"},
+      {"mv logs away; touch logs", "rm logs; mv away logs"}};
+  for (const auto& [away, back] : away_and_back) {
+    Processes job(
+        {.program = "/bin/bash",
+         .arguments = {"-c",
+                       "printf '#!/bin/sh\necho start $LOCKSTEP_ATTEMPT; [ $LOCKSTEP_ATTEMPT = 0 ] || "
+                       "exit 0; while [ ! -e fail ]; do sleep 0.02; done; exit 3\n' > program; "
+                       "chmod +x program; exec " LOCKSTEP_TOOL
+                       " run -n 2 --max-restarts 1 --log-dir logs -- ./program"}});
+    for (const char* process : {"[0] ", "[1] "}) job.wait_for_line(0, std::string(process) + "start 0");
+    const std::string here = "cd " + job.folder(0).string() + "; ";
+    ASSERT_EQ(std::system((here + away + "; touch fail").c_str()), 0);
+    job.wait_for_line(0, "; trying again, for at most 300 s, without counting it as a restart\n");
+    ASSERT_EQ(std::system((here + back).c_str()), 0);
+    const ProcessResult result = job.wait(0);
+    EXPECT_EQ(result.exit_code, 0) << away;
+    EXPECT_THAT(result.log, AllOf(HasSubstr("restart 1 of 1\n"), HasSubstr("[1] start 1\n")));
+  }
+}
+
+TEST_F(RunRestarts, AProgramThatStaysAwayEndsTheJobAfterTheTimeForInitialize) {
+  const std::string program =
+      write_script(folder_.path() / "program", "#!/bin/sh\nmv " + (folder_.path() / "program").string() +
+                                                   " " + (folder_.path() / "away").string() + "; exit 3\n");
+  const auto result =
+      lockstep({"run", "-n", "1", "--max-restarts", "5", "--initialization-timeout", "1", "--", program});
+  EXPECT_EQ(result.exit_code, 127);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("No such file or directory; trying again, for at most 1 s"),
+                                ::testing::EndsWith("died: exit status 3; restart 1 did not begin\n")));
+}
+
 TEST_F(RunRestarts, AStopSignalEndsTheWaitForARestart) {
   Processes job(tool(Words{"run", "-n", "1", "--max-restarts", "9"} + shell("exit 3")));
   job.wait_for_line(0, "starting all again in 1 s: restart 2 of 9\n");

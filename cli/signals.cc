@@ -16,6 +16,11 @@ bool is_ignored(int signal) {
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
+void let_writes_fail() {
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+}
+
 Signals::Signals() {
   // Where it is ignored, as a parent may leave it, the kernel tells of no child's end.
   signal(SIGCHLD, SIG_DFL);

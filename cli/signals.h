@@ -9,6 +9,10 @@ namespace lockstep::cli {
 /// Stop signals within this time are one request, unless a person has pressed Ctrl-C twice.
 inline constexpr std::chrono::seconds kOneRequest(1);
 
+/// Lets a write fail that has no reader, or that a file has no room for under `ulimit -f`, instead of ending
+/// this process (PIPE, XFSZ).
+void let_writes_fail();
+
 /// A received signal.
 struct Signal {
   int number = 0;
