@@ -11,6 +11,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/coordination/host_proxy.h"
+#include "lockstep/watch/memory.h"
 
 namespace lockstep::cli {
 namespace {
@@ -22,6 +23,14 @@ std::string random_hex(std::size_t bytes) {
   std::string hex;
   for (const char byte : raw) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   return hex;
+}
+
+// What a launcher sets for some processes only: in a job that a process of another job starts, they are not
+// its own.
+bool is_of_the_job_around(std::string_view name) {
+  const bool of_some = name == "LOCKSTEP_LOCAL_PROCESS_ID" || name == "LOCKSTEP_TERMINAL" ||
+                       name == watch::kDescriptorVariable;
+  return of_some && std::getenv("LOCKSTEP_LAUNCHER") != nullptr;
 }
 
 }  // namespace
@@ -71,6 +80,7 @@ std::map<std::string, std::string> travelling_variables() {
     const std::size_t equals = text.find('=');
     if (equals == std::string_view::npos) continue;
     if (!text.starts_with("LOCKSTEP_") && !text.starts_with("JAX_")) continue;
+    if (is_of_the_job_around(text.substr(0, equals))) continue;
     variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return variables;
@@ -90,7 +100,8 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
   std::vector<std::string> result;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
-    if (!variables.contains(std::string(text.substr(0, text.find('='))))) result.emplace_back(text);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!variables.contains(std::string(name)) && !is_of_the_job_around(name)) result.emplace_back(text);
   }
   for (const auto& [name, value] : variables) result.push_back(name + "=" + value);
   return result;
