@@ -15,6 +15,7 @@
 #include "cli/agent_protocol.h"
 #include "cli/job_variables.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::cli {
 namespace {
@@ -40,7 +41,7 @@ Child start_command(const AgentLink::Options& asked) {
     return start_child(options);
   } catch (const std::system_error& error) {
     fail("cannot reach host {}: '{}' cannot be run{}: {}", asked.host, asked.command.front(),
-         asked.from.empty() ? "" : " on host " + asked.from, error.code().message());
+         asked.from.empty() ? "" : " on host " + asked.from, describe_error(error.code().value()));
   }
 }
 

@@ -25,6 +25,19 @@ long most_children() {
   return (most_descriptors() - kOwnDescriptors) / (LocalHost::kDescriptorsOfAProcess + 1);
 }
 
+// The smallest limit of descriptors with which so many processes are started here: by the launcher itself, or
+// by agents, of which each takes three of its descriptors.
+long least_descriptors(long processes) {
+  const long alone = kOwnDescriptors + processes * (LocalHost::kDescriptorsOfAProcess + 1);
+  for (long limit = kOwnDescriptors + LocalHost::kDescriptorsOfAProcess; limit < alone; ++limit) {
+    const long of_an_agent =
+        std::min((limit - kOwnDescriptors) / LocalHost::kDescriptorsOfAProcess, kMostOfAnAgent);
+    const long agents = (processes + of_an_agent - 1) / of_an_agent;
+    if (kOwnDescriptors + 3 * agents <= limit) return limit;
+  }
+  return alone;
+}
+
 std::string with_any_port(const std::string& host) {
   return coordination::HostPort{.host = host, .port = 0}.to_string();
 }
@@ -51,6 +64,12 @@ JobHosts::JobHosts(const JobOptions& options, const Descendants& descendants, Ho
         std::make_unique<LocalHost>(listener, descendants, true));
     return;
   }
+  if (const long least = least_descriptors(options.num_processes); !remote_ && most_descriptors() < least)
+    fail(
+        "{} processes on this host need a limit of at least {} descriptors, and the hard limit is {}; raise "
+        "it "
+        "(ulimit -Hn)",
+        options.num_processes, least, most_descriptors());
   reach_by_agents();
 }
 

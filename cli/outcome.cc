@@ -73,7 +73,7 @@ std::string name_by_host(const std::vector<int>& processes, const std::vector<st
 std::string closing_report(const std::string& failure, const std::vector<int>& causes,
                            const std::vector<Fate>& fates) {
   std::map<std::string, std::vector<int>> own, followed, ended, finished;
-  bool killed = false;
+  bool killed = false, file_too_large = false, time_used = false;
   for (int i = 0; i < static_cast<int>(fates.size()); ++i) {
     if (!fates[i].outcome) continue;
     const Outcome& outcome = *fates[i].outcome;
@@ -83,6 +83,8 @@ std::string closing_report(const std::string& failure, const std::vector<int>& c
     } else if (cause) {
       own[outcome.success() ? "ended with status 0" : outcome.describe()].push_back(i);
       killed = killed || outcome.signal == SIGKILL;
+      file_too_large = file_too_large || outcome.signal == SIGXFSZ;
+      time_used = time_used || outcome.signal == SIGXCPU;
     } else if (outcome.success()) {
       finished["finished"].push_back(i);
     } else {
@@ -95,6 +97,8 @@ std::string closing_report(const std::string& failure, const std::vector<int>& c
     report += fmt::format(" ({})", own.begin()->first);
   if (own.size() > 1) report += fmt::format(" ({})", group(own));
   if (killed) report += "; the kernel sends this too when memory is short (see dmesg)";
+  if (file_too_large) report += "; it would have made a file larger than its limit (ulimit -f)";
+  if (time_used) report += "; it has used the processor time of its limit (ulimit -t)";
   if (!followed.empty()) report += fmt::format("\n  as a consequence: {}", group(followed));
   if (!ended.empty()) report += fmt::format("\n  ended by the launcher: {}", group(ended));
   if (!finished.empty()) report += fmt::format("\n  without an error: {}", group(finished));

@@ -72,6 +72,14 @@ TEST(Run, EachProcessIsToldItsPlace) {
   EXPECT_THAT(*seen["[0]"].rbegin(), ::testing::MatchesRegex("job [0-9a-f]{16}:[0-9a-f]{32}"));
 }
 
+TEST(Run, AJobInAProcessOfAnotherJobDoesNotTakeItsPlace) {
+  const auto result =
+      lockstep(Words{"run", "-n", "2"} +
+               shell(LOCKSTEP_TOOL
+                     " run -n 1 -- sh -c 'echo ${LOCKSTEP_LOCAL_PROCESS_ID-none} $LOCKSTEP_PROCESS_ID'"));
+  EXPECT_THAT(result.log, AllOf(HasSubstr("[0] [0] none 0\n"), HasSubstr("[1] [0] none 0\n")));
+}
+
 TEST(Run, WhatIsNotAskedForIsLeftToTheProcess) {
   const auto result =
       lockstep(Words{"run", "-n", "2"} +
@@ -176,6 +184,33 @@ TEST(RunDescriptors, MoreProcessesThanTheHardLimitAllowsAreStartedByAgents) {
   EXPECT_THAT(result.log,
               HasSubstr("lockstep: the coordinator needs a descriptor for each process that calls "
                         "initialize(), 164 with its own, and the hard limit is 128"));
+}
+
+TEST(RunDescriptors, WhereNoAgentsHelpTheLineSaysHowManyAreNeeded) {
+  const auto result = with_limit("-n 64", "-n 60 -- true");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.log,
+              HasSubstr("60 processes on this host need a limit of at least 84 descriptors, and the hard "
+                        "limit is 64; raise it (ulimit -Hn)\n"));
+  EXPECT_EQ(with_limit("-n 84", "-n 60 -- true").exit_code, 0);
+}
+
+// Memory to share counts as a file, and the kernel ends with a signal who makes a larger one.
+TEST(RunFileSize, BelowThatOfARecorderTheJobRunsAndTheLineNamesTheLimit) {
+  const auto result =
+      with_limit("-f 8000", "-n 2 -- sh -c 'ulimit -f; exec head -c 10000000 /dev/zero > file'");
+  EXPECT_EQ(result.exit_code, 128 + SIGXFSZ);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("[0] 16000\n"), HasSubstr("[1] 16000\n"),
+                                HasSubstr("lockstep: what the processes do is not recorded"),
+                                HasSubstr("File too large (ulimit -f: 8000 KiB)\n"), HasSubstr("(SIGXFSZ)")));
+}
+
+TEST(RunFileSize, OfALogIsALineAndTheJobGoesOn) {
+  const auto result = with_limit(
+      "-f 100", "-n 1 --log-dir . --show-output none -- sh -c 'head -c 200000 /dev/zero; echo; exit 3'");
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.log,
+              HasSubstr("process-0.log: File too large (ulimit -f: 100 KiB); from here on logs lack what"));
 }
 
 LOCKSTEP_CHILD(joins_and_leaves) {
