@@ -279,7 +279,7 @@ void Attempt::Impl::begin_trace() {
   if (!trace_at_ || Steady::now() < *trace_at_ || given_up_) return;
   trace_at_.reset();
   try {
-    trace_.begin({.file = trace_of_attempt(*options_.trace_file, job_.attempt),
+    trace_.begin({.file = std::make_shared<TraceFile>(trace_of_attempt(*options_.trace_file, job_.attempt)),
                   .seconds = options_.trace_seconds,
                   .done = [this](bool, const std::string& line) { output_.say(line); }});
   } catch (const Error& error) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,9 +12,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/read_until.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/streambuf.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
 #include <cstring>
@@ -56,14 +55,13 @@ class Asker : public std::enable_shared_from_this<Asker> {
   Asker(const std::shared_ptr<asio::io_context>& context, stream_protocol::socket socket, Request request)
       : context_(context), socket_(std::move(socket)), timer_(*context), request_(std::move(request)) {}
 
+  ~Asker() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+
   void read() {
     watch(kSilence);
-    asio::async_read_until(socket_, buffer_, '\n',
-                           [self = shared_from_this()](error_code error, std::size_t) {
-                             self->timer_.cancel();
-                             if (error) return self->close();
-                             self->take_line();
-                           });
+    read_on();
   }
 
   // On the server's thread, as all but what says otherwise.
@@ -104,18 +102,50 @@ class Asker : public std::enable_shared_from_this<Asker> {
                  [asker = asker_, text = to_text(line) + "\n"]() mutable { asker->write(std::move(text)); });
     }
     bool gone() const override { return asker_->gone(); }
+    int take_descriptor() override { return asker_->descriptor_.exchange(-1); }
 
    private:
     const std::shared_ptr<asio::io_context> context_;  // outlives the asker
     const std::shared_ptr<Asker> asker_;
   };
 
+  // Until the end of the line.
+  void read_on() {
+    socket_.async_wait(stream_protocol::socket::wait_read, [self = shared_from_this()](error_code error) {
+      if (error || !self->receive()) return self->close();
+      if (self->line_.find('\n') == std::string::npos) return self->read_on();
+      self->timer_.cancel();
+      self->take_line();
+    });
+  }
+
+  // With the descriptor that comes along, which asio would not take. False where there is nothing more.
+  bool receive() {
+    char bytes[4096];
+    iovec part{bytes, sizeof(bytes)};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    const ssize_t got = recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0) return errno == EAGAIN || errno == EINTR;
+    for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr; each = CMSG_NXTHDR(&message, each)) {
+      if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_RIGHTS) continue;
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(each), sizeof(descriptor));
+      if (const int before = descriptor_.exchange(descriptor); before >= 0) ::close(before);
+    }
+    line_.append(bytes, static_cast<std::size_t>(got));
+    return got > 0 && line_.size() <= kMostRequest;
+  }
+
   void take_line() {
-    std::string line(asio::buffers_begin(buffer_.data()), asio::buffers_end(buffer_.data()));
     const auto context = context_.lock();
     if (context == nullptr) return;
     const auto answer = std::make_shared<Answer>(context, shared_from_this());
-    const json request = json::parse(line.substr(0, line.find('\n')), nullptr, /*allow_exceptions=*/false);
+    const json request = json::parse(line_.substr(0, line_.find('\n')), nullptr, /*allow_exceptions=*/false);
     request_(request, answer);
     // Hears when whoever asked goes away.
     socket_.async_read_some(asio::buffer(&rest_, 1),
@@ -149,7 +179,8 @@ class Asker : public std::enable_shared_from_this<Asker> {
   stream_protocol::socket socket_;
   asio::steady_timer timer_;
   const Request request_;
-  asio::streambuf buffer_{kMostRequest};
+  std::string line_;
+  std::atomic<int> descriptor_ = -1;
   std::deque<std::string> pending_;
   std::size_t pending_bytes_ = 0;
   bool ended_ = false;

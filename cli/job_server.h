@@ -20,6 +20,10 @@ class JobAnswer {
 
   /// The client is gone, or does not read: further lines are dropped.
   virtual bool gone() const = 0;
+
+  /// The descriptor that came with the request, which the caller then owns; -1 if there is none, or the
+  /// second time.
+  virtual int take_descriptor() = 0;
 };
 
 /// Options for the page that a browser shows, and for other HTTP requests.

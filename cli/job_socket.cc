@@ -203,11 +203,26 @@ JobConnection::JobConnection(const RunningJob& job) : job_(job.id), descriptor_(
 
 JobConnection::~JobConnection() { close(descriptor_); }
 
-void JobConnection::send(std::string_view line) {
+void JobConnection::send(std::string_view line, int descriptor) {
   while (!line.empty()) {
-    const ssize_t sent = ::send(descriptor_, line.data(), line.size(), MSG_NOSIGNAL);
+    iovec part{const_cast<char*>(line.data()), line.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    if (descriptor >= 0) {
+      message.msg_control = control;
+      message.msg_controllen = sizeof(control);
+      cmsghdr* const header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(sizeof(int));
+      std::memcpy(CMSG_DATA(header), &descriptor, sizeof(descriptor));
+    }
+    const ssize_t sent = sendmsg(descriptor_, &message, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) fail("job {} has ended while it was asked: {}", job_, error_text());
+    descriptor = -1;
     line.remove_prefix(static_cast<std::size_t>(sent));
   }
 }

@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <ctime>
-#include <fstream>
-#include <system_error>
+#include <ostream>
 
 #include "cli/trace/perfetto_writer.h"
+#include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 
 namespace lockstep::cli {
@@ -66,10 +65,7 @@ std::string describe(const TraceRecord& record, const TraceSummary& summary,
 
 void JobTrace::begin(TraceRequest request) {
   if (state_ != State::kIdle)
-    fail("a trace of this job is being taken already, into {}", request_.file.string());
-  if (std::ofstream(request.file, std::ios::app).fail())
-    fail("cannot write the trace {}: {}; give another file", request.file.string(),
-         std::generic_category().message(errno));
+    fail("a trace of this job is being taken already, into {}", request_.file->path().string());
   request_ = std::move(request);
   clock_ = std::make_shared<watch::TickClock>(watch::machine_clock());
   const std::vector<std::string>& hosts = hosts_.host_of_process();
@@ -154,19 +150,20 @@ void JobTrace::write() {
   state_ = State::kWriting;
   written_ =
       std::async(std::launch::async, [record = record_, file = request_.file, why = why_]() -> Written {
-        std::ofstream out(file, std::ios::binary | std::ios::trunc);
-        const TraceSummary summary = write_perfetto(*record, out);
-        out.close();
-        if (out.fail())
-          return {false, fmt::format("the trace {} could not be written: {}", file.string(),
-                                     std::generic_category().message(errno))};
-        return {true, describe(*record, summary, file, why)};
+        try {
+          TraceSummary summary;
+          file->write([&](std::ostream& out) { summary = write_perfetto(*record, out); });
+          return {true, describe(*record, summary, file->path(), why)};
+        } catch (const Error& error) {
+          return {false, error.what()};
+        }
       });
 }
 
 void JobTrace::say_how_it_went() {
   const Written written = written_.get();
   record_.reset();
+  request_.file.reset();
   state_ = State::kIdle;
   const auto done = std::move(request_.done);
   if (done) done(written.good, written.line);

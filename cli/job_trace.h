@@ -4,18 +4,20 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/job_hosts.h"
 #include "cli/trace/record.h"
+#include "cli/trace_file.h"
 
 namespace lockstep::cli {
 
 /// A request for a trace.
 struct TraceRequest {
-  std::filesystem::path file;
+  std::shared_ptr<TraceFile> file;
   std::optional<double> seconds;  ///< nullopt: until the job ends
 
   /// Called once with a line about the result; `good` if the file is written.
@@ -32,7 +34,7 @@ class JobTrace {
 
   explicit JobTrace(JobHosts& hosts) : hosts_(hosts) {}
 
-  /// Begins a trace. Throws Error if one is being taken, or the file cannot be written.
+  /// Begins a trace. Throws Error if one is being taken.
   void begin(TraceRequest request);
 
   /// As HostListener::traced.

@@ -3,9 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -196,6 +198,43 @@ TEST(JobTrace, OfARunningJob_IsTakenByItsLauncher) {
   std::ofstream(end).put('.');
   EXPECT_EQ(job.wait(0).exit_code, 0);
   EXPECT_EQ(lockstep({"trace", "--seconds", "0.2", "-o", file}, sockets).exit_code, 1);
+}
+
+// The launcher opens nothing that others name: it would wait for a reader, or write into its own output.
+TEST(JobTrace, OfARunningJob_GoesToWhatTheAskerHasOpened) {
+  const testing::TemporaryFolder folder;
+  const std::string fifo = folder.path() / "fifo", trace = folder.path() / "trace";
+  const testing::Variables sockets = {{"LOCKSTEP_SOCKET_DIR", folder.path() / "sockets"}};
+  testing::Processes job(
+      tool(Words{"run", "-n", "1"} +
+               shell("trap 'echo saved; exit 5' TERM; echo runs; while :; do sleep 0.05; done"),
+           sockets));
+  job.wait_for_line(0, "[0] runs");
+  const auto ask = [&](const std::string& words) {
+    return testing::run_processes({.program = "/bin/bash", .arguments = {"-c", words}, .env = sockets})[0];
+  };
+  EXPECT_EQ(ask(LOCKSTEP_TOOL " trace --seconds 0.1 -o /dev/stdout > " + trace).exit_code, 0);
+  EXPECT_EQ(OpenedTrace(testing::read_file(trace)).pids.size(), 1u);
+  EXPECT_EQ(ask("mkfifo " + fifo + "; cat " + fifo + " > " + trace +
+                ".2 & " LOCKSTEP_TOOL " trace --seconds 0.1 -o " + fifo + " && wait")
+                .exit_code,
+            0);
+  EXPECT_EQ(OpenedTrace(testing::read_file(trace + ".2")).pids.size(), 1u);
+  EXPECT_EQ(ask("timeout 0.5 " LOCKSTEP_TOOL " trace --seconds 0.1 -o " + fifo).exit_code, 124);
+  job.kill(0, SIGTERM);
+  const auto result = job.wait(0);
+  EXPECT_EQ(result.exit_code, 5);
+  EXPECT_THAT(result.log, ::testing::StartsWith("[0] runs\n[0] saved\n"));
+}
+
+TEST(JobTrace, IntoAFifoThatNobodyReads_IsALineAndTheJobGoesOn) {
+  const testing::TemporaryFolder folder;
+  const std::string fifo = folder.path() / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const auto result = lockstep(Words{"run", "-n", "1", "--trace", fifo} + shell("echo ran"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("[0] ran\n"),
+                                HasSubstr("cannot write the trace " + fifo + ": nobody reads from it")));
 }
 
 TEST(JobTrace, OfWhatCannotBeWritten_IsAnErrorBeforeAnythingStarts) {

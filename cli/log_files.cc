@@ -3,12 +3,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <functional>
 #include <set>
 #include <system_error>
@@ -16,6 +16,7 @@
 
 #include "cli/descriptors.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::cli {
 namespace {
@@ -67,8 +68,9 @@ void keep_earlier(const std::filesystem::path& folder, const std::function<bool(
     std::filesystem::rename(file, file.string() + "." + std::to_string(highest + 1));
 }
 
+// A FIFO in the place of a log is not waited for: it is an error without a reader, and if the reader is slow.
 int open_log(const std::filesystem::path& file) {
-  return open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  return open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
 }
 
 }  // namespace
@@ -91,8 +93,18 @@ LogFiles::LogFiles(const std::filesystem::path& folder, const std::vector<int>& 
     File& file = files_[i];
     file.path = folder / fmt::format("process-{}{}.log", i, suffix);
     const int descriptor = open_log(file.path);
-    if (descriptor < 0) fail("cannot write {}: {}", file.path.string(), std::strerror(errno));
-    close(descriptor);
+    if (descriptor < 0) {
+      const int error = errno;
+      fail("cannot write {}: {}", file.path.string(),
+           error == ENXIO ? "nobody reads from it" : describe_error(error));
+    }
+    struct stat status {};
+    if (fstat(descriptor, &status) == 0 && S_ISFIFO(status.st_mode) && open_.size() < most_open()) {
+      file.descriptor = descriptor;  // its reader would take a close for the end
+      open_.push_back(i);
+    } else {
+      close(descriptor);
+    }
   }
 }
 
@@ -121,7 +133,8 @@ std::optional<std::string> LogFiles::write(int process, std::string_view bytes) 
     } else if (errno != EINTR) {
       if (std::exchange(failed_, true)) return std::nullopt;
       return fmt::format("cannot write {}: {}; from here on logs lack what could not be written",
-                         files_[process].path.string(), std::strerror(errno));
+                         files_[process].path.string(),
+                         errno == EAGAIN ? "its reader is too slow" : describe_error(errno));
     }
   }
   return std::nullopt;

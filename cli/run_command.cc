@@ -16,6 +16,7 @@
 #include "cli/job_variables.h"
 #include "cli/remote_command.h"
 #include "cli/slurm.h"
+#include "cli/trace_file.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
@@ -116,8 +117,9 @@ void settle(const Given& given, JobOptions& options) {
   options.bind = !given.no_bind;
   if (!given.trace_file.empty()) {
     options.trace_file = given.trace_file;
-    if (std::ofstream(given.trace_file).fail())
-      fail("--trace {}: {}", given.trace_file, std::generic_category().message(errno));
+    // A pipe may be opened only once.
+    std::error_code ignored;
+    if (!std::filesystem::is_fifo(given.trace_file, ignored)) TraceFile(given.trace_file);
   } else if (options.trace_seconds || options.trace_after > 0) {
     fail("--trace-after and --trace-seconds need --trace FILE");
   }

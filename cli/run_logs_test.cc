@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -124,6 +127,24 @@ TEST_F(RunLogs, WhatIsNotShownIsInTheLaunchersLogsAndInTheReportOfAFailure) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(file("reports")))
     if (entry.path().filename() == "log-ends.txt") ends = testing::read_file(entry.path());
   EXPECT_THAT(ends, HasSubstr("here"));
+}
+
+TEST_F(RunLogs, AFifoInThePlaceOfALogIsNotWaitedFor) {
+  const std::filesystem::path logs = folder_.path() / "fifos";
+  std::filesystem::create_directory(logs);
+  ASSERT_EQ(mkfifo((logs / "process-0.log").c_str(), 0600), 0);
+  const Words words = Words{"run", "-n", "1", "--log-dir", logs} + shell("echo words");
+  const auto without_reader = lockstep(words);
+  EXPECT_EQ(without_reader.exit_code, 1);
+  EXPECT_THAT(without_reader.log, HasSubstr("process-0.log: nobody reads from it\n"));
+  const int reader = open((logs / "process-0.log").c_str(), O_RDONLY | O_NONBLOCK);
+  const auto with_reader = lockstep(words);
+  EXPECT_EQ(with_reader.log, "[0] words\n");
+  char bytes[16];
+  EXPECT_EQ(
+      std::string(bytes, static_cast<std::size_t>(std::max<ssize_t>(0, read(reader, bytes, sizeof bytes)))),
+      "words\n");
+  close(reader);
 }
 
 TEST_F(RunLogs, WhatCannotBeMeantIsRefused) {

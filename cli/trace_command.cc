@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/trace_command.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -16,6 +19,7 @@
 #include "cli/job_trace.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::cli {
 namespace {
@@ -48,10 +52,15 @@ nlohmann::json next(JobConnection& connection, const RunningJob& job, std::chron
 int take_trace(const Options& options) {
   const RunningJob job = find_job(options.job);
   JobConnection connection(job);
-  const nlohmann::json request = {{"request", kTraceRequest},
-                                  {"file", std::filesystem::absolute(options.file).string()},
-                                  {"seconds", options.seconds}};
-  connection.send(request.dump() + "\n");
+  const std::filesystem::path file = std::filesystem::absolute(options.file);
+  // Here, where it may be this command's standard output, or a FIFO that has no reader yet.
+  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
+  if (descriptor < 0)
+    fail("cannot write the trace {}: {}; give another file", file.string(), describe_error(errno));
+  const nlohmann::json request = {
+      {"request", kTraceRequest}, {"file", file.string()}, {"seconds", options.seconds}};
+  connection.send(request.dump() + "\n", descriptor);
+  close(descriptor);
   next(connection, job, kUntilAnswer);
   std::fprintf(stderr, "lockstep trace: of job %s, for %s s\n", job.id.c_str(),
                fmt::format("{}", options.seconds).c_str());
@@ -93,7 +102,9 @@ void answer_trace_request(JobTrace* trace, const nlohmann::json& request,
         !(seconds->get<double>() > 0 && seconds->get<double>() <= kMostSeconds))
       fail("a request for a trace has a file and seconds, at most {}", kMostSeconds);
     if (trace == nullptr) fail("no trace can be taken while its processes do not run: try again");
-    trace->begin({.file = file->get<std::string>(),
+    const int descriptor = answer->take_descriptor();
+    if (descriptor < 0) fail("a request for a trace comes with a descriptor of the file");
+    trace->begin({.file = std::make_shared<TraceFile>(file->get<std::string>(), descriptor),
                   .seconds = seconds->get<double>(),
                   .done = [answer](bool good, const std::string& line) {
                     answer->line(good ? nlohmann::json{{"done", true}, {"words", line}}
