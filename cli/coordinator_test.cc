@@ -27,6 +27,7 @@ using coordination::ClientOptions;
 using coordination::CoordinationClient;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::Processes;
 using testing::ProcessesOptions;
 using testing::ProcessResult;
@@ -163,6 +164,22 @@ TEST(CoordinatorCommand, Keep_StaysForLaterStarts_AndEndsByASignal) {
   coordinator.signal(SIGTERM);
   const auto result = coordinator.wait();
   EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
+TEST(CoordinatorCommand, Keep_GoesOnWhereItsOutputHasNoReader) {
+  testing::Processes coordinator(
+      {.program = "/bin/bash",
+       .arguments = {
+           "-c", "mkfifo lines; " LOCKSTEP_TOOL
+                 " coordinator --num-processes 1 --keep > lines & head -1 lines; wait $!; echo status $?"}});
+  coordinator.wait_for_line(0, " at 127.0.0.1:");
+  coordinator.wait_for_line(0, "\n");
+  const std::string log = coordinator.log(0),
+                    address = log.substr(log.find("127."), log.find('\n') - log.find("127."));
+  for (int start = 0; start < 2; ++start) connect(address, 1)[0]->shutdown();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until it says that all have left
+  connect(address, 1)[0]->shutdown();
+  EXPECT_THAT(coordinator.log(0), Not(HasSubstr("status")));
 }
 
 LOCKSTEP_CHILD(waits_to_be_let_go) {
