@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "cli/ckpt_command.h"
@@ -19,6 +22,7 @@
 #include "cli/stacks_command.h"
 #include "cli/status_command.h"
 #include "cli/trace_command.h"
+#include "lockstep/base/limits.h"
 
 namespace {
 
@@ -31,15 +35,21 @@ int usage_error(const CLI::App& tool, const CLI::ParseError& error) {
   return lockstep::cli::kUsage;
 }
 
+// Nothing must take the place of a standard stream that is closed. Libraries open descriptors before main, as
+// gRPC does, and sanitizers take the place of functions later than this is called.
+__attribute__((no_sanitize("address", "thread", "undefined"))) void open_standard_streams(int, char**,
+                                                                                          char**) {
+  for (int descriptor = 0; descriptor < 3; ++descriptor) {
+    if (syscall(SYS_fcntl, descriptor, F_GETFD) < 0) syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
+  }
+}
+
+__attribute__((section(".preinit_array"),
+               used)) void (*const before_libraries)(int, char**, char**) = open_standard_streams;
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A pipe must not take the place of a standard stream that is closed.
-  for (int descriptor = 0; descriptor < 3; ++descriptor) {
-    if (fcntl(descriptor, F_GETFD) < 0) [[maybe_unused]]
-      const int opened = open("/dev/null", O_RDWR);
-  }
-
   std::vector<std::string> arguments(argv + 1, argv + argc);
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   std::vector<std::string> command(dashes == arguments.end() ? dashes : dashes + 1, arguments.end());
@@ -72,6 +82,10 @@ int main(int argc, char** argv) {
     return tool.exit(asked_for_text);
   } catch (const CLI::ParseError& error) {
     return usage_error(tool, error);
+  } catch (const std::system_error& error) {
+    std::fprintf(stderr, "lockstep: %s%s\n", error.what(),
+                 lockstep::limit_behind(error.code().value()).c_str());
+    return lockstep::cli::kLauncherFailed;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "lockstep: %s\n", error.what());
     return lockstep::cli::kLauncherFailed;
