@@ -14,6 +14,7 @@
 #include "coordination.grpc.pb.h"
 #include "job.grpc.pb.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/listener.h"
 #include "lockstep/coordination/relay_server.h"
@@ -21,6 +22,8 @@
 
 namespace lockstep::coordination {
 namespace {
+
+constexpr int kThreads = 12;  // of gRPC
 
 namespace pb = xla::coordination;
 using Context = grpc::CallbackServerContext;
@@ -412,6 +415,7 @@ class Front::Impl {
         service_(service, door_),
         job_service_(service, door_) {
     route_grpc_log();
+    require_threads(kThreads, "the coordinator");  // gRPC's server hangs at its end if it lacks one
     grpc::ServerBuilder builder;
     builder.SetMaxReceiveMessageSize(options.limits.largest_message);
     builder.SetMaxSendMessageSize(-1);

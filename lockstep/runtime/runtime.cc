@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/runtime/runtime.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/allocator.h"
 #include "lockstep/coordination/graces.h"
@@ -49,6 +51,28 @@ std::terminate_handler terminate_before = nullptr;
   }
   if (terminate_before != nullptr) terminate_before();
   std::abort();
+}
+
+/// A socket must not take the place of a standard stream that is closed: what the program prints would go
+/// there.
+void open_standard_streams() {
+  for (int descriptor = 0; descriptor < 3; ++descriptor) {
+    if (fcntl(descriptor, F_GETFD) < 0) [[maybe_unused]]
+      const int opened = open("/dev/null", O_RDWR);
+  }
+}
+
+/// What the libraries below cannot do without: gRPC hangs, and XLA aborts.
+void require_what_libraries_need(const Settings& settings) {
+  constexpr int kOfGrpc = 12, kOfXla = 6;
+  const char* const given = std::getenv("NPROC");
+  const int pool = given != nullptr ? std::max(1, std::atoi(given))
+                                    : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const bool alone = settings.place.num_processes == 1;
+  const std::string what =
+      fmt::format("[initialize] process {} of {}", settings.place.process_id, settings.place.num_processes);
+  require_address_space(832, what);
+  require_threads(2 * pool + kOfXla + (alone ? 0 : kOfGrpc), what);
 }
 
 }  // namespace
@@ -106,6 +130,8 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
       compile_cache_(settings_.compile_cache),
       on_peer_failure_(std::move(on_peer_failure)),
       pid_(getpid()) {
+  open_standard_streams();
+  require_what_libraries_need(settings);
   watch::set_process(process_index(), process_count());
   const watch::Doing initializing(watch::Kind::kInitialize, "initialize()");
   // The launcher reads standard output through a pipe: write complete lines immediately nevertheless.
