@@ -38,6 +38,7 @@ Child start_command(const AgentLink::Options& asked) {
     options.arguments = asked.command;
     options.environment = merged_environment({});
     options.in = ChildOptions::In::kPipe;
+    options.shielded = true;
     return start_child(options);
   } catch (const std::system_error& error) {
     fail("cannot reach host {}: '{}' cannot be run{}: {}", asked.host, asked.command.front(),

@@ -78,6 +78,7 @@ struct Becoming {
   const CoreMask* cores;  // null: not bound
   pid_t parent;
   bool own_group;
+  bool shielded;
   bool keep_stdin;
   int in;  // -1: /dev/null, where it is not kept
   int out, err, report, inherited;
@@ -98,9 +99,12 @@ struct Becoming {
     if (inherited >= 0) fcntl(inherited, F_SETFD, 0);
     setrlimit(RLIMIT_NOFILE, &descriptors);
     for (int number = 1; number < NSIG; ++number) reset(number);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    if (shielded) {
+      for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&blocked, number);
+    }
+    sigprocmask(SIG_SETMASK, &blocked, nullptr);
     execve(program, arguments, environment);
     const int error = errno;
     [[maybe_unused]] const ssize_t written = write(report, &error, sizeof(error));
@@ -128,6 +132,7 @@ Child start_child(const ChildOptions& options) {
                           .cores = options.cores.empty() ? nullptr : &cores,
                           .parent = getpid(),
                           .own_group = options.own_group,
+                          .shielded = options.shielded,
                           .keep_stdin = options.in == ChildOptions::In::kInherit,
                           .in = pipe_in ? in->read : -1,
                           .out = out.write,
