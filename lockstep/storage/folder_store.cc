@@ -17,6 +17,7 @@
 #include <future>
 #include <mutex>
 #include <new>
+#include <set>
 #include <utility>
 
 #include "lockstep/base/fail.h"
@@ -90,6 +91,11 @@ void sync_folder(const std::string& path) {
 std::string parent_of(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
+}
+
+bool is_link(const std::string& path) {
+  struct stat about;
+  return ::lstat(path.c_str(), &about) == 0 && S_ISLNK(about.st_mode);
 }
 
 bool is_folder(const std::string& path) {
@@ -321,7 +327,7 @@ class FolderStore : public Store {
       if (::stat(each->path().c_str(), &about) < 0) continue;
       const bool is_folder = S_ISDIR(about.st_mode);
       all.push_back({each->path().filename().string(), is_folder,
-                     is_folder ? 0 : static_cast<std::uint64_t>(about.st_size)});
+                     is_folder ? 0 : static_cast<std::uint64_t>(about.st_size), is_link(each->path())});
     }
     if (error && error != std::errc::no_such_file_or_directory)
       fail_with(error.value(), "list the folder", url(folder));
@@ -340,6 +346,18 @@ class FolderStore : public Store {
     if (retried([&] { return file_calls().mkdir(path.c_str(), 0777); }) < 0)
       fail_with(errno, "make the folder", path);
     return attempt;
+  }
+
+  bool has(const Attempt& attempt) const override { return is_folder(url(attempt.folder)); }
+
+  std::optional<Attempt> end(const Attempt& attempt, const std::string&) override {
+    if (attempt.folder.ends_with(kEnded)) return attempt;
+    // Its process may be about to rename it, too: one of the two does.
+    const Attempt ended{attempt.folder + kEnded, attempt.prefix};
+    const std::string from = url(attempt.folder), to = url(ended.folder);
+    if (retried([&] { return file_calls().rename(from.c_str(), to.c_str()); }) == 0) return ended;
+    if (errno != ENOENT) fail_with(errno, "rename", from + " to " + to);
+    return std::nullopt;
   }
 
   bool publish(const Attempt& attempt, const std::string& folder, const std::string& manifest,
@@ -364,26 +382,61 @@ class FolderStore : public Store {
 
   void discard(const Attempt& attempt, const std::vector<std::string>& names) override {
     remove_files(attempt.folder, names);
+    remove_empty_folder(attempt.folder);
   }
 
   void remove(const std::string& folder, const std::string& manifest,
               const std::vector<std::string>& names) override {
-    const std::string path = url(folder + "/" + manifest);
-    if (file_calls().unlink(path.c_str()) < 0 && errno != ENOENT) fail_with(errno, "remove", path);
-    // Without its manifest before anything else is gone, power losses included.
+    // What a link points to is another's.
+    if (is_link(url(folder))) return unlink(url(folder));
+    const std::string name = url(folder + "/" + manifest), record = name + kRemoved;
+    if (retried([&] { return file_calls().rename(name.c_str(), record.c_str()); }) < 0 && errno != ENOENT)
+      fail_with(errno, "rename", name + " to " + record);
+    if (!is_folder(url(folder))) return;
+    // Without its manifest before anything else is gone, and without all else before the record is: power
+    // losses included.
     sync_folder(url(folder));
     remove_files(folder, names);
+    sync_folder(url(folder));
+    unlink(record);
+    remove_empty_folder(folder);
+  }
+
+  void remove_files(const std::string& folder, const std::vector<std::string>& names) override {
+    if (is_link(url(folder))) return;
+    std::set<std::string> folders;
+    for (const std::string& name : names) {
+      const std::size_t slash = name.rfind('/');
+      if (slash != name.npos) {
+        if (passes_a_link(folder, name.substr(0, slash))) continue;
+        folders.insert(folder + "/" + name.substr(0, slash));
+      }
+      unlink(url(folder + "/" + name));
+    }
+    for (const std::string& each : folders) remove_empty_folder(each);
   }
 
  private:
-  void remove_files(const std::string& folder, const std::vector<std::string>& names) {
-    for (const std::string& name : names) {
-      const std::string path = url(folder + "/" + name);
-      if (file_calls().unlink(path.c_str()) < 0 && errno != ENOENT) fail_with(errno, "remove", path);
-    }
+  /// Ends the name of an attempt that was ended.
+  static constexpr const char* kEnded = ".ended";
+
+  static void unlink(const std::string& path) {
+    if (file_calls().unlink(path.c_str()) < 0 && errno != ENOENT && errno != ENOTDIR && errno != EISDIR)
+      fail_with(errno, "remove", path);
+  }
+
+  void remove_empty_folder(const std::string& folder) {
     const std::string path = url(folder);
     if (file_calls().rmdir(path.c_str()) < 0 && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT)
       fail_with(errno, "remove the folder", path);
+  }
+
+  /// Whether a folder on the way from `folder` to `below` is a link.
+  bool passes_a_link(const std::string& folder, const std::string& below) const {
+    for (std::size_t end = below.find('/');; end = below.find('/', end + 1)) {
+      if (is_link(url(folder + "/" + below.substr(0, end)))) return true;
+      if (end == below.npos) return false;
+    }
   }
 
   std::string root_;

@@ -114,16 +114,43 @@ class ObjectStore : public Store {
     return attempt;
   }
 
+  bool has(const Attempt& attempt) const override { return exists(attempt.folder + "/" + kAttemptMark); }
+
+  /// Both the one who ends an attempt and its publisher write first and look then: the mark is gone before it
+  /// is looked for the manifest, and the manifest is there before it is looked for the mark.
+  std::optional<Attempt> end(const Attempt& attempt, const std::string& manifest) override {
+    remove_object(attempt.folder + "/" + kAttemptMark);
+    const std::string nonce = attempt.prefix.substr(0, attempt.prefix.find('/'));
+    const std::string name = in(attempt.folder.substr(0, attempt.folder.size() - nonce.size()), manifest);
+    const auto there = find_object(client_, key(name));
+    if (there != nullptr && read_whole(*there).find(nonce) != std::string::npos) return std::nullopt;
+    return attempt;
+  }
+
   bool publish(const Attempt& attempt, const std::string& folder, const std::string& manifest,
                std::string_view bytes) override {
-    const std::string name = folder.empty() ? manifest : folder + "/" + manifest;
+    const std::string name = in(folder, manifest);
+    if (!has(attempt)) {
+      // Published by an earlier call, perhaps, whose answer was lost.
+      const auto there = find_object(client_, key(name));
+      if (there != nullptr && there->size() == bytes.size() && read_whole(*there) == bytes) return true;
+      fail_ended(attempt);
+    }
     try {
       if (!put_first("publish", name, bytes)) return false;
     } catch (const MaybeDoneError&) {
-      const std::lock_guard lock(mutex_);
-      unsettled_[attempt.folder] = {name, std::string(bytes)};
+      settle_later(attempt, name, bytes);
       throw;
     }
+    bool ended = false;
+    try {
+      ended = !has(attempt);
+      if (ended) remove_manifest(name);
+    } catch (const StorageError&) {
+      settle_later(attempt, name, bytes);
+      throw;
+    }
+    if (ended) fail_ended(attempt);
     try {
       remove_object(attempt.folder + "/" + kAttemptMark);
     } catch (const StorageError& error) {  // published it is
@@ -141,23 +168,56 @@ class ObjectStore : public Store {
 
   void remove(const std::string& folder, const std::string& manifest,
               const std::vector<std::string>& names) override {
-    const std::string name = folder.empty() ? manifest : folder + "/" + manifest;
-    const S3Answer found = client_->send({.doing = "remove", .method = "HEAD", .key = key(name)}, {200, 404});
-    if (found.status == 200) {
-      // If an answer is lost and another writer publishes before the next try, the new object is kept.
-      S3Request request{.doing = "remove", .method = "DELETE", .key = key(name)};
-      if (const std::string tag = found.header("etag"); !tag.empty()) request.headers = {{"if-match", tag}};
-      client_->send(request, {200, 204, 404, 412});
-    }
+    const std::string name = in(folder, manifest), record = name + kRemoved;
+    if (!remove_manifest(name, record)) return remove_object(record);
     std::set<std::string> files(names.begin(), names.end());
     for (const std::string& file : names) {
       if (const auto slash = file.find('/'); slash != file.npos)
         files.insert(file.substr(0, slash + 1) + kAttemptMark);
     }
     remove_objects(folder, {files.begin(), files.end()});
+    remove_object(record);
+  }
+
+  void remove_files(const std::string& folder, const std::vector<std::string>& names) override {
+    remove_objects(folder, names);
   }
 
  private:
+  static std::string in(std::string folder, const std::string& name) {
+    while (folder.ends_with('/')) folder.pop_back();
+    return folder.empty() ? name : folder + "/" + name;
+  }
+
+  [[noreturn]] void fail_ended(const Attempt& attempt) const {
+    fail<StorageError>("cannot publish {}: another process has removed it as a leftover of a dead one",
+                       url(attempt.folder));
+  }
+
+  void settle_later(const Attempt& attempt, const std::string& name, std::string_view bytes) {
+    const std::lock_guard lock(mutex_);
+    unsettled_[attempt.folder] = {name, std::string(bytes)};
+  }
+
+  /// Removes the manifest, after copying it to `record` if that is given. Returns false if another one has
+  /// been published meanwhile, which stays.
+  bool remove_manifest(const std::string& name, const std::string& record = "") {
+    const S3Answer found = client_->send({.doing = "remove", .method = "HEAD", .key = key(name)}, {200, 404});
+    if (found.status == 404) return true;
+    if (!record.empty()) {
+      const auto there = find_object(client_, key(name));
+      if (there == nullptr) return true;
+      const std::string bytes = read_whole(*there);
+      S3Request put{.doing = "remove", .method = "PUT", .key = key(record)};
+      put.body = std::as_bytes(std::span(bytes));
+      client_->send(put, {200});
+    }
+    // If an answer is lost and another writer publishes before the next try, the new object is kept.
+    S3Request request{.doing = "remove", .method = "DELETE", .key = key(name)};
+    if (const std::string tag = found.header("etag"); !tag.empty()) request.headers = {{"if-match", tag}};
+    return client_->send(request, {200, 204, 404, 412}).status != 412;
+  }
+
   std::string join(const std::string& name) const {
     return prefix_.empty() ? name : name.empty() ? prefix_ : prefix_ + "/" + name;
   }

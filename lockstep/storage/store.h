@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,6 +66,7 @@ struct Entry {
   std::string name;  ///< without the folder
   bool is_folder = false;
   std::uint64_t bytes = 0;  ///< of a file
+  bool is_link = false;     ///< a symbolic link to that
   bool operator==(const Entry&) const = default;
 };
 
@@ -79,6 +81,9 @@ struct Attempt {
 /// time. Every call blocks and throws StorageError if it fails.
 class Store {
  public:
+  /// Ends the name that a manifest gets when its folder begins to be removed: "manifest.json.removed".
+  static constexpr const char* kRemoved = ".removed";
+
   virtual ~Store() = default;
 
   /// The path of the file or folder of this name, for messages.
@@ -98,10 +103,18 @@ class Store {
   /// Begins an attempt to publish a folder. The nonce distinguishes attempts: a used one throws.
   virtual Attempt begin(const std::string& folder, const std::string& nonce) = 0;
 
+  /// Whether the attempt, of this process or another one, is one of this store's.
+  virtual bool has(const Attempt& attempt) const = 0;
+
+  /// Ends an attempt whose process may still be working on it: publishing it throws from now on. Returns
+  /// where its files are, for `discard`; nullopt if it is published as `manifest`, or gone.
+  virtual std::optional<Attempt> end(const Attempt& attempt, const std::string& manifest) = 0;
+
   /// Publishes the attempt: `folder` then contains, atomically and durably, the files that were created and
   /// finished in the attempt, and a file `manifest` with these bytes. Returns false and changes nothing if
   /// `folder` exists already. Of several attempts, also of several processes, exactly one gets true. Throws
-  /// if it is unknown whether it was published: it was, if `manifest` exists and contains the nonce.
+  /// if the attempt was ended, and if it is unknown whether it was published: it was, if `manifest` exists
+  /// and contains the nonce.
   virtual bool publish(const Attempt& attempt, const std::string& folder, const std::string& manifest,
                        std::string_view bytes) = 0;
 
@@ -109,11 +122,16 @@ class Store {
   /// stay, and so does their folder.
   virtual void discard(const Attempt& attempt, const std::vector<std::string>& names) = 0;
 
-  /// Removes a published folder: first, atomically, its manifest, so that the rest is not mistaken for a
-  /// complete folder, then the files with these names (as in the manifest). Other files stay, and so does
-  /// their folder.
+  /// Removes a published folder: first, atomically, its manifest, which is called `manifest`.removed from
+  /// then on, so that the rest is not mistaken for a complete folder; then the files with these names (as in
+  /// the manifest), and that record last. Repeated after an interruption, it goes on. Takes no space on a
+  /// full disk. Other files stay, and so does their folder. Of a symbolic link to a folder the link is
+  /// removed.
   virtual void remove(const std::string& folder, const std::string& manifest,
                       const std::vector<std::string>& names) = 0;
+
+  /// Removes these files of the folder, those that are there.
+  virtual void remove_files(const std::string& folder, const std::vector<std::string>& names) = 0;
 };
 
 /// The object store for "s3://bucket/prefix", otherwise the folder of that path, which is created if it does
