@@ -38,6 +38,7 @@ Numbers restore_numbers(const std::string& url, const std::function<bool(const s
     HostArray& array = numbers.arrays[path];
     array.dtype = info.dtype.value_or(DType::kU8);
     array.shape = info.shape;
+    opened->check_files(path, whole(info.shape));
     array.bytes.resize(bytes_of(info));
     all.push_back({path, whole(info.shape), array.bytes.data()});
   }

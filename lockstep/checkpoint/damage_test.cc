@@ -4,14 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "lockstep/base/digest.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/manifest.h"
 #include "lockstep/checkpoint/opened.h"
 #include "lockstep/checkpoint/test_trees.h"
+#include "lockstep/checkpoint/tiles.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/testing/errors.h"
@@ -117,6 +121,116 @@ TEST(Damage, VerifyFindsIt) {
   write_file(file, bytes);
   EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(saved.url)->verify(); }),
               HasSubstr("[\"small\"] does not fit"));
+}
+
+/// Whatever a manifest says, reading it ends, with the right arrays or a CheckpointError.
+void read_anything(const std::string& url, const std::string& what) {
+  try {
+    const auto opened = Opened::open(url);
+    opened->verify();
+    (void)restore_numbers(url);
+  } catch (const CheckpointError&) {
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << what << ": " << error.what();
+  }
+}
+
+TEST(Manifest, WithAnyNumberOfAnotherSize_IsReadOrRefused) {
+  Saved saved;
+  const std::filesystem::path file = std::filesystem::path(saved.url) / "manifest.json";
+  const std::string text = read_file(file), body = text.substr(text.find('\n') + 1);
+  const char* const kNumbers[] = {"0",
+                                  "1",
+                                  "-1",
+                                  "3",
+                                  "4611686018427387904",
+                                  "9223372036854775807",
+                                  "-9223372036854775808",
+                                  "18446744073709551615",
+                                  "1e300",
+                                  "null",
+                                  "[]",
+                                  "\"\""};
+  int numbers = 0;
+  for (std::size_t at = 0; (at = body.find_first_of("0123456789", at)) != body.npos;) {
+    const std::size_t end = body.find_first_not_of("0123456789", at);
+    const char before = body[at - 1];
+    // Numbers, and not digits in texts.
+    if (before == ' ' || before == '[' || before == ':') {
+      ++numbers;
+      for (const char* number : kNumbers) {
+        const std::string changed = body.substr(0, at) + number + body.substr(end);
+        write_file(file, "{\"xxh3_128\":\"" + digest(changed) + "\",\n" + changed);
+        read_anything(saved.url,
+                      fmt::format("{} in place of {} at byte {}", number, body.substr(at, end - at), at));
+      }
+    }
+    at = end;
+  }
+  EXPECT_GT(numbers, 20);
+}
+
+TEST(Manifest, ForgedTilesShapesAndSums_AreRefused) {
+  Saved saved;
+  const std::filesystem::path file = std::filesystem::path(saved.url) / "manifest.json";
+  const Manifest good = parse_manifest(read_file(file), file);
+  const std::vector<std::pair<const char*, std::function<void(ArrayInfo&, Part&)>>> forged{
+      {"a tile of 0 without sums",
+       [](ArrayInfo&, Part& part) {
+         part.tile = {0, 0}, part.sums.clear();
+       }},
+      {"a negative tile", [](ArrayInfo&, Part& part) { part.tile[0] = -5; }},
+      {"a huge tile", [](ArrayInfo&, Part& part) { part.tile[1] = std::int64_t{1} << 62; }},
+      {"no tile", [](ArrayInfo&, Part& part) { part.tile.clear(), part.sums.clear(); }},
+      {"no sums", [](ArrayInfo&, Part& part) { part.sums.clear(); }},
+      {"half a sum", [](ArrayInfo&, Part& part) { part.sums.resize(16); }},
+      {"a huge shape",
+       [](ArrayInfo& a, Part& part) {
+         a.shape = {1LL << 31, 1LL << 31}, part.box = whole(a.shape);
+       }},
+      {"a huge shape with a 0",
+       [](ArrayInfo& a, Part& part) {
+         a.shape = {1LL << 62, 1LL << 62, 0}, part.box = whole(a.shape);
+       }},
+      {"a negative size", [](ArrayInfo& a, Part& part) { a.shape[0] = -1, part.box = whole(a.shape); }},
+      {"many dimensions",
+       [](ArrayInfo& a, Part& part) { a.shape.assign(100'000, 1), part.box = whole(a.shape); }},
+      {"a range backwards", [](ArrayInfo&, Part& part) { std::swap(part.box[0].start, part.box[0].limit); }},
+      {"another file", [](ArrayInfo&, Part& part) { part.file = 7; }},
+      {"an offset beyond", [](ArrayInfo&, Part& part) { part.offset = ~std::uint64_t{0}; }}};
+  for (const auto& [what, forge] : forged) {
+    Manifest manifest = good;
+    ArrayInfo& array = manifest.arrays.at("[\"large\"]");
+    forge(array, array.parts.front());
+    write_file(file, to_json(manifest));
+    EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(saved.url)->verify(); }),
+                HasSubstr("is damaged"))
+        << what;
+  }
+  // A part that claims more than memory has, in a file that claims it, too: found before memory is taken.
+  Manifest manifest = good;
+  ArrayInfo& array = manifest.arrays.at("[\"small\"]");
+  array.shape = {std::int64_t{1} << 45};
+  Part& part = array.parts.front();
+  part.box = whole(array.shape), part.tile = array.shape, part.sums.resize(kSumDigits);
+  manifest.files.front().bytes = std::uint64_t{1} << 46;
+  write_file(file, to_json(manifest));
+  EXPECT_THAT(error_of<CheckpointError>([&] { restore_numbers(saved.url); }), HasSubstr("it has"));
+  EXPECT_THAT(error_of<CheckpointError>([&] {
+                restore(saved.url, std::map<std::string, Array>{{"small", Array()}}, {.partial = true});
+              }),
+              HasSubstr("it has"));
+}
+
+TEST(Damage, AnIndexThatNamesFilesElsewhere_IsRefused) {
+  TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "hf");
+  for (const char* name : {"../x.safetensors", "/x.safetensors", "", "a/../../x.safetensors"}) {
+    write_file(folder.path() / "hf/model.safetensors.index.json",
+               fmt::format("{{\"weight_map\": {{\"w\": \"{}\"}}}}", name));
+    EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(folder.path() / "hf"); }),
+                HasSubstr("names the file"));
+  }
 }
 
 TEST(Manifest, PartsThatLeaveAGapOrOverlap_AreFound) {

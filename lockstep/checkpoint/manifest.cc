@@ -22,6 +22,34 @@ constexpr const char* kFormat = "lockstep checkpoint";
 constexpr int kVersion = 1;
 constexpr std::string_view kSumLine = "{\"xxh3_128\":\"";
 
+/// Of what is counted: so it can be added to, and multiplied by the size of an element.
+constexpr std::int64_t kLargest = std::int64_t{1} << 58;
+constexpr std::size_t kMostDimensions = 255;
+
+bool is_possible(const Shape& shape) {
+  std::int64_t elements = 1;
+  for (std::int64_t size : shape)
+    if (size < 0 || __builtin_mul_overflow(elements, std::max<std::int64_t>(size, 1), &elements) ||
+        elements > kLargest)
+      return false;
+  return shape.size() <= kMostDimensions;
+}
+
+/// Whether the part lies within its file, and has a checksum for each of its tiles.
+bool fits(const Part& part, const ArrayInfo& array, const std::vector<FileInfo>& files) {
+  if (part.file >= files.size() || part.tile.size() != array.shape.size()) return false;
+  const Shape shape = shape_of(part.box);
+  if (!is_possible(shape)) return false;
+  const bool empty = num_elements(shape) == 0;
+  for (std::size_t d = 0; d < shape.size() && !empty; ++d)
+    if (part.tile[d] < 1 || part.tile[d] > shape[d]) return false;
+  const std::uint64_t bytes =
+      array.dtype ? static_cast<std::uint64_t>(num_elements(shape)) * size_of(*array.dtype) : 0;
+  const FileInfo& file = files[part.file];
+  return file.header_bytes <= file.bytes && part.offset <= file.bytes && bytes <= file.bytes - part.offset &&
+         part.sums.size() % kSumDigits == 0 && part.sums.size() / kSumDigits == num_tiles(shape, part.tile);
+}
+
 // JSON has no NaN, no infinities and no bytes that are not UTF-8: such values are texts in a special form.
 
 Json json_of(const Value& value) {
@@ -79,7 +107,11 @@ Box box_of(const Json& json) {
   const auto starts = json.at(0).get<Shape>(), limits = json.at(1).get<Shape>();
   if (starts.size() != limits.size()) throw std::invalid_argument("a range without an end");
   Box box;
-  for (std::size_t d = 0; d < starts.size(); ++d) box.push_back({starts[d], limits[d]});
+  for (std::size_t d = 0; d < starts.size(); ++d) {
+    if (starts[d] < 0 || limits[d] < starts[d] || limits[d] > kLargest)
+      throw std::invalid_argument(fmt::format("the range {}:{}", starts[d], limits[d]));
+    box.push_back({starts[d], limits[d]});
+  }
   return box;
 }
 
@@ -109,6 +141,7 @@ Json body_of(const Manifest& manifest) {
   for (const auto& [path, value] : manifest.values) values[path] = json_of(value);
   Json body{{"format", kFormat}, {"version", kVersion}, {"nonce", manifest.nonce}};
   if (manifest.step) body["step"] = *manifest.step;
+  if (manifest.order > 0) body["order"] = manifest.order;
   if (manifest.metric) body["metric"] = json_of(Value(*manifest.metric));
   body["created"] = manifest.created;
   body["num_processes"] = manifest.num_processes;
@@ -161,6 +194,19 @@ std::string describe(const ArrayInfo& array) {
   return array.dtype_name + lockstep::to_string(array.shape);
 }
 
+void check_file_name(const std::string& name, const std::string& url) {
+  bool within = !name.empty() && std::ranges::none_of(name, [](unsigned char c) { return c < ' '; });
+  for (std::size_t begin = 0; within && begin <= name.size();) {
+    const std::size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view part = std::string_view(name).substr(begin, end - begin);
+    within = !part.empty() && part != "." && part != "..";
+    begin = end + 1;
+  }
+  if (within) return;
+  fail<CheckpointError>(
+      "[checkpoint] {} is damaged: it names the file \"{}\", expected one in its own folder", url, name);
+}
+
 void check_coverage(const std::string& path, const ArrayInfo& array, const std::string& url) {
   const Box all = whole(array.shape);
   std::vector<Box> boxes;
@@ -203,42 +249,39 @@ Manifest parse_manifest(std::string_view json, const std::string& url) {
     }
     manifest.nonce = body.at("nonce");
     if (body.contains("step")) manifest.step = body.at("step").get<std::int64_t>();
+    manifest.order = body.value("order", std::int64_t{0});
     if (body.contains("metric")) manifest.metric = std::get<double>(value_of(body.at("metric")));
     manifest.created = body.at("created");
     manifest.num_processes = body.at("num_processes");
     for (const auto& [path, value] : body.at("values").items()) manifest.values[path] = value_of(value);
-    for (const Json& file : body.at("files"))
+    for (const Json& file : body.at("files")) {
       manifest.files.push_back(
           {file.at("name"), file.at("bytes"), file.at("header_bytes"), file.at("header_xxh3_128")});
+      check_file_name(manifest.files.back().name, url);
+    }
     for (const auto& [path, entry] : body.at("arrays").items()) {
       ArrayInfo& array = manifest.arrays[path];
       array.dtype_name = entry.at("dtype");
       array.dtype = safetensors::dtype_of_name(array.dtype_name);
       array.shape = entry.at("shape").get<Shape>();
       array.weak_type = entry.value("weak_type", false);
+      if (!is_possible(array.shape)) throw std::invalid_argument("the shape of " + path);
       for (const Json& part : entry.at("parts"))
         array.parts.push_back({box_of(part.at("range")), part.at("file"), part.at("offset"), part.at("key"),
                                part.at("tile"), part.at("tiles_xxh3_128")});
+      check_coverage(path, array, url);
+      for (const Part& part : array.parts) {
+        if (!fits(part, array, manifest.files)) {
+          fail<CheckpointError>("[checkpoint] {} is damaged: the part [{}] of {} does not fit its file", url,
+                                to_string(part.box), path);
+        }
+      }
     }
+    if (manifest.order < 0 || manifest.order > kLargestOrder) throw std::invalid_argument("the order");
   } catch (const CheckpointError&) {
     throw;
   } catch (const std::exception& error) {
     fail<CheckpointError>("[checkpoint] {} is damaged: {}", url, error.what());
-  }
-  for (const auto& [path, array] : manifest.arrays) {
-    check_coverage(path, array, url);
-    for (const Part& part : array.parts) {
-      const std::uint64_t bytes =
-          array.dtype ? static_cast<std::uint64_t>(volume(part.box)) * size_of(*array.dtype) : 0;
-      const bool fits = part.file < manifest.files.size() && part.offset <= manifest.files[part.file].bytes &&
-                        bytes <= manifest.files[part.file].bytes - part.offset &&
-                        part.tile.size() == array.shape.size() &&
-                        part.sums.size() == kSumDigits * num_tiles(shape_of(part.box), part.tile);
-      if (!fits) {
-        fail<CheckpointError>("[checkpoint] {} is damaged: the part [{}] of {} does not fit its file", url,
-                              to_string(part.box), path);
-      }
-    }
   }
   return manifest;
 }

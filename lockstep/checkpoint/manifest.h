@@ -18,6 +18,9 @@ namespace lockstep::checkpoint {
 
 inline constexpr const char* kManifestName = "manifest.json";
 
+/// The highest order in a manifest.
+inline constexpr std::int64_t kLargestOrder = std::int64_t{1} << 58;
+
 /// A file of arrays.
 struct FileInfo {
   std::string name;  ///< relative to the checkpoint's folder
@@ -47,6 +50,7 @@ struct ArrayInfo {
 struct Manifest {
   std::string nonce;                 ///< of the attempt that wrote it
   std::optional<std::int64_t> step;  ///< set if a Checkpointer wrote it
+  std::int64_t order = 0;            ///< higher than those of the run's steps saved before; 0 if unknown
   std::optional<double> metric;      ///< the metric for Keep::best
   std::string created;               ///< "2026-11-22T14:00:00Z"
   int num_processes = 1;             ///< the number of processes that wrote it
@@ -58,9 +62,13 @@ struct Manifest {
 /// The text of the file. Its first line contains a checksum of the others.
 std::string to_json(const Manifest& manifest);
 
-/// Throws CheckpointError, naming `url`, if the text is damaged or has an unknown format, and if the parts of
-/// an array leave a gap, overlap, or are not within their files.
+/// Throws CheckpointError, naming `url`, if the text is damaged or has an unknown format, if a file is not
+/// within the checkpoint's folder, and if the parts of an array leave a gap, overlap, or are not within their
+/// files.
 Manifest parse_manifest(std::string_view json, const std::string& url);
+
+/// Throws CheckpointError if the name is not that of a file in the checkpoint's folder or below it.
+void check_file_name(const std::string& name, const std::string& url);
 
 /// Throws CheckpointError if the parts do not make up the whole array, each element once.
 void check_coverage(const std::string& path, const ArrayInfo& array, const std::string& url);

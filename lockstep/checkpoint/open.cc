@@ -72,6 +72,7 @@ class Opener {
     try {
       const auto index = nlohmann::json::parse(storage::read_whole(*store.open(kIndexName)));
       for (const auto& [tensor, file] : index.at("weight_map").items()) files[file][tensor] = false;
+      for (const auto& [file, tensors] : files) check_file_name(file, store.url(kIndexName));
     } catch (const nlohmann::json::exception& error) {
       fail<CheckpointError>("[checkpoint] {} is damaged: {}", store.url(kIndexName), error.what());
     }

@@ -4,21 +4,16 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
-#include <exception>
 #include <functional>
-#include <thread>
 
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/checkpoint/run_all.h"
 #include "lockstep/checkpoint/tiles.h"
 
 namespace lockstep::checkpoint {
 namespace {
-
-/// More threads do not read faster from a disk; from an object store each splits its reads anyway.
-constexpr std::size_t kThreads = 4;
 
 /// Ranges are read together if the gaps between them are at most this fraction of the data, and for object
 /// stores, where each read takes long, also if they have fewer bytes than this.
@@ -26,34 +21,11 @@ constexpr std::size_t kGapPart = 16, kGapOfObjects = 1 << 20;
 
 constexpr std::size_t kMappedAlignment = 64;
 
-/// Runs the tasks on some threads, this one among them; throws the first error when all have ended.
-void run_all(std::size_t count, const std::function<void(std::size_t)>& task) {
-  std::atomic<std::size_t> next = 0;
-  std::mutex mutex;
-  std::exception_ptr error;
-  auto work = [&] {
-    for (std::size_t i; (i = next++) < count;) {
-      try {
-        task(i);
-      } catch (...) {
-        std::lock_guard lock(mutex);
-        if (!error) error = std::current_exception();
-        next = count;
-      }
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < std::min(kThreads, count); ++i) threads.emplace_back(work);
-  work();
-  threads.clear();
-  if (error) std::rethrow_exception(error);
-}
-
 /// A large part is read by all threads, each some of its units.
 std::vector<Stripe> stripes_of(const Part& part, DType dtype) {
   constexpr std::size_t kWorthSharing = std::size_t{32} << 20;
   const std::size_t bytes = static_cast<std::size_t>(volume(part.box)) * size_of(dtype);
-  const std::size_t count = bytes < kWorthSharing ? 1 : kThreads;
+  const std::size_t count = bytes < kWorthSharing ? 1 : kTasksAtATime;
   std::vector<Stripe> stripes;
   for (std::size_t i = 0; i < count; ++i) stripes.push_back({i, count});
   return stripes;
@@ -104,7 +76,12 @@ const storage::Reader& Opened::file(std::size_t i) const {
   File& file = files_[i];
   if (file.reader == nullptr) {
     const FileInfo& info = manifest_.files[i];
-    auto reader = store_->open(info.name);
+    std::unique_ptr<storage::Reader> reader;
+    try {
+      reader = store_->open(info.name);
+    } catch (const StorageError& error) {
+      fail<CheckpointError>("[checkpoint] {}: {}", url_, error.what());
+    }
     if (reader->size() != info.bytes) {
       fail<CheckpointError>("[checkpoint] {} is damaged: it has {} bytes, expected {}", reader->url(),
                             reader->size(), info.bytes);
@@ -120,6 +97,11 @@ const storage::Reader& Opened::file(std::size_t i) const {
     file.reader = std::move(reader);
   }
   return *file.reader;
+}
+
+void Opened::check_files(const std::string& path, const Box& box) const {
+  for (const Part& part : array(path).parts)
+    if (intersection(part.box, box)) file(part.file);
 }
 
 std::shared_ptr<const std::byte> Opened::mapped(std::size_t i) const {

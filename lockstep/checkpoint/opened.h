@@ -46,6 +46,10 @@ class Opened {
   /// The array with this path. If there is none, throws a CheckpointError that names the nearest paths.
   const ArrayInfo& array(const std::string& path) const;
 
+  /// Throws CheckpointError if a file with elements of the box is missing or has another size than the
+  /// manifest says: so that nobody reserves memory for an array that is not there.
+  void check_files(const std::string& path, const Box& box) const;
+
   /// Reads all requests, several files and ranges at a time, and verifies the checksums of everything that it
   /// reads. Needs at most 16 MiB of additional memory for each thread. Blocks. Throws CheckpointError, with
   /// the file and the array, if a checksum does not match.

@@ -189,8 +189,16 @@ TEST(Safetensors, EveryHeaderThatIsNone_IsFound) {
               HasSubstr("does not fit its bytes"));
   EXPECT_THAT(error("{\"a\":" + tensor("NEW", "[4]", 0, 4) + "}", 4), HasSubstr("does not fit its bytes"));
   EXPECT_THAT(error("{\"a\":" + tensor("U8", "[4]", 4, 0) + "}", 4), HasSubstr("does not fit its bytes"));
+  EXPECT_THAT(error("{\"__metadata__\":[1],\"a\":" + good + "}", 4), HasSubstr("damaged"));
   write_file(path, "123");
   EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(path); }), HasSubstr("it has 3 bytes"));
+  const std::string header = "{\"__metadata__\":null,\"a\":" + good + "}";
+  const std::uint64_t bytes = header.size();
+  std::string file(8, '\0');
+  std::memcpy(file.data(), &bytes, 8);
+  write_file(path, file + header + "abcd");
+  EXPECT_EQ(Opened::open(path)->manifest().arrays.at("a").shape, Shape{4})
+      << "as the safetensors package reads it";
 }
 
 }  // namespace

@@ -154,6 +154,7 @@ class Restoring {
           continue;
         }
       }
+      opened_.check_files(target.source, box);
       std::shared_ptr<void> memory = internal::aligned_memory(bytes);
       part = {memory.get(), memory, true};
       // All devices that hold it, and those of this process among them: are they the same?

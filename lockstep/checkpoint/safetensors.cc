@@ -88,7 +88,7 @@ Header read_header(const storage::Reader& file) {
     const Json json = Json::parse(text);
     for (const auto& [name, entry] : json.items()) {
       if (name == "__metadata__") {
-        header.metadata = entry.get<std::map<std::string, std::string>>();
+        if (!entry.is_null()) header.metadata = entry.get<std::map<std::string, std::string>>();
         continue;
       }
       const auto from = entry.at("data_offsets").at(0).get<std::uint64_t>();
