@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -72,7 +73,8 @@ std::unique_ptr<storage::Store> run_folder(const std::string& url) {
     if (url.ends_with(ending)) return nullptr;
   store = storage::open_store(url);
   if (store->exists(checkpoint::kManifestName)) return nullptr;
-  return checkpoint::published_steps(*store).empty() && checkpoint::leftovers(*store).empty()
+  return checkpoint::published_steps(*store).empty() && checkpoint::leftovers(*store).empty() &&
+                 checkpoint::half_removed_steps(*store).empty()
              ? nullptr
              : std::move(store);
 }
@@ -81,17 +83,30 @@ std::string url_of_step(const std::string& run, std::int64_t step) {
   return run + (run.ends_with('/') ? "" : "/") + checkpoint::step_name(step);
 }
 
-void list_run(const storage::Store& store, const std::string& url) {
+void say(const std::exception& error) { std::fprintf(stderr, "lockstep ckpt: %s\n", error.what()); }
+
+/// Returns the status: a damaged step does not hide the others.
+int list_run(const storage::Store& store, const std::string& url) {
+  int status = 0;
   std::vector<std::vector<std::string>> rows{{"step", "arrays", "bytes", "processes", "saved", "metric"}};
   for (std::int64_t step : checkpoint::published_steps(store)) {
-    const Manifest manifest = Opened::open(url_of_step(url, step))->manifest();
-    rows.push_back({std::to_string(step), std::to_string(manifest.arrays.size()),
-                    amount_of_bytes(array_bytes(manifest)), std::to_string(manifest.num_processes),
-                    manifest.created, manifest.metric ? fmt::format("{:g}", *manifest.metric) : ""});
+    try {
+      const Manifest manifest = Opened::open(url_of_step(url, step))->manifest();
+      rows.push_back({std::to_string(step), std::to_string(manifest.arrays.size()),
+                      amount_of_bytes(array_bytes(manifest)), std::to_string(manifest.num_processes),
+                      manifest.created, manifest.metric ? fmt::format("{:g}", *manifest.metric) : ""});
+    } catch (const std::exception& error) {
+      rows.push_back({std::to_string(step), "", "", "", "damaged", ""});
+      say(error);
+      status = kDiffers;
+    }
   }
   print_table(rows, "rrrrlr");
   for (const checkpoint::Leftover& leftover : checkpoint::leftovers(store))
     std::printf("not ended: %s\n", store.url(leftover.attempt.folder).c_str());
+  for (std::int64_t step : checkpoint::half_removed_steps(store))
+    std::printf("half removed: %s\n", store.url(checkpoint::step_name(step)).c_str());
+  return status;
 }
 
 void list_checkpoint(const std::string& url) {
@@ -113,14 +128,13 @@ void list_checkpoint(const std::string& url) {
 }
 
 int list(const std::string& url) {
-  if (const auto store = run_folder(url))
-    list_run(*store, url);
-  else
-    list_checkpoint(url);
+  if (const auto store = run_folder(url)) return list_run(*store, url);
+  list_checkpoint(url);
   return 0;
 }
 
 std::vector<std::byte> read_array(const Opened& opened, const std::string& path, const ArrayInfo& info) {
+  opened.check_files(path, checkpoint::whole(info.shape));
   std::vector<std::byte> bytes(checkpoint::bytes_of(info));
   opened.read({{path, checkpoint::whole(info.shape), bytes.data()}});
   return bytes;
@@ -168,8 +182,11 @@ int verify(const std::string& url) {
     try {
       verify_checkpoint(each);
     } catch (const CheckpointError& error) {
-      std::fprintf(stderr, "lockstep ckpt: %s\n", error.what());
-      status = kDiffers;
+      say(error);
+      status = std::max(status, kDiffers);
+    } catch (const std::exception& error) {
+      say(error);
+      status = kCannot;
     }
   }
   return status;
@@ -290,27 +307,37 @@ int export_to(const std::string& url, const std::string& folder, std::uint64_t l
   return 0;
 }
 
-int remove(const std::vector<std::string>& urls, bool attempts) {
-  for (const std::string& url : urls) {
-    if (attempts) {
-      const auto store = storage::open_store(url);
-      for (const checkpoint::Leftover& leftover : checkpoint::leftovers(*store)) {
-        checkpoint::remove_leftover(*store, leftover);
-        std::printf("removed %s\n", store->url(leftover.attempt.folder).c_str());
-      }
-      continue;
-    }
-    const auto [parent, name] = storage::split_url(url);
-    const auto store = storage::open_store(parent);
-    if (!store->exists(name + "/" + checkpoint::kManifestName)) {
-      fail<CheckpointError>(
-          "[checkpoint] {} is not a checkpoint of Lockstep: it has no {}; nothing is removed", url,
-          checkpoint::kManifestName);
-    }
-    checkpoint::remove_checkpoint(*store, name);
-    std::printf("removed %s\n", url.c_str());
+void remove_attempts(const std::string& run) {
+  const auto store = storage::open_store(run);
+  for (const checkpoint::Leftover& leftover : checkpoint::leftovers(*store)) {
+    checkpoint::remove_leftover(*store, leftover);
+    std::printf("removed %s\n", store->url(leftover.attempt.folder).c_str());
   }
-  return 0;
+}
+
+void remove_one(const std::string& url) {
+  // The folder that one is in has another name in the folder above it.
+  const bool has_name = !storage::split_url(url).second.ends_with('.') || url.find("://") != url.npos;
+  const auto [parent, name] = storage::split_url(has_name ? url : std::filesystem::canonical(url).string());
+  const auto store = storage::open_store(parent);
+  if (!checkpoint::remove_checkpoint(*store, name)) {
+    fail<CheckpointError>("[checkpoint] {} is not a checkpoint of Lockstep: it has no {}; nothing is removed",
+                          url, checkpoint::kManifestName);
+  }
+  std::printf("removed %s\n", url.c_str());
+}
+
+int remove(const std::vector<std::string>& urls, bool attempts) {
+  int status = 0;
+  for (const std::string& url : urls) {
+    try {
+      attempts ? remove_attempts(url) : remove_one(url);
+    } catch (const std::exception& error) {
+      say(error);
+      status = kCannot;
+    }
+  }
+  return status;
 }
 
 struct Arguments {
@@ -332,7 +359,7 @@ void add_ckpt_command(CLI::App& tool, int* status) {
       try {
         *status = run(*arguments);
       } catch (const std::exception& error) {
-        std::fprintf(stderr, "lockstep ckpt: %s\n", error.what());
+        say(error);
         *status = kCannot;
       }
     });

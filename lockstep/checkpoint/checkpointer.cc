@@ -2,20 +2,27 @@
 #include "lockstep/checkpoint/checkpointer.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/checkpoint/contents.h"
 #include "lockstep/checkpoint/job.h"
-#include "lockstep/checkpoint/manifest.h"
+#include "lockstep/checkpoint/run_steps.h"
 #include "lockstep/checkpoint/saving.h"
 #include "lockstep/checkpoint/step_folder.h"
+#include "lockstep/runtime/runtime.h"
 
 namespace lockstep::checkpoint {
 namespace {
@@ -34,36 +41,95 @@ struct Checkpointer::State {
   Staging staging;
   std::future<void> done;
   std::int64_t step = -1;
-  std::uint64_t bytes = 0;
-  std::atomic<std::uint64_t> written = 0;
+  std::atomic<std::uint64_t> bytes = 0, written = 0;
   std::atomic<double> seconds = 0;
-  std::optional<std::map<std::int64_t, std::optional<double>>> metrics;
+  std::set<std::int64_t> damaged_said;
+  RunSteps run;  ///< as it was when the current save was published
 
   /// Removes steps that no rule keeps. An error is only logged, because the step was saved.
-  void clean(const std::string& url, const Keep& keep, std::int64_t saved, std::optional<double> metric) {
+  void clean(const std::string& url, const Keep& keep, const SavedStep& saved) {
     if (keep.last <= 0 && keep.every <= 0 && keep.best <= 0) return;
     try {
       const auto store = storage::open_store(url);
-      if (!metrics) {
-        metrics.emplace();
-        for (std::int64_t step : published_steps(*store)) {
-          const std::string name = step_name(step) + "/" + kManifestName;
-          (*metrics)[step] =
-              keep.best > 0 ? parse_manifest(storage::read_whole(*store->open(name)), store->url(name)).metric
-                            : std::nullopt;
-        }
-      }
-      (*metrics)[saved] = metric;
-      for (std::int64_t step : to_remove(keep, *metrics)) {
-        remove_checkpoint(*store, step_name(step));
-        metrics->erase(step);
-      }
+      run.steps.push_back(saved);
+      for (const auto& [step, why] : run.damaged)
+        if (damaged_said.insert(step).second)
+          logging::warning("[checkpoint] step {} is damaged, and stays: {}", step, why);
+      for (const std::string& error : remove_superseded(*store, keep, saved.step, run))
+        logging::warning("[checkpoint] an earlier step is not removed: {}", error);
     } catch (const std::exception& error) {
-      metrics.reset();
-      logging::warning("[checkpoint] an earlier step is not removed: {}", error.what());
+      logging::warning("[checkpoint] earlier steps are not removed: {}", error.what());
+    }
+  }
+
+  /// What process 0 finds in the run's folder.
+  std::string look(const std::string& url, std::chrono::milliseconds timeout,
+                   const std::function<std::string(const storage::Store&)>& find) const {
+    Round round(job, "list " + url, timeout);
+    if (!job.leads()) return round.conclusion();
+    std::string text;
+    try {
+      text = find(*storage::open_store(url));
+    } catch (const std::exception& error) {
+      const bool complete = dynamic_cast<const CheckpointError*>(&error) != nullptr;
+      const std::string message =
+          complete ? error.what() : fmt::format("[checkpoint] {}: {}", url, error.what());
+      round.conclude_error(message);
+      throw CheckpointError(message);
+    }
+    round.conclude(text);
+    return text;
+  }
+
+  /// Ends what earlier starts did not: removals, and attempts that cannot be alive.
+  void tidy(const std::string& url) {
+    const auto store = storage::open_store(url, /*make=*/true);
+    const auto each = [&](const std::string& folder, auto remove) {
+      try {
+        remove();
+      } catch (const std::exception& error) {
+        logging::warning("[checkpoint] {} stays: {}", store->url(folder), error.what());
+      }
+    };
+    for (std::int64_t step : half_removed_steps(*store))
+      each(step_name(step), [&] { finish_removal(*store, step_name(step)); });
+    for (const Leftover& leftover : leftovers(*store)) {
+      if (job.live->contains(leftover.nonce)) continue;
+      const std::string& folder = leftover.attempt.folder;
+      const auto expiry = expiry_of(leftover.nonce);
+      if (is_of_job(leftover.nonce, job.id) ||
+          (expiry && *expiry < std::chrono::system_clock::to_time_t(job.now()))) {
+        each(folder, [&] {
+          remove_leftover(*store, leftover);
+          logging::info("[checkpoint] removed {}, which a save did not end", store->url(folder));
+        });
+      } else {
+        logging::warning(
+            "[checkpoint] {} is of a save that did not end, or that another job is making; if none is, "
+            "remove it with: "
+            "lockstep ckpt rm --attempts {}{}",
+            store->url(folder), url,
+            expiry ? " (a Checkpointer removes it when its time limit is over)" : "");
+      }
     }
   }
 };
+
+namespace {
+
+/// Of a save that failed, and that the program has not been told of.
+std::atomic<bool> failed_unseen = false;
+
+/// The program ends with success although a save failed: nobody must take that for one.
+void fail_at_exit(int status, void* process) {
+  if (status != 0 || reinterpret_cast<std::intptr_t>(process) != ::getpid()) return;
+  logging::error("the program ends with status 1, because its last save failed and it did not call wait()");
+  if (runtime::Runtime* runtime = runtime::Runtime::existing()) runtime->at_exit(1);
+  std::fflush(nullptr);
+  ::_exit(1);
+}
+
+}  // namespace
 
 Checkpointer::Checkpointer(std::string url, CheckpointerOptions options, std::source_location where)
     : url_([&] {
@@ -81,21 +147,7 @@ Checkpointer::Checkpointer(std::string url, CheckpointerOptions options, std::so
     return;
   }
   try {
-    const auto store = storage::open_store(url_, /*make=*/true);
-    for (std::int64_t step : half_removed_steps(*store)) remove_checkpoint(*store, step_name(step));
-    for (const Leftover& leftover : leftovers(*store)) {
-      if (!state_->job.id.empty() && leftover.nonce.starts_with(attempt_prefix(state_->job.id))) {
-        remove_leftover(*store, leftover);
-        logging::info("[checkpoint] removed {}, which an earlier start of this job did not end",
-                      store->url(leftover.attempt.folder));
-      } else {
-        logging::warning(
-            "[checkpoint] {} is of a save that did not end, or that another job is making; if none is, "
-            "remove it "
-            "with: lockstep ckpt rm --attempts {}",
-            store->url(leftover.attempt.folder), url_);
-      }
-    }
+    state_->tidy(url_);
   } catch (const std::exception& error) {
     const std::string message = fmt::format("[checkpoint] {}: {}", url_, error.what());
     round.conclude_error(message);
@@ -109,6 +161,8 @@ Checkpointer::~Checkpointer() {
     wait();
   } catch (const std::exception& error) {
     logging::error("{}", error.what());
+    if (!failed_unseen.exchange(true))
+      ::on_exit(fail_at_exit, reinterpret_cast<void*>(static_cast<std::intptr_t>(::getpid())));
   }
 }
 
@@ -124,6 +178,7 @@ void Checkpointer::wait() {
     next = 10s;
   }
   last_.written_seconds = state_->seconds;
+  last_.bytes = state_->bytes;
   state_->done.get();
 }
 
@@ -132,23 +187,29 @@ void Checkpointer::save_tree(std::int64_t step, tree::TreeRef tree, std::optiona
   Contents contents = contents_of(tree);
   wait();
   const Clock::time_point start = Clock::now();
-  auto saving = std::make_shared<Saving>(state_->job, url_of(step), std::move(contents),
-                                         SavingOptions{step, metric, options_.timeout});
   State& state = *state_;
+  SavingOptions saving_options{step, metric, options_.timeout, {}};
+  saving_options.highest_order = [this, &state] {
+    state.run = read_run(*storage::open_store(url_), state.run);
+    return state.run.highest_order();
+  };
+  auto saving =
+      std::make_shared<Saving>(state.job, url_of(step), std::move(contents), std::move(saving_options));
   state.step = step;
   state.bytes = saving->bytes();
   state.written = 0;
   saving->on_written = [&state](std::uint64_t bytes) { state.written += bytes; };
   if (options_.asynchronous) saving->stage(state_->staging, options_.staging_bytes);
-  auto work = [this, saving, start, step, metric, &state] {
+  auto work = [this, saving, start, step, &state] {
     saving->run();
+    state.bytes = saving->bytes();
     const double seconds = since(start);
     state.seconds = seconds;
     if (!state_->job.leads()) return;
     logging::info("[checkpoint] saved {} in {:.2f} s ({} by {})", url_of(step), seconds,
                   amount_of_bytes(saving->bytes()),
                   state_->job.num_processes == 1 ? "this process" : state_->job.who(0));
-    state.clean(url_, options_.keep, step, metric);
+    state.clean(url_, options_.keep, saving->saved());
   };
   last_ = {step, saving->bytes(), 0, 0};
   saving.reset();
@@ -159,26 +220,19 @@ void Checkpointer::save_tree(std::int64_t step, tree::TreeRef tree, std::optiona
 
 std::vector<std::int64_t> Checkpointer::steps() {
   wait();
-  Round round(state_->job, "list " + url_, options_.timeout);
-  std::string text;
-  if (state_->job.leads()) {
-    try {
-      text = nlohmann::json(published_steps(*storage::open_store(url_))).dump();
-    } catch (const std::exception& error) {
-      const std::string message = fmt::format("[checkpoint] {}: {}", url_, error.what());
-      round.conclude_error(message);
-      throw CheckpointError(message);
-    }
-    round.conclude(text);
-  } else {
-    text = round.conclusion();
-  }
+  const std::string text = state_->look(url_, options_.timeout, [](const storage::Store& store) {
+    return nlohmann::json(published_steps(store)).dump();
+  });
   return nlohmann::json::parse(text).get<std::vector<std::int64_t>>();
 }
 
 std::optional<std::int64_t> Checkpointer::latest() {
-  const std::vector<std::int64_t> all = steps();
-  return all.empty() ? std::nullopt : std::optional(all.back());
+  wait();
+  const std::string text = state_->look(url_, options_.timeout, [this](const storage::Store& store) {
+    const auto step = read_run(store).latest(url_);
+    return step ? std::to_string(*step) : "";
+  });
+  return text.empty() ? std::nullopt : std::optional<std::int64_t>(std::stoll(text));
 }
 
 void Checkpointer::log_restored(std::int64_t step, const RestoreReport& report) const {

@@ -51,17 +51,20 @@ struct SaveReport {
 ///       state = train(state);
 ///       if (checkpoints.due(step)) checkpoints.save(step, state);
 ///     }
+///     checkpoints.wait();
 ///
 /// The error of a failed asynchronous save is thrown by the next call on each process, the same error on all.
-/// Steps that were saved before are not affected.
+/// Steps that were saved before are not affected. Several may use one folder, also of several jobs.
 class Checkpointer {
  public:
-  /// Creates the folder if it does not exist, and removes unfinished saves of an earlier start of the same
-  /// job. Throws CheckpointError if the folder cannot be created or read.
+  /// Creates the folder if it does not exist. Removes unfinished saves of an earlier start of the same job,
+  /// and of other jobs when their time limit is over, and ends interrupted removals. Throws CheckpointError
+  /// if the folder cannot be created or read.
   explicit Checkpointer(std::string url, CheckpointerOptions options = {},
                         std::source_location where = std::source_location::current());
 
-  /// Waits for the current save; logs its error.
+  /// Waits for the current save. If it failed, logs its error, and the program ends with status 1 in place of
+  /// 0: call `wait` to catch the error.
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
@@ -84,7 +87,8 @@ class Checkpointer {
   /// The existing steps in ascending order; the same on all processes. Waits as `wait` does.
   std::vector<std::int64_t> steps();
 
-  /// The newest of them.
+  /// The one that was saved last, which after a return to an earlier step is not the one with the highest
+  /// number. Throws CheckpointError if that cannot be told because a step's manifest is damaged.
   std::optional<std::int64_t> latest();
 
   /// The tree of this step. Waits as `wait` does; throws as checkpoint::restore does.
@@ -96,7 +100,7 @@ class Checkpointer {
     return checkpoint::restore(url_of(step), like, options, report, where);
   }
 
-  /// The newest step and its tree; nullopt if there is none. Process 0 logs the step.
+  /// The step that was saved last, and its tree; nullopt if there is none. Process 0 logs the step.
   template <class Tree>
   std::optional<std::pair<std::int64_t, Tree>> restore_latest(
       const Tree& like, const RestoreOptions& options = {},

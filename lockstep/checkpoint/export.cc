@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,6 +18,7 @@
 #include "lockstep/checkpoint/opened.h"
 #include "lockstep/checkpoint/plan.h"
 #include "lockstep/checkpoint/safetensors.h"
+#include "lockstep/checkpoint/step_folder.h"
 #include "lockstep/checkpoint/tiles.h"
 #include "lockstep/storage/file_calls.h"
 #include "lockstep/storage/store.h"
@@ -36,13 +37,12 @@ struct File {
 
 struct Layout {
   std::vector<File> files;
-  std::string index;
 };
 
 /// `tensors` with names, dtypes, shapes and sizes, in the order of the arrays.
 Layout lay_out(const std::vector<safetensors::Tensor>& tensors, std::uint64_t largest) {
   Layout layout;
-  std::uint64_t total = 0, in_file = 0;
+  std::uint64_t in_file = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (layout.files.empty() || (in_file > 0 && in_file + tensors[i].bytes > largest)) {
       layout.files.emplace_back();
@@ -51,21 +51,29 @@ Layout lay_out(const std::vector<safetensors::Tensor>& tensors, std::uint64_t la
     layout.files.back().arrays.push_back(i);
     layout.files.back().tensors.push_back(tensors[i]);
     in_file += tensors[i].bytes;
-    total += tensors[i].bytes;
   }
-  nlohmann::json weights = nlohmann::json::object();
   for (std::size_t i = 0; i < layout.files.size(); ++i) {
     File& file = layout.files[i];
     file.name = layout.files.size() == 1
                     ? "model.safetensors"
                     : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, layout.files.size());
     file.header = safetensors::make_header(file.tensors, {{"format", "pt"}});
-    for (const safetensors::Tensor& tensor : file.tensors) weights[tensor.name] = file.name;
   }
-  layout.index =
-      nlohmann::json{{"metadata", {{"total_size", total}}}, {"weight_map", std::move(weights)}}.dump(2) +
-      "\n";
   return layout;
+}
+
+/// The index of the files, whose names in the published folder begin with the prefix.
+std::string index_of(const Layout& layout, const std::string& prefix) {
+  std::uint64_t total = 0;
+  nlohmann::json weights = nlohmann::json::object();
+  for (const File& file : layout.files) {
+    for (const safetensors::Tensor& tensor : file.tensors) {
+      weights[tensor.name] = prefix + file.name;
+      total += tensor.bytes;
+    }
+  }
+  return nlohmann::json{{"metadata", {{"total_size", total}}}, {"weight_map", std::move(weights)}}.dump(2) +
+         "\n";
 }
 
 std::string renamed(const std::string& path, const ExportOptions& options) {
@@ -78,11 +86,6 @@ void check_names(const std::vector<safetensors::Tensor>& tensors) {
     if (++count[tensor.name] > 1)
       fail<CheckpointError>("[checkpoint] two arrays would have the name {}", tensor.name);
   }
-}
-
-std::string new_nonce() {
-  std::random_device random;
-  return fmt::format("export-{:08x}{:08x}", random(), random());
 }
 
 [[noreturn]] void fail_there_already(const std::string& folder) {
@@ -154,7 +157,7 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
   std::unique_ptr<storage::Store> store;
   storage::Attempt attempt;
   Layout layout;
-  bool told = false;
+  bool offered = false, told = false, begun = false;
   std::string error;
   try {
     if (folder.starts_with("s3://")) {
@@ -172,23 +175,33 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
     }
     check_names(tensors);
     layout = lay_out(tensors, options.largest_file);
-    const WritePlan plan = plan_writes(contents.arrays, job.process_index, job.num_processes);
+    if (job.num_processes > 1) round.offer(describe_tree(contents.arrays));
+    offered = true;
+    std::vector<Place> places;
     if (job.leads()) {
+      if (job.num_processes > 1) places = places_of(contents.arrays, round.offers(), "export " + folder);
       store = storage::open_store(parent, /*make=*/true);
       if (store->exists(name + "/" + kIndexName)) fail_there_already(folder);
-      attempt = store->begin(name, new_nonce());
+      attempt = store->begin(name, new_nonce("export", std::nullopt));
+      begun = true;
       for (const File& file : layout.files) {
         auto writer = store->create(attempt.folder + "/" + file.name);
         writer->write(std::as_bytes(std::span(file.header)));
         writer->finish();
       }
-      round.tell(attempt.folder);
+      round.tell(nlohmann::json{{"folder", attempt.folder}, {"places", places}}.dump());
       told = true;
     } else {
-      attempt.folder = round.hear();
+      const nlohmann::json heard = nlohmann::json::parse(round.hear());
+      attempt.folder = heard.at("folder");
+      places = heard.at("places").get<std::vector<Place>>();
       store = storage::open_store(parent);
     }
-    const auto& mine = plan.of_process[static_cast<std::size_t>(job.process_index)];
+    Loads loads(static_cast<std::size_t>(job.num_processes));
+    const auto me = static_cast<std::size_t>(job.process_index);
+    std::vector<Piece> mine = plan_spread(contents.arrays, loads)[me];
+    if (job.num_processes > 1)
+      std::ranges::move(plan_others(contents.arrays, places, loads)[me], std::back_inserter(mine));
     for (const File& file : layout.files) {
       SharedFile shared(store->url(attempt.folder + "/" + file.name));
       for (std::size_t k = 0; k < file.arrays.size(); ++k) {
@@ -200,12 +213,13 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
       }
       shared.finish();
     }
-    round.report(fmt::format("{:x}", plan.fingerprint));
+    round.report("written");
   } catch (const PeerFailure&) {
     throw;
   } catch (const std::exception& failed) {
     error = job.num_processes == 1 ? failed.what()
                                    : fmt::format("{}: {}", job.who(job.process_index), failed.what());
+    if (!offered) round.offer_error(error);
     if (job.leads() && !told) round.tell_error(error);
     round.report_error(error);
   }
@@ -214,17 +228,13 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
     return;
   }
   try {
-    const std::vector<std::string> reports = round.reports();
-    for (std::size_t i = 1; i < reports.size(); ++i) {
-      if (reports[i] != reports[0])
-        fail<CheckpointError>("[checkpoint] export {}: {} exports another tree than process 0", folder,
-                              job.who(static_cast<int>(i)));
-    }
-    if (!store->publish(attempt, name, kIndexName, layout.index)) fail_there_already(folder);
+    round.reports();
+    if (!store->publish(attempt, name, kIndexName, index_of(layout, attempt.prefix)))
+      fail_there_already(folder);
   } catch (const PeerFailure&) {
     throw;
   } catch (const std::exception& failed) {
-    if (told) {
+    if (begun) {
       std::vector<std::string> names{kIndexName};
       for (const File& file : layout.files) names.push_back(file.name);
       store->discard(attempt, names);
@@ -252,7 +262,7 @@ void export_checkpoint(const std::string& checkpoint, const std::string& folder,
   const auto [parent, name] = storage::split_url(folder);
   const auto store = storage::open_store(parent, /*make=*/true);
   if (store->exists(name + "/" + kIndexName)) fail_there_already(folder);
-  const storage::Attempt attempt = store->begin(name, new_nonce());
+  const storage::Attempt attempt = store->begin(name, new_nonce("export", std::nullopt));
   std::vector<std::string> names{kIndexName};
   for (const File& file : layout.files) names.push_back(file.name);
   try {
@@ -273,7 +283,8 @@ void export_checkpoint(const std::string& checkpoint, const std::string& folder,
       }
       writer->finish();
     }
-    if (!store->publish(attempt, name, kIndexName, layout.index)) fail_there_already(folder);
+    if (!store->publish(attempt, name, kIndexName, index_of(layout, attempt.prefix)))
+      fail_there_already(folder);
   } catch (...) {
     store->discard(attempt, names);
     throw;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
@@ -17,15 +18,21 @@ namespace lockstep::checkpoint {
 namespace {
 
 constexpr char kDone = '+', kFailed = '-';
-constexpr const char *kRoot = "lockstep/checkpoint/", *kTold = "told", *kConclusion = "conclusion";
+constexpr const char *kRoot = "lockstep/checkpoint/", *kOffer = "offer", *kTold = "told", *kReport = "report",
+                     *kConclusion = "conclusion";
 
 /// A value may be large (checksums of a process's part); each message to the coordinator is not.
 constexpr std::size_t kAtATime = 1 << 20;
 
 constexpr std::chrono::milliseconds kOneWait(1000), kForTheConclusion(10000);
+
+/// As long as no limit, and short enough to be added to a time.
+constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365 * 10);
 constexpr std::int64_t kConclusionsKept = 1000;
 
 std::atomic<std::int64_t> rounds_made = 0;
+
+thread_local const Job* job_of_test = nullptr;
 
 std::string seconds(std::chrono::milliseconds time) {
   return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
@@ -37,20 +44,45 @@ std::string Job::who(int process) const {
   return num_processes == 1 ? "" : fmt::format("process {} of {}", process, num_processes);
 }
 
+bool LiveAttempts::contains(const std::string& nonce) const {
+  const std::lock_guard lock(mutex_);
+  return nonces_.contains(nonce);
+}
+
+LiveAttempt::LiveAttempt(std::shared_ptr<LiveAttempts> all, std::string nonce)
+    : all_(std::move(all)), nonce_(std::move(nonce)) {
+  const std::lock_guard lock(all_->mutex_);
+  all_->nonces_.insert(nonce_);
+}
+
+LiveAttempt::~LiveAttempt() {
+  const std::lock_guard lock(all_->mutex_);
+  all_->nonces_.erase(all_->nonces_.find(nonce_));
+}
+
+ScopedJob::ScopedJob(const Job& job) : before_(std::exchange(job_of_test, &job)) {}
+ScopedJob::~ScopedJob() { job_of_test = before_; }
+
 Job Job::current() {
+  if (job_of_test != nullptr) return *job_of_test;
+  static const auto live = std::make_shared<LiveAttempts>();
   runtime::Runtime& runtime = runtime::Runtime::get();
   // Of described processes this one alone is there.
   const int processes = runtime.described() ? 1 : runtime.process_count();
-  return {runtime.process_index(), processes, runtime.job_id(), runtime.store(),
-          [&runtime] { runtime.check_healthy(runtime.process_count() > 1); }};
+  return {runtime.process_index(),
+          processes,
+          runtime.job_id(),
+          runtime.store(),
+          [&runtime] { runtime.check_healthy(runtime.process_count() > 1); },
+          live};
 }
 
 Round::Round(const Job& job, std::string what, std::chrono::milliseconds timeout)
     : job_(job),
       what_(std::move(what)),
       number_(rounds_made++),
-      deadline_(std::chrono::steady_clock::now() + timeout),
-      timeout_(timeout) {}
+      deadline_(std::chrono::steady_clock::now() + std::min(timeout, kLongest)),
+      timeout_(std::min(timeout, kLongest)) {}
 
 void Round::put(const std::string& key, const Word& word) {
   if (job_.num_processes == 1) return;
@@ -92,28 +124,42 @@ void Round::tell(const std::string& text) { put(kTold, {false, text}); }
 void Round::tell_error(const std::string& message) { put(kTold, {true, message}); }
 
 std::string Round::hear() {
-  Word word = take(kTold, 0);
+  // At the deadline process 0 knows which processes are missing, and tells it.
+  Word word = take(kTold, 0, kForTheConclusion);
   if (word.failed) throw CheckpointError(word.text);
   return std::move(word.text);
 }
 
+void Round::offer(const std::string& text) {
+  offered_ = {false, text};
+  if (!job_.leads()) put(fmt::format("{}/{}", kOffer, job_.process_index), offered_);
+}
+
+void Round::offer_error(const std::string& message) {
+  offered_ = {true, message};
+  if (!job_.leads()) put(fmt::format("{}/{}", kOffer, job_.process_index), offered_);
+}
+
+std::vector<std::string> Round::offers() { return gather(kOffer, offered_); }
+std::vector<std::string> Round::reports() { return gather(kReport, mine_); }
+
 void Round::report(const std::string& text) {
   mine_ = {false, text};
-  if (!job_.leads()) put(fmt::format("report/{}", job_.process_index), mine_);
+  if (!job_.leads()) put(fmt::format("{}/{}", kReport, job_.process_index), mine_);
 }
 
 void Round::report_error(const std::string& message) {
   mine_ = {true, message};
-  if (!job_.leads()) put(fmt::format("report/{}", job_.process_index), mine_);
+  if (!job_.leads()) put(fmt::format("{}/{}", kReport, job_.process_index), mine_);
 }
 
-std::vector<std::string> Round::reports() {
+std::vector<std::string> Round::gather(const char* what, const Word& mine) {
   std::vector<std::string> all;
   std::vector<std::string> errors;
   std::vector<int> missing;
   for (int process = 0; process < job_.num_processes; ++process) {
     try {
-      Word word = process == 0 ? mine_ : take(fmt::format("report/{}", process), process);
+      Word word = process == 0 ? mine : take(fmt::format("{}/{}", what, process), process);
       (word.failed ? errors : all).push_back(std::move(word.text));
     } catch (const TimeoutError&) {
       missing.push_back(process);
@@ -141,8 +187,8 @@ void Round::conclude(const std::string& text) {
   if (job_.num_processes == 1) return;
   // All processes that have reported have read the text for them. Conclusions may be read late, and are
   // short.
-  job_.store->erase(fmt::format("{}{}/report", kRoot, number_));
-  job_.store->erase(fmt::format("{}{}/told", kRoot, number_));
+  for (const char* each : {kOffer, kTold, kReport})
+    job_.store->erase(fmt::format("{}{}/{}", kRoot, number_, each));
   if (number_ >= kConclusionsKept) job_.store->erase(fmt::format("{}{}", kRoot, number_ - kConclusionsKept));
 }
 

@@ -4,6 +4,9 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +15,30 @@
 /// The communication of a job's processes when they save or restore together.
 namespace lockstep::checkpoint {
 
+/// The attempts of a process's saves that are running: no leftovers.
+class LiveAttempts {
+ public:
+  bool contains(const std::string& nonce) const;
+
+ private:
+  friend class LiveAttempt;
+  mutable std::mutex mutex_;
+  std::multiset<std::string> nonces_;
+};
+
+/// Counts an attempt as running during its lifetime.
+class LiveAttempt {
+ public:
+  LiveAttempt(std::shared_ptr<LiveAttempts> all, std::string nonce);
+  ~LiveAttempt();
+  LiveAttempt(const LiveAttempt&) = delete;
+  LiveAttempt& operator=(const LiveAttempt&) = delete;
+
+ private:
+  const std::shared_ptr<LiveAttempts> all_;
+  const std::string nonce_;
+};
+
 /// This process's number, and the job's store; no store in a job of one process.
 struct Job {
   int process_index = 0;
@@ -19,6 +46,10 @@ struct Job {
   std::string id;  ///< the same when the job is started again; empty if there is none
   coordination::KeyValueStore* store = nullptr;
   std::function<void()> check_healthy = [] {};  ///< throws the cause once the job has failed
+
+  /// Of this process, and its clock.
+  std::shared_ptr<LiveAttempts> live = std::make_shared<LiveAttempts>();
+  std::function<std::chrono::system_clock::time_point()> now = std::chrono::system_clock::now;
 
   bool leads() const { return process_index == 0; }
 
@@ -29,6 +60,18 @@ struct Job {
   static Job current();
 };
 
+/// For tests: what Job::current() returns on this thread for its lifetime.
+class ScopedJob {
+ public:
+  explicit ScopedJob(const Job& job);
+  ~ScopedJob();
+  ScopedJob(const ScopedJob&) = delete;
+  ScopedJob& operator=(const ScopedJob&) = delete;
+
+ private:
+  const Job* before_;
+};
+
 /// One action of all processes: each does its share and reports, process 0 receives all reports and
 /// concludes, and the others receive the conclusion. No device takes part. All processes of the job must make
 /// its rounds in the same order; their work may overlap.
@@ -36,6 +79,12 @@ class Round {
  public:
   /// `what` is for messages: "save step 100". Everything that follows must be done within the timeout.
   Round(const Job& job, std::string what, std::chrono::milliseconds timeout);
+
+  /// Each process says what it has before the work begins; for process 0, `offers` blocks until all have, and
+  /// returns the texts by process. Throws as `reports` does.
+  void offer(const std::string& text);
+  void offer_error(const std::string& message);
+  std::vector<std::string> offers();
 
   /// Process 0 sends the others a text before the reports, or the reason of its failure; the others receive
   /// it, or throw that.
@@ -66,6 +115,7 @@ class Round {
     std::string text;
   };
   void put(const std::string& key, const Word& word);
+  std::vector<std::string> gather(const char* what, const Word& mine);
   Word take(const std::string& key, int from, std::chrono::milliseconds longer = {});
 
   const Job job_;
@@ -73,7 +123,7 @@ class Round {
   std::int64_t number_ = 0;
   std::chrono::steady_clock::time_point deadline_;
   std::chrono::milliseconds timeout_;
-  Word mine_;  // of process 0
+  Word offered_, mine_;  // of process 0
 };
 
 }  // namespace lockstep::checkpoint

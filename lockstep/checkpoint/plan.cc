@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/checkpoint/plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <utility>
+
+#include "lockstep/base/fail.h"
 
 namespace lockstep::checkpoint {
 namespace {
@@ -63,55 +69,17 @@ std::vector<Box> cut(const Box& box, std::int64_t count) {
   return parts;
 }
 
-}  // namespace
-
-WritePlan plan_writes(std::span<const Leaf> leaves, int process_index, int num_processes) {
-  WritePlan plan;
-  plan.of_process.resize(static_cast<std::size_t>(num_processes));
-  std::vector<int> everybody;
-  for (int i = 0; i < num_processes; ++i) everybody.push_back(i);
-
-  std::vector<Held> shared, alone;
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const Array& array = leaves[i].array;
-    const Sharding& sharding = array.sharding();
-    plan.is_local.push_back(num_processes > 1 && sharding.is_fully_addressable(process_index));
-    plan.fingerprint = combine(plan.fingerprint, fingerprint(leaves[i].path));
-    plan.fingerprint = combine(plan.fingerprint, fingerprint(lockstep::to_string(array.aval())));
-    const auto element = size_of(array.dtype());
-    if (plan.is_local.back()) {
-      const Box box = whole(array.shape());
-      shared.push_back({i, box, everybody, static_cast<std::uint64_t>(volume(box)) * element});
-      continue;
-    }
-    plan.fingerprint = combine(plan.fingerprint, sharding.fingerprint());
-    // Boxes of the same processes are merged, and written by one of them.
-    std::map<std::string, std::pair<Box, std::set<int>>> holders;
-    const auto indices = sharding.device_indices(array.shape());
-    for (std::size_t d = 0; d < indices.size(); ++d) {
-      auto& [box, by] = holders[to_string(indices[d])];
-      box = indices[d];
-      by.insert(sharding.devices()[d].process_index());
-    }
-    std::map<std::set<int>, std::vector<Box>> of;
-    for (auto& [text, held] : holders) of[held.second].push_back(held.first);
-    for (auto& [by, boxes] : of) {
-      for (const Box& box : merged(std::move(boxes))) {
-        Held held{i, box, {by.begin(), by.end()}, static_cast<std::uint64_t>(volume(box)) * element};
-        (by.size() == 1 ? alone : shared).push_back(std::move(held));
-      }
-    }
-  }
-
-  std::vector<std::uint64_t> load(static_cast<std::size_t>(num_processes));
+/// Gives out what is held, and adds it to the loads.
+std::vector<std::vector<Piece>> give_out(std::vector<Held> alone, std::vector<Held> shared, Loads& loads) {
+  std::vector<std::vector<Piece>> of_process(loads.size());
   auto give = [&](int process, std::size_t leaf, Box box, std::uint64_t bytes) {
-    plan.of_process[static_cast<std::size_t>(process)].push_back({leaf, std::move(box)});
-    load[static_cast<std::size_t>(process)] += bytes;
+    of_process[static_cast<std::size_t>(process)].push_back({leaf, std::move(box)});
+    loads[static_cast<std::size_t>(process)] += bytes;
   };
   for (Held& held : alone) give(held.by.front(), held.leaf, std::move(held.box), held.bytes);
   std::ranges::stable_sort(shared, std::greater(), &Held::bytes);
   auto least = [&](const std::vector<int>& among) {
-    return *std::ranges::min_element(among, {}, [&](int i) { return load[static_cast<std::size_t>(i)]; });
+    return *std::ranges::min_element(among, {}, [&](int i) { return loads[static_cast<std::size_t>(i)]; });
   };
   for (Held& held : shared) {
     if (held.bytes < kWorthCutting) {
@@ -127,7 +95,109 @@ WritePlan plan_writes(std::span<const Leaf> leaves, int process_index, int num_p
       give(process, held.leaf, std::move(box), bytes);
     }
   }
-  return plan;
+  return of_process;
+}
+
+Held whole_of(std::span<const Leaf> leaves, std::size_t i, std::vector<int> by) {
+  const Array& array = leaves[i].array;
+  return {i, whole(array.shape()), std::move(by), static_cast<std::uint64_t>(array.aval().bytes())};
+}
+
+}  // namespace
+
+int owner_of(const Array& array) {
+  int owner = kSpread;
+  for (const Device& device : array.sharding().devices()) {
+    if (owner != kSpread && device.process_index() != owner) return kSpread;
+    owner = device.process_index();
+  }
+  return owner;
+}
+
+std::string describe_tree(std::span<const Leaf> leaves) {
+  Fingerprint tree = 0;
+  nlohmann::json owners = nlohmann::json::object();
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const Array& array = leaves[i].array;
+    tree = combine(tree, fingerprint(leaves[i].path));
+    tree = combine(tree, fingerprint(lockstep::to_string(array.aval())));
+    if (const int owner = owner_of(array); owner != kSpread)
+      owners[std::to_string(i)] = owner;
+    else
+      tree = combine(tree, array.sharding().fingerprint());
+  }
+  return nlohmann::json{{"tree", tree}, {"owners", std::move(owners)}}.dump();
+}
+
+std::vector<Place> places_of(std::span<const Leaf> leaves, const std::vector<std::string>& described,
+                             const std::string& what) {
+  std::vector<nlohmann::json> all;
+  for (const std::string& text : described) all.push_back(nlohmann::json::parse(text));
+  const auto who = [&](std::size_t process) { return fmt::format("process {} of {}", process, all.size()); };
+  const auto fail_other = [&](std::size_t process) {
+    fail<CheckpointError>(
+        "[checkpoint] {}: {} saves another tree than process 0: other paths, shapes or shardings; save the "
+        "same on all "
+        "processes",
+        what, who(process));
+  };
+  for (std::size_t process = 1; process < all.size(); ++process)
+    if (all[process].at("tree") != all[0].at("tree")) fail_other(process);
+  std::vector<Place> places(leaves.size(), Place::kSpread);
+  for (const auto& [leaf, owner] : all[0].at("owners").items()) {
+    bool each = true, one = true;
+    for (std::size_t process = 0; process < all.size(); ++process) {
+      const int said = all[process].at("owners").value(leaf, kSpread);
+      each &= said == static_cast<int>(process);
+      one &= said == owner;
+      if (each || one) continue;
+      fail<CheckpointError>(
+          "[checkpoint] {}: {} is on devices of process {} according to process 0, and on those of process "
+          "{} according "
+          "to {}; save the same on all processes",
+          what, leaves[std::stoul(leaf)].path, owner.get<int>(), said, who(process));
+    }
+    places[std::stoul(leaf)] = one ? Place::kOne : Place::kEach;
+  }
+  return places;
+}
+
+std::vector<std::vector<Piece>> plan_spread(std::span<const Leaf> leaves, Loads& loads) {
+  std::vector<Held> shared, alone;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const Array& array = leaves[i].array;
+    if (loads.size() > 1 && owner_of(array) != kSpread) continue;
+    // Boxes of the same processes are merged, and written by one of them.
+    std::map<std::string, std::pair<Box, std::set<int>>> holders;
+    const auto indices = array.sharding().device_indices(array.shape());
+    for (std::size_t d = 0; d < indices.size(); ++d) {
+      auto& [box, by] = holders[to_string(indices[d])];
+      box = indices[d];
+      by.insert(array.sharding().devices()[d].process_index());
+    }
+    std::map<std::set<int>, std::vector<Box>> of;
+    for (auto& [text, held] : holders) of[held.second].push_back(held.first);
+    for (auto& [by, boxes] : of) {
+      for (const Box& box : merged(std::move(boxes))) {
+        Held held{
+            i, box, {by.begin(), by.end()}, static_cast<std::uint64_t>(volume(box)) * size_of(array.dtype())};
+        (by.size() == 1 ? alone : shared).push_back(std::move(held));
+      }
+    }
+  }
+  return give_out(std::move(alone), std::move(shared), loads);
+}
+
+std::vector<std::vector<Piece>> plan_others(std::span<const Leaf> leaves, const std::vector<Place>& places,
+                                            Loads& loads) {
+  std::vector<int> everybody(loads.size());
+  std::iota(everybody.begin(), everybody.end(), 0);
+  std::vector<Held> shared, alone;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (places[i] == Place::kOne) alone.push_back(whole_of(leaves, i, {owner_of(leaves[i].array)}));
+    if (places[i] == Place::kEach) shared.push_back(whole_of(leaves, i, everybody));
+  }
+  return give_out(std::move(alone), std::move(shared), loads);
 }
 
 }  // namespace lockstep::checkpoint

@@ -25,19 +25,34 @@ struct Piece {
   Box box;
 };
 
-struct WritePlan {
-  std::vector<std::vector<Piece>> of_process;
+/// The process whose devices have all of the array; kSpread if several have parts of it.
+inline constexpr int kSpread = -1;
+int owner_of(const Array& array);
 
-  /// Whether the leaf is on devices of one process only; such leaves are assumed to be the same on all
-  /// processes.
-  std::vector<bool> is_local;
-
-  /// Of paths, types and shardings: equal on all processes that save the same tree.
-  Fingerprint fingerprint = 0;
+/// How an array of a tree lies on the processes.
+enum class Place {
+  kSpread,  ///< over devices of several processes
+  kEach,    ///< each process has one of its own, which must be the same on all
+  kOne,     ///< on devices of one process only, such as a stage of a pipeline
 };
 
-/// Each element is written once. Parts that several processes have are divided between them, so that each
-/// writes about the same amount.
-WritePlan plan_writes(std::span<const Leaf> leaves, int process_index, int num_processes);
+/// What a process says of its tree before it is saved, and what follows for each leaf from what all have
+/// said. `kEach` and `kOne` look the same to the process that has the array. Throws CheckpointError, naming
+/// `what`, if the processes' trees differ.
+std::string describe_tree(std::span<const Leaf> leaves);
+std::vector<Place> places_of(std::span<const Leaf> leaves, const std::vector<std::string>& described,
+                             const std::string& what);
+
+/// The bytes that each process writes.
+using Loads = std::vector<std::uint64_t>;
+
+/// The pieces of the leaves that are spread, by process. Every process computes the same. Each element is
+/// written once. Parts that several processes have are divided between them, so that each writes about the
+/// same amount.
+std::vector<std::vector<Piece>> plan_spread(std::span<const Leaf> leaves, Loads& loads);
+
+/// Those of the others, when their places are known.
+std::vector<std::vector<Piece>> plan_others(std::span<const Leaf> leaves, const std::vector<Place>& places,
+                                            Loads& loads);
 
 }  // namespace lockstep::checkpoint

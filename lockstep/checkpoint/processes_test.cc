@@ -19,6 +19,7 @@
 #include "lockstep/ops/ops.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
+#include "lockstep/storage/test_store.h"
 #include "lockstep/testing/errors.h"
 #include "lockstep/testing/processes.h"
 #include "lockstep/testing/temporary_folder.h"
@@ -154,6 +155,95 @@ TEST(Processes, WhatIsNotTheSameOnAllProcesses_IsAnErrorOnAll) {
   TemporaryFolder folder;
   expect_success(run_processes(job("saves_what_differs", 2, 1, {folder.path() / "saved"})));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+/// A stage of a pipeline: an array on the devices of process i alone.
+Array stage(int i, std::uint64_t seed) {
+  std::vector<Device> own;
+  for (Device device : devices())
+    if (device.process_index() == i) own.push_back(device);
+  const Mesh mesh(own, {std::ssize(own)}, {"x"});
+  return test::made(DType::kF32, {8, 1000}, NamedSharding(mesh, P("x")), seed);
+}
+
+struct Pipeline {
+  std::vector<Array> stages;
+  Array own, all;
+};
+
+Pipeline pipeline(std::uint64_t seed) {
+  Pipeline tree;
+  for (int i = 0; i < process_count(); ++i)
+    tree.stages.push_back(stage(i, seed + static_cast<std::uint64_t>(i)));
+  tree.own = full({3, 70'000}, static_cast<double>(seed));
+  tree.all = test::made(DType::kI32, {60, 64}, six_shardings().at("rows"), seed);
+  return tree;
+}
+
+LOCKSTEP_CHILD(saves_stages) {
+  initialize();
+  const std::string run = child_arguments()[0];
+  const auto me = static_cast<std::uint64_t>(process_index());
+  for (std::uint64_t staging : {std::uint64_t{0}, std::uint64_t{20'000}, std::uint64_t{1} << 30}) {
+    Checkpointer checkpoints(run + "/" + std::to_string(staging), {.staging_bytes = staging});
+    checkpoints.save(1, pipeline(40));
+    const auto [step, back] = *checkpoints.restore_latest(pipeline(0));
+    EXPECT_TRUE(test::is_made(back.stages[me], 40 + me));
+    EXPECT_TRUE(test::is_made(back.all, 40));
+    EXPECT_EQ(back.own.to_host<float>(), std::vector<float>(210'000, 40));
+  }
+  // Who has it is not agreed.
+  EXPECT_THAT(
+      error_of<CheckpointError>([&] {
+        save(run + "/x", Tree{{"w", stage(me == 2 ? 0 : 1, 1)}});
+      }),
+      HasSubstr("[\"w\"] is on devices of process 1 according to process 0, and on those of process 0 "
+                "according to process 2 of 3"));
+  save(run + "/forever", pipeline(41), {.timeout = std::chrono::milliseconds::max()});
+}
+
+TEST(Processes, ArraysOnOneProcessesDevices_AreSavedByIt_AndRestoredEverywhere) {
+  TemporaryFolder folder;
+  const std::string run = folder.path();
+  expect_success(run_processes(job("saves_stages", 3, 2, {run})));
+  for (const char* name : {"0/step-00000001", "20000/step-00000001", "1073741824/step-00000001"}) {
+    const Numbers numbers = restore_numbers(run + "/" + name);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(numbers.arrays.at(fmt::format("stages[{}]", i)).bytes,
+                test::expected_bytes({8, 1000}, whole({8, 1000}), DType::kF32, 40 + i));
+    }
+    EXPECT_EQ(numbers.arrays.at("own").elements<float>(), std::vector<float>(210'000, 40));
+  }
+}
+
+LOCKSTEP_CHILD(saves_to_places) {
+  initialize();
+  const auto me = static_cast<std::size_t>(process_index());
+  const auto x = test::made(DType::kF32, {64, 64}, six_shardings().at("rows"), 1);
+  if (child_arguments().size() == 4) ::setenv("AWS_ENDPOINT_URL_S3", child_arguments()[2 + me].c_str(), 1);
+  EXPECT_THAT(error_of<CheckpointError>([&] { save(child_arguments()[me], x); }),
+              HasSubstr("is not in the storage of process 1 of 2"));
+}
+
+TEST(Processes, PlacesThatDiffer_AreRefused_AndNothingIsLeft) {
+  TemporaryFolder folder;
+  const std::string url = folder.path();
+  for (const char* name : {"/0", "/1"}) std::filesystem::create_directory(url + name);
+  expect_success(run_processes(job("saves_to_places", 2, 1, {url + "/0/step", url + "/1/step"})));
+  for (const char* name : {"/0", "/1"}) EXPECT_TRUE(std::filesystem::is_empty(url + name));
+
+  storage::FakeBucket here, there;
+  auto in_buckets = [&](const std::vector<std::string>& arguments) {
+    ProcessesOptions options = job("saves_to_places", 2, 1, arguments);
+    options.env["AWS_ENDPOINT_URL_S3"] = here.server.url();
+    options.env["AWS_ACCESS_KEY_ID"] = "AKIDTHEFAKEONE1234";
+    options.env["AWS_SECRET_ACCESS_KEY"] = "a-secret-that-nobody-tells";
+    expect_success(run_processes(options));
+    EXPECT_TRUE(here.s3.objects.empty());
+    EXPECT_TRUE(there.s3.objects.empty());
+  };
+  in_buckets({"s3://bucket/run-0/step", "s3://bucket/run-1/step"});
+  in_buckets({"s3://bucket/run/step", "s3://bucket/run/step", here.server.url(), there.server.url()});
 }
 
 // ---- faults ----

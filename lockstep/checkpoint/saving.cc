@@ -9,7 +9,6 @@
 #include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <set>
 #include <span>
 #include <tuple>
@@ -22,6 +21,7 @@
 #include "lockstep/checkpoint/manifest.h"
 #include "lockstep/checkpoint/part_writer.h"
 #include "lockstep/checkpoint/safetensors.h"
+#include "lockstep/checkpoint/step_folder.h"
 #include "lockstep/checkpoint/tiles.h"
 #include "lockstep/storage/store.h"
 #include "lockstep/watch/recorder.h"
@@ -33,17 +33,21 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kPage = 4096, kHugePage = 2 << 20;
 
-std::string part_name(int process, int processes) {
-  return fmt::format("part-{:05}-of-{:05}.safetensors", process, processes);
+/// When the save that begins now does not publish any more; with a margin for its last requests.
+std::optional<std::time_t> expiry(std::time_t now, std::chrono::milliseconds timeout) {
+  constexpr std::chrono::hours kMargin(1), kLongest(24 * 365);
+  if (timeout > kLongest) return std::nullopt;
+  return now + std::chrono::duration_cast<std::chrono::seconds>(timeout + kMargin).count();
 }
 
-std::string new_nonce(const std::string& job) {
-  std::random_device random;
-  return fmt::format("{}{:08x}{:08x}", attempt_prefix(job.empty() ? "job" : job), random(), random());
+/// Above that of all steps that are there, and, because another job may save at the same time, no less than
+/// the time in microseconds.
+std::int64_t order_after(std::int64_t highest, std::chrono::system_clock::time_point now) {
+  const auto time = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch());
+  return std::min(kLargestOrder, std::max<std::int64_t>(time.count(), highest + 1));
 }
 
-std::string now() {
-  const std::time_t time = std::time(nullptr);
+std::string to_string(std::time_t time) {
   std::tm parts{};
   ::gmtime_r(&time, &parts);
   char text[32];
@@ -63,19 +67,6 @@ void check_path(const std::string& path, std::set<std::string>& taken) {
   }
 }
 
-/// Of all elements that this process has.
-std::string digest_of(const Array& array) {
-  std::map<std::string, std::string> of_parts;
-  for (const Shard& shard : array.addressable_shards()) {
-    std::string& sum = of_parts[to_string(shard.index)];
-    const auto bytes = static_cast<std::size_t>(num_elements(shard.shape)) * size_of(shard.dtype);
-    if (sum.empty()) sum = digest({static_cast<const char*>(shard.data), bytes});
-  }
-  std::string all;
-  for (const auto& [index, sum] : of_parts) all += index + " " + sum + "\n";
-  return digest(all);
-}
-
 Json json_of(const Box& box) {
   Json json = Json::array();
   for (const IndexRange& range : box) json.push_back({range.start, range.limit});
@@ -89,12 +80,6 @@ Box box_of(const Json& json) {
 }
 
 }  // namespace
-
-std::string attempt_prefix(const std::string& job_id) {
-  std::string name;
-  for (char c : job_id.substr(0, 40)) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return name + "-";
-}
 
 std::byte* Staging::reserve(std::size_t bytes) {
   if (bytes > capacity_) {
@@ -115,7 +100,7 @@ struct Saving::Open {
   std::unique_ptr<storage::Store> store;
   storage::Attempt attempt;
   std::string nonce;
-  bool begun = false;
+  std::optional<LiveAttempt> live;
 };
 
 Saving::Saving(Job job, std::string url, Contents contents, SavingOptions options)
@@ -124,26 +109,37 @@ Saving::Saving(Job job, std::string url, Contents contents, SavingOptions option
       contents_(std::move(contents)),
       options_(std::move(options)),
       round_(job_, "save " + url_, options_.timeout),
+      loads_(static_cast<std::size_t>(job_.num_processes)),
       open_(std::make_shared<Open>()) {
   try {
     std::tie(parent_, name_) = storage::split_url(url_);
     if (name_.empty() || name_ == "." || name_ == "..")
       fail<CheckpointError>("[checkpoint] {} is no name for a checkpoint's folder", url_);
+    for (const char* ending : {".safetensors", ".npy", ".npz"}) {
+      if (name_.ends_with(ending))
+        fail<CheckpointError>(
+            "[checkpoint] save {}: a checkpoint is a folder, and `restore` reads what ends with {} as one "
+            "file; choose "
+            "another name, or write safetensors files with checkpoint::export_hf",
+            url_, ending);
+    }
     std::set<std::string> taken;
     for (const Leaf& leaf : contents_.arrays) {
       check_path(leaf.path, taken);
       leaf.array.block_until_ready();
     }
     for (const auto& [path, value] : contents_.values) check_path(path, taken);
-    plan_ = plan_writes(contents_.arrays, job_.process_index, job_.num_processes);
-    for (std::size_t i = 0; i < contents_.arrays.size(); ++i)
-      if (plan_.is_local[i]) local_digests_.push_back(digest_of(contents_.arrays[i].array));
-    for (Piece& piece : plan_.of_process[static_cast<std::size_t>(job_.process_index)]) {
-      const std::size_t bytes =
-          static_cast<std::size_t>(volume(piece.box)) * size_of(contents_.arrays[piece.leaf].array.dtype());
-      bytes_ += bytes;
-      mine_.push_back({piece, bytes, nullptr});
+    auto spread = plan_spread(contents_.arrays, loads_);
+    for (Piece& piece : spread[static_cast<std::size_t>(job_.process_index)])
+      mine_.push_back(mine_of(std::move(piece)));
+    if (job_.num_processes > 1) {
+      // Whether the others have such a leaf, too, is known when all have come.
+      for (std::size_t i = 0; i < contents_.arrays.size(); ++i) {
+        const Array& array = contents_.arrays[i].array;
+        if (owner_of(array) == job_.process_index) mine_.push_back(mine_of({i, whole(array.shape())}));
+      }
     }
+    for (const Mine& mine : mine_) bytes_ += mine.bytes;
     // Staged in the order of the file, so that large parts are aligned.
     std::vector<std::size_t> sizes;
     for (const Mine& mine : mine_) sizes.push_back(mine.bytes);
@@ -159,16 +155,31 @@ Saving::Saving(Job job, std::string url, Contents contents, SavingOptions option
       round_.tell_error(message);
       round_.conclude_error(message);
     } else {
+      round_.offer_error(message);
       round_.report_error(message);
     }
     throw;
   }
 }
 
-const std::byte* Saving::elements(const Mine& mine, const Box& rows, std::byte* scratch) const {
-  const Array& array = contents_.arrays[mine.piece.leaf].array;
+Saving::Mine Saving::mine_of(Piece piece) const {
+  const std::size_t bytes =
+      static_cast<std::size_t>(volume(piece.box)) * size_of(contents_.arrays[piece.leaf].array.dtype());
+  return {std::move(piece), bytes};
+}
+
+const std::byte* Saving::elements(const Piece& piece, const Box& rows, std::byte* scratch) const {
+  const Array& array = contents_.arrays[piece.leaf].array;
   const std::size_t element = size_of(array.dtype());
-  const Box wanted = placed_in(mine.piece.box, rows);
+  const Box wanted = placed_in(piece.box, rows);
+  const auto [first, last] = staged_.equal_range(piece.leaf);
+  for (auto each = first; each != last; ++each) {
+    const Staged& staged = each->second;
+    if (!contains(staged.box, wanted)) continue;
+    if (const auto at = only_stretch(wanted, staged.box, element)) return staged.memory + *at;
+    copy_common(staged.box, staged.memory, wanted, scratch, element);
+    return scratch;
+  }
   std::int64_t found = 0;
   std::vector<Box> seen;
   for (const Shard& shard : array.addressable_shards()) {
@@ -185,9 +196,25 @@ const std::byte* Saving::elements(const Mine& mine, const Box& rows, std::byte* 
   }
   if (found != volume(wanted)) {
     fail<CheckpointError>("[checkpoint] {} of {} is not on this process: the processes' shardings differ",
-                          to_string(wanted), contents_.arrays[mine.piece.leaf].path);
+                          to_string(wanted), contents_.arrays[piece.leaf].path);
   }
   return scratch;
+}
+
+/// Of all elements of an array that this process has.
+std::string Saving::digest_of(std::size_t leaf) const {
+  const Array& array = contents_.arrays[leaf].array;
+  const std::size_t element = size_of(array.dtype());
+  const Piece all{leaf, whole(array.shape())};
+  std::string sums;
+  std::vector<std::byte> scratch;
+  for_each_unit(array.shape(), choose_tile(array.shape(), element), element, [&](const Unit& unit) {
+    scratch.resize(std::max(scratch.size(), unit.bytes));
+    const auto* bytes = reinterpret_cast<const char*>(elements(all, unit.box, scratch.data()));
+    sums += digest({bytes, unit.bytes});
+    return true;
+  });
+  return digest(sums);
 }
 
 void Saving::stage(Staging& staging, std::uint64_t most) {
@@ -196,8 +223,9 @@ void Saving::stage(Staging& staging, std::uint64_t most) {
     if (total + mine.bytes <= most) total += mine.bytes;
   std::byte* at = staging.reserve(total);
   std::set<std::size_t> held;
+  std::multimap<std::size_t, Staged> staged;
   std::size_t used = 0;
-  for (Mine& mine : mine_) {
+  for (const Mine& mine : mine_) {
     if (used + mine.bytes > most) {
       held.insert(mine.piece.leaf);
       continue;
@@ -207,13 +235,14 @@ void Saving::stage(Staging& staging, std::uint64_t most) {
     const Shape shape = shape_of(mine.piece.box);
     std::byte* part = at + used;
     for_each_unit(shape, choose_tile(shape, element), element, [&](const Unit& unit) {
-      const std::byte* from = elements(mine, unit.box, part + unit.offset);
+      const std::byte* from = elements(mine.piece, unit.box, part + unit.offset);
       if (from != part + unit.offset) std::memcpy(part + unit.offset, from, unit.bytes);
       return true;
     });
-    mine.staged = part;
+    staged.emplace(mine.piece.leaf, Staged{mine.piece.box, part});
     used += mine.bytes;
   }
+  staged_ = std::move(staged);
   for (std::size_t i = 0; i < contents_.arrays.size(); ++i) {
     Array& array = contents_.arrays[i].array;
     if (held.contains(i)) array = internal::sharing(array);
@@ -224,15 +253,14 @@ std::string Saving::write(const std::string& folder) {
   std::vector<PartSource> sources;
   for (const Mine& mine : mine_) {
     const Leaf& leaf = contents_.arrays[mine.piece.leaf];
-    const std::size_t element = size_of(leaf.array.dtype());
     PartSource source{leaf.path, leaf.array.dtype(), leaf.array.shape(), mine.piece.box, {}};
-    source.elements = [this, &mine, element](const Box& rows, std::byte* scratch) {
-      if (mine.staged == nullptr) return elements(mine, rows, scratch);
-      return mine.staged + only_stretch(rows, whole(shape_of(mine.piece.box)), element).value();
+    source.elements = [this, &mine](const Box& rows, std::byte* scratch) {
+      return elements(mine.piece, rows, scratch);
     };
     sources.push_back(std::move(source));
   }
-  Json report{{"tree", plan_.fingerprint}, {"locals", local_digests_}};
+  Json report{{"url", url_}, {"same", Json::array()}};
+  for (std::size_t leaf : each_) report["same"].push_back(digest_of(leaf));
   Json values = Json::object();
   for (const auto& [path, value] : contents_.values) values[path] = fingerprint(to_string(value));
   report["values"] = std::move(values);
@@ -258,12 +286,36 @@ std::string Saving::write(const std::string& folder) {
   return report.dump();
 }
 
+/// Throws unless all files that were written are where this process publishes them: if their processes write
+/// somewhere else, or if another job has taken the attempt for a leftover.
+void Saving::check_there(const std::vector<std::string>& reports) const {
+  std::map<std::string, std::uint64_t> there;
+  for (const storage::Entry& entry : open_->store->list(open_->attempt.folder))
+    there[entry.name] = entry.bytes;
+  for (std::size_t process = 0; process < reports.size(); ++process) {
+    const Json report = Json::parse(reports[process]);
+    if (!report.contains("file")) continue;
+    const auto name = report.at("file").at("name").get<std::string>();
+    const auto bytes = report.at("file").at("bytes").get<std::uint64_t>();
+    const auto found = there.find(name);
+    if (found != there.end() && found->second == bytes) continue;
+    const std::string who = job_.num_processes == 1 ? "" : " of " + job_.who(static_cast<int>(process));
+    fail<CheckpointError>(
+        "[checkpoint] save {}: the file {}{} ({} bytes) is not in {}{}; all processes must write to the same "
+        "storage, "
+        "and nobody may remove what is being saved",
+        url_, name, who, bytes, open_->store->url(open_->attempt.folder),
+        found == there.end() ? "" : fmt::format(", but one with {} bytes", found->second));
+  }
+}
+
 void Saving::publish(const std::vector<std::string>& reports) {
   Manifest manifest;
   manifest.nonce = open_->nonce;
   manifest.step = options_.step;
   manifest.metric = options_.metric;
-  manifest.created = now();
+  manifest.order = order_after(options_.highest_order ? options_.highest_order() : 0, job_.now());
+  manifest.created = to_string(std::chrono::system_clock::to_time_t(job_.now()));
   manifest.num_processes = job_.num_processes;
   manifest.values = contents_.values;
   for (const Leaf& leaf : contents_.arrays) {
@@ -277,13 +329,6 @@ void Saving::publish(const std::vector<std::string>& reports) {
   for (std::size_t process = 0; process < reports.size(); ++process) {
     const Json report = Json::parse(reports[process]);
     const std::string who = job_.who(static_cast<int>(process));
-    if (report.at("tree") != first.at("tree")) {
-      fail<CheckpointError>(
-          "[checkpoint] save {}: {} saves another tree than process 0: other paths, shapes or shardings; "
-          "save "
-          "the same on all processes",
-          url_, who);
-    }
     for (const auto& [path, value] : first.at("values").items()) {
       if (!report.at("values").contains(path) || report.at("values").at(path) != value) {
         fail<CheckpointError>(
@@ -292,16 +337,12 @@ void Saving::publish(const std::vector<std::string>& reports) {
             url_, path, who);
       }
     }
-    for (std::size_t i = 0, local = 0; i < contents_.arrays.size(); ++i) {
-      if (!plan_.is_local[i]) continue;
-      if (report.at("locals").at(local) != first.at("locals").at(local)) {
-        fail<CheckpointError>(
-            "[checkpoint] save {}: {} is on devices of one process only, and has other elements on {} than "
-            "on "
-            "process 0; make it a global array, or the same everywhere",
-            url_, contents_.arrays[i].path, who);
-      }
-      ++local;
+    for (std::size_t i = 0; i < each_.size(); ++i) {
+      if (report.at("same").at(i) == first.at("same").at(i)) continue;
+      fail<CheckpointError>(
+          "[checkpoint] save {}: {} is on devices of one process only, and has other elements on {} than on "
+          "process 0; make it a global array, or the same everywhere",
+          url_, contents_.arrays[each_[i]].path, who);
     }
     if (!report.contains("file")) continue;
     const Json& file = report.at("file");
@@ -315,16 +356,27 @@ void Saving::publish(const std::vector<std::string>& reports) {
     }
   }
   for (const auto& [path, array] : manifest.arrays) check_coverage(path, array, url_);
-  if (!open_->store->publish(open_->attempt, name_, kManifestName, to_json(manifest))) {
-    fail<CheckpointError>(
-        "[checkpoint] save {}: it is there already, and nothing that is published is overwritten; choose "
-        "another name or step, or remove it first",
-        url_);
-  }
+  check_there(reports);
+  saved_ = {manifest.step.value_or(-1), manifest.order, manifest.metric, manifest.nonce};
+  if (open_->store->publish(open_->attempt, name_, kManifestName, to_json(manifest))) return;
+  if (open_->store->exists(name_ + "/" + kManifestName)) fail_there_already();
+  fail<CheckpointError>(
+      "[checkpoint] save {}: there is a folder of this name that is no checkpoint; move it away, or choose "
+      "another name "
+      "or step",
+      url_);
+}
+
+void Saving::fail_there_already() const {
+  fail<CheckpointError>(
+      "[checkpoint] save {}: it is there already, and nothing that is published is overwritten; choose "
+      "another name or "
+      "step, or remove it first",
+      url_);
 }
 
 void Saving::give_up(const std::string& message) {
-  if (open_->begun) {
+  if (open_->live) {
     std::vector<std::string> names{kManifestName};
     for (int i = 0; i < job_.num_processes; ++i) names.push_back(part_name(i, job_.num_processes));
     try {
@@ -337,35 +389,64 @@ void Saving::give_up(const std::string& message) {
   throw CheckpointError(message);
 }
 
+void Saving::plan_the_rest(const std::vector<Place>& places) {
+  if (job_.num_processes == 1) return;
+  const auto mine = static_cast<std::size_t>(job_.process_index);
+  std::erase_if(mine_, [&](const Mine& each) { return places[each.piece.leaf] != Place::kSpread; });
+  auto others = plan_others(contents_.arrays, places, loads_);
+  for (Piece& piece : others[mine]) mine_.push_back(mine_of(std::move(piece)));
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (places[i] == Place::kEach) each_.push_back(i);
+  std::uint64_t bytes = 0;
+  for (const Mine& each : mine_) bytes += each.bytes;
+  bytes_ = bytes;
+}
+
+/// On process 0: begins the attempt, and tells the others where it is, and what the trees of all say.
+void Saving::begin() {
+  std::vector<Place> places;
+  if (job_.num_processes > 1) places = places_of(contents_.arrays, round_.offers(), "save " + url_);
+  plan_the_rest(places);
+  open_->store = storage::open_store(parent_, /*make=*/true);
+  if (open_->store->exists(name_ + "/" + kManifestName)) fail_there_already();
+  finish_removal(*open_->store, name_);
+  open_->nonce =
+      new_nonce(job_.id, expiry(std::chrono::system_clock::to_time_t(job_.now()), options_.timeout));
+  const LiveAttempt until_begun(job_.live, open_->nonce);
+  open_->attempt = open_->store->begin(name_, open_->nonce);
+  open_->live.emplace(job_.live, open_->nonce);
+  round_.tell(Json{
+      {"folder", open_->attempt.folder}, {"prefix", open_->attempt.prefix}, {"url", url_}, {"places", places}}
+                  .dump());
+}
+
+void Saving::join() {
+  const Json told = Json::parse(round_.hear());
+  open_->attempt = {told.at("folder"), told.at("prefix")};
+  plan_the_rest(told.at("places").get<std::vector<Place>>());
+  open_->store = storage::open_store(parent_);
+  if (open_->store->has(open_->attempt)) return;
+  fail<CheckpointError>(
+      "[checkpoint] save {}: what process 0 has begun, in {}, is not in the storage of {}, which saves to "
+      "{}; give all "
+      "processes the same place, one that all of them see",
+      told.at("url").get<std::string>(), open_->attempt.folder, job_.who(job_.process_index), url_);
+}
+
 void Saving::run() {
   const watch::Doing saving(watch::Kind::kSave, name_);
-  bool told = false;
   try {
-    if (job_.leads()) {
-      open_->store = storage::open_store(parent_, /*make=*/true);
-      if (open_->store->exists(name_ + "/" + kManifestName)) {
-        fail<CheckpointError>(
-            "it is there already, and nothing that is published is overwritten; choose another name or step, "
-            "or remove it first");
-      }
-      open_->nonce = new_nonce(job_.id);
-      open_->attempt = open_->store->begin(name_, open_->nonce);
-      open_->begun = true;
-      round_.tell(open_->attempt.folder);
-      told = true;
-    } else {
-      open_->attempt.folder = round_.hear();
-      open_->store = storage::open_store(parent_);
-    }
+    if (job_.num_processes > 1) round_.offer(describe_tree(contents_.arrays));
+    job_.leads() ? begin() : join();
     round_.report(write(open_->attempt.folder));
   } catch (const PeerFailure&) {
     throw;
   } catch (const std::exception& error) {
     const std::string who = job_.num_processes == 1 ? "" : job_.who(job_.process_index) + ": ";
-    const std::string message = dynamic_cast<const CheckpointError*>(&error) != nullptr && !job_.leads()
+    const std::string message = dynamic_cast<const CheckpointError*>(&error) != nullptr
                                     ? error.what()
                                     : fmt::format("[checkpoint] save {}: {}{}", url_, who, error.what());
-    if (job_.leads() && !told) round_.tell_error(message);
+    if (job_.leads() && !open_->live) round_.tell_error(message);
     round_.report_error(message);
   }
   if (!job_.leads()) {
@@ -382,6 +463,7 @@ void Saving::run() {
     const std::string who = job_.num_processes == 1 ? "" : job_.who(0) + ": ";
     give_up(fmt::format("[checkpoint] save {}: {}{}", url_, who, error.what()));
   }
+  open_->live.reset();
   round_.conclude("published");
 }
 

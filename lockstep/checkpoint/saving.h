@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +13,7 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/checkpoint/job.h"
+#include "lockstep/checkpoint/keep.h"
 #include "lockstep/checkpoint/plan.h"
 #include "lockstep/checkpoint/value.h"
 
@@ -26,10 +29,10 @@ struct SavingOptions {
   std::optional<std::int64_t> step;
   std::optional<double> metric;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-};
 
-/// The prefix of the names of this job's attempts, so that its next start can remove their leftovers.
-std::string attempt_prefix(const std::string& job_id);
+  /// The highest Manifest::order of the steps that are there, called on process 0 before it publishes.
+  std::function<std::int64_t()> highest_order;
+};
 
 /// Memory for copies of arrays, which is kept from one save to the next.
 class Staging {
@@ -51,7 +54,7 @@ class Saving {
   /// contents that cannot be saved: a tracer, an array without a value, two places with one path.
   Saving(Job job, std::string url, Contents contents, SavingOptions options);
 
-  /// The bytes of the arrays that this process writes.
+  /// The bytes of the arrays that this process writes; before `run` has ended, at most so many.
   std::uint64_t bytes() const { return bytes_; }
 
   /// Copies the data that this process writes, up to `most` bytes; the rest is kept as arrays, which a
@@ -63,6 +66,9 @@ class Saving {
   /// process died.
   void run();
 
+  /// On process 0, what was published.
+  const SavedStep& saved() const { return saved_; }
+
   /// Called with numbers of bytes as they are written.
   std::function<void(std::uint64_t)> on_written;
 
@@ -70,11 +76,22 @@ class Saving {
   struct Mine {
     Piece piece;
     std::size_t bytes = 0;
-    const std::byte* staged = nullptr;  ///< null: in the array
   };
-  const std::byte* elements(const Mine& mine, const Box& rows, std::byte* scratch) const;
+  /// A copy of a part of an array, dense and row-major.
+  struct Staged {
+    Box box;
+    const std::byte* memory;
+  };
+  Mine mine_of(Piece piece) const;
+  const std::byte* elements(const Piece& piece, const Box& rows, std::byte* scratch) const;
+  std::string digest_of(std::size_t leaf) const;
+  void begin();
+  void join();
+  void plan_the_rest(const std::vector<Place>& places);
   std::string write(const std::string& folder);
+  void check_there(const std::vector<std::string>& reports) const;
   void publish(const std::vector<std::string>& reports);
+  [[noreturn]] void fail_there_already() const;
   [[noreturn]] void give_up(const std::string& message);
 
   const Job job_;
@@ -83,10 +100,12 @@ class Saving {
   Contents contents_;
   const SavingOptions options_;
   Round round_;
-  WritePlan plan_;
-  std::vector<std::string> local_digests_;
-  std::vector<Mine> mine_;
-  std::uint64_t bytes_ = 0;
+  Loads loads_;
+  std::vector<Mine> mine_;                     ///< before `run`, also all that only this process may have
+  std::vector<std::size_t> each_;              ///< the leaves of Place::kEach
+  std::multimap<std::size_t, Staged> staged_;  ///< by leaf
+  std::atomic<std::uint64_t> bytes_ = 0;
+  SavedStep saved_;
   struct Open;
   std::shared_ptr<Open> open_;
 };

@@ -4,19 +4,79 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
-#include <span>
+#include <random>
 
+#include "lockstep/base/fingerprint.h"
 #include "lockstep/checkpoint/manifest.h"
 
 namespace lockstep::checkpoint {
 namespace {
 
-constexpr std::string_view kStep = "step-", kAttempt = ".tmp-", kPart = "part-", kEnding = ".safetensors";
-constexpr const char* kRemovedName = "manifest.json.removed";
+constexpr std::string_view kStep = "step-", kAttempt = ".tmp-", kPart = "part-", kOf = "-of-",
+                           kEnding = ".safetensors", kExpires = "-t";
 
-bool is_of_a_save(const std::string& name) {
-  return name == kManifestName || (name.starts_with(kPart) && name.ends_with(kEnding));
+const std::string kManifest = std::string("/") + kManifestName;
+const std::string kRecord = kManifest + storage::Store::kRemoved;
+
+bool are_digits(std::string_view text, std::size_t least, bool hex = false) {
+  return text.size() >= least && std::ranges::all_of(text, [&](char c) {
+           return (c >= '0' && c <= '9') || (hex && c >= 'a' && c <= 'f');
+         });
+}
+
+bool is_part(std::string_view name) {
+  if (!name.starts_with(kPart) || !name.ends_with(kEnding)) return false;
+  name.remove_prefix(kPart.size());
+  name.remove_suffix(kEnding.size());
+  const std::size_t of = name.find(kOf);
+  return of != name.npos && are_digits(name.substr(0, of), 5) && are_digits(name.substr(of + kOf.size()), 5);
+}
+
+/// Whether a folder of this name in that of a step is an attempt of an object store.
+bool is_nonce(std::string_view name) {
+  name = name.substr(0, name.rfind(kExpires));
+  const std::size_t dash = name.rfind('-');
+  return dash != name.npos && name.size() - dash - 1 == 16 && are_digits(name.substr(dash + 1), 16, true);
+}
+
+/// The start of the nonces of a job. What cannot stand in a name, or is too long, is told apart by a hash.
+std::string nonce_prefix(const std::string& job_id) {
+  constexpr std::size_t kLongest = 40;
+  std::string name;
+  for (char c : job_id.substr(0, kLongest)) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  if (name != job_id) name += fmt::format("_{:08x}", static_cast<std::uint32_t>(fingerprint(job_id)));
+  return name + "-";
+}
+
+/// The parts that a save left in a folder, and, in an object store, in those of its attempts.
+std::vector<std::string> parts_in(const storage::Store& store, const std::string& folder) {
+  std::vector<std::string> names;
+  for (const storage::Entry& entry : store.list(folder)) {
+    if (!entry.is_folder && is_part(entry.name)) names.push_back(entry.name);
+    if (!entry.is_folder || entry.is_link || !is_nonce(entry.name)) continue;
+    if (store.has({folder + "/" + entry.name, entry.name + "/"})) continue;  // of a save that runs
+    for (const storage::Entry& inner : store.list(folder + "/" + entry.name))
+      if (!inner.is_folder && is_part(inner.name)) names.push_back(entry.name + "/" + inner.name);
+  }
+  return names;
+}
+
+/// Those that the manifest names.
+std::optional<std::vector<std::string>> named_files(const std::string& bytes, const std::string& url) {
+  try {
+    std::vector<std::string> names;
+    for (const FileInfo& file : parse_manifest(bytes, url).files) names.push_back(file.name);
+    return names;
+  } catch (const CheckpointError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> read_if_there(const storage::Store& store, const std::string& name) {
+  if (!store.exists(name)) return std::nullopt;
+  return storage::read_whole(*store.open(name));
 }
 
 }  // namespace
@@ -28,43 +88,59 @@ std::optional<std::int64_t> step_of_name(std::string_view name) {
   const std::string_view digits = name.substr(kStep.size());
   std::int64_t step = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  if (error != std::errc() || end != digits.data() + digits.size() || step_name(step) != name)
+  if (error != std::errc() || end != digits.data() + digits.size() || step < 0 || step_name(step) != name)
     return std::nullopt;
   return step;
+}
+
+std::string part_name(int process, int processes) {
+  return fmt::format("{}{:05}{}{:05}{}", kPart, process, kOf, processes, kEnding);
 }
 
 std::vector<std::int64_t> published_steps(const storage::Store& store) {
   std::vector<std::int64_t> steps;
   for (const storage::Entry& entry : store.list("")) {
     const auto step = step_of_name(entry.name);
-    if (entry.is_folder && step && store.exists(entry.name + "/" + kManifestName)) steps.push_back(*step);
+    if (entry.is_folder && step && store.exists(entry.name + kManifest)) steps.push_back(*step);
   }
   std::ranges::sort(steps);
   return steps;
 }
 
-void remove_checkpoint(storage::Store& store, const std::string& folder) {
-  // The names of its files outlive the manifest, so that a removal that is interrupted is gone on with.
-  const std::string name = folder + "/" + kManifestName, kept = folder + "/" + kRemovedName;
-  const std::string& source = store.exists(name) ? name : kept;
-  const std::string bytes = storage::read_whole(*store.open(source));
-  const Manifest manifest = parse_manifest(bytes, store.url(source));
-  if (!store.exists(kept)) {
-    auto writer = store.create(kept);
-    writer->write(std::as_bytes(std::span(bytes)));
-    writer->finish();
+bool finish_removal(storage::Store& store, const std::string& folder) {
+  const auto record = read_if_there(store, folder + kRecord);
+  if (!record) return false;
+  const auto manifest = read_if_there(store, folder + kManifest);
+  const auto old = named_files(*record, store.url(folder + kRecord));
+  if (!manifest || manifest == record) {
+    store.remove(folder, kManifestName, old ? *old : parts_in(store, folder));
+    return true;
   }
-  std::vector<std::string> names;
-  for (const FileInfo& file : manifest.files) names.push_back(file.name);
-  names.push_back(kRemovedName);
-  store.remove(folder, kManifestName, names);
+  // Saved again since then.
+  std::vector<std::string> names{kRecord.substr(1)};
+  if (const auto used = named_files(*manifest, store.url(folder + kManifest)); used && old) {
+    for (const std::string& name : *old)
+      if (std::ranges::find(*used, name) == used->end()) names.insert(names.begin(), name);
+  }
+  store.remove_files(folder, names);
+  return true;
+}
+
+bool remove_checkpoint(storage::Store& store, const std::string& folder) {
+  const bool half = finish_removal(store, folder);
+  const auto manifest = read_if_there(store, folder + kManifest);
+  if (!manifest) return half;
+  const auto names = named_files(*manifest, store.url(folder + kManifest));
+  store.remove(folder, kManifestName, names ? *names : parts_in(store, folder));
+  return true;
 }
 
 std::vector<std::int64_t> half_removed_steps(const storage::Store& store) {
   std::vector<std::int64_t> steps;
   for (const storage::Entry& entry : store.list("")) {
     const auto step = step_of_name(entry.name);
-    if (entry.is_folder && step && store.exists(entry.name + "/" + kRemovedName)) steps.push_back(*step);
+    if (entry.is_folder && !entry.is_link && step && store.exists(entry.name + kRecord))
+      steps.push_back(*step);
   }
   return steps;
 }
@@ -72,24 +148,48 @@ std::vector<std::int64_t> half_removed_steps(const storage::Store& store) {
 std::vector<Leftover> leftovers(const storage::Store& store) {
   std::vector<Leftover> all;
   for (const storage::Entry& entry : store.list("")) {
-    if (!entry.is_folder) continue;
+    if (!entry.is_folder || entry.is_link) continue;
     if (const std::size_t at = entry.name.find(kAttempt); at != std::string::npos) {
       if (step_of_name(entry.name.substr(0, at)))
         all.push_back({{entry.name, ""}, entry.name.substr(at + kAttempt.size())});
-    } else if (step_of_name(entry.name) && !store.exists(entry.name + "/" + kManifestName)) {
+    } else if (step_of_name(entry.name) && !store.exists(entry.name + kManifest)) {
       // Of an object store, attempts are below the step's own name.
-      for (const storage::Entry& inner : store.list(entry.name))
-        if (inner.is_folder) all.push_back({{entry.name + "/" + inner.name, inner.name + "/"}, inner.name});
+      for (const storage::Entry& inner : store.list(entry.name)) {
+        if (inner.is_folder && !inner.is_link && is_nonce(inner.name))
+          all.push_back({{entry.name + "/" + inner.name, inner.name + "/"}, inner.name});
+      }
     }
   }
   return all;
 }
 
 void remove_leftover(storage::Store& store, const Leftover& leftover) {
+  const auto ended = store.end(leftover.attempt, kManifestName);
+  if (!ended) return;
   std::vector<std::string> names;
-  for (const storage::Entry& entry : store.list(leftover.attempt.folder))
-    if (!entry.is_folder && is_of_a_save(entry.name)) names.push_back(entry.name);
-  store.discard(leftover.attempt, names);
+  for (const storage::Entry& entry : store.list(ended->folder))
+    if (!entry.is_folder && (entry.name == kManifestName || is_part(entry.name))) names.push_back(entry.name);
+  store.discard(*ended, names);
+}
+
+std::string new_nonce(const std::string& job_id, std::optional<std::time_t> expires) {
+  std::random_device random;
+  return fmt::format("{}{:08x}{:08x}{}", nonce_prefix(job_id.empty() ? "job" : job_id), random(), random(),
+                     expires ? fmt::format("{}{:x}", kExpires, static_cast<std::int64_t>(*expires)) : "");
+}
+
+bool is_of_job(const std::string& nonce, const std::string& job_id) {
+  return !job_id.empty() && nonce.starts_with(nonce_prefix(job_id));
+}
+
+std::optional<std::time_t> expiry_of(const std::string& nonce) {
+  const std::size_t at = nonce.rfind(kExpires);
+  if (at == nonce.npos) return std::nullopt;
+  const char* const end = nonce.data() + nonce.size();
+  std::int64_t time = 0;
+  const auto [stop, error] = std::from_chars(nonce.data() + at + kExpires.size(), end, time, 16);
+  if (error != std::errc() || (stop != end && *stop != '.')) return std::nullopt;
+  return static_cast<std::time_t>(time);
 }
 
 }  // namespace lockstep::checkpoint

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,12 +21,20 @@ std::string step_name(std::int64_t step);
 /// nullopt for any other name.
 std::optional<std::int64_t> step_of_name(std::string_view name);
 
+/// "part-00002-of-00004.safetensors", which process 2 of 4 writes.
+std::string part_name(int process, int processes);
+
 /// The published steps, ascending.
 std::vector<std::int64_t> published_steps(const storage::Store& store);
 
-/// Removes a published checkpoint: first its manifest, then the files named in it; other files stay.
-/// Continues an interrupted removal.
-void remove_checkpoint(storage::Store& store, const std::string& folder);
+/// Removes a published checkpoint: first its manifest, then the files named in it; other files stay. If the
+/// manifest is damaged, the files with names of parts are removed. Ends an interrupted removal, too. Returns
+/// false if there was nothing to remove. Throws StorageError; then it can be repeated.
+bool remove_checkpoint(storage::Store& store, const std::string& folder);
+
+/// Ends the removal of a checkpoint that was interrupted, if one was. What was saved there since then stays.
+/// Returns whether there was one.
+bool finish_removal(storage::Store& store, const std::string& folder);
 
 /// The steps whose removal was interrupted.
 std::vector<std::int64_t> half_removed_steps(const storage::Store& store);
@@ -37,7 +46,18 @@ struct Leftover {
 };
 std::vector<Leftover> leftovers(const storage::Store& store);
 
-/// Removes the files that a save has made in an attempt.
+/// Removes the files that a save has made in an attempt. If its process still works on it, its save fails;
+/// nothing is removed if it has published meanwhile.
 void remove_leftover(storage::Store& store, const Leftover& leftover);
+
+/// The name of an attempt of this job: unique, with the time from which on the save does not publish any more
+/// by the clock of its process; nullopt if it has no limit.
+std::string new_nonce(const std::string& job_id, std::optional<std::time_t> expires);
+
+/// Whether the nonce is of an attempt of the job with this id, which is not empty.
+bool is_of_job(const std::string& nonce, const std::string& job_id);
+
+/// The time in the nonce; nullopt if it has none.
+std::optional<std::time_t> expiry_of(const std::string& nonce);
 
 }  // namespace lockstep::checkpoint
