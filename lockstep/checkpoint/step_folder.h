@@ -3,13 +3,11 @@
 
 #include <cstdint>
 #include <ctime>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "lockstep/checkpoint/keep.h"
 #include "lockstep/storage/store.h"
 
 /// The folder of a run, with its steps and unfinished attempts.

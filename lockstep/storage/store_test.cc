@@ -61,6 +61,39 @@ TEST_P(EveryStore, Files_AreThereOnceTheyAreFinished) {
   EXPECT_EQ(read_whole(*store->open("empty")), "");
 }
 
+TEST_P(EveryStore, AnAttemptThatWasEnded_IsNotPublished_AndAPublishedOneIsNotEnded) {
+  const auto store = open(), other = open();
+  const Attempt ended = store->begin("step", "n1"), published = store->begin("step", "n2");
+  EXPECT_TRUE(other->has(ended));
+  EXPECT_FALSE(other->has({"step/none", "none/"}));
+  write_file(*store, ended.folder + "/part", "one");
+  write_file(*store, published.folder + "/part", "two");
+  const auto rest = other->end(ended, "manifest");
+  ASSERT_TRUE(rest);
+  EXPECT_THROW(store->publish(ended, "step", "manifest", "of n1"), StorageError);
+  EXPECT_FALSE(store->exists("step/manifest"));
+  other->discard(*rest, {"part"});
+  EXPECT_FALSE(other->has(ended));
+  EXPECT_TRUE(store->publish(published, "step", "manifest", "of n2"));
+  EXPECT_EQ(other->end(published, "manifest"), std::nullopt);
+  EXPECT_EQ(read_whole(*store->open("step/" + published.prefix + "part")), "two");
+}
+
+TEST_P(EveryStore, ARemovalThatWasInterrupted_GoesOn) {
+  const auto store = open();
+  const Attempt attempt = store->begin("step", "n1");
+  write_file(*store, attempt.folder + "/part", "one");
+  EXPECT_TRUE(store->publish(attempt, "step", "manifest", "of n1"));
+  store->remove("step", "manifest", {});
+  EXPECT_FALSE(store->exists("step/manifest"));
+  EXPECT_FALSE(store->exists("step/manifest.removed"));
+  EXPECT_TRUE(store->exists("step/" + attempt.prefix + "part")) << "only what is named is removed";
+  write_file(*store, "step/manifest.removed", "of n1");
+  store->remove("step", "manifest", {attempt.prefix + "part"});
+  EXPECT_TRUE(store->list("").empty());
+  store->remove("step", "manifest", {"part"});
+}
+
 TEST_P(EveryStore, OfSeveralAttempts_TheFirstIsPublished) {
   const auto store = open(), other = open();
   const Attempt first = store->begin("step", "n1"), second = other->begin("step", "n2");

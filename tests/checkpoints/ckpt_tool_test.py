@@ -5,15 +5,16 @@
     tests/checkpoints/ckpt_tool_test.py SAVE_STEPS LOCKSTEP
 """
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 
-SAVE_STEPS, LOCKSTEP = sys.argv[1:]
+SAVE_STEPS, LOCKSTEP = map(os.path.abspath, sys.argv[1:])
 
 
-def tool(*arguments):
-    done = subprocess.run([LOCKSTEP, "ckpt", *arguments], capture_output=True, text=True)
+def tool(*arguments, cwd=None):
+    done = subprocess.run([LOCKSTEP, "ckpt", *arguments], capture_output=True, text=True, cwd=cwd)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -59,13 +60,40 @@ def main():
         expect("cat of damage", tool("cat", second, "large"), 2, "is damaged")
         expect("cat beside damage", tool("cat", second, "small"), 0, "i32[7]")
 
+        # A damaged step, or one that has lost a file, does not hide the others.
+        shutil.copytree(third, os.path.join(folder, "step-00000004"))
+        os.remove(os.path.join(folder, "step-00000004", "part-00000-of-00001.safetensors"))
+        shutil.copytree(third, os.path.join(folder, "step-00000005"))
+        expect("verify of a step without its part", tool("verify", folder), 1, "No such file", f"{third}: whole",
+               "step-00000005: whole")
+        open(os.path.join(folder, "step-00000004", "manifest.json"), "w").close()
+        expect("ls beside damage", tool("ls", folder), 1, "   4                                damaged",
+               "   5       2  390.7 KiB")
+        expect("rm of a damaged one, and one that is none", tool("rm", os.path.join(folder, "step-00000004"), exported,
+               os.path.join(folder, "step-00000005")), 2, "step-00000004\n", "step-00000005\n", "nothing is removed")
+        assert not os.path.exists(os.path.join(folder, "step-00000004"))
+
+        # A removal that was interrupted is ended; a link is removed, and its target stays.
+        half = os.path.join(folder, "step-00000006")
+        shutil.copytree(third, half)
+        os.rename(os.path.join(half, "manifest.json"), os.path.join(half, "manifest.json.removed"))
+        expect("ls of a half removed one", tool("ls", folder), 0, f"half removed: {half}")
+        expect("rm of a half removed one", tool("rm", half), 0, f"removed {half}")
+        assert not os.path.exists(half)
+        os.symlink(third, half)
+        expect("rm of a link", tool("rm", half), 0, f"removed {half}")
+        assert not os.path.lexists(half) and len(os.listdir(third)) == 2
+        shutil.copytree(third, half)
+        expect("rm of the folder one is in", tool("rm", ".", cwd=half), 0, "removed .")
+        assert not os.path.exists(half)
+
         attempt = os.path.join(folder, "step-00000009.tmp-job-1")
         os.mkdir(attempt)
         for name in ("part-00000-of-00002.safetensors", "notes"):
             open(os.path.join(attempt, name), "w").close()
         expect("ls of an attempt", tool("ls", folder), 0, f"not ended: {attempt}")
         expect("rm --attempts", tool("rm", "--attempts", folder), 0, f"removed {attempt}")
-        assert os.listdir(attempt) == ["notes"], "what no save wrote stays"
+        assert os.listdir(attempt + ".ended") == ["notes"], "what no save wrote stays"
         expect("rm", tool("rm", second), 0, f"removed {second}")
         assert not os.path.exists(second) and os.path.exists(third)
         expect("a folder that is none", tool("ls", os.path.join(folder, "none")), 2, "No such file or directory")
