@@ -477,7 +477,8 @@ class History {
 
   void damage() {
     const std::int64_t step = random_step();
-    if (!steps_.contains(step) || steps_[step].linked || steps_[step].unreadable) return;
+    if (!steps_.contains(step) || steps_[step].linked || steps_[step].unreadable || steps_[step].incomplete)
+      return;
     ++count_.damages;
     Step& known = steps_[step];
     const std::string manifest = file_of(step, kManifestName), part = file_of(step, ".safetensors");
