@@ -15,6 +15,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/storage/object_reader.h"
 #include "lockstep/storage/object_writer.h"
+#include "lockstep/storage/url.h"
 #include "lockstep/storage/xml.h"
 
 namespace lockstep::storage {
@@ -37,6 +38,13 @@ void require_name(const std::string& name) {
       fail<StorageError>("\"{}\" is no name in an object store: a part of it is \"{}\"", name, part);
     begin = slash + 1;
   }
+}
+
+Location locate_object(const std::string& url) {
+  Location place = locate(url);
+  if (!place.is_object)
+    fail<StorageError>("\"{}\" is no URL of an object store; expected s3://bucket/prefix", printable(url));
+  return place;
 }
 
 class ObjectStore : public Store {
@@ -367,17 +375,19 @@ class ObjectStore : public Store {
 }  // namespace
 
 std::unique_ptr<Store> open_object_store(const std::string& url, const S3Options& options) {
-  S3Url parts = parse_s3_url(url);
-  auto store = std::make_unique<ObjectStore>(std::make_shared<S3Client>(parts.bucket, options), parts.key);
+  const Location place = locate_object(url);
+  if (!place.key.empty()) require_name(place.key);
+  auto store = std::make_unique<ObjectStore>(std::make_shared<S3Client>(place.bucket, options), place.key);
   store->reach();
   return store;
 }
 
 std::unique_ptr<Reader> open_object(const std::string& url, const S3Options& options) {
-  const S3Url parts = parse_s3_url(url);
-  if (parts.key.empty()) fail<StorageError>("\"{}\" is a bucket, not an object", url);
-  auto reader = find_object(std::make_shared<S3Client>(parts.bucket, options), parts.key);
-  if (reader == nullptr) fail<StorageError>("cannot open {}: there is no such object", url);
+  const Location place = locate_object(url);
+  if (place.key.empty())
+    fail<StorageError>("\"{}\" is a bucket, not an object; expected s3://bucket/key", printable(url));
+  auto reader = find_object(std::make_shared<S3Client>(place.bucket, options), place.key);
+  if (reader == nullptr) fail<StorageError>("cannot open {}: there is no such object", printable(url));
   return reader;
 }
 

@@ -36,14 +36,6 @@ TEST(PartSize, TenThousandParts_HoldFiveTebibytes) {
   EXPECT_EQ(part_size(2000, first), first);
 }
 
-TEST(S3Urls, AreTakenApart) {
-  EXPECT_EQ(parse_s3_url("s3://bucket/a/b//").key, "a/b");
-  EXPECT_EQ(parse_s3_url("s3://bucket").key, "");
-  EXPECT_EQ(parse_s3_url("s3://my.bucket-1/").bucket, "my.bucket-1");
-  for (const char* url : {"s3://", "s3:///a", "s3://a b/c", "s3://ab", "http://bucket/a", "s3://b%20c/"})
-    EXPECT_THAT(error_of<StorageError>([&] { parse_s3_url(url); }), HasSubstr(url));
-}
-
 TEST(S3Endpoints, AreThoseOfTheEnvironmentOrAws) {
   struct Case {
     std::map<std::string, std::string> variables;

@@ -4,28 +4,9 @@
 #include <algorithm>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/storage/store.h"
 #include "lockstep/storage/uri.h"
 
 namespace lockstep::storage {
-
-S3Url parse_s3_url(const std::string& url) {
-  constexpr std::string_view kScheme = "s3://";
-  if (!url.starts_with(kScheme))
-    fail<StorageError>("\"{}\" is no URL of an object store: s3://bucket/prefix", url);
-  const std::string rest = url.substr(kScheme.size());
-  const auto slash = std::min(rest.find('/'), rest.size());
-  S3Url parts{rest.substr(0, slash), slash < rest.size() ? rest.substr(slash + 1) : ""};
-  while (parts.key.ends_with('/')) parts.key.pop_back();
-  const bool valid = parts.bucket.size() >= 3 && parts.bucket.size() <= 255 &&
-                     std::all_of(parts.bucket.begin(), parts.bucket.end(), [](unsigned char c) {
-                       return std::isalnum(c) != 0 || c == '-' || c == '.' || c == '_';
-                     });
-  if (!valid)
-    fail<StorageError>("\"{}\": \"{}\" is no name of a bucket; expected s3://bucket/prefix", url,
-                       parts.bucket);
-  return parts;
-}
 
 std::string s3_region(const Environment& environment, const AwsConfig& config) {
   for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION"}) {

@@ -8,15 +8,6 @@
 
 namespace lockstep::storage {
 
-/// The parts of "s3://bucket/key".
-struct S3Url {
-  std::string bucket;
-  std::string key;  ///< without trailing slashes; "" for the whole bucket
-};
-
-/// Throws StorageError for any other text.
-S3Url parse_s3_url(const std::string& url);
-
 /// The location of a bucket.
 struct S3Endpoint {
   std::string scheme = "https";

@@ -4,33 +4,34 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/storage/folder_store.h"
 #include "lockstep/storage/object_store.h"
+#include "lockstep/storage/url.h"
 
 namespace lockstep::storage {
-namespace {
-
-constexpr std::string_view kObjects = "s3://", kFiles = "file://";
-
-std::string without_scheme(const std::string& url) {
-  return url.starts_with(kFiles) ? url.substr(kFiles.size()) : url;
-}
-
-}  // namespace
 
 std::unique_ptr<Store> open_store(const std::string& url, bool make) {
-  if (url.starts_with(kObjects)) return open_object_store(url);
-  return open_folder(without_scheme(url), make);
+  const Location place = locate(url);
+  return place.is_object ? open_object_store(url) : open_folder(place.path, make);
 }
 
 std::unique_ptr<Reader> open_file(const std::string& url) {
-  if (url.starts_with(kObjects)) return open_object(url);
-  return open_local_file(without_scheme(url));
+  const Location place = locate(url);
+  return place.is_object ? open_object(url) : open_local_file(place.path);
 }
 
-std::pair<std::string, std::string> split_url(std::string url) {
-  while (url.size() > 1 && url.ends_with('/')) url.pop_back();
-  const std::size_t slash = url.find_last_of('/');
-  if (slash == std::string::npos) return {".", url};
-  return {slash == 0 ? "/" : url.substr(0, slash), url.substr(slash + 1)};
+std::pair<std::string, std::string> split_url(const std::string& url) {
+  const Location place = locate(url);
+  std::string path = place.is_object ? place.key : place.path;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  const std::size_t slash = path.rfind('/');
+  std::string folder = slash == path.npos ? "" : path.substr(0, slash), name = path.substr(slash + 1);
+  if (name.empty() || name == "." || name == "..") {
+    fail<StorageError>("\"{}\" does not end in a name; expected one, as in {}/name", printable(url),
+                       place.is_object ? "s3://" + place.bucket : "folder");
+  }
+  if (place.is_object) return {"s3://" + place.bucket + "/" + folder, name};
+  if (slash == 0) folder = "/";
+  if (slash == path.npos) folder = ".";
+  return {folder, name};
 }
 
 std::string read_whole(const Reader& file, std::uint64_t limit) {

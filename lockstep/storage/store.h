@@ -135,14 +135,16 @@ class Store {
 };
 
 /// The object store for "s3://bucket/prefix", otherwise the folder of that path, which is created if it does
-/// not exist and `make` is set. Throws StorageError if it cannot be reached or is not a folder.
+/// not exist and `make` is set. Throws StorageError for what `locate` (url.h) refuses, and if it cannot be
+/// reached or is not a folder.
 std::unique_ptr<Store> open_store(const std::string& url, bool make = false);
 
 /// Opens one file by its path or URL.
 std::unique_ptr<Reader> open_file(const std::string& url);
 
-/// Splits "folder/name" into the folder, "." if there is none, and the name; trailing slashes are ignored.
-std::pair<std::string, std::string> split_url(std::string url);
+/// Splits "folder/name" into the folder, for open_store, and the name; trailing slashes are ignored. Throws
+/// StorageError for what `locate` refuses, and if there is no name: "s3://bucket", "/", "..".
+std::pair<std::string, std::string> split_url(const std::string& url);
 
 /// All bytes of a file. Throws StorageError, also if it has more than `limit` bytes.
 std::string read_whole(const Reader& file, std::uint64_t limit = std::uint64_t{1} << 32);

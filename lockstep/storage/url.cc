@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/storage/url.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+
+#include "lockstep/base/fail.h"
+
+namespace lockstep::storage {
+namespace {
+
+/// S3's limit of a key.
+constexpr std::size_t kLongestKey = 1024;
+
+/// Longer texts are shortened in messages.
+constexpr std::size_t kShown = 300;
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string lower(std::string_view text) {
+  std::string all(text);
+  for (char& c : all) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return all;
+}
+
+/// The length of the valid UTF-8 sequence at the beginning of a text that is not empty; 0 if it is invalid.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  // Overlong forms, surrogates, and numbers above U+10FFFF.
+  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
+      (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f))
+    return 0;
+  return length;
+}
+
+/// The scheme of "SCHEME:/...", of "s3:..." and of "file:...", in lower case; "" if this is a path.
+std::string scheme_of(std::string_view url) {
+  const std::size_t end = static_cast<std::size_t>(
+      std::ranges::find_if_not(
+          url, [](char c) { return is_letter(c) || is_digit(c) || c == '+' || c == '-' || c == '.'; }) -
+      url.begin());
+  if (end == 0 || end == url.size() || url[end] != ':' || !is_letter(url[0])) return "";
+  std::string scheme = lower(url.substr(0, end));
+  const bool is_url = url.substr(end + 1).starts_with('/') || scheme == "s3" || scheme == "file";
+  return is_url ? scheme : "";
+}
+
+Location file_of(std::string_view url, std::string_view rest) {
+  if (rest.starts_with("//")) {
+    rest.remove_prefix(2);
+    const std::string_view host = rest.substr(0, std::min(rest.find('/'), rest.size()));
+    if (!host.empty() && lower(host) != "localhost") {
+      fail<StorageError>(
+          "\"{}\" names a file of the host '{}'; expected file:///PATH, or a path without file://",
+          printable(url), printable(host));
+    }
+    rest.remove_prefix(host.size());
+  }
+  if (!rest.starts_with('/')) fail<StorageError>("\"{}\" has no path; expected file:///PATH", printable(url));
+  return {.path = std::string(rest)};
+}
+
+Location object_of(std::string_view url, std::string_view rest) {
+  if (!rest.starts_with("//"))
+    fail<StorageError>("\"{}\" is no URL of an object store; expected s3://bucket/prefix", printable(url));
+  rest.remove_prefix(2);
+  const std::size_t slash = std::min(rest.find('/'), rest.size());
+  Location place{.is_object = true, .bucket = std::string(rest.substr(0, slash))};
+  const bool valid =
+      place.bucket.size() >= 3 && place.bucket.size() <= 255 && std::ranges::all_of(place.bucket, [](char c) {
+        return is_letter(c) || is_digit(c) || c == '-' || c == '.' || c == '_';
+      });
+  if (!valid) {
+    fail<StorageError>("\"{}\": \"{}\" is no name of a bucket; expected s3://bucket/prefix", printable(url),
+                       printable(place.bucket));
+  }
+  place.key = rest.substr(std::min(slash + 1, rest.size()));
+  while (place.key.ends_with('/')) place.key.pop_back();
+  if (place.key.size() > kLongestKey) {
+    fail<StorageError>("\"{}\" has a key of {} bytes; expected at most {}", printable(url), place.key.size(),
+                       kLongestKey);
+  }
+  for (std::size_t i = 0; i < place.key.size();) {
+    const std::size_t length = utf8_length(std::string_view(place.key).substr(i));
+    if (length == 0) fail<StorageError>("\"{}\" has a key that is not UTF-8", printable(url));
+    i += length;
+  }
+  for (std::size_t begin = 0; begin <= place.key.size();) {
+    const std::size_t end = std::min(place.key.find('/', begin), place.key.size());
+    const std::string part = place.key.substr(begin, end - begin);
+    if (part == "." || part == "..")
+      fail<StorageError>("\"{}\": a part of its key is \"{}\", which an object store does not resolve",
+                         printable(url), part);
+    begin = end + 1;
+  }
+  return place;
+}
+
+}  // namespace
+
+Location locate(std::string_view url) {
+  if (url.empty()) fail<StorageError>("expected a path or URL, got an empty text");
+  if (url.find('\0') != url.npos) fail<StorageError>("\"{}\" has a byte 0", printable(url));
+  const std::string scheme = scheme_of(url);
+  if (scheme.empty()) return {.path = std::string(url)};
+  const std::string_view rest = url.substr(scheme.size() + 1);
+  if (scheme == "file") return file_of(url, rest);
+  if (scheme == "s3") return object_of(url, rest);
+  fail<StorageError>(
+      "\"{}\" has the scheme '{}', which is not supported; expected a path, file:///PATH or "
+      "s3://bucket/prefix (a folder named '{}:' is \"./{}:\")",
+      printable(url), scheme, url.substr(0, scheme.size()), url.substr(0, scheme.size()));
+}
+
+std::string local_path(std::string_view url) {
+  Location place = locate(url);
+  if (place.is_object)
+    fail<StorageError>("\"{}\" is in an object store; expected a path in a file system", printable(url));
+  return std::move(place.path);
+}
+
+std::string printable(std::string_view url) {
+  const std::size_t bytes = url.size();
+  std::string shown;
+  while (!url.empty() && shown.size() < kShown) {
+    const std::size_t length = utf8_length(url);
+    const auto first = static_cast<unsigned char>(url[0]);
+    // C1 control characters are two bytes: C2 80 to C2 9F.
+    const bool control = first < 0x20 || first == 0x7f ||
+                         (first == 0xc2 && length == 2 && static_cast<unsigned char>(url[1]) < 0xa0);
+    if (length == 0 || control) {
+      for (char c : url.substr(0, std::max<std::size_t>(length, 1)))
+        shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      shown += url.substr(0, length);
+    }
+    url.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  if (!url.empty()) shown += fmt::format("... ({} bytes)", bytes);
+  return shown;
+}
+
+}  // namespace lockstep::storage

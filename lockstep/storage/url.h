@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lockstep::storage {
+
+/// What a path or URL names: a place in a file system, or in an object store.
+struct Location {
+  bool is_object = false;
+  std::string path;         ///< in a file system
+  std::string bucket, key;  ///< in an object store; the key without trailing slashes, "" for the whole bucket
+};
+
+/// Every path or URL that a user gives passes through here. Throws StorageError, without touching anything,
+/// for
+/// - an empty text, and one with a byte 0;
+/// - a URL of another scheme than s3 and file, in upper or lower case: it is never taken for a local path. So
+///   are "SCHEME:/...", which is what is left of a URL that was handled as a path, "s3:" and "file:";
+///   "./SCHEME:/..." is a path;
+/// - file://HOST/..., unless HOST is empty or localhost;
+/// - s3:// without a valid bucket, and with a key that has more than 1024 bytes, is not UTF-8, or has "." or
+///   ".." between slashes.
+/// Nothing is percent-decoded.
+Location locate(std::string_view url);
+
+/// The path in a file system. Throws StorageError as `locate` does, and for object stores.
+std::string local_path(std::string_view url);
+
+/// For messages: without control characters and invalid UTF-8, which become "\x1b", and at most some 300
+/// characters long.
+std::string printable(std::string_view url);
+
+}  // namespace lockstep::storage
