@@ -342,6 +342,25 @@ TEST(ObjectStore, ClockThatIsWrong_IsSetByTheServers) {
   EXPECT_FALSE(bucket.open()->exists("file"));
 }
 
+TEST(ObjectStore, WrongClock_OfOneObject_IsSetByTheServersDate) {
+  // It is asked for by HEAD, whose answer has no reason.
+  FakeBucket bucket;
+  bucket.s3.objects["a"] = {.bytes = "text", .tag = "\"1\"", .writer = ""};
+  bool refuses_all = false;
+  bucket.s3.instead = [&](const TestRequest& request) -> std::optional<TestReply> {
+    if (request.header("x-amz-date").starts_with("20300102T0304") && !refuses_all) return std::nullopt;
+    TestReply reply{.status = 403};
+    reply.headers = {{"date", "Wed, 02 Jan 2030 03:04:05 GMT"}};
+    return reply;
+  };
+  EXPECT_EQ(read_whole(*open_object("s3://bucket/a", bucket.options())), "text");
+  refuses_all = true;
+  const std::size_t before = bucket.s3.requests.size();
+  EXPECT_THAT(error_of<StorageError>([&] { open_object("s3://bucket/a", bucket.options()); }),
+              HasSubstr("HTTP status 403"));
+  EXPECT_EQ(bucket.s3.requests.size() - before, 2u) << "the clock is set once";
+}
+
 TEST(ObjectStore, Server_IsWaitedForAsLongAsItAsks) {
   FakeBucket bucket;
   const auto store = bucket.open();

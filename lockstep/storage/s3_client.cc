@@ -61,6 +61,9 @@ std::string explanation_of_refusal(const std::string& code, const std::string& d
       doing);
 }
 
+/// S3 takes requests whose time differs from its own by less than 15 minutes. Other servers may take less.
+constexpr std::chrono::minutes kMostSkew{4};
+
 }  // namespace
 
 std::string S3Answer::header(const std::string& name) const {
@@ -212,12 +215,17 @@ bool S3Client::adapt(const Try& tried, const Credentials& credentials, bool& reg
       return true;
     }
   }
-  if (answer.code == "RequestTimeTooSkewed" && !clock_set) {
-    clock_set = true;
+  // HEAD is answered without a reason: then the date tells whether it may be the clock.
+  const bool skewed = answer.code == "RequestTimeTooSkewed";
+  if ((skewed || (answer.status == 403 && answer.code.empty())) && !clock_set) {
     if (const auto time = parse_http_date(answer.header("date"))) {
+      const auto offset = *time - std::chrono::system_clock::now();
       std::lock_guard lock(mutex_);
-      clock_offset_ = *time - std::chrono::system_clock::now();
-      return true;
+      if (skewed || std::chrono::abs(offset - clock_offset_) > kMostSkew) {
+        clock_set = true;
+        clock_offset_ = std::chrono::duration_cast<decltype(clock_offset_)>(offset);
+        return true;
+      }
     }
   }
   const bool expired = is_one_of(answer.code, {"ExpiredToken", "TokenRefreshRequired", "InvalidToken"});
