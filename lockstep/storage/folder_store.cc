@@ -2,89 +2,36 @@
 #include "lockstep/storage/folder_store.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <future>
-#include <mutex>
 #include <new>
 #include <set>
 #include <utility>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/storage/file_calls.h"
+#include "lockstep/storage/open_file.h"
+#include "lockstep/storage/url.h"
 
 namespace lockstep::storage {
 namespace {
 
-/// What O_DIRECT asks of addresses, offsets and sizes, on every disk in use.
-constexpr std::size_t kDirectAlignment = 4096;
-
 /// Written at a time. Larger ones are not faster on any disk that was measured.
 constexpr std::size_t kWriteBytes = std::size_t{8} << 20;
 
-/// For smaller reads the page cache's read-ahead is faster.
-constexpr std::size_t kLeastDirectRead = std::size_t{1} << 20;
-
-[[noreturn]] void fail_with(int error, const char* what, const std::string& path) {
-  const char* more = "";
-  if (error == ENOSPC || error == EDQUOT) more = "; free some space, or choose another folder";
-  if (error == EMFILE || error == ENFILE) more = "; raise the limit of open files (ulimit -n)";
-  if (error == EACCES || error == EROFS || error == EPERM) more = "; check the rights of the folder";
-  fail<StorageError>("cannot {} {}: {}{}", what, path, std::strerror(error), more);
-}
-
-/// Repeats a call that a signal interrupted.
-template <class Call>
-auto retried(const Call& call) {
-  for (;;) {
-    const auto result = call();
-    if (result >= 0 || errno != EINTR) return result;
-  }
-}
-
-class File {
- public:
-  File() = default;
-  File(const std::string& path, int flags, const char* what) : path_(path) {
-    file_ = retried([&] { return file_calls().open(path.c_str(), flags, 0666); });
-    if (file_ < 0) fail_with(errno, what, path);
-  }
-  ~File() {
-    if (file_ >= 0) file_calls().close(file_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  int get() const { return file_; }
-
-  void sync() {
-    // A failed fsync is not repeated: the next one may succeed although pages are lost.
-    if (retried([&] { return file_calls().fsync(file_); }) < 0) fail_with(errno, "bring to disk", path_);
-  }
-
-  /// For a file on another machine, this reports a lost write.
-  void close() {
-    if (file_calls().close(std::exchange(file_, -1)) < 0 && errno != EINTR) fail_with(errno, "close", path_);
-  }
-
- private:
-  std::string path_;
-  int file_ = -1;
-};
-
 void sync_folder(const std::string& path) {
-  File folder(path.empty() ? "." : path, O_RDONLY | O_DIRECTORY, "open the folder");
-  folder.sync();
+  OpenFile folder(path.empty() ? "." : path, O_RDONLY | O_DIRECTORY, "open the folder");
+  // Some file systems, such as those of some servers, cannot sync a folder: then its entries are durable as
+  // far as they can be.
+  const int synced = retried([&] { return file_calls().fsync(folder.get()); });
+  if (synced < 0 && errno != EINVAL && errno != EOPNOTSUPP) fail_with(errno, "bring to disk", path);
   folder.close();
 }
 
@@ -113,93 +60,6 @@ void make_folders(const std::string& path) {
   if (!is_folder(path)) fail_with(ENOTDIR, "make the folder", path);
   sync_folder(parent);
 }
-
-class FolderReader : public Reader {
- public:
-  explicit FolderReader(const std::string& path) : url_(path), file_(path, O_RDONLY, "open") {
-    struct stat about;
-    if (::fstat(file_.get(), &about) < 0) fail_with(errno, "read", path);
-    if (S_ISDIR(about.st_mode)) fail<StorageError>("cannot read {}: it is a folder", path);
-    size_ = static_cast<std::uint64_t>(about.st_size);
-  }
-
-  ~FolderReader() override {
-    if (direct_ >= 0) file_calls().close(direct_);
-  }
-
-  const std::string& url() const override { return url_; }
-  std::uint64_t size() const override { return size_; }
-
-  void read(std::uint64_t offset, std::span<std::byte> into) const override {
-    read_by(file_.get(), offset, into);
-  }
-
-  void read_once(std::uint64_t offset, std::span<std::byte> into) const override {
-    const bool aligned = reinterpret_cast<std::uintptr_t>(into.data()) % kDirectAlignment == 0 &&
-                         offset % kDirectAlignment == 0;
-    if (aligned && into.size() >= kLeastDirectRead) {
-      if (const int file = direct(); file >= 0) {
-        const auto some = into.first(into.size() / kDirectAlignment * kDirectAlignment);
-        const std::size_t done = read_by(file, offset, some, /*direct=*/true);
-        offset += done;
-        into = into.subspan(done);
-      }
-    }
-    read(offset, into);
-  }
-
-  std::shared_ptr<const std::byte> map() const override {
-    struct statfs about;
-    if (size_ == 0 || ::fstatfs(file_.get(), &about) < 0) return nullptr;
-    // File systems on local disks. If another machine is gone, a read returns an error, but a mapping raises
-    // SIGBUS.
-    constexpr std::array<long, 6> kLocal{EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,       BTRFS_SUPER_MAGIC,
-                                         TMPFS_MAGIC,      OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1 /* ZFS */};
-    if (std::ranges::find(kLocal, static_cast<long>(about.f_type)) == kLocal.end()) return nullptr;
-    const std::size_t size = size_;
-    void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file_.get(), 0);
-    if (memory == MAP_FAILED) return nullptr;
-    return {static_cast<const std::byte*>(memory),
-            [size](const std::byte* at) { ::munmap(const_cast<std::byte*>(at), size); }};
-  }
-
- private:
-  /// Returns how many bytes were read: all, or fewer if the file system refuses to bypass the page cache.
-  std::size_t read_by(int file, std::uint64_t offset, std::span<std::byte> into, bool direct = false) const {
-    std::size_t done = 0;
-    while (done < into.size()) {
-      const auto rest = into.subspan(done);
-      const ssize_t read = retried([&] {
-        return file_calls().pread(file, rest.data(), rest.size(), static_cast<off_t>(offset + done));
-      });
-      if (read < 0 && errno == EINVAL && direct) return done;
-      if (read < 0) fail_with(errno, "read", url_);
-      if (read == 0) {
-        fail<StorageError>("cannot read {}: it ends at byte {}, where {} more are expected", url_,
-                           offset + done, rest.size());
-      }
-      done += static_cast<std::size_t>(read);
-      // A read that does not begin at a page cannot continue in this way.
-      if (direct && static_cast<std::size_t>(read) % kDirectAlignment != 0) return done;
-    }
-    return done;
-  }
-
-  /// The same file, even if its name is gone, opened to bypass the page cache; -1 if that is impossible.
-  int direct() const {
-    std::call_once(direct_once_, [&] {
-      const std::string path = fmt::format("/proc/self/fd/{}", file_.get());
-      direct_ = retried([&] { return file_calls().open(path.c_str(), O_RDONLY | O_DIRECT, 0); });
-    });
-    return direct_;
-  }
-
-  std::string url_;
-  File file_;
-  std::uint64_t size_ = 0;
-  mutable std::once_flag direct_once_;
-  mutable int direct_ = -1;
-};
 
 using Block = std::unique_ptr<std::byte, void (*)(void*)>;
 
@@ -289,7 +149,7 @@ class FolderWriter : public Writer {
   }
 
   std::string url_;
-  File file_;
+  OpenFile file_;
   Block block_{nullptr, std::free}, other_{nullptr, std::free};  // filled, and being written
   std::future<void> being_written_;
   std::size_t held_ = 0;
@@ -306,9 +166,7 @@ class FolderStore : public Store {
     return root_.ends_with('/') ? root_ + name : root_ + "/" + name;
   }
 
-  std::unique_ptr<Reader> open(const std::string& name) const override {
-    return std::make_unique<FolderReader>(url(name));
-  }
+  std::unique_ptr<Reader> open(const std::string& name) const override { return open_local_file(url(name)); }
 
   bool exists(const std::string& name) const override {
     struct stat about;
@@ -457,13 +315,9 @@ std::unique_ptr<Store> open_folder(const std::string& path, bool make) {
   if (!is_folder(path)) {
     struct stat about;
     if (::stat(path.c_str(), &about) < 0) fail_with(errno, "open the folder", path);
-    fail<StorageError>("{} is a file, expected a folder", path);
+    fail<StorageError>("{} is a file, expected a folder", printable(path));
   }
   return std::make_unique<FolderStore>(path);
-}
-
-std::unique_ptr<Reader> open_local_file(const std::string& path) {
-  return std::make_unique<FolderReader>(path);
 }
 
 }  // namespace lockstep::storage

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/storage/file_calls.h"
 #include "lockstep/testing/errors.h"
 #include "lockstep/testing/temporary_folder.h"
 
@@ -137,6 +139,39 @@ TEST(FolderStore, PublishesAtOnce_AndOnlyWhereNothingIs) {
   EXPECT_THAT(store->list("nowhere"), IsEmpty());
 }
 
+/// As some file systems do with folders.
+class WithoutFolderSync : public FileCalls {
+ public:
+  int fsync(int file) override {
+    struct stat about;
+    if (::fstat(file, &about) == 0 && static_cast<bool>(S_ISDIR(about.st_mode)) != sync_files) {
+      errno = error;
+      return -1;
+    }
+    return FileCalls::fsync(file);
+  }
+  int error = EINVAL;
+  bool sync_files = false;  ///< it fails for files instead
+};
+
+TEST(FolderStore, AFileSystemThatCannotSyncFolders_Serves) {
+  TemporaryFolder folder;
+  WithoutFolderSync calls;
+  const ScopedFileCalls scope(calls);
+  int step = 0;
+  auto publish = [&] {
+    const auto store = open_store(folder.path() / "new/run", /*make=*/true);
+    const std::string name = std::to_string(++step);
+    return store->publish(store->begin(name, "n"), name, "manifest", "bytes");
+  };
+  for (calls.error = EINVAL; calls.error != EIO; calls.error = calls.error == EINVAL ? EOPNOTSUPP : EIO)
+    EXPECT_TRUE(publish()) << std::strerror(calls.error);
+  EXPECT_THAT(error_of<StorageError>(publish), HasSubstr("Input/output error"));
+  calls.error = EINVAL;
+  calls.sync_files = true;
+  EXPECT_THAT(error_of<StorageError>(publish), HasSubstr("cannot bring to disk"));
+}
+
 TEST(FolderStore, WhatIsWrongWithAPath_IsSaid) {
   TemporaryFolder folder;
   EXPECT_THAT(error_of<StorageError>([&] { open_store(folder.path() / "none"); }),
@@ -146,6 +181,7 @@ TEST(FolderStore, WhatIsWrongWithAPath_IsSaid) {
   EXPECT_THAT(error_of<StorageError>([&] { open_store(folder.path() / "file/in", true); }),
               HasSubstr("Not a directory"));
   EXPECT_THAT(error_of<StorageError>([&] { open_file(folder.path()); }), HasSubstr("it is a folder"));
+  EXPECT_THAT(error_of<StorageError>([&] { open_file("/dev/null"); }), HasSubstr("a pipe or a device"));
   EXPECT_EQ(read_whole(*open_file("file://" + (folder.path() / "file").string())), "x");
   EXPECT_THAT(error_of<StorageError>([&] { read_whole(*open_file(folder.path() / "file"), 0); }),
               HasSubstr("expected at most 0"));
