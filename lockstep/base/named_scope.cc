@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -18,7 +19,7 @@ const std::string* scopes_of(const std::string* outer, std::string_view name) {
   static std::mutex mutex;
   static auto& all = *new std::set<std::string>;
   const std::lock_guard lock(mutex);
-  return &*all.insert(outer == nullptr ? std::string(name) : fmt::format("{}/{}", *outer, name)).first;
+  return &*all.insert(outer == nullptr ? shown(name) : fmt::format("{}/{}", *outer, shown(name))).first;
 }
 
 }  // namespace

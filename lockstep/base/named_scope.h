@@ -24,9 +24,10 @@ class [[nodiscard]] NamedScope {
 /// name, within the scopes that are open, "encoder/attention". It changes no value. The names go with the
 /// operations through derivatives, vmap and the partitioner. They are in the program's text and in that of
 /// each device, in explain(), and as locations in the StableHLO, so that dumps and profiles of XLA have them
-/// as op_name. A jitted function has the scopes that it opens itself, not those of its callers outside of any
-/// jit; nor has an operation outside of jit one. Throws Error for an empty name. What the process does in
-/// that time is named by Phase (lockstep/watch/phase.h).
+/// as op_name; for that they are as `shown` (lockstep/base/text.h) makes them. A jitted function has the
+/// scopes that it opens itself, not those of its callers outside of any jit; nor has an operation outside of
+/// jit one. Throws Error for an empty name. What the process does in that time is named by Phase
+/// (lockstep/watch/phase.h).
 ///   auto scope = named_scope("attention");
 inline NamedScope named_scope(std::string_view name) { return NamedScope(name); }
 
