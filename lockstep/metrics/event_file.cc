@@ -82,7 +82,7 @@ std::string line_of(const Entry& entry, int process, int attempt) {
                      {"attempt", attempt},
                      {"step", entry.step},
                      {"values", std::move(values)}};
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return line.dump() + "\n";
 }
 
 }  // namespace lockstep::metrics

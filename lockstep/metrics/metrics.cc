@@ -13,6 +13,7 @@
 #include "lockstep/array/data.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/metrics/files.h"
 #include "lockstep/metrics/number_of_array.h"
 #include "lockstep/runtime/runtime.h"
@@ -47,8 +48,9 @@ class Log {
     options_ = options;
   }
 
-  void add(std::int64_t step, const std::vector<std::pair<std::string, Value>>& values) {
+  void add(std::int64_t step, std::vector<std::pair<std::string, Value>> values) {
     Call call{{step, seconds_since_1970(), {}}, {}};
+    for (auto& [name, value] : values) name = shown(name);  // as it stands in the files
     check_names(values);
     std::lock_guard lock(mutex_);
     begin();
@@ -100,7 +102,7 @@ class Log {
   static void show(const Entry& entry) {
     auto values = nlohmann::json::object();
     for (const auto& [name, value] : entry.values) values[name] = value;  // what is not finite becomes null
-    watch::set_metrics(entry.step, values.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    watch::set_metrics(entry.step, values.dump());
   }
 
   static void check_names(const std::vector<std::pair<std::string, Value>>& values) {

@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "lockstep/array/device_put.h"
+#include "lockstep/base/text.h"
 #include "lockstep/data/tfrecord.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/jit.h"
@@ -26,6 +27,7 @@
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
 #include "lockstep/testing/errors.h"
+#include "lockstep/testing/outside_texts.h"
 #include "lockstep/testing/processes.h"
 #include "lockstep/testing/temporary_folder.h"
 #include "tensorboard.pb.h"
@@ -249,6 +251,42 @@ TEST(MetricsLog, WhatIsComputedLater_IsWrittenInOrder) {
                                              {"LOCKSTEP_PJRT_PLUGIN", GPU_ON_CPU_PLUGIN},
                                              {"NPROC", "2"}}})[0];
   EXPECT_EQ(result.exit_code, 0);
+}
+
+LOCKSTEP_CHILD(logs_under_any_name) {
+  initialize();
+  std::int64_t step = 0;
+  for (const auto& [what, text] : testing::outside_texts()) {
+    SCOPED_TRACE(what);
+    if (text.empty()) {
+      EXPECT_THAT(error_of<Error>([&, text = text] {
+                    log(step, {{text, 1.0}});
+                  }),
+                  HasSubstr("a name is empty"));
+    } else {
+      log(step, {{text, 1.0}});
+      EXPECT_EQ(latest()->values[0].first, shown(text));
+    }
+    ++step;
+  }
+  flush();
+}
+
+// Each name is in both files as it is shown, and both can be read.
+TEST(MetricsLog, UnderAnyName_WritesWhatCanBeRead) {
+  testing::TemporaryFolder folder;
+  for (const auto& result :
+       run_processes({.child = "logs_under_any_name", .env = {{"LOCKSTEP_LOG_DIR", folder.path()}}}))
+    EXPECT_EQ(result.exit_code, 0);
+  const auto lines = lines_of(folder.path() / "process-0.metrics.jsonl");
+  const auto events = events_of(event_files(folder.path()).at(0));
+  const auto texts = testing::outside_texts();
+  ASSERT_EQ(lines.size(), texts.size() - 1);  // the first is empty
+  ASSERT_EQ(events.size(), lines.size() + 1);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i]["values"].items().begin().key(), shown(texts[i + 1].text));
+    EXPECT_EQ(events[i + 1].summary().value(0).tag(), shown(texts[i + 1].text));
+  }
 }
 
 LOCKSTEP_CHILD(logs_for_ever) {
