@@ -29,7 +29,8 @@ std::string word_of(const std::string& meeting, std::string_view purpose, int pr
 }  // namespace
 
 std::string Address::encode() const {
-  std::string text = fmt::format("{} {} {} {} {}{}", name, token, host, place, tls ? kTls : "", control);
+  std::string text =
+      fmt::format("{} {} {} {} {}{}", name, token, to_hex(host), place, tls ? kTls : "", control);
   for (const auto& [device, address] : lanes) text += fmt::format(" {} {}", device, to_hex(address));
   return text;
 }
@@ -38,6 +39,7 @@ Address Address::decode(const std::string& text) {
   Address address;
   std::istringstream in(text);
   in >> address.name >> address.token >> address.host >> address.place >> address.control;
+  address.host = from_hex(address.host);
   address.tls = address.control.starts_with(kTls);
   if (address.tls) address.control.erase(0, std::strlen(kTls));
   std::string lane;

@@ -18,8 +18,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/handouts.h"
 #include "lockstep/collectives/job.h"
+#include "lockstep/collectives/peer_messages.h"
 #include "lockstep/collectives/test_descriptors.h"
 #include "lockstep/collectives/test_world.h"
+#include "lockstep/testing/outside_texts.h"
 #include "lockstep/testing/processes.h"
 
 namespace lockstep::collectives {
@@ -41,6 +43,20 @@ void meet(const std::string& place) {
   std::ofstream(file(testing::child_index())) << "here";
   for (int process = 0; process < testing::child_count(); ++process) {
     while (!exists(file(process))) std::this_thread::sleep_for(milliseconds(5));
+  }
+}
+
+TEST(Address, WithAnyNameOfAHost_IsReadAsItWasWritten) {
+  for (const auto& [what, text] : testing::outside_texts()) {
+    if (text.empty()) continue;  // host_name() has a name for those without
+    SCOPED_TRACE(what);
+    const Address address{
+        .name = "n", .token = "t", .host = text, .place = "p", .control = "1.2.3.4:5", .lanes = {{3, text}}};
+    const Address read = Address::decode(address.encode());
+    EXPECT_EQ(read.host, text);
+    EXPECT_EQ(read.place, "p");
+    EXPECT_EQ(read.control, "1.2.3.4:5");
+    EXPECT_EQ(read.lanes, address.lanes);
   }
 }
 
