@@ -3,6 +3,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/named_scope.h"
+#include "lockstep/base/text.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/collectives/reduce.h"
 
@@ -57,6 +58,9 @@ void check(const Collective& c, int size, const std::string& text) {
   }
 }
 
+// Texts of calls go to other processes in lines, of several calls in one message.
+constexpr std::size_t kLongestName = 2048;
+
 }  // namespace
 
 std::string_view name_of(Kind kind) {
@@ -69,9 +73,10 @@ Call make_call(const Collective& collective, int size, Fingerprint program, cons
                std::int64_t index) {
   Call call;
   call.collective = without_groups(collective);
-  call.text = describe(collective);
+  call.text = shown(describe(collective));
   if (collective.site.known()) call.text += " at " + place_of(collective.site);
-  if (!program_name.empty()) call.text += fmt::format(" (program {}, call {})", program_name, index);
+  if (!program_name.empty())
+    call.text += fmt::format(" (program {}, call {})", shown(program_name, kLongestName), index);
   check(collective, size, call.text);
 
   const bool reduction = reduces(collective.kind);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/collectives/futex.h"
 #include "lockstep/collectives/host_layout.h"
 #include "lockstep/watch/recorder.h"
@@ -215,7 +216,7 @@ void SharedCommunicator::diverged(const Call& call, int rank) {
   const std::uint64_t operation = locals_[rank].operation;
   const auto number = static_cast<std::uint32_t>(operation);
   MemberWords& own = segment_.words(rank);
-  std::strncpy(own.text, call.text.c_str(), kTextBytes - 1);
+  std::strncpy(own.text, std::string(first_bytes(call.text, kTextBytes - 1)).c_str(), kTextBytes - 1);
   own.text_operation.store(number, std::memory_order_release);
 
   // All report the same two: the first member, and the first that differs from it.

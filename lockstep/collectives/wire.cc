@@ -8,6 +8,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/fingerprint.h"
+#include "lockstep/base/text.h"
 #include "lockstep/collectives/futex.h"
 #include "lockstep/collectives/patience.h"
 #include "lockstep/collectives/segment.h"
@@ -383,7 +384,7 @@ void Wire::diverged() {
     hearing[host] =
         start(leader, mailbox.receive(tag(leader, rank_, kText, 0), texts_[host].data(), kTextBytes));
     start(leader, mailbox.send(endpoint(leader), tag(rank_, leader, kText, 0), own_text.data(),
-                               std::min(own_text.size(), kTextBytes)));
+                               first_bytes(own_text, kTextBytes).size()));
   }
   for (int host : told_hosts_) {
     if (finish(flight(hearing_[host])))
