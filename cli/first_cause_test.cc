@@ -223,7 +223,7 @@ TEST(FirstCause, OfARestartThatDoesNotBegin_IsWhatMadeItNecessary) {
                  .arguments = {"-c",
                                "printf '#!/bin/sh\\nsleep 0.3; rm -f program; [ $LOCKSTEP_PROCESS_ID = 1 ] "
                                "&& kill -9 $$; exec sleep 1000' > program; chmod +x program; " LOCKSTEP_TOOL
-                               " run -n 2 --max-restarts 2 -- ./program"}});
+                               " run -n 2 --max-restarts 2 --initialization-timeout 1 -- ./program"}});
   const ProcessResult result = job.wait(0);
   EXPECT_EQ(result.exit_code, 127);
   EXPECT_THAT(verdicts(result.log).first, HasSubstr(") died: signal 9 (SIGKILL)")) << result.log;

@@ -129,9 +129,8 @@ bool RemoteHost::take(const Message& message) {
   }
   if (kind == "not-started" && message.size() == 3) {
     running_.clear();
-    const auto error = static_cast<int>(number_of(message[1]));
-    listener_.not_started(error, error == 0 ? fmt::format("host {}: {}", name_, message[2])
-                                            : fmt::format("{} on host {}", message[2], name_));
+    listener_.not_started(static_cast<int>(number_of(message[1])),
+                          fmt::format("host {}: {}", name_, message[2]));
     return true;
   }
   if (trace_ != nullptr && (kind == "traced" || kind == "clock" || kind == "trace-ended"))

@@ -138,7 +138,7 @@ TEST_F(RunHosts, AHostWithoutTheToolOrTheProgramIsNamed) {
   EXPECT_EQ(result.exit_code, 127);
   EXPECT_THAT(
       result.log,
-      ContainsRegex("^lockstep: cannot run '/no/such/program' on host [ab]: No such file or directory\n$"));
+      ContainsRegex("^lockstep: host [ab]: cannot run '/no/such/program': No such file or directory\n$"));
   EXPECT_THAT(lockstep(run("a:1,b:1", "/no/such/rsh") + shell("true")).log,
               HasSubstr("'/no/such/rsh' cannot be run"));
 }
@@ -148,8 +148,8 @@ TEST_F(RunHosts, AHostWithTooFewDescriptorsSaysHowManyAreNeeded) {
       lockstep(run("a:1,b:40", rsh("[ $host = a ] || ulimit -n 80; exec sh -c \"$*\"")) + shell("true"));
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.log,
-              HasSubstr("cannot start 40 processes: two descriptors for each and 64 besides are 144, "
-                        "and the hard limit is 80 (raise it: ulimit -Hn) on host b"));
+              HasSubstr("host b: cannot start 40 processes: two descriptors for each and 64 besides are 144, "
+                        "and the hard limit is 80 (raise it: ulimit -Hn)\n"));
 }
 
 TEST_F(RunHosts, SignalsArePassedOn) {

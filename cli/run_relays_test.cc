@@ -233,7 +233,7 @@ TEST_F(RunRelays, AProgramThatIsMissingIsSaidOfAHost) {
   EXPECT_EQ(result.exit_code, 127);
   EXPECT_THAT(
       result.log,
-      ContainsRegex("^lockstep: cannot run '/no/such/program' on host h[0-6]: No such file or directory\n$"));
+      ContainsRegex("^lockstep: host h[0-6]: cannot run '/no/such/program': No such file or directory\n$"));
 }
 
 TEST_F(RunRelays, WithARelayTheHostsBehindItAreLostAndItIsTheCause) {

@@ -178,8 +178,9 @@ class Sshd:
                      for name in ("STOPS", "LOCKSTEP_TESTING_CHILD", "LOCKSTEP_SOCKET_DIR")]
         plugin = [f"{name}={shlex.quote(value)}" for name, value in os.environ.items() if name.startswith("LOCKSTEP_")]
         return ["ssh", "-tt", "-F", "/dev/null", "-i", f"{self.folder}/key", "-p", str(self.port),
-                "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
-                "127.0.0.1", f"cd {job.folder} && exec env {' '.join(plugin + variables)} {shlex.join(job.command)}"]
+                "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+                "-o", "LogLevel=ERROR", "127.0.0.1",
+                f"cd {job.folder} && exec env {' '.join(plugin + variables)} {shlex.join(job.command)}"]
 
     def start(self):
         self.folder = tempfile.mkdtemp(prefix="lockstep-stops-sshd-")
