@@ -280,7 +280,7 @@ class History {
     const int kind = random_.below(10);
     const int dies_at = kind < 4 ? random_.below(70) : -1;
     const int acts_at = kind >= 6 ? random_.below(60) : -1;
-    const int other = random_.below(6);
+    const int other = random_.below(8);
     save_step(process, which, step, dies_at, acts_at, other);
   }
 
@@ -293,9 +293,7 @@ class History {
     const Keep& keep = process.keeps[which];
     note(fmt::format("save {} by {}/{} keep last {} every {} best {}{} dies {} acts {} {}", step, process.job,
                      which, keep.last, keep.every, keep.best, keep.highest, dies_at, acts_at, other));
-    std::int64_t highest = 0;
-    for (const auto& [each, known] : steps_)
-      if (!known.unreadable) highest = std::max(highest, known.order);
+    const std::map<std::int64_t, Step> before = steps_;
     bool was_there = steps_.contains(step);
     const bool blocked = place_.is_folder() && !was_there && blocked_by_foreign_files(step);
     std::string error;
@@ -327,7 +325,10 @@ class History {
     if (removed) steps_[step] = {seed, kLargestOrder, metric};
     if (acknowledged) {
       ASSERT_TRUE(steps_.contains(step)) << log_ << "an acknowledged save is lost";
-      EXPECT_GT(steps_[step].order, highest) << log_;
+      for (const auto& [each, known] : before) {
+        const bool is_there = each != step && steps_.contains(each) && steps_[each].seed == known.seed;
+        EXPECT_TRUE(!is_there || known.unreadable || steps_[step].order > known.order) << log_ << each;
+      }
     }
     const bool own = steps_.contains(step) && steps_[step].seed == seed;
     auto gone = own ? superseded(keep, step) : std::set<std::int64_t>();
@@ -370,20 +371,31 @@ class History {
         now_ += std::chrono::hours(30);
         open_again(*other);
         return;
-      default:  // the same step, by another process
-        if (other == &process) return;
-        const auto saved = ++seeds_;
-        const Job job = job_of(*other);
-        const ScopedJob scope(job);
-        CheckpointerOptions options;
-        options.asynchronous = false;
-        Checkpointer checkpoints(place_.url("run"), options);
-        try {
-          checkpoints.save(step, tree_of(saved));
-          settle(step, saved, std::nullopt);
-        } catch (const CheckpointError& error) {
-          note(std::string("  ") + error.what());
-        }
+      case 5:  // the same step, by another process
+        return save_beside(*other, step);
+      default: {  // another step anew
+        const std::int64_t anew = random_step();
+        if (anew == step) return;
+        remove_checkpoint(*store(), step_name(anew));
+        steps_.erase(anew);
+        save_beside(*other, anew);
+      }
+    }
+  }
+
+  void save_beside(const Process& process, std::int64_t step) {
+    note(fmt::format("  save {} by {}", step, process.job));
+    const auto seed = ++seeds_;
+    const Job job = job_of(process);
+    const ScopedJob scope(job);
+    CheckpointerOptions options;
+    options.asynchronous = false;
+    Checkpointer checkpoints(place_.url("run"), options);
+    try {
+      checkpoints.save(step, tree_of(seed));
+      settle(step, seed, std::nullopt);
+    } catch (const CheckpointError& error) {
+      note(std::string("  ") + error.what());
     }
   }
 
@@ -570,6 +582,12 @@ TEST(History, InAFolder_WhatWasAcknowledgedIsThere_AndNothingElseIsTouched) {
 
 TEST(History, InABucket_WhatWasAcknowledgedIsThere_AndNothingElseIsTouched) {
   play(histories() / 5, [] { return std::make_unique<test::BucketPlace>(); });
+}
+
+TEST(History, OnARealServer_WhatWasAcknowledgedIsThere_AndNothingElseIsTouched) {
+  const storage::TestS3Server server(LOCKSTEP_S3_SERVER);
+  if (!server.reason().empty()) GTEST_SKIP() << server.reason();
+  play(std::max(1, histories() / 500), [&] { return std::make_unique<test::ServerPlace>(server); });
 }
 
 }  // namespace

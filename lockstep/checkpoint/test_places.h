@@ -12,12 +12,16 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "lockstep/storage/file_calls.h"
+#include "lockstep/storage/store.h"
 #include "lockstep/storage/test_fake_s3.h"
 #include "lockstep/storage/test_http_server.h"
+#include "lockstep/storage/test_s3_server.h"
 #include "lockstep/testing/temporary_folder.h"
 
 namespace lockstep::test {
@@ -163,6 +167,53 @@ class BucketPlace : public Place {
     if (interruption.next()) return storage::TestReply{.drop = true};
     return s3_(request);
   }};
+};
+
+/// A real S3 server, at which no process is killed.
+class ServerPlace : public Place {
+ public:
+  explicit ServerPlace(const storage::TestS3Server& server) : server_(server) {
+    for (const auto& [name, value] : server.variables()) ::setenv(name.c_str(), value.c_str(), 1);
+    store_ = storage::open_store(url(""));
+  }
+  ~ServerPlace() override {
+    for (const auto& [name, value] : server_.variables()) ::unsetenv(name.c_str());
+  }
+  bool is_folder() const override { return false; }
+  std::string url(const std::string& name) const override {
+    return fmt::format("{}/history-{}{}{}", server_.url(), number_, name.empty() ? "" : "/", name);
+  }
+  std::map<std::string, std::string> files() override {
+    std::map<std::string, std::string> all;
+    add("", all);
+    return all;
+  }
+  void write(const std::string& name, const std::string& bytes) override {
+    erase(name);
+    auto writer = store_->create(name);
+    writer->write(std::as_bytes(std::span(bytes)));
+    writer->finish();
+  }
+  void erase(const std::string& name) override {
+    const auto [folder, last] = storage::split_url(name);
+    store_->remove_files(folder == "." ? "" : folder, {last});
+  }
+
+ private:
+  void add(const std::string& folder, std::map<std::string, std::string>& all) {
+    for (const storage::Entry& entry : store_->list(folder)) {
+      const std::string name = folder.empty() ? entry.name : folder + "/" + entry.name;
+      if (entry.is_folder)
+        add(name, all);
+      else
+        all[name] = storage::read_whole(*store_->open(name));
+    }
+  }
+
+  static inline int numbers_ = 0;
+  const int number_ = ++numbers_;
+  const storage::TestS3Server& server_;
+  std::unique_ptr<storage::Store> store_;
 };
 
 }  // namespace lockstep::test
