@@ -20,6 +20,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/storage/url.h"
 
 namespace lockstep::cli {
 namespace {
@@ -64,6 +65,15 @@ std::string read_hostfile(const std::string& name) {
   std::ifstream file(name);
   if (!file) fail("cannot read the host file {}", name);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// The path, which must not be that of an object store.
+std::string local(const char* option, const std::string& path) {
+  try {
+    return storage::local_path(path);
+  } catch (const StorageError& error) {
+    fail("{}: {}", option, error.what());
+  }
 }
 
 int parse_fan_out(const std::string& text) {
@@ -115,17 +125,18 @@ void settle(const Given& given, JobOptions& options) {
   if (const auto fan_out = Environment::process().get("LOCKSTEP_HOST_FAN_OUT"))
     options.fan_out = parse_fan_out(*fan_out);
   options.bind = !given.no_bind;
+  if (options.report_folder) options.report_folder = local("--report-dir", options.report_folder->string());
   if (!given.trace_file.empty()) {
-    options.trace_file = given.trace_file;
+    options.trace_file = local("--trace", given.trace_file);
     // A pipe may be opened only once.
     std::error_code ignored;
-    if (!std::filesystem::is_fifo(given.trace_file, ignored)) TraceFile(given.trace_file);
+    if (!std::filesystem::is_fifo(*options.trace_file, ignored)) TraceFile(*options.trace_file);
   } else if (options.trace_seconds || options.trace_after > 0) {
     fail("--trace-after and --trace-seconds need --trace FILE");
   }
-  if (!given.log_folder.empty()) options.log_folder = given.log_folder;
+  if (!given.log_folder.empty()) options.log_folder = local("--log-dir", given.log_folder);
   if (!given.log_folder_on_hosts.empty()) {
-    options.log_folder = given.log_folder_on_hosts;
+    options.log_folder = local("--log-dir-on-hosts", given.log_folder_on_hosts);
     options.logs = JobOptions::Logs::kOnHosts;
   }
   if (!given.shown.empty() && given.shown != "all")

@@ -262,6 +262,11 @@ TEST(Run, AUsageErrorIsOneLine) {
       {{"run", "--hosts", "a:1", "--hostfile", "f", "--", "true"}, "--hostfile"},
       {{"run", "--hostfile", "/no/such/file", "--", "true"}, "/no/such/file"},
       {{"run", "--hosts", "a:1", "--rsh", "ssh 'x", "--", "true"}, "quote"},
+      {{"run", "-n", "1", "--log-dir", "s3://bucket/logs", "--", "true"}, "--log-dir: \"s3://bucket/logs\""},
+      {{"run", "-n", "1", "--log-dir", "gs://bucket", "--", "true"}, "--log-dir: \"gs://bucket\""},
+      {{"run", "--hosts", "a:1", "--log-dir-on-hosts", "s3://bucket", "--", "true"}, "in an object store"},
+      {{"run", "-n", "1", "--report-dir", "S3://bucket/r", "--", "true"}, "--report-dir: \"S3://bucket/r\""},
+      {{"run", "-n", "1", "--trace", "gs://bucket/t", "--", "true"}, "--trace: \"gs://bucket/t\""},
       {{}, "subcommand"},
   };
   for (const auto& [arguments, expected] : cases) {

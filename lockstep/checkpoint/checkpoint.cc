@@ -2,6 +2,7 @@
 #include "lockstep/checkpoint/checkpoint.h"
 
 #include "lockstep/base/fail.h"
+#include "lockstep/checkpoint/check_url.h"
 #include "lockstep/checkpoint/contents.h"
 #include "lockstep/checkpoint/job.h"
 #include "lockstep/checkpoint/opened.h"
@@ -11,12 +12,14 @@
 namespace lockstep::checkpoint {
 
 void save_tree(const std::string& url, tree::TreeRef tree, const SaveOptions& options) {
+  check_url(url);
   SavingOptions saving;
   saving.timeout = options.timeout;
   Saving(Job::current(), url, contents_of(tree), saving).run();
 }
 
 RestoreReport restore_tree(const std::string& url, tree::TreeRef tree, const RestoreOptions& options) {
+  check_url(url);
   Contents contents = contents_of(tree);
   const RestoreReport read = restore_contents(Job::current(), url, contents, options);
   put_contents(tree, contents);
@@ -29,6 +32,7 @@ void HostArray::check_dtype(DType asked) const {
 }
 
 Numbers restore_numbers(const std::string& url, const std::function<bool(const std::string&)>& wanted) {
+  check_url(url);
   const auto opened = Opened::open(url);
   Numbers numbers;
   numbers.values = opened->manifest().values;

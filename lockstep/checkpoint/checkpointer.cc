@@ -17,6 +17,7 @@
 #include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/checkpoint/check_url.h"
 #include "lockstep/checkpoint/contents.h"
 #include "lockstep/checkpoint/job.h"
 #include "lockstep/checkpoint/run_steps.h"
@@ -133,6 +134,7 @@ void fail_at_exit(int status, void* process) {
 
 Checkpointer::Checkpointer(std::string url, CheckpointerOptions options, std::source_location where)
     : url_([&] {
+        check_url(url);
         while (url.size() > 1 && url.ends_with('/')) url.pop_back();
         return std::move(url);
       }()),

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/checkpoint/check_url.h"
 #include "lockstep/checkpoint/opened.h"
 #include "lockstep/checkpoint/plan.h"
 #include "lockstep/checkpoint/safetensors.h"
@@ -22,6 +23,7 @@
 #include "lockstep/checkpoint/tiles.h"
 #include "lockstep/storage/file_calls.h"
 #include "lockstep/storage/store.h"
+#include "lockstep/storage/url.h"
 
 namespace lockstep::checkpoint {
 namespace {
@@ -152,6 +154,7 @@ void write_piece(SharedFile& file, std::uint64_t offset, const Array& array, con
 
 void export_contents(const Job& job, const std::string& folder, const Contents& contents,
                      const ExportOptions& options) {
+  check_url(folder);
   Round round(job, "export " + folder, options.timeout);
   const auto [parent, name] = storage::split_url(folder);
   std::unique_ptr<storage::Store> store;
@@ -160,7 +163,7 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
   bool offered = false, told = false, begun = false;
   std::string error;
   try {
-    if (folder.starts_with("s3://")) {
+    if (storage::locate(folder).is_object) {
       fail<CheckpointError>(
           "[checkpoint] export {}: several processes cannot write one object; save a checkpoint there, and "
           "use "
@@ -247,6 +250,8 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
 
 void export_checkpoint(const std::string& checkpoint, const std::string& folder,
                        const ExportOptions& options) {
+  check_url(checkpoint);
+  check_url(folder);
   const auto opened = Opened::open(checkpoint);
   std::vector<safetensors::Tensor> tensors;
   std::vector<std::pair<std::string, const ArrayInfo*>> arrays;

@@ -11,6 +11,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/checkpoint/run_all.h"
 #include "lockstep/checkpoint/tiles.h"
+#include "lockstep/storage/url.h"
 
 namespace lockstep::checkpoint {
 namespace {
@@ -131,7 +132,7 @@ void Opened::read_part(const std::string& path, const ArrayInfo& array, const Pa
   const Shape shape = shape_of(part.box);
   const Box needed = counted_from(part.box, *common);
   const storage::Reader& reader = file(part.file);
-  const bool remote = url_.starts_with("s3://");
+  const bool remote = storage::locate(url_).is_object;
   const Shape tile = part.tile.empty() ? choose_tile(shape, element) : part.tile;
   auto scratch = storage::page_aligned_memory(0);
   std::size_t scratch_bytes = 0, number = 0;

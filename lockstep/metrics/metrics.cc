@@ -17,6 +17,7 @@
 #include "lockstep/metrics/files.h"
 #include "lockstep/metrics/number_of_array.h"
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/storage/url.h"
 #include "lockstep/watch/recorder.h"
 
 namespace lockstep::metrics {
@@ -46,6 +47,7 @@ class Log {
       fail("[metrics::configure] is called (at {}) after metrics::log; call it before", site.to_string());
     }
     options_ = options;
+    options_.folder = local_folder("configure", options.folder);
   }
 
   void add(std::int64_t step, std::vector<std::pair<std::string, Value>> values) {
@@ -117,12 +119,20 @@ class Log {
     }
   }
 
+  static std::string local_folder(const char* function, const std::string& folder) {
+    try {
+      return folder.empty() ? "" : storage::local_path(folder);
+    } catch (const StorageError& error) {
+      fail("[metrics::{}] the folder of metrics: {}", function, error.what());
+    }
+  }
+
   /// At the first call.
   void begin() {
     if (files_ != nullptr) return;
     const runtime::Runtime& runtime = runtime::Runtime::get();
     if (options_.folder.empty())
-      options_.folder = Environment::process().get("LOCKSTEP_LOG_DIR").value_or("");
+      options_.folder = local_folder("log", Environment::process().get("LOCKSTEP_LOG_DIR").value_or(""));
     writes_ = !options_.folder.empty() && (options_.all_processes || runtime.process_index() == 0);
     files_ = std::make_unique<Files>(options_, runtime.process_index(), runtime.attempt());
     std::atexit([] {

@@ -38,8 +38,8 @@ struct Entry {
 };
 
 struct Options {
-  /// The folder for the files, created if it does not exist. Default: LOCKSTEP_LOG_DIR, which `lockstep run
-  /// --log-dir` sets. Without either no files are written.
+  /// The folder for the files, in a file system, created if it does not exist. Default: LOCKSTEP_LOG_DIR,
+  /// which `lockstep run --log-dir` sets. Without either no files are written.
   std::string folder = {};
 
   /// Whether all processes write, instead of only process 0.
@@ -48,7 +48,7 @@ struct Options {
   bool jsonl = true, tensorboard = true;
 };
 
-/// Call it before the first log(). Throws Error after that.
+/// Call it before the first log(). Throws Error after that, and for a folder in an object store.
 void configure(const Options& options, std::source_location where = std::source_location::current());
 
 /// Writes the values of this step, as a line of JSON and an event for TensorBoard, and keeps them for

@@ -26,6 +26,7 @@
 #include "lockstep/pjrt/plugin.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
+#include "lockstep/storage/test_urls.h"
 #include "lockstep/testing/errors.h"
 #include "lockstep/testing/outside_texts.h"
 #include "lockstep/testing/processes.h"
@@ -344,6 +345,19 @@ TEST(MetricsLog, WhereThereIsNoRoom_IsOneWarning_AndTheProgramGoesOn) {
   EXPECT_EQ(warnings, 2) << "one for each file";
   const std::vector<Event> events = events_of(event_files(folder.path()).front());
   EXPECT_EQ(events.back().step(), 100);
+}
+
+TEST(MetricsLog, AFolderInAnObjectStore_IsRefusedBeforeAnythingIsWritten) {
+  std::vector<storage::BadUrl> bad = storage::bad_urls();
+  std::erase_if(bad, [](const auto& each) { return each.url.empty(); });  // No files are written.
+  const auto use = [](const std::string& url) { configure({.folder = url}); };
+  storage::expect_refused("configure", bad, use);
+  storage::expect_refused("configure", storage::object_urls(), use);
+  const auto result =
+      run_processes({.child = "logs_twice", .env = {{"LOCKSTEP_LOG_DIR", "s3://bucket/run"}}})[0];
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.log,
+              HasSubstr("[metrics::log] the folder of metrics: \"s3://bucket/run\" is in an object"));
 }
 
 TEST(MetricsLog, AFolderThatCannotBeIsAWarning) {

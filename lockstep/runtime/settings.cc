@@ -12,6 +12,7 @@
 #include "lockstep/cluster/detect.h"
 #include "lockstep/cluster/variables.h"
 #include "lockstep/coordination/address.h"
+#include "lockstep/storage/url.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -180,6 +181,11 @@ bool flag(const std::optional<bool>& given, const Environment& environment, cons
 CompileCacheOptions compile_cache_of(const InitializeOptions& options, const Environment& environment) {
   CompileCacheOptions cache;
   cache.folder = text(options.compilation_cache_dir, environment, "COMPILATION_CACHE_DIR");
+  try {
+    if (!cache.folder.empty()) cache.folder = storage::local_path(cache.folder);
+  } catch (const StorageError& error) {
+    fail<InitializationError>("[initialize] compilation_cache_dir: {}", error.what());
+  }
   cache.min_compile_time = std::chrono::duration<double>(
       number(options.persistent_cache_min_compile_time_secs, environment,
              "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "persistent_cache_min_compile_time_secs", 0.0, 0.0));

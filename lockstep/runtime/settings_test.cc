@@ -70,6 +70,10 @@ TEST(Resolve, WithoutAFolderNoProgramsAreKept_AndAnArgumentWins) {
                            {"LOCKSTEP_COMPILATION_CACHE_MAX_SIZE", "many"}}))
           .compile_cache;
   EXPECT_EQ(given.folder, "/here");
+  for (const char* url : {"gs://bucket/cache", "s3://bucket/cache", "S3://bucket/cache"})
+    EXPECT_THAT(
+        error_of<InitializationError>([&] { resolve({.compilation_cache_dir = url}, environment({})); }),
+        HasSubstr(std::string("[initialize] compilation_cache_dir: \"") + url));
   EXPECT_EQ(given.max_size, 5);
 }
 
