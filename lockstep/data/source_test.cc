@@ -2,15 +2,20 @@
 // Sources of sources, and the indexes that they and the formats keep.
 #include "lockstep/data/source.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <numeric>
 #include <set>
 #include <thread>
 
+#include "lockstep/base/fail.h"
 #include "lockstep/data/lines.h"
 #include "lockstep/data/order.h"
 #include "lockstep/data/stored_numbers.h"
@@ -139,6 +144,30 @@ TEST(Source, PackedWindowsAreTheValuesOfAllRecordsOneAfterTheOther) {
       ASSERT_EQ(segments[0], 0);
     }
   }
+}
+
+TEST(StoredNumbers, WhatKilledProcessesHaveLeft_DisturbsNobody_AndIsRemovedInTheEnd) {
+  testing::TemporaryFolder folder;
+  const auto path = folder.path() / "a.txt";
+  write_file(path, "one\ntwo\n");
+  const std::string index = path.string() + ".lines.index";
+  // As in a container: each start has the process number of the one that was killed.
+  for (int i = 0; i < 64; ++i) write_file(fmt::format("{}.tmp-{}-{}", index, getpid(), i), "left");
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(2);
+  for (int i = 0; i < 60; ++i)
+    std::filesystem::last_write_time(fmt::format("{}.tmp-{}-{}", index, getpid(), i), long_ago);
+  const int locked = open(fmt::format("{}.tmp-{}-7", index, getpid()).c_str(), O_RDONLY);
+  ASSERT_EQ(flock(locked, LOCK_EX), 0);  // It is still being written.
+  write_file(index + ".other", "another's");
+  EXPECT_EQ(lines(path)->size(), 2u);
+  close(locked);
+  EXPECT_TRUE(std::filesystem::exists(fmt::format("{}.tmp-{}-7", index, getpid())));
+  EXPECT_TRUE(std::filesystem::exists(fmt::format("{}.tmp-{}-63", index, getpid())))
+      << "it may be another host's";
+  EXPECT_FALSE(std::filesystem::exists(fmt::format("{}.tmp-{}-8", index, getpid())));
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++count;
+  EXPECT_EQ(count, 3u + 1 + 4) << "file, index, another's; the locked one; the new ones";
 }
 
 TEST(StoredNumbers, AnyNumberIsFound_AlsoAtTheBordersOfBlocks) {

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/data/stored_numbers.h"
 
+#include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <filesystem>
 #include <optional>
+#include <random>
 
 #include "lockstep/base/digest.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/storage/file_calls.h"
+#include "lockstep/storage/open_file.h"
+#include "lockstep/storage/url.h"
 
 namespace lockstep::data::internal {
 namespace {
@@ -107,10 +112,13 @@ namespace {
 class NumbersWriter {
  public:
   NumbersWriter(std::string path, Fingerprint of) : path_(std::move(path)), of_(of) {
-    static std::atomic<unsigned> counter = 0;
-    temporary_ = fmt::format("{}.tmp-{}-{}", path_, getpid(), counter++);
-    file_ = storage::file_calls().open(temporary_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+    remove_abandoned();
+    // At random: in a container the next start has the same process number.
+    std::random_device random;
+    temporary_ = fmt::format("{}{}{:08x}{:08x}", path_, kTemporary, random(), random());
+    file_ = storage::open_descriptor(temporary_, O_CREAT | O_EXCL | O_WRONLY);
     open_error_ = file_ < 0 ? errno : 0;
+    if (file_ >= 0) flock(file_, LOCK_EX | LOCK_NB);  // as long as it is being written
     buffer_.reserve(kBuffer);
   }
   ~NumbersWriter() {
@@ -148,6 +156,27 @@ class NumbersWriter {
   }
 
  private:
+  static constexpr std::string_view kTemporary = ".tmp-";
+
+  /// Removes what processes that were killed have left of this index: old files that nobody has locked.
+  void remove_abandoned() const {
+    const std::filesystem::path path(path_);
+    const std::string prefix = path.filename().string() + std::string(kTemporary);
+    std::error_code error;
+    std::filesystem::directory_iterator each(path.has_parent_path() ? path.parent_path() : ".", error);
+    for (; !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
+      if (!each->path().filename().string().starts_with(prefix)) continue;
+      struct stat about;
+      const int file = ::open(each->path().c_str(), O_RDONLY | O_CLOEXEC);
+      // Not all file systems tell of locks of other hosts.
+      const bool old =
+          file >= 0 && ::fstat(file, &about) == 0 && about.st_mtime + kAbandonedAfter < std::time(nullptr);
+      if (old && flock(file, LOCK_EX | LOCK_NB) == 0) storage::file_calls().unlink(each->path().c_str());
+      if (file >= 0) ::close(file);
+    }
+  }
+
+  static constexpr std::time_t kAbandonedAfter = 3600;
   static constexpr std::size_t kBuffer = 256 * (StoredNumbers::kInBlock + 1);
 
   void end_block() {
@@ -209,7 +238,7 @@ std::string cache_folder() {
 /// The possible paths of the numbers, the preferred one first.
 std::vector<std::string> places(const std::string& url, const std::string& kind, Fingerprint of,
                                 const IndexOptions& options) {
-  const bool local = !url.empty() && url.find("://") == url.npos;
+  const bool local = !url.empty() && !storage::locate(url).is_object;
   const std::string base = url.substr(url.find_last_of('/') + 1);
   // In a folder with indexes of several files, the name also identifies the file's location.
   const std::string elsewhere =
@@ -217,10 +246,11 @@ std::vector<std::string> places(const std::string& url, const std::string& kind,
           ? fmt::format("{}-{:016x}.index", kind, of)
           : fmt::format("{}.{}.{}.index", base,
                         digest(local ? std::filesystem::absolute(url).string() : url).substr(0, 16), kind);
-  if (!options.folder.empty()) return {options.folder + "/" + elsewhere};
+  if (!options.folder.empty()) return {storage::local_path(options.folder) + "/" + elsewhere};
   std::vector<std::string> found;
   if (local) found.push_back(url + "." + kind + ".index");
-  if (const std::string cache = cache_folder(); !cache.empty()) found.push_back(cache + "/" + elsewhere);
+  if (const std::string cache = cache_folder(); !cache.empty())
+    found.push_back(storage::local_path(cache) + "/" + elsewhere);
   return found;
 }
 
@@ -241,7 +271,12 @@ std::shared_ptr<const StoredNumbers> stored_numbers(const std::string& operation
                                                     const std::string& kind, Fingerprint of,
                                                     const IndexOptions& options,
                                                     const std::function<void(const Append&)>& make) {
-  const std::vector<std::string> paths = places(url, kind, of, options);
+  std::vector<std::string> paths;
+  try {
+    paths = places(url, kind, of, options);
+  } catch (const StorageError& error) {
+    fail<DataError>("[{}] the folder of indexes: {}", operation, error.what());
+  }
   for (const std::string& path : paths) {
     if (auto found = open_if_good(operation, path, of, false)) return found;
   }

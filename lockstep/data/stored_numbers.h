@@ -27,6 +27,9 @@ class StoredNumbers {
   /// Throws DataError if the file has another format, is truncated, or has another fingerprint.
   StoredNumbers(std::string operation, const std::string& path, Fingerprint of);
 
+  /// The path of the file, for messages.
+  const std::string& url() const { return file_.url(); }
+
   std::uint64_t size() const { return count_; }
 
   /// i must be below size(). Throws DataError if its block is damaged.
