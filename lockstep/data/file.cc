@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/storage/url.h"
 
 namespace lockstep::data::internal {
 
@@ -11,7 +12,7 @@ File::File(std::string operation, const std::string& url) : operation_(std::move
   try {
     reader_ = storage::open_file(url);
   } catch (const StorageError& error) {
-    fail<DataError>("[{}] cannot open {}: {}", operation_, url, error.what());
+    fail<DataError>("[{}] cannot open {}: {}", operation_, storage::printable(url), error.what());
   }
 }
 
@@ -100,6 +101,14 @@ void Scan::skip(std::uint64_t count) {
                                        count, file_.size()));
   }
   offset_ += count;
+}
+
+void check_url(std::string_view operation, std::string_view url) {
+  try {
+    storage::locate(url);
+  } catch (const StorageError& error) {
+    fail<DataError>("[{}] {}", operation, error.what());
+  }
 }
 
 void check_record(std::string_view operation, std::string_view name, std::uint64_t i, std::uint64_t size) {

@@ -88,6 +88,9 @@ class Scan {
   std::size_t filled_ = 0;
 };
 
+/// Throws a DataError for what storage::locate refuses. For functions that open several files by one URL.
+void check_url(std::string_view operation, std::string_view url);
+
 /// a * b; false if it does not fit.
 inline bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t* product) {
   return !__builtin_mul_overflow(a, b, product);

@@ -136,6 +136,7 @@ class Shard {
 class Mds final : public Source {
  public:
   explicit Mds(std::string folder) {
+    internal::check_url("mds", folder);
     while (folder.ends_with('/')) folder.pop_back();
     const File index("mds", folder + "/index.json");
     constexpr std::uint64_t kLargest = std::uint64_t{1} << 30;

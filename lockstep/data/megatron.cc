@@ -153,6 +153,9 @@ class MegatronTokens final : public Tokens {
 
 }  // namespace
 
-TokensPtr tokens_megatron(const std::string& prefix) { return std::make_shared<MegatronTokens>(prefix); }
+TokensPtr tokens_megatron(const std::string& prefix) {
+  internal::check_url("tokens_megatron", prefix);
+  return std::make_shared<MegatronTokens>(prefix);
+}
 
 }  // namespace lockstep::data

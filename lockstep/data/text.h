@@ -7,11 +7,11 @@ namespace lockstep::data {
 
 /// The bytes of a file; files compressed by gzip or dictzip are decompressed. Throws DataError, with the
 /// path, for a file that cannot be read or is truncated.
-std::string read_text(const std::string& path);
+std::string read_text(const std::string& url);
 
 namespace internal {
 /// The same, with this operation in messages.
-std::string read_whole(const char* operation, const std::string& path);
+std::string read_whole(const char* operation, const std::string& url);
 }  // namespace internal
 
 }  // namespace lockstep::data
