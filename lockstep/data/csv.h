@@ -16,10 +16,11 @@ struct Table {
   const float* row(std::int64_t i) const { return values.data() + i * columns; }
 };
 
-/// The numbers of a text file, separated by commas, one row in each line; the file may be compressed by gzip.
-/// Throws DataError, with the path and if possible the line and column, for a file that cannot be read or is
-/// truncated, a field that is not a number, rows of different lengths, and a file without rows.
-Table read_csv(const std::string& path);
+/// The numbers of a text file, separated by commas, one row in each line; empty lines are skipped. The file
+/// may be compressed by gzip. A number too small for a float is 0. Throws DataError, with the path and if
+/// possible the line and column, for a file that cannot be read or is truncated, a field that is not a number
+/// or too large, rows of different lengths, and a file without rows.
+Table read_csv(const std::string& url);
 
 /// The numbers 0 to n - 1 in an order that depends on the seed only: the same on every process and every
 /// machine.

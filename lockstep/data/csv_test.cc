@@ -6,8 +6,11 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <limits>
 
 #include "lockstep/base/error.h"
 
@@ -44,6 +47,31 @@ TEST_F(CsvTest, PlainTextGivesItsRows) {
   EXPECT_THAT(table.values, ElementsAre(1, 2.5, -3, 400));
 }
 
+TEST_F(CsvTest, NumbersTooSmallForAFloatAreZeroOrTheNextOne) {
+  const Table table =
+      read_csv(write("1e-50,-1e-50,1e-9999,-1E-9999,1e-45,0." + std::string(60, '0') + "1,3e38\n"));
+  EXPECT_THAT(table.values, ElementsAre(0, 0, 0, 0, std::numeric_limits<float>::denorm_min(), 0, 3e38f));
+  EXPECT_TRUE(std::signbit(table.values[1]) && std::signbit(table.values[3]));
+}
+
+TEST_F(CsvTest, CompressedTextInSeveralMembers_IsReadWhole_AndDataBehindItIsAnError) {
+  std::string bytes;
+  for (const char* row : {"1,2\n", "3,4\n"}) {
+    gzFile file = gzopen(path_.c_str(), "wb");
+    gzwrite(file, row, 4);
+    gzclose(file);
+    std::ifstream in(path_, std::ios::binary);
+    bytes += std::string(std::istreambuf_iterator<char>(in), {});
+  }
+  EXPECT_EQ(read_csv(write(bytes)).rows, 2);
+  EXPECT_EQ(read_csv(write(bytes + std::string(100, '\0'))).rows, 2);
+  EXPECT_THAT(error_of(bytes + "junk"), HasSubstr("damaged or cut off"));
+  for (std::size_t size = 2; size < bytes.size(); ++size) {
+    if (size == bytes.size() / 2) continue;  // The first member.
+    EXPECT_THAT(error_of(bytes.substr(0, size)), HasSubstr("damaged or cut off")) << size;
+  }
+}
+
 TEST_F(CsvTest, CompressedTextGivesTheSame_AndCutOffIsAnError) {
   gzFile file = gzopen(path_.c_str(), "wb");
   std::string text;
@@ -57,6 +85,11 @@ TEST_F(CsvTest, CompressedTextGivesTheSame_AndCutOffIsAnError) {
 
 TEST_F(CsvTest, DamagedTextIsNamedByLineAndColumn) {
   EXPECT_THAT(error_of("1,2\n3,x7\n"), HasSubstr("line 2 column 2: expected a number, got 'x7'"));
+  EXPECT_THAT(error_of("\n1,2\n\n\n3,x\n"), HasSubstr("line 5 column 2"));
+  EXPECT_THAT(error_of("1,2\n\n3\n"), HasSubstr("line 3 has 1 columns"));
+  EXPECT_THAT(error_of("1e39\n"),
+              HasSubstr("line 1 column 1: expected a number that fits 32-bit floats, got '1e39'"));
+  EXPECT_THAT(error_of("1,-1e9999\n"), HasSubstr("column 2: expected a number that fits"));
   EXPECT_THAT(error_of("1,2\n3\n"), HasSubstr("line 2 has 1 columns, the lines before have 2"));
   EXPECT_THAT(error_of(""), HasSubstr("has no rows"));
 }
