@@ -27,6 +27,7 @@ enum class Allowed {
   kNothing,  ///< it is always an error
   kSame,     ///< the same records: the damage is where nothing is
   kFewer,    ///< some of the records, from the first on
+  kTwice,    ///< all records, and once more
   kAnything  ///< the format cannot tell
 };
 
@@ -35,6 +36,8 @@ struct Format {
   std::map<std::string, std::string> files;  ///< by name in a folder
   std::function<SourcePtr(const std::string& folder)> open;
   Allowed cut, flipped;
+  Allowed joined = Allowed::kNothing;    ///< twice the same file, by `cat`; kTwice: its records twice
+  Allowed trailing = Allowed::kNothing;  ///< with other bytes behind its end
   std::uint64_t flips_until = ~std::uint64_t{0};  ///< bits are turned in the first bytes only: headers
 };
 
@@ -59,17 +62,23 @@ std::vector<Format> formats() {
            {{"a", windows_of(23)}},
            [=](const std::string& f) { return windows(tokens_u16(f + "/a"), five); },
            Allowed::kFewer,
+           Allowed::kAnything,
+           Allowed::kAnything,
            Allowed::kAnything},
           {"tokens_u32",
            {{"a", les(std::vector<std::uint32_t>(11, 7))}},
            [=](const std::string& f) { return windows(tokens_u32(f + "/a"), five); },
            Allowed::kFewer,
+           Allowed::kAnything,
+           Allowed::kAnything,
            Allowed::kAnything},
           {"tokens_llm_c",
            {{"a", llm_c_file(20240520, 1, 23, windows_of(23))}},
            [=](const std::string& f) { return windows(tokens_llm_c(f + "/a"), five); },
            Allowed::kNothing,
            Allowed::kSame,
+           Allowed::kNothing,
+           Allowed::kNothing,
            1024},
           {"tokens_megatron",
            {{"m.idx", megatron_index({3, 2, 0, 8, 10}, {0, 2, 3, 5})}, {"m.bin", windows_of(23)}},
@@ -81,7 +90,9 @@ std::vector<Format> formats() {
                             })});
            },
            Allowed::kNothing,
-           Allowed::kAnything},
+           Allowed::kAnything,
+           Allowed::kNothing,
+           Allowed::kNothing},
           {"npy",
            {{"a.npy", npy_file("<f4", "(3, 2)", std::string(24, 'x'))},
             {"b.npy", npy_file("<i2", "(3,)", "abcdef")}},
@@ -89,26 +100,36 @@ std::vector<Format> formats() {
              return npy({{"a", f + "/a.npy"}, {"b", f + "/b.npy"}});
            },
            Allowed::kNothing,
-           Allowed::kAnything},
+           Allowed::kAnything,
+           Allowed::kNothing,
+           Allowed::kNothing},
           {"lines",
            {{"a", "one\ntwo\r\n\nfour"}},
            [](const std::string& f) { return lines(f + "/a"); },
+           Allowed::kAnything,
+           Allowed::kAnything,
            Allowed::kAnything,
            Allowed::kAnything},
           {"jsonl",
            {{"a", "{\"a\": [1, 2.5], \"b\": {\"c\": \"\\u00e9\"}}\n\n{\"a\": null}\n"}},
            [](const std::string& f) { return jsonl(f + "/a"); },
            Allowed::kAnything,
-           Allowed::kAnything},
+           Allowed::kAnything,
+           Allowed::kTwice,
+           Allowed::kNothing},
           {"tfrecord",
            {{"a", tfrecord_file({"one", "", std::string(40, 'z')})}},
            [](const std::string& f) { return tfrecord(f + "/a"); },
            Allowed::kFewer,
+           Allowed::kNothing,
+           Allowed::kTwice,
            Allowed::kNothing},
           {"tfrecord_examples",
            {{"a", tfrecord_file({proto(1, feature)})}},
            [](const std::string& f) { return tfrecord_examples(f + "/a"); },
            Allowed::kFewer,
+           Allowed::kNothing,
+           Allowed::kTwice,
            Allowed::kNothing},
           {"example",
            {{"a", proto(1, feature)}},
@@ -116,6 +137,8 @@ std::vector<Format> formats() {
              return map(in_memory({{{"x", Field::text(read_file(f + "/a"))}}}), "a in " + f,
                         [](Record r) { return fields_of_example(field(r, "x").text()); });
            },
+           Allowed::kAnything,
+           Allowed::kAnything,
            Allowed::kAnything,
            Allowed::kAnything},
           {"mds",
@@ -126,7 +149,9 @@ std::vector<Format> formats() {
             {"a.mds", shard}},
            [](const std::string& f) { return mds(f); },
            Allowed::kNothing,
-           Allowed::kAnything},
+           Allowed::kAnything,
+           Allowed::kNothing,
+           Allowed::kNothing},
           {"tar",
            {{"a", tar_member("d/1.x", "one") + tar_member("d/1.y", std::string(600, 'y')) +
                       tar_member("h", pax, 'x') + tar_member("s", "pax") +
@@ -134,7 +159,9 @@ std::vector<Format> formats() {
                       tar_end()}},
            [](const std::string& f) { return tar(f + "/a"); },
            Allowed::kSame,
-           Allowed::kAnything}};
+           Allowed::kAnything,
+           Allowed::kTwice,
+           Allowed::kNothing}};
 }
 
 /// Thousands of indexes are written here; none has to outlive a loss of power.
@@ -183,6 +210,11 @@ class Damage : public ::testing::TestWithParam<Format> {
     if (allowed == Allowed::kSame) {
       ASSERT_EQ(found, whole_);
     }
+    if (allowed == Allowed::kTwice) {
+      std::vector<Record> twice = whole_;
+      twice.insert(twice.end(), whole_.begin(), whole_.end());
+      ASSERT_EQ(found, twice);
+    }
     if (allowed == Allowed::kFewer) {
       ASSERT_LE(found.size(), whole_.size());
       for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], whole_[i]);
@@ -225,6 +257,22 @@ TEST_P(Damage, ABitThatIsTurnedAnywhereCrashesNothing) {
                        name + " byte " + std::to_string(at) + " bit " + std::to_string(bit));
         if (HasFatalFailure()) return;
       }
+    }
+    write_file(folder_.path() / name, bytes);
+  }
+}
+
+TEST_P(Damage, WhatIsBehindItsEnd_IsReadOrAnError_AndNeverLost) {
+  for (const auto& [name, bytes] : GetParam().files) {
+    const std::map<std::string, Allowed> behind = {{bytes, GetParam().joined},
+                                                   {"x", GetParam().trailing},
+                                                   {"other bytes", GetParam().trailing},
+                                                   {std::string(2000, 'x'), GetParam().trailing}};
+    for (const auto& [more, allowed] : behind) {
+      write_file(folder_.path() / name, bytes + more);
+      remove_indexes();
+      expect_read_as(allowed, name + " with " + std::to_string(more.size()) + " bytes behind it");
+      if (HasFatalFailure()) return;
     }
     write_file(folder_.path() / name, bytes);
   }

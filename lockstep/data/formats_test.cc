@@ -226,7 +226,9 @@ TEST_F(FormatsTest, TarMembersOfOneNameAreOneRecord) {
   const std::string url = write(
       "a.tar", tar_member("dir/", "", '5') + tar_member("dir/1.jpg", "one") +
                    tar_member("dir/1.seg.png", "mask") + tar_member("dir/2.jpg", std::string(600, '2')) +
-                   tar_member("link", "", '2') + tar_member("dir.v2/1", "bare") +
+                   tar_member("link", "", '2') + tar_member("dir.v2/1", "no dot") +
+                   tar_member("dir/._2.cls", "of macOS") + tar_member("dir/2.cls", "7") +
+                   tar_member("README", "no dot") + tar_member(".hidden", "nothing before") +
                    tar_member("././@LongLink", long_name + '\0', 'L') + tar_member("cut", "long") +
                    tar_member("x", pax_entry, 'x') + tar_member("short", "pax") +
                    tar_member("8.bin", "binary", '0', std::string("\x80\0\0\0\0\0\0\0\0\0\0\6", 12)) +
@@ -240,7 +242,7 @@ TEST_F(FormatsTest, TarMembersOfOneNameAreOneRecord) {
     }
     found.push_back(line);
   }
-  EXPECT_THAT(found, ElementsAre("dir/1 jpg=one seg.png=mask", "dir/2 jpg=22222222", "dir.v2/1 =bare",
+  EXPECT_THAT(found, ElementsAre("dir/1 jpg=one seg.png=mask", "dir/2 cls=7 jpg=22222222",
                                  "deep/" + std::string(150, 'n') + "/7 jpg=long", "pax/9 txt=pax",
                                  "8 bin=binary", "up/per/q txt=prefix"));
 }
@@ -257,7 +259,37 @@ TEST_F(FormatsTest, TarFilesThatCannotBeReadAreErrors) {
       HasSubstr("size is too large"));
   EXPECT_THAT(error(tar_member("a.x", "1", '0', "77777777777")), HasSubstr("the file is cut off"));
   EXPECT_THAT(error(tar_member("a.x", "1", 'S') + tar_end()), HasSubstr("kind 'S'"));
-  EXPECT_THAT(error("\x1f\x8b" + std::string(2000, 'x')), HasSubstr("no"));
+  EXPECT_THAT(error("\x1f\x8b" + std::string(2000, 'x')), HasSubstr("compressed by gzip"));
+}
+
+TEST_F(FormatsTest, TarFilesThatWereJoined_AreReadOneAfterTheOther) {
+  const std::string one = tar_member("a.x", "1") + tar_member("a.y", "2") + tar_end(),
+                    // As GNU tar fills it up, to 20 blocks.
+      two = tar_member("a.x", "3") + tar_member("b.x", "4") + std::string(10240 - 2048, '\0'),
+                    empty = tar_end();
+  auto found = [&](const std::string& bytes) {
+    std::string all;
+    for (const Record& record : read_all(*tar(write("a.tar", bytes)))) {
+      all += std::string(field(record, "__key__").text()) + ":";
+      for (const auto& [name, value] : record)
+        if (name != "__key__") all += name + std::string(value.text());
+      all += " ";
+    }
+    return all;
+  };
+  EXPECT_EQ(found(one), "a:x1y2 ");
+  EXPECT_EQ(found(one + two), "a:x1y2 a:x3 b:x4 ");
+  EXPECT_EQ(found(two + one), "a:x3 b:x4 a:x1y2 ");
+  EXPECT_EQ(found(empty + one + empty + two + empty), "a:x1y2 a:x3 b:x4 ");
+  EXPECT_EQ(found(one + std::string(300, '\0')), "a:x1y2 ") << "zeros that fill no block";
+  EXPECT_EQ(found(empty), "");
+  auto error = [&](const std::string& bytes) {
+    return error_of<DataError>([&] { tar(write("a.tar", bytes)); });
+  };
+  EXPECT_THAT(error(one + std::string(600, 'x')),
+              HasSubstr("a.tar at byte 3072: what is behind the end of the"));
+  EXPECT_THAT(error(one + "x"), HasSubstr("a.tar at byte 3072: 512 bytes were expected"));
+  EXPECT_THAT(error(one + tar_member("c.x", "5")), HasSubstr("without an empty block"));
 }
 
 TEST_F(FormatsTest, MissingFilesAreNamed) {

@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/progress.h"
 #include "lockstep/data/stored_numbers.h"
+#include "lockstep/storage/url.h"
 
 namespace lockstep::data {
 namespace {
@@ -20,6 +22,9 @@ constexpr std::uint64_t kBlock = 512;
 
 /// The longest name or pax header that is read.
 constexpr std::uint64_t kLongest = std::uint64_t{1} << 20;
+
+/// The samples up to this size are read at once.
+constexpr std::uint64_t kReadAtOnce = std::uint64_t{16} << 20;
 
 /// A member of the file.
 struct Member {
@@ -59,13 +64,28 @@ class Members {
 
   std::uint64_t offset() const { return at_; }
 
-  /// The next member; nullopt at the empty block that ends the file. Throws if that is missing.
+  /// Reads this number of bytes from offset() on at once, for the members in them.
+  void read_ahead(std::uint64_t bytes) {
+    ahead_begin_ = at_;
+    ahead_ = file_.bytes(at_, bytes);
+  }
+
+  /// As File::bytes.
+  std::vector<std::byte> bytes(std::uint64_t offset, std::uint64_t count) const {
+    if (offset < ahead_begin_ || offset - ahead_begin_ > ahead_.size() ||
+        count > ahead_.size() - (offset - ahead_begin_))
+      return file_.bytes(offset, count);
+    const auto begin = ahead_.begin() + static_cast<std::ptrdiff_t>(offset - ahead_begin_);
+    return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+  }
+
+  /// The next member; nullopt at the empty block that ends an archive. Throws if that is missing.
   std::optional<Member> next() {
     Member member{at_, "", false, 0, 0, 0};
     std::string long_name;
     std::optional<std::uint64_t> long_size;
     while (at_ < file_.size()) {
-      const std::string block = file_.text(at_, kBlock);
+      const std::string block = text(at_, kBlock);
       const std::string_view header = block;
       if (header.find_first_not_of('\0') == header.npos) return std::nullopt;
       check(header);
@@ -74,9 +94,9 @@ class Members {
       const std::uint64_t data = at_ + kBlock;
       if (kind == 'L' || kind == 'K' || kind == 'x' || kind == 'g') {
         if (bytes > kLongest) file_.damaged(at_ + 124, fmt::format("a long name of {} bytes", bytes));
-        const std::string text = file_.text(data, bytes);
-        if (kind == 'L') long_name = until_zero(text);
-        if (kind == 'x') read_pax(data, text, &long_name, &long_size);
+        const std::string more = text(data, bytes);
+        if (kind == 'L') long_name = until_zero(more);
+        if (kind == 'x') read_pax(data, more, &long_name, &long_size);
         at_ = end_of(data, bytes);
         continue;
       }
@@ -101,16 +121,42 @@ class Members {
     file_.damaged(at_, "the file ends without an empty block; it is cut off");
   }
 
+  /// Skips the empty blocks that end an archive. Whether another one follows, as in files that `cat` joined.
+  bool skip_end() {
+    behind_an_end_ = true;
+    while (at_ < file_.size()) {
+      const std::string blocks = file_.text(at_, std::min<std::uint64_t>(128 * kBlock, file_.size() - at_));
+      const std::size_t zeros = std::min(blocks.find_first_not_of('\0'), blocks.size());
+      if (zeros < blocks.size()) {
+        at_ += zeros / kBlock * kBlock;
+        return true;
+      }
+      at_ += blocks.size();
+    }
+    return false;
+  }
+
  private:
+  std::string text(std::uint64_t offset, std::uint64_t count) const {
+    const std::vector<std::byte> read = bytes(offset, count);
+    return {reinterpret_cast<const char*>(read.data()), read.size()};
+  }
+
   void check(std::string_view header) const {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < kBlock; ++i)
       sum += i >= 148 && i < 156 ? ' ' : static_cast<std::uint8_t>(header[i]);
-    const std::uint64_t said = number(file_, at_ + 148, header.substr(148, 8), "checksum");
-    if (sum != said) {
-      file_.damaged(at_, header.starts_with("\x1f\x8b")
-                             ? "the file is compressed by gzip: take it out of that first"
-                             : "the header's checksum is wrong; the file is damaged, or no tar file");
+    bool right = false;
+    try {
+      right = number(file_, at_ + 148, header.substr(148, 8), "checksum") == sum;
+    } catch (const DataError&) {
+      // It is no number.
+    }
+    if (!right) {
+      file_.damaged(
+          at_, header.starts_with("\x1f\x8b") ? "the file is compressed by gzip: take it out of that first"
+               : behind_an_end_               ? "what is behind the end of the archive is no tar file"
+                                : "the header's checksum is wrong; the file is damaged, or no tar file");
     }
   }
 
@@ -152,31 +198,51 @@ class Members {
 
   const File& file_;
   std::uint64_t at_;
+  bool behind_an_end_ = false;
+  std::vector<std::byte> ahead_;
+  std::uint64_t ahead_begin_ = 0;
 };
 
-/// The common part of the names of a sample's files, and the rest.
-std::pair<std::string_view, std::string_view> key_and_field(std::string_view name) {
-  const std::size_t slash = name.rfind('/');
-  const std::size_t dot = name.find('.', slash == name.npos ? 0 : slash + 1);
-  if (dot == name.npos) return {name, ""};
-  return {name.substr(0, dot), name.substr(dot + 1)};
+/// The common part of the names of a sample's files, and the rest; nullopt for a file that belongs to none.
+std::optional<std::pair<std::string_view, std::string_view>> key_and_field(std::string_view name) {
+  const std::size_t base = name.rfind('/') + 1;  // npos + 1 is 0
+  const std::size_t dot = name.find('.', base);
+  if (dot == name.npos || dot == base) return std::nullopt;
+  return std::pair(name.substr(0, dot), name.substr(dot + 1));
 }
 
+/// Two numbers for each sample: where it begins, and the fingerprint of its key; and at last where the last
+/// one ends.
 void find_samples(const File& file, bool progress, const internal::Append& append) {
   ProgressBar bar("index " + file.url(), static_cast<std::int64_t>(file.size()),
                   progress && file.size() >= std::uint64_t{1} << 30, ProgressBar::Unit::kBytes);
   Members members(file);
-  std::optional<std::string> key;
-  std::uint64_t end = 0;
-  while (auto member = members.next()) {
-    bar.update(static_cast<std::int64_t>(members.offset()));
-    if (!member->is_file) continue;
-    std::string its_key(key_and_field(member->name).first);
-    if (key != its_key) append(member->header);
-    key = std::move(its_key);
-    end = member->end;
-  }
+  std::uint64_t end = 0, left_out = 0;
+  std::string first_left_out;
+  do {
+    std::optional<std::string> key;  // A sample ends with its archive.
+    while (auto member = members.next()) {
+      bar.update(static_cast<std::int64_t>(members.offset()));
+      if (!member->is_file) continue;
+      const auto names = key_and_field(member->name);
+      if (!names) {
+        if (left_out++ == 0) first_left_out = member->name;
+        continue;
+      }
+      if (key != names->first) {
+        key = names->first;
+        append(member->header);
+        append(lockstep::fingerprint(*key));
+      }
+      end = member->end;
+    }
+  } while (members.skip_end());
   append(end);
+  if (left_out > 0) {
+    logging::info(
+        "[tar] {}: {} files belong to no sample, such as '{}': their names have no dot, or begin with one",
+        file.url(), left_out, storage::printable(first_left_out));
+  }
 }
 
 class Tar final : public Source {
@@ -185,30 +251,43 @@ class Tar final : public Source {
       : file_("tar", url),
         fingerprint_(combine(lockstep::fingerprint("tar"), file_.fingerprint())),
         begins_(internal::stored_numbers(
-            "tar", file_.url(), "tar", fingerprint_, index,
+            "tar", file_.url(), "tar", combine(fingerprint_, lockstep::fingerprint("with keys")), index,
             [&](const internal::Append& append) { find_samples(file_, index.progress, append); })) {}
-  std::uint64_t size() const override { return std::max<std::uint64_t>(begins_->size(), 1) - 1; }
+  std::uint64_t size() const override { return begins_->size() / 2; }
 
   Record read(std::uint64_t i) const override {
     internal::check_record("tar", file_.url(), i, size());
-    const auto [begin, end] = begins_->two(i);
+    const auto [begin, key_sum] = begins_->two(2 * i);
+    const std::uint64_t end = (*begins_)[2 * i + 2];
     Members members(file_, begin);
+    // One read for all members and the header behind them, unless it is large.
+    if (begin < end && end <= file_.size() && end - begin <= kReadAtOnce)
+      members.read_ahead(std::min(end + kBlock, file_.size()) - begin);
     Record record;
-    while (members.offset() < end) {
+    while (true) {
       const auto member = members.next();
-      if (!member || member->end > end) {
-        file_.damaged(begin,
-                      fmt::format("record {} is said to end at byte {}; the file has changed: remove its "
-                                  "index",
-                                  i, end));
-      }
+      if (!member) break;
       if (!member->is_file) continue;
-      const auto [key, name] = key_and_field(member->name);
+      const auto names = key_and_field(member->name);
+      if (!names) continue;
+      const auto [key, name] = *names;
+      // The next sample's.
+      if (member->header >= end && lockstep::fingerprint(key) != key_sum) break;
+      if (member->end > end || lockstep::fingerprint(key) != key_sum) {
+        file_.damaged(member->header,
+                      fmt::format("record {} should end at byte {}, and there is the file '{}'; the "
+                                  "tar file has changed: remove {}",
+                                  i, end, storage::printable(member->name), begins_->url()));
+      }
       record.emplace("__key__", Field::text(key));
       Field value{
-          DType::kU8, {static_cast<std::int64_t>(member->bytes)}, file_.bytes(member->data, member->bytes)};
+          DType::kU8, {static_cast<std::int64_t>(member->bytes)}, members.bytes(member->data, member->bytes)};
       if (!record.emplace(name, std::move(value)).second)
         file_.damaged(member->header, fmt::format("record {} has two files {}", i, member->name));
+    }
+    if (record.empty()) {
+      file_.damaged(begin, fmt::format("there is no record {}; the tar file has changed: remove {}", i,
+                                       begins_->url()));
     }
     return record;
   }
