@@ -292,6 +292,77 @@ TEST_F(FormatsTest, TarFilesThatWereJoined_AreReadOneAfterTheOther) {
   EXPECT_THAT(error(one + tar_member("c.x", "5")), HasSubstr("without an empty block"));
 }
 
+TEST_F(FormatsTest, OfAFileThatChangesInItsMiddle_NoRecordIsReadWrongly) {
+  // The index is of the first version; size and what the fingerprint sees are those of the second, too.
+  struct Change {
+    std::string name, first, second;
+    std::function<SourcePtr(const std::string&)> open;
+  };
+  std::string lines_1, lines_2, json_1, json_2;
+  for (int i = 0; i < 2000; ++i) {
+    const std::string letters(20, static_cast<char>('a' + i % 26));
+    // Lines 1500 to 1505: as long in all, but not each.
+    const int longer = i >= 1500 && i < 1506 ? (i % 2 == 0 ? 10 : -10) : 0;
+    lines_1 += letters + "\n";
+    lines_2 += letters.substr(0, static_cast<std::size_t>(std::min(20, 20 + longer))) +
+               std::string(static_cast<std::size_t>(std::max(0, longer)), letters[0]) + "\n";
+    json_1 += "{\"i\": " + std::to_string(10000 + i) + "}\n";
+    json_2 += (i == 1500   ? "{\"i\":" + std::to_string(11500) + "}\n"
+               : i == 1501 ? "{\"i\":  " + std::to_string(11501) + "}\n"
+                           : "{\"i\": " + std::to_string(10000 + i) + "}\n");
+  }
+  auto archive = [](const std::string& names) {
+    std::string file;
+    for (int i = 0; i < 40; ++i)
+      file += tar_member("first" + std::to_string(i) + ".x", std::string(600, 'x'));
+    for (std::size_t i = 0; i < names.size(); i += 3)
+      file += tar_member(names.substr(i, 3), names.substr(i, 3));
+    for (int i = 0; i < 20; ++i) file += tar_member("last" + std::to_string(i) + ".x", std::string(600, 'x'));
+    return file + tar_end();
+  };
+  auto records = [](std::vector<std::string> middle) {
+    std::vector<std::string> all(300, std::string(40, 'r'));
+    all.insert(all.begin() + 220, middle.begin(), middle.end());
+    return tfrecord_file(all);
+  };
+  for (const Change& change : std::vector<Change>{
+           {"lines", lines_1, lines_2, [](const std::string& url) { return lines(url); }},
+           {"jsonl", json_1, json_2, [](const std::string& url) { return jsonl(url); }},
+           {"tar merged", archive("a.xb.y"), archive("a.xa.y"),
+            [](const std::string& url) { return tar(url); }},
+           {"tar split", archive("a.xa.y"), archive("a.xb.y"),
+            [](const std::string& url) { return tar(url); }},
+           {"tar renamed", archive("a.xb.y"), archive("a.xc.y"),
+            [](const std::string& url) { return tar(url); }},
+           {"tar ended", archive("a.xb.y").replace(40 * 1536 + 1024, 1024, std::string(1024, '\0')),
+            archive("a.xb.y"), [](const std::string& url) { return tar(url); }},
+           {"tfrecord", records({"short", "a longer one"}), records({"a longer one", "short"}),
+            [](const std::string& url) { return tfrecord(url); }}}) {
+    SCOPED_TRACE(change.name);
+    ASSERT_EQ(change.first.size(), change.second.size());
+    const std::string url = write("changed", change.first), fresh = write("fresh/changed", change.second);
+    const std::uint64_t before = change.open(url)->size();
+    write("changed", change.second);
+    const SourcePtr source = change.open(url);
+    ASSERT_EQ(source->size(), before) << "the index is that of the first version";
+    std::vector<Record> right = read_all(*change.open(fresh));
+    int wrong = 0;
+    for (std::uint64_t i = 0; i < source->size(); ++i) {
+      try {
+        const Record record = source->read(i);
+        EXPECT_TRUE(std::ranges::find(right, record) != right.end()) << "no record of the file: " << i;
+      } catch (const DataError& error) {
+        ++wrong;
+        EXPECT_THAT(error.what(), HasSubstr(url));
+      }
+    }
+    EXPECT_GE(wrong, 1);
+    std::filesystem::remove_all(folder_.path() / "fresh");
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+      std::filesystem::remove(entry.path());
+  }
+}
+
 TEST_F(FormatsTest, MissingFilesAreNamed) {
   const std::string gone = folder_.path() / "gone";
   for (const std::function<void()>& open : std::vector<std::function<void()>>{

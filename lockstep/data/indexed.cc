@@ -48,29 +48,44 @@ void look_at_all(const Source& source, int threads, bool progress, const char* w
   }
 }
 
+/// Tells a changed record from the one that was kept; never 0.
+std::uint64_t sum_of(const Record& record) { return fingerprint_of(record) | 1; }
+
 class Filtered final : public Source {
  public:
   Filtered(SourcePtr source, const std::string& name, const std::function<bool(const Record&)>& keep,
            const IndexOptions& index, int threads)
       : source_(std::move(source)),
         fingerprint_(combine(lockstep::fingerprint("filter " + name), source_->fingerprint())),
-        kept_(internal::stored_numbers("filter", "", "filter", fingerprint_, index,
-                                       [&](const internal::Append& append) {
-                                         look_at_all(
-                                             *source_, threads, index.progress, "filter",
-                                             [&](const Record& record) { return keep(record) ? 1 : 0; },
-                                             [&](std::uint64_t i, std::uint64_t kept) {
-                                               if (kept != 0) append(i);
-                                             });
-                                       })) {}
-  std::uint64_t size() const override { return kept_->size(); }
+        kept_(internal::stored_numbers(
+            "filter", "", "filter", combine(fingerprint_, lockstep::fingerprint("with sums")), index,
+            [&](const internal::Append& append) {
+              look_at_all(
+                  *source_, threads, index.progress, "filter",
+                  [&](const Record& record) { return keep(record) ? sum_of(record) : 0; },
+                  [&](std::uint64_t i, std::uint64_t sum) {
+                    if (sum == 0) return;
+                    append(i);
+                    append(sum);
+                  });
+            })) {}
+  std::uint64_t size() const override { return kept_->size() / 2; }
   Record read(std::uint64_t i) const override {
     check_record("filter", "what was kept", i, size());
-    return source_->read((*kept_)[i]);
+    const auto [number, sum] = kept_->two(2 * i);
+    Record record = source_->read(number);
+    if (sum_of(record) != sum) {
+      fail<DataError>(
+          "[filter] {} is not the record that was kept: the data, or a function before filter whose name is "
+          "the "
+          "same, has changed since the index was made; remove {}",
+          source_->place(number), kept_->url());
+    }
+    return record;
   }
   std::string place(std::uint64_t i) const override {
     try {
-      return source_->place((*kept_)[i]);
+      return source_->place((*kept_)[2 * i]);
     } catch (const DataError&) {
       return fmt::format("record {} of those kept", i);
     }
@@ -136,10 +151,14 @@ class Packed final : public Source {
       const Record found = source_->read(record);
       const Field& field = packed_field(found, name_);
       const std::uint64_t record_end = record_begin + static_cast<std::uint64_t>(field.shape[0]);
-      if (record_end <= at) {  // Of no values; or the index is not of this source.
-        if (field.shape[0] == 0) continue;
-        fail<DataError>("[pack] the index does not fit {}: remove it", source_->place(record));
+      if (record_end != (*ends_)[record]) {
+        fail<DataError>(
+            "[pack] {} has {} values, and its index says {}: the data, or a function before pack whose name "
+            "is the "
+            "same, has changed since the index was made; remove {}",
+            source_->place(record), field.shape[0], (*ends_)[record] - record_begin, ends_->url());
       }
+      if (record_end <= at) continue;  // Of no values.
       const std::uint64_t until = std::min(end, record_end);
       const std::size_t element = size_of(field.dtype);
       if (values.bytes.empty()) {

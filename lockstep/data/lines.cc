@@ -49,6 +49,7 @@ class Lines : public Source {
  public:
   Lines(const char* operation, const std::string& url, bool blank_ones, const IndexOptions& index)
       : file_(operation, url),
+        blank_ones_(blank_ones),
         fingerprint_(combine(lockstep::fingerprint(operation), file_.fingerprint())),
         begins_(internal::stored_numbers(
             operation, file_.url(), operation, fingerprint_, index,
@@ -65,18 +66,30 @@ class Lines : public Source {
     internal::check_record(file_.operation(), file_.url(), i, size());
     const auto [begin, end] = begins_->two(i);
     if (end < begin || end > file_.size()) {
-      file_.damaged(begin,
-                    fmt::format("record {} is said to end at byte {} of {}; the file has changed: remove "
-                                "its index",
-                                i, end, file_.size()));
+      file_.damaged(
+          begin, fmt::format("record {} is said to end at byte {} of {}; the file has changed: remove {}", i,
+                             end, file_.size(), begins_->url()));
     }
-    std::string text = file_.text(begin, end - begin);
-    if (text.ends_with('\n')) text.pop_back();
+    const std::uint64_t before = begin == 0 ? 0 : 1;  // The line before ends there.
+    std::string text = file_.text(begin - before, end - begin + before);
+    const bool begins = before == 0 || text.front() == '\n';
+    text.erase(0, before);
+    const std::size_t line_end = std::min(text.find('\n'), text.size());
+    // Blank lines that are no records may follow.
+    const bool ends = end == file_.size() || text.ends_with('\n');
+    const bool one = text.find_first_not_of(blank_ones_ ? "" : " \t\r\n", line_end + 1) == text.npos;
+    if (!begins || !ends || !one) {
+      file_.damaged(begin, fmt::format("record {} is no line; the file has changed since its index was made: "
+                                       "remove {}",
+                                       i, begins_->url()));
+    }
+    text.resize(line_end);
     if (text.ends_with('\r')) text.pop_back();
     return {begin, std::move(text)};
   }
 
   File file_;
+  const bool blank_ones_;
   Fingerprint fingerprint_;
   std::shared_ptr<const internal::StoredNumbers> begins_;
 };

@@ -146,6 +146,30 @@ TEST(Source, PackedWindowsAreTheValuesOfAllRecordsOneAfterTheOther) {
   }
 }
 
+TEST(Source, WhatHasChangedSinceItsIndexWasMade_IsAnError) {
+  testing::TemporaryFolder folder;
+  const IndexOptions index{.folder = folder.path()};
+  std::uint64_t changed = ~std::uint64_t{0};  // the record that is longer now
+  const SourcePtr source = from_function(300, "of lengths", [&](std::uint64_t i) {
+    return Record{
+        {"x", Field::of(std::vector<std::int32_t>(i == changed ? 4 : 3, static_cast<std::int32_t>(i)))}};
+  });
+  auto even = [](const Record& record) { return field(record, "x").values<std::int32_t>()[0] % 2 == 0; };
+  auto kept = [&] { return filter(source, "even", even, index); };
+  auto packed = [&] { return pack(source, "x", {.length = 3}, index); };
+  EXPECT_EQ(read_all(*kept()).size(), 150u);
+  EXPECT_EQ(read_all(*packed()).size(), 300u);
+  changed = 100;
+  EXPECT_EQ(field(kept()->read(49), "x").shape[0], 3);
+  EXPECT_THAT(error_of<DataError>([&] { kept()->read(50); }),
+              ::testing::AllOf(HasSubstr("of lengths record 100 is not the record that was kept"),
+                               HasSubstr("remove " + folder.path().string())));
+  EXPECT_EQ(field(packed()->read(99), "x").values<std::int32_t>()[0], 99);
+  EXPECT_THAT(error_of<DataError>([&] { packed()->read(100); }),
+              ::testing::AllOf(HasSubstr("of lengths record 100 has 4 values, and its index says 3"),
+                               HasSubstr("remove " + folder.path().string())));
+}
+
 TEST(StoredNumbers, WhatKilledProcessesHaveLeft_DisturbsNobody_AndIsRemovedInTheEnd) {
   testing::TemporaryFolder folder;
   const auto path = folder.path() / "a.txt";
