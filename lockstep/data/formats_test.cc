@@ -363,6 +363,31 @@ TEST_F(FormatsTest, OfAFileThatChangesInItsMiddle_NoRecordIsReadWrongly) {
   }
 }
 
+TEST_F(FormatsTest, NpyFilesOfEveryDtype) {
+  int dtypes = 0;
+  for (DType dtype :
+       {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16, DType::kU32,
+        DType::kU64, DType::kF16, DType::kF32, DType::kF64, DType::kC64, DType::kC128}) {
+    // NumPy's codes: the kind, and the size in bytes.
+    const std::size_t size = size_of(dtype);
+    const std::string text(name(dtype));
+    const char kind = dtype == DType::kBool ? 'b' : text[0];
+    const std::string code = std::string(1, size == 1 ? '|' : '<') + kind + std::to_string(size);
+    SCOPED_TRACE(code);
+    std::string bytes(3 * size, '\0');
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<char>(dtype == DType::kBool ? i % 2 : i);
+    const SourcePtr source = npy({{"x", write("a.npy", npy_file(code, "(3,)", bytes))}});
+    ASSERT_EQ(source->size(), 3u);
+    const Field field = source->read(2).at("x");
+    EXPECT_EQ(field.dtype, dtype);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(field.bytes.data()), field.bytes.size()),
+              bytes.substr(2 * size));
+    ++dtypes;
+  }
+  EXPECT_EQ(dtypes, 14);
+}
+
 TEST_F(FormatsTest, MissingFilesAreNamed) {
   const std::string gone = folder_.path() / "gone";
   for (const std::function<void()>& open : std::vector<std::function<void()>>{

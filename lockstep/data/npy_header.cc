@@ -102,7 +102,7 @@ DType dtype_of_descr(const File& file, const std::string& descr) {
       {"i8", DType::kI64},  {"u1", DType::kU8},   {"u2", DType::kU16}, {"u4", DType::kU32},
       {"u8", DType::kU64},  {"f2", DType::kF16},  {"f4", DType::kF32}, {"f8", DType::kF64},
       {"c8", DType::kC64},  {"c16", DType::kC128}};
-  if (descr.size() == 3 && (descr[0] == '<' || descr[0] == '|' || descr[0] == '=')) {
+  if (!descr.empty() && (descr[0] == '<' || descr[0] == '|' || descr[0] == '=')) {
     for (auto [code, dtype] : kTypes) {
       if (descr.substr(1) == code) return dtype;
     }
