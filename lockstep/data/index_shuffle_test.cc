@@ -66,6 +66,7 @@ TEST(IndexShuffle, TheSeedAndTheNumberDecideTheOrder) {
   EXPECT_NE(order(1000, 7), order(1000, 8));
   // Written down: a checkpoint of today must find the same order in a later version.
   EXPECT_EQ(order(5, 1), (std::vector<std::uint64_t>{2, 4, 0, 1, 3}));
+  EXPECT_EQ(index_shuffle(0, 129, 1), 66u);
   EXPECT_EQ(index_shuffle(0, 1000000000, 1), 18899430u);
   EXPECT_EQ(index_shuffle(999999999, 1000000000, 1), 741335955u);
 }
@@ -77,6 +78,36 @@ TEST(IndexShuffle, FewNumbersTakeEveryOrderEquallyOften) {
   std::vector<std::uint64_t> values;
   for (const auto& [order, count] : counts) values.push_back(count);
   EXPECT_LT(std::abs(deviations(values)), 5);
+}
+
+TEST(IndexShuffle, InSmallNumbersNeighboursComeToLieAtEveryDistance) {
+  // Around the circle: the distance of what stood side by side is 1 to n - 1, each as often.
+  for (std::uint64_t n : {3, 4, 7, 12, 16, 17, 18, 20, 25, 33, 64, 128, 129, 150}) {
+    std::vector<std::uint64_t> distances(n - 1);
+    for (std::uint64_t seed = 0; seed < 2000000 / n; ++seed) {
+      IndexShuffle shuffle(n, seed);
+      for (std::uint64_t i = 0; i < n; ++i) ++distances[(shuffle((i + 1) % n) + n - shuffle(i)) % n - 1];
+    }
+    if (n > 3) {
+      EXPECT_LT(std::abs(deviations(distances)), 5) << n;
+    }
+  }
+  // All orders of few numbers, and the first two of some more: each as often.
+  for (std::uint64_t n = 2; n <= 20; ++n) {
+    std::map<std::vector<std::uint64_t>, std::uint64_t> counts;
+    for (std::uint64_t seed = 0; seed < 60000; ++seed) {
+      IndexShuffle shuffle(n, seed);
+      std::vector<std::uint64_t> key;
+      for (std::uint64_t i = 0; i < (n <= 5 ? n : 2); ++i) key.push_back(shuffle(i));
+      ++counts[key];
+    }
+    std::vector<std::uint64_t> values;
+    for (const auto& [key, count] : counts) values.push_back(count);
+    EXPECT_EQ(values.size(), n <= 5 ? std::tgamma(static_cast<double>(n) + 1) : n * (n - 1)) << n;
+    if (n > 2) {
+      EXPECT_LT(std::abs(deviations(values)), 5) << n;
+    }
+  }
 }
 
 TEST(IndexShuffle, EachPlaceHoldsEachNumberEquallyOften) {

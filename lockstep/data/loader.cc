@@ -166,7 +166,19 @@ class Loader::Impl {
   }
 
   void restore(const LoaderState& state) {
-    internal::check_restorable(state, configuration_);
+    LoaderState saved = state;
+    if (state.format == 1) {
+      if (order_.differs_from_format_1()) {
+        fail<DataError>(
+            "[Loader] the state was saved by an older version of Lockstep, which shuffled a source of 17 to "
+            "128 "
+            "records in another order: it cannot be gone on from; begin with the first batch, or go on with "
+            "the "
+            "older version");
+      }
+      saved.format = configuration_.format;
+    }
+    internal::check_restorable(saved, configuration_);
     const bool at_end = state.position == order_.end();
     if (state.position > order_.end() || (!at_end && state.position % batch_size_ != 0)) {
       fail<DataError>(

@@ -62,7 +62,7 @@ struct Batch {
 
 /// The state with which a Loader continues where another one stopped: a tree of numbers, for a checkpoint.
 struct LoaderState {
-  std::uint64_t format = 1;    ///< the version of this struct
+  std::uint64_t format = 2;    ///< the version of this struct, and of the order of records
   std::uint64_t position = 0;  ///< of the next record, counted over all sources and epochs
   std::uint64_t sources = 0;   ///< fingerprint of the sources, files and functions
   std::uint64_t records = 0;   ///< in all sources

@@ -17,8 +17,8 @@ LoaderState LoaderState::from_bytes(std::span<const std::byte> bytes) {
   if (bytes.size() != sizeof state)
     fail<DataError>("[LoaderState] expected {} bytes, got {}", sizeof state, bytes.size());
   std::memcpy(&state, bytes.data(), sizeof state);
-  if (state.format != 1) {
-    fail<DataError>("[LoaderState] expected format 1, got {}: it is of another version, or no state",
+  if (state.format != 1 && state.format != LoaderState().format) {
+    fail<DataError>("[LoaderState] expected format 1 or 2, got {}: it is of another version, or no state",
                     state.format);
   }
   return state;

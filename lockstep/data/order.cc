@@ -29,4 +29,8 @@ Order::Place Order::at(std::uint64_t position) const {
   return {source, epoch, record};
 }
 
+bool Order::differs_from_format_1() const {
+  return seed_ && std::ranges::any_of(sizes_, [](std::uint64_t size) { return size > 16 && size <= 128; });
+}
+
 }  // namespace lockstep::data

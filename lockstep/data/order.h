@@ -31,6 +31,9 @@ class Order {
   /// if unlimited.
   std::uint64_t end() const { return end_; }
 
+  /// Whether positions had other records in states of format 1: the order of 17 to 128 records has changed.
+  bool differs_from_format_1() const;
+
   static constexpr std::uint64_t kForever = std::uint64_t{1} << 62;
 
  private:

@@ -18,8 +18,8 @@ def mix(x):
 
 
 def index_shuffle(n, seed):
-    """Of more than 16 numbers: the function of a place that gives the number there (data/index_shuffle.cc)."""
-    assert n > 16
+    """Of more than 128 numbers: the function of a place that gives the number there (data/index_shuffle.cc)."""
+    assert n > 128
     rows = math.isqrt(n - 1) + 1
     columns = -(-n // rows)
     state = mix(seed + 0x632BE59BD9B4E019 & MASK) ^ mix(n * 0x9E3779B97F4A7C15 + 1 & MASK)
