@@ -80,6 +80,17 @@ Mixture mixture_of(const std::vector<Weighted>& sources) {
   return Mixture(weights);
 }
 
+/// Within a handler: what the exception says.
+std::string what_is_thrown() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception that is no std::exception was thrown";
+  }
+}
+
 LoaderOptions checked(LoaderOptions options, const CallSite& site) {
   std::int64_t rows = 1;
   for (std::int64_t size : options.batch) {
@@ -297,10 +308,10 @@ class Loader::Impl {
       record = read_record(position);
       check_like_first(record, position);
       for (const auto& [name, field] : record) bytes += field.bytes.size();
-    } catch (const std::exception& caught) {
-      error =
-          std::make_exception_ptr(DataError(fmt::format("[Loader] batch {} row {} ({}): {}", job.number,
-                                                        maker_.rows()[i], place(position), caught.what())));
+    } catch (...) {
+      error = std::make_exception_ptr(
+          DataError(fmt::format("[Loader] batch {} row {} ({}): {}", job.number, maker_.rows()[i],
+                                place(position), what_is_thrown())));
     }
     const double seconds = seconds_since(start);
     lock.lock();

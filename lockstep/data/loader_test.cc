@@ -176,6 +176,21 @@ TEST(Loader, AnErrorOfAWorkerIsThrownByNext_WithFileAndRecord) {
   }
 }
 
+TEST(Loader, WhatIsThrownAndIsNoException_IsAnErrorOfNext) {
+  for (const std::uint64_t bad : {std::uint64_t{0}, std::uint64_t{5}}) {
+    const SourcePtr source = from_function(8, "throws", [bad](std::uint64_t i) {
+      if (i == bad) throw 42;
+      return Record{{"x", Field::scalar(static_cast<std::int32_t>(i))}};
+    });
+    Loader loader(source, {.batch = {4}, .sharding = by_rows(), .seed = std::nullopt});
+    const std::string error = error_of<DataError>([&] {
+      while (loader.next()) continue;
+    });
+    EXPECT_THAT(error, AllOf(HasSubstr("[Loader] batch " + std::to_string(bad / 4)),
+                             HasSubstr("an exception that is no std::exception was thrown")));
+  }
+}
+
 TEST(Loader, AStateOfFormat1_IsGoneOnFrom_WhereTheOrderIsTheSame) {
   // Only the order of 17 to 128 records has changed since.
   struct Case {
