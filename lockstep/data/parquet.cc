@@ -87,20 +87,23 @@ class Parquet final : public Source {
     Record record;
     for (std::uint64_t c = 0; c < group->columns; ++c) {
       const LockstepParquetColumn& column = group->column[c];
-      if (column.valid != nullptr && column.valid[row] == 0) continue;
-      std::int64_t first = static_cast<std::int64_t>(row) * std::max<std::int64_t>(column.width, 0);
+      const LockstepParquetChunk* chunk = column.chunk;
+      std::uint64_t in_chunk = row;
+      while (in_chunk >= chunk->rows) in_chunk -= chunk++->rows;
+      if (chunk->valid != nullptr && chunk->valid[in_chunk] == 0) continue;
+      std::int64_t first = static_cast<std::int64_t>(in_chunk) * std::max<std::int64_t>(column.width, 0);
       Shape shape = {column.width};
-      if (column.offsets != nullptr) {
-        first = column.offsets[row];
-        shape = {column.offsets[row + 1] - first};
+      if (chunk->offsets != nullptr) {
+        first = chunk->offsets[in_chunk];
+        shape = {chunk->offsets[in_chunk + 1] - first};
       } else if (column.width < 0) {
-        first = static_cast<std::int64_t>(row);
+        first = static_cast<std::int64_t>(in_chunk);
         shape = {};
       }
       const std::size_t element = size_of(column.dtype);
       const std::size_t bytes = element * static_cast<std::size_t>(num_elements(shape));
       const auto* data =
-          static_cast<const std::byte*>(column.values) + element * static_cast<std::size_t>(first);
+          static_cast<const std::byte*>(chunk->values) + element * static_cast<std::size_t>(first);
       Field field{column.dtype, std::move(shape), {}};
       if (bytes > 0) field.bytes.assign(data, data + bytes);
       record.emplace(column.name, std::move(field));
@@ -167,6 +170,15 @@ class Parquet final : public Source {
     if (held->rows != begins_[number + 1] - begins_[number]) {
       fail<DataError>("[parquet] {} row group {} is damaged: it has {} rows, and the file says {}",
                       file_.url(), number, held->rows, begins_[number + 1] - begins_[number]);
+    }
+    for (std::uint64_t c = 0; c < held->columns; ++c) {
+      const LockstepParquetColumn& column = held->column[c];
+      std::uint64_t rows = 0;
+      for (std::uint64_t k = 0; k < column.chunks; ++k) rows += column.chunk[k].rows;
+      if (rows != held->rows) {
+        fail<DataError>("[parquet] {} row group {}: column '{}' has {} rows of {}", file_.url(), number,
+                        column.name, rows, held->rows);
+      }
     }
     return held;
   }

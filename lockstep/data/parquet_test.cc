@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <thread>
 
 #include "lockstep/data/test_files.h"
@@ -108,6 +110,55 @@ TEST_F(Parquet, WhatCannotBeAFieldIsAnErrorThatNamesIt) {
               AllOf(HasSubstr("there is no column 'x'; there are i8, i16"), HasSubstr("struct.b")));
   EXPECT_NE(parquet(kRows, {.columns = {"i8"}})->fingerprint(),
             parquet(kRows, {.columns = {"u8"}})->fingerprint());
+}
+
+TEST_F(Parquet, RowGroupsWithMoreThan2GiBOfText_AreReadWhole) {
+  const SourcePtr source = parquet(LOCKSTEP_DATA_TESTDATA "/large.parquet", {.cache_bytes = 1});
+  ASSERT_EQ(source->size(), 270u);
+  for (std::uint64_t i : {0, 1, 255, 266, 267, 268, 269}) {
+    const Record record = source->read(i);
+    EXPECT_EQ(field(record, "i").values<std::int32_t>()[0], static_cast<std::int32_t>(i));
+    const std::string_view text = field(record, "text").text();
+    EXPECT_EQ(text.size(), 8'000'000u) << i;
+    EXPECT_EQ(text.find_first_not_of(static_cast<char>('a' + i % 4)), text.npos) << i;
+  }
+}
+
+/// Of this process, in MiB.
+std::size_t resident_memory() {
+  std::size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) >> 20;
+}
+
+TEST_F(Parquet, GroupsOfFixedSizeBinaries_CountForTheCache) {
+  // 8 groups of 8 MiB.
+  const SourcePtr source = parquet(LOCKSTEP_DATA_TESTDATA "/fixed.parquet", {.cache_bytes = 10 << 20});
+  ASSERT_EQ(source->size(), 64u);
+  const std::size_t before = resident_memory();
+  for (std::uint64_t i = 0; i < 64; ++i) EXPECT_EQ(field(source->read(i), "fixed").shape, Shape({1 << 20}));
+  EXPECT_LT(resident_memory(), before + 40);
+}
+
+TEST_F(Parquet, ColumnsOfOneName_AreAnErrorIfBothAreRead) {
+  const std::string path = LOCKSTEP_DATA_TESTDATA "/twice.parquet";
+  EXPECT_THAT(error_of<DataError>([&] { parquet(path); }), HasSubstr("two columns are named 'x'"));
+  EXPECT_THAT(error_of<DataError>([&] { parquet(path, {.columns = {"x"}}); }),
+              HasSubstr("two columns are named 'x'"));
+  EXPECT_EQ(field(parquet(path, {.columns = {"y"}})->read(1), "y").values<std::int64_t>()[0], 4);
+}
+
+TEST_F(Parquet, FilesThatWereJoined_AreAnError) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.path() / "joined.parquet";
+  for (const char* name : {"/rows.parquet", "/fixed.parquet", "/large.parquet"}) {
+    const std::string whole = read_file(std::string(LOCKSTEP_DATA_TESTDATA) + name);
+    write_file(path, read_file(kRows) + whole);
+    EXPECT_THAT(error_of<DataError>([&] { parquet(path); }), HasSubstr("the last one begins at byte 17268"))
+        << name;
+    write_file(path, whole + "other bytes");
+    EXPECT_THAT(error_of<DataError>([&] { parquet(path); }), HasSubstr("[parquet] " + path)) << name;
+  }
 }
 
 TEST_F(Parquet, DamageIsFound) {

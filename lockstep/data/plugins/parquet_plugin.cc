@@ -6,6 +6,7 @@
 
 #include <arrow/api.h>
 #include <arrow/io/interfaces.h>
+#include <arrow/util/byte_size.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/exception.h>
 #include <parquet/file_reader.h>
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -89,6 +91,7 @@ struct File {
 /// A decoded row group, and the data to which its columns point.
 struct Group : LockstepParquetGroup {
   std::vector<LockstepParquetColumn> all;
+  std::vector<std::vector<LockstepParquetChunk>> chunks;  // of each column
   std::vector<std::unique_ptr<std::string>> names;
   std::vector<std::shared_ptr<void>> memory;
 
@@ -156,105 +159,139 @@ const void* numbers_of(const arrow::Array& array, DType* dtype, Group* group) {
   }
   const arrow::ArrayData& data = *array.data();
   const int element = static_cast<const arrow::FixedWidthType&>(*array.type()).bit_width() / 8;
-  group->bytes += static_cast<std::uint64_t>(array.length() * element);
   return data.GetValues<std::uint8_t>(1, data.offset * element);
 }
 
 /// Texts and lists: where the elements of each row begin, relative to the first row's.
 template <class Array>
-void take_offsets(const Array& array, LockstepParquetColumn* column, Group* group) {
+void take_offsets(const Array& array, LockstepParquetChunk* chunk, Group* group) {
   auto* offsets = group->make<std::int64_t>(array.length() + 1);
   for (std::int64_t i = 0; i <= array.length(); ++i)
     offsets[i] = array.value_offset(i) - array.value_offset(0);
-  column->offsets = offsets;
+  chunk->offsets = offsets;
 }
 
 template <class Array>
-void take_text(const Array& array, LockstepParquetColumn* column, Group* group) {
-  column->dtype = DType::kU8;
-  column->values = array.raw_data() + array.value_offset(0);
-  group->bytes += static_cast<std::uint64_t>(array.value_offset(array.length()) - array.value_offset(0));
-  take_offsets(array, column, group);
+void take_text(const Array& array, LockstepParquetChunk* chunk, Group* group) {
+  chunk->values = array.raw_data() + array.value_offset(0);
+  take_offsets(array, chunk, group);
 }
 
-bool take_list(const arrow::Array& elements, LockstepParquetColumn* column, Group* group) {
+template <class Array>
+bool take_list(const Array& list, LockstepParquetColumn* column, LockstepParquetChunk* chunk, Group* group) {
+  const auto begin = list.value_offset(0), end = list.value_offset(list.length());
+  const std::shared_ptr<arrow::Array> elements = list.values()->Slice(begin, end - begin);
+  take_offsets(list, chunk, group);
   // A number that is missing within a row has no place in a dense array.
-  return elements.null_count() == 0 &&
-         (column->values = numbers_of(elements, &column->dtype, group)) != nullptr;
+  return elements->null_count() == 0 &&
+         (chunk->values = numbers_of(*elements, &column->dtype, group)) != nullptr;
 }
 
-Status take_column(const std::string& name, const arrow::Array& array, Group* group) {
-  LockstepParquetColumn column{group->names.emplace_back(std::make_unique<std::string>(name))->c_str(),
-                               DType::kU8,
-                               -1,
-                               nullptr,
-                               nullptr,
-                               nullptr};
+/// Sets the column's dtype and width, and makes a chunk of it; false if it cannot be a field.
+bool take_chunk(const arrow::Array& array, LockstepParquetColumn* column, LockstepParquetChunk* chunk,
+                Group* group) {
+  chunk->rows = static_cast<std::uint64_t>(array.length());
   if (array.null_count() > 0) {
     auto* valid = group->make<std::uint8_t>(array.length());
     for (std::int64_t i = 0; i < array.length(); ++i) valid[i] = array.IsValid(i) ? 1 : 0;
-    column.valid = valid;
+    chunk->valid = valid;
   }
-  bool taken = true;
   switch (array.type_id()) {
     case arrow::Type::STRING:
     case arrow::Type::BINARY:
-      take_text(static_cast<const arrow::BinaryArray&>(array), &column, group);
-      break;
+      take_text(static_cast<const arrow::BinaryArray&>(array), chunk, group);
+      return true;
     case arrow::Type::LARGE_STRING:
     case arrow::Type::LARGE_BINARY:
-      take_text(static_cast<const arrow::LargeBinaryArray&>(array), &column, group);
-      break;
+      take_text(static_cast<const arrow::LargeBinaryArray&>(array), chunk, group);
+      return true;
     case arrow::Type::FIXED_SIZE_BINARY: {
       const auto& fixed = static_cast<const arrow::FixedSizeBinaryArray&>(array);
-      column.width = fixed.byte_width();
-      column.values = fixed.raw_values();
-      break;
+      column->width = fixed.byte_width();
+      chunk->values = fixed.raw_values();
+      return true;
     }
-    case arrow::Type::LIST: {
-      const auto& list = static_cast<const arrow::ListArray&>(array);
-      const auto begin = list.value_offset(0), end = list.value_offset(list.length());
-      taken = take_list(*list.values()->Slice(begin, end - begin), &column, group);
-      take_offsets(list, &column, group);
-      break;
-    }
-    case arrow::Type::LARGE_LIST: {
-      const auto& list = static_cast<const arrow::LargeListArray&>(array);
-      const auto begin = list.value_offset(0), end = list.value_offset(list.length());
-      taken = take_list(*list.values()->Slice(begin, end - begin), &column, group);
-      take_offsets(list, &column, group);
-      break;
-    }
+    case arrow::Type::LIST:
+      return take_list(static_cast<const arrow::ListArray&>(array), column, chunk, group);
+    case arrow::Type::LARGE_LIST:
+      return take_list(static_cast<const arrow::LargeListArray&>(array), column, chunk, group);
     case arrow::Type::FIXED_SIZE_LIST: {
       const auto& list = static_cast<const arrow::FixedSizeListArray&>(array);
-      column.width = list.value_length();
-      const auto elements = list.values()->Slice(list.value_offset(0), list.length() * column.width);
+      column->width = list.value_length();
+      const auto elements = list.values()->Slice(list.value_offset(0), list.length() * column->width);
       // Rows without a value may have elements without one.
-      taken = (list.null_count() > 0 || elements->null_count() == 0) &&
-              (column.values = numbers_of(*elements, &column.dtype, group)) != nullptr;
-      break;
+      return (list.null_count() > 0 || elements->null_count() == 0) &&
+             (chunk->values = numbers_of(*elements, &column->dtype, group)) != nullptr;
     }
     default:
-      column.values = numbers_of(array, &column.dtype, group);
-      taken = column.values != nullptr;
+      return (chunk->values = numbers_of(array, &column->dtype, group)) != nullptr;
   }
-  if (!taken) {
-    return Status::TypeError(
-        "column '", name, "' is ", array.type()->ToString(),
-        ", which cannot be a field (or has nulls within its lists); name the columns to read");
+}
+
+Status take_column(const std::string& name, const arrow::ChunkedArray& array, Group* group) {
+  LockstepParquetColumn column{group->names.emplace_back(std::make_unique<std::string>(name))->c_str(),
+                               DType::kU8, -1, 0, nullptr};
+  auto& chunks = group->chunks.emplace_back();
+  std::uint64_t rows = 0;
+  for (const std::shared_ptr<arrow::Array>& part : array.chunks()) {
+    if (part->length() == 0) continue;
+    LockstepParquetChunk chunk{};
+    if (!take_chunk(*part, &column, &chunk, group)) {
+      return Status::TypeError(
+          "column '", name, "' is ", array.type()->ToString(),
+          ", which cannot be a field (or has nulls within its lists); name the columns to read");
+    }
+    rows += chunk.rows;
+    chunks.push_back(chunk);
+    group->memory.push_back(part);
   }
+  if (rows != group->rows)
+    return Status::Invalid("column '", name, "' has ", rows, " rows, and the row group ", group->rows);
+  column.chunks = chunks.size();
+  column.chunk = chunks.data();
   group->all.push_back(column);
   return Status::OK();
+}
+
+/// Of several files that were joined, the last one's footer would be read with the first one's data.
+Status check_alone(const LockstepParquetInput& input, const parquet::FileMetaData& metadata) {
+  std::int64_t end = 4;
+  auto reaches = [&](std::int64_t offset, std::int64_t length) { end = std::max(end, offset + length); };
+  for (int g = 0; g < metadata.num_row_groups(); ++g) {
+    const auto group = metadata.RowGroup(g);
+    for (int c = 0; c < group->num_columns(); ++c) {
+      const auto chunk = group->ColumnChunk(c);
+      const bool dictionary = chunk->has_dictionary_page() && chunk->dictionary_page_offset() > 0;
+      reaches(dictionary ? std::min(chunk->dictionary_page_offset(), chunk->data_page_offset())
+                         : chunk->data_page_offset(),
+              chunk->total_compressed_size());
+      if (const auto index = chunk->GetColumnIndexLocation()) reaches(index->offset, index->length);
+      if (const auto index = chunk->GetOffsetIndexLocation()) reaches(index->offset, index->length);
+    }
+  }
+  // The footer, its length, and the magic at the end.
+  const std::int64_t own = end + metadata.size() + 8;
+  const auto size = static_cast<std::int64_t>(input.size);
+  char magic[4] = "", error[1024] = "";
+  if (own < 12 || own >= size) return Status::OK();
+  if (!input.read(input.context, static_cast<std::uint64_t>(size - own), sizeof magic, magic, error,
+                  sizeof error))
+    return Status::IOError(error);
+  if (std::memcmp(magic, "PAR1", sizeof magic) != 0) return Status::OK();
+  return Status::Invalid("the file consists of several, and the last one begins at byte ", size - own,
+                         ": Parquet files cannot be joined by `cat`; read each, or write them as one");
 }
 
 Status open_file(const LockstepParquetInput* input, const char* const* columns, std::uint64_t count,
                  File* file) {
   file->input = input;
   file->metadata = parquet::ReadMetaData(std::make_shared<Input>(*input));
+  ARROW_RETURN_NOT_OK(check_alone(*input, *file->metadata));
   std::vector<std::string> wanted(columns, columns + count);
   std::vector<bool> found(count, false);
   const parquet::SchemaDescriptor& schema = *file->metadata->schema();
   std::string names;
+  std::set<std::string> names_taken;
   for (int i = 0; i < schema.num_columns(); ++i) {
     const std::string path = schema.Column(i)->path()->ToDotString();
     names += (names.empty() ? "" : ", ") + path;
@@ -264,7 +301,10 @@ Status open_file(const LockstepParquetInput* input, const char* const* columns, 
       if (path != wanted[k] && !path.starts_with(wanted[k] + ".")) continue;
       found[k] = take = true;
     }
-    if (take) file->leaves.push_back(i);
+    if (!take) continue;
+    if (!names_taken.insert(path).second)
+      return Status::Invalid("two columns are named '", path, "'; write the file with names of their own");
+    file->leaves.push_back(i);
   }
   for (std::size_t k = 0; k < wanted.size(); ++k)
     if (!found[k]) return Status::KeyError("there is no column '", wanted[k], "'; there are ", names);
@@ -279,14 +319,10 @@ Status read_group(const File& file, int number, Group* group) {
   while (std::ranges::any_of(table->schema()->fields(), is_struct)) {
     ARROW_ASSIGN_OR_RAISE(table, table->Flatten(arrow::system_memory_pool()));
   }
-  ARROW_ASSIGN_OR_RAISE(table, table->CombineChunks(arrow::system_memory_pool()));
   group->rows = static_cast<std::uint64_t>(table->num_rows());
-  for (int i = 0; i < table->num_columns(); ++i) {
-    if (table->num_rows() == 0) break;
-    const auto& chunk = table->column(i)->chunk(0);
-    ARROW_RETURN_NOT_OK(take_column(table->field(i)->name(), *chunk, group));
-    group->memory.push_back(chunk);
-  }
+  group->bytes += static_cast<std::uint64_t>(arrow::util::TotalBufferSize(*table));
+  for (int i = 0; i < table->num_columns(); ++i)
+    ARROW_RETURN_NOT_OK(take_column(table->field(i)->name(), *table->column(i), group));
   group->column = group->all.data();
   group->columns = group->all.size();
   return Status::OK();

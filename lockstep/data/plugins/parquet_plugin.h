@@ -11,7 +11,7 @@
 extern "C" {
 
 /// The version of these structs; others are rejected.
-#define LOCKSTEP_PARQUET_VERSION 1
+#define LOCKSTEP_PARQUET_VERSION 2
 
 /// A file to read. `read` fills `into`; if it fails, it returns false and writes `error`.
 struct LockstepParquetInput {
@@ -21,18 +21,26 @@ struct LockstepParquetInput {
                std::uint64_t error_bytes);
 };
 
-/// A column of a row group.
-struct LockstepParquetColumn {
-  const char* name;
-  lockstep::DType dtype;
-  std::int64_t width;           ///< elements of each row; -1: a row is one number, of rank 0
-  const std::int64_t* offsets;  ///< if not null, row i has elements offsets[i] to offsets[i + 1] instead
+/// Some consecutive rows of a column. Arrow has several where a column of texts has more than 2 GiB.
+struct LockstepParquetChunk {
+  std::uint64_t rows;
+  const std::int64_t* offsets;  ///< if not null, row i has elements offsets[i] to offsets[i + 1]
   const std::uint8_t* valid;    ///< 0 for rows without a value; null if all have one
   const void* values;
 };
 
+/// A column of a row group.
+struct LockstepParquetColumn {
+  const char* name;
+  lockstep::DType dtype;
+  std::int64_t width;  ///< elements of each row, if there are no offsets; -1: a row is one number, of rank 0
+  std::uint64_t chunks;
+  const LockstepParquetChunk* chunk;  ///< with all rows together
+};
+
 struct LockstepParquetGroup {
-  std::uint64_t rows, columns, bytes;
+  std::uint64_t rows, columns;
+  std::uint64_t bytes;  ///< of memory
   const LockstepParquetColumn* column;
 };
 
