@@ -3,6 +3,7 @@
 // records, but never a crash, and never other bytes where the format has checksums.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <functional>
 #include <numeric>
@@ -16,6 +17,8 @@
 #include "lockstep/data/tfrecord.h"
 #include "lockstep/data/tokens.h"
 #include "lockstep/storage/file_calls.h"
+#include "lockstep/testing/child.h"
+#include "lockstep/testing/processes.h"
 
 namespace lockstep::data {
 namespace {
@@ -276,6 +279,31 @@ TEST_P(Damage, WhatIsBehindItsEnd_IsReadOrAnError_AndNeverLost) {
     }
     write_file(folder_.path() / name, bytes);
   }
+}
+
+LOCKSTEP_CHILD(reads_more_shards_than_it_may_open_files) {
+  const rlimit limit{64, 64};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  WithoutSync calls;
+  storage::ScopedFileCalls scoped_calls{calls};
+  testing::TemporaryFolder folder;
+  for (const Format& format : formats()) {
+    std::vector<SourcePtr> shards;
+    for (int i = 0; i < 100; ++i) {
+      const std::filesystem::path shard = folder.path() / format.name / std::to_string(i);
+      for (const auto& [name, bytes] : format.files) write_file(shard / name, bytes);
+      shards.push_back(format.open(shard));
+    }
+    const std::vector<Record> one = read_all(*shards[0]);
+    for (int round = 0; round < 2; ++round) {
+      for (const SourcePtr& shard : shards) ASSERT_EQ(read_all(*shard), one) << format.name;
+    }
+  }
+}
+
+TEST(Formats, OfMoreShardsThanFilesThatMayBeOpen_AllAreRead) {
+  const auto result = testing::run_processes({.child = "reads_more_shards_than_it_may_open_files"})[0];
+  EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
 TEST_P(Damage, ADamagedIndexIsFoundOrMadeAnew) {
