@@ -46,8 +46,9 @@ class Log {
     if (files_ != nullptr) {
       fail("[metrics::configure] is called (at {}) after metrics::log; call it before", site.to_string());
     }
+    const std::string folder = local_folder("configure", options.folder);
     options_ = options;
-    options_.folder = local_folder("configure", options.folder);
+    options_.folder = folder;
   }
 
   void add(std::int64_t step, std::vector<std::pair<std::string, Value>> values) {

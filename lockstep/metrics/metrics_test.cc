@@ -347,12 +347,20 @@ TEST(MetricsLog, WhereThereIsNoRoom_IsOneWarning_AndTheProgramGoesOn) {
   EXPECT_EQ(events.back().step(), 100);
 }
 
-TEST(MetricsLog, AFolderInAnObjectStore_IsRefusedBeforeAnythingIsWritten) {
+LOCKSTEP_CHILD(logs_after_refusals) {
   std::vector<storage::BadUrl> bad = storage::bad_urls();
-  std::erase_if(bad, [](const auto& each) { return each.url.empty(); });  // No files are written.
+  std::erase_if(bad, [](const auto& each) { return each.url.empty(); });  // It stands for no files.
   const auto use = [](const std::string& url) { configure({.folder = url}); };
   storage::expect_refused("configure", bad, use);
   storage::expect_refused("configure", storage::object_urls(), use);
+  log(1, {{"loss", 1}});
+  flush();
+  EXPECT_TRUE(fs::is_empty(".")) << "a refused folder is used";
+}
+
+TEST(MetricsLog, AFolderInAnObjectStore_IsRefusedBeforeAnythingIsWritten) {
+  const auto refused = run_processes({.child = "logs_after_refusals"})[0];
+  EXPECT_EQ(refused.exit_code, 0) << refused.log;
   const auto result =
       run_processes({.child = "logs_twice", .env = {{"LOCKSTEP_LOG_DIR", "s3://bucket/run"}}})[0];
   EXPECT_EQ(result.exit_code, 2);
