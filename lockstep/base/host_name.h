@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// The name of this host; "unknown" if it has none.
+/// The name of this host, as `shown` makes it; "unknown" if it has none.
 std::string host_name();
 
 }  // namespace lockstep

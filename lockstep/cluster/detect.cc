@@ -2,6 +2,7 @@
 #include "lockstep/cluster/detect.h"
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/cluster/types.h"
 #include "lockstep/cluster/variables.h"
 
@@ -75,6 +76,7 @@ Place with_identity(const Environment& environment, Place place) {
     place.why += ", " + ids->to_string();
   }
   if (auto job = find_variable(environment, {"LOCKSTEP_JOB_ID"})) place.job_id = job->value;
+  place.job_id = shown(place.job_id);  // it becomes a part of keys
   if (auto attempt = find_variable(environment, {"LOCKSTEP_ATTEMPT"})) place.attempt = number_in(*attempt, 0);
   if (auto secret = find_variable(environment, {"LOCKSTEP_JOB_SECRET"})) place.job_secret = secret->value;
   return place;

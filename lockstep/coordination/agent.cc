@@ -7,8 +7,10 @@
 #include <thread>
 #include <utility>
 
+#include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/text.h"
 #include "lockstep/coordination/agent_impl.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/host.h"
@@ -26,6 +28,13 @@ constexpr milliseconds kLongest = std::chrono::hours(24 * 365);
 
 /// How long the coordinator has to let a process go that leaves a job that has failed.
 constexpr milliseconds kForGoodBye(2000);
+
+/// A barrier's id as the protocol takes it: UTF-8, and short enough to stand in the headers of an error.
+std::string id_on_wire(const std::string& id) {
+  constexpr std::size_t kLongest = 512;
+  if (id.size() <= kLongest && is_utf8(id)) return id;
+  return fmt::format("{} ({})", shown(id, kLongest), digest(id));
+}
 
 }  // namespace
 
@@ -266,8 +275,8 @@ std::vector<int> Agent::others_of(const std::vector<int>& processes) const {
 }
 
 void Agent::barrier(const std::string& id, milliseconds timeout, const std::vector<int>& processes) {
-  std::string what = fmt::format("barrier '{}'", id);
-  BarrierCall request{id, 0, timeout.count(), processes, options_.process_id};
+  std::string what = fmt::format("barrier '{}'", shown(id));
+  BarrierCall request{id_on_wire(id), 0, timeout.count(), processes, options_.process_id};
   {
     std::lock_guard lock(mutex_);
     if (!barriers_in_use_.insert(id).second) {
@@ -305,8 +314,18 @@ void Agent::barrier(const std::string& id, milliseconds timeout, const std::vect
   fail_call(what, status);
 }
 
+void Agent::check_key(const std::string& key) const {
+  if (is_utf8(key)) return;
+  lockstep::fail<Error>(
+      "[{}] the key '{}' of the job's store is not UTF-8, as the coordination protocol requires; convert it, "
+      "or write "
+      "its bytes as digits",
+      self(), shown(key));
+}
+
 void Agent::set(const std::string& key, const std::string& value, bool allow_overwrite) {
-  std::string what = fmt::format("setting the key '{}'", key);
+  check_key(key);
+  std::string what = fmt::format("setting the key '{}'", shown(key));
   auto answer = quick_call<Nothing>(what, [&](CallId id, auto done) {
     service_->insert(id, service_incarnation(), key, value, allow_overwrite, std::move(done));
   });
@@ -314,7 +333,8 @@ void Agent::set(const std::string& key, const std::string& value, bool allow_ove
 }
 
 std::string Agent::get(const std::string& key, milliseconds timeout) {
-  std::string what = fmt::format("waiting for the key '{}'", key);
+  check_key(key);
+  std::string what = fmt::format("waiting for the key '{}'", shown(key));
   // One who knows whose answer it is has said so.
   std::optional<watch::Doing> waiting;
   if (watch::innermost() != watch::Kind::kAnswer) waiting.emplace(watch::Kind::kKey, key);
@@ -325,13 +345,14 @@ std::string Agent::get(const std::string& key, milliseconds timeout) {
     lockstep::fail<TimeoutError>(
         "[{}] nobody has set the key '{}' within {} s; see whether the process that sets it has come "
         "this far",
-        self(), key, seconds(timeout));
+        self(), shown(key), seconds(timeout));
   }
   if (!answer->status.ok()) fail_call(what, answer->status);
   return *answer->value;
 }
 
 void Agent::when_set(const std::string& key, std::function<void(std::optional<std::string>)> done) {
+  check_key(key);
   const CallId id = next_call_id();
   {
     std::unique_lock lock(mutex_);
@@ -355,7 +376,8 @@ void Agent::when_set(const std::string& key, std::function<void(std::optional<st
 }
 
 std::optional<std::string> Agent::try_get(const std::string& key) {
-  std::string what = fmt::format("reading the key '{}'", key);
+  check_key(key);
+  std::string what = fmt::format("reading the key '{}'", shown(key));
   auto answer = quick_call<Value>(what, [&](CallId id, auto done) {
     service_->try_get(id, service_incarnation(), key, std::move(done));
   });
@@ -365,7 +387,8 @@ std::optional<std::string> Agent::try_get(const std::string& key) {
 }
 
 std::int64_t Agent::increment(const std::string& key, std::int64_t by) {
-  std::string what = fmt::format("incrementing the key '{}'", key);
+  check_key(key);
+  std::string what = fmt::format("incrementing the key '{}'", shown(key));
   auto answer = quick_call<std::string>(what, [&](CallId id, auto done) {
     service_->increment(id, service_incarnation(), key, by, std::move(done));
   });
@@ -374,13 +397,14 @@ std::int64_t Agent::increment(const std::string& key, std::int64_t by) {
   const char* end = answer.value.data() + answer.value.size();
   auto [stop, error] = std::from_chars(answer.value.data(), end, number);
   if (error != std::errc() || stop != end) {
-    lockstep::fail<Error>("[{}] {} gave '{}', which is no number", self(), what, answer.value);
+    lockstep::fail<Error>("[{}] {} gave '{}', which is no number", self(), what, shown(answer.value));
   }
   return number;
 }
 
 std::vector<std::pair<std::string, std::string>> Agent::get_directory(const std::string& directory) {
-  std::string what = fmt::format("reading the keys below '{}'", directory);
+  check_key(directory);
+  std::string what = fmt::format("reading the keys below '{}'", shown(directory));
   const watch::Doing reading(watch::Kind::kKey, directory);
   auto answer = quick_call<KeyValues>(what, [&](CallId id, auto done) {
     service_->get_directory(id, service_incarnation(), directory, std::move(done));
@@ -390,7 +414,8 @@ std::vector<std::pair<std::string, std::string>> Agent::get_directory(const std:
 }
 
 void Agent::erase(const std::string& key) {
-  std::string what = fmt::format("erasing the key '{}'", key);
+  check_key(key);
+  std::string what = fmt::format("erasing the key '{}'", shown(key));
   auto answer = quick_call<Nothing>(
       what, [&](CallId id, auto done) { service_->erase(id, service_incarnation(), key, std::move(done)); });
   if (!answer.status.ok()) fail_call(what, answer.status);

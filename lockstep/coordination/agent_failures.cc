@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/coordination/agent_impl.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/host.h"
@@ -20,6 +21,14 @@ namespace {
 
 using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::size_t kLongestHow = 8 << 10;
+
+/// The report with a text that the protocol takes.
+FailureReport on_wire(FailureReport report) {
+  report.how = shown_lines(report.how, kLongestHow);
+  return report;
+}
 
 }  // namespace
 
@@ -50,7 +59,7 @@ void Agent::report_failure(const FailureReport& report) {
     background_calls_.insert(id);
     reports_.insert(id);
   }
-  service_->report_failure(id, service_incarnation(), report,
+  service_->report_failure(id, service_incarnation(), on_wire(report),
                            [this, id](const Status&) { background_call_over(id); });
 }
 
@@ -77,9 +86,9 @@ void Agent::report_own_error(const std::string& what) {
   if (service == 0) return;
   finish_reports();
   ask<Nothing>(*service_, graces::kForReports, [&](CallId id, auto done) {
-    service_->report_failure(id, service,
-                             {FailureKind::kEndedWithError, {{options_.process_id, incarnation_}}, what},
-                             std::move(done));
+    service_->report_failure(
+        id, service, on_wire({FailureKind::kEndedWithError, {{options_.process_id, incarnation_}}, what}),
+        std::move(done));
   });
 }
 

@@ -83,6 +83,9 @@ class Agent : public CoordinationClient, private KeyValueStore {
   /// call.
   void cancel_if_failed(CallId id);
 
+  /// Throws Error for a key that the protocol does not take.
+  void check_key(const std::string& key) const;
+
   /// Who is meant by these participants of a barrier, all where there are none, but for this process.
   std::vector<int> others_of(const std::vector<int>& processes) const;
   void report_missing();

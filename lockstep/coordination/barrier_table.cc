@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/base/text.h"
+
 namespace lockstep::coordination {
 namespace {
 
@@ -28,7 +30,7 @@ std::vector<int> set_of(const std::vector<int>& tasks, int num_tasks) {
 Status BarrierTable::error(Code code, const std::string& id, std::int64_t counter, const std::string& why,
                            std::optional<int> source) const {
   Status status = Status::of_service(
-      code, fmt::format("barrier '{}' (instance {}) failed: {}", id, counter, why), source);
+      code, fmt::format("barrier '{}' (instance {}) failed: {}", shown(id), counter, why), source);
   status.barrier = BarrierInstance{id, counter};
   return status;
 }
@@ -54,7 +56,7 @@ void BarrierTable::tell_failed(const std::string& id, const Barrier& barrier, Fa
                                const std::vector<int>& because_of, const std::string& why) const {
   std::vector<int> members = barrier.of_all ? std::vector<int>() : *barrier.tasks;
   listener_.failed(
-      {id, kind, because_of, std::move(members), fmt::format("barrier '{}' failed: {}", id, why)});
+      {id, kind, because_of, std::move(members), fmt::format("barrier '{}' failed: {}", shown(id), why)});
 }
 
 std::string BarrierTable::why_invalid(const BarrierCall& request, const Barrier& barrier) const {
@@ -117,9 +119,9 @@ void BarrierTable::arrive(CallId call, const BarrierCall& request, Barrier& barr
   Arrival& arrival = barrier.arrived[request.source];
   if (arrival.done) {
     waiting_.erase(arrival.call);
-    Status superseded = Status::bare(
-        Code::kCancelled,
-        fmt::format("process {} called barrier '{}' again before it was over", request.source, request.id));
+    Status superseded =
+        Status::bare(Code::kCancelled, fmt::format("process {} called barrier '{}' again before it was over",
+                                                   request.source, shown(request.id)));
     answers.push_back([done = std::move(arrival.done), superseded] { done(superseded, 0); });
   }
   arrival = {call, std::move(done)};

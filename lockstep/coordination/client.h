@@ -58,16 +58,16 @@ class CoordinationClient {
   virtual void connect() = 0;
 
   /// Blocks until all the given processes (all of the job if none are given) have called it with the same
-  /// id and the same processes. An id may be used repeatedly, by one thread at a time. Throws
-  /// TimeoutError, naming the missing ones, if they do not arrive in time, PeerFailure if one of them has
-  /// failed or left, and Error if the processes disagree about the barrier or this one does not belong to
+  /// id and the same processes. An id may be any text, and be used repeatedly, by one thread at a time.
+  /// Throws TimeoutError, naming the missing ones, if they do not arrive in time, PeerFailure if one of them
+  /// has failed or left, and Error if the processes disagree about the barrier or this one does not belong to
   /// it.
   virtual void barrier(const std::string& id, std::chrono::milliseconds timeout,
                        const std::vector<int>& processes = {}) = 0;
 
   /// Calls `done` once: with the value when the key is set, or with nothing when the job has failed or this
   /// process leaves. From any thread, perhaps before this returns; `done` must not block. Between `connect`
-  /// and `shutdown`.
+  /// and `shutdown`. The key is as in KeyValueStore.
   virtual void when_set(const std::string& key, std::function<void(std::optional<std::string>)> done) = 0;
 
   /// The job's store; lives as long as the client. Use it only between `connect` and `shutdown`.

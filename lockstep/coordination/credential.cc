@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "job.pb.h"
+#include "lockstep/base/text.h"
 #include "lockstep/coordination/host.h"
 #include "lockstep/coordination/proof.h"
 
@@ -12,9 +13,11 @@ namespace {
 
 namespace pb = lockstep::coordination;
 
+// Two of them fit into a message.
 std::string name_job(const std::string& job_id, int attempt) {
+  constexpr std::size_t kLongest = 150;
   return job_id.empty() ? fmt::format("a job without an id, attempt {}", attempt)
-                        : fmt::format("job '{}', attempt {}", job_id, attempt);
+                        : fmt::format("job '{}', attempt {}", shown(job_id, kLongest), attempt);
 }
 
 constexpr std::string_view kCall = "lockstep call 2", kProof = "lockstep coordinator 2";
@@ -45,9 +48,9 @@ std::string coordinators_proof(const std::string& secret, const std::string& non
 std::string make_credential(const Identity& identity, const Whereabouts& where,
                             const SignedRequest& request) {
   pb::IdentityMessage message;
-  message.set_job_id(identity.job_id);
+  message.set_job_id(shown(identity.job_id));
   message.set_attempt(identity.attempt);
-  message.set_host(where.host);
+  message.set_host(shown(where.host, Whereabouts::kLongestHost));
   message.set_pid(where.pid);
   if (!identity.secret.empty()) {
     message.set_nonce(random_nonce());
@@ -57,7 +60,9 @@ std::string make_credential(const Identity& identity, const Whereabouts& where,
 }
 
 Gate::Gate(Identity identity, bool allow_jax, bool later_attempts)
-    : identity_(std::move(identity)), allow_jax_(allow_jax), later_attempts_(later_attempts) {
+    : identity_{shown(identity.job_id), identity.attempt, std::move(identity.secret)},
+      allow_jax_(allow_jax),
+      later_attempts_(later_attempts) {
   if (!identity_.secret.empty()) coordinators_proof(identity_.secret, "");
 }
 
@@ -78,7 +83,7 @@ std::optional<Status> Gate::refusal(std::optional<std::string_view> credential,
     return denied(
         fmt::format("the coordinator serves {}, and cannot read what the caller says it belongs to", ours));
   }
-  caller = {{message.host(), message.pid()}, message.attempt()};
+  caller = {as_shown({message.host(), message.pid()}), message.attempt()};
   const std::string where = caller.where.to_string();
   std::string theirs = name_job(message.job_id(), message.attempt());
   const bool same_attempt =

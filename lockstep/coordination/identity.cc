@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::coordination {
 
@@ -14,6 +15,10 @@ TlsFiles TlsFiles::from(const Environment& environment) {
 }
 
 Whereabouts Whereabouts::own() { return {host_name(), getpid()}; }
+
+Whereabouts as_shown(const Whereabouts& where) {
+  return {shown(where.host, Whereabouts::kLongestHost), where.pid};
+}
 
 std::string Whereabouts::to_string() const {
   if (host.empty() && pid == 0) return "";

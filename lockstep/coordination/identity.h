@@ -10,8 +10,9 @@ namespace lockstep::coordination {
 
 /// The job, and the start of it, to which a process or a coordinator belongs.
 struct Identity {
-  std::string job_id;  ///< Empty if none was given; compared only if both sides have one.
-  int attempt = 0;     ///< the number of restarts of the job; compared with the job id
+  /// Empty if none was given; compared, as `shown` makes it, only if both sides have one.
+  std::string job_id;
+  int attempt = 0;  ///< the number of restarts of the job; compared with the job id
 
   /// A secret of the job's processes and its coordinator; empty: none. It is never sent: a process proves by
   /// an HMAC that it has it.
@@ -32,6 +33,7 @@ struct TlsFiles {
 
 /// The host and pid of a process: "" and 0 if unknown.
 struct Whereabouts {
+  static constexpr std::size_t kLongestHost = 255;
   std::string host;
   std::int64_t pid = 0;
 
@@ -43,5 +45,8 @@ struct Whereabouts {
   /// " (host b, pid 4711)", or the known part of it; "" if nothing is known.
   std::string to_string() const;
 };
+
+/// The same with a host that can be shown and sent, whatever a process has said.
+Whereabouts as_shown(const Whereabouts& where);
 
 }  // namespace lockstep::coordination

@@ -12,7 +12,8 @@ namespace lockstep::coordination {
 
 /// The job's shared store of text keys and byte values. Keys are paths; empty parts are dropped, so
 /// "//a///b/" is "a/b". Every method may be called from any thread; each throws Error if the store cannot be
-/// reached.
+/// reached, and, before it asks it, if the key is not UTF-8, which JAX's protocol requires. Values may have
+/// any bytes.
 class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <utility>
 
+#include "lockstep/base/text.h"
+
 namespace lockstep::coordination {
 
 std::string normalize_key(const std::string& key) {
@@ -40,7 +42,7 @@ Status KeyValueTable::insert(const std::string& key, const std::string& value, b
     return Status::bare(Code::kAlreadyExists,
                         fmt::format("the key '{}' exists already; set it with overwriting allowed, or choose "
                                     "another key",
-                                    key));
+                                    shown(key)));
   }
   store(normalized, value, answers);
   return {};
@@ -72,7 +74,7 @@ Status KeyValueTable::increment(const std::string& key, std::int64_t by, std::st
       return Status::of_service(Code::kFailedPrecondition,
                                 fmt::format("the key '{}' cannot be incremented: its value is not a decimal "
                                             "number of 64 bits",
-                                            key));
+                                            shown(key)));
     }
   }
   if (__builtin_add_overflow(number, by, &number)) {
@@ -80,7 +82,7 @@ Status KeyValueTable::increment(const std::string& key, std::int64_t by, std::st
         Code::kFailedPrecondition,
         fmt::format("the key '{}' cannot be incremented by {}: the sum has more than 64 "
                     "bits",
-                    key, by));
+                    shown(key), by));
   }
   text = fmt::format("{}", number);
   store(normalized, text, answers);

@@ -247,7 +247,7 @@ void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<st
     if (recoverable_ && self.incarnation != incarnation) barriers_.task_restarted(task);
     if (self.incarnation != incarnation) notes_.forget(task);
     self.incarnation = incarnation;
-    self.where = who.where.known() ? who.where : self.launched_at;
+    self.where = who.where.known() ? as_shown(who.where) : self.launched_at;
     if (std::exchange(self.wants_to_leave, false)) --wanting_to_leave_;
     open(self.registering, task, call, std::move(done));
     connect(task, section.answers);
@@ -288,7 +288,7 @@ void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<st
     section.answer(take(self.registering), status, std::uint64_t{0});
   }
   self.incarnation = incarnation;
-  self.where = who.where.known() ? who.where : self.launched_at;
+  self.where = who.where.known() ? as_shown(who.where) : self.launched_at;
   open(self.registering, task, call, std::move(done));
   if (!register_deadline_) register_deadline_ = clock_.now() + register_timeout_;
   if (registering_ < num_tasks()) return;

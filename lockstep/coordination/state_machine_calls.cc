@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/base/text.h"
 #include "lockstep/coordination/section.h"
 #include "lockstep/coordination/state_machine.h"
 
@@ -36,7 +37,7 @@ void StateMachine::try_get(CallId, std::uint64_t service, const std::string& key
   Section section(*this);
   if (auto status = refusal(service)) return section.answer(done, *status, Value());
   if (auto value = values_.try_get(key)) return section.answer(done, Status{}, value);
-  section.answer(done, Status::of_service(Code::kNotFound, fmt::format("there is no key '{}'", key)),
+  section.answer(done, Status::of_service(Code::kNotFound, fmt::format("there is no key '{}'", shown(key))),
                  Value());
 }
 

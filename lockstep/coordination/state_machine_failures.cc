@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "lockstep/base/text.h"
 #include "lockstep/coordination/roll.h"
 #include "lockstep/coordination/section.h"
 #include "lockstep/coordination/state_machine.h"
@@ -49,8 +50,9 @@ void StateMachine::count_due_reports(Answers& answers) {
   for (const Failure& failure : notes_.take_due(clock_.now())) task_failed(failure, answers);
 }
 
-void StateMachine::report_task_failure(const Failure& failure) {
+void StateMachine::report_task_failure(const Failure& reported) {
   Section section(*this);
+  const Failure failure{reported.kind, reported.processes, shown_lines(reported.message)};
   const int task = failure.processes.front();
   if (stopped_ || !known(task)) return;
   if (tasks_[task].state == TaskState::kDisconnected) return remember(notes_.cause_of(failure));
@@ -67,8 +69,8 @@ void StateMachine::settle_reports() {
 void StateMachine::set_whereabouts(int task, const Whereabouts& where) {
   std::lock_guard lock(mutex_);
   if (!known(task)) return;
-  tasks_[task].launched_at = where;
-  if (tasks_[task].incarnation == 0) tasks_[task].where = where;
+  tasks_[task].launched_at = as_shown(where);
+  if (tasks_[task].incarnation == 0) tasks_[task].where = tasks_[task].launched_at;
 }
 
 void StateMachine::report_failure(CallId, std::uint64_t service, const FailureReport& report, Done done) {
@@ -85,7 +87,7 @@ void StateMachine::report_failure(CallId, std::uint64_t service, const FailureRe
   if (tasks.empty() && report.kind == FailureKind::kMissing) tasks = not_come();
   section.answer(done, Status{});
   if (tasks.empty()) return;
-  const Failure failure = this->failure(report.kind, tasks, report.how);
+  const Failure failure = this->failure(report.kind, tasks, shown_lines(report.how));
   switch (report.kind) {
     case FailureKind::kDiverged:
       return notes_.note_divergence(failure);

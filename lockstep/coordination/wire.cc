@@ -11,12 +11,14 @@
 #include "coordination.pb.h"
 #include "lockstep/base/keep_openssl.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/text.h"
 #include "lockstep/coordination/certificates.h"
 
 namespace lockstep::coordination {
 namespace {
 
-constexpr std::size_t kLongestMessage = 3072;
+constexpr std::size_t kLongestMessage = 3072;  // as gRPC encodes it: all headers together have 8 KiB
+constexpr std::size_t kLongestId = 1024;
 const char kServiceError[] = "type.googleapis.com/tensorflow.CoordinationServiceError";
 const char kBarrierError[] = "type.googleapis.com/tensorflow.BarrierError";
 const char kServiceMismatch[] = "type.googleapis.com/tensorflow.ServiceMismatchError";
@@ -40,6 +42,21 @@ Code code_of(grpc::StatusCode code) {
       return static_cast<Code>(code);
   }
   return Code::kUnknown;
+}
+
+/// The message as text, as much of it as fits into the headers, where gRPC writes what is not ASCII in three
+/// times as many bytes.
+std::string fitting(const std::string& message) {
+  constexpr std::string_view kMark = "...";
+  const std::string text = shown_lines(message);
+  std::size_t encoded = 0, kept = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool as_it_is = text[i] >= 0x20 && text[i] < 0x7f && text[i] != '%';
+    encoded += as_it_is ? 1 : 3;
+    if (encoded <= kLongestMessage - kMark.size()) kept = i + 1;
+    if (encoded > kLongestMessage) return std::string(first_bytes(text, kept)).append(kMark);
+  }
+  return text;
 }
 
 void log_protobuf(google::protobuf::LogLevel, const char* file, int line, const std::string& message) {
@@ -67,7 +84,7 @@ grpc::Status to_grpc(const Status& status) {
   }
   if (status.barrier) {
     xla::coordination::BarrierError error;
-    error.set_barrier_id(status.barrier->id);
+    error.set_barrier_id(std::string(first_bytes(status.barrier->id, kLongestId)));
     error.set_counter(status.barrier->counter);
     add(kBarrierError, error);
   }
@@ -76,7 +93,7 @@ grpc::Status to_grpc(const Status& status) {
     error.set_service_incarnation(*status.right_service_incarnation);
     add(kServiceMismatch, error);
   }
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code), status.message.substr(0, kLongestMessage),
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code), fitting(status.message),
                       container.SerializeAsString());
 }
 

@@ -13,8 +13,8 @@
 
 namespace lockstep::coordination {
 
-/// Converts the status for the network: the message is truncated to fit into HTTP/2 headers, and the payloads
-/// are in the details.
+/// Converts the status for the network: the message is UTF-8, and truncated to fit into HTTP/2 headers; the
+/// payloads are in the details.
 grpc::Status to_grpc(const Status& status);
 
 /// The inverse. Codes that the protocol does not use become UNKNOWN; unreadable details are ignored.
