@@ -19,6 +19,7 @@
 #include "cli/trace_command.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/coordination/graces.h"
 
 namespace lockstep::cli {
@@ -227,7 +228,7 @@ void Attempt::Impl::unreachable(const std::string& host, const std::string& why)
 
 void Attempt::Impl::lost_host(const std::string& host) {
   for (const Placement& placement : options_.placements) {
-    if (without_user(placement.host) == host) lost_hosts_.insert(placement.host);
+    if (shown(without_user(placement.host)) == host) lost_hosts_.insert(placement.host);
   }
 }
 

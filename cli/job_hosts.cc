@@ -12,6 +12,7 @@
 #include "cli/this_host.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/text.h"
 #include "lockstep/coordination/address.h"
 
 namespace lockstep::cli {
@@ -57,7 +58,7 @@ JobHosts::JobHosts(const JobOptions& options, const Descendants& descendants, Ho
                         [](const Placement& placement) { return !is_this_host(placement.host); });
   if (!remote_) placements_ = {{.host = host_name(), .first = 0, .count = options.num_processes}};
   for (const Placement& placement : placements_) {
-    host_names_.insert(host_names_.end(), placement.count, without_user(placement.host));
+    host_names_.insert(host_names_.end(), placement.count, shown(without_user(placement.host)));
   }
   if (!remote_ && options.num_processes <= most_children()) {
     add({.place = placements_[0], .on_host = placements_[0].count},

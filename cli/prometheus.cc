@@ -11,36 +11,19 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "lockstep/base/text.h"
+
 namespace lockstep::cli {
 namespace {
 
-// Within quotes. What is no UTF-8 is not for Prometheus: its bytes become question marks.
+// Within quotes, of UTF-8.
 std::string escaped(std::string_view text) {
-  std::string valid;
-  for (std::size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const std::size_t length = byte < 0x80       ? 1
-                               : byte >> 5 == 6  ? 2
-                               : byte >> 4 == 14 ? 3
-                               : byte >> 3 == 30 ? 4
-                                                 : 0;
-    bool good = length > 0 && i + length <= text.size();
-    for (std::size_t k = 1; good && k < length; ++k)
-      good = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
-    if (!good) {
-      valid += '?';
-      ++i;
-      continue;
-    }
-    if (byte == '\n') {
-      valid += "\\n";
-    } else {
-      if (byte == '"' || byte == '\\') valid += '\\';
-      valid += text.substr(i, length);
-    }
-    i += length;
+  std::string result;
+  for (const char c : shown_lines(text)) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c == '\n' ? "\\n" : std::string(1, c);
   }
-  return valid;
+  return result;
 }
 
 std::string number(double value) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 constexpr double kRecentSeconds = 5;
 constexpr double kLeastStall = 2;  // seconds: shorter ones are no news
 constexpr std::size_t kEvents = 200;
+constexpr std::size_t kLongestCommand = 16 << 10;
 
 double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -26,7 +28,7 @@ StatusBoard::StatusBoard(std::string job_id, const std::vector<std::string>& com
                          int devices_per_process)
     : devices_(std::max(devices_per_process, 1)) {
   view_.job_id = std::move(job_id);
-  view_.command = fmt::format("{}", fmt::join(command, " "));
+  view_.command = shown_lines(fmt::format("{}", fmt::join(command, " ")), kLongestCommand);
   view_.host = host_name();
   view_.pid = getpid();
   view_.started = unix_time();
@@ -95,8 +97,10 @@ void StatusBoard::set_stalls(const std::vector<watch::Stall>& stalls) {
   long_stalls_ = std::move(long_ones);
 }
 
+void StatusBoard::set_failure(const std::string& failure) { view_.failure = shown_lines(failure); }
+
 void StatusBoard::said(std::string_view line) {
-  view_.events.push_back({unix_time(), std::string(line)});
+  view_.events.push_back({unix_time(), shown_lines(line)});
   if (view_.events.size() > kEvents) view_.events.erase(view_.events.begin());
 }
 

@@ -28,7 +28,7 @@ class StatusBoard {
   void set_state(std::string state) { view_.state = std::move(state); }
 
   /// The first failure, if there is one.
-  void set_failure(std::string failure) { view_.failure = std::move(failure); }
+  void set_failure(const std::string& failure);
 
   void take(const watch::ProcessReport& report);
   void ended(int process, const Outcome& outcome);

@@ -17,6 +17,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/text.h"
 #include "lockstep/coordination/address.h"
 
 namespace lockstep::cli {
@@ -58,8 +59,8 @@ std::string own_program() {
 }
 
 bool is_this_host(const std::string& name) {
-  const std::string own = host_name();
-  return name == "localhost" || name == own || name == short_name(own) || is_own_address(name) ||
+  const std::string own = host_name(), asked = shown(name);
+  return name == "localhost" || asked == own || asked == short_name(own) || is_own_address(name) ||
          (is_numeric(name) && coordination::is_loopback({.host = name, .port = 0}));
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/testing/outside_texts.h"
 
 namespace lockstep::cli {
 namespace {
@@ -44,6 +45,17 @@ void expect_same(const TraceChunk& a, const TraceChunk& b) {
                        x.mesh, x.depth, x.thread, x.tid, x.finished),
               std::tie(y.kind, y.what, y.site, y.since_ns, y.arrived_ns, y.until_ns, y.number, y.operation,
                        y.mesh, y.depth, y.thread, y.tid, y.finished));
+  }
+}
+
+TEST(TraceChunk, WithAnyTexts_IsReadAsItWasWritten) {
+  ChunkWriter writer;
+  ChunkReader reader;
+  for (const auto& [what, text] : testing::outside_texts()) {
+    SCOPED_TRACE(what);
+    TraceChunk chunk = some_events();
+    chunk.events[0].what = chunk.events[1].site = text;
+    expect_same(reader.read(writer.write(chunk)), chunk);
   }
 }
 

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "cli/prometheus.h"
+#include "cli/status_json.h"
+#include "cli/status_test.h"
+#include "cli/tool_test.h"
+#include "lockstep/base/text.h"
+#include "lockstep/coordination/client.h"
+#include "lockstep/testing/outside_texts.h"
+#include "lockstep/testing/process_logs.h"
+#include "lockstep/testing/temporary_folder.h"
+#include "lockstep/watch/phase.h"
+#include "lockstep/watch/proc_state.h"
+#include "lockstep/watch/recorder.h"
+
+// Names of programs, hosts and phases of any bytes, on their way from a job's processes to who looks at it;
+// and processes that know themselves by other numbers.
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::outside_texts;
+using testing::Processes;
+using testing::ProcessResult;
+
+constexpr char kReplacement[] = "\xef\xbf\xbd";  // what JSON's writers put for what they cannot read
+
+/// A board as it is where agents report, of a job with this text for each name.
+StatusBoard board_with(const std::string& text) {
+  StatusBoard board("cafe", {"./train", text}, 2);
+  std::vector<watch::ProcessReport> reports;
+  for (int process = 0; process < 2; ++process) {
+    watch::ProcessReport report = process == 1 ? own_code_report(process) : waiting_report(process);
+    report.host = report.evidence.call = report.evidence.thread_name = text;
+    report.metrics = nlohmann::json{{shown(text), 1}}.dump();
+    report.threads[0].last.what = report.threads[0].last.site = text;
+    for (watch::Activity& each : report.threads[0].doing) each.what = each.site = text;
+    reports.push_back(watch::from_json(nlohmann::json::parse(watch::to_json(report).dump())));
+    board.take(reports.back());
+  }
+  board.set_stalls(watch::diagnose(reports));
+  board.set_failure(text);
+  board.said(text);
+  return board;
+}
+
+/// Whether the line is a sample of Prometheus: a name, labels with quoted values, a number.
+bool is_sample(std::string_view line) {
+  const auto word = [&] {
+    const std::size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
+    line.remove_prefix(std::min(end, line.size()));
+    return end > 0;
+  };
+  const auto take = [&](char c) {
+    if (!line.starts_with(c)) return false;
+    line.remove_prefix(1);
+    return true;
+  };
+  if (!word() || !take('{')) return false;
+  do {
+    if (!word() || !take('=') || !take('"')) return false;
+    while (!line.empty() && line[0] != '"') {
+      if (line[0] == '\\' && (line.size() < 2 || std::string_view("\\\"n").find(line[1]) == line.npos))
+        return false;
+      line.remove_prefix(line[0] == '\\' ? 2 : 1);
+    }
+    if (!take('"')) return false;
+  } while (take(','));
+  return take('}') && take(' ') && line.find_first_not_of("0123456789.e+-") == line.npos;
+}
+
+TEST(OutsideText, InAJob_IsUtf8InItsJsonAndForPrometheus) {
+  for (const auto& [what, text] : outside_texts()) {
+    SCOPED_TRACE(what);
+    const auto view = board_with(text).view();
+    const std::string json = to_text(to_json(*view, true));
+    EXPECT_TRUE(is_utf8(json));
+    EXPECT_THAT(json, Not(HasSubstr(kReplacement)));
+    const ReadView read = view_from_json(nlohmann::json::parse(json));
+    EXPECT_EQ(read.view.command, shown_lines("./train " + text, 16 << 10));
+    EXPECT_EQ(read.view.failure, shown_lines(text));
+    EXPECT_EQ(read.view.events.at(0).text, shown_lines(text));
+    EXPECT_EQ(read.view.processes[0].host, is_utf8(text) ? text : shown_lines(text));
+    const std::string metrics = prometheus_text(*view);
+    EXPECT_TRUE(is_utf8(metrics));
+    EXPECT_THAT(metrics, Not(HasSubstr(kReplacement)));
+    int samples = 0;
+    for (const std::string& line : lines_of(metrics)) {
+      if (line.starts_with("# ")) continue;
+      EXPECT_TRUE(is_sample(line)) << line.substr(0, 200);
+      samples += line.starts_with("lockstep_metric{");
+    }
+    EXPECT_EQ(samples, 2);
+  }
+}
+
+LOCKSTEP_CHILD(has_a_name_of_any_bytes) {
+  prctl(PR_SET_NAME, "apprentissage-\xc3");  // as the kernel cuts it
+  auto client = join();
+  {
+    const Phase phase(
+        "donn\xe9"
+        "es");
+    std::this_thread::sleep_for(milliseconds(1500));  // it is looked at each second
+  }
+  client->barrier("all", std::chrono::minutes(10));
+  client->shutdown();
+  testing::say("left");
+}
+
+// Each agent sends what it sees of its processes, and lives on.
+TEST(OutsideText, OfAProcessOnAnotherHost_EndsNoAgent) {
+  testing::TemporaryFolder folder;
+  const std::string rsh = write_script(folder.path() / "rsh", "#!/bin/sh\nshift\nexec sh -c \"$*\"\n");
+  const auto result = lockstep(Words{"run", "--hosts",
+                                     "a:1,h\xf4"
+                                     "te:1",
+                                     "--rsh", rsh, "--coordinator-address", "127.0.0.1", "--"} +
+                               testing::command_of_child("has_a_name_of_any_bytes"));
+  EXPECT_EQ(result.exit_code, 0) << result.log;
+  EXPECT_THAT(result.log, AllOf(HasSubstr("[0@a] left"), HasSubstr("[1@h\\xf4te] left")));
+}
+
+// Until the file is there.
+LOCKSTEP_CHILD(waits_under_a_number_of_its_own) {
+  watch::set_process(std::atoi(std::getenv("LOCKSTEP_PROCESS_ID")), 2);
+  const Phase phase("inside");
+  while (!fs::exists(testing::child_arguments().at(0))) std::this_thread::sleep_for(milliseconds(5));
+}
+
+TEST(ProcessInAPidNamespace, IsLookedAtItself_AndNotWhoHasItsNumber) {
+  if (geteuid() != 0 || std::system("unshare --pid --fork --mount-proc true 2> /dev/null") != 0)
+    GTEST_SKIP() << "needs root, for pid namespaces";
+  testing::TemporaryFolder folder;
+  const testing::Variables env = {{"LOCKSTEP_SOCKET_DIR", folder.path() / "sockets"}};
+  const fs::path go_on = folder.path() / "go_on";
+  // In the container it is process 1, which the launcher would take for the host's.
+  Processes job(tool(Words{"run", "-n", "2", "--", "unshare", "--pid", "--fork", "--mount-proc"} +
+                         testing::command_of_child("waits_under_a_number_of_its_own", {go_on.native()}),
+                     env));
+  nlohmann::json rows;
+  const auto all_are_inside = [&] {
+    const auto status = nlohmann::json::parse(lockstep({"status", "--json"}, env).log, nullptr, false);
+    rows = status.is_object() ? status["processes"] : nlohmann::json::array();
+    return rows.size() == 2 && rows[0]["state"] == "phase" && rows[1]["state"] == "phase";
+  };
+  const auto deadline = std::chrono::steady_clock::now() + seconds(50);
+  while (!all_are_inside() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(milliseconds(100));
+  for (const auto& row : rows) {
+    EXPECT_THAT(row["words"].get<std::string>(), HasSubstr("phase \"inside\"")) << row;
+    EXPECT_NE(row["detail"], "") << row;  // what the kernel says of its thread
+    const watch::ProcessState state = watch::read_process_state(row["pid"].get<int>());
+    EXPECT_EQ(state.own_pid, 1) << row;
+    EXPECT_EQ(watch::read_process_state(state.parent).name, "unshare");
+    EXPECT_GT(row["memory"].get<double>(), 1e5);
+  }
+  EXPECT_THAT(lockstep({"stacks"}, env).log, HasSubstr("sleep"));
+  std::ofstream(go_on) << "x";
+  EXPECT_EQ(job.wait(0).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace lockstep::cli
