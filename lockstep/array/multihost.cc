@@ -15,6 +15,7 @@
 #include "lockstep/array/parts.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/fingerprint.h"
+#include "lockstep/base/text.h"
 #include "lockstep/collectives/minority.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/runtime/runtime.h"
@@ -153,8 +154,8 @@ void sync_global_devices(const std::string& name, std::chrono::milliseconds time
   try {
     runtime.coordination()->barrier("lockstep/sync_global_devices/" + name, timeout);
   } catch (const TimeoutError& error) {
-    fail<TimeoutError>("[sync_global_devices] '{}' (at {}): {}", name, CallSiteScope::current().to_string(),
-                       error.what());
+    fail<TimeoutError>("[sync_global_devices] '{}' (at {}): {}", shown(name),
+                       CallSiteScope::current().to_string(), error.what());
   }
 }
 
@@ -197,8 +198,9 @@ void agree(const std::string& name, std::string_view value, std::source_location
   std::array<std::uint8_t, kDigest + 1 + kShown> mine{};
   const Fingerprint digest = combine(fingerprint(name), fingerprint(value));
   std::memcpy(mine.data(), &digest, kDigest);
-  mine[kDigest] = static_cast<std::uint8_t>(std::min(value.size(), kShown));
-  std::memcpy(mine.data() + kDigest + 1, value.data(), mine[kDigest]);
+  const std::string text = shown(value, kShown);
+  mine[kDigest] = static_cast<std::uint8_t>(text.size());
+  std::memcpy(mine.data() + kDigest + 1, text.data(), text.size());
   const int processes = runtime::Runtime::get().process_count();
   std::vector<std::uint8_t> all(mine.size() * static_cast<std::size_t>(processes));
   gather_rows(mine.data(), DType::kU8, {static_cast<std::int64_t>(mine.size())}, site)
@@ -215,13 +217,12 @@ void agree(const std::string& name, std::string_view value, std::source_location
   if (groups.size() == 1) return;
   std::vector<std::string> parts;
   for (const auto& [value_of, who] : groups) {
-    const std::uint8_t* const shown = row(who.front()) + kDigest;
-    parts.push_back(fmt::format("'{}{}' on process{} {}", std::string(shown + 1, shown + 1 + *shown),
-                                *shown == kShown ? "..." : "", who.size() == 1 ? "" : "es",
-                                watch::describe_processes(who)));
+    const std::uint8_t* const theirs = row(who.front()) + kDigest;
+    parts.push_back(fmt::format("'{}' on process{} {}", std::string(theirs + 1, theirs + 1 + *theirs),
+                                who.size() == 1 ? "" : "es", watch::describe_processes(who)));
   }
   std::ranges::sort(parts);
-  const std::string what = fmt::format("[agree] {} is not the same everywhere: {} (at {})", name,
+  const std::string what = fmt::format("[agree] {} is not the same everywhere: {} (at {})", shown(name),
                                        fmt::join(parts, ", "), site.to_string());
   runtime::Runtime::get().report_divergence(collectives::minority(by_process), what);
   throw DivergenceError(what);

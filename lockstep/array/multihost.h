@@ -38,8 +38,8 @@ Array host_local_array_to_global_array(const Array& x, const Mesh& mesh, const P
 Array global_array_to_host_local_array(const Array& x, const Mesh& mesh, const PartitionSpec& spec,
                                        std::source_location where = std::source_location::current());
 
-/// Blocks until all processes have called it with the same name. Throws TimeoutError, which names missing
-/// processes.
+/// Blocks until all processes have called it with the same name, which may be any text. Throws TimeoutError,
+/// which names missing processes.
 void sync_global_devices(const std::string& name, std::chrono::milliseconds timeout = std::chrono::minutes(5),
                          std::source_location where = std::source_location::current());
 

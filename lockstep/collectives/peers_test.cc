@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/collectives/handouts.h"
 #include "lockstep/collectives/job.h"
 #include "lockstep/collectives/peer_messages.h"
@@ -57,6 +58,22 @@ TEST(Address, WithAnyNameOfAHost_IsReadAsItWasWritten) {
     EXPECT_EQ(read.place, "p");
     EXPECT_EQ(read.control, "1.2.3.4:5");
     EXPECT_EQ(read.lanes, address.lanes);
+  }
+}
+
+TEST(Call, WithAnyNames_HasATextOfOneLine) {
+  for (const auto& [what, text] : testing::outside_texts()) {
+    SCOPED_TRACE(what);
+    Collective collective{.kind = Kind::kAllReduce, .count = 1, .description = "psum over " + text};
+    const std::string line = make_call(collective, 2, 7, text, 3).text;
+    EXPECT_TRUE(is_utf8(line));
+    EXPECT_EQ(line.find_first_of("\n\r"), line.npos);
+    EXPECT_LE(line.size(), 4096u);
+    EXPECT_THAT(line, AllOf(::testing::StartsWith("psum over "),
+                            HasSubstr(std::string(first_bytes(shown(text), 50)))));
+    if (!text.empty()) {
+      EXPECT_THAT(line, ::testing::EndsWith(", call 3)"));
+    }
   }
 }
 
