@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,9 +66,11 @@ void open_standard_streams() {
 /// What the libraries below cannot do without: gRPC hangs, and XLA aborts.
 void require_what_libraries_need(const Settings& settings) {
   constexpr int kOfGrpc = 12, kOfXla = 6;
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  sched_getaffinity(0, sizeof cpus, &cpus);
   const char* const given = std::getenv("NPROC");
-  const int pool = given != nullptr ? std::max(1, std::atoi(given))
-                                    : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int pool = std::max(1, given != nullptr ? std::atoi(given) : CPU_COUNT(&cpus));
   const bool alone = settings.place.num_processes == 1;
   const std::string what =
       fmt::format("[initialize] process {} of {}", settings.place.process_id, settings.place.num_processes);
