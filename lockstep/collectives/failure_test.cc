@@ -151,6 +151,9 @@ LOCKSTEP_CHILD(meets_the_others_in_different_groups) {
 TEST(Divergence, BetweenGroupsIsAnErrorOnAllThatWait) {
   for (const char* when : {"at once", "as guests", "after all have met"}) {
     for (int count : {2, 3}) {
+      // Of two processes it is the order in which they list the same devices, but where both orders are
+      // known.
+      if (count == 2 && when != std::string("after all have met")) continue;
       const auto results = testing::run_processes(
           {.count = count, .child = "meets_the_others_in_different_groups", .arguments = {when}});
       for (const auto& result : results) {

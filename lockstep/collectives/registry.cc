@@ -175,7 +175,8 @@ class ProgramRegistry::Impl {
     try {
       Communicator* communicator = group->communicator.load(std::memory_order_acquire);
       if (communicator == nullptr) {
-        communicator = &world_.communicator(group->devices, group->call.text);
+        communicator = &world_.communicator(group->devices, group->call.text,
+                                            group->devices[static_cast<std::size_t>(rank)]);
         group->communicator.store(communicator, std::memory_order_release);
       }
       communicator->run(group->call, rank, in.data, const_cast<void*>(out.data));

@@ -33,9 +33,12 @@ struct MemberWords {
   alignas(64) std::atomic<std::uint32_t> progress;  ///< the number of steps done within large operations,
                                                     ///< over all of them
   std::atomic<std::uint32_t> cpu;                   ///< the CPU on which it was last seen, from 1
-  alignas(64)
-      std::atomic<std::uint32_t> text_operation;  ///< the operation that `text` describes; set on divergence
+  alignas(64) std::atomic<std::uint32_t> text_operation;  ///< the operation that `text` describes; set on
+                                                          ///< divergence; 0: the communicator is set up
   char text[kTextBytes];
+  std::atomic<std::uint64_t>
+      list;  ///< for the first member of each process, by the order of their devices: a
+             ///< digest of the list of devices as the process has it, which `text` says
 };
 
 struct SegmentHeader {

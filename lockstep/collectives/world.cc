@@ -5,11 +5,16 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
+#include <thread>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/fingerprint.h"
@@ -17,30 +22,58 @@
 #include "lockstep/collectives/host_layout.h"
 #include "lockstep/collectives/hosts_communicator.h"
 #include "lockstep/collectives/job.h"
+#include "lockstep/collectives/minority.h"
 #include "lockstep/collectives/shared_communicator.h"
 #include "lockstep/watch/recorder.h"
 
 namespace lockstep::collectives {
 namespace {
 
+constexpr std::chrono::milliseconds kLook(50);  ///< Between two looks for failures.
+constexpr std::chrono::milliseconds kTryAgain(1);
+constexpr int kTriesALook = 50;
+constexpr std::chrono::milliseconds kStorePoll(250);  ///< The same, where each takes a call of the store.
+constexpr std::chrono::milliseconds kListsTimeout(
+    500);  ///< For the other processes' lists after a divergence.
+
 class WorldImpl : public World {
  public:
   explicit WorldImpl(const WorldOptions& options) : job_(options, [this] { wake_sleepers(); }) {}
 
-  Communicator& communicator(const std::vector<int>& devices, const std::string& doing) override {
-    std::shared_ptr<Entry> entry;
-    {
-      std::lock_guard lock(mutex_);
-      auto& slot = entries_[devices];
-      if (slot == nullptr) slot = std::make_shared<Entry>();
-      entry = slot;
+  Communicator& communicator(const std::vector<int>& devices, const std::string& doing, int device) override {
+    const std::shared_ptr<Entry> entry = entry_of(devices);
+    std::unique_lock lock(entry->mutex);
+    if (entry->ready) return *entry->made.communicator;
+    const std::vector<Member> members = members_of(devices);
+    const Purpose purpose{devices, doing, device < 0 ? own_device(members) : device, *entry};
+    if (entry->being_made) {
+      LongWait wait = long_wait(purpose);
+      while (entry->being_made) {
+        if (entry->changed.wait_for(lock, kLook, [&] { return !entry->being_made; })) break;
+        const std::vector<int> awaited = entry->awaited;
+        lock.unlock();
+        wait.look(awaited);  // the same as the thread that sets it up
+        lock.lock();
+      }
+      if (entry->ready) return *entry->made.communicator;
     }
-    std::lock_guard lock(entry->setting_up);
-    if (entry->made.communicator == nullptr) {
-      Made made = set_up(devices, doing);
+    entry->being_made = true;
+    lock.unlock();
+    const auto done = [&] {
+      lock.lock();
+      entry->being_made = false;
+      entry->changed.notify_all();
+    };
+    try {
+      Made made = set_up(members, purpose);
       std::lock_guard also(mutex_);
       entry->made = std::move(made);
+    } catch (...) {
+      done();
+      throw;
     }
+    done();
+    entry->ready = true;
     return *entry->made.communicator;
   }
 
@@ -60,8 +93,35 @@ class WorldImpl : public World {
     std::function<void()> wake;  ///< Wakes whoever sleeps in it.
   };
   struct Entry {
-    std::mutex setting_up;
-    Made made;
+    /// Of the communicators of the same devices in any order, from 0: the same in all processes.
+    int number = 0;
+    Made made;  // written under the mutex of the World
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool being_made = false, ready = false;
+    std::vector<int> awaited;  // the devices for which the thread that makes it waits
+  };
+  /// For what a thread sets up a communicator.
+  struct Purpose {
+    const std::vector<int>& devices;
+    const std::string& doing;
+    int device;  ///< which the thread drives
+    Entry& entry;
+
+    std::string text() const {
+      constexpr std::size_t kShown = 32;
+      const std::string rest =
+          devices.size() > kShown ? fmt::format(", ... ({} in all)", devices.size()) : std::string();
+      return fmt::format("{} over the devices [{}{}]", doing.empty() ? "a collective" : doing,
+                         fmt::join(std::span(devices).first(std::min(devices.size(), kShown)), ", "), rest);
+    }
+    Fingerprint list() const { return fingerprint(fmt::format("{}", fmt::join(devices, ","))) | 1; }
+    /// The same for all processes, whatever the order in which each lists the devices.
+    std::string name() const {
+      std::vector<int> sorted = devices;
+      std::ranges::sort(sorted);
+      return fmt::format("{:016x}-{}", fingerprint(fmt::format("{}", fmt::join(sorted, ","))), entry.number);
+    }
   };
 
   /// Of another process's arena.
@@ -93,26 +153,36 @@ class WorldImpl : public World {
     return members;
   }
 
-  Made set_up(const std::vector<int>& devices, const std::string& doing) {
-    std::vector<Member> members = members_of(devices);
+  std::shared_ptr<Entry> entry_of(const std::vector<int>& devices) {
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<Entry>& slot = entries_[devices];
+    if (slot == nullptr) {
+      slot = std::make_shared<Entry>();
+      std::vector<int> sorted = devices;
+      std::ranges::sort(sorted);
+      slot->number = numbers_[std::move(sorted)]++;
+    }
+    return slot;
+  }
+
+  Made set_up(std::vector<Member> members, const Purpose& purpose) {
     HostLayout layout(members, job_.options());
     if (layout.host_count() == 1) {
-      Segment segment = share_segment(members, fmt::format("{}", fmt::join(devices, ",")), devices, doing);
-      std::vector<const std::byte*> arenas = share_arenas(members, devices, doing);
+      Segment segment = share_segment(members, purpose);
+      std::vector<const std::byte*> arenas = share_arenas(members, purpose);
       auto made = std::make_unique<SharedCommunicator>(job_, std::move(members), std::move(segment),
                                                        std::move(arenas));
       const auto wake = [communicator = made.get()] { communicator->wake_sleepers(); };
       return {std::move(made), wake};
     }
+    agree_between_hosts(members, layout.host_count(), purpose);
     std::vector<Member> here;
     for (const Member& member : members) {
       if (!is_remote(job_.options(), member.process)) here.push_back(member);
     }
     std::unique_ptr<SharedCommunicator> local;
     if (here.size() > 1) {
-      // The devices of this host may also have a communicator of their own.
-      Segment segment =
-          share_segment(here, fmt::format("{} on one host", fmt::join(devices, ",")), devices, doing);
+      Segment segment = share_segment(here, purpose);
       // What they reduce on the way to other hosts is in no arena.
       local = std::make_unique<SharedCommunicator>(job_, here, std::move(segment),
                                                    std::vector<const std::byte*>(here.size()));
@@ -123,39 +193,72 @@ class WorldImpl : public World {
     return {std::move(made), wake};
   }
 
-  /// The process of the first member creates the memory and hands it to the others. All are on this host.
-  Segment share_segment(const std::vector<Member>& members, const std::string& name,
-                        const std::vector<int>& devices, const std::string& doing) {
-    const int self = job_.options().process_index;
-    std::vector<int> processes;
+  /// The first process of each host compares its list of devices with that of the first process of all.
+  void agree_between_hosts(const std::vector<Member>& members, int hosts, const Purpose& purpose) {
+    const WorldOptions& options = job_.options();
+    int first = options.process_index, first_here = first;
     for (const Member& member : members) {
-      if (std::find(processes.begin(), processes.end(), member.process) == processes.end()) {
-        processes.push_back(member.process);
+      first = std::min(first, member.process);
+      if (!is_remote(options, member.process)) first_here = std::min(first_here, member.process);
+    }
+    if (options.process_index != first_here) return;
+    const std::string key = fmt::format("lockstep/cliques/{}/{}", options.job_id, purpose.name());
+    if (options.process_index == first) {
+      options.store->set(key, fmt::format("{} {}", purpose.list(), purpose.text()), /*allow_overwrite=*/true);
+      return;
+    }
+    LongWait wait = long_wait(purpose);
+    const watch::Doing connecting(watch::Kind::kConnect, purpose.text());
+    // All hosts ask one coordinator.
+    const auto poll = std::max(kStorePoll, std::chrono::milliseconds(hosts / 4));
+    std::optional<std::string> theirs;
+    while (!theirs) {
+      job_.check();
+      job_.check_peer(first, fmt::format("process {} set up a communicator with it", options.process_index));
+      try {
+        theirs = options.store->get(key, poll);
+      } catch (const TimeoutError&) {
+        look(wait, members, first, purpose);
       }
     }
-    const auto check = [&] { job_.check(); };
-    LongWait wait(
-        job_, own_device(members), /*operation=*/{}, [&] { return process_text(); },
-        [&] { return doing_text(devices, doing); });
-    const watch::Doing connecting(watch::Kind::kConnect,
-                                  doing.empty() ? std::string_view("a collective") : doing);
-    const auto check_and_look = [&] {
-      job_.check();
-      wait.look({members.front().device});
-    };
+    const std::size_t space = theirs->find(' ');
+    if (theirs->substr(0, space) == std::to_string(purpose.list())) return;
+    diverge({{first, 0, theirs->substr(space + 1)}, {options.process_index, 1, purpose.text()}});
+  }
+
+  /// The lowest process creates the memory and hands it to the others. All are on this host. Each compares
+  /// its list of devices with the creator's.
+  Segment share_segment(const std::vector<Member>& members, const Purpose& purpose) {
+    const int self = job_.options().process_index;
+    std::set<int> processes;
+    for (const Member& member : members) processes.insert(member.process);
+    const int creator = *processes.begin();
+    LongWait wait = long_wait(purpose);
+    const watch::Doing connecting(watch::Kind::kConnect, purpose.doing.empty()
+                                                             ? std::string_view("a collective")
+                                                             : std::string_view(purpose.doing));
     int lost = self;
     try {
       for (int process : processes) {
         lost = process;
-        if (process != self) job_.peers().wait_connected(process, check);
+        if (process != self) job_.peers().wait_connected(process, [&] { job_.check(); });
       }
-      const std::string key = fmt::format("{:016x}", fingerprint(name));
-      lost = processes.front();
-      if (processes.front() != self) {
-        return Segment::open(job_.peers().receive(processes.front(), key, check_and_look),
-                             static_cast<int>(members.size()));
+      const std::string key = purpose.name();
+      lost = creator;
+      if (creator != self) {
+        Segment segment = Segment::open(job_.peers().receive(creator, key,
+                                                             [&] {
+                                                               job_.check();
+                                                               look(wait, members, creator, purpose);
+                                                             }),
+                                        static_cast<int>(members.size()));
+        const MemberWords& theirs = note_list(segment, members, creator, nullptr);
+        note_list(segment, members, self, &purpose);
+        if (theirs.list.load(std::memory_order_acquire) != purpose.list()) compare_lists(segment, members);
+        return segment;
       }
       auto [segment, fd] = Segment::create(static_cast<int>(members.size()));
+      note_list(segment, members, self, &purpose);
       for (int process : processes) {
         if (process != self) job_.peers().send(process, key, fd.get());
       }
@@ -166,10 +269,71 @@ class WorldImpl : public World {
     }
   }
 
+  /// Where a process says how it lists the devices, which is written if `purpose` is given.
+  static MemberWords& note_list(const Segment& segment, const std::vector<Member>& members, int process,
+                                const Purpose* purpose) {
+    int first = -1;
+    for (const Member& member : members)
+      if (member.process == process && (first < 0 || member.device < first)) first = member.device;
+    const auto place =
+        std::ranges::count_if(members, [&](const Member& each) { return each.device < first; });
+    MemberWords& words = segment.words(static_cast<int>(place));
+    if (purpose != nullptr) {
+      std::strncpy(words.text, purpose->text().c_str(), kTextBytes - 1);
+      words.list.store(purpose->list(), std::memory_order_release);
+    }
+    return words;
+  }
+
+  /// Throws DivergenceError. Waits for a moment for the others' lists, to tell which are the exceptions.
+  [[noreturn]] void compare_lists(const Segment& segment, const std::vector<Member>& members) {
+    std::set<int> processes;
+    for (const Member& member : members) processes.insert(member.process);
+    const auto end = std::chrono::steady_clock::now() + kListsTimeout;
+    std::vector<List> lists;
+    for (const int process : processes) {
+      const MemberWords& words = note_list(segment, members, process, nullptr);
+      while (words.list.load(std::memory_order_acquire) == 0 && std::chrono::steady_clock::now() < end) {
+        job_.check();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      if (const std::uint64_t list = words.list.load(std::memory_order_acquire); list != 0)
+        lists.push_back({process, list, std::string(words.text, strnlen(words.text, kTextBytes))});
+    }
+    diverge(lists);
+  }
+
+  /// How a process lists the devices of a communicator.
+  struct List {
+    int process;
+    std::uint64_t digest;
+    std::string text;
+  };
+
+  [[noreturn]] void diverge(const std::vector<List>& lists) {
+    std::vector<std::pair<int, std::uint64_t>> digests;
+    for (const List& list : lists) digests.emplace_back(list.process, list.digest);
+    const std::vector<int> odd = minority(digests);
+    const auto is_odd = [&](const List& list) { return std::ranges::binary_search(odd, list.process); };
+    // All tell the same two: an exception, and the first of those that differ from it.
+    const List *one = &*std::ranges::find_if(lists, is_odd),
+               *other =
+                   &*std::ranges::find_if(lists, [&](const List&list) { return list.digest != one->digest; });
+    if (other->process < one->process) std::swap(one, other);
+    const int of = job_.options().process_count;
+    const std::string message = fmt::format(
+        "process {} of {} is in {}, but process {} of {} in {}: all processes must run the same programs, "
+        "over "
+        "meshes with the same devices in the same order",
+        one->process, of, one->text, other->process, of, other->text);
+    job_.tell_divergence(digests, message);
+    job_.abort(std::make_exception_ptr(DivergenceError(message)));
+    throw DivergenceError(message);
+  }
+
   /// Where this process can read the members' arenas; null for members without one. Each pair of processes
   /// exchanges this once.
-  std::vector<const std::byte*> share_arenas(const std::vector<Member>& members,
-                                             const std::vector<int>& devices, const std::string& doing) {
+  std::vector<const std::byte*> share_arenas(const std::vector<Member>& members, const Purpose& purpose) {
     const int self = job_.options().process_index;
     const std::string key = "blocks";
     {
@@ -189,15 +353,19 @@ class WorldImpl : public World {
         continue;
       }
       View& view = view_of(member.process);
-      std::lock_guard lock(view.mutex);
+      LongWait wait = long_wait(purpose);
+      std::unique_lock lock(view.mutex, std::try_to_lock);
+      // Another thread, which sets up another communicator, waits for it.
+      for (int tries = 1; !lock.owns_lock() && !lock.try_lock(); ++tries) {
+        std::this_thread::sleep_for(kTryAgain);
+        job_.check();
+        if (tries % kTriesALook == 0) look(wait, members, member.process, purpose);
+      }
       if (!view.arena) {
-        LongWait wait(
-            job_, own_device(members), /*operation=*/{}, [&] { return process_text(); },
-            [&] { return doing_text(devices, doing); });
         try {
           const FileDescriptor fd = job_.peers().receive(member.process, key, [&] {
             job_.check();
-            wait.look({member.device});
+            look(wait, members, member.process, purpose);
           });
           view.arena.emplace(fd);
         } catch (const PeerFailure&) {
@@ -208,6 +376,24 @@ class WorldImpl : public World {
       bases.push_back(view.arena->base());
     }
     return bases;
+  }
+
+  LongWait long_wait(const Purpose& purpose) {
+    return LongWait(
+        job_, purpose.device, /*operation=*/{}, [&] { return process_text(); },
+        [text = purpose.text()] { return text; });
+  }
+
+  /// Any of the process's members would do.
+  void look(LongWait& wait, const std::vector<Member>& members, int process, const Purpose& purpose) {
+    std::vector<int> awaited;
+    for (const Member& member : members)
+      if (member.process == process) awaited.push_back(member.device);
+    {
+      std::lock_guard lock(purpose.entry.mutex);
+      purpose.entry.awaited = awaited;
+    }
+    wait.look(awaited);
   }
 
   View& view_of(int process) {
@@ -224,11 +410,6 @@ class WorldImpl : public World {
     return fmt::format("process {} of {}", job_.options().process_index, job_.options().process_count);
   }
 
-  static std::string doing_text(const std::vector<int>& devices, const std::string& doing) {
-    return doing.empty() ? fmt::format("a collective over the devices [{}]", fmt::join(devices, ", "))
-                         : doing;
-  }
-
   void wake_sleepers() {
     std::lock_guard lock(mutex_);
     for (auto& [devices, entry] : entries_) {
@@ -238,7 +419,8 @@ class WorldImpl : public World {
 
   std::mutex mutex_;
   std::map<std::vector<int>, std::shared_ptr<Entry>> entries_;
-  std::set<int> told_;  // the processes that have been told of the own arena
+  std::map<std::vector<int>, int> numbers_;  // of the communicators of these devices, ascending
+  std::set<int> told_;                       // the processes that have been told of the own arena
   std::map<int, View> views_;
   mutable Job job_;  // After what its thread uses through wake_sleepers, so that it goes first.
 };

@@ -103,11 +103,15 @@ class World {
 
   /// The communicator of these devices, in this order; at least one must be local. It lives as long as the
   /// World. The first call for a clique sets it up, and blocks until the processes of its other devices have
-  /// arrived. `doing` describes its purpose, for messages. Throws Error if a device does not exist, appears
-  /// twice, or belongs to a process that is not on the host where it should be; PeerFailure if a process of
-  /// the clique has died or left; TimeoutError if one is not connected in time; DivergenceError if the others
-  /// wait for this process elsewhere; and the cause given to `abort`.
-  virtual Communicator& communicator(const std::vector<int>& devices, const std::string& doing = {}) = 0;
+  /// arrived. `doing` describes its purpose, for messages; `device` is the local one that the calling thread
+  /// drives, -1 for the first in the list. Of the same devices in different orders, all processes must make
+  /// the communicators one after the other. Throws Error if a device does not exist, appears twice, or
+  /// belongs to a process that is not on the host where it should be; PeerFailure if a process of the clique
+  /// has died or left; TimeoutError if one is not connected in time; DivergenceError if another process lists
+  /// the devices in another order, or if the others wait for this process elsewhere; and the cause given to
+  /// `abort`.
+  virtual Communicator& communicator(const std::vector<int>& devices, const std::string& doing = {},
+                                     int device = -1) = 0;
 
   /// Waiting and later collectives of this process throw `cause`. Only the first call has an effect.
   virtual void abort(std::exception_ptr cause) = 0;

@@ -106,6 +106,46 @@ LOCKSTEP_CHILD(other_program) {
   std::_Exit(0);
 }
 
+/// The last process has another mesh than the others.
+LOCKSTEP_CHILD(has_a_mesh_of_its_own) {
+  initialize();
+  const std::string& way = testing::child_arguments().at(0);
+  const bool differs = process_index() == process_count() - 1;
+  std::vector<Device> all = devices();
+  Shape shape = {device_count() / 2, 2};
+  std::vector<std::string> names = {"x", "y"};
+  if (way == "missing") shape = {device_count()}, names = {"x"};
+  if (way == "order" && differs) std::swap(all[0], all[1]);
+  if (way == "rotation" && differs) std::rotate(all.begin(), all.begin() + 1, all.end());
+  if (way == "shape" && differs) std::swap(shape[0], shape[1]);
+  if (way == "names" && differs) names[1] = "z";
+  if (way == "missing" && differs) all.erase(all.begin()), --shape[0];
+  const Mesh mesh(all, shape, names);
+  say_error<Error>([&] {
+    const P split = P::from_entries({names});
+    const Array x = device_put(ones({static_cast<std::int64_t>(all.size()), 3}), NamedSharding(mesh, split));
+    jit(shard_map(
+        [&](Array part) {
+          for (const std::string& axis : names) part = psum(part, axis);
+          return part;
+        },
+        {.mesh = mesh, .in_specs = {split}, .out_specs = {P()}}))(x)
+        .block_until_ready();
+  });
+  std::_Exit(0);
+}
+
+TEST(Processes, WhoseMeshesDiffer_AreRefusedAtOnce_AndNamed) {
+  for (const char* way : {"order", "rotation", "shape", "names", "missing"}) {
+    ProcessesOptions options = job("has_a_mesh_of_its_own", 3, 2);
+    options.arguments = {way};
+    for (const ProcessResult& result : run_processes(options)) {
+      EXPECT_THAT(result.log, AllOf(HasSubstr("as expected: "), HasSubstr("process 2 of 3"))) << way;
+      EXPECT_LT(result.ended_after, testing::kAtOnce) << way;
+    }
+  }
+}
+
 /// Two processes with two devices each.
 LOCKSTEP_CHILD(maps_other_axes) {
   initialize();
