@@ -14,6 +14,7 @@
 #include "cli/http_access.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/keep_alive.h"
 
 namespace lockstep::cli {
 namespace {
@@ -25,6 +26,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr std::uint32_t kMostHeader = 16 * 1024;
+constexpr std::chrono::seconds kUnread(300);  // what a reader does not take for so long is given up
 constexpr char kPlain[] = "text/plain; charset=utf-8";
 constexpr char kNothingElse[] = "default-src 'none'";
 
@@ -60,6 +62,8 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
       if (self->closed_) return;
       // Such as that there are no descriptors left.
       if (error) return self->rest();
+      keep_alive(socket.native_handle());
+      limit_unread(socket.native_handle(), kUnread);
       self->begin(std::move(socket));
       self->accept();
     });

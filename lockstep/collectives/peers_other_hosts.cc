@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/keep_alive.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/interfaces.h"
 #include "lockstep/collectives/lane.h"
@@ -22,6 +23,7 @@ FileDescriptor tcp_socket(const SocketAddress& address) {
   if (!fd) fail("cannot open a TCP socket: {}", std::strerror(errno));
   const int on = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  keep_alive(fd.get());
   return fd;
 }
 
@@ -90,6 +92,7 @@ void Peers::Impl::accept_from_other_hosts() {
     if (strangers.count >= kMostStrangers) end_first_stranger();
     const int on = 1;
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    keep_alive(fd.get());
     connections_.push_back(
         tcp_connection(std::move(fd), {options_.job_secret + own_.token, options_.process_index, -1, tls_}));
   }

@@ -336,5 +336,35 @@ TEST_F(PeersOnHosts, WhoIsCutOffBeforeAWord_CallsAgain_UntilNobodyIsThere) {
                                     HasSubstr("Connection refused")));
 }
 
+LOCKSTEP_CHILD(looks_at_its_sockets) {
+  ChildWorld world(1, {}, testing::child_count());
+  const int n = testing::child_count();
+  std::vector<int> devices;
+  for (int device = 0; device < n; ++device) devices.push_back(device);
+  const Call call = sum_call(4, n);
+  std::vector<float> data(4, 1);
+  world->communicator(devices).run(call, world.process(), data.data(), data.data());
+  int connected = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int descriptor = std::stoi(each.path().filename().string());
+    sockaddr_storage other{};
+    socklen_t size = sizeof other;
+    if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&other), &size) != 0) continue;
+    if (other.ss_family != AF_INET && other.ss_family != AF_INET6) continue;
+    ++connected;
+    int on = 0;
+    size = sizeof on;
+    EXPECT_EQ(getsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, &size), 0);
+    EXPECT_EQ(on, 1) << each.path();
+  }
+  EXPECT_GE(connected, 2 * (n - 1)) << "a control and a data connection to each other process";
+  world->communicator(devices).run(call, world.process(), data.data(), data.data());
+}
+
+TEST(OtherHosts, AreReachedOverConnectionsThatNoRouterForgets) {
+  for (const auto& result : testing::run_processes({.count = 3, .child = "looks_at_its_sockets"}))
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
 }  // namespace
 }  // namespace lockstep::collectives

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/keep_alive.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/interfaces.h"
 #include "lockstep/collectives/limits.h"
@@ -41,9 +42,10 @@ FileDescriptor tcp_socket(const SocketAddress& address) {
   return fd;
 }
 
-void send_at_once(int socket) {
+void prepare(int socket) {
   const int on = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  keep_alive(socket);
 }
 
 class TcpNetwork : public Network {
@@ -339,7 +341,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   }
 
   static void connect_socket(Link& link, const SocketAddress& address) {
-    send_at_once(link.descriptor());
+    prepare(link.descriptor());
     if (::connect(link.descriptor(), address.get(), address.size) != 0 && errno != EINPROGRESS &&
         errno != EINTR)
       link.end(std::strerror(errno));
@@ -356,7 +358,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
         rest(kLeastTimeToProve);
         break;
       }
-      send_at_once(socket.get());
+      prepare(socket.get());
       keep(std::make_unique<Link>(*this, proof_, std::move(socket)));
       any = true;
     }

@@ -421,6 +421,7 @@ class Front::Impl {
     builder.SetMaxSendMessageSize(-1);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPing / 2);
     builder.AddChannelArgument(
         GRPC_ARG_MAX_CONCURRENT_STREAMS,
         options.limits.calls + options.limits.calls_per_process * options.num_processes);

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/keep_alive.h"
 #include "lockstep/base/log.h"
 
 namespace lockstep::coordination {
@@ -285,6 +286,7 @@ class Listener::Impl {
     }
     const int on = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    keep_alive(socket.get());
     take_(socket.release());
   }
 

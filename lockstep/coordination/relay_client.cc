@@ -22,7 +22,7 @@ namespace {
 class GrpcRelayClient : public RelayClient, grpc::ClientBidiReactor<RelayCalls, RelayAnswers> {
  public:
   GrpcRelayClient(const HostPort& address, const Identity& identity, const TlsFiles& tls)
-      : secret_(identity.secret), channel_(connect(address, tls)), stub_(Job::NewStub(channel_)) {
+      : secret_(identity.secret), channel_(open_channel(address, tls)), stub_(Job::NewStub(channel_)) {
     context_.set_wait_for_ready(true);
     context_.AddMetadata(kIdentityMetadata,
                          make_credential(identity, Whereabouts::own(), {kRelayStream, ""}));
@@ -225,19 +225,6 @@ class GrpcRelayClient : public RelayClient, grpc::ClientBidiReactor<RelayCalls, 
 
  private:
   using Handler = std::function<void(const Status&, RelayAnswer&)>;
-
-  static std::shared_ptr<grpc::Channel> connect(const HostPort& address, const TlsFiles& tls) {
-    route_grpc_log();
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(-1);
-    arguments.SetMaxSendMessageSize(-1);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-    return grpc::CreateCustomChannel(address.to_string(), channel_credentials(tls), arguments);
-  }
 
   static RelayCall make(RelayCall::Kind kind, CallId id, std::uint64_t service, const std::string& key = "") {
     RelayCall call;

@@ -20,26 +20,12 @@ namespace {
 
 namespace pb = xla::coordination;
 
-std::shared_ptr<grpc::Channel> connect(const HostPort& address, const TlsFiles& tls) {
-  route_grpc_log();
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetMaxSendMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
-  return grpc::CreateCustomChannel(address.to_string(), channel_credentials(tls), arguments);
-}
-
 class GrpcRemoteService : public RemoteService {
  public:
   GrpcRemoteService(const HostPort& address, const Identity& identity, const TlsFiles& tls)
       : address_(address),
         identity_(identity),
-        channel_(connect(address, tls)),
+        channel_(open_channel(address, tls)),
         stub_(pb::CoordinationService::NewStub(channel_)),
         job_stub_(Job::NewStub(channel_)),
         async_(*stub_->async()) {}

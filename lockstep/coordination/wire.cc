@@ -9,6 +9,7 @@
 #include <string>
 
 #include "coordination.pb.h"
+#include "lockstep/base/keep_alive.h"
 #include "lockstep/base/keep_openssl.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/text.h"
@@ -128,6 +129,22 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tl
   const Certificates pem = read_certificates(tls);
   return grpc::SslCredentials(
       {.pem_root_certs = pem.authority, .pem_private_key = pem.key, .pem_cert_chain = pem.certificate});
+}
+
+std::shared_ptr<grpc::Channel> open_channel(const HostPort& address, const TlsFiles& tls) {
+  route_grpc_log();
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPing);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(1000 * kOutOfReach.count()));
+  return grpc::CreateCustomChannel(address.to_string(), channel_credentials(tls), arguments);
 }
 
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <grpcpp/channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/support/status.h>
 
 #include <memory>
 
+#include "lockstep/coordination/address.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/status.h"
@@ -22,6 +24,13 @@ Status from_grpc(const grpc::Status& status);
 
 /// Credentials for mutual TLS with the files; plain text if there are none. Throws as read_certificates does.
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls);
+
+/// Milliseconds between two looks of an idle channel whether the other side's host still answers.
+inline constexpr int kPing = 60'000;
+
+/// A channel to a coordinator. It looks every kPing whether the coordinator's host still answers, and gives
+/// up after kOutOfReach, as keep_alive() does for sockets.
+std::shared_ptr<grpc::Channel> open_channel(const HostPort& address, const TlsFiles& tls);
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls);
 
 /// A request as its sender signs it and its receiver checks it.
