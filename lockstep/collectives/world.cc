@@ -223,6 +223,7 @@ class WorldImpl : public World {
     }
     const std::size_t space = theirs->find(' ');
     if (theirs->substr(0, space) == std::to_string(purpose.list())) return;
+    job_.peers().wait_connected(first, [&] { job_.check(); });  // it is told
     diverge({{first, 0, theirs->substr(space + 1)}, {options.process_index, 1, purpose.text()}});
   }
 
