@@ -95,11 +95,15 @@ json to_json(const watch::Stall& stall, const JobView& view) {
                         {"reason", watch::name_of(each.reason)},
                         {"words", each.words},
                         {"seconds", rounded(each.seconds)}});
+  auto links = json::array();
+  for (const watch::BrokenLink& each : stall.links)
+    links.push_back({{"from", each.from}, {"to", each.to}, {"seconds", rounded(each.seconds)}});
   return {{"seconds", rounded(stall.seconds)},
           {"words", describe(stall, view)},
           {"waiting", std::move(waiting)},
           {"culprits", std::move(culprits)},
           {"ring", stall.ring},
+          {"links", std::move(links)},
           {"declared", stall.declared}};
 }
 

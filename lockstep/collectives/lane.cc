@@ -13,12 +13,14 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::collectives {
 namespace {
 
 constexpr int kRound = 2;  ///< Milliseconds.
 constexpr int kIdleRounds = 50;
+constexpr std::chrono::milliseconds kNoteSoon(50), kNote(1000);  ///< Between two notes of the links.
 
 void signal(const FileDescriptor& event) {
   const std::uint64_t one = 1;
@@ -27,8 +29,38 @@ void signal(const FileDescriptor& event) {
 
 }  // namespace
 
+Lane::~Lane() {
+  for (const auto& [endpoint, link] : links)
+    if (link != nullptr) link->used.store(0, std::memory_order_relaxed);
+}
+
+void Lane::note_link(int process, int endpoint) {
+  using Time = std::chrono::steady_clock::time_point;
+  const std::optional<Time> unanswered = mailbox->unanswered(endpoint);
+  if (!unanswered) return;
+  unconfirmed |= *unanswered != Time();
+  const auto [it, added] = links.try_emplace(endpoint);
+  if (added) it->second = watch::link_place(process);
+  if (it->second == nullptr) return;
+  const auto nanoseconds = [](Time time) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  };
+  it->second->unanswered.store(nanoseconds(*unanswered), std::memory_order_relaxed);
+  it->second->looked.store(nanoseconds(std::chrono::steady_clock::now()), std::memory_order_release);
+}
+
+void Lane::note_links(const std::vector<int>& device_process, std::chrono::milliseconds interval) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < links_noted + interval) return;
+  links_noted = now;
+  unconfirmed = false;
+  for (const auto& [device, endpoint] : endpoints)
+    note_link(device_process[static_cast<std::size_t>(device)], endpoint);
+}
+
 Lanes::Lanes(const WorldOptions& options, std::map<int, std::unique_ptr<Lane>> lanes, OnError on_error)
-    : who_(fmt::format("process {} of {}", options.process_index, options.process_count)),
+    : device_process_(options.device_process),
+      who_(fmt::format("process {} of {}", options.process_index, options.process_count)),
       on_error_(std::move(on_error)),
       lanes_(std::move(lanes)) {
   if (!lanes_.empty()) start();
@@ -81,7 +113,7 @@ void Lanes::leave(Lane& lane, std::unique_lock<std::mutex>& lock, bool busy) {
 
 /// Makes progress on a lane without a driver, and adds the descriptors to poll; returns whether it was used
 /// recently.
-bool Lanes::see_to(Lane& lane, bool all, std::vector<pollfd>& polled) {
+bool Lanes::see_to(Lane& lane, bool all, std::vector<pollfd>& polled, bool& unconfirmed) {
   // A waiting driver keeps its lane locked, possibly for data that another lane, which this thread serves,
   // has to send.
   std::unique_lock lock(lane.mutex, std::try_to_lock);
@@ -92,6 +124,9 @@ bool Lanes::see_to(Lane& lane, bool all, std::vector<pollfd>& polled) {
     while (lane.mailbox->progress()) {
     }
   } while (!lane.mailbox->arm());
+  // Others may wait for what this process has sent before it went on.
+  if (!used) lane.note_links(device_process_, all ? kNoteSoon : kNote);
+  unconfirmed |= lane.unconfirmed;
   if (all || lane.state == Lane::kLeftBusy) polled.push_back({lane.mailbox->descriptor(), POLLIN, 0});
   return used;
 }
@@ -107,11 +142,11 @@ void Lanes::see_to_lanes() {
     const bool sleeps = idle > kIdleRounds;
     asleep_ = sleeps;
     polled.assign({{changed_.get(), POLLIN, 0}});
-    bool used = false;
-    for (auto& [device, lane] : lanes_) used |= see_to(*lane, sleeps, polled);
+    bool used = false, unconfirmed = false;
+    for (auto& [device, lane] : lanes_) used |= see_to(*lane, sleeps, polled, unconfirmed);
     idle = used ? 0 : idle + 1;
     if (sleeps && used) continue;
-    poll(polled.data(), polled.size(), sleeps ? -1 : kRound);
+    poll(polled.data(), polled.size(), !sleeps ? kRound : unconfirmed ? static_cast<int>(kNote.count()) : -1);
     std::uint64_t ignored;
     if (polled[0].revents != 0 && read(changed_.get(), &ignored, sizeof ignored) > 0) idle = 0;
   }

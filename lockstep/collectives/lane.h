@@ -17,6 +17,7 @@
 #include "lockstep/collectives/file_descriptor.h"
 #include "lockstep/collectives/network.h"
 #include "lockstep/collectives/world.h"
+#include "lockstep/watch/layout.h"
 
 namespace lockstep::collectives {
 
@@ -31,6 +32,18 @@ struct Lane {
   std::chrono::nanoseconds spin = std::chrono::microseconds(200);
   enum { kDriven, kLeft, kLeftBusy } state = kLeft;
   bool used = false;  ///< since the thread's last look
+
+  /// For the recorder: the connections to a device of this process, by endpoint.
+  std::map<int, watch::Link*> links;
+  std::chrono::steady_clock::time_point links_noted{};
+  bool unconfirmed = false;  ///< at that time, some had sent bytes that were not confirmed yet
+
+  ~Lane();
+  /// Notes what the kernel knows of the connection to an endpoint, which belongs to `process`.
+  void note_link(int process, int endpoint);
+  /// The same for all that are ready, but not more often than `interval`. `device_process` as in
+  /// WorldOptions.
+  void note_links(const std::vector<int>& device_process, std::chrono::milliseconds interval);
 };
 
 /// The lanes of all local devices of a job on several hosts. There are none in a job on one host, or if the
@@ -64,8 +77,9 @@ class Lanes {
  private:
   void start();
   void see_to_lanes();
-  bool see_to(Lane& lane, bool all, std::vector<pollfd>& polled);
+  bool see_to(Lane& lane, bool all, std::vector<pollfd>& polled, bool& unconfirmed);
 
+  const std::vector<int> device_process_;
   const std::string who_;  // "process 1 of 4"
   const OnError on_error_;
   std::shared_ptr<Network> network_;

@@ -42,6 +42,7 @@ class BrokenMailbox : public Mailbox {
     if (where_ == kArm) throw std::runtime_error("the network card is on fire");
     return true;
   }
+  std::optional<std::chrono::steady_clock::time_point> unanswered(int) override { return std::nullopt; }
   void wake() override {}
 
  private:

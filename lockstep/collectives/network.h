@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace lockstep::collectives {
@@ -96,6 +97,11 @@ class Mailbox {
   /// if progress is already possible.
   virtual int descriptor() const = 0;
   virtual bool arm() = 0;
+
+  /// Since when the other host has confirmed none of the bytes that were sent to the endpoint and that it has
+  /// not confirmed, as far as earlier calls have seen; the epoch: there are no such bytes; nullopt: this
+  /// network does not tell. Asks the kernel: call it now and then, in a long wait.
+  virtual std::optional<std::chrono::steady_clock::time_point> unanswered(int endpoint) = 0;
 
   /// Ends the current or next sleep. May be called from any thread.
   virtual void wake() = 0;

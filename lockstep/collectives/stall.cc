@@ -181,7 +181,7 @@ void LongWait::look(const std::vector<int>& missing) {
     if (process != job_.options().process_index && std::ranges::find(processes, process) == processes.end())
       processes.push_back(process);
   }
-  watch::waits_for(processes, wait_.operation.number);
+  watch::waits_for(processes, wait_.operation.number, wait_.operation.group, wait_.operation.count);
   if (now < next_) return;
 
   if (asked_ != TimePoint()) {

@@ -92,6 +92,9 @@ class Link {
   /// The message that was arriving is dropped from now on.
   void forget(const Incoming* message);
 
+  /// See Mailbox::unanswered.
+  Clock::time_point unanswered(Clock::time_point now);
+
   /// Whether the other side's system has all that was sent.
   bool is_acknowledged() const;
 
@@ -131,6 +134,9 @@ class Link {
   std::string nonce_, drawn_;  ///< drawn here, and there
   std::string greeting_;       ///< to be sent before all else
   std::deque<Queued> queue_;
+
+  std::uint64_t confirmed_ = 0;  ///< the number of bytes that the other host had confirmed
+  Clock::time_point unanswered_{};
 
   std::vector<std::byte> buffer_;
   std::size_t from_ = 0, until_ = 0;  ///< what is in the buffer and not used yet

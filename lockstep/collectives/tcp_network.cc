@@ -244,6 +244,18 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     if (read(wake_.get(), &ignored, sizeof ignored) < 0) return;  // Another sleep has read it.
   }
 
+  std::optional<steady_clock::time_point> unanswered(int endpoint) override {
+    steady_clock::time_point first{};
+    const auto now = steady_clock::now();
+    for (Link* link : peers_[static_cast<std::size_t>(endpoint)].links) {
+      if (link == nullptr || link->has_ended() || link->was_pushed_out()) continue;
+      const auto one = link->unanswered(now);
+      if (first == steady_clock::time_point() || (one != steady_clock::time_point() && one < first))
+        first = one;
+    }
+    return first;
+  }
+
   void wake() override {
     const std::uint64_t one = 1;
     if (write(wake_.get(), &one, sizeof one) < 0) return;  // It is awake already.

@@ -229,6 +229,8 @@ class UcxMailbox : public Mailbox {
     if (read(wake_.get(), &ignored, sizeof ignored) < 0) return;  // Another sleep has read it.
   }
 
+  std::optional<std::chrono::steady_clock::time_point> unanswered(int) override { return std::nullopt; }
+
   void wake() override {
     const std::uint64_t one = 1;
     if (write(wake_.get(), &one, sizeof one) < 0) return;  // It is awake already.

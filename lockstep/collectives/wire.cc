@@ -24,6 +24,7 @@ constexpr std::chrono::seconds kTextTimeout(2);       ///< For the other side's 
 constexpr std::chrono::seconds kReasonTimeout(3);     ///< For the reason why a connection broke.
 constexpr std::chrono::milliseconds kLastWords(300);  ///< For what a peer that is gone has sent.
 constexpr std::chrono::seconds kAbandonTimeout(1);
+constexpr std::chrono::milliseconds kNoteLinks(500);
 constexpr std::chrono::microseconds kLongestSpin(200);
 constexpr std::chrono::microseconds kShortestSpin(10);
 
@@ -47,6 +48,7 @@ Wire::Wire(Job& job, const std::vector<Member>& members, const HostLayout& layou
       host_(layout.host_of[rank]),
       group_(group_number(members)),
       operation_(job.waits().count_of(members[rank].device, group_)),
+      begun_(watch::begun_place(group_, members[rank].device)),
       lane_(job.lanes().of(members[rank].device)),
       told_hosts_(hosts_to_tell(host_, layout.host_count())),
       secrets_(members.size()),
@@ -269,7 +271,19 @@ void Wire::block(Awaited awaited_rank, Done done) {
     }
     if (steady_clock::now() < next_look) continue;
     wait.look({awaited.device});
+    note_links();
     next_look = steady_clock::now() + kSleep;
+  }
+}
+
+void Wire::note_links() {
+  const std::vector<int>& processes = job_.options().device_process;
+  if (steady_clock::now() < lane_.links_noted + kNoteLinks) return;
+  lane_.note_links(processes, kNoteLinks);
+  for (const Greeting& greeting : greetings_) {
+    const Member& member = members_[greeting.rank];
+    if (greeting.endpoint >= 0 && !lane_.endpoints.contains(member.device))
+      lane_.note_link(member.process, greeting.endpoint);
   }
 }
 

@@ -31,7 +31,9 @@ class Wire {
 
   /// Call it for each operation of the group, whether or not this member sends anything in it.
   void next_operation() {
-    operation_->store(operation_->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    const std::uint64_t next = operation_->load(std::memory_order_relaxed) + 1;
+    operation_->store(next, std::memory_order_relaxed);
+    if (begun_ != nullptr) begun_->store(next, std::memory_order_relaxed);
   }
 
   /// Whether each leader tells all others.
@@ -116,6 +118,7 @@ class Wire {
   template <class Awaited, class Done>
   void block(Awaited awaited, Done done);
   void look_at_leaders();
+  void note_links();
   [[noreturn]] void diverged();
   [[noreturn]] void differ_in_ways(int host);
   [[noreturn]] void broken(int rank, const std::string& text);
@@ -127,6 +130,7 @@ class Wire {
   const int rank_, host_;
   const std::uint64_t group_;
   const std::shared_ptr<std::atomic<std::uint64_t>> operation_;  // only the member's thread changes it
+  std::atomic<std::uint64_t>* const begun_;                      // the same for the recorder; may be null
   Lane& lane_;
   std::unique_lock<std::mutex> lock_;  // of the lane, within an operation
 

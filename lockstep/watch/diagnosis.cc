@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace lockstep::watch {
 namespace {
@@ -48,6 +49,8 @@ bool launched_otherwise(const MeshReport& a, const MeshReport& b) {
   return then != nullptr && then->hash != fewer.hash;
 }
 
+constexpr double kBroken = 3;  ///< Seconds; the kernel sends again what is not confirmed long before.
+
 class Diagnosis {
  public:
   explicit Diagnosis(std::span<const ProcessReport> reports) : reports_(reports) {
@@ -61,18 +64,33 @@ class Diagnosis {
   }
 
   std::vector<Stall> run() {
-    std::map<std::pair<std::set<int>, std::set<int>>, std::vector<const Wait*>> by_blame;
+    std::map<Blame, std::vector<const Wait*>> by_blame;
     for (const Wait& wait : waits_) {
       if (!wait.known || wait.missing.empty()) continue;
-      std::set<int> culprits, ring, seen;
-      follow(wait, culprits, ring, seen);
-      if (!culprits.empty()) ring.clear();
-      if (culprits.empty() && ring.empty()) continue;
-      by_blame[{culprits, ring}].push_back(&wait);
+      Blame blame;
+      std::vector<Step> path = {{&wait, false}};
+      std::set<const Wait*> seen = {&wait};
+      follow(path, blame, seen);
+      if (!blame.culprits.empty() || !blame.links.empty()) blame.ring.clear();
+      if (blame.culprits.empty() && blame.ring.empty() && blame.links.empty()) continue;
+      by_blame[blame].push_back(&wait);
     }
+    // A host that others do not reach is one stall.
+    Blame network;
+    std::vector<const Wait*> by_network;
+    std::erase_if(by_blame, [&](const auto& each) {
+      if (!each.first.culprits.empty() || each.first.links.empty()) return false;
+      network.links.insert(each.first.links.begin(), each.first.links.end());
+      by_network.insert(by_network.end(), each.second.begin(), each.second.end());
+      return true;
+    });
     std::vector<Stall> stalls;
-    for (const auto& [blame, waits] : by_blame)
-      stalls.push_back(make_stall(blame.first, blame.second, waits));
+    if (!by_network.empty()) {
+      stalls.push_back(make_stall(network, by_network));
+      // Before, the data may have been on their way.
+      stalls.back().seconds = std::ranges::max(network.links, {}, &BrokenLink::seconds).seconds;
+    }
+    for (const auto& [blame, waits] : by_blame) stalls.push_back(make_stall(blame, waits));
     add_devices(stalls);
     std::ranges::sort(stalls, std::ranges::greater(), &Stall::seconds);
     return stalls;
@@ -144,19 +162,64 @@ class Diagnosis {
     }
     for (const auto& [mesh, waits] : by_mesh) {
       if (!absent[mesh].empty()) continue;
-      Stall stall = make_stall({}, {}, waits);
+      Stall stall = make_stall({}, waits);
       for (const Wait* wait : waits) stall.seconds = std::min(stall.seconds, wait->in->seconds);
       stall.declared = true;
       stalls.push_back(std::move(stall));
     }
   }
 
-  // The reports are of different moments: a process in the same operation has arrived.
+  // The reports are of different moments: a process in the same operation has arrived. Between hosts its data
+  // may still be on their way, see follow().
   void leave_out_who_has_come(Wait& wait) const {
+    if (is_over_hosts(wait)) return;
     const auto come = has_come_.find({wait.in->operation, wait.in->kind});
     if (come == has_come_.end()) return;
     std::erase_if(wait.missing,
                   [&](int process) { return process != wait.process && come->second.contains(process); });
+  }
+
+  static std::optional<std::uint64_t> begun(const ProcessReport& report, std::uint64_t group) {
+    const auto at = std::ranges::find(report.groups, group, &GroupReport::group);
+    return at == report.groups.end() ? std::nullopt : std::optional(at->begun);
+  }
+
+  bool is_over_hosts(const Wait& wait) const {
+    return wait.in->group != 0 && begun(*by_process_.at(wait.process), wait.in->group).has_value();
+  }
+
+  /// What a process is to a wait for it.
+  enum class Place {
+    kElsewhere,      ///< it has not come
+    kSameOperation,  ///< it has come
+    kGoneOn,         ///< it has done its part, whatever it does now
+  };
+
+  Place place_of(int process, const Wait& wait) const {
+    const auto come = has_come_.find({wait.in->operation, wait.in->kind});
+    if (come != has_come_.end() && come->second.contains(process)) return Place::kSameOperation;
+    const auto report = by_process_.find(process);
+    if (report == by_process_.end() || stands_still(*report->second) || !is_over_hosts(wait))
+      return Place::kElsewhere;
+    const auto count = begun(*report->second, wait.in->group);
+    if (!count || *count < wait.in->count) return Place::kElsewhere;
+    if (*count > wait.in->count) return Place::kGoneOn;
+    // It may be at the same place with another call.
+    const auto waits = waits_of_.find(process);
+    const bool elsewhere =
+        waits != waits_of_.end() && std::ranges::any_of(waits->second, [&](const Wait* each) {
+          return each->in->group == wait.in->group && each->in->count == wait.in->count &&
+                 each->in->operation != wait.in->operation;
+        });
+    return elsewhere ? Place::kElsewhere : Place::kGoneOn;
+  }
+
+  /// What a process knows of its connections to another one; null if nothing.
+  const LinkReport* link(int of, int to) const {
+    const auto report = by_process_.find(of);
+    if (report == by_process_.end()) return nullptr;
+    const auto at = std::ranges::find(report->second->links, to, &LinkReport::process);
+    return at == report->second->links.end() ? nullptr : &*at;
   }
 
   /// The wait that keeps a process from the operation in which others wait for it; null if it does not wait.
@@ -173,26 +236,76 @@ class Diagnosis {
     return best;
   }
 
-  void follow(const Wait& wait, std::set<int>& culprits, std::set<int>& ring, std::set<int>& seen) const {
-    seen.insert(wait.process);
+  struct Blame {
+    std::set<int> culprits, ring;
+    std::set<BrokenLink> links;
+
+    friend bool operator<(const Blame& a, const Blame& b) {
+      return std::tie(a.culprits, a.ring, a.links) < std::tie(b.culprits, b.ring, b.links);
+    }
+  };
+  /// A wait on the way from the one that is looked into; `elsewhere`: the one before it waits for a process
+  /// that has not come.
+  struct Step {
+    const Wait* wait;
+    bool elsewhere;
+  };
+
+  bool add_broken_links(int a, int b, Blame& blame) const {
+    bool any = false;
+    for (const auto [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+      const LinkReport* const sent = link(from, to);
+      if (sent == nullptr || sent->unanswered_seconds < kBroken) continue;
+      blame.links.insert({from, to, sent->unanswered_seconds});
+      any = true;
+    }
+    return any;
+  }
+
+  /// Follows the last wait of the path to what it waits for in the end.
+  void follow(std::vector<Step>& path, Blame& blame, std::set<const Wait*>& seen) const {
+    const Wait& wait = *path.back().wait;
     for (const int process : wait.missing) {
-      const Wait* const next = wait_of(process);
+      const Place place = place_of(process, wait);
+      if (place != Place::kElsewhere) {
+        if (add_broken_links(process, wait.process, blame)) continue;
+        if (place == Place::kGoneOn) continue;
+      }
+      const Wait* const next = place == Place::kElsewhere ? wait_of(process) : wait_in(process, wait);
       if (next == nullptr || !next->known || next->missing.empty()) {
         // Everything for which it waits has arrived: it is about to continue.
-        if (next != nullptr && next->known) continue;
-        culprits.insert(process);
-      } else if (seen.contains(process)) {
-        ring.insert(seen.begin(), seen.end());
-      } else {
-        follow(*next, culprits, ring, seen);
+        if (place == Place::kElsewhere && (next == nullptr || !next->known)) blame.culprits.insert(process);
+        continue;
+      }
+      const bool elsewhere = place == Place::kElsewhere;
+      const auto before =
+          std::ranges::find_if(path, [&](const Step& step) { return step.wait->process == process; });
+      if (before != path.end()) {
+        // Those of one operation come back to each other in any case.
+        if (elsewhere || std::any_of(before + 1, path.end(), [](const Step& step) { return step.elsewhere; }))
+          for (auto step = before; step != path.end(); ++step) blame.ring.insert(step->wait->process);
+      } else if (seen.insert(next).second) {
+        path.push_back({next, elsewhere});
+        follow(path, blame, seen);
+        path.pop_back();
       }
     }
   }
 
-  Stall make_stall(const std::set<int>& culprits, const std::set<int>& ring,
-                   const std::vector<const Wait*>& waits) const {
+  /// The wait of a process in the operation of another one's wait; null if it has none there.
+  const Wait* wait_in(int process, const Wait& other) const {
+    const auto waits = waits_of_.find(process);
+    if (waits == waits_of_.end()) return nullptr;
+    const auto at = std::ranges::find_if(waits->second, [&](const Wait* each) {
+      return each->in->operation == other.in->operation && each->in->kind == other.in->kind;
+    });
+    return at == waits->second.end() ? nullptr : *at;
+  }
+
+  Stall make_stall(const Blame& blame, const std::vector<const Wait*>& waits) const {
     Stall stall;
-    stall.ring.assign(ring.begin(), ring.end());
+    stall.ring.assign(blame.ring.begin(), blame.ring.end());
+    stall.links.assign(blame.links.begin(), blame.links.end());
     std::map<std::string, Waiters> by_what;
     for (const Wait* wait : waits) {
       const std::string site = wait->in->site;
@@ -214,7 +327,7 @@ class Diagnosis {
     }
     std::ranges::stable_sort(stall.waiters, std::ranges::greater(),
                              [](const Waiters& each) { return each.processes.size(); });
-    for (const int process : culprits) stall.culprits.push_back(judge(process));
+    for (const int process : blame.culprits) stall.culprits.push_back(judge(process));
     stall.declared = !stall.culprits.empty() && std::ranges::all_of(stall.culprits, [](const Culprit& each) {
       return each.reason == Reason::kPhase;
     });
@@ -358,6 +471,7 @@ bool Stall::long_enough(double least_seconds) const {
 std::set<int> Stall::awaited() const {
   std::set<int> who(ring.begin(), ring.end());
   for (const Culprit& culprit : culprits) who.insert(culprit.process);
+  for (const BrokenLink& link : links) who.insert({link.from, link.to});
   return who;
 }
 
@@ -366,10 +480,48 @@ std::string Stall::key() const {
   for (const Culprit& culprit : culprits)
     key += fmt::format("{} {};", culprit.process, name_of(culprit.reason));
   for (const int process : ring) key += fmt::format("ring {};", process);
+  for (const BrokenLink& link : links) key += fmt::format("from {} to {};", link.from, link.to);
   return key;
 }
 
 std::vector<Stall> diagnose(std::span<const ProcessReport> reports) { return Diagnosis(reports).run(); }
+
+namespace {
+
+/// "no bytes are confirmed between host a and host b for 11 s (processes 0, 2): ...". Without confirmations,
+/// the sender cannot tell which of the two directions has stopped.
+std::string describe_links(const std::vector<BrokenLink>& links, std::span<const ProcessReport> reports) {
+  constexpr std::size_t kShown = 4;
+  const auto place = [&](int process) {
+    const auto report = std::ranges::find(reports, process, &ProcessReport::process);
+    return report == reports.end() || report->host.empty() ? fmt::format("process {}", process)
+                                                           : "host " + report->host;
+  };
+  struct Between {
+    std::vector<int> processes;
+    double seconds = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Between> all;
+  for (const BrokenLink& link : links) {
+    Between& between = all[std::minmax(place(link.from), place(link.to))];
+    between.processes.insert(between.processes.end(), {link.from, link.to});
+    between.seconds = std::max(between.seconds, link.seconds);
+  }
+  std::string text;
+  std::size_t shown = 0;
+  for (const auto& [places, between] : all) {
+    if (shown++ == kShown) {
+      text += fmt::format(", nor between {} other pairs", all.size() - kShown);
+      break;
+    }
+    text += fmt::format("{} between {} and {} for {:.0f} s (processes {})",
+                        shown == 1 ? "no bytes are confirmed" : ", nor", places.first, places.second,
+                        between.seconds, describe_processes(between.processes));
+  }
+  return text + ": the network between them has stopped";
+}
+
+}  // namespace
 
 std::string describe(const Stall& stall, std::span<const ProcessReport> reports) {
   constexpr std::size_t kShown = 4;
@@ -408,11 +560,13 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
   }
   if (stall.waiters.size() > kShown)
     who += fmt::format("; and in {} other places", stall.waiters.size() - kShown);
-  const std::string head =
+  std::string head =
       fmt::format("{} for {:.0f} s: {}", stall.declared ? "waiting" : "stalled", stall.seconds, who);
   if (stall.awaited().empty())
     return fmt::format("{}; all have launched the same: their devices compute, or do not reach each other",
                        head);
+  if (!stall.links.empty()) head += "; " + describe_links(stall.links, reports);
+  if (!stall.links.empty() && stall.culprits.empty()) return head;
   if (stall.culprits.empty())
     return fmt::format("{}; they wait for each other: processes {} run different programs", head,
                        describe_processes(stall.ring));
@@ -433,7 +587,7 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
     blame += fmt::format("{}{}, which {}", shown == 1 ? "" : "; and ",
                          who_does.size() == 1 ? name(who_does.front()) : processes(who_does), words);
   }
-  return fmt::format("{}; all for {}", head, blame);
+  return fmt::format("{}; {} {}", head, stall.links.empty() ? "all for" : "and others for", blame);
 }
 
 namespace {

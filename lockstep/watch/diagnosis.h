@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/watch/report.h"
@@ -42,6 +44,17 @@ struct Culprit {
   std::string words;   ///< "is in its own code since train.cc:38, and sleeps (nanosleep)"
 };
 
+/// Two processes on different hosts: the host of `to` confirms none of the bytes that `from` has sent there,
+/// so that `to` waits for `from`, which has done its part.
+struct BrokenLink {
+  int from = 0, to = 0;
+  double seconds = 0;  ///< since this began
+
+  friend auto operator<=>(const BrokenLink& a, const BrokenLink& b) {
+    return std::pair(a.from, a.to) <=> std::pair(b.from, b.to);
+  }
+};
+
 /// Processes that wait in the same operation.
 struct Waiters {
   Kind kind = Kind::kNone;
@@ -56,21 +69,24 @@ struct Stall {
   std::vector<Waiters> waiters;   ///< those with the most processes first
   std::vector<Culprit> culprits;  ///< by process; empty if all wait for each other, or for devices
   std::vector<int> ring;  ///< the processes that wait for each other, if no other process is the cause
-  double seconds = 0;     ///< the longest wait
-  bool declared = false;  ///< all culprits are in phases named by the user, or there are none
+  std::vector<BrokenLink> links;  ///< what stops the others, if it is the network
+  double seconds = 0;             ///< the longest wait
+  bool declared = false;          ///< all culprits are in phases named by the user, or there are none
 
   /// Whether a message is due: after max(10 s, 20 times the usual duration of the launch).
   bool long_enough(double least_seconds = 10) const;
-  /// The processes that block the others: the culprits, or those of the ring. Empty if all processes of a
-  /// mesh have launched the same program and wait for its result: then their devices compute, or cannot reach
-  /// each other.
+  /// The processes that block the others: the culprits, those of the ring, and those at the ends of broken
+  /// links, which are no causes but must be named. Empty if all processes of a mesh have launched the same
+  /// program and wait for its result: then their devices compute, or cannot reach each other.
   std::set<int> awaited() const;
   /// A key that stays the same while a stall continues.
   std::string key() const;
 };
 
 /// Which processes wait for which at this moment. A pure function of the reports of all processes; processes
-/// of the job without a report are treated as unknown. A process that waits for others is never a culprit.
+/// of the job without a report are treated as unknown. A process that waits for others is never a culprit,
+/// and neither is one whose part is done: if what it has sent to another host does not arrive, the link is
+/// the cause; while it arrives, however slowly, there is none.
 std::vector<Stall> diagnose(std::span<const ProcessReport> reports);
 
 /// "stalled for 12 s: processes 0, 1, 3 of 4 wait in psum f32[4] over i at train.cc:40 for process 2 (host b,
@@ -97,8 +113,8 @@ std::optional<Difference> find_difference(std::span<const ProcessReport> reports
 
 std::string describe(const Difference& difference, int process_count);
 
-/// The causes of a stall: its culprits; for a ring, the processes in it that did not launch what most did; if
-/// there is no cause, all waiting processes.
+/// The causes of a stall: its culprits; for a ring, the processes in it that did not launch what most did;
+/// for broken links, the processes at their ends; if there is no cause, all waiting processes.
 std::vector<int> causes(const Stall& stall, const std::optional<Difference>& difference);
 
 }  // namespace lockstep::watch

@@ -100,6 +100,72 @@ TEST(Diagnosis, OfOneThatHasComeMeanwhile_IsNothing) {
   EXPECT_THAT(diagnose(std::vector{waiting(0, {1}), arriving}), IsEmpty()) << "it has just entered";
 }
 
+/// In operation number `count` of a group over hosts, of which it has begun `begun`.
+ProcessReport over_hosts(int process, std::vector<int> missing, std::uint64_t count, std::uint64_t begun,
+                         std::vector<LinkReport> links = {}) {
+  ProcessReport report = waiting(process, std::move(missing), 100 + count);
+  report.host = process < 2 ? "a" : "b";
+  report.threads.front().doing.back().group = 7;
+  report.threads.front().doing.back().count = count;
+  report.groups = {{7, begun}};
+  report.links = std::move(links);
+  return report;
+}
+
+TEST(Diagnosis, OfDataThatDoNotArrive_NamesTheHostsAndNobody) {
+  // 0 and 2 are in the same operation.
+  const std::vector stopped = {over_hosts(0, {2}, 5, 5, {{2, 11.4}}), over_hosts(1, {2}, 5, 5, {{2, 11}}),
+                               over_hosts(2, {0}, 5, 5, {{0, 10}, {1, 10}})};
+  auto stalls = diagnose(stopped);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_THAT(culprits(stalls[0]), IsEmpty());
+  EXPECT_THAT(stalls[0].ring, IsEmpty());
+  EXPECT_THAT(causes(stalls[0], std::nullopt), ElementsAre(0, 1, 2));
+  EXPECT_DOUBLE_EQ(stalls[0].seconds, 11.4);
+  EXPECT_EQ(describe(stalls[0], stopped),
+            "stalled for 11 s: processes 0-2 of 3 wait in psum f32[4] at train.cc:30; no bytes are confirmed "
+            "between "
+            "host a and host b for 11 s (processes 0-2): the network between them has stopped");
+  // The other one has done its part and gone on, to the next operation or to code of its own.
+  ProcessReport gone = over_hosts(2, {0}, 6, 6, {{0, 12}});
+  for (const bool in_own_code : {false, true}) {
+    if (in_own_code) gone.threads = running(2).threads;
+    stalls = diagnose(std::vector{over_hosts(0, {2}, 5, 5), gone});
+    ASSERT_THAT(stalls, SizeIs(1));
+    EXPECT_THAT(culprits(stalls[0]), IsEmpty());
+    ASSERT_THAT(stalls[0].links, SizeIs(1));
+    EXPECT_EQ(stalls[0].links[0].from, 2);
+  }
+}
+
+TEST(Diagnosis, OfDataOnTheirWay_IsNothing) {
+  EXPECT_THAT(diagnose(std::vector{over_hosts(0, {2}, 5, 5, {{2, 0.3}}), over_hosts(2, {0}, 5, 5)}),
+              IsEmpty());
+  EXPECT_THAT(diagnose(std::vector{over_hosts(0, {2}, 5, 5), over_hosts(2, {0}, 6, 6, {{0, 0.2}})}),
+              IsEmpty());
+}
+
+TEST(Diagnosis, OfAnotherCallAtTheSamePlace_IsARing) {
+  ProcessReport other = over_hosts(2, {0}, 5, 5);
+  other.threads.front().doing.back().operation = 999;
+  const auto stalls = diagnose(std::vector{over_hosts(0, {2}, 5, 5), other});
+  ASSERT_THAT(stalls, ::testing::Not(IsEmpty()));
+  EXPECT_THAT(stalls[0].ring, ElementsAre(0, 2));
+}
+
+// 0 waits for 1 and 2, and each of these for 3, which works.
+TEST(Diagnosis, OfADiamond_IsNoRing) {
+  const auto stalls =
+      diagnose(std::vector{waiting(0, {1, 2}, 1), waiting(1, {3}, 2), waiting(2, {3}, 3), running(3)});
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_THAT(stalls[0].ring, IsEmpty());
+  EXPECT_THAT(culprits(stalls[0]), ElementsAre(3));
+  // And where 3 waits for data that are on their way.
+  std::vector moving = {waiting(0, {1, 2}, 1), waiting(1, {3}, 2), waiting(2, {3}, 3),
+                        over_hosts(3, {4}, 5, 5, {{4, 0.1}}), over_hosts(4, {3}, 5, 5)};
+  EXPECT_THAT(diagnose(moving), IsEmpty());
+}
+
 TEST(Diagnosis, OfAStoppedProcess_BlamesItWhateverItWasIn) {
   for (ProcessReport stopped : {running(1), waiting(1, {0}), waiting(1, {0}, 2)}) {
     stopped.evidence.state = 'T';

@@ -12,8 +12,9 @@ namespace {
 using std::chrono::seconds;
 
 constexpr seconds kLongestInterval(3600);
-constexpr std::chrono::milliseconds kGone(1500);  // a stall that was not seen for so long is over
-constexpr double kMoment = 0.1;                   // seconds
+constexpr std::chrono::milliseconds kGone(1500);    // a stall that was not seen for so long is over
+constexpr std::chrono::milliseconds kUnseen(1500);  // it may have begun so long before it is first seen
+constexpr double kMoment = 0.1;                     // seconds
 
 /// Whether it was observed between two activities, each of which may take the time: the next look shows it.
 bool is_between_two_things(const Stall& stall) {
@@ -87,6 +88,8 @@ std::string JobWatch::describe_end(const Followed& followed,
   const double lasted = std::chrono::duration<double>(now - followed.first).count();
   std::string what = followed.stall.waiters.empty() ? "" : followed.stall.waiters.front().what;
   if (awaited.empty()) return fmt::format("went on after {:.0f} s: the devices gave {}", lasted, what);
+  if (!followed.stall.links.empty() && followed.stall.culprits.empty())
+    return fmt::format("went on after {:.0f} s: the network carried the data of {}", lasted, what);
   return fmt::format("went on after {:.0f} s: {} {} came to {}", lasted,
                      awaited.size() == 1 ? "process" : "processes",
                      describe_processes({awaited.begin(), awaited.end()}), what);
@@ -115,13 +118,16 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
                                  std::chrono::duration<double>(stall.seconds));
     // Not the same one, though the same hold up the others.
     if (!fresh && followed.said == 0 && began > followed.first + seconds(1)) fresh = true;
-    if (fresh) followed = {.first = began, .next = now};
+    // Before a culprit is first seen as such the others may have waited for somebody else.
+    if (fresh)
+      followed = {.first = stall.culprits.empty() ? began : std::max(began, now - kUnseen), .next = now};
     const bool seen_before = followed.seen != std::chrono::steady_clock::time_point();
     followed.seen = now;
     followed.stall = stall;
     // Reports of one look may be of different moments: a difference counts if the next look confirms it.
     if (!seen_before) continue;
-    if (stall.long_enough(stall_warning_) && now >= followed.next) {
+    const double lasted = std::chrono::duration<double>(now - followed.first).count();
+    if (stall.long_enough(stall_warning_) && lasted >= stall_warning_ && now >= followed.next) {
       if (!followed.put_off && is_between_two_things(stall)) {
         followed.put_off = true;
         continue;
@@ -130,10 +136,10 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
       followed.line = describe(stall, reports_);
       lines.push_back(followed.line);
       ++followed.said;
-      const auto lasted = std::chrono::duration_cast<seconds>(now - followed.first);
-      followed.next = now + std::clamp(lasted, seconds(10), kLongestInterval);
+      followed.next = now + std::clamp(std::chrono::duration_cast<seconds>(now - followed.first), seconds(10),
+                                       kLongestInterval);
     }
-    if (stall_timeout_ && !failure_ && stall.seconds >= *stall_timeout_) {
+    if (stall_timeout_ && !failure_ && std::min(stall.seconds, lasted) >= *stall_timeout_) {
       failure_ = Failure{causes(stall, found_), fmt::format("{} (longer than --stall-timeout {} s)",
                                                             describe(stall, reports_), *stall_timeout_)};
     }

@@ -103,12 +103,12 @@ TEST(JobWatch, FailsTheJobAfterTheStallTimeout_WithWhoIsAwaited) {
   watch.take(waiting);
   watch.take({.process = 1, .pid = 11, .came = true, .joined = true});
   std::chrono::steady_clock::time_point now{seconds(1000)};
-  watch.look(now);
-  watch.look(now += seconds(1));
-  EXPECT_FALSE(watch.failure());
-  waiting.threads[0].doing[0].seconds = 31;
-  watch.take(waiting);
-  watch.look(now += seconds(1));
+  for (int waited = 1; waited <= 30; ++waited) {
+    EXPECT_FALSE(watch.failure()) << waited;
+    waiting.threads[0].doing[0].seconds = waited;
+    watch.take(waiting);
+    watch.look(now += seconds(1));
+  }
   ASSERT_TRUE(watch.failure());
   EXPECT_THAT(watch.failure()->processes, ElementsAre(1));
   EXPECT_THAT(watch.failure()->message, HasSubstr("longer than --stall-timeout 30 s"));
@@ -134,11 +134,33 @@ TEST(JobWatch, OfAProcessThatIsBetweenTwoThings_LooksOnceMoreBeforeItSpeaks) {
     watch.take(other);
     return watch.look(now += seconds(1));
   };
-  for (int waited = 8; waited < 11; ++waited) EXPECT_THAT(look(waited, false), IsEmpty()) << waited;
+  for (int waited = 1; waited < 11; ++waited) EXPECT_THAT(look(waited, false), IsEmpty()) << waited;
   EXPECT_THAT(look(11, true), ElementsAre(HasSubstr("compiles step")));
   for (int waited = 12; waited < 22; ++waited) EXPECT_THAT(look(waited, true), IsEmpty()) << waited;
   EXPECT_THAT(look(22, false), IsEmpty());
   EXPECT_THAT(look(23, false), ElementsAre(HasSubstr("own code since step")));
+}
+
+// It was in something together with others, for which nobody is to blame, when the first began to wait for
+// it.
+TEST(JobWatch, OfAProcessThatIsNewlyAwaited_SpeaksWhenItHasBeenForLong) {
+  JobWatch watch(2, 10, std::nullopt);
+  std::chrono::steady_clock::time_point now{seconds(1000)};
+  std::vector<int> said;
+  for (int waited = 1; waited < 50; ++waited) {
+    ProcessReport waiting{.process = 0, .pid = 10, .came = true, .joined = true};
+    ThreadReport thread{.tid = 10,
+                        .doing = {{.kind = Kind::kCollective,
+                                   .what = "psum",
+                                   .seconds = static_cast<double>(waited),
+                                   .operation = 1}}};
+    if (waited > 20) thread.missing = {1}, thread.missing_count = 1;
+    waiting.threads = {thread};
+    watch.take(waiting);
+    watch.take({.process = 1, .pid = 11, .came = true, .joined = true});
+    if (!watch.look(now += seconds(1)).empty()) said.push_back(waited);
+  }
+  EXPECT_THAT(said, ElementsAre(30, 40));
 }
 
 TEST(JobWatch, OfDevicesThatWaitForEachOther_FailsTheJobWithTheMinority) {

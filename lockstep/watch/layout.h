@@ -16,6 +16,7 @@ namespace lockstep::watch {
 inline constexpr std::uint64_t kMagic = 0x4c53574154434806;  ///< the last byte is the version of the layout
 inline constexpr std::size_t kThreads = 32, kDepth = 8, kEvents = 2048, kMissing = 16;
 inline constexpr std::size_t kMeshes = 32, kLaunches = 1024;
+inline constexpr std::size_t kGroups = 256, kLinks = 256;
 inline constexpr std::size_t kMetricsBytes = 4096;
 inline constexpr std::size_t kTextBytes = 8 << 20;
 
@@ -49,7 +50,8 @@ struct Entry {
   std::atomic<std::uint64_t> operation;  ///< the same for all who take part in the same operation; 0: none
   std::atomic<Kind> kind;
   std::atomic<TextId> what, site;
-  std::atomic<std::uint32_t> mesh;  ///< its index in `Memory::meshes` plus 1; 0: none
+  std::atomic<std::uint32_t> mesh;          ///< its index in `Memory::meshes` plus 1; 0: none
+  std::atomic<std::uint64_t> group, count;  ///< `operation` is this one of the group; valid if it is not 0
 };
 
 /// An activity of a thread that has ended: one line of the cache.
@@ -101,6 +103,23 @@ struct alignas(64) MeshLog {
   std::array<Launch, kLaunches> log;     ///< number n is at n % kLaunches
 };
 
+/// The operations that a device of this process has begun in a group over several hosts.
+struct Group {
+  std::atomic<std::uint64_t> group;  ///< a digest of its devices; 0: not used
+  std::atomic<std::int32_t> device;
+  std::atomic<std::uint64_t> begun;
+};
+
+/// The connections of one device of this process to one device on another host, as they were at some moments
+/// of long waits. Times are nanoseconds of the monotonic clock; 0: never.
+struct Link {
+  std::atomic<std::int32_t> used;        ///< 0: not used
+  std::atomic<std::int32_t> process;     ///< at the other end
+  std::atomic<std::int64_t> looked;      ///< when this was written
+  std::atomic<std::int64_t> unanswered;  ///< since when the other host confirms none of the bytes that were
+                                         ///< sent there; 0: it has confirmed all
+};
+
 enum class Clock : std::uint32_t { kMonotonicNs, kTsc };
 
 struct alignas(64) Header {
@@ -122,10 +141,12 @@ struct Memory {
   Header header;
   std::array<Thread, kThreads> threads;
   std::array<MeshLog, kMeshes> meshes;
+  std::array<Group, kGroups> groups;
+  std::array<Link, kLinks> links;
   std::array<char, kTextBytes> texts;  ///< each text: its length in four bytes, then its bytes
 };
 
 static_assert(std::atomic<Ticks>::is_always_lock_free && sizeof(std::atomic<Ticks>) == 8);
-static_assert(sizeof(Event) == 64 && sizeof(Entry) == 48 && sizeof(Launch) == 40);
+static_assert(sizeof(Event) == 64 && sizeof(Entry) == 64 && sizeof(Launch) == 40);
 
 }  // namespace lockstep::watch

@@ -2,6 +2,7 @@
 #include "lockstep/watch/reader.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <set>
 
@@ -11,8 +12,8 @@ namespace lockstep::watch {
 namespace {
 
 constexpr auto relaxed = std::memory_order_relaxed;
+constexpr double kFreshSeconds = 3;  // of what is known of a connection
 std::uint64_t launch_number(Kind kind, std::uint64_t number) { return kind == Kind::kLaunch ? number : 0; }
-
 constexpr int kTries = 200;  // for a version that does not change: a writer that was killed never ends
 
 }  // namespace
@@ -71,6 +72,7 @@ struct Reader::RawThread {
     Ticks since, arrived;
     std::uint64_t number, operation;
     std::uint32_t mesh;
+    std::uint64_t group, count;
   };
   std::array<Raw, kDepth> entries;
   std::size_t depth = 0, missing = 0;
@@ -92,7 +94,8 @@ Reader::RawThread Reader::read_raw(const Thread& thread) {
       raw.entries[d] = {entry.kind.load(relaxed),      entry.what.load(relaxed),
                         entry.site.load(relaxed),      entry.since.load(relaxed),
                         entry.arrived.load(relaxed),   entry.number.load(relaxed),
-                        entry.operation.load(relaxed), entry.mesh.load(relaxed)};
+                        entry.operation.load(relaxed), entry.mesh.load(relaxed),
+                        entry.group.load(relaxed),     entry.count.load(relaxed)};
     }
     for (std::size_t m = 0; m < std::min(raw.missing, kMissing); ++m)
       raw.missing_processes[m] = thread.missing_processes[m].load(relaxed);
@@ -125,6 +128,10 @@ ThreadReport Reader::read_thread(const Thread& thread, Ticks now) {
                       .number = launch_number(raw.entries[d].kind, raw.entries[d].number),
                       .operation = raw.entries[d].operation};
     activity.mesh = mesh_of(raw.entries[d].mesh);
+    if (activity.operation != 0) {
+      activity.group = raw.entries[d].group;
+      activity.count = raw.entries[d].count;
+    }
     if (const auto usual = usual_.find({raw.entries[d].what, raw.entries[d].site}); usual != usual_.end())
       activity.usual_seconds = usual->second.median();
     report.doing.push_back(std::move(activity));
@@ -175,6 +182,40 @@ MeshReport Reader::read_mesh(const MeshLog& mesh, bool with_log) {
   return report;
 }
 
+void Reader::read_groups(ProcessReport& report) const {
+  for (const Group& group : memory_.groups) {
+    const std::uint64_t digest = group.group.load(std::memory_order_acquire),
+                        begun = group.begun.load(relaxed);
+    if (digest == 0) continue;
+    const auto known = std::ranges::find(report.groups, digest, &GroupReport::group);
+    if (known == report.groups.end()) {
+      report.groups.push_back({digest, begun});
+    } else {
+      known->begun = std::min(known->begun, begun);
+    }
+  }
+}
+
+void Reader::read_links(ProcessReport& report) const {
+  using std::chrono::steady_clock;
+  const std::int64_t now =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now().time_since_epoch()).count();
+  const auto since = [&](std::int64_t then) { return std::max(1e-9 * static_cast<double>(now - then), 0.0); };
+  for (const Link& link : memory_.links) {
+    if (link.used.load(std::memory_order_acquire) == 0) continue;
+    const std::int64_t looked = link.looked.load(std::memory_order_acquire),
+                       unanswered = link.unanswered.load(relaxed);
+    if (looked == 0 || since(looked) > kFreshSeconds) continue;
+    const LinkReport one{link.process.load(relaxed), unanswered == 0 ? 0 : since(unanswered)};
+    const auto known = std::ranges::find(report.links, one.process, &LinkReport::process);
+    if (known == report.links.end()) {
+      report.links.push_back(one);
+    } else {
+      known->unanswered_seconds = std::max(known->unanswered_seconds, one.unanswered_seconds);
+    }
+  }
+}
+
 void Reader::look_at_durations() {
   for (std::size_t t = 0; t < kThreads; ++t) {
     const Thread& thread = memory_.threads[t];
@@ -220,6 +261,8 @@ ProcessReport Reader::read(bool with_logs) {
   report.wait_seconds = clock_->seconds(0, wait);
   report.transfer_seconds = clock_->seconds(0, transfer);
   report.input_seconds = clock_->seconds(0, input);
+  read_groups(report);
+  read_links(report);
   for (const MeshLog& mesh : memory_.meshes) {
     if (mesh.mesh.load(std::memory_order_acquire) != 0) report.meshes.push_back(read_mesh(mesh, with_logs));
   }

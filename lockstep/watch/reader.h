@@ -58,6 +58,8 @@ class Reader {
   std::uint64_t mesh_of(std::uint32_t place) const;
   ThreadReport read_thread(const Thread& thread, Ticks now);
   MeshReport read_mesh(const MeshLog& mesh, bool with_log);
+  void read_groups(ProcessReport& report) const;
+  void read_links(ProcessReport& report) const;
   void look_at_durations();
 
   const Memory& memory_;

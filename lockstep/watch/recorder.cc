@@ -60,6 +60,8 @@ bool claim(Memory& memory) {
     mesh.launches = 0;
     mesh.unordered = 0;
   }
+  for (Group& group : memory.groups) group.group = 0;
+  for (Link& link : memory.links) link.used = 0;
   return true;
 }
 
@@ -396,16 +398,48 @@ void all_arrived() {
   if (entry.arrived.load(relaxed) == 0) entry.arrived.store(ticks(place.clock), relaxed);
 }
 
-void waits_for(std::span<const int> processes, std::uint64_t operation) {
+void waits_for(std::span<const int> processes, std::uint64_t operation, std::uint64_t group,
+               std::uint64_t count) {
   Thread* const thread = place.get();
   if (thread == nullptr) return;
   const Writing writing(*thread);
   const std::uint32_t depth = thread->depth.load(relaxed);
   if (depth == 0 || depth > kDepth) return;
-  thread->entries[depth - 1].operation.store(operation, relaxed);
+  Entry& entry = thread->entries[depth - 1];
+  entry.operation.store(operation, relaxed);
+  entry.group.store(group, relaxed);
+  entry.count.store(count, relaxed);
   for (std::size_t i = 0; i < std::min(processes.size(), kMissing); ++i)
     thread->missing_processes[i].store(processes[i], relaxed);
   thread->missing.store(static_cast<std::uint32_t>(processes.size()), relaxed);
+}
+
+std::atomic<std::uint64_t>* begun_place(std::uint64_t group, int device) {
+  static std::mutex mutex;
+  Memory* const here = memory();
+  if (here == nullptr) return nullptr;
+  std::lock_guard lock(mutex);
+  for (Group& each : here->groups) {
+    const std::uint64_t known = each.group.load(relaxed);
+    if (known != 0 && (known != group || each.device.load(relaxed) != device)) continue;
+    each.begun.store(0, relaxed);
+    each.device.store(device, relaxed);
+    each.group.store(group, std::memory_order_release);
+    return &each.begun;
+  }
+  return nullptr;
+}
+
+Link* link_place(int process) {
+  Memory* const here = memory();
+  if (here == nullptr) return nullptr;
+  for (Link& link : here->links) {
+    std::int32_t unused = 0;
+    if (!link.used.compare_exchange_strong(unused, 1)) continue;
+    link.process.store(process, relaxed);
+    return &link;
+  }
+  return nullptr;
 }
 
 class MeshPlace {

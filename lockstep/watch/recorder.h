@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -71,8 +72,18 @@ Kind innermost();
 void all_arrived();
 
 /// For the innermost activity of this thread: it waits for these processes in `operation`, which is the same
-/// number for all who wait in the same operation. Call it rarely, when a wait is long.
-void waits_for(std::span<const int> processes, std::uint64_t operation);
+/// number for all who wait in the same operation: number `count` of a group. Call it rarely, when a wait is
+/// long.
+void waits_for(std::span<const int> processes, std::uint64_t operation, std::uint64_t group = 0,
+               std::uint64_t count = 0);
+
+/// Where to write the number of operations that a device has begun in a group over several hosts, from 0 on;
+/// null if there is no room left, or nothing is recorded.
+std::atomic<std::uint64_t>* begun_place(std::uint64_t group, int device);
+
+/// The place of the connections from a device of this process to a device of `process`, to be kept by the
+/// caller; null if there is no room left, or nothing is recorded.
+Link* link_place(int process);
 
 /// A mesh whose launches are counted: an opaque position in the memory. Null: not counted.
 class MeshPlace;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -32,6 +33,41 @@ const ThreadReport& own(const ProcessReport& report) {
     if (thread.tid == gettid()) return thread;
   static const ThreadReport none;
   return none;
+}
+
+TEST(Recorder, TellsHowFarItsGroupsHaveCome_AndWhatItsLinksWaitFor) {
+  Reader reader(*memory());
+  std::atomic<std::uint64_t>*const first = begun_place(71, 0), *const second = begun_place(71, 1);
+  ASSERT_NE(first, nullptr);
+  first->store(5);
+  second->store(4);
+  EXPECT_EQ(begun_place(71, 0), first) << "a new start of the same group";
+  first->store(5);
+  const auto now = [] {
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  };
+  Link* const quiet = link_place(3);
+  Link* const waits = link_place(3);
+  Link* const old = link_place(4);
+  for (Link* link : {quiet, waits}) link->looked = now();
+  waits->unanswered = now() - 7'000'000'000;
+  old->looked = now() - 60'000'000'000;
+  old->unanswered = now() - 90'000'000'000;
+  {
+    const Doing launching(Kind::kLaunch, text("step"), text("train.cc:3"), 7);
+    const Doing waiting(Kind::kCollective, text("psum"), 0);
+    waits_for(std::vector<int>{3}, 99, 71, 5);
+    const ProcessReport report = from_json(to_json(reader.read(false)));
+    EXPECT_EQ(own(report).doing.back().group, 71u);
+    EXPECT_EQ(own(report).doing.back().count, 5u);
+    const auto group = std::ranges::find(report.groups, 71u, &GroupReport::group);
+    ASSERT_NE(group, report.groups.end());
+    EXPECT_EQ(group->begun, 4u) << "with all its devices";
+    ASSERT_THAT(report.links, SizeIs(1)) << "what is old says nothing";
+    EXPECT_EQ(report.links[0].process, 3);
+    EXPECT_NEAR(report.links[0].unanswered_seconds, 7, 5);
+  }
+  for (Link* link : {quiet, waits, old}) link->used = 0;
 }
 
 TEST(Recorder, TellsWhatAThreadIsIn_AndWhatItDidLast) {

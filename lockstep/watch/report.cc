@@ -25,7 +25,7 @@ void fields_of(Report& r, Field field) {
   if constexpr (std::is_same_v<T, Activity>) {
     field("kind", r.kind), field("what", r.what), field("site", r.site), field("seconds", r.seconds);
     field("arrived", r.arrived), field("number", r.number), field("operation", r.operation),
-        field("mesh", r.mesh);
+        field("mesh", r.mesh), field("group", r.group), field("count", r.count);
     field("usual_seconds", r.usual_seconds);
   } else if constexpr (std::is_same_v<T, Done>) {
     field("kind", r.kind), field("what", r.what), field("site", r.site), field("seconds_ago", r.seconds_ago);
@@ -38,6 +38,10 @@ void fields_of(Report& r, Field field) {
   } else if constexpr (std::is_same_v<T, MeshReport>) {
     field("mesh", r.mesh), field("processes", r.processes), field("unordered", r.unordered);
     field("launches", r.launches), field("hash", r.hash), field("log", r.log);
+  } else if constexpr (std::is_same_v<T, GroupReport>) {
+    field("group", r.group), field("begun", r.begun);
+  } else if constexpr (std::is_same_v<T, LinkReport>) {
+    field("process", r.process), field("unanswered_seconds", r.unanswered_seconds);
   } else if constexpr (std::is_same_v<T, Evidence>) {
     field("state", r.state), field("call", r.call), field("cpu_share", r.cpu_share);
     field("thread_name", r.thread_name);
@@ -46,6 +50,7 @@ void fields_of(Report& r, Field field) {
     field("joined", r.joined), field("ended", r.ended), field("restarts", r.restarts),
         field("threads", r.threads);
     field("age_seconds", r.age_seconds);
+    field("groups", r.groups), field("links", r.links);
     field("meshes", r.meshes), field("evidence", r.evidence), field("launches", r.launches);
     field("collectives", r.collectives), field("launch_seconds", r.launch_seconds);
     field("wait_seconds", r.wait_seconds), field("transfer_seconds", r.transfer_seconds);

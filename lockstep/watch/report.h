@@ -25,6 +25,7 @@ struct Activity {
   double seconds = 0;    ///< since it began
   bool arrived = false;  ///< all others have arrived
   std::uint64_t number = 0, operation = 0, mesh = 0;
+  std::uint64_t group = 0, count = 0;  ///< the operation is this one of the group; only if it is not 0
   double usual_seconds = 0;  ///< the median of earlier durations of the launch, or of the wait; 0: there are
                              ///< none
 };
@@ -59,6 +60,18 @@ struct MeshReport {
   std::vector<LaunchReport> log;  ///< the last ones, ascending; only if they were requested
 };
 
+/// The operations that a process has begun in a group over several hosts, with all its devices there.
+struct GroupReport {
+  std::uint64_t group = 0, begun = 0;
+};
+
+/// The connections to a process on another host, as they were seen within the last seconds.
+struct LinkReport {
+  int process = 0;
+  double unanswered_seconds =
+      0;  ///< for so long its host has confirmed none of the bytes that were sent there
+};
+
 /// What the kernel reports about the thread that does a process's work.
 struct Evidence {
   char state = 0;        ///< as in /proc: 'R', 'S', 'D', 'T', 'Z'; 0: unknown
@@ -79,6 +92,8 @@ struct ProcessReport {
   double age_seconds = 0;  ///< since its start, by its host's clock; 0: unknown
   std::vector<ThreadReport> threads;
   std::vector<MeshReport> meshes;
+  std::vector<GroupReport> groups;
+  std::vector<LinkReport> links;
   Evidence evidence;
   std::uint64_t launches = 0, collectives = 0;
   double launch_seconds = 0, wait_seconds = 0, transfer_seconds = 0, input_seconds = 0;  ///< in total

@@ -11,11 +11,16 @@
 //
 // is a correct program: so many collectives over meshes drawn at random, each process with random sleeps of
 // its own, of which every LONG-th lasts 4 s and is said on standard output.
+//
+//     stall_process chain ELEMENTS ROUNDS 0
+//
+// is one for five processes, in which others wait in a chain for a sum of so many elements of the last two.
 
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -226,6 +231,25 @@ void run_at_random(unsigned seed, int programs, int every) {
   }
 }
 
+void run_in_a_chain(int elements, int rounds) {
+  const auto devices = ls::devices();
+  const std::vector<std::vector<std::size_t>> groups = {{3, 4}, {2, 3}, {1, 2}, {0, 1, 2}};
+  for (int round = 0; round < rounds; ++round) {
+    for (const auto& group : groups) {
+      std::vector<ls::Device> members;
+      for (const std::size_t device : group) members.push_back(devices[device]);
+      const auto is_own = [](ls::Device device) { return device.process_index() == ls::process_index(); };
+      if (std::none_of(members.begin(), members.end(), is_own)) continue;
+      const int size = static_cast<int>(members.size());
+      const ls::Mesh mesh(members, {size}, {"i"});
+      const ls::ShardMapOptions over = {.mesh = mesh, .in_specs = {ls::P("i")}, .out_specs = {ls::P()}};
+      const Array x = ls::device_put(ls::ones({size, &group == &groups[0] ? elements : 1}),
+                                     ls::NamedSharding(mesh, ls::P("i")));
+      ls::jit(ls::shard_map([](Array part) { return ls::psum(part, "i"); }, over))(x).block_until_ready();
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -239,6 +263,10 @@ int main(int argc, char** argv) {
   ls::initialize({.num_cpu_devices = 1});
   if (fault == "random") {
     run_at_random(static_cast<unsigned>(process), at_step, std::atoi(argv[4]));
+    return std::printf("process %d is done\n", ls::process_index()), 0;
+  }
+  if (fault == "chain") {
+    run_in_a_chain(process, at_step);
     return std::printf("process %d is done\n", ls::process_index()), 0;
   }
   const int devices = static_cast<int>(ls::devices().size());
