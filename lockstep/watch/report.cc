@@ -99,11 +99,11 @@ void read(const nlohmann::json& json, T& value) {
   } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
     value = json.get<T>();
   } else if constexpr (requires(T & list) { list.emplace_back(); }) {
-    if (!json.is_array()) fail("a report of a process has {} where a list should be", json.dump());
+    if (!json.is_array()) fail("a report of a process has {} where a list should be", json.type_name());
     value.clear();
     for (const auto& each : json) read(each, value.emplace_back());
   } else {
-    if (!json.is_object()) fail("a report of a process has {} where an object should be", json.dump());
+    if (!json.is_object()) fail("a report of a process has {} where an object should be", json.type_name());
     fields_of(value, [&](const char* name, auto& each) {
       if (const auto at = json.find(name); at != json.end()) read(*at, each);
     });
