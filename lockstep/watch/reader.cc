@@ -176,9 +176,9 @@ MeshReport Reader::read_mesh(const MeshLog& mesh, bool with_log) {
     if (const auto last = read_launch(report.launches, false)) report.hash = last->hash;
   }
   if (!with_log) return report;
-  const std::uint64_t first = report.launches < kLaunches ? 1 : report.launches - kLaunches + 1;
-  for (std::uint64_t number = first; number <= report.launches && report.launches != 0; ++number) {
-    if (auto launch = read_launch(number, true)) report.log.push_back(std::move(*launch));
+  const std::uint64_t kept = std::min<std::uint64_t>(report.launches, kLaunches);
+  for (std::uint64_t i = 1; i <= kept; ++i) {
+    if (auto launch = read_launch(report.launches - kept + i, true)) report.log.push_back(std::move(*launch));
   }
   return report;
 }
