@@ -241,7 +241,8 @@ Manifest parse_manifest(std::string_view json, const std::string& url) {
   }
   Manifest manifest;
   try {
-    const Json body = Json::parse(json).at("checkpoint");
+    const Json whole = Json::parse(json);
+    const Json& body = whole.at("checkpoint");  // not copied: what is nested deeply has no end on the stack
     if (body.at("format") != kFormat || body.at("version") != kVersion) {
       fail<CheckpointError>(
           "[checkpoint] {} has format '{}', version {}; this Lockstep reads '{}', version {}", url,
