@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <map>
+#include <utility>
 
 #include "lockstep/base/fail.h"
 
@@ -32,6 +34,12 @@ void take_variables(const Message& message, std::size_t from, Variables& variabl
     if (equals == std::string::npos) fail("the launcher sent the variable '{}' without a value", message[i]);
     variables[message[i].substr(0, equals)] = message[i].substr(equals + 1);
   }
+}
+
+int int_of(const std::string& word) {
+  const long number = number_of(word);
+  if (!std::in_range<int>(number)) fail("'{}' is too large a number", word);
+  return static_cast<int>(number);
 }
 
 }  // namespace
@@ -64,7 +72,7 @@ bool RelayJobReader::take(const Message& message) {
   const std::size_t least = kind == "folder" ? 2 : 3;
   if (message.size() < least) fail("a relay was sent '{}' without a value", kind);
   if (kind == "limits") {
-    hosts_.fan_out = static_cast<int>(number_of(message[1]));
+    hosts_.fan_out = int_of(message[1]);
     hosts_.silence = std::chrono::milliseconds(number_of(message[2]));
     if (hosts_.fan_out < 1) fail("a relay was sent the fan-out {}", hosts_.fan_out);
   }
@@ -76,7 +84,7 @@ bool RelayJobReader::take(const Message& message) {
     if (!hosts_.by_slurm && hosts_.rsh.empty()) fail("a relay was sent no command that reaches hosts");
   }
   if (kind == "hosts") {
-    hosts_.first = static_cast<int>(number_of(message[1]));
+    hosts_.first = int_of(message[1]);
     hosts_.hosts.assign(message.begin() + 2, message.end());
     hosts_.from = hosts_.hosts.front();
     hosts_.here = 1;
@@ -120,29 +128,29 @@ bool HostJobReader::take(const Message& message) {
   if (kind == "bind") job_.bind = message[1] == "1";
   if (kind == "silence") job_.silence = std::chrono::milliseconds(number_of(message[1]));
   if (kind == "places" && message.size() == 3) {
-    job_.first_on_host = static_cast<int>(number_of(message[1]));
-    job_.on_host = static_cast<int>(number_of(message[2]));
+    job_.first_on_host = int_of(message[1]);
+    job_.on_host = int_of(message[2]);
   }
   if (kind == "command") job_.command.assign(message.begin() + 1, message.end());
   if (kind == "variables") take_variables(message, 1, common_);
   if (kind == "process") {
-    HostJob::Process process{.number = static_cast<int>(number_of(message[1])), .variables = common_};
+    HostJob::Process process{.number = int_of(message[1]), .variables = common_};
     take_variables(message, 2, process.variables);
     job_.processes.push_back(std::move(process));
   }
   if (kind == "unsent") {
-    const auto number = static_cast<int>(number_of(message[1]));
+    const int number = int_of(message[1]);
     for (HostJob::Process& process : job_.processes)
       if (process.number == number) process.send_output = false;
   }
   if (kind == "log-files" && message.size() == 3) {
     job_.log_folder = message[1];
-    job_.attempt = static_cast<int>(number_of(message[2]));
+    job_.attempt = int_of(message[2]);
   }
   if (kind == "start") {
     if (job_.command.empty() || job_.processes.empty())
       fail("the launcher sent a job without a program or processes");
-    if (job_.on_host < job_.first_on_host + static_cast<int>(job_.processes.size()))
+    if (job_.on_host < job_.first_on_host + static_cast<std::int64_t>(job_.processes.size()))
       fail("the launcher sent {} processes for places {} to {} of the host", job_.processes.size(),
            job_.first_on_host, job_.on_host);
     complete_ = true;

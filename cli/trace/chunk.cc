@@ -13,6 +13,11 @@ std::uint64_t after(std::int64_t since, std::int64_t at) {
   return at < since ? 0 : static_cast<std::uint64_t>(at - since);
 }
 
+/// Of forged numbers, too.
+std::int64_t sum(std::int64_t a, std::uint64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + b);
+}
+
 }  // namespace
 
 std::string ChunkWriter::write(const TraceChunk& chunk) {
@@ -68,7 +73,7 @@ TraceChunk ChunkReader::read(std::string_view bytes) {
     watch::EventReport event{.kind = static_cast<watch::Kind>(told.kind()),
                              .what = text_of(told.what()),
                              .site = text_of(told.site()),
-                             .since_ns = before + told.since(),
+                             .since_ns = sum(before, static_cast<std::uint64_t>(told.since())),
                              .number = told.number(),
                              .operation = told.operation(),
                              .mesh = told.mesh(),
@@ -77,9 +82,8 @@ TraceChunk ChunkReader::read(std::string_view bytes) {
                              .tid = told.tid(),
                              .finished = !told.unfinished()};
     before = event.since_ns;
-    event.until_ns = event.since_ns + static_cast<std::int64_t>(told.duration());
-    if (told.arrived() != 0)
-      event.arrived_ns = event.since_ns + static_cast<std::int64_t>(told.arrived()) - 1;
+    event.until_ns = sum(event.since_ns, told.duration());
+    if (told.arrived() != 0) event.arrived_ns = sum(event.since_ns, told.arrived() - 1);
     chunk.events.push_back(std::move(event));
   }
   return chunk;

@@ -52,6 +52,13 @@ ProcessShape shape_from_wire(const wire::Shape& from) {
   return shape;
 }
 
+/// Whether an int holds the number of its devices.
+bool is_countable(const wire::Shape& shape) {
+  std::uint64_t count = 0;
+  for (const wire::Devices& run : shape.devices()) count += run.count();
+  return std::in_range<int>(count);
+}
+
 [[noreturn]] void fail_unreadable(std::string_view what) {
   fail<InitializationError>(
       "[initialize] {} cannot be read: are all processes built from the same version of Lockstep?", what);
@@ -118,7 +125,8 @@ Topology::Topology(const std::vector<std::string>& entries, std::string meeting)
   Numbers<ProcessShape> shapes(shapes_);
   for (std::size_t process = 0; process < entries.size(); ++process) {
     wire::Process from;
-    if (!from.ParseFromString(entries[process]) || from.host().identity().size() != kDigestBytes)
+    if (!from.ParseFromString(entries[process]) || from.host().identity().size() != kDigestBytes ||
+        !is_countable(from.shape()))
       fail_unreadable(fmt::format("what process {} of {} says of its devices", process, entries.size()));
     host_of_.push_back(hosts.of(host_from_wire(from.host())));
     shape_of_.push_back(shapes.of(shape_from_wire(from.shape())));
@@ -138,7 +146,10 @@ Topology::Topology(std::string_view encoded, int processes) {
     check(host.identity().size() == kDigestBytes);
     hosts_.push_back(host_from_wire(host));
   }
-  for (const wire::Shape& shape : from.shapes()) shapes_.push_back(shape_from_wire(shape));
+  for (const wire::Shape& shape : from.shapes()) {
+    check(is_countable(shape));
+    shapes_.push_back(shape_from_wire(shape));
+  }
   const auto count = static_cast<std::size_t>(processes);
   for (const wire::Run& run : from.runs()) {
     check(run.host() < hosts_.size() && run.shape() < shapes_.size() &&
