@@ -40,7 +40,7 @@ ONLY = {
     "data": ("csv.h", "index_shuffle.h", "lines.h", "loader.h", "mds.h", "mixture.h", "npy.h", "order.h", "parquet.h",
              "record.h", "source.h", "tar.h", "text.h", "tfrecord.h", "tokens.h"),
     "metrics": ("metrics.h",),
-    "storage": ("object_store.h", "store.h", "uri.h"),
+    "storage": ("object_store.h", "store.h", "uri.h", "url.h"),
     "watch": ("phase.h",),
     "base": ("digest.h", "dtype.h", "error.h", "half.h", "progress.h"),
     "testing": ("child.h", "errors.h", "inventory.h", "isolation.h", "processes.h", "random.h", "temporary_folder.h"),

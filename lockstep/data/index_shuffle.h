@@ -8,7 +8,7 @@ namespace lockstep::data {
 
 /// A permutation of the numbers 0 to n - 1 determined by the seed, without storing it. It is the same on
 /// every machine, and each element is computed independently, in constant memory and, on average, constant
-/// time (some 50 ns; constructing it, some 20 ns, and up to 400 ns for n up to kSmall).
+/// time (some 50 ns; constructing it, some 20 ns, and up to 700 ns for n up to kSmall).
 class IndexShuffle {
  public:
   /// n is at most 2^62; throws ShapeError for larger ones.

@@ -167,6 +167,10 @@ TEST_F(Parquet, DamageIsFound) {
   ASSERT_GT(whole.size(), 1000u);
   write_file(path, whole.substr(0, whole.size() - 9));
   EXPECT_THAT(error_of<DataError>([&] { parquet(path); }), HasSubstr("[parquet] " + path + ": "));
+  for (std::size_t size = 0; size < whole.size(); size += size < 200 ? 1 : 97) {
+    write_file(path, whole.substr(0, size));
+    EXPECT_THAT(error_of<DataError>([&] { parquet(path); }), HasSubstr("[parquet] " + path + ": ")) << size;
+  }
   write_file(path, "no Parquet");
   EXPECT_THAT(error_of<DataError>([&] { parquet(path); }), HasSubstr("[parquet] " + path + ": "));
   // The pages come first, each with a checksum.
