@@ -16,12 +16,13 @@ struct Location {
 /// Every path or URL that a user gives passes through here. Throws StorageError, without touching anything,
 /// for
 /// - an empty text, and one with a byte 0;
-/// - a URL of another scheme than s3 and file, in upper or lower case: it is never taken for a local path. So
-///   are "SCHEME:/...", which is what is left of a URL that was handled as a path, "s3:" and "file:";
-///   "./SCHEME:/..." is a path;
-/// - file://HOST/..., unless HOST is empty or localhost;
-/// - s3:// without a valid bucket, and with a key that has more than 1024 bytes, is not UTF-8, or has "." or
-///   ".." between slashes.
+/// - a URL of another scheme than s3 and file, in upper or lower case, so that it is never taken for a local
+///   path; the same holds for "SCHEME:/...", which is left of a URL that was handled as a path, "s3:..." and
+///   "file:...", but "./SCHEME:/..." is a path;
+/// - a file's URL with another host than localhost;
+/// - an object's URL without a valid bucket, or with a key that has more than 1024 bytes, is not UTF-8, or
+/// has
+///   "." or ".." between slashes.
 /// Nothing is percent-decoded.
 Location locate(std::string_view url);
 
