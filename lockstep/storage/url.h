@@ -20,8 +20,7 @@ struct Location {
 ///   path; the same holds for "SCHEME:/...", which is left of a URL that was handled as a path, "s3:..." and
 ///   "file:...", but "./SCHEME:/..." is a path;
 /// - a file's URL with another host than localhost;
-/// - an object's URL without a valid bucket, or with a key that has more than 1024 bytes, is not UTF-8, or
-/// has
+/// - an object's URL without a valid bucket, or with a key of more than 1024 bytes, that is not UTF-8 or has
 ///   "." or ".." between slashes.
 /// Nothing is percent-decoded.
 Location locate(std::string_view url);
