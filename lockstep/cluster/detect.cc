@@ -99,10 +99,11 @@ std::optional<Place> find_place(const Environment& environment, const std::strin
     fail<InitializationError>(
         "the cluster type '{}' was asked for, but the environment shows no sign of it; leave the type out to "
         "have it detected",
-        forced);
+        shown(forced));
   }
   if (forced.empty()) return std::nullopt;
-  fail<InitializationError>("there is no cluster type '{}'; the types are {}, and none", forced, names);
+  fail<InitializationError>("there is no cluster type '{}'; the types are {}, and none", shown(forced),
+                            names);
 }
 
 Place detect(const Environment& environment, const std::string& forced, const System& system) {

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -19,9 +20,9 @@ std::optional<int> whole_number(std::string_view text) {
 }  // namespace
 
 std::string Variable::to_string() const {
-  std::string text = name + "=" + value.substr(0, value.find_last_not_of('\n') + 1);
+  std::string text = value.substr(0, value.find_last_not_of('\n') + 1);
   std::replace(text.begin(), text.end(), '\n', ',');
-  return text;
+  return name + "=" + shown(text);
 }
 
 std::optional<Variable> find_variable(const Environment& environment, const std::vector<std::string>& names) {
@@ -36,7 +37,7 @@ int number_in(const Variable& variable, int least) {
   auto number = whole_number(variable.value);
   if (!number || *number < least) {
     fail<InitializationError>("the environment variable {} is '{}': expected a whole number of at least {}",
-                              variable.name, variable.value, least);
+                              variable.name, shown(variable.value), least);
   }
   return *number;
 }
@@ -51,7 +52,7 @@ std::vector<int> numbers_in(const Variable& variable) {
       fail<InitializationError>(
           "the environment variable {} is '{}': expected whole numbers of at least 0, separated by commas, "
           "none twice",
-          variable.name, variable.value);
+          variable.name, shown(variable.value));
     }
     numbers.push_back(*number);
     if (comma == rest.size()) return numbers;

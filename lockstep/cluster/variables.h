@@ -15,7 +15,7 @@ struct Variable {
   std::string name;
   std::string value;
 
-  std::string to_string() const;  ///< "NAME=value"; a list of lines as "NAME=a,b"
+  std::string to_string() const;  ///< "NAME=value", as it can be shown; a list of lines as "NAME=a,b"
 };
 
 /// The first of the names that is set, and not to an empty text.

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::coordination {
 namespace {
@@ -90,7 +91,7 @@ HostPort parse_address(const std::string& text) {
   if (!good) {
     fail<InitializationError>(
         "'{}' is not the address of a coordinator: expected host:port, such as node1:8476 or [fd00::1]:8476",
-        text);
+        shown(text));
   }
   return address;
 }
@@ -102,7 +103,7 @@ std::string why_unreachable(const HostPort& address, std::chrono::milliseconds t
     return fmt::format(
         "the host name '{}' is not resolved ({}); check the name in the coordinator's address, and this "
         "host's DNS",
-        address.host, why);
+        shown(address.host), why);
   }
   int last_error = 0;
   bool refused = false;
@@ -135,7 +136,7 @@ int connect_to(const HostPort& address, std::chrono::milliseconds timeout) {
 std::string why_not_bindable(const HostPort& address) {
   std::string why;
   Resolved resolved = resolve(address, AI_PASSIVE, why);
-  if (!resolved) return fmt::format("the host name '{}' is not resolved ({})", address.host, why);
+  if (!resolved) return fmt::format("the host name '{}' is not resolved ({})", shown(address.host), why);
   Socket socket(*resolved);
   int yes = 1;
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
@@ -145,7 +146,7 @@ std::string why_not_bindable(const HostPort& address) {
     case EADDRINUSE:
       return "the port is in use; choose another one, or port 0 to let the system pick one";
     case EADDRNOTAVAIL:
-      return fmt::format("'{}' is not an address of this host", address.host);
+      return fmt::format("'{}' is not an address of this host", shown(address.host));
     default:
       return std::strerror(errno);
   }

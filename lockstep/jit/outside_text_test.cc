@@ -91,8 +91,11 @@ LOCKSTEP_CHILD(takes_any_name) {
 }
 
 TEST(OutsideText, AsAnyNameThatAUserGives_LetsTheJobGoOn) {
-  for (const ProcessResult& result : run_processes(job("takes_any_name", 2, 1)))
-    EXPECT_EQ(result.exit_code, 0);
+  auto options = job("takes_any_name", 2, 1);
+  options.env["LOCKSTEP_JOB_ID"] =
+      "donn\xe9"
+      "es/../x";
+  for (const ProcessResult& result : run_processes(options)) EXPECT_EQ(result.exit_code, 0);
 }
 
 LOCKSTEP_CHILD(waits_for_a_phase) {

@@ -12,6 +12,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/text.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/runtime/preemption.h"
 #include "lockstep/runtime/runtime.h"
@@ -54,7 +55,7 @@ PeerFailurePolicy peer_failure_policy(const InitializeOptions& options, const En
   if (text == "exit") return OnPeerFailure::kExit;
   if (!text.empty() && text != "throw") {
     lockstep::fail<InitializationError>(
-        "[initialize] LOCKSTEP_ON_PEER_FAILURE is '{}': expected throw or exit", text);
+        "[initialize] LOCKSTEP_ON_PEER_FAILURE is '{}': expected throw or exit", shown(text));
   }
   return OnPeerFailure::kThrow;
 }

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/cluster/detect.h"
 #include "lockstep/cluster/variables.h"
 #include "lockstep/coordination/address.h"
@@ -137,7 +138,7 @@ std::string platform_of(const InitializeOptions& options, const Environment& env
   if (first == "gpu") return "cuda";
   for (const char* known : {"cpu", "cuda", "tpu", "auto"})
     if (first == known) return first;
-  fail<InitializationError>("[initialize] {} '{}': expected cpu, cuda, tpu or auto", from, asked);
+  fail<InitializationError>("[initialize] {} '{}': expected cpu, cuda, tpu or auto", from, shown(asked));
 }
 
 /// An argument, or else the number in its variable. Throws InitializationError if that is not a number, or
@@ -158,7 +159,7 @@ T number(const std::optional<T>& given, const Environment& environment, const st
       value = std::numeric_limits<T>::lowest();
   }
   if (value >= least) return value;
-  fail<InitializationError>("[initialize] {} is '{}': expected a {}number of at least {}", from, text,
+  fail<InitializationError>("[initialize] {} is '{}': expected a {}number of at least {}", from, shown(text),
                             std::is_integral_v<T> ? "whole " : "", least);
 }
 
@@ -175,7 +176,7 @@ bool flag(const std::optional<bool>& given, const Environment& environment, cons
   for (const char* no : {"", "0", "false", "f", "no", "n", "off"})
     if (word == no) return false;
   fail<InitializationError>("[initialize] {} is '{}': expected 1, true, yes or on, or 0, false, no or off",
-                            found->name, found->value);
+                            found->name, shown(found->value));
 }
 
 CompileCacheOptions compile_cache_of(const InitializeOptions& options, const Environment& environment) {
@@ -205,7 +206,7 @@ std::string address_of(const std::string& interface, const cluster::System& syst
     others += fmt::format("{}{} ({})", others.empty() ? "" : ", ", one.interface, one.address);
   }
   fail<InitializationError>("[initialize] no network interface '{}' with an address is up; there are {}",
-                            interface, others.empty() ? "none" : others);
+                            shown(interface), others.empty() ? "none" : others);
 }
 
 bool is_loopback(const std::string& host) {

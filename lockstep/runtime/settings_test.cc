@@ -6,15 +6,21 @@
 
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/runtime/hold_coordinator.h"
 #include "lockstep/testing/errors.h"
+#include "lockstep/testing/outside_texts.h"
 
 namespace lockstep::runtime {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
@@ -47,6 +53,53 @@ TEST(Resolve, ArgumentsWinOverVariables) {
   EXPECT_EQ(settings.num_cpu_devices, 4);
   EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(7));
   EXPECT_EQ(settings.shutdown_timeout, std::chrono::seconds(11));
+}
+
+/// Notes which variables are asked for.
+class Asked : public Environment {
+ public:
+  explicit Asked(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {}
+  std::optional<std::string> get(const std::string& name) const override {
+    names.insert(name);
+    const auto found = variables_.find(name);
+    return found == variables_.end() ? std::nullopt : std::optional(found->second);
+  }
+  mutable std::set<std::string> names;
+
+ private:
+  std::map<std::string, std::string> variables_;
+};
+
+TEST(Resolve, AVariableOfAnyBytesIsTaken_OrNamedInTheError) {
+  const std::map<std::string, std::string> job = {{"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"},
+                                                  {"LOCKSTEP_NUM_PROCESSES", "2"},
+                                                  {"LOCKSTEP_PROCESS_ID", "0"},
+                                                  {"LOCKSTEP_LAUNCHER", "1"}};
+  const Asked asked(job);
+  resolve({}, asked);
+  EXPECT_GT(asked.names.size(), 30u);
+  int refused = 0;
+  for (const std::string& name : asked.names) {
+    for (const auto& [what, text] : testing::outside_texts()) {
+      if (text.find('\0') != text.npos) continue;  // which no variable can have
+      SCOPED_TRACE(name + ", " + what);
+      auto variables = job;
+      variables[name] = text;
+      try {
+        const Settings settings = resolve({}, environment(variables));
+        EXPECT_TRUE(is_utf8(settings.place.job_id));
+      } catch (const InitializationError& error) {
+        ++refused;
+        EXPECT_TRUE(is_utf8(error.what())) << shown(error.what());
+        EXPECT_LT(std::string_view(error.what()).size(), 4000u);
+        // By its name, or by what it is.
+        EXPECT_THAT(std::string(error.what()),
+                    AnyOf(HasSubstr(name.substr(name.find('_') + 1)), HasSubstr("network interface '"),
+                          HasSubstr("cluster type '"), HasSubstr("is not the address of a coordinator")));
+      }
+    }
+  }
+  EXPECT_GT(refused, 100);
 }
 
 TEST(Resolve, NothingIsDebuggedUnlessAsked_AndAnArgumentWins) {
