@@ -167,7 +167,8 @@ TEST(Initialize, DevicesBeforeIt_WhereEachProcessIsToBeAlone_AreItsOwn) {
   auto run_under = [](testing::Variables variables) {
     return run_processes({.child = "uses_devices_first", .env = std::move(variables)})[0];
   };
-  EXPECT_THAT(run_under({{"WORLD_SIZE", "4"}}).log, HasSubstr("error: WORLD_SIZE=4 says that a launcher"));
+  EXPECT_THAT(run_under({{"WORLD_SIZE", "4"}}).log,
+              HasSubstr("WORLD_SIZE=4 set, RANK, MASTER_ADDR, MASTER_PORT missing"));
   ProcessResult alone = run_under({{"WORLD_SIZE", "4"}, {"LOCKSTEP_CLUSTER", "none"}});
   EXPECT_EQ(alone.exit_code, 0);
   EXPECT_THAT(alone.log, ::testing::Not(HasSubstr("error: ")));
