@@ -13,7 +13,6 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
-#include "lockstep/watch/recorder.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -29,24 +28,11 @@ void signal(const FileDescriptor& event) {
 
 }  // namespace
 
-Lane::~Lane() {
-  for (const auto& [endpoint, link] : links)
-    if (link != nullptr) link->used.store(0, std::memory_order_relaxed);
-}
-
 void Lane::note_link(int process, int endpoint) {
-  using Time = std::chrono::steady_clock::time_point;
-  const std::optional<Time> unanswered = mailbox->unanswered(endpoint);
+  const auto unanswered = mailbox->unanswered(endpoint);
   if (!unanswered) return;
-  unconfirmed |= *unanswered != Time();
-  const auto [it, added] = links.try_emplace(endpoint);
-  if (added) it->second = watch::link_place(process);
-  if (it->second == nullptr) return;
-  const auto nanoseconds = [](Time time) {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-  };
-  it->second->unanswered.store(nanoseconds(*unanswered), std::memory_order_relaxed);
-  it->second->looked.store(nanoseconds(std::chrono::steady_clock::now()), std::memory_order_release);
+  unconfirmed |= *unanswered != Confirmations::TimePoint();
+  links.try_emplace(endpoint, process).first->second.note(*unanswered);
 }
 
 void Lane::note_links(const std::vector<int>& device_process, std::chrono::milliseconds interval) {

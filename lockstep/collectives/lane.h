@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/collectives/confirmations.h"
 #include "lockstep/collectives/file_descriptor.h"
 #include "lockstep/collectives/network.h"
 #include "lockstep/collectives/world.h"
-#include "lockstep/watch/layout.h"
 
 namespace lockstep::collectives {
 
@@ -34,11 +34,10 @@ struct Lane {
   bool used = false;  ///< since the thread's last look
 
   /// For the recorder: the connections to a device of this process, by endpoint.
-  std::map<int, watch::Link*> links;
+  std::map<int, NotedLink> links;
   std::chrono::steady_clock::time_point links_noted{};
   bool unconfirmed = false;  ///< at that time, some had sent bytes that were not confirmed yet
 
-  ~Lane();
   /// Notes what the kernel knows of the connection to an endpoint, which belongs to `process`.
   void note_link(int process, int endpoint);
   /// The same for all that are ready, but not more often than `interval`. `device_process` as in

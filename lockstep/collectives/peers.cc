@@ -234,6 +234,11 @@ Message Peers::Impl::own_message(MessageType type, const std::string& text) cons
 void Peers::Impl::send_to(Peer& peer, const Message& message, int fd) {
   if (peer.connection == nullptr) return;
   peer.connection->send(message, fd);
+  if (!noting_ && is_remote(options_, peer.connection->process)) {
+    noting_ = true;
+    next_note_ = steady_clock::now() + kNoteLinks;
+    wake_listener();
+  }
   if (peer.connection->has_kept()) wake_listener();  // It sends what could not be sent at once.
 }
 
@@ -264,7 +269,7 @@ void Peers::Impl::wake_listener() {
 void Peers::Impl::listen_to_peers() {
   block_signals();
   std::vector<pollfd> polled;
-  for (bool keeps = false; !stop_;) {
+  for (bool keeps = false, notes = false; !stop_;) {
     {
       const bool kept = keeps;
       std::lock_guard lock(mutex_);
@@ -273,6 +278,8 @@ void Peers::Impl::listen_to_peers() {
       for (auto& connection : connections_) connection->send_kept();
       keeps = std::ranges::any_of(connections_, [](auto& connection) { return connection->has_kept(); });
       if (kept && !keeps) changed_.notify_all();
+      note_links();
+      notes = noting_;
     }
     const Strangers strangers = look_at_strangers();
     const auto now = steady_clock::now();
@@ -286,6 +293,8 @@ void Peers::Impl::listen_to_peers() {
       const auto until = std::chrono::ceil<std::chrono::milliseconds>(strangers.next_look(now) - now);
       patience = std::max(0, static_cast<int>(until.count()));
     }
+    if (notes && (patience < 0 || patience > kNoteLinks.count()))
+      patience = static_cast<int>(kNoteLinks.count());
     if (poll(polled.data(), polled.size(), patience) < 0) continue;
     if (polled[1].revents != 0) {
       std::uint64_t ignored;

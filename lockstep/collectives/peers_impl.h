@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/collectives/confirmations.h"
 #include "lockstep/collectives/connection.h"
 #include "lockstep/collectives/interfaces.h"
 #include "lockstep/collectives/limits.h"
@@ -43,7 +44,7 @@ class Peers::Impl {
   std::string token(int process) const;
 
  private:
-  static constexpr std::chrono::milliseconds kPoll{50};
+  static constexpr std::chrono::milliseconds kPoll{50}, kNoteLinks{1000};
 
   struct Peer {
     std::atomic<PeerState> state = PeerState::kUnknown;
@@ -59,6 +60,8 @@ class Peers::Impl {
     bool asked = false;                              // for its waits, and it has not answered yet
     std::vector<Wait> waits;
     steady_clock::time_point waits_heard{};
+    Confirmations confirmations;      // of its connection, on another host
+    std::unique_ptr<NotedLink> link;  // null if all was confirmed at once
   };
 
   // peers.cc
@@ -126,9 +129,11 @@ class Peers::Impl {
             const std::function<void()>& check);
   /// If the last connection was closed early: connects again, or gives up.
   void call_again(int process, steady_clock::time_point start, const std::function<void()>& check);
+  /// The mutex must be held. Notes for the recorder which hosts do not confirm what was sent there.
+  void note_links();
   [[noreturn]] void throw_without_common_tls(int process, const Address& target) const;
   /// Null, and the reason, if it cannot be reached.
-  FileDescriptor connect_by_tcp(const SocketAddress& address, steady_clock::time_point start,
+  FileDescriptor connect_by_tcp(int process, const SocketAddress& address, steady_clock::time_point start,
                                 const std::function<void()>& check, std::string& trouble) const;
 
   const WorldOptions options_;
@@ -151,6 +156,8 @@ class Peers::Impl {
   std::condition_variable changed_;
   std::vector<Peer> peers_;
   std::vector<std::shared_ptr<Connection>> fresh_;  // to be taken over by the listening thread
+  bool noting_ = false;  // something was sent to another host, and not all was confirmed yet
+  steady_clock::time_point next_note_{};
   bool left_ = false, failure_told_ = false;
   std::string failure_heard_;  // of another process; whoever waits for this one may not have heard it
   std::string divergence_;     // as told or received; empty if the processes do not diverge

@@ -185,7 +185,7 @@ void Peers::Impl::call_again(int process, steady_clock::time_point start,
 void Peers::Impl::call(int process, const Address& target, steady_clock::time_point start,
                        const std::function<void()>& check) {
   std::string trouble;
-  FileDescriptor fd = connect_by_tcp(*SocketAddress::parse(target.control), start, check, trouble);
+  FileDescriptor fd = connect_by_tcp(process, *SocketAddress::parse(target.control), start, check, trouble);
   std::lock_guard lock(mutex_);
   Peer& peer = peers_[process];
   if (fd) {
@@ -199,9 +199,12 @@ void Peers::Impl::call(int process, const Address& target, steady_clock::time_po
   }
 }
 
-FileDescriptor Peers::Impl::connect_by_tcp(const SocketAddress& address, steady_clock::time_point start,
-                                           const std::function<void()>& check, std::string& trouble) const {
+FileDescriptor Peers::Impl::connect_by_tcp(int process, const SocketAddress& address,
+                                           steady_clock::time_point start, const std::function<void()>& check,
+                                           std::string& trouble) const {
   FileDescriptor fd = tcp_socket(address);
+  NotedLink noted(process);
+  const auto begun = steady_clock::now();
   int error = connect(fd.get(), address.get(), address.size) == 0 ? 0 : errno;
   while (error == EINPROGRESS || error == EINTR) {
     pollfd polled{fd.get(), POLLOUT, 0};
@@ -211,12 +214,29 @@ FileDescriptor Peers::Impl::connect_by_tcp(const SocketAddress& address, steady_
       if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
       break;
     }
+    noted.note(begun);
     check();
     if (steady_clock::now() - start > options_.timeout) error = ETIMEDOUT;
   }
   if (error == 0) return fd;
   trouble = fmt::format("{}: {}", address.to_string(), std::strerror(error));
   return {};
+}
+
+void Peers::Impl::note_links() {
+  const auto now = steady_clock::now();
+  if (!noting_ || now < next_note_) return;
+  next_note_ = now + kNoteLinks;
+  noting_ = false;
+  for (std::size_t process = 0; process < peers_.size(); ++process) {
+    Peer& peer = peers_[process];
+    if (peer.connection == nullptr || !is_remote(options_, static_cast<int>(process))) continue;
+    const auto unanswered = peer.confirmations.unanswered(peer.connection->descriptor(), now);
+    if (unanswered != steady_clock::time_point()) noting_ = true;
+    if (unanswered == steady_clock::time_point() && !peer.link) continue;
+    if (!peer.link) peer.link = std::make_unique<NotedLink>(static_cast<int>(process));
+    peer.link->note(unanswered);
+  }
 }
 
 }  // namespace lockstep::collectives

@@ -2,8 +2,6 @@
 #include "lockstep/collectives/tcp_link.h"
 
 #include <linux/sockios.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -342,21 +340,6 @@ void Link::call_again(FileDescriptor socket) {
   socket_ = std::move(socket);
   alone_.emplace(socket_.get());
   state_ = State::kConnecting;
-}
-
-Link::Clock::time_point Link::unanswered(Clock::time_point now) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (getsockopt(descriptor(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
-  // Where the other side has no room it is asked again and again, and answers.
-  const bool waits = info.tcpi_unacked != 0 || info.tcpi_probes > 1;
-  if (!waits) {
-    unanswered_ = {};
-  } else if (unanswered_ == Clock::time_point() || info.tcpi_bytes_acked != confirmed_) {
-    unanswered_ = now;
-  }
-  confirmed_ = info.tcpi_bytes_acked;
-  return unanswered_;
 }
 
 bool Link::is_acknowledged() const {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/collectives/confirmations.h"
 #include "lockstep/collectives/file_descriptor.h"
 #include "lockstep/collectives/forked_child.h"
 #include "lockstep/collectives/tcp_inbox.h"
@@ -93,7 +94,7 @@ class Link {
   void forget(const Incoming* message);
 
   /// See Mailbox::unanswered.
-  Clock::time_point unanswered(Clock::time_point now);
+  Clock::time_point unanswered(Clock::time_point now) { return confirmations_.unanswered(descriptor(), now); }
 
   /// Whether the other side's system has all that was sent.
   bool is_acknowledged() const;
@@ -135,8 +136,7 @@ class Link {
   std::string greeting_;       ///< to be sent before all else
   std::deque<Queued> queue_;
 
-  std::uint64_t confirmed_ = 0;  ///< the number of bytes that the other host had confirmed
-  Clock::time_point unanswered_{};
+  Confirmations confirmations_;
 
   std::vector<std::byte> buffer_;
   std::size_t from_ = 0, until_ = 0;  ///< what is in the buffer and not used yet

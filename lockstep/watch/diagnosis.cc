@@ -253,7 +253,7 @@ class Diagnosis {
 
   bool add_broken_links(int a, int b, Blame& blame) const {
     bool any = false;
-    for (const auto [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+    for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
       const LinkReport* const sent = link(from, to);
       if (sent == nullptr || sent->unanswered_seconds < kBroken) continue;
       blame.links.insert({from, to, sent->unanswered_seconds});
@@ -272,6 +272,9 @@ class Diagnosis {
         if (place == Place::kGoneOn) continue;
       }
       const Wait* const next = place == Place::kElsewhere ? wait_of(process) : wait_in(process, wait);
+      // What it has sent outside of collectives, such as machine code, may be lost, too.
+      if (place == Place::kElsewhere && next != nullptr && add_broken_links(process, wait.process, blame))
+        continue;
       if (next == nullptr || !next->known || next->missing.empty()) {
         // Everything for which it waits has arrived: it is about to continue.
         if (place == Place::kElsewhere && (next == nullptr || !next->known)) blame.culprits.insert(process);

@@ -20,7 +20,8 @@ import time
 
 RECIPE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../recipes/netns-two-hosts.sh")
 # Which hosts' bytes to the other one are lost.
-CUTS = {"both_ways": (1, 2), "from_1": (1,), "from_2": (2,), "for_a_moment": (1, 2), "from_1_for_a_moment": (1,)}
+CUTS = {"both_ways": (1, 2), "from_1": (1,), "from_2": (2,), "from_the_start": (1, 2), "for_a_moment": (1, 2),
+        "from_1_for_a_moment": (1,)}
 CASES = [*CUTS, "slow"]
 
 
@@ -28,10 +29,10 @@ def lose(host, lost):
     """What the host sends to the other one goes to an address of the network's that nobody has."""
     other = f"10.77.0.{3 - host}"
     if lost:
-        subprocess.run([os.environ["ON"], str(host), "ip", "neigh", "replace", other, "lladdr", "02:00:00:00:00:99", "dev",
-                        "eth0", "nud", "permanent"], check=True)
+        change = ["replace", other, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent"]
     else:
-        subprocess.run([os.environ["ON"], str(host), "ip", "neigh", "del", other, "dev", "eth0"], check=True)
+        change = ["del", other, "dev", "eth0"]
+    subprocess.run([os.environ["ON"], str(host), "ip", "neigh", *change], check=True)
 
 
 def inside(case, tool, program, warning, seed):
@@ -45,12 +46,16 @@ def inside(case, tool, program, warning, seed):
         steps = 50 + int(10 * warning)
         what = ["chain", str(int(1e6 * (1.2 * warning + 3))), "1", "0"] if case == "slow" else \
             ["sleep", "-1", "-1", "0.1", str(steps)]
-        places = "10.77.0.1:4,10.77.0.2:1" if case == "slow" else f"10.77.0.1:{draw.randint(1, 2)},10.77.0.2:{draw.randint(1, 2)}"
-        job = subprocess.Popen([tool, "run", "--hosts", places, "--rsh", rsh, "--coordinator-address", "10.77.0.254:5000",
-                                "--stall-warning", str(warning), "--stall-timeout", str(int(warning) + 3), "--", program,
-                                *what], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        cut_at = None
-        if case in CUTS:
+        counts = (4, 1) if case == "slow" else (draw.randint(1, 2), draw.randint(1, 2))
+        options = ["--hosts", "10.77.0.1:%d,10.77.0.2:%d" % counts, "--rsh", rsh, "--coordinator-address",
+                   "10.77.0.254:5000", "--stall-warning", str(warning), "--stall-timeout", str(int(warning) + 3)]
+        if case == "from_the_start":
+            for host in CUTS[case]:
+                lose(host, True)
+        job = subprocess.Popen([tool, "run", *options, "--", program, *what], text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT)
+        cut_at = time.monotonic()
+        if case in CUTS and case != "from_the_start":
             time.sleep(4 + draw.random())
             for host in CUTS[case]:
                 lose(host, True)
@@ -82,9 +87,9 @@ def inside(case, tool, program, warning, seed):
             wrong = "the hosts are not named"
         elif status == 0 or "longer than --stall-timeout" not in text:
             wrong = "the stall timeout did not end the job"
-        elif word_at - cut_at > warning + 6:
+        elif word_at - cut_at > warning + (6 if case != "from_the_start" else 16):
             wrong = f"the first word came after {word_at - cut_at:.1f} s"
-    after = f"first word after {word_at - cut_at:.1f} s" if word_at and cut_at else ""
+    after = f"first word after {word_at - cut_at:.1f} s" if word_at else ""
     print(f"WRONG: {case}, seed {seed}: {wrong}:\n{text}" if wrong else f"{case}: right; {after}", flush=True)
     sys.exit(bool(wrong))
 
@@ -110,9 +115,9 @@ def main():
     def run_round(number):
         case = cases[number % len(cases)]
         rate = ["-r", "20mbit"] if case == "slow" else []
-        return subprocess.run([RECIPE, *rate, sys.executable, os.path.abspath(__file__), "--inside", "--case", case, "--seed",
-                               str(given.seed + number), "--warning", str(given.warning), os.path.abspath(given.tool),
-                               os.path.abspath(given.program)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        own = [sys.executable, os.path.abspath(__file__), "--inside", "--case", case, "--seed", str(given.seed + number),
+               "--warning", str(given.warning), os.path.abspath(given.tool), os.path.abspath(given.program)]
+        return subprocess.run([RECIPE, *rate, *own], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     rounds = given.rounds or len(cases)
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
