@@ -132,6 +132,11 @@ const ThreadReport* ProcessReport::foremost() const {
   return best;
 }
 
+const LaunchReport* launch_of(const MeshReport& mesh, std::uint64_t number) {
+  const auto at = std::ranges::lower_bound(mesh.log, number, {}, &LaunchReport::number);
+  return at != mesh.log.end() && at->number == number ? &*at : nullptr;
+}
+
 nlohmann::json to_json(const ProcessReport& report) { return write(report); }
 
 ProcessReport from_json(const nlohmann::json& json) {

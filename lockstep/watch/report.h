@@ -60,6 +60,9 @@ struct MeshReport {
   std::vector<LaunchReport> log;  ///< the last ones, ascending; only if they were requested
 };
 
+/// The launch of this number, if it is in the log; null otherwise.
+const LaunchReport* launch_of(const MeshReport& mesh, std::uint64_t number);
+
 /// The operations that a process has begun in a group over several hosts, with all its devices there.
 struct GroupReport {
   std::uint64_t group = 0, begun = 0;
