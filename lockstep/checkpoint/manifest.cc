@@ -9,6 +9,7 @@
 
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json_depth.h"
 #include "lockstep/checkpoint/safetensors.h"
 #include "lockstep/checkpoint/tiles.h"
 #include "lockstep/program/aval.h"
@@ -20,6 +21,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "lockstep checkpoint";
 constexpr int kVersion = 1;
+constexpr std::size_t kDeepest = 100;
 constexpr std::string_view kSumLine = "{\"xxh3_128\":\"";
 
 /// Of what is counted: so it can be added to, and multiplied by the size of an element.
@@ -240,9 +242,10 @@ Manifest parse_manifest(std::string_view json, const std::string& url) {
                           url);
   }
   Manifest manifest;
+  if (json_depth(json) > kDeepest)
+    fail<CheckpointError>("[checkpoint] {} is damaged: its JSON is nested {} deep", url, json_depth(json));
   try {
-    const Json whole = Json::parse(json);
-    const Json& body = whole.at("checkpoint");  // not copied: what is nested deeply has no end on the stack
+    const Json body = Json::parse(json).at("checkpoint");
     if (body.at("format") != kFormat || body.at("version") != kVersion) {
       fail<CheckpointError>(
           "[checkpoint] {} has format '{}', version {}; this Lockstep reads '{}', version {}", url,

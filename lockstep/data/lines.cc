@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json_depth.h"
 #include "lockstep/base/progress.h"
 #include "lockstep/data/stored_numbers.h"
 
@@ -155,31 +156,11 @@ Field field_of(const json& value) {
   return Field::of(std::span<const double>(numbers), shape);
 }
 
-/// The nesting depth of brackets, ignoring texts.
-std::size_t depth_of(std::string_view text) {
-  std::size_t depth = 0, deepest = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      quoted = c != '"';
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if ((c == ']' || c == '}') && depth > 0) {
-      --depth;
-    }
-  }
-  return deepest;
-}
-
 }  // namespace
 
 Record fields_of_json(std::string_view text) {
   constexpr std::size_t kDeepest = 200;
-  if (depth_of(text) > kDeepest) fail<DataError>("the JSON is nested deeper than {} brackets", kDeepest);
+  if (json_depth(text) > kDeepest) fail<DataError>("the JSON is nested deeper than {} brackets", kDeepest);
   json object;
   try {
     object = json::parse(text);
