@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "lockstep/base/digest.h"
+#include "lockstep/checkpoint/manifest.h"
+#include "lockstep/checkpoint/safetensors.h"
+#include "lockstep/checkpoint/tiles.h"
+#include "tests/parsers/fuzz.h"
+#include "tests/parsers/memory_file.h"
+
+namespace lockstep::parsers {
+namespace {
+
+using namespace checkpoint;
+
+Part part(Box box, std::size_t file, std::uint64_t offset, const Shape& tile) {
+  const std::uint64_t tiles = num_tiles(shape_of(box), tile);
+  return {std::move(box), file, offset, "w", tile, std::string(kSumDigits * tiles, 'a')};
+}
+
+/// The object in a manifest, without its checksum.
+std::string body_of(const Manifest& manifest) {
+  const std::string text = to_json(manifest);
+  const std::size_t begin = text.find('\n') + std::strlen("\n\"checkpoint\":");
+  return text.substr(begin, text.rfind('}') - begin);
+}
+
+TEST(Manifest, Mutated_IsReadOrRefused) {
+  Manifest one;
+  one.nonce = "4fd1";
+  one.step = 70;
+  one.metric = 0.25;
+  one.created = "2026-11-22T14:00:00Z";
+  one.num_processes = 2;
+  one.files = {{"arrays-0.safetensors", 8192, 4096, std::string(kSumDigits, 'b')},
+               {"arrays-1.safetensors", 8192, 4096, std::string(kSumDigits, 'c')}};
+  one.values = {{"step", std::int64_t{70}}, {"name", std::string("x\xff")}, {"on", true}, {"rate", 0.5}};
+  one.arrays["params/w"] = {
+      DType::kF32,
+      "F32",
+      {8, 4},
+      false,
+      {part({{0, 4}, {0, 4}}, 0, 4096, {2, 4}), part({{4, 8}, {0, 4}}, 1, 4096, {2, 4})}};
+  one.arrays["scale"] = {DType::kF32, "F32", {}, true, {part({}, 0, 4200, {})}};
+  Manifest none;
+  none.nonce = "1";
+  none.created = "2026-11-22T14:00:00Z";
+  fuzz<CheckpointError>({.name = "manifest",
+                         .seeds = {body_of(one), body_of(none)},
+                         .read =
+                             [](const std::string& bytes) {
+                               const Manifest manifest = parse_manifest(bytes, "manifest.json");
+                               for (const auto& [path, array] : manifest.arrays) {
+                                 bytes_of(array);
+                                 describe(array);
+                               }
+                             },
+                         .wrap =
+                             [](const std::string& body) {
+                               const std::string rest = "\"checkpoint\":" + body + "}\n";
+                               return "{\"xxh3_128\":\"" + digest(rest) + "\",\n" + rest;
+                             }});
+}
+
+TEST(Safetensors, MutatedHeader_IsReadOrRefused) {
+  std::vector<safetensors::Tensor> tensors = {
+      {"w", "F32", {2, 2}, 0, 16}, {"b", "BF16", {4}, 0, 8}, {"none", "I8", {0, 3}, 0, 0}};
+  const std::string header = safetensors::make_header(tensors, {{"format", "pt"}});
+  const std::string json = header.substr(8, header.find_last_not_of(' ') - 7);
+  fuzz<CheckpointError>(
+      {.name = "safetensors",
+       .seeds = {json, R"({"w":{"dtype":"F8_E8M0","shape":[24],"data_offsets":[0,24]}})"},
+       .read = [](const std::string& bytes) { safetensors::read_header(MemoryFile(bytes)); },
+       .wrap =
+           [](const std::string& inner) {
+             const std::uint64_t length = inner.size();
+             std::string bytes(8, '\0');
+             std::memcpy(bytes.data(), &length, 8);
+             return bytes + inner + std::string(24, '\1');
+           }});
+}
+
+}  // namespace
+}  // namespace lockstep::parsers
