@@ -23,6 +23,8 @@ extern "C" const char* __asan_default_options() {
          "return=0";
 }
 
+extern "C" const char* __ubsan_default_options() { return "print_stacktrace=1:abort_on_error=1"; }
+
 namespace lockstep::parsers {
 namespace {
 
@@ -87,6 +89,11 @@ void prepare() {
     __sanitizer_install_malloc_and_free_hooks(&allocated, &freed);
     __sanitizer_set_death_callback(&last_words);
     std::signal(SIGVTALRM, &too_slow);
+    std::signal(SIGABRT, [](int) {  // the end of undefined behaviour
+      last_words();
+      std::signal(SIGABRT, SIG_DFL);
+      std::abort();
+    });
     return true;
   }();
   (void)once;
