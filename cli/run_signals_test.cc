@@ -64,9 +64,9 @@ TEST(RunSignals, ASecondInterruptKills) {
 // As `timeout` does, which tells its child and then its group, and service managers.
 TEST(RunSignals, TwoSignalsAtOnceAreOneRequest) {
   for (const int second : {SIGTERM, SIGINT}) {
-    Processes job(tool(Words{"run", "-n", "2"} +
-                       shell("trap 'sleep 0.4; echo saved; exit 5' TERM INT; echo ready; "
-                             "while :; do sleep 0.02; done")));
+    Processes job(
+        tool(Words{"run", "-n", "2"} + shell("trap 'sleep 0.4; echo saved; exit 5' TERM INT; echo ready; "
+                                             "while :; do sleep 0.02; done")));
     wait_for_both(job, "ready");
     job.kill(0, SIGTERM);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -78,9 +78,9 @@ TEST(RunSignals, TwoSignalsAtOnceAreOneRequest) {
 }
 
 TEST(RunSignals, TwoHangupsAtOnceReachAProcessOnce) {
-  Processes job(tool(Words{"run", "-n", "1"} +
-                     shell("trap 'echo got HUP' HUP; trap 'exit 5' TERM; echo ready; "
-                           "while :; do sleep 0.02; done")));
+  Processes job(
+      tool(Words{"run", "-n", "1"} + shell("trap 'echo got HUP' HUP; trap 'exit 5' TERM; echo ready; "
+                                           "while :; do sleep 0.02; done")));
   job.wait_for_line(0, "[0] ready");
   job.kill(0, SIGHUP);
   job.wait_for_line(0, "[0] got HUP\n");
