@@ -131,7 +131,7 @@ bool remove_checkpoint(storage::Store& store, const std::string& folder) {
   const auto manifest = read_if_there(store, folder + kManifest);
   if (!manifest) return half;
   const auto names = named_files(*manifest, store.url(folder + kManifest));
-  store.remove(folder, kManifestName, names ? *names : parts_in(store, folder));
+  store.remove(folder, kManifestName, names ? *names : parts_in(store, folder), manifest);
   return true;
 }
 

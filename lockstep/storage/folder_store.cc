@@ -243,14 +243,20 @@ class FolderStore : public Store {
     remove_empty_folder(attempt.folder);
   }
 
-  void remove(const std::string& folder, const std::string& manifest,
-              const std::vector<std::string>& names) override {
+  void remove(const std::string& folder, const std::string& manifest, const std::vector<std::string>& names,
+              const std::optional<std::string>& only) override {
     // What a link points to is another's.
     if (is_link(url(folder))) return unlink(url(folder));
     const std::string name = url(folder + "/" + manifest), record = name + kRemoved;
     if (retried([&] { return file_calls().rename(name.c_str(), record.c_str()); }) < 0 && errno != ENOENT)
       fail_with(errno, "rename", name + " to " + record);
     if (!is_folder(url(folder))) return;
+    const std::string moved = folder + "/" + manifest + kRemoved;
+    if (only && exists(moved) && read_whole(*open(moved)) != *only) {
+      if (file_calls().rename(record.c_str(), name.c_str()) < 0)
+        fail_with(errno, "rename", record + " to " + name);
+      return;
+    }
     // Without its manifest before anything else is gone, and without all else before the record is: power
     // losses included.
     sync_folder(url(folder));

@@ -174,10 +174,10 @@ class ObjectStore : public Store {
     remove_object(attempt.folder + "/" + kAttemptMark);
   }
 
-  void remove(const std::string& folder, const std::string& manifest,
-              const std::vector<std::string>& names) override {
+  void remove(const std::string& folder, const std::string& manifest, const std::vector<std::string>& names,
+              const std::optional<std::string>& only) override {
     const std::string name = in(folder, manifest), record = name + kRemoved;
-    if (!remove_manifest(name, record)) return remove_object(record);
+    if (!remove_manifest(name, record, only)) return remove_object(record);
     std::set<std::string> files(names.begin(), names.end());
     for (const std::string& file : names) {
       if (const auto slash = file.find('/'); slash != file.npos)
@@ -209,13 +209,15 @@ class ObjectStore : public Store {
 
   /// Removes the manifest, after copying it to `record` if that is given. Returns false if another one has
   /// been published meanwhile, which stays.
-  bool remove_manifest(const std::string& name, const std::string& record = "") {
+  bool remove_manifest(const std::string& name, const std::string& record = "",
+                       const std::optional<std::string>& only = std::nullopt) {
     const S3Answer found = client_->send({.doing = "remove", .method = "HEAD", .key = key(name)}, {200, 404});
     if (found.status == 404) return true;
     if (!record.empty()) {
       const auto there = find_object(client_, key(name));
       if (there == nullptr) return true;
       const std::string bytes = read_whole(*there);
+      if (only && bytes != *only) return false;
       S3Request put{.doing = "remove", .method = "PUT", .key = key(record)};
       put.body = std::as_bytes(std::span(bytes));
       client_->send(put, {200});

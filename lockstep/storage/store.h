@@ -127,8 +127,10 @@ class Store {
   /// the manifest), and that record last. Repeated after an interruption, it goes on. Takes no space on a
   /// full disk. Other files stay, and so does their folder. Of a symbolic link to a folder the link is
   /// removed.
+  /// If `only` is given, a manifest with other bytes, which has been published since, stays with its files.
   virtual void remove(const std::string& folder, const std::string& manifest,
-                      const std::vector<std::string>& names) = 0;
+                      const std::vector<std::string>& names,
+                      const std::optional<std::string>& only = std::nullopt) = 0;
 
   /// Removes these files of the folder, those that are there.
   virtual void remove_files(const std::string& folder, const std::vector<std::string>& names) = 0;
