@@ -332,6 +332,17 @@ class History {
     }
     const bool own = steps_.contains(step) && steps_[step].seed == seed;
     auto gone = own ? superseded(keep, step) : std::set<std::int64_t>();
+    if (own && acted) {
+      // Or of those that were there before the other one acted.
+      std::map<std::int64_t, Step> after = std::exchange(steps_, before);
+      steps_[step] = after[step];
+      gone.merge(superseded(keep, step));
+      std::erase_if(gone, [&](std::int64_t each) {
+        return each != step && before.contains(each) && after.contains(each) &&
+               after[each].seed != before.at(each).seed;
+      });
+      steps_ = std::move(after);
+    }
     if (removed) gone.insert(step);
     if (died) start(process);  // which ends removals that had begun
     const std::vector<std::int64_t> there = published();

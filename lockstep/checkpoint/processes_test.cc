@@ -357,9 +357,10 @@ LOCKSTEP_CHILD(saves_with_errors) {
         const std::vector<std::int64_t> steps = checkpoints.steps();
         EXPECT_TRUE(std::ranges::find(steps, good) != steps.end()) << which;
         for (std::int64_t each : steps) {
-          if (child_index() == 0) {
-            EXPECT_EQ(wrong_with(url, each), "") << which;
-          }
+          if (child_index() != 0) continue;
+          EXPECT_EQ(wrong_with(url, each), "") << which;
+          // Each would make the next save longer.
+          if (each != good) remove_checkpoint(*storage::open_store(url), step_name(each));
         }
       }
     }
