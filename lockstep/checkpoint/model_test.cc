@@ -336,11 +336,8 @@ class History {
       // Or of those that were there before the other one acted.
       std::map<std::int64_t, Step> after = std::exchange(steps_, before);
       steps_[step] = after[step];
-      gone.merge(superseded(keep, step));
-      std::erase_if(gone, [&](std::int64_t each) {
-        return each != step && before.contains(each) && after.contains(each) &&
-               after[each].seed != before.at(each).seed;
-      });
+      for (std::int64_t each : superseded(keep, step))
+        if (!after.contains(each) || after[each].seed == steps_[each].seed) gone.insert(each);
       steps_ = std::move(after);
     }
     if (removed) gone.insert(step);
@@ -386,7 +383,9 @@ class History {
         return save_beside(*other, step);
       default: {  // another step anew
         const std::int64_t anew = random_step();
-        if (anew == step) return;
+        // In the middle of a removal of the step in a folder, this is not safe: the files have the same
+        // names.
+        if (anew == step || std::ranges::count(half_removed_steps(*store()), anew) > 0) return;
         remove_checkpoint(*store(), step_name(anew));
         steps_.erase(anew);
         save_beside(*other, anew);

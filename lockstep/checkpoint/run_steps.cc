@@ -78,15 +78,7 @@ std::vector<std::string> remove_superseded(storage::Store& store, const Keep& ke
   for (std::int64_t step : to_remove(keep, run.steps, saved)) {
     try {
       const auto known = std::ranges::find(run.steps, step, &SavedStep::step);
-      // What another job has saved under this number since then is not superseded.
-      if (store.exists(manifest_of(step))) {
-        SavedStep now = read_step(store, step);
-        if (now.nonce != known->nonce) {
-          *known = std::move(now);
-          continue;
-        }
-      }
-      remove_checkpoint(store, step_name(step));
+      remove_checkpoint(store, step_name(step), known->nonce);
       run.steps.erase(known);
     } catch (const std::exception& error) {
       errors.push_back(error.what());

@@ -126,10 +126,12 @@ bool finish_removal(storage::Store& store, const std::string& folder) {
   return true;
 }
 
-bool remove_checkpoint(storage::Store& store, const std::string& folder) {
+bool remove_checkpoint(storage::Store& store, const std::string& folder,
+                       const std::optional<std::string>& nonce) {
   const bool half = finish_removal(store, folder);
   const auto manifest = read_if_there(store, folder + kManifest);
   if (!manifest) return half;
+  if (nonce && parse_manifest(*manifest, store.url(folder + kManifest)).nonce != *nonce) return half;
   const auto names = named_files(*manifest, store.url(folder + kManifest));
   store.remove(folder, kManifestName, names ? *names : parts_in(store, folder), manifest);
   return true;

@@ -28,7 +28,9 @@ std::vector<std::int64_t> published_steps(const storage::Store& store);
 /// Removes a published checkpoint: first its manifest, then the files named in it; other files stay. If the
 /// manifest is damaged, the files with names of parts are removed. Ends an interrupted removal, too. Returns
 /// false if there was nothing to remove. Throws StorageError; then it can be repeated.
-bool remove_checkpoint(storage::Store& store, const std::string& folder);
+/// If `nonce` is given, only what that save wrote is removed, and nothing that was saved there since.
+bool remove_checkpoint(storage::Store& store, const std::string& folder,
+                       const std::optional<std::string>& nonce = std::nullopt);
 
 /// Ends the removal of a checkpoint that was interrupted, if one was. What was saved there since then stays.
 /// Returns whether there was one.
