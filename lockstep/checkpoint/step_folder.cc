@@ -113,7 +113,7 @@ bool finish_removal(storage::Store& store, const std::string& folder) {
   const auto manifest = read_if_there(store, folder + kManifest);
   const auto old = named_files(*record, store.url(folder + kRecord));
   if (!manifest || manifest == record) {
-    store.remove(folder, kManifestName, old ? *old : parts_in(store, folder));
+    store.remove(folder, kManifestName, old ? *old : parts_in(store, folder), record);
     return true;
   }
   // Saved again since then.

@@ -47,8 +47,10 @@ class FaultyCalls : public storage::FileCalls {
     return -1;
   }
   int mkdir(const char* path, mode_t mode) override { return fails() ? -1 : FileCalls::mkdir(path, mode); }
-  int rename(const char* from, const char* to) override { return fails() ? -1 : FileCalls::rename(from, to); }
-  int unlink(const char* path) override { return FileCalls::unlink(path); }
+  int rename(const char* from, const char* to, int folder) override {
+    return fails() ? -1 : FileCalls::rename(from, to, folder);
+  }
+  int unlink(const char* path, int folder) override { return FileCalls::unlink(path, folder); }
   int rmdir(const char* path) override { return FileCalls::rmdir(path); }
 
  private:

@@ -121,8 +121,10 @@ class FolderPlace : public Place, private storage::FileCalls {
     return failed ? -1 : 0;
   }
   int mkdir(const char* path, mode_t mode) override { return fails() ? -1 : FileCalls::mkdir(path, mode); }
-  int rename(const char* from, const char* to) override { return fails() ? -1 : FileCalls::rename(from, to); }
-  int unlink(const char* path) override { return fails() ? -1 : FileCalls::unlink(path); }
+  int rename(const char* from, const char* to, int folder) override {
+    return fails() ? -1 : FileCalls::rename(from, to, folder);
+  }
+  int unlink(const char* path, int folder) override { return fails() ? -1 : FileCalls::unlink(path, folder); }
   int rmdir(const char* path) override { return fails() ? -1 : FileCalls::rmdir(path); }
 
   testing::TemporaryFolder folder_;

@@ -33,8 +33,10 @@ int FileCalls::ftruncate(int file, off_t size) { return ::ftruncate(file, size);
 int FileCalls::fsync(int file) { return ::fsync(file); }
 int FileCalls::close(int file) { return ::close(file); }
 int FileCalls::mkdir(const char* path, mode_t mode) { return ::mkdir(path, mode); }
-int FileCalls::rename(const char* from, const char* to) { return ::rename(from, to); }
-int FileCalls::unlink(const char* path) { return ::unlink(path); }
+int FileCalls::rename(const char* from, const char* to, int folder) {
+  return ::renameat(folder, from, folder, to);
+}
+int FileCalls::unlink(const char* path, int folder) { return ::unlinkat(folder, path, 0); }
 int FileCalls::rmdir(const char* path) { return ::rmdir(path); }
 
 FileCalls& file_calls() {

@@ -23,8 +23,9 @@ class FileCalls {
   virtual int fsync(int file);
   virtual int close(int file);
   virtual int mkdir(const char* path, mode_t mode);
-  virtual int rename(const char* from, const char* to);
-  virtual int unlink(const char* path);
+  /// Paths that are not absolute are below the open folder, where there is one.
+  virtual int rename(const char* from, const char* to, int folder = AT_FDCWD);
+  virtual int unlink(const char* path, int folder = AT_FDCWD);
   virtual int rmdir(const char* path);
 };
 

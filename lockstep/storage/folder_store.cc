@@ -26,12 +26,16 @@ namespace {
 /// Written at a time. Larger ones are not faster on any disk that was measured.
 constexpr std::size_t kWriteBytes = std::size_t{8} << 20;
 
-void sync_folder(const std::string& path) {
-  OpenFile folder(path.empty() ? "." : path, O_RDONLY | O_DIRECTORY, "open the folder");
-  // Some file systems, such as those of some servers, cannot sync a folder: then its entries are durable as
-  // far as they can be.
+/// Some file systems, such as those of some servers, cannot sync a folder: then its entries are durable as
+/// far as they can be.
+void sync_folder(const OpenFile& folder, const std::string& path) {
   const int synced = retried([&] { return file_calls().fsync(folder.get()); });
   if (synced < 0 && errno != EINVAL && errno != EOPNOTSUPP) fail_with(errno, "bring to disk", path);
+}
+
+void sync_folder(const std::string& path) {
+  OpenFile folder(path.empty() ? "." : path, O_RDONLY | O_DIRECTORY, "open the folder");
+  sync_folder(folder, path);
   folder.close();
 }
 
@@ -40,14 +44,21 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-bool is_link(const std::string& path) {
+bool is_link(const std::string& path, int folder = AT_FDCWD) {
   struct stat about;
-  return ::lstat(path.c_str(), &about) == 0 && S_ISLNK(about.st_mode);
+  return ::fstatat(folder, path.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(about.st_mode);
 }
 
 bool is_folder(const std::string& path) {
   struct stat about;
   return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/// Whether the path still leads to the open folder.
+bool leads_to(const std::string& path, const OpenFile& folder) {
+  struct stat here, there;
+  return ::fstat(folder.get(), &here) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         here.st_dev == there.st_dev && here.st_ino == there.st_ino;
 }
 
 /// Makes the folder and those above it; each is there for good when this returns.
@@ -240,65 +251,93 @@ class FolderStore : public Store {
 
   void discard(const Attempt& attempt, const std::vector<std::string>& names) override {
     remove_files(attempt.folder, names);
-    remove_empty_folder(attempt.folder);
+    remove_empty_folder(url(attempt.folder));
   }
 
   void remove(const std::string& folder, const std::string& manifest, const std::vector<std::string>& names,
               const std::optional<std::string>& only) override {
+    const std::string path = url(folder), record = manifest + kRemoved;
     // What a link points to is another's.
-    if (is_link(url(folder))) return unlink(url(folder));
-    const std::string name = url(folder + "/" + manifest), record = name + kRemoved;
-    if (retried([&] { return file_calls().rename(name.c_str(), record.c_str()); }) < 0 && errno != ENOENT)
-      fail_with(errno, "rename", name + " to " + record);
-    if (!is_folder(url(folder))) return;
-    const std::string moved = folder + "/" + manifest + kRemoved;
-    if (only && exists(moved) && read_whole(*open(moved)) != *only) {
-      if (file_calls().rename(record.c_str(), name.c_str()) < 0)
-        fail_with(errno, "rename", record + " to " + name);
-      return;
+    if (is_link(path)) return unlink(path);
+    const auto place = open_folder(path);
+    if (!place) return;
+    if (only) {
+      auto there = bytes_if_there(folder + "/" + manifest);
+      if (!there) there = bytes_if_there(folder + "/" + record);
+      if (there != only || !leads_to(path, *place)) return;
     }
+    const int below = place->get();
+    if (retried([&] { return file_calls().rename(manifest.c_str(), record.c_str(), below); }) < 0 &&
+        errno != ENOENT)
+      fail_with(errno, "rename", path + "/" + manifest + " to " + record);
     // Without its manifest before anything else is gone, and without all else before the record is: power
     // losses included.
-    sync_folder(url(folder));
-    remove_files(folder, names);
-    sync_folder(url(folder));
-    unlink(record);
-    remove_empty_folder(folder);
+    sync_folder(*place, path);
+    remove_files(*place, path, names);
+    sync_folder(*place, path);
+    unlink(record, below);
+    remove_empty_folder(path);
   }
 
   void remove_files(const std::string& folder, const std::vector<std::string>& names) override {
-    if (is_link(url(folder))) return;
-    std::set<std::string> folders;
-    for (const std::string& name : names) {
-      const std::size_t slash = name.rfind('/');
-      if (slash != name.npos) {
-        if (passes_a_link(folder, name.substr(0, slash))) continue;
-        folders.insert(folder + "/" + name.substr(0, slash));
-      }
-      unlink(url(folder + "/" + name));
-    }
-    for (const std::string& each : folders) remove_empty_folder(each);
+    const auto place = open_folder(url(folder));
+    if (place) remove_files(*place, url(folder), names);
   }
 
  private:
   /// Ends the name of an attempt that was ended.
   static constexpr const char* kEnded = ".ended";
 
-  static void unlink(const std::string& path) {
-    if (file_calls().unlink(path.c_str()) < 0 && errno != ENOENT && errno != ENOTDIR && errno != EISDIR)
+  /// The folder itself, whatever its name leads to later: another process may end its removal and publish
+  /// another one. Null if there is none, or a link.
+  static std::unique_ptr<OpenFile> open_folder(const std::string& path) {
+    if (is_link(path) || !is_folder(path)) return nullptr;
+    try {
+      return std::make_unique<OpenFile>(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, "open the folder");
+    } catch (const StorageError&) {
+      if (is_folder(path)) throw;
+      return nullptr;
+    }
+  }
+
+  std::optional<std::string> bytes_if_there(const std::string& name) const {
+    if (!exists(name)) return std::nullopt;
+    try {
+      return read_whole(*open(name));
+    } catch (const StorageError&) {
+      if (exists(name)) throw;
+      return std::nullopt;
+    }
+  }
+
+  void remove_files(const OpenFile& place, const std::string& path, const std::vector<std::string>& names) {
+    std::set<std::string> folders;
+    for (const std::string& name : names) {
+      const std::size_t slash = name.rfind('/');
+      if (slash != name.npos) {
+        if (passes_a_link(place, name.substr(0, slash))) continue;
+        folders.insert(path + "/" + name.substr(0, slash));
+      }
+      unlink(name, place.get());
+    }
+    for (const std::string& each : folders) remove_empty_folder(each);
+  }
+
+  static void unlink(const std::string& path, int folder = AT_FDCWD) {
+    if (file_calls().unlink(path.c_str(), folder) < 0 && errno != ENOENT && errno != ENOTDIR &&
+        errno != EISDIR)
       fail_with(errno, "remove", path);
   }
 
-  void remove_empty_folder(const std::string& folder) {
-    const std::string path = url(folder);
+  static void remove_empty_folder(const std::string& path) {
     if (file_calls().rmdir(path.c_str()) < 0 && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT)
       fail_with(errno, "remove the folder", path);
   }
 
-  /// Whether a folder on the way from `folder` to `below` is a link.
-  bool passes_a_link(const std::string& folder, const std::string& below) const {
+  /// Whether a folder on the way from the open one to `below` is a link.
+  static bool passes_a_link(const OpenFile& place, const std::string& below) {
     for (std::size_t end = below.find('/');; end = below.find('/', end + 1)) {
-      if (is_link(url(folder + "/" + below.substr(0, end)))) return true;
+      if (is_link(below.substr(0, end), place.get())) return true;
       if (end == below.npos) return false;
     }
   }

@@ -13,8 +13,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "lockstep/storage/file_calls.h"
@@ -137,6 +139,73 @@ TEST(FolderStore, PublishesAtOnce_AndOnlyWhereNothingIs) {
   store->remove("step", "manifest", {"part"});
   EXPECT_THAT(store->list("step"), ElementsAre(Entry{"other", false, 1}));
   EXPECT_THAT(store->list("nowhere"), IsEmpty());
+}
+
+/// Another process acts before one of the calls.
+class Meanwhile : public FileCalls {
+ public:
+  int open(const char* path, int flags, mode_t mode) override {
+    act();
+    return FileCalls::open(path, flags, mode);
+  }
+  int fsync(int file) override {
+    act();
+    return FileCalls::fsync(file);
+  }
+  int rename(const char* from, const char* to, int folder) override {
+    act();
+    return FileCalls::rename(from, to, folder);
+  }
+  int unlink(const char* path, int folder) override {
+    act();
+    return FileCalls::unlink(path, folder);
+  }
+  int rmdir(const char* path) override {
+    act();
+    return FileCalls::rmdir(path);
+  }
+  int calls_before = 0;
+  std::function<void()> action;
+
+ private:
+  void act() {
+    if (action && calls_before-- == 0) std::exchange(action, nullptr)();
+  }
+};
+
+TEST(FolderStore, ARemovalThatAnotherProcessEnds_LeavesWhatThatPublishesAnew) {
+  bool acted = true;
+  int calls_before = 0;
+  for (; acted; ++calls_before) {
+    TemporaryFolder folder;
+    const auto store = open_store(folder.path());
+    const auto publish = [&](const std::string& nonce) {
+      const Attempt attempt = store->begin("step", nonce);
+      for (const char* part : {"part-0", "part-1"}) {
+        auto writer = store->create(attempt.folder + "/" + part);
+        writer->write(bytes_of(nonce));
+        writer->finish();
+      }
+      EXPECT_TRUE(store->publish(attempt, "step", "manifest", nonce));
+    };
+    publish("1");
+    Meanwhile calls;
+    const ScopedFileCalls scope(calls);
+    acted = false;
+    calls.calls_before = calls_before;
+    calls.action = [&] {
+      acted = true;
+      store->remove("step", "manifest", {"part-0", "part-1"});
+      publish("2");
+    };
+    store->remove("step", "manifest", {"part-0", "part-1"}, "1");
+    calls.action = nullptr;
+    if (!acted) break;
+    for (const char* file : {"manifest", "part-0", "part-1"})
+      EXPECT_EQ(read_whole(*store->open(std::string("step/") + file)), "2")
+          << calls_before << " calls before";
+  }
+  EXPECT_GE(calls_before, 8);
 }
 
 /// As some file systems do with folders.
