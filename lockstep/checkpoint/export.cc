@@ -204,7 +204,8 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
     const auto me = static_cast<std::size_t>(job.process_index);
     std::vector<Piece> mine = plan_spread(contents.arrays, loads)[me];
     if (job.num_processes > 1)
-      std::ranges::move(plan_others(contents.arrays, places, loads)[me], std::back_inserter(mine));
+      std::ranges::move(plan_others(contents.arrays, owners_of(contents.arrays), places, loads)[me],
+                        std::back_inserter(mine));
     for (const File& file : layout.files) {
       SharedFile shared(store->url(attempt.folder + "/" + file.name));
       for (std::size_t k = 0; k < file.arrays.size(); ++k) {

@@ -114,6 +114,12 @@ int owner_of(const Array& array) {
   return owner;
 }
 
+std::vector<int> owners_of(std::span<const Leaf> leaves) {
+  std::vector<int> owners;
+  for (const Leaf& leaf : leaves) owners.push_back(owner_of(leaf.array));
+  return owners;
+}
+
 std::string describe_tree(std::span<const Leaf> leaves) {
   Fingerprint tree = 0;
   nlohmann::json owners = nlohmann::json::object();
@@ -188,13 +194,13 @@ std::vector<std::vector<Piece>> plan_spread(std::span<const Leaf> leaves, Loads&
   return give_out(std::move(alone), std::move(shared), loads);
 }
 
-std::vector<std::vector<Piece>> plan_others(std::span<const Leaf> leaves, const std::vector<Place>& places,
-                                            Loads& loads) {
+std::vector<std::vector<Piece>> plan_others(std::span<const Leaf> leaves, const std::vector<int>& owners,
+                                            const std::vector<Place>& places, Loads& loads) {
   std::vector<int> everybody(loads.size());
   std::iota(everybody.begin(), everybody.end(), 0);
   std::vector<Held> shared, alone;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (places[i] == Place::kOne) alone.push_back(whole_of(leaves, i, {owner_of(leaves[i].array)}));
+    if (places[i] == Place::kOne) alone.push_back(whole_of(leaves, i, {owners[i]}));
     if (places[i] == Place::kEach) shared.push_back(whole_of(leaves, i, everybody));
   }
   return give_out(std::move(alone), std::move(shared), loads);

@@ -28,6 +28,7 @@ struct Piece {
 /// The process whose devices have all of the array; kSpread if several have parts of it.
 inline constexpr int kSpread = -1;
 int owner_of(const Array& array);
+std::vector<int> owners_of(std::span<const Leaf> leaves);
 
 /// How an array of a tree lies on the processes.
 enum class Place {
@@ -51,8 +52,9 @@ using Loads = std::vector<std::uint64_t>;
 /// same amount.
 std::vector<std::vector<Piece>> plan_spread(std::span<const Leaf> leaves, Loads& loads);
 
-/// Those of the others, when their places are known.
-std::vector<std::vector<Piece>> plan_others(std::span<const Leaf> leaves, const std::vector<Place>& places,
-                                            Loads& loads);
+/// Those of the others, when their places are known; `owners` as `owners_of` says. Does not ask for
+/// shardings: the arrays may have been donated meanwhile.
+std::vector<std::vector<Piece>> plan_others(std::span<const Leaf> leaves, const std::vector<int>& owners,
+                                            const std::vector<Place>& places, Loads& loads);
 
 }  // namespace lockstep::checkpoint

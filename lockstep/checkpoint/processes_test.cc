@@ -9,13 +9,17 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 
 #include "lockstep/array/device_put.h"
 #include "lockstep/array/multihost.h"
 #include "lockstep/checkpoint/checkpointer.h"
+#include "lockstep/checkpoint/contents.h"
+#include "lockstep/checkpoint/saving.h"
 #include "lockstep/checkpoint/step_folder.h"
 #include "lockstep/checkpoint/test_faults.h"
 #include "lockstep/checkpoint/test_trees.h"
+#include "lockstep/jit/jit.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
@@ -200,6 +204,36 @@ LOCKSTEP_CHILD(saves_stages) {
       HasSubstr("[\"w\"] is on devices of process 1 according to process 0, and on those of process 0 "
                 "according to process 2 of 3"));
   save(run + "/forever", pipeline(41), {.timeout = std::chrono::milliseconds::max()});
+}
+
+LOCKSTEP_CHILD(donates_before_it_saves) {
+  initialize();
+  const std::string url = child_arguments()[0];
+  auto next = jit([](Array x) { return x + 1; }, {.donate_argnums = {0}});
+  const auto me = static_cast<std::size_t>(process_index());
+  for (std::uint64_t staging : {std::uint64_t{0}, std::uint64_t{1} << 30}) {
+    const std::string place = url + "/" + std::to_string(staging);
+    Staging memory;
+    std::optional<Saving> saving;
+    {
+      Pipeline tree = pipeline(40);
+      saving.emplace(Job::current(), place, contents_of(tree::tree_ref(tree)), SavingOptions{});
+      saving->stage(memory, staging);
+      tree.stages[me] = next(tree.stages[me]);
+      tree.own = next(tree.own);
+      tree.all = next(tree.all);
+    }
+    saving->run();
+    const Pipeline back = restore(place, pipeline(0));
+    EXPECT_TRUE(test::is_made(back.stages[me], 40 + me));
+    EXPECT_TRUE(test::is_made(back.all, 40));
+    EXPECT_EQ(back.own.to_host<float>(), std::vector<float>(210'000, 40));
+  }
+}
+
+TEST(Processes, ArraysThatAreDonatedBeforeTheSaverThreadBegins_AreSaved) {
+  TemporaryFolder folder;
+  expect_success(run_processes(job("donates_before_it_saves", 3, 2, {folder.path() / "run"})));
 }
 
 TEST(Processes, ArraysOnOneProcessesDevices_AreSavedByIt_AndRestoredEverywhere) {

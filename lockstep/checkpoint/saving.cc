@@ -133,10 +133,12 @@ Saving::Saving(Job job, std::string url, Contents contents, SavingOptions option
     for (Piece& piece : spread[static_cast<std::size_t>(job_.process_index)])
       mine_.push_back(mine_of(std::move(piece)));
     if (job_.num_processes > 1) {
+      described_ = describe_tree(contents_.arrays);
+      owners_ = owners_of(contents_.arrays);
       // Whether the others have such a leaf, too, is known when all have come.
       for (std::size_t i = 0; i < contents_.arrays.size(); ++i) {
-        const Array& array = contents_.arrays[i].array;
-        if (owner_of(array) == job_.process_index) mine_.push_back(mine_of({i, whole(array.shape())}));
+        if (owners_[i] == job_.process_index)
+          mine_.push_back(mine_of({i, whole(contents_.arrays[i].array.shape())}));
       }
     }
     for (const Mine& mine : mine_) bytes_ += mine.bytes;
@@ -393,7 +395,7 @@ void Saving::plan_the_rest(const std::vector<Place>& places) {
   if (job_.num_processes == 1) return;
   const auto mine = static_cast<std::size_t>(job_.process_index);
   std::erase_if(mine_, [&](const Mine& each) { return places[each.piece.leaf] != Place::kSpread; });
-  auto others = plan_others(contents_.arrays, places, loads_);
+  auto others = plan_others(contents_.arrays, owners_, places, loads_);
   for (Piece& piece : others[mine]) mine_.push_back(mine_of(std::move(piece)));
   for (std::size_t i = 0; i < places.size(); ++i)
     if (places[i] == Place::kEach) each_.push_back(i);
@@ -436,7 +438,7 @@ void Saving::join() {
 void Saving::run() {
   const watch::Doing saving(watch::Kind::kSave, name_);
   try {
-    if (job_.num_processes > 1) round_.offer(describe_tree(contents_.arrays));
+    if (job_.num_processes > 1) round_.offer(described_);
     job_.leads() ? begin() : join();
     round_.report(write(open_->attempt.folder));
   } catch (const PeerFailure&) {

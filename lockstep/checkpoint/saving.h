@@ -101,6 +101,8 @@ class Saving {
   const SavingOptions options_;
   Round round_;
   Loads loads_;
+  std::string described_;                      ///< describe_tree of the arrays, before they are donated
+  std::vector<int> owners_;                    ///< owners_of the arrays, likewise
   std::vector<Mine> mine_;                     ///< before `run`, also all that only this process may have
   std::vector<std::size_t> each_;              ///< the leaves of Place::kEach
   std::multimap<std::size_t, Staged> staged_;  ///< by leaf
