@@ -315,10 +315,15 @@ void remove_attempts(const std::string& run) {
   }
 }
 
+/// The folder that one is in, "." or "..", has another name in the folder above it.
+std::string named(const std::string& url) {
+  const std::string last = std::filesystem::path(url).filename().string();
+  const bool is_folder = url.find("://") == url.npos && std::filesystem::is_directory(url);
+  return is_folder && (last == "." || last == "..") ? std::filesystem::canonical(url).string() : url;
+}
+
 void remove_one(const std::string& url) {
-  // The folder that one is in has another name in the folder above it.
-  const bool has_name = !storage::split_url(url).second.ends_with('.') || url.find("://") != url.npos;
-  const auto [parent, name] = storage::split_url(has_name ? url : std::filesystem::canonical(url).string());
+  const auto [parent, name] = storage::split_url(named(url));
   const auto store = storage::open_store(parent);
   if (!checkpoint::remove_checkpoint(*store, name)) {
     fail<CheckpointError>("[checkpoint] {} is not a checkpoint of Lockstep: it has no {}; nothing is removed",

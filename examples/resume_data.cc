@@ -4,12 +4,12 @@
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/resume_data
 //   [0] 101 tokens, 20 windows of 5, 5 batches of 4
-//   [0] batch 0: windows 6, 3, 19, 14
-//   [0] batch 1: windows 8, 15, 16, 9
+//   [0] batch 0: windows 19, 18, 6, 7
+//   [0] batch 1: windows 9, 5, 1, 16
 //   [0] stopped at window 8
-//   [0] batch 2: windows 10, 11, 1, 5
-//   [0] batch 3: windows 0, 12, 2, 4
-//   [0] batch 4: windows 13, 17, 7, 18
+//   [0] batch 2: windows 4, 2, 8, 3
+//   [0] batch 3: windows 15, 14, 17, 10
+//   [0] batch 4: windows 0, 13, 12, 11
 //   [0] sum of all tokens 4950, expected 4950
 
 #include <lockstep/lockstep.h>
