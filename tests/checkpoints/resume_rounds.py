@@ -20,6 +20,7 @@ import threading
 import time
 
 PROCESSES = 4
+EVERY = 31  # steps from one save to the next
 MODEL = ["--layers", "1", "--width", "32", "--heads", "2", "--context", "32", "--sample", "20", "--print-losses"]
 
 
@@ -40,7 +41,7 @@ def processes_of(mark):
 class Run:
     """A training job that saves to the folder, and what it has printed so far; `extra` is for `lockstep run`."""
 
-    def __init__(self, arguments, folder, extra=(), processes=PROCESSES, every=31):
+    def __init__(self, arguments, folder, extra=(), processes=PROCESSES, every=EVERY):
         self.mark = f"RESUME_ROUNDS={os.getpid()}-{folder}".encode()
         name, value = self.mark.decode().split("=", 1)
         command = [arguments.launcher, "run", "-n", str(processes), *extra, "--", arguments.program, *MODEL,
@@ -90,8 +91,10 @@ def main():
                      ["--max-restarts", str(2 * arguments.kills), "--restart-delay", "0"])
         kills = 0
         while kills < arguments.kills and killed.job.poll() is None:
-            # Of four, one at any moment, starts included, and three while it trains.
-            if chance.random() < 0.25:
+            # Of four, one at any moment, starts included, and three while it trains; the last one behind a save.
+            if kills == arguments.kills - 1 and not killed.restored:
+                killed.wait_for_lines(2 * EVERY)
+            elif chance.random() < 0.25:
                 time.sleep(chance.uniform(0.1, 2))
             else:
                 killed.wait_for_lines(chance.randrange(1, 200))
