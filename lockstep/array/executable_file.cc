@@ -132,6 +132,23 @@ class ExecutableFile {
   LoadedExecutable read(std::string_view bytes) {
     parse(bytes);
     check_place();
+    try {
+      return read_program();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      fail_forged(error.what());
+    }
+  }
+
+ private:
+  /// The digest is right, so it was not damaged on its way.
+  [[noreturn]] void fail_forged(std::string_view why) const {
+    fail("[load_executable] the file of {} holds what serialize() does not write: {}; write it again",
+         file_.program().name(), why);
+  }
+
+  LoadedExecutable read_program() {
     auto impl = std::make_unique<Impl>();
     const proto::Program& program = file_.program();
     for (const proto::Mesh& mesh : program.meshes()) meshes_.push_back(read_mesh(mesh));
@@ -188,7 +205,6 @@ class ExecutableFile {
     return loaded;
   }
 
- private:
   static LoweredProgram lowered(const Impl& impl) {
     return {.stablehlo = impl.text.stablehlo,
             .fingerprint = impl.fingerprint,
@@ -277,7 +293,17 @@ class ExecutableFile {
     lockstep::internal::write(each.site, *out.mutable_site());
   }
 
-  static collectives::Collective read_collective(const proto::Collective& in) {
+  collectives::Collective read_collective(const proto::Collective& in) const {
+    const auto is_position = [&](std::int64_t at) {
+      return at >= 0 && at < static_cast<std::int64_t>(meshes_.front().size());
+    };
+    bool good = in.kind() >= 0 && in.kind() <= static_cast<int>(collectives::Kind::kBarrier) &&
+                in.op() >= 0 && in.op() <= static_cast<int>(collectives::ReduceOp::kMax) && in.count() >= 0;
+    for (const proto::Group& group : in.groups())
+      good = good && std::ranges::all_of(group.positions(), is_position);
+    for (const proto::Pair& pair : in.pairs())
+      good = good && is_position(pair.source()) && is_position(pair.target());
+    if (!good) fail_forged(fmt::format("the collective \"{}\"", in.description()));
     collectives::Collective each;
     each.kind = static_cast<collectives::Kind>(in.kind());
     each.op = static_cast<collectives::ReduceOp>(in.op());
@@ -353,6 +379,10 @@ class ExecutableFile {
 
   ArrayTypeRef read_type(const proto::ArrayType& type) const {
     Aval aval{dtype_of(type.dtype()), Shape(type.shape().begin(), type.shape().end()), type.weak_type(), {}};
+    std::int64_t bytes = static_cast<std::int64_t>(size_of(aval.dtype));
+    for (const std::int64_t size : aval.shape)
+      if (size < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes))
+        fail_forged(fmt::format("an array of shape {}", aval.shape));
     if (!type.committed()) {
       return intern(std::move(aval), SingleDeviceSharding(runtime::Runtime::get().local_devices().front()),
                     false);

@@ -4,11 +4,14 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 
 #include "lockstep/array/multihost.h"
+#include "lockstep/base/digest.h"
 #include "lockstep/jit/debug.h"
 #include "lockstep/jit/jit.h"
 #include "lockstep/jit/shard_map.h"
@@ -18,6 +21,7 @@
 #include "lockstep/random/random.h"
 #include "lockstep/runtime/compile.h"
 #include "lockstep/runtime/initialize.h"
+#include "lockstep/testing/random.h"
 
 namespace lockstep {
 namespace {
@@ -170,6 +174,52 @@ TEST(Executable, CutOffOrChanged_IsRefused) {
   EXPECT_THAT(message_of([&] { load_executable<Array>(bytes.substr(0, bytes.size() - 1)); }),
               HasSubstr("changed or cut off"));
   expect_equal(load_executable<Array>(bytes)(waves({3})), sin(waves({3})));
+}
+
+/// Where the machine code begins, the last field of the message: its tag, its length, and as many bytes.
+std::size_t begin_of_code(std::string_view message) {
+  for (std::size_t at = 0; at < message.size(); ++at) {
+    if (message[at] != 0x42) continue;
+    std::uint64_t length = 0;
+    std::size_t next = at + 1;
+    for (int shift = 0; next < message.size() && shift < 63; shift += 7) {
+      const auto byte = static_cast<unsigned char>(message[next++]);
+      length |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) break;
+    }
+    if (length > 100 && next + length == message.size()) return at;
+  }
+  throw std::logic_error("no machine code");
+}
+
+/// What is written around the machine code is not taken on trust, even with its digest made again.
+TEST(Executable, Forged_IsReadOrRefusedWithAnError) {
+  const Array x = device_put(waves({8, 2}), NamedSharding(make_mesh({{"i", 4}}), P("i")));
+  const std::string bytes =
+      jit([](Array x) { return std::pair(sum(sin(x)), x * 2); }).lower(x).compile().serialize();
+  const std::string magic = bytes.substr(0, bytes.find('\n') + 1);
+  const std::string message = bytes.substr(magic.size() + digest("").size());
+  const std::size_t end = begin_of_code(message);
+  testing::Random random;
+  constexpr int kMutations = 600;
+  constexpr std::array<unsigned char, 8> kTelling = {0, 1, 2, 7, 0x7f, 0x80, 0xfe, 0xff};
+  int refused = 0;
+  for (int i = 0; i < kMutations; ++i) {
+    std::string changed = message;
+    for (int left = 1 + random.below(3); left > 0; --left) {
+      char& byte = changed[static_cast<std::size_t>(random.below(static_cast<int>(end)))];
+      byte = random.below(2) == 0
+                 ? static_cast<char>(kTelling[static_cast<std::size_t>(random.below(kTelling.size()))])
+                 : static_cast<char>(byte ^ (1 << random.below(8)));
+    }
+    try {
+      load_executable<std::pair<Array, Array>>(magic + digest(changed) + changed);
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, kMutations / 20);
+  EXPECT_LT(refused, kMutations);
 }
 
 TEST(Executable, DonatesWhatTheFunctionDonates) {
