@@ -18,8 +18,8 @@ extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const
                                                          void (*freed)(const volatile void*));
 
 // A single allocation of more than this ends the program; leaks are looked for elsewhere.
-// A library that asks malloc for a size out of a file, as Arrow does, gets null and says so; operator new still
-// ends the test.
+// A library that asks malloc for a size out of a file, as Arrow does, gets null and says so; operator new
+// still ends the test.
 extern "C" const char* __asan_default_options() {
   return "max_allocation_size_mb=1024:detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_"
          "return=0";
