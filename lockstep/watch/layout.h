@@ -46,7 +46,7 @@ enum class Kind : std::uint32_t {
 /// An activity of a thread that has not ended.
 struct Entry {
   std::atomic<Ticks> since, arrived;  ///< `arrived`: when all others had arrived; 0: not yet
-  std::atomic<std::uint64_t> number;  ///< for a launch: its number over its mesh; else NumberedName::number
+  std::atomic<std::uint64_t> number;  ///< of a launch over its mesh; else that at the name's end plus 1, or 0
   std::atomic<std::uint64_t> operation;  ///< the same for all who take part in the same operation; 0: none
   std::atomic<Kind> kind;
   std::atomic<TextId> what, site;

@@ -6,11 +6,7 @@
 namespace lockstep {
 
 Phase::Phase(std::string_view name, const std::source_location& where)
-    : thread_([&] {
-        const watch::NumberedName numbered = watch::numbered(name);
-        return watch::begin_doing(watch::Kind::kPhase, numbered.what, watch::text(CallSite::from(where)),
-                                  numbered.number);
-      }()) {}
+    : thread_(watch::begin_doing(watch::Kind::kPhase, name, CallSite::from(where))) {}
 
 Phase::~Phase() { watch::end_doing(thread_); }
 

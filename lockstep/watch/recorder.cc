@@ -28,6 +28,7 @@ namespace lockstep::watch {
 namespace {
 
 constexpr auto relaxed = std::memory_order_relaxed;
+constexpr std::size_t kLongestText = 64 << 10;
 
 std::atomic<Memory*> chosen{nullptr};
 std::atomic<bool> looked{false};
@@ -229,6 +230,32 @@ void count(Thread& thread, Kind kind, Ticks since, Ticks arrived, Ticks now) {
   }
 }
 
+TextId id_of_line(std::string_view text, std::size_t most) {
+  Memory* const here = memory();
+  if (here == nullptr || text.empty()) return 0;
+  const TextId id = texts().find_or_add(*here, text, kTextBytes,
+                                        [most](std::string_view each) { return shown(each, most); });
+  return id != 0 ? id : texts().no_room();
+}
+
+/// A name as the text before its number, and the number.
+struct NumberedName {
+  TextId what = 0;
+  std::uint64_t number = 0;  // the number plus 1; 0: none
+};
+
+NumberedName numbered(std::string_view name) {
+  constexpr std::size_t kMostDigits = 18;
+  std::size_t begin = name.size();
+  while (begin > 0 && name[begin - 1] >= '0' && name[begin - 1] <= '9') --begin;
+  const std::string_view digits = name.substr(begin);
+  const bool plain = digits.size() == 1 || !digits.starts_with('0');  // as the number is written
+  if (digits.empty() || digits.size() > kMostDigits || !plain) return {id_of_line(name, kLongestShown), 0};
+  std::uint64_t number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return {id_of_line(name.substr(0, begin), kLongestShown), number + 1};
+}
+
 }  // namespace
 
 Memory* memory() {
@@ -248,31 +275,13 @@ void set_process(int process, int process_count) {
   here->header.process = process;
 }
 
-TextId text(std::string_view text, std::size_t most) {
-  Memory* const here = memory();
-  if (here == nullptr || text.empty()) return 0;
-  const TextId id = texts().find_or_add(*here, text, kTextBytes,
-                                        [most](std::string_view each) { return shown(each, most); });
-  return id != 0 ? id : texts().no_room();
-}
+TextId text(std::string_view text) { return id_of_line(text, kLongestText); }
 
 TextId text_of_lines(std::string_view text) {
   Memory* const here = memory();
   if (here == nullptr || text.empty()) return 0;
   return texts().find_or_add(*here, text, kTextBytes / 2,
                              [](std::string_view each) { return shown_lines(each); });
-}
-
-NumberedName numbered(std::string_view name) {
-  constexpr std::size_t kMostDigits = 18;
-  std::size_t begin = name.size();
-  while (begin > 0 && name[begin - 1] >= '0' && name[begin - 1] <= '9') --begin;
-  const std::string_view digits = name.substr(begin);
-  const bool plain = digits.size() == 1 || !digits.starts_with('0');  // as the number is written
-  if (digits.empty() || digits.size() > kMostDigits || !plain) return {text(name, kLongestShown), 0};
-  std::uint64_t number = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return {text(name.substr(0, begin), kLongestShown), number + 1};
 }
 
 TextId text(const CallSite& site) {
@@ -337,6 +346,11 @@ Thread* begin_doing(Kind kind, TextId what, TextId site, std::uint64_t number, s
   return thread;
 }
 
+Thread* begin_doing(Kind kind, std::string_view what, const CallSite& site) {
+  const NumberedName name = numbered(what);
+  return begin_doing(kind, name.what, text(site), name.number);
+}
+
 void end_doing(Thread* thread) {
   if (thread == nullptr || !place.known()) return;
   const std::uint32_t depth = thread->depth.load(relaxed) - 1;
@@ -370,17 +384,14 @@ void end_doing(Thread* thread) {
     thread->last_kind.store(kind, relaxed);
     thread->last_what.store(what, relaxed);
     thread->last_site.store(site, relaxed);
-    thread->last_number.store(kind == Kind::kLaunch ? 0 : entry.number.load(relaxed), relaxed);
+    thread->last_number.store(entry.number.load(relaxed), relaxed);
   }
 }
 
 Doing::Doing(Kind kind, TextId what, TextId site, std::uint64_t number, std::uint32_t mesh)
     : thread_(begin_doing(kind, what, site, number, mesh)) {}
 Doing::Doing(Kind kind, std::string_view what, const CallSite& site)
-    : thread_([&] {
-        const NumberedName name = numbered(what);
-        return begin_doing(kind, name.what, text(site), name.number);
-      }()) {}
+    : thread_(begin_doing(kind, what, site)) {}
 Doing::~Doing() { end_doing(thread_); }
 
 Kind innermost() {

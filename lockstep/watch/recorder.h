@@ -22,22 +22,12 @@ Memory* memory();
 /// Sets the process's number in the job, once it is known.
 void set_process(int process, int process_count);
 
-inline constexpr std::size_t kLongestText = 64 << 10;
-
 /// The id of a text, the same for the same text, which readers get as `shown` (lockstep/base/text.h) makes
 /// it. 0 if there is no memory; if there is no room left, that of a text that says so.
-TextId text(std::string_view text, std::size_t most = kLongestText);
+TextId text(std::string_view text);
 
 /// The same for a text of many lines; 0 if half of the room is taken.
 TextId text_of_lines(std::string_view text);
-
-/// A name that may end with a number, "step 17", as one text for all numbers: the room for texts suffices for
-/// a name of each step.
-struct NumberedName {
-  TextId what = 0;
-  std::uint64_t number = 0;  ///< and 1; 0: none
-};
-NumberedName numbered(std::string_view name);
 
 /// The id of "train.cc:42"; 0 for an unknown place.
 TextId text(const CallSite& site);
@@ -49,6 +39,10 @@ void set_step(std::int64_t step);
 /// Begins an activity of this thread, inside its current one; the same thread must end it. Null if nothing is
 /// recorded.
 Thread* begin_doing(Kind kind, TextId what, TextId site, std::uint64_t number = 0, std::uint32_t mesh = 0);
+
+/// The same for anything but a launch. A number at the end of `what`, as in "step 17", is kept beside the
+/// text, so that a name for each step does not fill the room for texts.
+Thread* begin_doing(Kind kind, std::string_view what, const CallSite& site);
 void end_doing(Thread* thread);
 
 /// An activity of this thread for the lifetime of this object, inside the thread's current one. Costs one
