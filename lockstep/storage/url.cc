@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::storage {
 namespace {
@@ -13,8 +14,7 @@ namespace {
 /// S3's limit of a key.
 constexpr std::size_t kLongestKey = 1024;
 
-/// Longer texts are shortened in messages.
-constexpr std::size_t kShown = 300;
+constexpr std::size_t kMostPrinted = 300;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -23,22 +23,6 @@ std::string lower(std::string_view text) {
   std::string all(text);
   for (char& c : all) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return all;
-}
-
-/// The length of the valid UTF-8 sequence at the beginning of a text that is not empty; 0 if it is invalid.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  // Overlong forms, surrogates, and numbers above U+10FFFF.
-  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
-      (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f))
-    return 0;
-  return length;
 }
 
 /// The scheme of "SCHEME:/...", of "s3:..." and of "file:...", in lower case; "" if this is a path.
@@ -88,11 +72,7 @@ Location object_of(std::string_view url, std::string_view rest) {
     fail<StorageError>("\"{}\" has a key of {} bytes; expected at most {}", printable(url), place.key.size(),
                        kLongestKey);
   }
-  for (std::size_t i = 0; i < place.key.size();) {
-    const std::size_t length = utf8_length(std::string_view(place.key).substr(i));
-    if (length == 0) fail<StorageError>("\"{}\" has a key that is not UTF-8", printable(url));
-    i += length;
-  }
+  if (!is_utf8(place.key)) fail<StorageError>("\"{}\" has a key that is not UTF-8", printable(url));
   for (std::size_t begin = 0; begin <= place.key.size();) {
     const std::size_t end = std::min(place.key.find('/', begin), place.key.size());
     const std::string part = place.key.substr(begin, end - begin);
@@ -127,25 +107,6 @@ std::string local_path(std::string_view url) {
   return std::move(place.path);
 }
 
-std::string printable(std::string_view url) {
-  const std::size_t bytes = url.size();
-  std::string shown;
-  while (!url.empty() && shown.size() < kShown) {
-    const std::size_t length = utf8_length(url);
-    const auto first = static_cast<unsigned char>(url[0]);
-    // C1 control characters are two bytes: C2 80 to C2 9F.
-    const bool control = first < 0x20 || first == 0x7f ||
-                         (first == 0xc2 && length == 2 && static_cast<unsigned char>(url[1]) < 0xa0);
-    if (length == 0 || control) {
-      for (char c : url.substr(0, std::max<std::size_t>(length, 1)))
-        shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      shown += url.substr(0, length);
-    }
-    url.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  if (!url.empty()) shown += fmt::format("... ({} bytes)", bytes);
-  return shown;
-}
+std::string printable(std::string_view url) { return shown(url, kMostPrinted); }
 
 }  // namespace lockstep::storage

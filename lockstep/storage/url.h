@@ -28,8 +28,7 @@ Location locate(std::string_view url);
 /// The path in a file system. Throws StorageError as `locate` does, and for object stores.
 std::string local_path(std::string_view url);
 
-/// For messages: without control characters and invalid UTF-8, which become "\x1b", and at most some 300
-/// characters long.
+/// For messages: as `shown` (lockstep/base/text.h) makes it, in at most 300 bytes.
 std::string printable(std::string_view url);
 
 }  // namespace lockstep::storage

@@ -91,7 +91,7 @@ TEST(Urls, OfFiles_OpenThem) {
 
 TEST(Urls, AreShownInPrintableText) {
   EXPECT_EQ(printable("a b\xc3\xa9"), "a b\xc3\xa9");
-  EXPECT_EQ(printable("\x1b[2J\n\x7f\xc2\x9b\xff\xc3"), "\\x1b[2J\\x0a\\x7f\\xc2\\x9b\\xff\\xc3");
+  EXPECT_EQ(printable("\x1b[2J\n\x7f\xc2\x9b\xff\xc3"), "\\x1b[2J\\n\\x7f\\u009b\\xff\\xc3");
   // Overlong forms, a surrogate, a number that is too large.
   EXPECT_EQ(printable("\xc0\x80\xe0\x80\x80\xed\xa0\x80\xf5\x80\x80\x80"),
             "\\xc0\\x80\\xe0\\x80\\x80\\xed\\xa0\\x80\\xf5\\x80\\x80\\x80");
