@@ -58,19 +58,19 @@ std::terminate_handler terminate_before = nullptr;
 /// there.
 void open_standard_streams() {
   for (int descriptor = 0; descriptor < 3; ++descriptor) {
-    if (fcntl(descriptor, F_GETFD) < 0) [[maybe_unused]]
-      const int opened = open("/dev/null", O_RDWR);
+    if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDWR);  // which takes the lowest free number
   }
 }
 
-/// What the libraries below cannot do without: gRPC hangs, and XLA aborts.
+/// Threads and address space without which gRPC hangs and XLA aborts.
 void require_what_libraries_need(const Settings& settings) {
   constexpr int kOfGrpc = 12, kOfXla = 6;
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   sched_getaffinity(0, sizeof cpus, &cpus);
-  const char* const given = std::getenv("NPROC");
-  const int pool = std::max(1, given != nullptr ? std::atoi(given) : CPU_COUNT(&cpus));
+  const auto given = Environment::process().get("NPROC");
+  const int pool =
+      std::max(settings.num_cpu_devices, given ? std::atoi(given->c_str()) : CPU_COUNT(&cpus));
   const bool alone = settings.place.num_processes == 1;
   const std::string what =
       fmt::format("[initialize] process {} of {}", settings.place.process_id, settings.place.num_processes);
