@@ -25,8 +25,8 @@
 #include "lockstep/watch/proc_state.h"
 #include "lockstep/watch/recorder.h"
 
-// Names of programs, hosts and phases of any bytes, on their way from a job's processes to who looks at it;
-// and processes that know themselves by other numbers.
+// Names of programs, hosts and phases with any bytes, on their way from a job's processes to the users; and
+// processes in pid namespaces of their own.
 
 namespace lockstep::cli {
 namespace {
@@ -43,7 +43,7 @@ using testing::ProcessResult;
 
 constexpr char kReplacement[] = "\xef\xbf\xbd";  // what JSON's writers put for what they cannot read
 
-/// A board as it is where agents report, of a job with this text for each name.
+/// The launcher's board of a job on several hosts, with this text for each name.
 StatusBoard board_with(const std::string& text) {
   StatusBoard board("cafe", {"./train", text}, 2);
   std::vector<watch::ProcessReport> reports;
@@ -87,7 +87,7 @@ bool is_sample(std::string_view line) {
   return take('}') && take(' ') && line.find_first_not_of("0123456789.e+-") == line.npos;
 }
 
-TEST(OutsideText, InAJob_IsUtf8InItsJsonAndForPrometheus) {
+TEST(OutsideText, InAJobsStatus_IsUtf8InJsonAndPrometheus) {
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
     const auto view = board_with(text).view();
@@ -126,8 +126,7 @@ LOCKSTEP_CHILD(has_a_name_of_any_bytes) {
   testing::say("left");
 }
 
-// Each agent sends what it sees of its processes, and lives on.
-TEST(OutsideText, OfAProcessOnAnotherHost_EndsNoAgent) {
+TEST(OutsideText, InNamesOfHostsAndThreads_DoesNotEndTheAgents) {
   testing::TemporaryFolder folder;
   const std::string rsh = write_script(folder.path() / "rsh", "#!/bin/sh\nshift\nexec sh -c \"$*\"\n");
   const auto result = lockstep(Words{"run", "--hosts",
@@ -139,22 +138,22 @@ TEST(OutsideText, OfAProcessOnAnotherHost_EndsNoAgent) {
   EXPECT_THAT(result.log, AllOf(HasSubstr("[0@a] left"), HasSubstr("[1@h\\xf4te] left")));
 }
 
-// Until the file is there.
-LOCKSTEP_CHILD(waits_under_a_number_of_its_own) {
+// Waits until the file exists.
+LOCKSTEP_CHILD(waits_in_a_pid_namespace) {
   watch::set_process(std::atoi(std::getenv("LOCKSTEP_PROCESS_ID")), 2);
   const Phase phase("inside");
   while (!fs::exists(testing::child_arguments().at(0))) std::this_thread::sleep_for(milliseconds(5));
 }
 
-TEST(ProcessInAPidNamespace, IsLookedAtItself_AndNotWhoHasItsNumber) {
+TEST(ProcessInAPidNamespace, IsReportedByItsPidOnTheHost) {
   if (geteuid() != 0 || std::system("unshare --pid --fork --mount-proc true 2> /dev/null") != 0)
     GTEST_SKIP() << "needs root, for pid namespaces";
   testing::TemporaryFolder folder;
   const testing::Variables env = {{"LOCKSTEP_SOCKET_DIR", folder.path() / "sockets"}};
   const fs::path go_on = folder.path() / "go_on";
-  // In the container it is process 1, which the launcher would take for the host's.
+  // In its namespace its pid is 1, which is another process on the host.
   Processes job(tool(Words{"run", "-n", "2", "--", "unshare", "--pid", "--fork", "--mount-proc"} +
-                         testing::command_of_child("waits_under_a_number_of_its_own", {go_on.native()}),
+                         testing::command_of_child("waits_in_a_pid_namespace", {go_on.native()}),
                      env));
   nlohmann::json rows;
   const auto all_are_inside = [&] {

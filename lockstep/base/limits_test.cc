@@ -29,20 +29,20 @@ class Lowered {
   rlimit before_{};
 };
 
-TEST(Limits, AnErrorNamesTheLimitThatItMayComeFrom) {
+TEST(Limits, DescribeError_NamesTheLimitThatMayBeTheCause) {
   const Lowered files(RLIMIT_NOFILE, 512), size(RLIMIT_FSIZE, 8 << 20);
   EXPECT_EQ(describe_error(EMFILE), "Too many open files (ulimit -n: 512)");
   EXPECT_EQ(describe_error(EFBIG), "File too large (ulimit -f: 8192 KiB)");
   EXPECT_EQ(describe_error(ENOENT), "No such file or directory");
 }
 
-TEST(Limits, WhatIsThereIsNotRefused) {
+TEST(Limits, Require_ThrowsOnlyForWhatCannotBeHad) {
   EXPECT_NO_THROW(require_threads(8, "this test"));
   EXPECT_NO_THROW(require_address_space(1, "this test"));
   EXPECT_THROW(require_address_space(std::size_t{1} << 30, "this test"), Error);  // 2^50 bytes
 }
 
-TEST(MemoryFile, BeyondTheLimitOfFiles_IsAnErrorAndNoSignal) {
+TEST(MemoryFile, LargerThanUlimitF_FailsWithoutASignal) {
   const Lowered size(RLIMIT_FSIZE, 4096);
   EXPECT_EQ(make_memory_file("test", 4097), -1);
   EXPECT_EQ(errno, EFBIG);

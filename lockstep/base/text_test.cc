@@ -23,22 +23,22 @@ std::string encoded(char32_t code) {
           byte(0x80 | (code & 0x3f))};
 }
 
-bool is_number(char32_t code) { return code <= 0x10ffff && (code < 0xd800 || code >= 0xe000); }
+bool is_code_point(char32_t code) { return code <= 0x10ffff && (code < 0xd800 || code >= 0xe000); }
 
-/// Whether the text consists of what numbers encode: each character is the code of the number that its bits
-/// give.
-bool consists_of_codes(const std::string& text) {
+/// What is_utf8 says, computed in another way: each character is the encoding of the code point in its bits.
+bool is_utf8_by_encoding(const std::string& text) {
   if (text.empty()) return true;
   constexpr unsigned kBitsOfFirst[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
   for (std::size_t n = 1; n <= std::min<std::size_t>(4, text.size()); ++n) {
     char32_t code = static_cast<unsigned char>(text[0]) & kBitsOfFirst[n];
     for (std::size_t i = 1; i < n; ++i) code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
-    if (is_number(code) && text.compare(0, n, encoded(code)) == 0) return consists_of_codes(text.substr(n));
+    if (is_code_point(code) && text.compare(0, n, encoded(code)) == 0)
+      return is_utf8_by_encoding(text.substr(n));
   }
   return false;
 }
 
-/// All texts of so many bytes, each of which is one of these.
+/// Visits each text of `length` bytes, all of which are in `bytes`.
 void for_each_text(std::size_t length, const std::string& bytes,
                    const std::function<void(const std::string&)>& visit) {
   std::string text(length, bytes.front());
@@ -52,28 +52,28 @@ void for_each_text(std::size_t length, const std::string& bytes,
   }
 }
 
-// The first and the last byte of each class, and those beside them.
+// The first and the last byte of each class in UTF-8's table, and their neighbours.
 const std::string kTelling(
     "\x00\x1f\x41\x7f\x80\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xdf\xe0\xe1\xec\xed\xee\xef\xf0\xf1"
     "\xf3\xf4\xf5\xf8\xff",
     27),
     kMostTelling("\x41\x80\x8f\x90\x9f\xa0\xbf\xc2\xe0\xed\xef\xf0\xf4\xf5");
 
-TEST(Text, IsUtf8_IsTrueOfWhatNumbersEncode_AndOfNothingElse) {
+TEST(Text, IsUtf8_IsTrueOnlyForEncodedCodePoints) {
   std::string all_bytes;
   for (int i = 0; i < 256; ++i) all_bytes += static_cast<char>(i);
   const auto check = [](const std::string& text) {
-    ASSERT_EQ(is_utf8(text), consists_of_codes(text)) << shown(text);
+    ASSERT_EQ(is_utf8(text), is_utf8_by_encoding(text)) << shown(text);
   };
   for_each_text(1, all_bytes, check);
   for_each_text(2, all_bytes, check);
   for_each_text(3, kTelling, check);
   for_each_text(4, kMostTelling, check);
   for (char32_t code = 0; code <= 0x10ffff; ++code)
-    ASSERT_EQ(is_utf8(encoded(code)), is_number(code)) << shown(encoded(code));
+    ASSERT_EQ(is_utf8(encoded(code)), is_code_point(code)) << shown(encoded(code));
 }
 
-TEST(Text, Shown_OfAnyBytes_IsOneLineOfUtf8_AndTheSameAgain) {
+TEST(Text, Shown_OfAnyBytes_IsOneLineOfUtf8_AndIdempotent) {
   std::vector<std::string> texts;
   for (const auto& [what, text] : testing::outside_texts()) texts.push_back(text);
   for_each_text(3, kMostTelling, [&](const std::string& text) { texts.push_back(text + "é" + text); });
@@ -92,7 +92,7 @@ TEST(Text, Shown_OfAnyBytes_IsOneLineOfUtf8_AndTheSameAgain) {
   }
 }
 
-TEST(Text, Shown_SaysWhatIsThere) {
+TEST(Text, Shown_EscapesInvalidBytesAndControlCharacters) {
   EXPECT_EQ(shown("données 中文 🙂"), "données 中文 🙂");
   EXPECT_EQ(shown("donn\xe9"
                   "es"),
@@ -106,7 +106,7 @@ TEST(Text, Shown_SaysWhatIsThere) {
   EXPECT_EQ(shown("\xe9\xe9\xe9\xe9\xe9", 19), "\\xe9... (5 bytes)");
 }
 
-TEST(Text, FirstBytes_CutNoCharacter) {
+TEST(Text, FirstBytes_CutsBetweenCharacters) {
   EXPECT_EQ(first_bytes("données", 4), "donn");
   EXPECT_EQ(first_bytes("données", 5), "donn");
   EXPECT_EQ(first_bytes("données", 6), "donné");

@@ -93,7 +93,7 @@ class OutsideText : public ::testing::Test {
 using Implementations = ::testing::Types<Memory, Grpc, Proxied>;
 TYPED_TEST_SUITE(OutsideText, Implementations);
 
-TYPED_TEST(OutsideText, AsAKey_IsThatKey_OrRefused) {
+TYPED_TEST(OutsideText, AsAKey_WorksIfItIsUtf8_AndIsRefusedOtherwise) {
   this->start();
   KeyValueStore &one = this->store(0), &other = this->store(1);
   for (const auto& [what, text] : outside_texts()) {
@@ -140,7 +140,7 @@ TYPED_TEST(OutsideText, AsAKey_IsThatKey_OrRefused) {
   this->end();
 }
 
-TYPED_TEST(OutsideText, AsABarrier_IsThatBarrier) {
+TYPED_TEST(OutsideText, AsABarriersId_NamesOneBarrier) {
   this->start();
   std::vector<std::thread> alone;
   for (const auto& [what, text] : outside_texts()) {
@@ -155,7 +155,7 @@ TYPED_TEST(OutsideText, AsABarrier_IsThatBarrier) {
     });
   }
   for (std::thread& thread : alone) thread.join();
-  // Two that look the same are two.
+  // Two ids that are shown alike are two barriers.
   EXPECT_EQ(shown(kByte), kEscape);
   this->both([&](CoordinationClient& client) {
     const std::string& id = client.process_id() == 0 ? kByte : kEscape;
@@ -164,7 +164,7 @@ TYPED_TEST(OutsideText, AsABarrier_IsThatBarrier) {
   this->end();
 }
 
-TYPED_TEST(OutsideText, AsAnError_NamesWhoEndedWithIt) {
+TYPED_TEST(OutsideText, AsAnError_IsToldWithTheProcessThatEnded) {
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
     this->start();
@@ -178,7 +178,7 @@ TYPED_TEST(OutsideText, AsAnError_NamesWhoEndedWithIt) {
   }
 }
 
-TYPED_TEST(OutsideText, AsADivergence_IsTheCauseOfWhatFollows) {
+TYPED_TEST(OutsideText, AsADivergence_IsReportedAsTheFirstCause) {
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
     this->start();
@@ -192,7 +192,7 @@ TYPED_TEST(OutsideText, AsADivergence_IsTheCauseOfWhatFollows) {
   }
 }
 
-TEST(OutsideTextOfAJob, AsItsIdAndHosts_ItsProcessesComeTogether_AndNoOthers) {
+TEST(OutsideTextOfAJob, AsItsIdAndHosts_LetsInOnlyItsProcesses) {
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
     ServerOptions server;
@@ -218,7 +218,7 @@ TEST(OutsideTextOfAJob, AsItsIdAndHosts_ItsProcessesComeTogether_AndNoOthers) {
   }
 }
 
-TEST(OutsideTextOnTheWire, AMessageOfAStatus_IsUtf8_AndFitsIntoTheHeaders) {
+TEST(OutsideTextOnTheWire, StatusMessage_IsUtf8_AndFitsIntoTheHeaders) {
   for (const auto& [what, text] : outside_texts()) {
     for (std::size_t before = 0; before < 4; ++before) {
       SCOPED_TRACE(what + " after " + std::to_string(before));
@@ -247,9 +247,9 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-/// Visits the message once with each of its text fields filled, those of messages in it as well; numbers that
-/// let a call pass are set everywhere.
-void with_each_text(Message& message, Message& whole, const std::string& text, std::uint64_t service,
+/// Sets one text field of the message, or of a message in it, after the other, and calls `visit` for each;
+/// `service` is set in all of them, so that calls are not refused.
+void with_each_text(Message& message, const std::string& text, std::uint64_t service,
                     const std::function<void(const std::string& field)>& visit) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   const Descriptor& type = *message.GetDescriptor();
@@ -258,8 +258,7 @@ void with_each_text(Message& message, Message& whole, const std::string& text, s
     if (field->name() == "service_incarnation" || field->name() == "service")
       reflection.SetUInt64(&message, field, service);
     if (field->name() == "incarnations")
-      with_each_text(*reflection.MutableMessage(&message, field), whole, "", service,
-                     [](const std::string&) {});
+      with_each_text(*reflection.MutableMessage(&message, field), "", service, [](const std::string&) {});
   }
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor* const field = type.field(i);
@@ -271,7 +270,7 @@ void with_each_text(Message& message, Message& whole, const std::string& text, s
                field->name() != "incarnations") {
       Message& inner = field->is_repeated() ? *reflection.AddMessage(&message, field)
                                             : *reflection.MutableMessage(&message, field);
-      with_each_text(inner, whole, text, service, visit);
+      with_each_text(inner, text, service, visit);
       reflection.ClearField(&message, field);
     }
   }
@@ -286,7 +285,7 @@ class OutsideTextInTheProtocol : public OutsideText<Grpc> {
     Job::NewStub(channel_)->Describe(std::make_unique<grpc::ClientContext>().get(), {}, &description_);
   }
 
-  /// The job is well: each process hears the other.
+  /// Each process still reaches the other through the store and a barrier, and nothing has failed.
   void expect_well() {
     both([](CoordinationClient& client) {
       client.key_value_store().set("well/" + std::to_string(client.process_id()), "yes", true);
@@ -299,7 +298,7 @@ class OutsideTextInTheProtocol : public OutsideText<Grpc> {
   /// Any call, with these bytes as its request.
   grpc::Status call(const std::string& method, const std::string& request, const std::string& identity = "") {
     grpc::ClientContext context;
-    // These wait for others who do not come.
+    // Nobody answers these calls.
     const bool waits = method.ends_with("/Barrier") || method.ends_with("/GetKeyValue");
     context.set_deadline(std::chrono::system_clock::now() + milliseconds(waits ? 50 : 20000));
     if (!identity.empty()) context.AddMetadata(kIdentityMetadata, identity);
@@ -321,7 +320,7 @@ class OutsideTextInTheProtocol : public OutsideText<Grpc> {
   DescribeResponse description_;
 };
 
-TEST_F(OutsideTextInTheProtocol, InAnyFieldOfAnyCall_IsTaken_OrOnlyThatCallFails) {
+TEST_F(OutsideTextInTheProtocol, InAnyFieldOfACall_FailsAtMostThatCall) {
   int fields = 0;
   for (const char* name : {"xla.coordination.CoordinationService", "lockstep.coordination.Job"}) {
     const auto* const service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
@@ -332,16 +331,15 @@ TEST_F(OutsideTextInTheProtocol, InAnyFieldOfAnyCall_IsTaken_OrOnlyThatCallFails
       const std::unique_ptr<Message> request(
           google::protobuf::MessageFactory::generated_factory()->GetPrototype(method->input_type())->New());
       for (const auto& [what, text] : outside_texts()) {
-        with_each_text(
-            *request, *request, text, description_.service_incarnation(), [&](const std::string& field) {
-              SCOPED_TRACE(method->full_name() + ", " + field + ", " + what);
-              ++fields;
-              const grpc::Status status = call("/" + service->full_name() + "/" + method->name(),
-                                               request->SerializePartialAsString());
-              EXPECT_THAT(status.error_message(), IsUtf8());
-              EXPECT_NE(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
-              EXPECT_NE(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
-            });
+        with_each_text(*request, text, description_.service_incarnation(), [&](const std::string& field) {
+          SCOPED_TRACE(method->full_name() + ", " + field + ", " + what);
+          ++fields;
+          const grpc::Status status =
+              call("/" + service->full_name() + "/" + method->name(), request->SerializePartialAsString());
+          EXPECT_THAT(status.error_message(), IsUtf8());
+          EXPECT_NE(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+          EXPECT_NE(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+        });
       }
       expect_well();
     }
@@ -350,11 +348,11 @@ TEST_F(OutsideTextInTheProtocol, InAnyFieldOfAnyCall_IsTaken_OrOnlyThatCallFails
   end();
 }
 
-TEST_F(OutsideTextInTheProtocol, InAnIdentity_IsTaken_OrOnlyThatCallFails) {
+TEST_F(OutsideTextInTheProtocol, InAnIdentity_FailsAtMostThatCall) {
   IdentityMessage identity;
   for (const auto& [what, text] : outside_texts()) {
     if (text.size() > 4000) continue;  // more than all headers may have
-    with_each_text(identity, identity, text, 0, [&](const std::string& field) {
+    with_each_text(identity, text, 0, [&](const std::string& field) {
       SCOPED_TRACE(field + ", " + what);
       const grpc::Status status =
           call("/lockstep.coordination.Job/Describe", "", identity.SerializePartialAsString());
@@ -368,15 +366,15 @@ TEST_F(OutsideTextInTheProtocol, InAnIdentity_IsTaken_OrOnlyThatCallFails) {
   end();
 }
 
-TEST_F(OutsideTextInTheProtocol, InACallOfARelay_IsTaken_OrEndsThatRelay) {
+TEST_F(OutsideTextInTheProtocol, InACallOfARelay_EndsAtMostThatRelay) {
   const auto stub = Job::NewStub(channel_);
   for (const auto& [what, text] : outside_texts()) {
     for (int kind = RelayCall::NONE; kind <= RelayCall::CANCEL; ++kind) {
       RelayCall call;
-      with_each_text(call, call, text, description_.service_incarnation(), [&](const std::string& field) {
+      with_each_text(call, text, description_.service_incarnation(), [&](const std::string& field) {
         SCOPED_TRACE(field + ", " + what + ", " + std::to_string(kind));
         call.set_kind(static_cast<RelayCall::Kind>(kind));
-        call.set_task(2);  // which the job has not
+        call.set_task(2);  // the job has only 0 and 1
         call.set_id(1);
         RelayCalls calls;
         // The batch of this one call.

@@ -66,7 +66,7 @@ LOCKSTEP_CHILD(keeps_a_coordinator_without_hmac) {
   ADD_FAILURE() << "it serves, but can check nobody";
 }
 
-TEST(AuthenticationCode, WhereOpensslMakesNone_NobodyIsLetIn) {
+TEST(AuthenticationCode, WithoutHmacInOpenssl_NobodyIsLetIn) {
   const std::string configuration = ::testing::TempDir() + "/only-the-null-provider.cnf";
   std::ofstream(configuration) << "openssl_conf = i\n[i]\nproviders = p\n[p]\nnull = n\n[n]\nactivate = 1\n";
   const auto result = testing::run_processes(

@@ -70,7 +70,7 @@ class Asked : public Environment {
   std::map<std::string, std::string> variables_;
 };
 
-TEST(Resolve, AVariableOfAnyBytesIsTaken_OrNamedInTheError) {
+TEST(Resolve, AVariableOfAnyBytes_IsAcceptedOrNamedInTheError) {
   const std::map<std::string, std::string> job = {{"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"},
                                                   {"LOCKSTEP_NUM_PROCESSES", "2"},
                                                   {"LOCKSTEP_PROCESS_ID", "0"},

@@ -10,10 +10,12 @@ struct OutsideText {
   std::string what, text;
 };
 
-/// Texts as they may come from outside, one of each kind: for tests of whatever takes a text.
+/// Texts as they may come from outside, one of each kind, for tests of anything that takes a text.
 inline std::vector<OutsideText> outside_texts() {
   using namespace std::string_literals;
-  std::vector<OutsideText> all = {
+  std::string long_text;
+  for (int i = 0; i < 65536 / 3; ++i) long_text += "中";
+  return {
       {"empty", ""},
       {"plain", "train"},
       {"spaces", "  a  b  "},
@@ -22,12 +24,12 @@ inline std::vector<OutsideText> outside_texts() {
        "donn\xe9"
        "es"},
       {"a character cut off", "apprentissage-\xc3"},
-      {"a character without its begin", "\xa9quilibre"},
+      {"a character without its first byte", "\xa9quilibre"},
       {"an overlong form", "\xc0\xaf"},
       {"an overlong form of three bytes", "\xe0\x80\xaf"},
       {"a surrogate", "\xed\xa0\x80"},
       {"above the last number", "\xf4\x90\x80\x80"},
-      {"a byte that UTF-8 has not", "\xff\xfe"},
+      {"bytes that UTF-8 never has", "\xff\xfe"},
       {"NUL", "a\0b"s},
       {"a line end", "a\nb\r\nc"},
       {"a tab", "a\tb"},
@@ -42,11 +44,9 @@ inline std::vector<OutsideText> outside_texts() {
       {"a format", "%s%n {} {0}"},
       {"another scheme", "gopher://host/x"},
       {"64 KiB", std::string(65536, 'x')},
-      {"64 KiB of characters", ""},
-      {"64 KiB of bytes that are none", std::string(65536, '\xe9')},
+      {"64 KiB of characters", long_text},
+      {"64 KiB of invalid bytes", std::string(65536, '\xe9')},
   };
-  for (int i = 0; i < 65536 / 3; ++i) all[all.size() - 2].text += "中";
-  return all;
 }
 
 }  // namespace lockstep::testing

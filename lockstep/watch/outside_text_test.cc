@@ -72,8 +72,7 @@ TEST(OutsideText, InAReport_IsUtf8InItsJson) {
   }
 }
 
-// A job that names each of its steps has room for as many as it makes.
-TEST(OutsideText, NamesWithNumbers_TakeTheRoomOfOne) {
+TEST(OutsideText, NamesThatDifferInTheirNumber_AreStoredOnce) {
   Reader reader(*memory());
   const std::uint32_t before = memory()->header.texts;
   for (int step = 0; step < 300000; ++step) const Phase phase("step " + std::to_string(step));
@@ -88,8 +87,8 @@ TEST(OutsideText, NamesWithNumbers_TakeTheRoomOfOne) {
   }
 }
 
-// In a process of its own, whose room is full afterwards.
-TEST(OutsideText, MoreNamesThanThereIsRoomFor_SaySo) {
+// In a process of its own, because its room for names is full afterwards.
+TEST(OutsideText, NamesForWhichThereIsNoRoom_AreReportedAsSuch) {
   const int descriptor = create_memory();
   Memory* const shared = map_memory(descriptor);
   const pid_t child = fork();
@@ -115,7 +114,7 @@ TEST(OutsideText, MoreNamesThanThereIsRoomFor_SaySo) {
   close(descriptor);
 }
 
-TEST(OutsideTextWriter, DISABLED_GivesMoreNamesThanThereIsRoomFor) {
+TEST(OutsideTextWriter, DISABLED_FillsTheRoomForNames) {
   if (std::getenv(kDescriptorVariable) == nullptr) GTEST_SKIP() << "only as a child";
   const TextId known = text("known");
   EXPECT_NE(text_of_lines(std::string(kTextBytes / 4, 'x')), 0u);

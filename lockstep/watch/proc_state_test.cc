@@ -124,7 +124,7 @@ TEST(ProcState, SystemCallsHaveNames) {
   EXPECT_EQ(syscall_name(99999), "system call 99999");
 }
 
-/// A child, in a pid namespace of its own where that is permitted, that tells its own pid and waits.
+/// A child that tells its pid and waits, in a pid namespace of its own where that is permitted.
 class ChildInNamespace {
  public:
   ChildInNamespace() {
@@ -168,7 +168,7 @@ class ChildInNamespace {
 
   bool made() const { return made_; }
   int outer() const { return outer_; }      ///< its parent
-  int own_pid() const { return own_pid_; }  ///< as it knows itself
+  int own_pid() const { return own_pid_; }  ///< in its own namespace
   std::uint64_t pid_namespace() const { return namespace_; }
 
  private:
@@ -178,7 +178,7 @@ class ChildInNamespace {
   bool made_ = false;
 };
 
-TEST(FindProcess, InAPidNamespaceOfItsOwn_IsTheOneBelow_AndNotWhoHasItsNumberHere) {
+TEST(FindProcess, InAnotherPidNamespace_FindsTheDescendantWithThatPidThere) {
   const ChildInNamespace child, other;
   if (!child.made() || !other.made()) GTEST_SKIP() << "no pid namespaces can be made here";
   EXPECT_EQ(child.own_pid(), 1);
@@ -192,11 +192,11 @@ TEST(FindProcess, InAPidNamespaceOfItsOwn_IsTheOneBelow_AndNotWhoHasItsNumberHer
   EXPECT_EQ(state.threads.front().own_tid, 1);
   EXPECT_EQ(state.threads.front().tid, found);
   EXPECT_NE(find_process(other.outer(), 1, other.pid_namespace()), found);
-  // Also if it is not known in which namespace it is; but then only below.
+  // A descendant is found even if its namespace is unknown.
   EXPECT_EQ(find_process(child.outer(), 1, 0), found);
   EXPECT_EQ(find_process(child.outer(), 2, child.pid_namespace()), 0);
   EXPECT_EQ(find_process(other.outer(), 1, child.pid_namespace()), 0);
-  // In this process's own namespace a pid is what it says.
+  // Pids in this process's own namespace are those in /proc.
   EXPECT_EQ(find_process(getpid(), getpid(), own_pid_namespace()), getpid());
   EXPECT_EQ(find_process(getpid(), getpid(), 0), getpid());
   EXPECT_EQ(read_own_state().own_pid, getpid());
