@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,6 +18,7 @@
 #include "lockstep/watch/proc_state.h"
 #include "lockstep/watch/reader.h"
 #include "lockstep/watch/recorder.h"
+#include "lockstep/watch/writer_test.h"
 
 // Names from outside: in the recorder, in reports, and of threads and processes as the kernel gives them.
 
@@ -91,17 +90,8 @@ TEST(OutsideText, NamesThatDifferInTheirNumber_AreStoredOnce) {
 TEST(OutsideText, NamesForWhichThereIsNoRoom_AreReportedAsSuch) {
   const int descriptor = create_memory();
   Memory* const shared = map_memory(descriptor);
-  const pid_t child = fork();
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    fcntl(descriptor, F_SETFD, 0);
-    setenv(kDescriptorVariable, std::to_string(descriptor).c_str(), 1);
-    execl("/proc/self/exe", "outside_text_writer", "--gtest_filter=OutsideTextWriter.*",
-          "--gtest_also_run_disabled_tests", nullptr);
-    _exit(1);
-  }
   int status = 0;
-  waitpid(child, &status, 0);
+  waitpid(start_writer(descriptor, "OutsideTextWriter"), &status, 0);
   EXPECT_EQ(status, 0);
   Reader reader(*shared);
   TickClock clock(machine_clock());

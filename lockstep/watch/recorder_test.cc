@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/watch/recorder.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +18,7 @@
 #include "lockstep/watch/memory.h"
 #include "lockstep/watch/phase.h"
 #include "lockstep/watch/reader.h"
+#include "lockstep/watch/writer_test.h"
 
 namespace lockstep::watch {
 namespace {
@@ -220,16 +219,7 @@ TEST(Recorder, IsReadAfterItsWriterWasKilled) {
     ASSERT_GE(descriptor, 0);
     Memory* const shared = map_memory(descriptor);
     ASSERT_NE(shared, nullptr);
-    const pid_t child = fork();
-    if (child == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      fcntl(descriptor, F_SETFD, 0);
-      setenv(kDescriptorVariable, std::to_string(descriptor).c_str(), 1);
-      const std::string self = "/proc/self/exe";
-      execl(self.c_str(), "recorder_writer", "--gtest_filter=RecorderWriter.*",
-            "--gtest_also_run_disabled_tests", nullptr);
-      _exit(1);
-    }
+    const pid_t child = start_writer(descriptor, "RecorderWriter");
     Reader reader(*shared);
     while (reader.pid() == 0 && waitpid(child, nullptr, WNOHANG) == 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
