@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "cli/prometheus.h"
+#include "cli/prometheus_test.h"
 #include "cli/status_json.h"
 #include "cli/status_test.h"
 #include "cli/tool_test.h"
@@ -62,31 +63,6 @@ StatusBoard board_with(const std::string& text) {
   return board;
 }
 
-/// Whether the line is a sample of Prometheus: a name, labels with quoted values, a number.
-bool is_sample(std::string_view line) {
-  const auto word = [&] {
-    const std::size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
-    line.remove_prefix(std::min(end, line.size()));
-    return end > 0;
-  };
-  const auto take = [&](char c) {
-    if (!line.starts_with(c)) return false;
-    line.remove_prefix(1);
-    return true;
-  };
-  if (!word() || !take('{')) return false;
-  do {
-    if (!word() || !take('=') || !take('"')) return false;
-    while (!line.empty() && line[0] != '"') {
-      if (line[0] == '\\' && (line.size() < 2 || std::string_view("\\\"n").find(line[1]) == line.npos))
-        return false;
-      line.remove_prefix(line[0] == '\\' ? 2 : 1);
-    }
-    if (!take('"')) return false;
-  } while (take(','));
-  return take('}') && take(' ') && line.find_first_not_of("0123456789.e+-") == line.npos;
-}
-
 TEST(OutsideText, InAJobsStatus_IsUtf8InJsonAndPrometheus) {
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
@@ -103,10 +79,10 @@ TEST(OutsideText, InAJobsStatus_IsUtf8InJsonAndPrometheus) {
     EXPECT_TRUE(is_utf8(metrics));
     EXPECT_THAT(metrics, Not(HasSubstr(kReplacement)));
     int samples = 0;
-    for (const std::string& line : lines_of(metrics)) {
-      if (line.starts_with("# ")) continue;
-      EXPECT_TRUE(is_sample(line)) << line.substr(0, 200);
-      samples += line.starts_with("lockstep_metric{");
+    for (Sample& sample : parse_prometheus(metrics)) {
+      if (sample.name != "lockstep_metric") continue;
+      ++samples;
+      EXPECT_EQ(sample.labels["name"], shown(text));
     }
     EXPECT_EQ(samples, 2);
   }

@@ -5,12 +5,12 @@
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "cli/http_access.h"
 #include "cli/job_view.h"
 #include "cli/output.h"
 #include "cli/prometheus.h"
+#include "cli/prometheus_test.h"
 #include "cli/status_board.h"
 #include "cli/status_json.h"
 #include "cli/status_table.h"
@@ -263,66 +263,6 @@ TEST(Duration, IsSaidInTwoUnits) {
   EXPECT_EQ(describe_duration(59.6), "1 min 0 s");
   EXPECT_EQ(describe_duration(7260), "2 h 1 min");
   EXPECT_EQ(describe_duration(200000), "2 d 7 h");
-}
-
-// A reader of Prometheus's text format, as strict as its own: name{label="value",...} number.
-struct Sample {
-  std::string name;
-  std::map<std::string, std::string> labels;
-  double value = 0;
-};
-
-std::vector<Sample> parse_prometheus(const std::string& text) {
-  std::vector<Sample> samples;
-  std::string type_of;
-  EXPECT_TRUE(text.ends_with('\n'));
-  for (const std::string& line : lines_of(text)) {
-    if (line.starts_with("# HELP ")) continue;
-    if (line.starts_with("# TYPE ")) {
-      std::istringstream in(line.substr(7));
-      std::string type;
-      in >> type_of >> type;
-      EXPECT_TRUE(type == "gauge" || type == "counter") << line;
-      EXPECT_EQ(type == "counter", type_of.ends_with("_total")) << line;
-      continue;
-    }
-    Sample sample;
-    std::size_t at = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
-    sample.name = line.substr(0, at);
-    EXPECT_EQ(sample.name, type_of) << "a sample outside of its family: " << line;
-    if (at == std::string::npos || line[at] != '{') {
-      ADD_FAILURE() << line;
-      continue;
-    }
-    while (line[at] != '}') {
-      const std::size_t equals = line.find("=\"", ++at);
-      if (equals == std::string::npos) {
-        ADD_FAILURE() << line;
-        return samples;
-      }
-      const std::string name = line.substr(at, equals - at);
-      std::string value;
-      for (at = equals + 2; at < line.size() && line[at] != '"'; ++at) {
-        if (line[at] == '\\') {
-          ++at;
-          value += line[at] == 'n' ? '\n' : line[at];
-        } else {
-          value += line[at];
-        }
-      }
-      EXPECT_TRUE(sample.labels.emplace(name, value).second) << "twice: " << line;
-      ++at;
-      if (at >= line.size() || (line[at] != ',' && line[at] != '}')) {
-        ADD_FAILURE() << line;
-        return samples;
-      }
-    }
-    char* end = nullptr;
-    sample.value = std::strtod(line.c_str() + at + 1, &end);
-    EXPECT_EQ(*end, '\0') << line;
-    samples.push_back(std::move(sample));
-  }
-  return samples;
 }
 
 TEST(Prometheus, TheTextParsesAndHasTheNumbers) {
