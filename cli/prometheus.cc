@@ -11,15 +11,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "lockstep/base/text.h"
-
 namespace lockstep::cli {
 namespace {
 
-// Within quotes, of UTF-8.
+// For a label's value; the view's texts are UTF-8.
 std::string escaped(std::string_view text) {
   std::string result;
-  for (const char c : shown_lines(text)) {
+  for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
     result += c == '\n' ? "\\n" : std::string(1, c);
   }

@@ -50,7 +50,7 @@ std::string make_credential(const Identity& identity, const Whereabouts& where,
   pb::IdentityMessage message;
   message.set_job_id(shown(identity.job_id));
   message.set_attempt(identity.attempt);
-  message.set_host(shown(where.host, Whereabouts::kLongestHost));
+  message.set_host(where.host);
   message.set_pid(where.pid);
   if (!identity.secret.empty()) {
     message.set_nonce(random_nonce());
