@@ -15,7 +15,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr int kFullLooks = 5;  // so seldom are all threads of a process looked at that launches something
-constexpr std::chrono::seconds kBetweenSearches(5);  // for one that is not found in /proc
+constexpr std::chrono::seconds kBetweenSearches(5);  // of /proc for a process that is not found
 
 }  // namespace
 
@@ -28,13 +28,11 @@ struct Collector::Watched {
   Steady::time_point started;
   bool ended = false;
 
-  // The process that writes, by its pid for itself; where it is in /proc; there the threads, by their tids
-  // for themselves.
-  int writer = 0, found = 0;
+  int writer = 0, found = 0;  // the pid of the process that writes, in its own pid namespace and in /proc
   Steady::time_point next_search;
-  std::map<int, int> tids;
+  std::map<int, int> tids;  // in /proc, of its threads by the tids in its own pid namespace
 
-  // Where the process that uses Lockstep is in /proc: 0 if it is not to be found there.
+  // The pid in /proc of the process that uses Lockstep; 0 if it is not found there.
   int find() {
     const int own_pid = reader == nullptr ? 0 : reader->pid();
     if (own_pid == 0) return watch::find_process(pid, pid, watch::own_pid_namespace());
@@ -126,7 +124,7 @@ watch::ProcessReport Collector::report(int process, Watched& watched, bool with_
     watched.ticks = state.cpu_ticks;
     watched.at = now;
   }
-  // What the process calls itself means nothing to others.
+  // Others know the process and its threads by their numbers in /proc.
   if (pid != report.pid) {
     for (watch::ThreadReport& thread : report.threads) {
       const auto known = watched.tids.find(thread.tid);

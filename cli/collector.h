@@ -34,8 +34,7 @@ class Collector {
   void started(int process, pid_t pid);
 
   /// The pid of the process that uses Lockstep: the one that was started, or, if that is a script, one that
-  /// it started, also in a pid namespace of its own. If that one is not to be found, the one that was
-  /// started.
+  /// it started, perhaps in another pid namespace. If that is not found, the one that was started.
   pid_t pid(int process);
 
   /// When the next `look` is due.

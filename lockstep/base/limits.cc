@@ -79,8 +79,7 @@ void require_threads(int count, const std::string& what) {
   if (error == 0) return;
   fail(
       "{} needs {} threads, and only {} can be started: {}; raise the limit of processes and threads of this "
-      "user, "
-      "or of the control group",
+      "user, or of the control group",
       what, count, started, describe_error(error));
 }
 

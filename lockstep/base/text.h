@@ -13,26 +13,25 @@ namespace lockstep {
 // output, file names) stays as it is. What people read, and what goes into JSON or a protocol's text field,
 // passes through `shown` or `shown_lines` where it enters.
 
-/// Whether the text is UTF-8: without overlong forms, surrogates, numbers above U+10FFFF and characters that
-/// are cut off.
+/// Whether the text is UTF-8: without overlong forms, surrogates, numbers above U+10FFFF and incomplete
+/// characters.
 bool is_utf8(std::string_view text);
 
-/// The first `most` bytes at most, where a character of UTF-8 is whole or left out.
+/// At most the first `most` bytes, cut between two characters.
 std::string_view first_bytes(std::string_view text, std::size_t most);
 
-/// Without the character at the end that is cut off, if there is one: the kernel cuts names at a byte.
+/// The text without an incomplete character at its end: the kernel cuts names after any byte.
 std::string_view whole_characters(std::string_view text);
 
 inline constexpr std::size_t kLongestShown = 1024;
 
-/// The text as it can be shown within one line, as UTF-8. Bytes that are not UTF-8, and control characters,
-/// become
-/// "\xe9", or "\n", "\r" and "\t"; control characters of more than one byte, among them those that turn the
-/// direction of text, become "\u202e". If it would have more than `most` bytes, it ends with "... (65536
-/// bytes)" within them, which is the length of `text`. The same for what it has returned.
+/// The text as one line of UTF-8. Bytes that are not UTF-8 become "\xe9"; control characters become "\n" or
+/// "\x1b", and those outside ASCII, such as those that change the direction of text, "\u202e". What would be
+/// longer than `most` bytes is cut, and ends with the length of `text`, "... (65536 bytes)", within `most`.
+/// shown(shown(text)) is shown(text).
 std::string shown(std::string_view text, std::size_t most = kLongestShown);
 
-/// The same for several lines: line ends and tabs stay.
+/// The same for text of several lines: line ends and tabs stay.
 std::string shown_lines(std::string_view text, std::size_t most = std::numeric_limits<std::size_t>::max());
 
 }  // namespace lockstep

@@ -318,8 +318,7 @@ void Agent::check_key(const std::string& key) const {
   if (is_utf8(key)) return;
   lockstep::fail<Error>(
       "[{}] the key '{}' of the job's store is not UTF-8, as the coordination protocol requires; convert it, "
-      "or write "
-      "its bytes as digits",
+      "or write its bytes as digits",
       self(), shown(key));
 }
 

@@ -25,11 +25,11 @@ Status from_grpc(const grpc::Status& status);
 /// Credentials for mutual TLS with the files; plain text if there are none. Throws as read_certificates does.
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls);
 
-/// Milliseconds between two looks of an idle channel whether the other side's host still answers.
+/// Milliseconds without traffic after which a channel pings the other side.
 inline constexpr int kPing = 60'000;
 
-/// A channel to a coordinator. It looks every kPing whether the coordinator's host still answers, and gives
-/// up after kOutOfReach, as keep_alive() does for sockets.
+/// A channel to a coordinator. It pings the coordinator after kPing, and gives up if that does not answer for
+/// kOutOfReach, as keep_alive() does for sockets.
 std::shared_ptr<grpc::Channel> open_channel(const HostPort& address, const TlsFiles& tls);
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls);
 

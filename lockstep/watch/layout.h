@@ -124,8 +124,8 @@ enum class Clock : std::uint32_t { kMonotonicNs, kTsc };
 
 struct alignas(64) Header {
   std::atomic<std::uint64_t> magic;
-  std::atomic<std::int32_t> pid;                     ///< of the writer, as it knows itself; 0: none yet
-  std::atomic<std::uint64_t> pid_namespace;          ///< in which it knows itself so; 0: unknown
+  std::atomic<std::int32_t> pid;                     ///< of the writer in its own namespace; 0: none yet
+  std::atomic<std::uint64_t> pid_namespace;          ///< of the writer; 0: unknown
   std::atomic<std::int32_t> process, process_count;  ///< its number in the job; -1 before initialize()
   std::atomic<Clock> clock;
   std::atomic<std::uint32_t> texts;  ///< the number of bytes written

@@ -96,7 +96,7 @@ std::uint64_t status_number(std::string_view status, std::string_view name, std:
   return word < words.size() ? to_number<std::uint64_t>(words[word]) : 0;
 }
 
-/// What the process or thread is in its own pid namespace, of those in which it has a number the innermost.
+/// The number of the process or thread in its own pid namespace, which is the last one of NSpid.
 int own_number(std::string_view status, int otherwise) {
   const auto words = status_words(status, "\nNSpid:");
   return words.empty() ? otherwise : to_number<int>(words.back());
@@ -109,6 +109,7 @@ std::uint64_t pid_namespace_of(std::string_view process) {
   return stat(fmt::format("/proc/{}/ns/pid", process).c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
+/// Whether the process is `root` or a descendant of it.
 bool is_below(int pid, int root) {
   for (int i = 0; i < kMostParents && pid > 0; ++i) {
     if (pid == root) return true;
@@ -117,7 +118,7 @@ bool is_below(int pid, int root) {
   return false;
 }
 
-/// Whether the pids in /proc are those that this process has for others.
+/// Whether /proc shows this process's own pid namespace.
 bool proc_is_own() {
   std::array<char, 32> self{};
   return readlink("/proc/self", self.data(), self.size() - 1) > 0 && to_number<int>(self.data()) == getpid();
@@ -303,8 +304,8 @@ int find_process(int root, int own_pid, std::uint64_t pid_namespace) {
   for (const int pid : numbers_in("/proc")) {
     if (own_number(status_of(pid), pid) != own_pid) continue;
     const std::uint64_t of_this = pid_namespace_of(std::to_string(pid));
-    const bool another = pid_namespace != 0 && of_this != 0 && of_this != pid_namespace;
-    if (!another && is_below(pid, root)) return pid;
+    const bool elsewhere = pid_namespace != 0 && of_this != 0 && of_this != pid_namespace;
+    if (!elsewhere && is_below(pid, root)) return pid;
   }
   return 0;
 }

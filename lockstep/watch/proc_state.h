@@ -15,8 +15,7 @@ namespace lockstep::watch {
 
 struct ThreadState {
   int tid = 0;
-  int own_tid =
-      0;  ///< as the thread knows itself: another one where the process is in a pid namespace of its own
+  int own_tid = 0;   ///< in its own pid namespace, such as a container's
   std::string name;  ///< at most 15 bytes, as `shown` makes them
 
   /// R: runs, or waits for a core. S: sleeps. D: sleeps and cannot be interrupted, mostly for a disk. T:
@@ -38,7 +37,7 @@ struct ProcessState {
   bool exists = false;  ///< also true after it has ended, until its parent has read its status: state Z
   char state = '?';     ///< of its main thread
   std::string name;
-  int own_pid = 0;  ///< as the process knows itself
+  int own_pid = 0;  ///< in its own pid namespace
   int parent = 0;
   int tracer = 0;                    ///< the process that traces it, such as a debugger; 0: none
   unsigned user = 0;                 ///< its effective user
@@ -52,15 +51,15 @@ struct ProcessState {
 /// Never throws for what the process does: if it does not exist, or ends meanwhile, `exists` is false, and a
 /// thread that ends meanwhile is left out. Takes about 30 microseconds for each thread.
 ProcessState read_process_state(int pid);
-/// Of this process; also if /proc is that of another pid namespace than its own.
+/// Of this process, even where /proc shows another pid namespace than its own.
 ProcessState read_own_state();
 
-/// The pid namespace of this process; 0 if the system does not say it.
+/// The pid namespace of this process; 0 if the system does not tell it.
 std::uint64_t own_pid_namespace();
 
-/// The pid of the process, `root` or one below it, that knows itself as `own_pid` in that pid namespace,
-/// which may be another one than this process's: a container's. 0 if there is none, or /proc does not show
-/// it.
+/// The pid in /proc of the process that has the pid `own_pid` in `pid_namespace` (0: unknown), which may be a
+/// container's: `root` or a descendant of it. 0 if there is none, or /proc does not show it. Reads a file for
+/// each process of the host if the namespace is not this process's.
 int find_process(int root, int own_pid, std::uint64_t pid_namespace);
 
 /// "futex"; "system call 999" for an unknown one.
@@ -69,7 +68,7 @@ std::string syscall_name(long number);
 /// "running", "waiting in futex", "stopped", "waiting for a disk or driver in read", "ended".
 std::string describe(const ThreadState& thread);
 
-/// The evidence about a thread of the process that knows itself as `own_pid`, if it blocks others.
+/// The evidence about a thread, if it blocks others, of the process with this pid in its own pid namespace.
 Evidence evidence_of(const ThreadState& thread, int own_pid, double cpu_share);
 
 double seconds_of_ticks(std::uint64_t ticks);

@@ -47,7 +47,7 @@ bool claim(Memory& memory) {
     memory.header.pid_namespace = pid_namespace;
     return true;
   }
-  // The pid of one in another namespace says nothing here.
+  // A pid in another namespace may be that of any process here.
   if (memory.header.pid_namespace != pid_namespace) return false;
   if (before == self) return true;
   if (kill(before, 0) == 0 || errno != ESRCH) return false;
