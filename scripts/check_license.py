@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Says which sources do not name their license in their first line, or behind the line `#!`; run as a test.
+"""Fails on sources that do not begin with the line of their license; run as a test.
 
     check_license.py [ROOT]      check the tree
     check_license.py --write     write the line where it is missing
@@ -26,10 +26,8 @@ def line_of(path):
     for style, endings in STYLES.items():
         if path.name.endswith(endings):
             return style.format(SPDX)
-    try:
-        return "# " + SPDX if path.open("rb").read(2) == b"#!" else None
-    except OSError:
-        return None
+    with path.open("rb") as file:
+        return "# " + SPDX if file.read(2) == b"#!" else None
 
 
 def sources_of(root):
@@ -41,15 +39,15 @@ def sources_of(root):
 
 
 def place_of(lines):
-    return 1 if lines and lines[0].startswith("#!") else 0
+    """Scripts begin with their interpreter, and pages with their document type."""
+    return 1 if lines[0].startswith(("#!", "<!DOCTYPE")) else 0
 
 
 def without(root):
     for path, line in sources_of(root):
         lines = path.read_text().split("\n")
         place = place_of(lines)
-        # A page begins with its document type.
-        if line not in lines[place:place + (2 if path.suffix == ".html" else 1)]:
+        if lines[place:place + 1] != [line]:
             yield path, line, lines, place
 
 
@@ -73,7 +71,6 @@ def main():
     found = list(without(root))
     if write:
         for path, line, lines, place in found:
-            place += path.suffix == ".html"
             path.write_text("\n".join(lines[:place] + [line] + lines[place:]))
     elif found:
         sys.exit("\n".join(f"{path.relative_to(root)}: does not begin with '{line}'" for path, line, *_ in found) +
