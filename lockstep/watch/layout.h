@@ -50,8 +50,9 @@ struct Entry {
   std::atomic<std::uint64_t> operation;  ///< the same for all who take part in the same operation; 0: none
   std::atomic<Kind> kind;
   std::atomic<TextId> what, site;
-  std::atomic<std::uint32_t> mesh;          ///< its index in `Memory::meshes` plus 1; 0: none
-  std::atomic<std::uint64_t> group, count;  ///< `operation` is this one of the group; valid if it is not 0
+  std::atomic<std::uint32_t> mesh;   ///< its index in `Memory::meshes` plus 1; 0: none
+  std::atomic<std::uint64_t> group;  ///< of `operation`; valid if that is not 0
+  std::atomic<std::uint64_t> count;  ///< the number of `operation` in the group
 };
 
 /// An activity of a thread that has ended: one line of the cache.

@@ -12,7 +12,7 @@ namespace lockstep::watch {
 namespace {
 
 constexpr auto relaxed = std::memory_order_relaxed;
-constexpr double kFreshSeconds = 3;  // of what is known of a connection
+constexpr double kFreshSeconds = 3;  // what was seen of a connection before says nothing of it now
 constexpr int kTries = 200;  // for a version that does not change: a writer that was killed never ends
 
 std::uint64_t launch_number(Kind kind, std::uint64_t number) { return kind == Kind::kLaunch ? number : 0; }

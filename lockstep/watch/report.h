@@ -25,7 +25,7 @@ struct Activity {
   double seconds = 0;    ///< since it began
   bool arrived = false;  ///< all others have arrived
   std::uint64_t number = 0, operation = 0, mesh = 0;
-  std::uint64_t group = 0, count = 0;  ///< the operation is this one of the group; only if it is not 0
+  std::uint64_t group = 0, count = 0;  ///< the group of `operation`, and its number there
   double usual_seconds = 0;  ///< the median of earlier durations of the launch, or of the wait; 0: there are
                              ///< none
 };
@@ -71,8 +71,7 @@ struct GroupReport {
 /// The connections to a process on another host, as they were seen within the last seconds.
 struct LinkReport {
   int process = 0;
-  double unanswered_seconds =
-      0;  ///< for so long its host has confirmed none of the bytes that were sent there
+  double unanswered_seconds = 0;  ///< since its host last confirmed bytes; 0: it has confirmed all
 };
 
 /// What the kernel reports about the thread that does a process's work.
