@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "cli/descriptors.h"
+#include "cli/open_file.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/limits.h"
 
@@ -68,10 +69,9 @@ void keep_earlier(const std::filesystem::path& folder, const std::function<bool(
     std::filesystem::rename(file, file.string() + "." + std::to_string(highest + 1));
 }
 
-// A FIFO in the place of a log is not waited for: it is an error without a reader, and if the reader is slow.
-int open_log(const std::filesystem::path& file) {
-  return open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
-}
+// A log may be a FIFO. The launcher never waits for its reader: if there is none, or it is slow, that is an
+// error.
+int open_log(const std::filesystem::path& file) { return open_for_writing(file, O_APPEND | O_NONBLOCK); }
 
 }  // namespace
 
@@ -93,14 +93,10 @@ LogFiles::LogFiles(const std::filesystem::path& folder, const std::vector<int>& 
     File& file = files_[i];
     file.path = folder / fmt::format("process-{}{}.log", i, suffix);
     const int descriptor = open_log(file.path);
-    if (descriptor < 0) {
-      const int error = errno;
-      fail("cannot write {}: {}", file.path.string(),
-           error == ENXIO ? "nobody reads from it" : describe_error(error));
-    }
+    if (descriptor < 0) fail("cannot write {}: {}", file.path.string(), describe_open_error(errno));
     struct stat status {};
     if (fstat(descriptor, &status) == 0 && S_ISFIFO(status.st_mode) && open_.size() < most_open()) {
-      file.descriptor = descriptor;  // its reader would take a close for the end
+      file.descriptor = descriptor;  // closing it would end what its reader gets
       open_.push_back(i);
     } else {
       close(descriptor);

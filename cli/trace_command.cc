@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/trace_command.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -17,9 +15,9 @@
 #include "cli/job_server.h"
 #include "cli/job_socket.h"
 #include "cli/job_trace.h"
+#include "cli/trace_file.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
-#include "lockstep/base/limits.h"
 
 namespace lockstep::cli {
 namespace {
@@ -53,10 +51,8 @@ int take_trace(const Options& options) {
   const RunningJob job = find_job(options.job);
   JobConnection connection(job);
   const std::filesystem::path file = std::filesystem::absolute(options.file);
-  // Here, where it may be this command's standard output, or a FIFO that has no reader yet.
-  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
-  if (descriptor < 0)
-    fail("cannot write the trace {}: {}; give another file", file.string(), describe_error(errno));
+  // In this process: /dev/stdout is its own output, and it may wait for the reader of a FIFO.
+  const int descriptor = open_trace(file, 0);
   const nlohmann::json request = {
       {"request", kTraceRequest}, {"file", file.string()}, {"seconds", options.seconds}};
   connection.send(request.dump() + "\n", descriptor);

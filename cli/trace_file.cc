@@ -12,13 +12,14 @@
 #include <streambuf>
 #include <vector>
 
+#include "cli/open_file.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/limits.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience(10'000);  // with a reader who takes nothing
+constexpr std::chrono::seconds kPatience(10);  // with a reader who takes nothing
 
 /// Writes to a descriptor that does not block.
 class Buffer : public std::streambuf {
@@ -43,7 +44,8 @@ class Buffer : public std::streambuf {
         at += written;
       } else if (errno == EAGAIN) {
         pollfd polled{descriptor_, POLLOUT, 0};
-        if (poll(&polled, 1, static_cast<int>(kPatience.count())) == 0) return fail_with(ETIMEDOUT);
+        if (poll(&polled, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count())) == 0)
+          return fail_with(ETIMEDOUT);
       } else if (errno != EINTR) {
         return fail_with(errno);
       }
@@ -63,16 +65,17 @@ class Buffer : public std::streambuf {
   int error_ = 0;
 };
 
-int open_file(const std::filesystem::path& path) {
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
-  if (descriptor >= 0) return descriptor;
-  fail("cannot write the trace {}: {}; give another file", path.string(),
-       errno == ENXIO ? "nobody reads from it" : describe_error(errno));
-}
-
 }  // namespace
 
-TraceFile::TraceFile(std::filesystem::path path) : path_(std::move(path)), descriptor_(open_file(path_)) {}
+int open_trace(const std::filesystem::path& path, int flags) {
+  const int descriptor = open_for_writing(path, flags);
+  if (descriptor < 0)
+    fail("cannot write the trace {}: {}; give another file", path.string(), describe_open_error(errno));
+  return descriptor;
+}
+
+TraceFile::TraceFile(std::filesystem::path path)
+    : path_(std::move(path)), descriptor_(open_trace(path_, O_NONBLOCK)) {}
 
 TraceFile::TraceFile(std::filesystem::path path, int descriptor)
     : path_(std::move(path)), descriptor_(descriptor) {
@@ -92,9 +95,8 @@ void TraceFile::write(const std::function<void(std::ostream&)>& put) {
   out.flush();
   if (!out.fail()) return;
   fail("the trace {} could not be written: {}", path_.string(),
-       buffer.error() == ETIMEDOUT
-           ? fmt::format("its reader has taken nothing for {} s", kPatience.count() / 1000)
-           : describe_error(buffer.error()));
+       buffer.error() == ETIMEDOUT ? fmt::format("its reader has taken nothing for {} s", kPatience.count())
+                                   : describe_error(buffer.error()));
 }
 
 }  // namespace lockstep::cli

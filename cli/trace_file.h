@@ -7,12 +7,14 @@
 
 namespace lockstep::cli {
 
+/// Opens the file of a trace, with further `flags` of open(2). Throws Error if it cannot be written.
+int open_trace(const std::filesystem::path& path, int flags);
+
 /// The open file of a trace, which may also be a pipe. Its content is replaced only when the trace is
 /// written.
 class TraceFile {
  public:
-  /// Opens it without waiting for a reader. Throws Error if it cannot be written, such as a FIFO that nobody
-  /// reads.
+  /// Opens it without waiting for a reader: a FIFO that nobody reads is an Error.
   explicit TraceFile(std::filesystem::path path);
 
   /// Takes over a descriptor of the file, which another process has opened for writing.
@@ -23,8 +25,8 @@ class TraceFile {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Lets `put` write the content. Blocks while a reader is slow, but throws Error if it takes nothing for 10
-  /// s, and for any other failure of a write.
+  /// Lets `put` write the content. Waits for a slow reader; throws Error if it takes nothing for 10 s, or if
+  /// a write fails.
   void write(const std::function<void(std::ostream&)>& put);
 
  private:
