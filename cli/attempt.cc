@@ -15,6 +15,7 @@
 #include <set>
 
 #include "cli/attempt_impl.h"
+#include "cli/child_process.h"
 #include "cli/core_shares.h"
 #include "cli/trace_command.h"
 #include "lockstep/base/environment.h"
@@ -202,20 +203,9 @@ void Attempt::Impl::ended(int process, const Outcome& outcome) {
 void Attempt::Impl::not_started(int error, const std::string& what) {
   if (given_up_) return;
   given_up_ = what;
-  switch (error) {
-    case ENOENT:
-      given_up_status_ = kNotFound;
-      break;
-    case 0:
-    case EAGAIN:
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-      given_up_status_ = kLauncherFailed;
-      break;
-    default:
-      given_up_status_ = kNotExecutable;
-  }
+  given_up_status_ = error == ENOENT                    ? kNotFound
+                     : error == 0 || is_shortage(error) ? kLauncherFailed
+                                                        : kNotExecutable;
 }
 
 void Attempt::Impl::unreachable(const std::string& host, const std::string& why) {

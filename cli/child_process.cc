@@ -162,6 +162,10 @@ Child start_child(const ChildOptions& options) {
           .err = Pipe::take(err.read)};
 }
 
+bool is_shortage(int error) {
+  return error == EAGAIN || error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
 std::string find_program(const std::string& name) {
   int error = ENOENT;
   auto good = [&](const std::string& path) {

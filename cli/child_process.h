@@ -39,6 +39,10 @@ struct Child {
 /// ENOENT and EACCES.
 Child start_child(const ChildOptions& options);
 
+/// Whether the errno of a failure means that this host lacks processes, descriptors or memory, rather than
+/// that something is wrong with the program.
+bool is_shortage(int error);
+
 /// The file that a shell would execute for this name: the name itself if it contains a slash, else the first
 /// match in PATH. Throws std::system_error: ENOENT if there is none, EACCES if it is not executable.
 std::string find_program(const std::string& name);

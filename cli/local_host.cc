@@ -77,11 +77,9 @@ void LocalHost::start(const HostJob& job) {
   } catch (const std::system_error& error) {
     finish();
     const int code = error.code().value();
-    listener_.not_started(code, fmt::format("cannot run '{}'{}: {}", job.command.front(),
-                                            code == EAGAIN || code == EMFILE || code == ENOMEM
-                                                ? fmt::format(" as {} processes", job.processes.size())
-                                                : "",
-                                            describe_error(code)));
+    const std::string count = is_shortage(code) ? fmt::format(" as {} processes", job.processes.size()) : "";
+    listener_.not_started(
+        code, fmt::format("cannot run '{}'{}: {}", job.command.front(), count, describe_error(code)));
     return;
   }
   for (std::size_t i = 0; i < locals_.size(); ++i) {
