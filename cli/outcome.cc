@@ -7,11 +7,19 @@
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <set>
+#include <utility>
 
 namespace lockstep::cli {
 namespace {
 
 constexpr std::size_t kNamed = 8;
+
+// What may be behind a signal that ended a process.
+constexpr std::pair<int, const char*> kHints[] = {
+    {SIGKILL, "the kernel sends this too when memory is short (see dmesg)"},
+    {SIGXFSZ, "a write exceeded the limit on file sizes (ulimit -f)"},
+    {SIGXCPU, "the limit on CPU time was reached (ulimit -t)"}};
 
 // "process 3", "processes 0, 2 and 5 more".
 std::string name_some(const std::vector<int>& processes) {
@@ -73,7 +81,7 @@ std::string name_by_host(const std::vector<int>& processes, const std::vector<st
 std::string closing_report(const std::string& failure, const std::vector<int>& causes,
                            const std::vector<Fate>& fates) {
   std::map<std::string, std::vector<int>> own, followed, ended, finished;
-  bool killed = false, file_too_large = false, time_used = false;
+  std::set<int> signals;  // of the causes
   for (int i = 0; i < static_cast<int>(fates.size()); ++i) {
     if (!fates[i].outcome) continue;
     const Outcome& outcome = *fates[i].outcome;
@@ -82,9 +90,7 @@ std::string closing_report(const std::string& failure, const std::vector<int>& c
       ended[fmt::format("by {}", signal_name(outcome.signal))].push_back(i);
     } else if (cause) {
       own[outcome.success() ? "ended with status 0" : outcome.describe()].push_back(i);
-      killed = killed || outcome.signal == SIGKILL;
-      file_too_large = file_too_large || outcome.signal == SIGXFSZ;
-      time_used = time_used || outcome.signal == SIGXCPU;
+      signals.insert(outcome.signal);
     } else if (outcome.success()) {
       finished["finished"].push_back(i);
     } else {
@@ -96,9 +102,9 @@ std::string closing_report(const std::string& failure, const std::vector<int>& c
   if (own.size() == 1 && failure.find(own.begin()->first) == failure.npos)
     report += fmt::format(" ({})", own.begin()->first);
   if (own.size() > 1) report += fmt::format(" ({})", group(own));
-  if (killed) report += "; the kernel sends this too when memory is short (see dmesg)";
-  if (file_too_large) report += "; it would have made a file larger than its limit (ulimit -f)";
-  if (time_used) report += "; it has used the processor time of its limit (ulimit -t)";
+  for (const auto& [signal, hint] : kHints) {
+    if (signals.contains(signal)) report += fmt::format("; {}", hint);
+  }
   if (!followed.empty()) report += fmt::format("\n  as a consequence: {}", group(followed));
   if (!ended.empty()) report += fmt::format("\n  ended by the launcher: {}", group(ended));
   if (!finished.empty()) report += fmt::format("\n  without an error: {}", group(finished));
