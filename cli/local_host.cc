@@ -266,12 +266,14 @@ void LocalHost::trace(const Local& local, bool unfinished) {
   if (!chunk.events.empty() || chunk.lost > 0) listener_.traced(std::move(chunk));
 }
 
-// A batch system tells the launcher and its agents, a terminal that is closed tells twice.
+// A batch system signals the launcher and also its agents; a terminal that closes sends HUP twice.
 bool LocalHost::repeats(Local& local, int signal) {
   if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP) return false;
   const Steady::time_point now = Steady::now();
-  const auto [last, first] = local.told_to_end.try_emplace(signal, now);
-  return !first && now < std::exchange(last->second, now) + kOneRequest;
+  Steady::time_point& last = local.told_to_end[signal];
+  if (now < last + kOneRequest) return true;
+  last = now;
+  return false;
 }
 
 void LocalHost::signal(int process, int signal, bool from_terminal) {

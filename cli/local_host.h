@@ -51,7 +51,7 @@ class LocalHost : public ProcessHost {
     bool running = false;
     bool guarded = false;            ///< the guard knows its group
     bool group_of_launcher = false;  ///< it is in this process's group, to read from the terminal
-    std::map<int, Steady::time_point> told_to_end;  ///< when it last got INT, TERM or HUP
+    std::map<int, Steady::time_point> told_to_end;  ///< when each of INT, TERM and HUP was last passed on
   };
 
   void start(int number, ChildOptions& child);

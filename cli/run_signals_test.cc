@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -75,6 +76,24 @@ TEST(RunSignals, TwoSignalsAtOnceAreOneRequest) {
     EXPECT_EQ(result.exit_code, 5);
     EXPECT_THAT(result.log, AllOf(HasSubstr("[0] saved\n"), HasSubstr("[1] saved\n")));
   }
+}
+
+TEST(RunSignals, HangupsThatKeepComingReachAProcessOnceASecond) {
+  Processes job(
+      tool(Words{"run", "-n", "1"} + shell("trap 'echo got HUP' HUP; trap 'exit 5' TERM; echo ready; "
+                                           "while :; do sleep 0.02; done")));
+  job.wait_for_line(0, "[0] ready");
+  const auto hang_up_often = [&] {
+    job.kill(0, SIGHUP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(kOneRequest) / 5);
+    return job.log(0);
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (std::ranges::count(lines_of(hang_up_often()), "[0] got HUP") < 2) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  job.kill(0, SIGTERM);
+  EXPECT_EQ(job.wait(0).exit_code, 5);
 }
 
 TEST(RunSignals, TwoHangupsAtOnceReachAProcessOnce) {
