@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
-#include <utility>
 
 #include "lockstep/base/fail.h"
 
@@ -34,12 +33,6 @@ void take_variables(const Message& message, std::size_t from, Variables& variabl
     if (equals == std::string::npos) fail("the launcher sent the variable '{}' without a value", message[i]);
     variables[message[i].substr(0, equals)] = message[i].substr(equals + 1);
   }
-}
-
-int int_of(const std::string& word) {
-  const long number = number_of(word);
-  if (!std::in_range<int>(number)) fail("'{}' is too large a number", word);
-  return static_cast<int>(number);
 }
 
 }  // namespace

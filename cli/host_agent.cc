@@ -120,8 +120,7 @@ class Agent : HostListener {
       if (message->front() == "clock" && message->size() == 2) tell_time((*message)[1]);
       if (message->front() == "hold" && message->size() == 2) held_ = (*message)[1] == "1";
       if (message->front() == "signal" && message->size() == 3) {
-        host_.signal(static_cast<int>(number_of((*message)[1])), static_cast<int>(number_of((*message)[2])),
-                     false);
+        host_.signal(int_of((*message)[1]), int_of((*message)[2]), false);
       }
       return;
     }

@@ -2,6 +2,7 @@
 #include "cli/messages.h"
 
 #include <charconv>
+#include <utility>
 
 #include "lockstep/base/fail.h"
 
@@ -63,6 +64,12 @@ long number_of(const std::string& word) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
   if (error != std::errc() || end != word.data() + word.size()) fail("'{}' is not a number", word);
   return number;
+}
+
+int int_of(const std::string& word) {
+  const long number = number_of(word);
+  if (!std::in_range<int>(number)) fail("'{}' is too large a number", word);
+  return static_cast<int>(number);
 }
 
 }  // namespace lockstep::cli

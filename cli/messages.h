@@ -25,4 +25,7 @@ std::vector<std::string> take_lines(std::string& buffer);
 /// The decimal number; throws Error, with the word, for anything else.
 long number_of(const std::string& word);
 
+/// The same for an int; also throws Error if the number is too large for one.
+int int_of(const std::string& word);
+
 }  // namespace lockstep::cli

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "cli/agent_protocol.h"
 #include "lockstep/base/error.h"
@@ -39,6 +40,8 @@ TEST(Messages, OnlyWholeLinesAreTaken) {
 TEST(Messages, ANumberIsOneAsAWhole) {
   EXPECT_EQ(number_of("-12"), -12);
   for (const char* word : {"", "1x", "x"}) EXPECT_THROW(number_of(word), Error);
+  EXPECT_EQ(int_of("-2147483648"), std::numeric_limits<int>::min());
+  for (const char* word : {"2147483648", "4294967297", "x"}) EXPECT_THROW(int_of(word), Error);
 }
 
 TEST(AgentProtocol, AJobComesBack) {

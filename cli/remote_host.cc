@@ -129,16 +129,14 @@ bool RemoteHost::take(const Message& message) {
   }
   if (kind == "not-started" && message.size() == 3) {
     running_.clear();
-    listener_.not_started(static_cast<int>(number_of(message[1])),
-                          fmt::format("host {}: {}", name_, message[2]));
+    listener_.not_started(int_of(message[1]), fmt::format("host {}: {}", name_, message[2]));
     return true;
   }
   if (trace_ != nullptr && (kind == "traced" || kind == "clock" || kind == "trace-ended"))
     return take_of_trace(message);
   const bool of_a_process = kind == "started" || kind == "out" || kind == "err" || kind == "out-ended" ||
                             kind == "err-ended" || kind == "ended" || kind == "report" || kind == "stacks";
-  return of_a_process && message.size() >= 2 &&
-         take_of_process(static_cast<int>(number_of(message[1])), message);
+  return of_a_process && message.size() >= 2 && take_of_process(int_of(message[1]), message);
 }
 
 bool RemoteHost::take_of_process(int process, const Message& message) {
@@ -146,8 +144,8 @@ bool RemoteHost::take_of_process(int process, const Message& message) {
   const std::string& kind = message.front();
   if (kind == "started" && message.size() >= 3) {
     std::vector<int> cores;
-    for (std::size_t i = 3; i < message.size(); ++i) cores.push_back(static_cast<int>(number_of(message[i])));
-    listener_.started(process, static_cast<pid_t>(number_of(message[2])), cores);
+    for (std::size_t i = 3; i < message.size(); ++i) cores.push_back(int_of(message[i]));
+    listener_.started(process, int_of(message[2]), cores);
   } else if ((kind == "out" || kind == "err") && message.size() == 3) {
     listener_.output(process, kind == "out" ? Stream::kOut : Stream::kErr, message[2]);
   } else if (kind == "out-ended" || kind == "err-ended") {
@@ -162,8 +160,7 @@ bool RemoteHost::take_of_process(int process, const Message& message) {
     const auto json = nlohmann::json::parse(message[2], nullptr, /*allow_exceptions=*/false);
     listener_.stacks_taken(process, stacks_from_json(json));
   } else if (kind == "ended" && message.size() == 4) {
-    const Outcome outcome{.exit_code = static_cast<int>(number_of(message[2])),
-                          .signal = static_cast<int>(number_of(message[3]))};
+    const Outcome outcome{.exit_code = int_of(message[2]), .signal = int_of(message[3])};
     std::erase(running_, process);
     listener_.ended(process, outcome);
   } else {
