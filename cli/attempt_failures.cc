@@ -108,8 +108,7 @@ void Attempt::Impl::stalled(const watch::JobWatch::Failure& failure) {
 // Waiting for others.
 
 milliseconds Attempt::Impl::word_interval() const {
-  const milliseconds timeout = std::chrono::seconds(options_.initialization_timeout.value_or(300));
-  return std::min(kWordInterval, timeout / 3);
+  return std::min(kWordInterval, milliseconds(time_to_initialize(options_)) / 3);
 }
 
 std::optional<long> Attempt::Impl::time_for_a_word() {

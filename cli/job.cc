@@ -108,7 +108,7 @@ class Job {
   bool may_start_later(const AttemptResult& result) {
     if (identity_.attempt == 0) return false;
     const Steady::time_point now = Steady::now();
-    const std::chrono::seconds most(options_.initialization_timeout.value_or(300));
+    const std::chrono::seconds most = time_to_initialize(options_);
     if (!not_started_since_) {
       not_started_since_ = now;
       until_next_try_ = kFirstTryAgain;
@@ -252,6 +252,10 @@ class Job {
 
 std::string describe_timeout(const JobOptions& options) {
   return fmt::format("it took longer than --timeout {} s", *options.timeout);
+}
+
+std::chrono::seconds time_to_initialize(const JobOptions& options) {
+  return std::chrono::seconds(options.initialization_timeout.value_or(300));
 }
 
 int run_job(const JobOptions& options) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -75,6 +76,9 @@ inline constexpr int kNotFound = 127;
 
 /// "it took longer than --timeout 60 s".
 std::string describe_timeout(const JobOptions& options);
+
+/// How long the processes have for initialize(): the option, or its default.
+std::chrono::seconds time_to_initialize(const JobOptions& options);
 
 /// Runs the program in this number of processes, on this host or on several, with the coordinator in this
 /// process, until all have ended.
