@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/descriptors.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <climits>
 #include <optional>
@@ -28,5 +30,12 @@ void raise_descriptor_limit() {
 rlimit inherited_descriptor_limit() { return inherited.value_or(limit_now()); }
 
 long most_descriptors() { return static_cast<long>(std::min<rlim_t>(limit_now().rlim_cur, LONG_MAX)); }
+
+std::string describe_too_few(long processes, long needed) {
+  return fmt::format(
+      "cannot start {} processes: that takes at least {} descriptors, and the hard limit is {}; raise it "
+      "(ulimit -Hn)",
+      processes, needed, most_descriptors());
+}
 
 }  // namespace lockstep::cli

@@ -3,6 +3,8 @@
 
 #include <sys/resource.h>
 
+#include <string>
+
 namespace lockstep::cli {
 
 /// Raises this process's limit of descriptors to the hard limit. Call it before threads and children are
@@ -14,6 +16,9 @@ rlimit inherited_descriptor_limit();
 
 /// This process's current limit of descriptors.
 long most_descriptors();
+
+/// What to say where so many processes need more descriptors than that limit.
+std::string describe_too_few(long processes, long needed);
 
 /// Descriptors for other purposes than processes and hosts: standard streams, the coordinator, open logs.
 inline constexpr long kOwnDescriptors = 64;

@@ -26,14 +26,18 @@ long most_children() {
   return (most_descriptors() - kOwnDescriptors) / (LocalHost::kDescriptorsOfAProcess + 1);
 }
 
-// The smallest limit of descriptors with which so many processes are started here: by the launcher itself, or
-// by agents, of which each takes three of its descriptors.
+// How many processes one agent on this host starts, where a process may have so many descriptors.
+long most_of_an_agent(long descriptors) {
+  return std::clamp<long>((descriptors - kOwnDescriptors) / LocalHost::kDescriptorsOfAProcess, 1,
+                          kMostOfAnAgent);
+}
+
+// The smallest limit of descriptors with which this host can start so many processes: itself, or by agents,
+// for each of which the launcher needs three descriptors.
 long least_descriptors(long processes) {
   const long alone = kOwnDescriptors + processes * (LocalHost::kDescriptorsOfAProcess + 1);
   for (long limit = kOwnDescriptors + LocalHost::kDescriptorsOfAProcess; limit < alone; ++limit) {
-    const long of_an_agent =
-        std::min((limit - kOwnDescriptors) / LocalHost::kDescriptorsOfAProcess, kMostOfAnAgent);
-    const long agents = (processes + of_an_agent - 1) / of_an_agent;
+    const long each = most_of_an_agent(limit), agents = (processes + each - 1) / each;
     if (kOwnDescriptors + 3 * agents <= limit) return limit;
   }
   return alone;
@@ -66,11 +70,7 @@ JobHosts::JobHosts(const JobOptions& options, const Descendants& descendants, Ho
     return;
   }
   if (const long least = least_descriptors(options.num_processes); !remote_ && most_descriptors() < least)
-    fail(
-        "{} processes on this host need a limit of at least {} descriptors, and the hard limit is {}; raise "
-        "it "
-        "(ulimit -Hn)",
-        options.num_processes, least, most_descriptors());
+    fail("{}", describe_too_few(options.num_processes, least));
   reach_by_agents();
 }
 
@@ -119,8 +119,7 @@ void JobHosts::add(const Part& part, std::unique_ptr<ProcessHost> host) {
 
 // What this host is too many for is shared out to several agents; another host has one.
 std::vector<JobHosts::Part> JobHosts::parts_of(const std::vector<Placement>& placements) const {
-  const long most = std::clamp<long>(
-      (most_descriptors() - kOwnDescriptors) / LocalHost::kDescriptorsOfAProcess, 1, kMostOfAnAgent);
+  const long most = most_of_an_agent(most_descriptors());
   std::vector<Part> parts;
   for (const Placement& placement : placements) {
     const int step = remote_ ? placement.count : static_cast<int>(most);

@@ -114,11 +114,7 @@ void LocalHost::start(int number, ChildOptions& child) {
 bool LocalHost::descriptors_suffice(const HostJob& job) {
   const long needed = static_cast<long>(job.processes.size()) * kDescriptorsOfAProcess + kOwnDescriptors;
   if (needed <= most_descriptors()) return true;
-  listener_.not_started(
-      EMFILE,
-      fmt::format("cannot start {} processes: two descriptors for each and {} besides are {}, and the "
-                  "hard limit is {} (raise it: ulimit -Hn)",
-                  job.processes.size(), kOwnDescriptors, needed, most_descriptors()));
+  listener_.not_started(EMFILE, describe_too_few(static_cast<long>(job.processes.size()), needed));
   return false;
 }
 

@@ -147,9 +147,10 @@ TEST_F(RunHosts, AHostWithTooFewDescriptorsSaysHowManyAreNeeded) {
   const auto result =
       lockstep(run("a:1,b:40", rsh("[ $host = a ] || ulimit -n 80; exec sh -c \"$*\"")) + shell("true"));
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.log,
-              HasSubstr("host b: cannot start 40 processes: two descriptors for each and 64 besides are 144, "
-                        "and the hard limit is 80 (raise it: ulimit -Hn)\n"));
+  EXPECT_THAT(
+      result.log,
+      HasSubstr("host b: cannot start 40 processes: that takes at least 144 descriptors, and the hard "
+                "limit is 80; raise it (ulimit -Hn)\n"));
 }
 
 TEST_F(RunHosts, SignalsArePassedOn) {

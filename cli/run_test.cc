@@ -190,8 +190,8 @@ TEST(RunDescriptors, WhereNoAgentsHelpTheLineSaysHowManyAreNeeded) {
   const auto result = with_limit("-n 64", "-n 60 -- true");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.log,
-              HasSubstr("60 processes on this host need a limit of at least 84 descriptors, and the hard "
-                        "limit is 64; raise it (ulimit -Hn)\n"));
+              HasSubstr("cannot start 60 processes: that takes at least 84 descriptors, and the hard limit "
+                        "is 64; raise it (ulimit -Hn)\n"));
   EXPECT_EQ(with_limit("-n 84", "-n 60 -- true").exit_code, 0);
 }
 
