@@ -98,7 +98,7 @@ class Preemption {
     }
     changed_.notify_all();
     if (agreement_.joinable()) agreement_.join();
-    if (listening_) answer_for_later();
+    if (listening_) answer_before_leaving();
   }
 
  private:
@@ -109,19 +109,19 @@ class Preemption {
                       runtime.process_index(), runtime.process_count());
   }
 
-  /// A process that is told to stop later would wait for the answer of this one, which leaves now and comes
-  /// to no further step. Process 0 cannot collect answers any more: then all go on to the end of the run.
-  void answer_for_later() {
+  /// Answers a signal that comes after this process has left; without it the others would wait for its last
+  /// step. If process 0 leaves, nobody collects the steps, so it answers that all run to their end.
+  void answer_before_leaving() {
     runtime::Runtime& runtime = *runtime::Runtime::existing();
     if (runtime.coordination()->error()) return;
     try {
       if (runtime.process_index() != 0) {
-        runtime.store()->set(step_key(runtime.process_index()), std::to_string(last_step_), true);
+        tell(runtime, step_key(runtime.process_index()), last_step_);
       } else if (!stop_at_) {
-        runtime.store()->set(kStop, std::to_string(kNever), true);
+        tell(runtime, kStop, kNever);
       }
     } catch (const Error& error) {
-      logging::debug("cannot say that no further step comes: {}", error.what());
+      logging::debug("cannot tell the others the last step of this process: {}", error.what());
     }
   }
 
@@ -157,12 +157,16 @@ class Preemption {
     changed_.notify_all();
   }
 
-  /// The first step that no process has passed. Process 0 collects, the others read one value. Nothing if
-  /// this process leaves meanwhile.
+  static void tell(runtime::Runtime& runtime, const std::string& key, std::int64_t step) {
+    runtime.store()->set(key, std::to_string(step), /*allow_overwrite=*/true);
+  }
+
+  /// The first step that no process has passed: process 0 computes it from the steps of all, and the others
+  /// read it. nullopt if this process leaves the job before it is known.
   std::optional<std::int64_t> agree(runtime::Runtime& runtime, std::int64_t last) {
     const int self = runtime.process_index();
     if (self != 0) {
-      runtime.store()->set(step_key(self), std::to_string(last), /*allow_overwrite=*/true);
+      tell(runtime, step_key(self), last);
       return value_of(runtime, kStop, "process 0 has not heard from all processes");
     }
     for (int process = 1; process < runtime.process_count(); ++process) {
@@ -173,12 +177,12 @@ class Preemption {
       last = std::max(last, *other);
     }
     const std::int64_t stop_at = last == std::numeric_limits<std::int64_t>::min() ? last : last + 1;
-    runtime.store()->set(kStop, std::to_string(stop_at), /*allow_overwrite=*/true);
+    tell(runtime, kStop, stop_at);
     return stop_at;
   }
 
-  /// Waits for the key, but not if this process leaves: then there is nothing. `what` is in the error after
-  /// the time.
+  /// Waits for the value of the key; nullopt if this process leaves the job first. After the timeout the
+  /// error says `what`.
   std::optional<std::int64_t> value_of(runtime::Runtime& runtime, const std::string& key,
                                        const std::string& what) {
     using Answer = std::optional<std::optional<std::string>>;

@@ -15,8 +15,8 @@ namespace lockstep {
 ///       if (preemption_point(step)) { save(state); break; }
 ///     }
 ///
-/// A process that has left the job counts with the last step that it has passed; so if some have ended their
-/// loop when the signal arrives, the others end theirs as usual.
+/// If some processes have already ended their loop and called `shutdown()` when the signal arrives, the
+/// others run theirs to its end as usual.
 ///
 /// All processes must call it with the same increasing steps, in one thread. Until a signal arrives it costs
 /// one uncontended lock and no message; then one call blocks until the processes have exchanged their steps.
