@@ -22,10 +22,10 @@ struct AttemptResult {
     kToldToEnd,    ///< ended by a signal to this process, or at the deadline; everything is reported
     kFailed,       ///< failed after its processes had started: another start may help
     kUnreachable,  ///< a host did not answer; nothing was started
-    kNotStarted,   ///< the program, or what its start needs, was not there or refused; nothing runs
+    kNotStarted,   ///< the program, or what its start needs, was missing or refused; nothing runs
   } end = End::kFinal;
   int status = 0;
-  std::string failure;               ///< where it is not told: which process or host, and how
+  std::string failure;               ///< where it is not reported yet: which process or host, and how
   std::string report;                ///< the last lines for the user, if there is no other start
   std::set<std::string> lost_hosts;  ///< as in the placements
 };

@@ -78,8 +78,7 @@ class Attempt::Impl : HostListener {
 
   void handle(const Signal& signal);
 
-  // Wrappers such as `timeout`, and service managers, send one request twice: to the launcher and to its
-  // group.
+  // `timeout` and service managers send one request twice: to the launcher and to its group.
   bool is_another_request(const Signal& signal) const;
   bool told_to_end() const { return stop_signal_ != 0 || timed_out_; }
 

@@ -61,8 +61,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-// What the launcher's user had ignored stays so, as execve leaves it, except for what the launcher ignores
-// itself.
+// Signals that the launcher's user ignored stay ignored, as execve leaves them; not those that the launcher
+// itself ignores (let_writes_fail).
 void reset(int number) {
   struct sigaction now {};
   const bool ignored = sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;

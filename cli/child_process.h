@@ -17,8 +17,9 @@ struct ChildOptions {
   bool own_group = true;   ///< give it a process group of its own, so that it does not get the terminal's
                            ///< signals
 
-  /// It begins with INT, TERM and HUP blocked, for a command that carries a connection: who stops a whole
-  /// control group would cut off the processes on other hosts before they have saved.
+  /// It starts with INT, TERM and HUP blocked, for a command that carries a connection, such as ssh:
+  /// otherwise a stop signal to all processes of this host would cut off those on other hosts before they
+  /// have saved.
   bool shielded = false;
 
   /// Its standard input: /dev/null, this process's own, or a pipe.

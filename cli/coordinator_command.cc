@@ -88,7 +88,7 @@ int serve_once(coordination::CoordinationServer& server, const StopSignals& sign
 }
 
 int serve(const coordination::ServerOptions& options) {
-  let_writes_fail();  // who has read the address may have closed the pipe
+  let_writes_fail();  // the reader of its output may leave once it has the address
   const StopSignals signals;
   coordination::CoordinationServer server;
   server.start(options);

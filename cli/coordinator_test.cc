@@ -166,7 +166,7 @@ TEST(CoordinatorCommand, Keep_StaysForLaterStarts_AndEndsByASignal) {
   EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
-TEST(CoordinatorCommand, Keep_GoesOnWhereItsOutputHasNoReader) {
+TEST(CoordinatorCommand, Keep_ContinuesWhenTheReaderOfItsOutputHasLeft) {
   testing::Processes coordinator(
       {.program = "/bin/bash",
        .arguments = {

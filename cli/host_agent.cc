@@ -152,7 +152,8 @@ class Agent : HostListener {
   void start() {
     const HostJob& job = job_.job();
     if (!job.folder.empty() && chdir(job.folder.c_str()) != 0) {
-      not_started(errno, fmt::format("cannot enter the folder '{}': {}", job.folder, std::strerror(errno)));
+      not_started(errno, fmt::format("cannot change to the folder '{}', from which the job was started: {}",
+                                     job.folder, std::strerror(errno)));
       return;
     }
     std::vector<int> processes;

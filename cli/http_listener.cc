@@ -26,7 +26,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr std::uint32_t kMostHeader = 16 * 1024;
-constexpr std::chrono::seconds kUnread(300);  // what a reader does not take for so long is given up
+constexpr std::chrono::seconds kUnread(300);  // until a reader that takes nothing is given up
 constexpr char kPlain[] = "text/plain; charset=utf-8";
 constexpr char kNothingElse[] = "default-src 'none'";
 

@@ -27,10 +27,10 @@ constexpr std::chrono::seconds kUntilReaderIsGivenUp(2);
 
 constexpr std::chrono::seconds kBetweenTriesForAHost(1);
 
-// Between tries to start what cannot be started at a restart; it doubles.
-constexpr std::chrono::milliseconds kFirstTryAgain(500), kLastTryAgain(10'000);
+// The pause before a restart that could not be started is tried again; it doubles.
+constexpr std::chrono::milliseconds kShortestPause(500), kLongestPause(10'000);
 
-// For the coordinator, the server of requests, traces and stacks: gRPC hangs if it lacks them.
+// What the coordinator, the server of requests, traces and stacks need: gRPC hangs if it does not get it.
 constexpr int kThreads = 16;
 constexpr std::size_t kMegabytes = 640;
 
@@ -103,20 +103,20 @@ class Job {
     }
   }
 
-  // What was there at the first start may come back: a program that is just being replaced, a file system,
-  // room for processes. Whether to try again, after a while that grows.
+  // Pauses, longer each time, and returns whether to try again. What could be started before may come back: a
+  // program that is being replaced, a file system, room for processes.
   bool may_start_later(const AttemptResult& result) {
     if (identity_.attempt == 0) return false;
     const Steady::time_point now = Steady::now();
     const std::chrono::seconds most = time_to_initialize(options_);
     if (!not_started_since_) {
       not_started_since_ = now;
-      until_next_try_ = kFirstTryAgain;
-      say(fmt::format("{}; trying again, for at most {} s, without counting it as a restart", result.failure,
+      next_pause_ = kShortestPause;
+      say(fmt::format("{}; trying again for at most {} s (this does not count as a restart)", result.failure,
                       most.count()));
     }
     if (now >= *not_started_since_ + most) return false;
-    pause(std::exchange(until_next_try_, std::min(2 * until_next_try_, kLastTryAgain)));
+    pause(std::exchange(next_pause_, std::min(2 * next_pause_, kLongestPause)));
     return !told_to_end_;
   }
 
@@ -241,7 +241,7 @@ class Job {
   std::set<std::string> lost_;                       // hosts, as the user named them
   std::optional<Steady::time_point> waiting_since_;  // for a host, since the last restart
   std::optional<Steady::time_point> not_started_since_;
-  std::chrono::milliseconds until_next_try_ = kFirstTryAgain;
+  std::chrono::milliseconds next_pause_ = kShortestPause;
   std::string first_failure_;  // of the start before the restarts
   bool told_to_end_ = false;   // by a signal or at the deadline
   int end_status_ = 0;         // then

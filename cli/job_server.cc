@@ -119,7 +119,7 @@ class Asker : public std::enable_shared_from_this<Asker> {
     });
   }
 
-  // With the descriptor that comes along, which asio would not take. False where there is nothing more.
+  // Not by asio, which would drop a descriptor that comes with the bytes. False at the end or an error.
   bool receive() {
     char bytes[4096];
     iovec part{bytes, sizeof(bytes)};

@@ -21,8 +21,8 @@ class JobAnswer {
   /// The client is gone, or does not read: further lines are dropped.
   virtual bool gone() const = 0;
 
-  /// The descriptor that came with the request, which the caller then owns; -1 if there is none, or the
-  /// second time.
+  /// The descriptor that came with the request; the caller then owns it. -1 if there is none, or if it has
+  /// been taken.
   virtual int take_descriptor() = 0;
 };
 

@@ -58,7 +58,7 @@ class JobConnection {
   JobConnection(const JobConnection&) = delete;
   JobConnection& operator=(const JobConnection&) = delete;
 
-  /// Sends a line, including its end, and with it a duplicate of the descriptor if one is given.
+  /// Sends a line, including its end, and a duplicate of the descriptor if one is given.
   void send(std::string_view line, int descriptor = -1);
 
   /// The next line without its end; nullopt at the end of the answer. Throws Error after the timeout.

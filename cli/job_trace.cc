@@ -65,7 +65,8 @@ std::string describe(const TraceRecord& record, const TraceSummary& summary,
 
 void JobTrace::begin(TraceRequest request) {
   if (state_ != State::kIdle)
-    fail("a trace of this job is being taken already, into {}", request_.file->path().string());
+    fail("another trace of this job is being taken, into {}; try again when it has ended",
+         request_.file->path().string());
   request_ = std::move(request);
   clock_ = std::make_shared<watch::TickClock>(watch::machine_clock());
   const std::vector<std::string>& hosts = hosts_.host_of_process();

@@ -200,8 +200,9 @@ TEST(JobTrace, OfARunningJob_IsTakenByItsLauncher) {
   EXPECT_EQ(lockstep({"trace", "--seconds", "0.2", "-o", file}, sockets).exit_code, 1);
 }
 
-// The launcher opens nothing that others name: it would wait for a reader, or write into its own output.
-TEST(JobTrace, OfARunningJob_GoesToWhatTheAskerHasOpened) {
+// If the launcher opened the file, it would wait for a FIFO's reader, and /dev/stdout would be its own
+// output.
+TEST(JobTrace, OfARunningJob_IsWrittenToTheFileThatTheCommandHasOpened) {
   const testing::TemporaryFolder folder;
   const std::string fifo = folder.path() / "fifo", trace = folder.path() / "trace";
   const testing::Variables sockets = {{"LOCKSTEP_SOCKET_DIR", folder.path() / "sockets"}};
@@ -227,7 +228,7 @@ TEST(JobTrace, OfARunningJob_GoesToWhatTheAskerHasOpened) {
   EXPECT_THAT(result.log, HasSubstr("[0] saved\n"));
 }
 
-TEST(JobTrace, IntoAFifoThatNobodyReads_IsALineAndTheJobGoesOn) {
+TEST(JobTrace, ToAFifoWithoutAReader_IsReportedAndTheJobRuns) {
   const testing::TemporaryFolder folder;
   const std::string fifo = folder.path() / "fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);

@@ -25,12 +25,12 @@ std::string random_hex(std::size_t bytes) {
   return hex;
 }
 
-// What a launcher sets for some processes only: in a job that a process of another job starts, they are not
-// its own.
-bool is_of_the_job_around(std::string_view name) {
-  const bool of_some = name == "LOCKSTEP_LOCAL_PROCESS_ID" || name == "LOCKSTEP_TERMINAL" ||
-                       name == watch::kDescriptorVariable;
-  return of_some && std::getenv("LOCKSTEP_LAUNCHER") != nullptr;
+// Whether a variable is one that an outer job has set for this process, if it is one of its processes. Not
+// all processes of this launcher get a value of their own for these, so they must not inherit them.
+bool is_of_outer_job(std::string_view name) {
+  const bool set_for_some = name == "LOCKSTEP_LOCAL_PROCESS_ID" || name == "LOCKSTEP_TERMINAL" ||
+                            name == watch::kDescriptorVariable;
+  return set_for_some && std::getenv("LOCKSTEP_LAUNCHER") != nullptr;
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ std::map<std::string, std::string> travelling_variables() {
     const std::size_t equals = text.find('=');
     if (equals == std::string_view::npos) continue;
     if (!text.starts_with("LOCKSTEP_") && !text.starts_with("JAX_")) continue;
-    if (is_of_the_job_around(text.substr(0, equals))) continue;
+    if (is_of_outer_job(text.substr(0, equals))) continue;
     variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return variables;
@@ -101,7 +101,7 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const std::string_view name = text.substr(0, text.find('='));
-    if (!variables.contains(std::string(name)) && !is_of_the_job_around(name)) result.emplace_back(text);
+    if (!variables.contains(std::string(name)) && !is_of_outer_job(name)) result.emplace_back(text);
   }
   for (const auto& [name, value] : variables) result.push_back(name + "=" + value);
   return result;

@@ -64,8 +64,8 @@ void LocalHost::start(const HostJob& job) {
       child.inherited = collector_.add(process.number);
       if (child.inherited < 0 && !std::exchange(unwatched_, true))
         listener_.remark(
-            fmt::format("what the processes do is not recorded, so that status, traces and reports of "
-                        "hangs lack it: cannot make {} bytes of memory: {}",
+            fmt::format("the processes' operations are missing from status, traces and reports of hangs: "
+                        "cannot make {} bytes of shared memory to record them: {}",
                         sizeof(watch::Memory), describe_error(errno)));
       if (child.inherited >= 0) variables[watch::kDescriptorVariable] = std::to_string(child.inherited);
       child.environment = merged_environment(variables);

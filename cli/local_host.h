@@ -80,7 +80,7 @@ class LocalHost : public ProcessHost {
   Steady::time_point next_trace_;
   int running_ = 0;
   bool hold_output_ = false;
-  bool unwatched_ = false;  // said that there is no memory for recorders
+  bool unwatched_ = false;  // the remark that recorders are missing has been made
   bool finished_ = false;
   std::optional<Steady::time_point> ended_at_;
 };

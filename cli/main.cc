@@ -35,8 +35,9 @@ int usage_error(const CLI::App& tool, const CLI::ParseError& error) {
   return lockstep::cli::kUsage;
 }
 
-// Nothing must take the place of a standard stream that is closed. Libraries open descriptors before main, as
-// gRPC does, and sanitizers take the place of functions later than this is called.
+// Opens /dev/null for closed standard streams, so that no other file gets their descriptors. This must happen
+// before libraries are initialized, since gRPC opens descriptors then; sanitizers are not ready yet, so no
+// function is called that they replace.
 __attribute__((no_sanitize("address", "thread", "undefined"))) void open_standard_streams(int, char**,
                                                                                           char**) {
   for (int descriptor = 0; descriptor < 3; ++descriptor) {

@@ -58,8 +58,8 @@ class HostListener {
   /// The process has ended; its output has been passed to `output` before.
   virtual void ended(int process, const Outcome& outcome) = 0;
 
-  /// The program could not be started, as `what` tells, for this errno or 0 for another reason; none of the
-  /// host's processes runs.
+  /// The program could not be started, and none of the host's processes runs. `what` is the whole message;
+  /// `error` the errno, or 0 if the reason is another one.
   virtual void not_started(int error, const std::string& what) = 0;
 
   /// The host was lost, or never reached, before any of its processes started.

@@ -128,7 +128,7 @@ void settle(const Given& given, JobOptions& options) {
   if (options.report_folder) options.report_folder = local("--report-dir", options.report_folder->string());
   if (!given.trace_file.empty()) {
     options.trace_file = local("--trace", given.trace_file);
-    // A pipe may be opened only once.
+    // Not a FIFO: closing it again would be the end for its reader.
     std::error_code ignored;
     if (!std::filesystem::is_fifo(*options.trace_file, ignored)) TraceFile(*options.trace_file);
   } else if (options.trace_seconds || options.trace_after > 0) {

@@ -129,7 +129,7 @@ TEST_F(RunLogs, WhatIsNotShownIsInTheLaunchersLogsAndInTheReportOfAFailure) {
   EXPECT_THAT(ends, HasSubstr("here"));
 }
 
-TEST_F(RunLogs, AFifoInThePlaceOfALogIsNotWaitedFor) {
+TEST_F(RunLogs, ALogThatIsAFifoNeverBlocksTheLauncher) {
   const std::filesystem::path logs = folder_.path() / "fifos";
   std::filesystem::create_directory(logs);
   ASSERT_EQ(mkfifo((logs / "process-0.log").c_str(), 0600), 0);

@@ -102,7 +102,7 @@ TEST_F(RunRestarts, TheNumberOfRestartsMayBeForATime) {
 }
 
 // A program that is being replaced, a file system that is away for a moment.
-TEST_F(RunRestarts, WhatCannotBeStartedForAMomentCostsNoRestart) {
+TEST_F(RunRestarts, AStartThatFailsForAMomentDoesNotCountAsARestart) {
   const std::vector<std::pair<std::string, std::string>> away_and_back = {
       {"mv program away", "mv away program"},
       {"chmod -x program", "chmod +x program"},
@@ -119,7 +119,7 @@ TEST_F(RunRestarts, WhatCannotBeStartedForAMomentCostsNoRestart) {
     for (const char* process : {"[0] ", "[1] "}) job.wait_for_line(0, std::string(process) + "start 0");
     const std::string here = "cd " + job.folder(0).string() + "; ";
     ASSERT_EQ(std::system((here + away + "; touch fail").c_str()), 0);
-    job.wait_for_line(0, "; trying again, for at most 300 s, without counting it as a restart\n");
+    job.wait_for_line(0, "; trying again for at most 300 s (this does not count as a restart)\n");
     ASSERT_EQ(std::system((here + back).c_str()), 0);
     const ProcessResult result = job.wait(0);
     EXPECT_EQ(result.exit_code, 0) << away;
@@ -127,14 +127,14 @@ TEST_F(RunRestarts, WhatCannotBeStartedForAMomentCostsNoRestart) {
   }
 }
 
-TEST_F(RunRestarts, AProgramThatStaysAwayEndsTheJobAfterTheTimeForInitialize) {
+TEST_F(RunRestarts, AProgramThatStaysMissingEndsTheJobAfterTheInitializationTimeout) {
   const std::string program =
       write_script(folder_.path() / "program", "#!/bin/sh\nmv " + (folder_.path() / "program").string() +
                                                    " " + (folder_.path() / "away").string() + "; exit 3\n");
   const auto result =
       lockstep({"run", "-n", "1", "--max-restarts", "5", "--initialization-timeout", "1", "--", program});
   EXPECT_EQ(result.exit_code, 127);
-  EXPECT_THAT(result.log, AllOf(HasSubstr("No such file or directory; trying again, for at most 1 s"),
+  EXPECT_THAT(result.log, AllOf(HasSubstr("No such file or directory; trying again for at most 1 s"),
                                 ::testing::EndsWith("died: exit status 3; restart 1 did not begin\n")));
 }
 

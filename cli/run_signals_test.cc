@@ -62,8 +62,8 @@ TEST(RunSignals, ASecondInterruptKills) {
   EXPECT_EQ(job.wait(0).exit_code, 128 + SIGINT);
 }
 
-// As `timeout` does, which tells its child and then its group, and service managers.
-TEST(RunSignals, TwoSignalsAtOnceAreOneRequest) {
+// `timeout` signals its child and then its group; service managers do the same.
+TEST(RunSignals, TwoStopSignalsWithinASecondAreOneRequest) {
   for (const int second : {SIGTERM, SIGINT}) {
     Processes job(
         tool(Words{"run", "-n", "2"} + shell("trap 'sleep 0.4; echo saved; exit 5' TERM INT; echo ready; "
@@ -96,7 +96,7 @@ TEST(RunSignals, HangupsThatKeepComingReachAProcessOnceASecond) {
   EXPECT_EQ(job.wait(0).exit_code, 5);
 }
 
-TEST(RunSignals, TwoHangupsAtOnceReachAProcessOnce) {
+TEST(RunSignals, TwoHangupsWithinASecondReachAProcessOnce) {
   Processes job(
       tool(Words{"run", "-n", "1"} + shell("trap 'echo got HUP' HUP; trap 'exit 5' TERM; echo ready; "
                                            "while :; do sleep 0.02; done")));

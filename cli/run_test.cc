@@ -72,7 +72,7 @@ TEST(Run, EachProcessIsToldItsPlace) {
   EXPECT_THAT(*seen["[0]"].rbegin(), ::testing::MatchesRegex("job [0-9a-f]{16}:[0-9a-f]{32}"));
 }
 
-TEST(Run, AJobInAProcessOfAnotherJobDoesNotTakeItsPlace) {
+TEST(Run, AJobWithinAJobDoesNotInheritTheVariablesOfAPlace) {
   const auto result =
       lockstep(Words{"run", "-n", "2"} +
                shell(LOCKSTEP_TOOL
@@ -186,7 +186,7 @@ TEST(RunDescriptors, MoreProcessesThanTheHardLimitAllowsAreStartedByAgents) {
                         "initialize(), 164 with its own, and the hard limit is 128"));
 }
 
-TEST(RunDescriptors, WhereNoAgentsHelpTheLineSaysHowManyAreNeeded) {
+TEST(RunDescriptors, TooFewForAgentsIsAnErrorThatSaysHowManyAreNeeded) {
   const auto result = with_limit("-n 64", "-n 60 -- true");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.log,
@@ -195,17 +195,18 @@ TEST(RunDescriptors, WhereNoAgentsHelpTheLineSaysHowManyAreNeeded) {
   EXPECT_EQ(with_limit("-n 84", "-n 60 -- true").exit_code, 0);
 }
 
-// Memory to share counts as a file, and the kernel ends with a signal who makes a larger one.
-TEST(RunFileSize, BelowThatOfARecorderTheJobRunsAndTheLineNamesTheLimit) {
+// Shared memory counts as a file: a process that makes more than the limit gets SIGXFSZ.
+TEST(RunFileSize, ALimitBelowARecordersSizeIsNamedAndTheJobRuns) {
   const auto result =
       with_limit("-f 8000", "-n 2 -- sh -c 'ulimit -f; exec head -c 10000000 /dev/zero > file'");
   EXPECT_EQ(result.exit_code, 128 + SIGXFSZ);
-  EXPECT_THAT(result.log, AllOf(HasSubstr("[0] 16000\n"), HasSubstr("[1] 16000\n"),
-                                HasSubstr("lockstep: what the processes do is not recorded"),
-                                HasSubstr("File too large (ulimit -f: 8000 KiB)\n"), HasSubstr("(SIGXFSZ)")));
+  EXPECT_THAT(result.log,
+              AllOf(HasSubstr("[0] 16000\n"), HasSubstr("[1] 16000\n"),
+                    HasSubstr("lockstep: the processes' operations are missing from status, traces"),
+                    HasSubstr("File too large (ulimit -f: 8000 KiB)\n"), HasSubstr("(SIGXFSZ)")));
 }
 
-TEST(RunFileSize, OfALogIsALineAndTheJobGoesOn) {
+TEST(RunFileSize, ALogThatReachesTheLimitIsReportedAndTheJobRuns) {
   const auto result = with_limit(
       "-f 100", "-n 1 --log-dir . --show-output none -- sh -c 'head -c 200000 /dev/zero; echo; exit 3'");
   EXPECT_EQ(result.exit_code, 3);

@@ -6,11 +6,11 @@
 
 namespace lockstep::cli {
 
-/// Stop signals within this time are one request, unless a person has pressed Ctrl-C twice.
+/// Stop signals within this time are one request, unless both are a Ctrl-C on the terminal.
 inline constexpr std::chrono::seconds kOneRequest(1);
 
-/// Lets a write fail that has no reader, or that a file has no room for under `ulimit -f`, instead of ending
-/// this process (PIPE, XFSZ).
+/// Ignores PIPE and XFSZ: a write to a pipe without a reader, or beyond `ulimit -f`, fails instead of ending
+/// this process.
 void let_writes_fail();
 
 /// A received signal.

@@ -99,7 +99,7 @@ void answer_trace_request(JobTrace* trace, const nlohmann::json& request,
       fail("a request for a trace has a file and seconds, at most {}", kMostSeconds);
     if (trace == nullptr) fail("no trace can be taken while its processes do not run: try again");
     const int descriptor = answer->take_descriptor();
-    if (descriptor < 0) fail("a request for a trace comes with a descriptor of the file");
+    if (descriptor < 0) fail("a request for a trace must come with a descriptor of its file");
     trace->begin({.file = std::make_shared<TraceFile>(file->get<std::string>(), descriptor),
                   .seconds = seconds->get<double>(),
                   .done = [answer](bool good, const std::string& line) {

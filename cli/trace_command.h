@@ -20,8 +20,8 @@ void add_trace_command(CLI::App& tool, int* status);
 /// The name of the request.
 inline constexpr char kTraceRequest[] = "trace";
 
-/// The launcher's side: takes the trace requested by {"request": "trace", "file": PATH, "seconds": N}, which
-/// comes with a descriptor of the file; `trace` is null if no processes run. The answer is {"begun": true},
+/// The launcher's side: takes the trace requested by {"request": "trace", "file": PATH, "seconds": N}, sent
+/// with a descriptor of the file; `trace` is null if no processes run. The answer is {"begun": true},
 /// and once the file is written {"done": true, "words": LINE}; {"error": WHY} if there is no trace.
 void answer_trace_request(JobTrace* trace, const nlohmann::json& request,
                           const std::shared_ptr<JobAnswer>& answer);

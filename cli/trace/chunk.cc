@@ -13,7 +13,7 @@ std::uint64_t after(std::int64_t since, std::int64_t at) {
   return at < since ? 0 : static_cast<std::uint64_t>(at - since);
 }
 
-/// Of forged numbers, too.
+/// Wraps around: the numbers may be forged.
 std::int64_t sum(std::int64_t a, std::uint64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + b);
 }

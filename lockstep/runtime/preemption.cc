@@ -23,8 +23,6 @@
 namespace lockstep {
 namespace {
 
-using coordination::KeyValueStore;
-
 constexpr std::chrono::seconds kForAgreement(300);
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr const char* kNotice = "lockstep/preemption/notice";
