@@ -17,31 +17,21 @@ import subprocess
 import sys
 import time
 
+from processes import processes_with
+
 PROCESSES = 4
-
-
-def environment_of(pid):
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
-    except OSError:
-        return {}
 
 
 def processes_of(mark):
     """The processes of the job, by their index; the launcher, which has the mark too, is none of them."""
-    found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        environment = environment_of(pid)
-        if environment.get(b"KILL_ROUNDS") == mark and b"LOCKSTEP_PROCESS_ID" in environment:
-            found[int(environment[b"LOCKSTEP_PROCESS_ID"])] = int(pid)
-    return found
+    return {int(variables["LOCKSTEP_PROCESS_ID"]): pid
+            for pid, variables in processes_with("KILL_ROUNDS", mark).items() if "LOCKSTEP_PROCESS_ID" in variables}
 
 
 def start(arguments, mark):
     return subprocess.Popen([arguments.launcher, "run", "-n", str(PROCESSES), "--", arguments.program],
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            env={**os.environ, "KILL_ROUNDS": mark.decode()})
+                            env={**os.environ, "KILL_ROUNDS": mark})
 
 
 def wrong(job, output, index, pid, mark):
@@ -67,7 +57,7 @@ def main():
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
     began = time.monotonic()
-    job = start(arguments, b"whole run")
+    job = start(arguments, "whole run")
     job.communicate(timeout=300)
     if job.returncode != 0:
         sys.exit(f"kill_rounds: {arguments.program} itself ends with {job.returncode}")
@@ -75,7 +65,7 @@ def main():
     for attempt in range(arguments.rounds * 4):
         if killed == arguments.rounds:
             break
-        mark = f"{os.getpid()}-{attempt}".encode()
+        mark = f"{os.getpid()}-{attempt}"
         job = start(arguments, mark)
         time.sleep(chance.uniform(0, length))
         index, alive = chance.randrange(PROCESSES), processes_of(mark)

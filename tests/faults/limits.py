@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs jobs under limits and in places that lack something: they work, or a line names what they lack.
+"""Runs jobs under limits and where something is missing: each must work, or a line must name the limit.
 
     tests/faults/limits.py build/release/lockstep build/release/tests/faults/faults_test [--write]
 
-Each row is a job of processes that sum over all and write a file each. What came of it stands in the table of
-docs/failure.md, to which each run is compared; --write writes it.
+Each row is a job, by default of two processes that compute together and then write a file each. The results are the
+second table of docs/failure.md, to which each run is compared; --write writes it.
 """
-import argparse
 import concurrent.futures
 import os
 import re
@@ -16,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 
-from table import compare_table, write_table
+from processes import namespaces_can_be_made
+from table import parse_arguments, write_or_compare
 
-USER = 61234  # one that runs nothing else: processes are counted by user
+USER = 61234  # has no other processes: `ulimit -u` counts those of a user
 WORKS = "works"
 
 
@@ -32,7 +32,7 @@ def limit(option, value):
 
 
 def place(script):
-    """A place of its own for mounts."""
+    """Words before those of a command, which gets mounts of its own, by the script."""
     return ["unshare", "--mount", "--propagation", "private", *shell(script + '; exec "$@"')]
 
 
@@ -94,8 +94,7 @@ def lacks(row, arguments):
             subprocess.run([*row.around[:3], "test", "-x", file]).returncode
             for file in (arguments.launcher, arguments.program)):
         return "needs a tree that other users can read"
-    if "unshare" in row.needs_root and subprocess.run(["unshare", "--mount", *NEW_PIDS[1:], "true"],
-                                                      stderr=subprocess.DEVNULL).returncode:
+    if "unshare" in row.needs_root and not namespaces_can_be_made():
         return "needs namespaces"
     return None
 
@@ -139,14 +138,7 @@ def run(arguments, row):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("launcher")
-    parser.add_argument("program")
-    parser.add_argument("--page", default=os.path.join(os.path.dirname(__file__), "../../docs/failure.md"))
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--only", default="", help="a part of a row's name")
-    arguments = parser.parse_args()
-    arguments.launcher, arguments.program = os.path.abspath(arguments.launcher), os.path.abspath(arguments.program)
+    arguments = parse_arguments()
     rows = [row for row in ROWS if arguments.only in row.name]
     results, failed = {}, 0
     for row in rows:
@@ -156,15 +148,13 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for row, (result, output) in zip(runs, pool.map(lambda row: run(arguments, row), runs)):
             results[row.name] = result
-            if arguments.only or not (result.startswith(WORKS) or result.startswith("`")):
+            good = result.startswith((WORKS, "`"))
+            if arguments.only or not good:
                 print(f"{row.name}: {result}\n{output}", flush=True)
-            failed += not (result.startswith(WORKS) or result.startswith("`"))
+            failed += not good
     print(f"{len(runs)} limits, {failed} not as they should be", flush=True)
     header, table = ["limit", "what happens"], [[row.name, results.get(row.name)] for row in rows]
-    if arguments.write:
-        write_table(arguments.page, "limits", header, table)
-    elif not arguments.only:
-        failed += compare_table(arguments.page, "limits", header, table)
+    failed += write_or_compare(arguments, "limits", header, table)
     sys.exit(failed > 0)
 
 

@@ -24,7 +24,7 @@ void wait_for_file(const std::string& name) {
   while (!std::filesystem::exists(name)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-/// At the moment that the first argument names, says so by a file, and waits until there is a file `told`.
+/// At the moment that the first argument names, writes the file `at` and waits for the file `told`.
 void hold_at(const std::string& name, int process) {
   if (name != moment || process_index() != process) return;
   std::ofstream("at").put('.');
@@ -41,7 +41,7 @@ Array many_operations(Array x) {
   return x;
 }
 
-/// Arguments: a moment, and the signal that tells it to stop. Each process leaves a file saved-PROCESS.
+/// Arguments: a moment, and the signal that tells it to stop. Each process writes a file saved-PROCESS.
 LOCKSTEP_CHILD(saves_when_told_to_stop) {
   moment = testing::child_arguments().at(0);
   watch_for_preemption(signal_named(testing::child_arguments().at(1)));

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stops jobs by all kinds of wrappers, at all moments of a program, and looks whether every process has saved.
+"""Stops jobs in all ways, at all moments of a program, and checks that every process has saved.
 
-    tests/faults/stops.py build/release/lockstep build/release/tests/faults/faults_test [--write docs/failure.md]
+    tests/faults/stops.py build/release/lockstep build/release/tests/faults/faults_test [--write]
 
-Each wrapper starts `lockstep run -n 2` of a program that saves when it is told to stop, and tells it so when the
-program is at a moment, where a process is held for another 0.2 s. Both processes must have saved and ended within 30 s
-of that, and nothing may be left. The table of all results is in docs/failure.md, between two comments; a run compares
-what it finds with it. Some pairs are run, so that each wrapper and each moment is among them; LOCKSTEP_STOPS=all runs
-every pair. --write runs every pair and writes the table.
+Each wrapper starts `lockstep run -n 2` of a program that saves when it is told to stop. When the program has come to a
+moment, one of its processes is held there, the wrapper is stopped, and 0.2 s later the process goes on. Both must then
+save and end within 30 s, and no process may be left. The results are the first table of docs/failure.md, to which each
+run is compared. A run takes each wrapper at one moment and each moment with some wrapper; LOCKSTEP_STOPS=all takes every
+pair. --write does that too, and writes the table.
 """
-import argparse
 import concurrent.futures
 import fcntl
 import os
@@ -25,7 +24,8 @@ import termios
 import threading
 import time
 
-from table import compare_table, write_table
+from processes import namespaces_can_be_made, processes_with
+from table import parse_arguments, write_or_compare
 
 MOMENTS = ["initialize", "compile", "collective", "save", "last step", "shutdown"]
 PATIENCE = 30  # seconds until all must have ended; a machine may have much else to do
@@ -78,16 +78,7 @@ class Job:
         os.killpg(self.process.pid, number)
 
     def processes(self):
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    environment = b"\0" + file.read()
-                if f"\0STOPS={self.mark}\0".encode() in environment:
-                    found.append(int(pid))
-            except OSError:
-                pass
-        return found
+        return list(processes_with("STOPS", self.mark))
 
     def kill_each(self, number):
         for pid in self.processes():
@@ -144,7 +135,7 @@ def stopped_and_continued(job):
 
 def by_a_service_manager(job):
     job.kill(TERM)
-    time.sleep(0.05)  # the kernel makes one of two that nobody has taken
+    time.sleep(0.05)  # the kernel merges two that are pending
     job.kill_group(TERM)
 
 
@@ -155,7 +146,7 @@ def twice(job):
 
 
 def on_two_hosts(job):
-    """Pretended ones: a script in the place of ssh, whose processes carry what launcher and agent say."""
+    """Two names for this host, reached by a script in place of ssh, whose processes carry the connection."""
     with open(job.path("rsh"), "w") as file:
         file.write('#!/bin/sh\nshift\ncat | sh -c "$*" | cat\n')
     os.chmod(job.path("rsh"), 0o700)
@@ -176,11 +167,11 @@ class Sshd:
                 self.start()
         variables = [f"{name}={shlex.quote(job.environment[name])}"
                      for name in ("STOPS", "LOCKSTEP_TESTING_CHILD", "LOCKSTEP_SOCKET_DIR")]
-        plugin = [f"{name}={shlex.quote(value)}" for name, value in os.environ.items() if name.startswith("LOCKSTEP_")]
+        given = [f"{name}={shlex.quote(value)}" for name, value in os.environ.items() if name.startswith("LOCKSTEP_")]
         return ["ssh", "-tt", "-F", "/dev/null", "-i", f"{self.folder}/key", "-p", str(self.port),
                 "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
                 "-o", "LogLevel=ERROR", "127.0.0.1",
-                f"cd {job.folder} && exec env {' '.join(plugin + variables)} {shlex.join(job.command)}"]
+                f"cd {job.folder} && exec env {' '.join(given + variables)} {shlex.join(job.command)}"]
 
     def start(self):
         self.folder = tempfile.mkdtemp(prefix="lockstep-stops-sshd-")
@@ -252,21 +243,20 @@ def missing_for(wrapper):
     if "ssh" in wrapper and not all(shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin")
                                     for tool in ("ssh", "sshd", "ssh-keygen")):
         return "needs ssh and sshd"
-    if "docker" in wrapper and subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"],
-                                              stderr=subprocess.DEVNULL).returncode != 0:
+    if "docker" in wrapper and not namespaces_can_be_made():
         return "needs namespaces"
     return None
 
 
 def run(arguments, wrapper, moment):
-    """What came of it, and the output."""
+    """The result, a cell of the table, and the output."""
     how, stop_signal, stop = WRAPPERS[wrapper]
     job = Job(arguments, how.get("words"), stop_signal, moment, how.get("terminal", False), how.get("wrapper", ()))
     saved = lambda: all(os.path.exists(job.path(f"saved-{process}")) for process in range(2))
     job.start()
     try:
         if not job.until(lambda: os.path.exists(job.path("at")), 60):
-            return "has not come to the moment", job.end()
+            return "has not reached the moment", job.end()
         if stop is None:
             master, job.master = job.master, None
             os.close(master)
@@ -280,7 +270,7 @@ def run(arguments, wrapper, moment):
         took, left, has_saved = time.monotonic() - began, job.processes(), saved()
         if left:
             result = f"{len(left)} processes run after {took:.0f} s"
-        elif EXPECTED.get(wrapper, SAVED) == ENDED:  # by nothing else: it would be held for ever
+        elif EXPECTED.get(wrapper, SAVED) == ENDED:  # by the signal: the process is still held
             result = ENDED
         else:
             result = SAVED if has_saved else "not saved"
@@ -290,14 +280,7 @@ def run(arguments, wrapper, moment):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("launcher")
-    parser.add_argument("program")
-    parser.add_argument("--page", default=os.path.join(os.path.dirname(__file__), "../../docs/failure.md"))
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--only", help="a part of a wrapper's name")
-    arguments = parser.parse_args()
-    arguments.launcher, arguments.program = os.path.abspath(arguments.launcher), os.path.abspath(arguments.program)
+    arguments = parse_arguments()
     whole = arguments.write or os.environ.get("LOCKSTEP_STOPS") == "all"
     pairs = [(wrapper, moment) for i, wrapper in enumerate(WRAPPERS) for j, moment in enumerate(MOMENTS)
              if whole or (i % len(MOMENTS) == j and "ssh" not in wrapper)]
@@ -320,10 +303,7 @@ def main():
     print(f"{len(pairs)} stops, {failed} not as they should be", flush=True)
     header = ["wrapper, and what stops it", *MOMENTS]
     rows = [[wrapper, *(results.get((wrapper, moment)) for moment in MOMENTS)] for wrapper in WRAPPERS]
-    if arguments.write:
-        write_table(arguments.page, "stops", header, rows)
-    elif not arguments.only:
-        failed += compare_table(arguments.page, "stops", header, rows)
+    failed += write_or_compare(arguments, "stops", header, rows)
     sys.exit(failed > 0)
 
 
