@@ -2,10 +2,8 @@
 #include "lockstep/watch/diagnosis.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
 #include <set>
@@ -325,122 +323,14 @@ class Diagnosis {
     }
     std::ranges::stable_sort(stall.waiters, std::ranges::greater(),
                              [](const Waiters& each) { return each.processes.size(); });
-    for (const int process : blame.culprits) stall.culprits.push_back(judge(process));
+    for (const int process : blame.culprits) {
+      const auto report = by_process_.find(process);
+      stall.culprits.push_back(judge(process, report == by_process_.end() ? nullptr : report->second));
+    }
     stall.declared = !stall.culprits.empty() && std::ranges::all_of(stall.culprits, [](const Culprit& each) {
       return each.reason == Reason::kPhase;
     });
     return stall;
-  }
-
-  Culprit judge(int process) const {
-    const auto found = by_process_.find(process);
-    if (found == by_process_.end())
-      return {process, Reason::kUnknown, 0, "does not answer: it may be stopped, or its host out of reach"};
-    const ProcessReport& report = *found->second;
-    Culprit culprit{.process = process};
-    const auto is = [&](Reason reason, double seconds, std::string words) {
-      culprit.reason = reason;
-      culprit.seconds = seconds;
-      culprit.words = std::move(words);
-      return culprit;
-    };
-    if (!report.ended.empty()) return is(Reason::kEnded, 0, "has ended: it " + report.ended);
-    const Evidence& evidence = report.evidence;
-    if (evidence.state == 'T' || evidence.state == 't') {
-      return is(Reason::kStopped, 0,
-                evidence.state == 't'
-                    ? "is stopped by a debugger"
-                    : fmt::format("is stopped by a signal (kill -CONT {} lets it go on)", report.pid));
-    }
-    if (evidence.state == 'Z' || evidence.state == 'X') return is(Reason::kEnded, 0, "has ended");
-    const ThreadReport* const thread = report.foremost();
-    if (!report.joined || thread == nullptr) {
-      const std::string where =
-          report.came ? "has not gone through initialize()" : "has not called initialize()";
-      return is(Reason::kNotCome, 0, where + evidence_words(evidence, nullptr));
-    }
-    if (!thread->doing.empty()) {
-      const Activity& in = thread->doing.back();
-      const std::string since = fmt::format("for {}", describe_seconds(in.seconds));
-      const std::string at = in.site.empty() ? "" : " (at " + in.site + ")";
-      switch (in.kind) {
-        case Kind::kPhase:
-          return is(Reason::kPhase, in.seconds, fmt::format("is in phase \"{}\"{} {}", in.what, at, since));
-        case Kind::kTrace:
-          return is(Reason::kTracing, in.seconds, fmt::format("traces {}{} {}", in.what, at, since));
-        case Kind::kCompile:
-          return is(Reason::kCompiling, in.seconds, fmt::format("compiles {}{} {}", in.what, at, since));
-        case Kind::kInput:
-          return is(Reason::kInput, in.seconds, fmt::format("waits for input, {}{}, {}", in.what, at, since));
-        case Kind::kSave:
-        case Kind::kRestore:
-          return is(Reason::kCheckpoint, in.seconds,
-                    fmt::format("{} a checkpoint, {}{}, {}", in.kind == Kind::kSave ? "saves" : "restores",
-                                in.what, at, since));
-        case Kind::kKey:
-          return is(Reason::kWaitsForKey, in.seconds,
-                    fmt::format("waits for the key '{}' of the job's store{}, which nobody has set, {}",
-                                in.what, at, since));
-        case Kind::kShutdown:
-          return is(
-              Reason::kEnded, in.seconds,
-              fmt::format("has left the job early: it waits for the others in shutdown(){} {}", at, since));
-        case Kind::kAnswer:
-          return is(Reason::kUnknown, in.seconds, fmt::format("waits for {}{} {}", in.what, at, since));
-        case Kind::kLaunch:
-        case Kind::kCollective:
-          return is(Reason::kComputing, in.seconds, fmt::format("computes {}{} {}", in.what, at, since));
-        default:
-          return is(Reason::kUnknown, in.seconds,
-                    fmt::format("is in {} {}{} {}", name_of(in.kind), in.what, at, since) +
-                        evidence_words(evidence, &culprit.reason));
-      }
-    }
-    const Done& last = thread->last;
-    Reason reason = Reason::kOwnCode;
-    const std::string how = evidence_words(evidence, &reason);
-    if (last.kind == Kind::kNone)
-      return is(reason, 0, "is in its own code and has launched nothing yet" + how);
-    const bool says_where = last.site.empty() || last.what.find(last.site) != std::string::npos;
-    return is(reason, last.seconds_ago,
-              fmt::format("has been in its own code since {}{}, {} ago{}", last.what,
-                          says_where ? "" : " at " + last.site, describe_seconds(last.seconds_ago), how));
-  }
-
-  static std::string evidence_words(const Evidence& evidence, Reason* reason) {
-    const auto is = [&](Reason which, std::string words) {
-      if (reason != nullptr) *reason = which;
-      return words;
-    };
-    const std::string in = evidence.call.empty() ? "" : fmt::format(" ({})", evidence.call);
-    switch (evidence.state) {
-      case 'R':
-        return is(Reason::kSpinning,
-                  fmt::format("; it runs, using {:.0f}% of a core", 100 * evidence.cpu_share));
-      case 'D':
-        return is(Reason::kDisk,
-                  fmt::format("; it is blocked in the kernel, by a disk or file system{}", in));
-      case 'S':
-        // A thread that is seen asleep at one moment may run at most others.
-        if (evidence.cpu_share > 0.5)
-          return is(Reason::kSpinning,
-                    fmt::format("; it runs, using {:.0f}% of a core", 100 * evidence.cpu_share));
-        if (evidence.call.find("sleep") != std::string::npos)
-          return is(Reason::kSleeping, fmt::format("; it sleeps{}", in));
-        if (evidence.call.find("futex") != std::string::npos)
-          return is(Reason::kLocked, fmt::format("; it waits for a lock or another thread{}", in));
-        return evidence.call.empty()
-                   ? is(Reason::kOwnCode, "; it sleeps in the kernel")
-                   : is(Reason::kBlocked, fmt::format("; it is blocked in a system call{}", in));
-      default:
-        return "";
-    }
-  }
-
-  static std::string describe_seconds(double seconds) {
-    if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
-    if (seconds < 10) return fmt::format("{:.1f} s", seconds);
-    return fmt::format("{:.0f} s", seconds);
   }
 
   std::span<const ProcessReport> reports_;
@@ -451,142 +341,9 @@ class Diagnosis {
   std::map<std::pair<std::uint64_t, Kind>, std::set<int>> has_come_;
 };
 
-constexpr std::array kReasonNames = {"own code",      "spinning", "blocked", "sleeping",   "locked",
-                                     "disk",          "stopped",  "ended",   "tracing",    "compiling",
-                                     "computing",     "phase",    "input",   "checkpoint", "not come",
-                                     "waits for key", "unknown"};
-
 }  // namespace
-
-std::string_view name_of(Reason reason) { return kReasonNames[static_cast<std::size_t>(reason)]; }
-
-bool Stall::long_enough(double least_seconds) const {
-  double usual = 0;
-  for (const Waiters& each : waiters) usual = std::max(usual, each.usual_seconds);
-  return seconds >= std::max(least_seconds, 20 * usual);
-}
-
-std::set<int> Stall::awaited() const {
-  std::set<int> who(ring.begin(), ring.end());
-  for (const Culprit& culprit : culprits) who.insert(culprit.process);
-  for (const BrokenLink& link : links) who.insert({link.from, link.to});
-  return who;
-}
-
-std::string Stall::key() const {
-  std::string key;
-  for (const Culprit& culprit : culprits)
-    key += fmt::format("{} {};", culprit.process, name_of(culprit.reason));
-  for (const int process : ring) key += fmt::format("ring {};", process);
-  for (const BrokenLink& link : links) key += fmt::format("from {} to {};", link.from, link.to);
-  return key;
-}
 
 std::vector<Stall> diagnose(std::span<const ProcessReport> reports) { return Diagnosis(reports).run(); }
-
-namespace {
-
-/// "no bytes are confirmed between host a and host b for 11 s (processes 0, 2): ...". Without confirmations,
-/// the sender cannot tell which of the two directions has stopped.
-std::string describe_links(const std::vector<BrokenLink>& links, std::span<const ProcessReport> reports) {
-  constexpr std::size_t kShown = 4;
-  const auto place = [&](int process) {
-    const auto report = std::ranges::find(reports, process, &ProcessReport::process);
-    return report == reports.end() || report->host.empty() ? fmt::format("process {}", process)
-                                                           : "host " + report->host;
-  };
-  struct Between {
-    std::vector<int> processes;
-    double seconds = 0;
-  };
-  std::map<std::pair<std::string, std::string>, Between> all;
-  for (const BrokenLink& link : links) {
-    Between& between = all[std::minmax(place(link.from), place(link.to))];
-    between.processes.insert(between.processes.end(), {link.from, link.to});
-    between.seconds = std::max(between.seconds, link.seconds);
-  }
-  std::string text;
-  std::size_t shown = 0;
-  for (const auto& [places, between] : all) {
-    if (shown++ == kShown) {
-      text += fmt::format(", nor between {} other pairs", all.size() - kShown);
-      break;
-    }
-    text += fmt::format("{} between {} and {} for {:.0f} s (processes {})",
-                        shown == 1 ? "no bytes are confirmed" : ", nor", places.first, places.second,
-                        between.seconds, describe_processes(between.processes));
-  }
-  return text + ": the network between them has stopped";
-}
-
-}  // namespace
-
-std::string describe(const Stall& stall, std::span<const ProcessReport> reports) {
-  constexpr std::size_t kShown = 4;
-  const auto processes = [](const std::vector<int>& all) {
-    return fmt::format("{} {}", all.size() == 1 ? "process" : "processes", describe_processes(all));
-  };
-  int count = 0;  // a process that is not heard of counts too
-  for (const ProcessReport& report : reports) count = std::max(count, report.process + 1);
-  for (const Culprit& culprit : stall.culprits) count = std::max(count, culprit.process + 1);
-  const auto place = [](const Waiters& each) {
-    const std::string at =
-        each.site.empty() || each.what.find(each.site) != std::string::npos ? "" : " at " + each.site;
-    switch (each.kind) {
-      case Kind::kBarrier:
-        return fmt::format("at barrier '{}'{}", each.what, at);
-      case Kind::kKey:
-        return fmt::format("for the key '{}' of the job's store{}", each.what, at);
-      case Kind::kAnswer:
-        return fmt::format("for {}{}", each.what, at);
-      case Kind::kConnect:
-        return fmt::format("to be connected, for {}{}", each.what, at);
-      case Kind::kResult:
-        return fmt::format("for {}{}", each.what, at);
-      case Kind::kInitialize:
-        return fmt::format("in initialize(){}", at);
-      default:
-        return fmt::format("in {}{}", each.what, at);
-    }
-  };
-  std::string who;
-  for (std::size_t i = 0; i < std::min(stall.waiters.size(), kShown); ++i) {
-    const Waiters& each = stall.waiters[i];
-    who += fmt::format("{}{}{} {} {}", i == 0 ? "" : "; ", processes(each.processes),
-                       i == 0 ? fmt::format(" of {}", count) : "",
-                       each.processes.size() == 1 ? "waits" : "wait", place(each));
-  }
-  if (stall.waiters.size() > kShown)
-    who += fmt::format("; and in {} other places", stall.waiters.size() - kShown);
-  std::string head =
-      fmt::format("{} for {:.0f} s: {}", stall.declared ? "waiting" : "stalled", stall.seconds, who);
-  if (stall.awaited().empty())
-    return fmt::format("{}; all have launched the same: their devices compute, or do not reach each other",
-                       head);
-  if (!stall.links.empty()) head += "; " + describe_links(stall.links, reports);
-  if (!stall.links.empty() && stall.culprits.empty()) return head;
-  if (stall.culprits.empty())
-    return fmt::format("{}; they wait for each other: processes {} run different programs", head,
-                       describe_processes(stall.ring));
-  const auto name = [&](int process) {
-    const auto report = std::ranges::find(reports, process, &ProcessReport::process);
-    return report == reports.end() ? fmt::format("process {}", process) : name_process(*report);
-  };
-  // Processes with the same activity are mentioned once.
-  std::map<std::string, std::vector<int>> by_words;
-  for (const Culprit& culprit : stall.culprits) by_words[culprit.words].push_back(culprit.process);
-  std::string blame;
-  std::size_t shown = 0;
-  for (const auto& [words, who_does] : by_words) {
-    if (shown++ == kShown) {
-      blame += fmt::format("; and {} others", by_words.size() - kShown);
-      break;
-    }
-    blame += fmt::format("{}{}, which {}", shown == 1 ? "" : "; and ",
-                         who_does.size() == 1 ? name(who_does.front()) : processes(who_does), words);
-  }
-  return fmt::format("{}; {} {}", head, stall.links.empty() ? "all for" : "and others for", blame);
-}
 
 std::vector<int> causes(const Stall& stall, const std::optional<Difference>& difference) {
   const std::set<int> awaited = stall.awaited();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches that differ between processes; the rest of diagnosis.h is in diagnosis.cc.
+#include "lockstep/watch/difference.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
-
-#include "lockstep/watch/diagnosis.h"
 
 namespace lockstep::watch {
 namespace {
