@@ -49,34 +49,29 @@ class Diagnosis {
   explicit Diagnosis(std::span<const ProcessReport> reports) : reports_(reports) {
     for (const ProcessReport& report : reports) by_process_[report.process] = &report;
     for (const ProcessReport& report : reports) collect_waits(report);
-    for (const Wait& wait : waits_) {
-      waits_of_[wait.process].push_back(&wait);
-      if (wait.in->operation != 0) has_come_[{wait.in->operation, wait.in->kind}].insert(wait.process);
-    }
+    for (const Wait& wait : waits_) waits_of_[wait.process].push_back(&wait);
     for (Wait& wait : waits_) leave_out_who_has_come(wait);
   }
 
   std::vector<Stall> run() {
     std::map<Blame, std::vector<const Wait*>> by_blame;
+    Blame network;
+    std::vector<const Wait*> by_network;
     for (const Wait& wait : waits_) {
       if (!wait.known || wait.missing.empty()) continue;
       Blame blame;
       std::vector<Step> path = {{&wait, false}};
       std::set<const Wait*> seen = {&wait};
       follow(path, blame, seen);
-      if (!blame.culprits.empty() || !blame.links.empty()) blame.ring.clear();
-      if (blame.culprits.empty() && blame.ring.empty() && blame.links.empty()) continue;
-      by_blame[blame].push_back(&wait);
+      if (blame.culprits.empty() && !blame.links.empty()) {
+        // A host that others do not reach is one stall.
+        network.links.merge(blame.links);
+        by_network.push_back(&wait);
+        continue;
+      }
+      if (!blame.culprits.empty()) blame.ring.clear();
+      if (!blame.culprits.empty() || !blame.ring.empty()) by_blame[blame].push_back(&wait);
     }
-    // A host that others do not reach is one stall.
-    Blame network;
-    std::vector<const Wait*> by_network;
-    std::erase_if(by_blame, [&](const auto& each) {
-      if (!each.first.culprits.empty() || each.first.links.empty()) return false;
-      network.links.insert(each.first.links.begin(), each.first.links.end());
-      by_network.insert(by_network.end(), each.second.begin(), each.second.end());
-      return true;
-    });
     std::vector<Stall> stalls;
     if (!by_network.empty()) {
       stalls.push_back(make_stall(network, by_network));
@@ -166,10 +161,9 @@ class Diagnosis {
   // may still be on their way, see follow().
   void leave_out_who_has_come(Wait& wait) const {
     if (is_over_hosts(wait)) return;
-    const auto come = has_come_.find({wait.in->operation, wait.in->kind});
-    if (come == has_come_.end()) return;
-    std::erase_if(wait.missing,
-                  [&](int process) { return process != wait.process && come->second.contains(process); });
+    std::erase_if(wait.missing, [&](int process) {
+      return process != wait.process && wait_in_same_operation(process, wait) != nullptr;
+    });
   }
 
   static std::optional<std::uint64_t> begun(const ProcessReport& report, std::uint64_t group) {
@@ -189,8 +183,7 @@ class Diagnosis {
   };
 
   Place place_of(int process, const Wait& wait) const {
-    const auto come = has_come_.find({wait.in->operation, wait.in->kind});
-    if (come != has_come_.end() && come->second.contains(process)) return Place::kSameOperation;
+    if (wait_in_same_operation(process, wait) != nullptr) return Place::kSameOperation;
     const auto report = by_process_.find(process);
     if (report == by_process_.end() || stands_still(*report->second) || !is_over_hosts(wait))
       return Place::kElsewhere;
@@ -229,6 +222,16 @@ class Diagnosis {
     return best;
   }
 
+  /// The wait of a process in the operation of another one's wait; null if it has none there.
+  const Wait* wait_in_same_operation(int process, const Wait& wait) const {
+    const auto waits = waits_of_.find(process);
+    if (wait.in->operation == 0 || waits == waits_of_.end()) return nullptr;
+    const auto at = std::ranges::find_if(waits->second, [&](const Wait* each) {
+      return each->in->operation == wait.in->operation && each->in->kind == wait.in->kind;
+    });
+    return at == waits->second.end() ? nullptr : *at;
+  }
+
   struct Blame {
     std::set<int> culprits, ring;
     std::set<BrokenLink> links;
@@ -260,20 +263,16 @@ class Diagnosis {
     const Wait& wait = *path.back().wait;
     for (const int process : wait.missing) {
       const Place place = place_of(process, wait);
-      if (place != Place::kElsewhere) {
-        if (add_broken_links(process, wait.process, blame)) continue;
-        if (place == Place::kGoneOn) continue;
-      }
-      const Wait* const next = place == Place::kElsewhere ? wait_of(process) : wait_in(process, wait);
-      // What it has sent outside of collectives, such as machine code, may be lost, too.
-      if (place == Place::kElsewhere && next != nullptr && add_broken_links(process, wait.process, blame))
-        continue;
-      if (next == nullptr || !next->known || next->missing.empty()) {
-        // Everything for which it waits has arrived: it is about to continue.
-        if (place == Place::kElsewhere && (next == nullptr || !next->known)) blame.culprits.insert(process);
-        continue;
-      }
       const bool elsewhere = place == Place::kElsewhere;
+      const Wait* const next = elsewhere ? wait_of(process) : wait_in_same_operation(process, wait);
+      // Who waits elsewhere may have sent something outside of collectives, such as machine code.
+      if ((!elsewhere || next != nullptr) && add_broken_links(process, wait.process, blame)) continue;
+      if (place == Place::kGoneOn) continue;
+      if (next == nullptr || !next->known) {
+        if (elsewhere) blame.culprits.insert(process);
+        continue;
+      }
+      if (next->missing.empty()) continue;  // it is about to continue
       const auto before =
           std::ranges::find_if(path, [&](const Step& step) { return step.wait->process == process; });
       if (before != path.end()) {
@@ -286,16 +285,6 @@ class Diagnosis {
         path.pop_back();
       }
     }
-  }
-
-  /// The wait of a process in the operation of another one's wait; null if it has none there.
-  const Wait* wait_in(int process, const Wait& other) const {
-    const auto waits = waits_of_.find(process);
-    if (waits == waits_of_.end()) return nullptr;
-    const auto at = std::ranges::find_if(waits->second, [&](const Wait* each) {
-      return each->in->operation == other.in->operation && each->in->kind == other.in->kind;
-    });
-    return at == waits->second.end() ? nullptr : *at;
   }
 
   Stall make_stall(const Blame& blame, const std::vector<const Wait*>& waits) const {
@@ -336,9 +325,7 @@ class Diagnosis {
   std::span<const ProcessReport> reports_;
   std::map<int, const ProcessReport*> by_process_;
   std::vector<Wait> waits_;
-  // Of thousands of processes nearly all wait: each wait is found by its process, and by its operation.
-  std::map<int, std::vector<const Wait*>> waits_of_;
-  std::map<std::pair<std::uint64_t, Kind>, std::set<int>> has_come_;
+  std::map<int, std::vector<const Wait*>> waits_of_;  // by process: of thousands, nearly all wait
 };
 
 }  // namespace
