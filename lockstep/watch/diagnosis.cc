@@ -51,26 +51,23 @@ class Diagnosis {
     for (const ProcessReport& report : reports) collect_waits(report);
     for (const Wait& wait : waits_) waits_of_[wait.process].push_back(&wait);
     for (Wait& wait : waits_) leave_out_who_has_come(wait);
+    nodes_.resize(waits_.size());
   }
 
   std::vector<Stall> run() {
-    std::map<Blame, std::vector<const Wait*>> by_blame;
+    std::map<const Blame*, std::vector<const Wait*>> by_blame;
     Blame network;
     std::vector<const Wait*> by_network;
     for (const Wait& wait : waits_) {
       if (!wait.known || wait.missing.empty()) continue;
-      Blame blame;
-      std::vector<Step> path = {{&wait, false}};
-      std::set<const Wait*> seen = {&wait};
-      follow(path, blame, seen);
+      const Blame& blame = blame_of(wait);
       if (blame.culprits.empty() && !blame.links.empty()) {
         // A host that others do not reach is one stall.
-        network.links.merge(blame.links);
+        network.links.insert(blame.links.begin(), blame.links.end());
         by_network.push_back(&wait);
-        continue;
+      } else if (!blame.culprits.empty() || !blame.ring.empty()) {
+        by_blame[&blame].push_back(&wait);
       }
-      if (!blame.culprits.empty()) blame.ring.clear();
-      if (!blame.culprits.empty() || !blame.ring.empty()) by_blame[blame].push_back(&wait);
     }
     std::vector<Stall> stalls;
     if (!by_network.empty()) {
@@ -78,7 +75,10 @@ class Diagnosis {
       // Before, the data may have been on their way.
       stalls.back().seconds = std::ranges::max(network.links, {}, &BrokenLink::seconds).seconds;
     }
-    for (const auto& [blame, waits] : by_blame) stalls.push_back(make_stall(blame, waits));
+    for (const Blame& blame : blames_) {
+      if (const auto at = by_blame.find(&blame); at != by_blame.end())
+        stalls.push_back(make_stall(blame, at->second));
+    }
     add_devices(stalls);
     std::ranges::sort(stalls, std::ranges::greater(), &Stall::seconds);
     return stalls;
@@ -236,15 +236,27 @@ class Diagnosis {
     std::set<int> culprits, ring;
     std::set<BrokenLink> links;
 
+    bool empty() const { return culprits.empty() && ring.empty() && links.empty(); }
+    void add(const Blame& other) {
+      culprits.insert(other.culprits.begin(), other.culprits.end());
+      ring.insert(other.ring.begin(), other.ring.end());
+      links.insert(other.links.begin(), other.links.end());
+    }
     friend bool operator<(const Blame& a, const Blame& b) {
       return std::tie(a.culprits, a.ring, a.links) < std::tie(b.culprits, b.ring, b.links);
     }
   };
-  /// A wait on the way from the one that is looked into; `elsewhere`: the one before it waits for a process
-  /// that has not come.
-  struct Step {
-    const Wait* wait;
-    bool elsewhere;
+  /// A wait for a process that waits itself.
+  struct Edge {
+    const Wait* to;
+    bool elsewhere;  ///< that process has not come
+  };
+  /// A wait in the search for what it comes to in the end.
+  struct Node {
+    std::vector<Edge> edges;
+    Blame own;                           ///< what blocks it by itself
+    const Blame* in_the_end = nullptr;   ///< null: not known yet
+    std::size_t number = 0, lowest = 0;  ///< in the order of the search, from 1
   };
 
   bool add_broken_links(int a, int b, Blame& blame) const {
@@ -258,33 +270,70 @@ class Diagnosis {
     return any;
   }
 
-  /// Follows the last wait of the path to what it waits for in the end.
-  void follow(std::vector<Step>& path, Blame& blame, std::set<const Wait*>& seen) const {
-    const Wait& wait = *path.back().wait;
+  /// Finds what blocks a wait by itself, and the waits of others that do.
+  void look_at(const Wait& wait, Node& node) const {
     for (const int process : wait.missing) {
       const Place place = place_of(process, wait);
       const bool elsewhere = place == Place::kElsewhere;
       const Wait* const next = elsewhere ? wait_of(process) : wait_in_same_operation(process, wait);
       // Who waits elsewhere may have sent something outside of collectives, such as machine code.
-      if ((!elsewhere || next != nullptr) && add_broken_links(process, wait.process, blame)) continue;
+      if ((!elsewhere || next != nullptr) && add_broken_links(process, wait.process, node.own)) continue;
       if (place == Place::kGoneOn) continue;
       if (next == nullptr || !next->known) {
-        if (elsewhere) blame.culprits.insert(process);
-        continue;
-      }
-      if (next->missing.empty()) continue;  // it is about to continue
-      const auto before =
-          std::ranges::find_if(path, [&](const Step& step) { return step.wait->process == process; });
-      if (before != path.end()) {
-        // Those of one operation come back to each other in any case.
-        if (elsewhere || std::any_of(before + 1, path.end(), [](const Step& step) { return step.elsewhere; }))
-          for (auto step = before; step != path.end(); ++step) blame.ring.insert(step->wait->process);
-      } else if (seen.insert(next).second) {
-        path.push_back({next, elsewhere});
-        follow(path, blame, seen);
-        path.pop_back();
+        if (elsewhere) node.own.culprits.insert(process);
+      } else if (!next->missing.empty()) {  // else it is about to continue
+        node.edges.push_back({next, elsewhere});
       }
     }
+  }
+
+  Node& node_of(const Wait& wait) { return nodes_[static_cast<std::size_t>(&wait - waits_.data())]; }
+
+  /// What a wait comes to in the end. Waits that wait for each other, which Tarjan's algorithm finds, come to
+  /// the same.
+  const Blame& blame_of(const Wait& wait) {
+    Node& node = node_of(wait);
+    if (node.number == 0) follow(wait, node);
+    return *node.in_the_end;
+  }
+
+  void follow(const Wait& wait, Node& node) {
+    look_at(wait, node);
+    const std::size_t place = open_.size();
+    open_.push_back(&wait);
+    node.number = node.lowest = ++numbers_;
+    for (const Edge& edge : node.edges) {
+      Node& next = node_of(*edge.to);
+      if (next.number == 0) follow(*edge.to, next);
+      if (next.in_the_end == nullptr) node.lowest = std::min(node.lowest, next.lowest);
+    }
+    if (node.lowest != node.number) return;
+    const std::vector<const Wait*> together(open_.begin() + static_cast<std::ptrdiff_t>(place), open_.end());
+    open_.resize(place);
+    Blame blame;
+    std::set<const Blame*> later;
+    bool ring = false;
+    for (const Wait* each : together) {
+      blame.add(node_of(*each).own);
+      for (const Edge& edge : node_of(*each).edges) {
+        const Node& next = node_of(*edge.to);
+        if (next.in_the_end != nullptr) {
+          later.insert(next.in_the_end);
+        } else {
+          ring |= edge.elsewhere;  // those of one operation come back to each other in any case
+        }
+      }
+    }
+    if (ring)
+      for (const Wait* each : together) blame.ring.insert(each->process);
+    // Nearly all come to the same.
+    const Blame* in_the_end = later.size() == 1 && blame.empty() ? *later.begin() : nullptr;
+    if (in_the_end == nullptr) {
+      for (const Blame* each : later) blame.add(*each);
+      if (!blame.culprits.empty() || !blame.links.empty()) blame.ring.clear();
+      in_the_end = &*blames_.insert(std::move(blame)).first;
+    }
+    for (const Wait* each : together) node_of(*each).in_the_end = in_the_end;
   }
 
   Stall make_stall(const Blame& blame, const std::vector<const Wait*>& waits) const {
@@ -326,6 +375,10 @@ class Diagnosis {
   std::map<int, const ProcessReport*> by_process_;
   std::vector<Wait> waits_;
   std::map<int, std::vector<const Wait*>> waits_of_;  // by process: of thousands, nearly all wait
+  std::vector<Node> nodes_;                           // of the waits, in their order
+  std::vector<const Wait*> open_;  // the waits that the search has reached, and does not know the blame of
+  std::size_t numbers_ = 0;
+  std::set<Blame> blames_;
 };
 
 }  // namespace

@@ -166,6 +166,23 @@ TEST(Diagnosis, OfADiamond_IsNoRing) {
   EXPECT_THAT(diagnose(moving), IsEmpty());
 }
 
+// Each of many hosts waits for the one before it.
+TEST(Diagnosis, OfALargeRingOfHosts_LooksAtEachWaitOnce) {
+  constexpr int kHosts = 4000;
+  std::vector<ProcessReport> all;
+  for (int p = 0; p < kHosts; ++p) all.push_back(over_hosts(p, {(p + kHosts - 1) % kHosts}, 5, 5));
+  EXPECT_THAT(diagnose(all), IsEmpty()) << "their data are on the way";
+  all[7] = running(7);
+  auto stalls = diagnose(all);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_THAT(culprits(stalls[0]), ElementsAre(7));
+  EXPECT_THAT(stalls[0].waiters[0].processes, SizeIs(kHosts - 1));
+  all[7] = waiting(7, {6}, 1);
+  stalls = diagnose(all);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_THAT(stalls[0].ring, SizeIs(kHosts));
+}
+
 TEST(Diagnosis, OfAStoppedProcess_BlamesItWhateverItWasIn) {
   for (ProcessReport stopped : {running(1), waiting(1, {0}), waiting(1, {0}, 2)}) {
     stopped.evidence.state = 'T';
