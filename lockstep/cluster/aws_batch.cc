@@ -31,15 +31,10 @@ std::optional<Place> aws_batch_place(const Environment& environment, const Syste
   signs.check("AWS Batch gives this process",
               "start it without a wrapper that clears its variables, or set LOCKSTEP_CLUSTER=none for a job "
               "of one process");
-  check_range(*index, *size);
+  Place place = numbered_place("aws-batch", signs, *index, *size);
   check_range(*main, *size);
-
-  Place place;
-  place.cluster = "aws-batch";
-  place.why = signs.there();
-  place.num_processes = number_in(*size, 1);
   // The main node is process 0, which runs the coordinator.
-  place.process_id = (number_in(*index, 0) + place.num_processes - number_in(*main, 0)) % place.num_processes;
+  place.process_id = (place.process_id + place.num_processes - number_in(*main, 0)) % place.num_processes;
   if (auto job = find_variable(environment, {"AWS_BATCH_JOB_ID"}))
     place.job_id = "aws-batch-" + job->value.substr(0, job->value.find('#'));  // "JOB#NODE"
   if (auto attempt = find_variable(environment, {"AWS_BATCH_JOB_ATTEMPT"}))

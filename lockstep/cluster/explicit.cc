@@ -29,13 +29,9 @@ void refuse_half_set(const Environment& environment) {
 std::optional<Place> explicit_place(const Environment& environment, const System&) {
   Explicit variables(environment);
   if (!variables.signs.complete()) return std::nullopt;
-  check_range(*variables.process_id, *variables.num_processes);
-  Place place;
-  place.cluster = "explicit";
-  place.why = variables.signs.there();
+  Place place =
+      numbered_place("explicit", variables.signs, *variables.process_id, *variables.num_processes);
   place.coordinator_address = variables.address->value;
-  place.num_processes = number_in(*variables.num_processes, 1);
-  place.process_id = number_in(*variables.process_id, 0);
   if (auto local = find_variable(environment, {"LOCKSTEP_LOCAL_PROCESS_ID"}))
     place.local_process_id = number_in(*local, 0);
   return place;

@@ -20,7 +20,6 @@ std::optional<Place> horovod_place(const Environment& environment, const System&
   signs.check("horovodrun gives this process",
               "start it with horovodrun itself, without a wrapper that clears its variables, or set "
               "LOCKSTEP_CLUSTER=none for a job of one process");
-  check_range(*rank, *size);
   if (auto elastic = find_variable(environment, {"HOROVOD_ELASTIC"}); elastic && elastic->value != "0") {
     fail<InitializationError>(
         "{} says that the number of processes may change, which Lockstep does not support; start horovodrun "
@@ -28,11 +27,7 @@ std::optional<Place> horovod_place(const Environment& environment, const System&
         elastic->to_string());
   }
 
-  Place place;
-  place.cluster = "horovod";
-  place.why = signs.there();
-  place.num_processes = number_in(*size, 1);
-  place.process_id = number_in(*rank, 0);
+  Place place = numbered_place("horovod", signs, *rank, *size);
   if (local_rank) place.local_process_id = number_in(*local_rank, 0);
   const bool one_host = local_size && number_in(*local_size, 1) == place.num_processes;
   if (port) {

@@ -14,13 +14,7 @@ std::optional<Place> jaxjob_place(const Environment& environment, const System&)
   if (there < (pod ? 1 : 2) || (!size && !rank)) return std::nullopt;
   signs.check("Kubeflow's JAXJob gives this process",
               "clear none of its variables; or set LOCKSTEP_CLUSTER=none for a job of one process");
-  check_range(*rank, *size);
-
-  Place place;
-  place.cluster = "jaxjob";
-  place.why = signs.there();
-  place.num_processes = number_in(*size, 1);
-  place.process_id = number_in(*rank, 0);
+  Place place = numbered_place("jaxjob", signs, *rank, *size);
   place.job_id = "jaxjob-" + host->value;
   place.coordinator_address = coordinator_given_or_at(environment, host->value, number_in(*port, 1));
   return place;

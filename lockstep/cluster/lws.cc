@@ -35,13 +35,7 @@ std::optional<Place> lws_place(const Environment& environment, const System& sys
       "LeaderWorkerSet gives this process",
       "give LWS_WORKER_INDEX from the label leaderworkerset.sigs.k8s.io/worker-index, and clear none of "
       "the set's variables; or set LOCKSTEP_CLUSTER=none for a job of one process");
-  check_range(*index, *size);
-
-  Place place;
-  place.cluster = "lws";
-  place.why = signs.there();
-  place.num_processes = number_in(*size, 1);
-  place.process_id = number_in(*index, 0);
+  Place place = numbered_place("lws", signs, *index, *size);
   place.job_id = "lws-" + leader->value;
   place.coordinator_address = coordinator_given_or_at(environment, leader->value, kCoordinatorPort);
   return place;

@@ -94,13 +94,7 @@ std::optional<Place> ompi_place(const Environment& environment, const System& sy
   signs.check("Open MPI gives this process",
               "start it with mpirun itself, without a wrapper that clears its variables, or set "
               "LOCKSTEP_CLUSTER=none for a job of one process");
-  check_range(*rank, *size);
-
-  Place place;
-  place.cluster = "ompi";
-  place.why = signs.there();
-  place.num_processes = number_in(*size, 1);
-  place.process_id = number_in(*rank, 0);
+  Place place = numbered_place("ompi", signs, *rank, *size);
   if (local_rank) place.local_process_id = number_in(*local_rank, 0);
   std::optional<Mpirun> mpirun;
   if (uri) {

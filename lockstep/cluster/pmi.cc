@@ -80,13 +80,7 @@ std::optional<Place> pmi_place(const Environment& environment, const System& sys
   signs.check("PMI gives this process",
               "start it with mpiexec itself, without -pmi-port and without a wrapper that clears its "
               "variables, or set LOCKSTEP_CLUSTER=none for a job of one process");
-  check_range(*rank, *size);
-
-  Place place;
-  place.cluster = "pmi";
-  place.why = signs.there();
-  place.num_processes = number_in(*size, 1);
-  place.process_id = number_in(*rank, 0);
+  Place place = numbered_place("pmi", signs, *rank, *size);
   if (local_rank) place.local_process_id = number_in(*local_rank, 0);
   std::optional<Mpiexec> mpiexec = from_uuid(environment);
   if (!mpiexec) mpiexec = from_pals(environment);

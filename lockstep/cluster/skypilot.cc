@@ -17,17 +17,12 @@ std::optional<Place> skypilot_place(const Environment& environment, const System
   signs.check("SkyPilot gives this process",
               "start it in the task's `run` without a wrapper that clears its variables, or set "
               "LOCKSTEP_CLUSTER=none for a job of one process");
-  check_range(*rank, *size);
   std::vector<std::string> nodes;
   std::istringstream lines(addresses->value);
   for (std::string line; std::getline(lines, line);)
     if (!line.empty()) nodes.push_back(line);
 
-  Place place;
-  place.cluster = "skypilot";
-  place.why = signs.there();
-  place.num_processes = number_in(*size, 1);
-  place.process_id = number_in(*rank, 0);
+  Place place = numbered_place("skypilot", signs, *rank, *size);
   if (nodes.size() != static_cast<std::size_t>(place.num_processes)) {
     fail<InitializationError>("SKYPILOT_NODE_IPS has {} addresses, but {} ({})", nodes.size(),
                               size->to_string(), place.why);

@@ -40,13 +40,7 @@ std::optional<Place> slurm_place(const Environment& environment, const System&) 
   signs.check("Slurm's step gives this process",
               "start the program with srun itself, without a wrapper that clears its variables, or set "
               "LOCKSTEP_CLUSTER=none for a job of one process");
-  check_range(*task, *num_tasks);
-
-  Place place;
-  place.cluster = "slurm";
-  place.why = signs.there();
-  place.num_processes = number_in(*num_tasks, 1);
-  place.process_id = number_in(*task, 0);
+  Place place = numbered_place("slurm", signs, *task, *num_tasks);
   if (local_id) place.local_process_id = number_in(*local_id, 0);
   place.job_id = "slurm-" + job->value + "." + step->value;
   if (auto cluster = find_variable(environment, {"SLURM_CLUSTER_NAME"}))

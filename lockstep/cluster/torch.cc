@@ -23,12 +23,7 @@ Place master_place(const Environment& environment, const std::string& cluster, c
               "start it without a wrapper that clears its variables; or set LOCKSTEP_COORDINATOR_ADDRESS, "
               "LOCKSTEP_NUM_PROCESSES and LOCKSTEP_PROCESS_ID for each process, or LOCKSTEP_CLUSTER=none for "
               "a job of one process");
-  check_range(*rank, *size);
-  Place place;
-  place.cluster = cluster;
-  place.why = signs.there();
-  place.num_processes = number_in(*size, 1);
-  place.process_id = number_in(*rank, 0);
+  Place place = numbered_place(cluster, signs, *rank, *size);
   if (local_rank) place.local_process_id = number_in(*local_rank, 0);
   if (alone) return place;
   if (port) {

@@ -85,6 +85,17 @@ void check_range(const Variable& process_id, const Variable& num_processes) {
                             num_processes.to_string(), count - 1);
 }
 
+Place numbered_place(const std::string& cluster, const Signs& signs, const Variable& process_id,
+                     const Variable& num_processes) {
+  check_range(process_id, num_processes);
+  Place place;
+  place.cluster = cluster;
+  place.why = signs.there();
+  place.num_processes = number_in(num_processes, 1);
+  place.process_id = number_in(process_id, 0);
+  return place;
+}
+
 std::optional<Variable> given_address(const Environment& environment) {
   return find_variable(environment, {"LOCKSTEP_COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS"});
 }

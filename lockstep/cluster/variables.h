@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/cluster/place.h"
+#include "lockstep/cluster/system.h"
 
 namespace lockstep::cluster {
 
@@ -54,6 +56,10 @@ class Signs {
 
 /// Throws InitializationError if the process id is not below the number of processes.
 void check_range(const Variable& process_id, const Variable& num_processes);
+
+/// A place whose process id and number of processes are in variables. Throws as check_range.
+Place numbered_place(const std::string& cluster, const Signs& signs, const Variable& process_id,
+                     const Variable& num_processes);
 
 /// The coordinator's address from the user: LOCKSTEP_COORDINATOR_ADDRESS or its JAX_ name.
 std::optional<Variable> given_address(const Environment& environment);
