@@ -59,13 +59,9 @@ Place place_in(const Environment& environment, const std::string& cluster, const
   if (slices.index && slices.count) check_range(*slices.index, *slices.count);
   place.num_processes = per_slice * count;
   place.process_id = worker_id + per_slice * index;
-  if (auto address = given_address(environment)) {
-    place.coordinator_address = address->value;
-  } else {
-    std::string host = count > 1 ? slices.coordinator->value : workers.front();
-    if (std::count(host.begin(), host.end(), ':') == 1) host = host.substr(0, host.find(':'));  // HOST:PORT
-    place.coordinator_address = coordinator_at(environment, host, kPort);
-  }
+  std::string host = count > 1 ? slices.coordinator->value : workers.front();
+  if (std::count(host.begin(), host.end(), ':') == 1) host = host.substr(0, host.find(':'));  // HOST:PORT
+  place.coordinator_address = coordinator_given_or_at(environment, host, kPort);
   return place;
 }
 

@@ -29,14 +29,7 @@ std::optional<Place> horovod_place(const Environment& environment, const System&
 
   Place place = numbered_place("horovod", signs, *rank, *size);
   if (local_rank) place.local_process_id = number_in(*local_rank, 0);
-  const bool one_host = local_size && number_in(*local_size, 1) == place.num_processes;
-  if (port) {
-    place.coordinator_address =
-        coordinator_at(environment, one_host ? "127.0.0.1" : host->value, port_for(number_in(*port, 1)));
-    place.job_id = "horovod-" + host->value + ":" + port->value;
-  } else {
-    place.coordinator_address = given_address(environment)->value;
-  }
+  meet_at_launcher(environment, host, port, local_size, place);
   return place;
 }
 

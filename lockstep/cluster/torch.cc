@@ -26,14 +26,7 @@ Place master_place(const Environment& environment, const std::string& cluster, c
   Place place = numbered_place(cluster, signs, *rank, *size);
   if (local_rank) place.local_process_id = number_in(*local_rank, 0);
   if (alone) return place;
-  if (port) {
-    const bool one_host = local_size && number_in(*local_size, 1) == place.num_processes;
-    place.coordinator_address =
-        coordinator_at(environment, one_host ? "127.0.0.1" : host->value, port_for(number_in(*port, 1)));
-    place.job_id = cluster + "-" + host->value + ":" + port->value;
-  } else {
-    place.coordinator_address = given_address(environment)->value;
-  }
+  meet_at_launcher(environment, host, port, local_size, place);
   return place;
 }
 

@@ -112,6 +112,19 @@ std::string coordinator_given_or_at(const Environment& environment, const std::s
   return given ? given->value : coordinator_at(environment, host, port);
 }
 
+void meet_at_launcher(const Environment& environment, const std::optional<Variable>& host,
+                      const std::optional<Variable>& port, const std::optional<Variable>& local_size,
+                      Place& place) {
+  const bool one_host = local_size && number_in(*local_size, 1) == place.num_processes;
+  if (auto address = given_address(environment)) {
+    place.coordinator_address = address->value;
+    return;
+  }
+  place.coordinator_address =
+      coordinator_at(environment, one_host ? "127.0.0.1" : host->value, port_for(number_in(*port, 1)));
+  place.job_id = place.cluster + "-" + host->value + ":" + port->value;
+}
+
 int port_for(unsigned long long number) { return static_cast<int>(61440 + number % 4096); }
 
 }  // namespace lockstep::cluster

@@ -71,6 +71,13 @@ std::string coordinator_at(const Environment& environment, const std::string& ho
 /// The address from the user if there is one, otherwise coordinator_at.
 std::string coordinator_given_or_at(const Environment& environment, const std::string& host, int port);
 
+/// Sets the coordinator's address and the job's id for processes that meet at a port of their launcher, given
+/// by `host` and `port`. The coordinator is on that host, or on 127.0.0.1 if all processes are on one, and its
+/// port is derived from the launcher's. Neither is needed if the user gives the address.
+void meet_at_launcher(const Environment& environment, const std::optional<Variable>& host,
+                      const std::optional<Variable>& port, const std::optional<Variable>& local_size,
+                      Place& place);
+
 /// The port for JAX's coordinator where each process has ports of its own, or no number to derive one from.
 constexpr int kCoordinatorPort = 55527;
 
