@@ -60,9 +60,7 @@ std::optional<Place> k8s_place(const Environment& environment, const System& sys
         "number of pods",
         place.process_id, place.why);
   }
-  const auto host_variable = find_variable(environment, {"HOSTNAME"});
-  std::string host = host_variable ? host_variable->value : system.read_file("/etc/hostname").value_or("");
-  host = host.substr(0, host.find_first_of(".\n"));
+  const std::string host = pod_name(environment, system);
   auto address = given_address(environment);
   if (address) place.coordinator_address = address->value;
   if (address || place.num_processes == 1) {

@@ -9,9 +9,7 @@ namespace {
 /// The index in a pod's name: the leader is "SET-GROUP", a worker "SET-GROUP-INDEX".
 std::optional<Variable> index_in_name(const Environment& environment, const System& system,
                                       const std::string& leader) {
-  const auto variable = find_variable(environment, {"HOSTNAME"});
-  std::string host = variable ? variable->value : system.read_file("/etc/hostname").value_or("");
-  host = host.substr(0, host.find_first_of(".\n"));
+  const std::string host = pod_name(environment, system);
   const std::string first = leader.substr(0, leader.find('.'));
   if (host == first) return Variable{"the index in the pod's name", "0"};
   const std::string index = host.starts_with(first + "-") ? host.substr(first.size() + 1) : "";
@@ -25,11 +23,10 @@ std::optional<Place> lws_place(const Environment& environment, const System& sys
   Signs signs(environment);
   auto leader = signs.need({"LWS_LEADER_ADDRESS"});
   auto size = signs.need({"LWS_GROUP_SIZE"});
-  // Set since version 0.6.
-  auto index = find_variable(environment, {"LWS_WORKER_INDEX"});
-  if (!leader && !size && !index) return std::nullopt;
+  auto index = signs.want({"LWS_WORKER_INDEX"});
+  if (signs.there().empty()) return std::nullopt;
+  // Versions before 0.6 do not set it.
   if (!index && leader) index = index_in_name(environment, system, leader->value);
-  if (index && index->name == "LWS_WORKER_INDEX") signs.want({"LWS_WORKER_INDEX"});
   if (!index) signs.need({"LWS_WORKER_INDEX"});
   signs.check(
       "LeaderWorkerSet gives this process",

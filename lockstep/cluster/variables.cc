@@ -78,6 +78,12 @@ void Signs::check(std::string_view who, std::string_view advice) const {
                             missing_, advice);
 }
 
+std::string pod_name(const Environment& environment, const System& system) {
+  const auto variable = find_variable(environment, {"HOSTNAME"});
+  const std::string host = variable ? variable->value : system.read_file("/etc/hostname").value_or("");
+  return host.substr(0, host.find_first_of(".\n"));
+}
+
 void check_range(const Variable& process_id, const Variable& num_processes) {
   const int count = number_in(num_processes, 1);
   if (number_in(process_id, 0) < count) return;

@@ -54,6 +54,9 @@ class Signs {
   std::string there_, missing_;
 };
 
+/// The name of the pod of Kubernetes in which this process runs, without its domain; empty if it is not known.
+std::string pod_name(const Environment& environment, const System& system);
+
 /// Throws InitializationError if the process id is not below the number of processes.
 void check_range(const Variable& process_id, const Variable& num_processes);
 
