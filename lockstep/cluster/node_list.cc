@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/node_list.h"
 
-#include <charconv>
 #include <string_view>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cluster/variables.h"
 
 namespace lockstep::cluster {
 namespace {
 
 constexpr std::size_t kMostNames = 1'000'000;
-constexpr std::size_t kMostShown = 1000;
 constexpr std::size_t kLongestName = 255;  // as DNS has it
 
 class NodeList {
@@ -35,9 +35,8 @@ class NodeList {
 
  private:
   [[noreturn]] void refuse() const {
-    const std::string_view text(text_);
-    fail<InitializationError>("'{}{}' is not a node list of Slurm, such as 'node[001-003,7],login'",
-                              text.substr(0, kMostShown), text.size() > kMostShown ? "..." : "");
+    fail<InitializationError>("'{}' is not a node list of Slurm, such as 'node[001-003,7],login'",
+                              shown(text_));
   }
 
   /// One name with any number of brackets in it; the first bracket moves slowest.
@@ -87,11 +86,9 @@ class NodeList {
   }
 
   std::size_t number(std::string_view text) const {
-    std::size_t value = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || text.size() > 18 || error != std::errc() || end != text.data() + text.size())
-      refuse();
-    return value;
+    const auto value = whole_number(text);
+    if (!value || text.size() > 18) refuse();
+    return *value;
   }
 
   const std::string& text_;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
-
 #include "lockstep/base/fail.h"
 #include "lockstep/cluster/node_list.h"
 #include "lockstep/cluster/types.h"
@@ -9,21 +7,10 @@
 namespace lockstep::cluster {
 namespace {
 
-/// Steps of one job may run at once: each has a port of its own, the first one JAX's. Numbers of jobs have 32
-/// bits, in a federation the highest, too.
+/// Steps of one job may run at once: each has a port of its own, the first one JAX's. The number of a job of a
+/// federation needs all of its 32 bits.
 int step_port(const Variable& job, const std::string& step) {
-  auto number_of = [](const std::string& text, unsigned long long otherwise) {
-    unsigned long long number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return error == std::errc() && end == text.data() + text.size() ? number : otherwise;
-  };
-  constexpr unsigned long long kNone = ~0ull;
-  const unsigned long long number = number_of(job.value, kNone);
-  if (number == kNone) {
-    fail<InitializationError>("the environment variable {} is '{}': expected a whole number of at least 0",
-                              job.name, job.value);
-  }
-  return port_for(number + 1031 * number_of(step, 0));
+  return port_for(id_in(job) + 1031 * whole_number(step).value_or(0));
 }
 
 }  // namespace

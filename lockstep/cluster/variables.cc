@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
@@ -10,11 +11,15 @@
 namespace lockstep::cluster {
 namespace {
 
-std::optional<int> whole_number(std::string_view text) {
-  int number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+[[noreturn]] void refuse_number(const Variable& variable, int least) {
+  fail<InitializationError>("the environment variable {} is '{}': expected a whole number of at least {}",
+                            variable.name, shown(variable.value), least);
+}
+
+std::optional<int> integer(std::string_view text) {
+  const auto number = whole_number(text);
+  if (!number || !std::in_range<int>(*number)) return std::nullopt;
+  return static_cast<int>(*number);
 }
 
 }  // namespace
@@ -33,12 +38,22 @@ std::optional<Variable> find_variable(const Environment& environment, const std:
   return std::nullopt;
 }
 
+std::optional<std::uint64_t> whole_number(std::string_view text) {
+  std::uint64_t number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::uint64_t id_in(const Variable& variable) {
+  const auto number = whole_number(variable.value);
+  if (!number) refuse_number(variable, 0);
+  return *number;
+}
+
 int number_in(const Variable& variable, int least) {
-  auto number = whole_number(variable.value);
-  if (!number || *number < least) {
-    fail<InitializationError>("the environment variable {} is '{}': expected a whole number of at least {}",
-                              variable.name, shown(variable.value), least);
-  }
+  const auto number = integer(variable.value);
+  if (!number || *number < least) refuse_number(variable, least);
   return *number;
 }
 
@@ -47,8 +62,8 @@ std::vector<int> numbers_in(const Variable& variable) {
   std::string_view rest = variable.value;
   while (true) {
     std::size_t comma = std::min(rest.find(','), rest.size());
-    auto number = whole_number(rest.substr(0, comma));
-    if (!number || *number < 0 || std::find(numbers.begin(), numbers.end(), *number) != numbers.end()) {
+    auto number = integer(rest.substr(0, comma));
+    if (!number || std::find(numbers.begin(), numbers.end(), *number) != numbers.end()) {
       fail<InitializationError>(
           "the environment variable {} is '{}': expected whole numbers of at least 0, separated by commas, "
           "none twice",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,12 @@ struct Variable {
 
 /// The first of the names that is set, and not to an empty text.
 std::optional<Variable> find_variable(const Environment& environment, const std::vector<std::string>& names);
+
+/// The number that the text is, in decimal digits and nothing else; nullopt for any other text.
+std::optional<std::uint64_t> whole_number(std::string_view text);
+
+/// The variable's value as a number of up to 64 bits. Throws InitializationError for anything else.
+std::uint64_t id_in(const Variable& variable);
 
 /// The variable's value as an integer of at least `least`. Throws InitializationError for anything else.
 int number_in(const Variable& variable, int least);
