@@ -28,9 +28,7 @@ std::optional<Place> aws_batch_place(const Environment& environment, const Syste
   const bool is_main = index && main && index->value == main->value;
   if (!is_main && !address && !given_address(environment))
     signs.need({"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"});
-  signs.check("AWS Batch gives this process",
-              "start it without a wrapper that clears its variables, or set LOCKSTEP_CLUSTER=none for a job "
-              "of one process");
+  signs.check_launcher("AWS Batch", "start it without a wrapper that clears its variables");
   Place place = numbered_place("aws-batch", signs, *index, *size);
   check_range(*main, *size);
   // The main node is process 0, which runs the coordinator.

@@ -97,9 +97,7 @@ std::optional<Place> gke_tpu_place(const Environment& environment, const System&
   if (signs.there().empty()) return std::nullopt;
   Slices slices{signs.want({"MEGASCALE_NUM_SLICES"}), signs.want({"MEGASCALE_SLICE_ID"}),
                 signs.want({"MEGASCALE_COORDINATOR_ADDRESS"})};
-  signs.check("GKE gives this process",
-              "request google.com/tpu for the container that runs the program, or set LOCKSTEP_CLUSTER=none "
-              "for a job of one process");
+  signs.check_launcher("GKE", "request google.com/tpu for the container that runs the program");
   return place_in(environment, "gketpu", signs.there(), parts(workers->value, ','), *worker, slices);
 }
 

@@ -22,15 +22,13 @@ struct Explicit {
 void refuse_half_set(const Environment& environment) {
   Explicit variables(environment);
   if (variables.signs.there().empty()) return;
-  variables.signs.check("the environment gives this process",
-                        "set all of them, or none for a job of one process");
+  variables.signs.check("the environment", "set all of them, or none for a job of one process");
 }
 
 std::optional<Place> explicit_place(const Environment& environment, const System&) {
   Explicit variables(environment);
   if (!variables.signs.complete()) return std::nullopt;
-  Place place =
-      numbered_place("explicit", variables.signs, *variables.process_id, *variables.num_processes);
+  Place place = numbered_place("explicit", variables.signs, *variables.process_id, *variables.num_processes);
   place.coordinator_address = variables.address->value;
   if (auto local = find_variable(environment, {"LOCKSTEP_LOCAL_PROCESS_ID"}))
     place.local_process_id = number_in(*local, 0);

@@ -17,9 +17,8 @@ std::optional<Place> horovod_place(const Environment& environment, const System&
     host = signs.need({"HOROVOD_GLOO_RENDEZVOUS_ADDR"});
     port = signs.need({"HOROVOD_GLOO_RENDEZVOUS_PORT"});
   }
-  signs.check("horovodrun gives this process",
-              "start it with horovodrun itself, without a wrapper that clears its variables, or set "
-              "LOCKSTEP_CLUSTER=none for a job of one process");
+  signs.check_launcher("horovodrun",
+                       "start it with horovodrun itself, without a wrapper that clears its variables");
   if (auto elastic = find_variable(environment, {"HOROVOD_ELASTIC"}); elastic && elastic->value != "0") {
     fail<InitializationError>(
         "{} says that the number of processes may change, which Lockstep does not support; start horovodrun "

@@ -12,8 +12,7 @@ std::optional<Place> jaxjob_place(const Environment& environment, const System&)
   const int there = int(size.has_value()) + int(rank.has_value()) + int(host.has_value() || port.has_value());
   const bool pod = find_variable(environment, {"KUBERNETES_SERVICE_HOST"}).has_value();
   if (there < (pod ? 1 : 2) || (!size && !rank)) return std::nullopt;
-  signs.check("Kubeflow's JAXJob gives this process",
-              "clear none of its variables; or set LOCKSTEP_CLUSTER=none for a job of one process");
+  signs.check_launcher("Kubeflow's JAXJob", "clear none of its variables");
   Place place = numbered_place("jaxjob", signs, *rank, *size);
   place.job_id = "jaxjob-" + host->value;
   place.coordinator_address = coordinator_given_or_at(environment, host->value, number_in(*port, 1));

@@ -43,10 +43,9 @@ std::optional<Place> k8s_place(const Environment& environment, const System& sys
   auto pods_of_job = signs.want({"PROCESSES_IN_JOB"});
   if (job_index && !pods_of_job) signs.need({"PROCESSES_IN_JOB"});
   if (pods_of_job && !job_index) signs.need({"JOB_INDEX"});
-  signs.check(
-      "Kubernetes gives this process",
-      "the manifest must say `completionMode: Indexed` and set LOCKSTEP_NUM_PROCESSES to the number of "
-      "pods; JOB_INDEX and PROCESSES_IN_JOB only for a JobSet of several jobs");
+  signs.check("Kubernetes",
+              "the manifest must say `completionMode: Indexed` and set LOCKSTEP_NUM_PROCESSES to the number "
+              "of pods; JOB_INDEX and PROCESSES_IN_JOB only for a JobSet of several jobs");
 
   Place place;
   place.cluster = "k8s";

@@ -28,10 +28,9 @@ std::optional<Place> lws_place(const Environment& environment, const System& sys
   // Versions before 0.6 do not set it.
   if (!index && leader) index = index_in_name(environment, system, leader->value);
   if (!index) signs.need({"LWS_WORKER_INDEX"});
-  signs.check(
-      "LeaderWorkerSet gives this process",
-      "give LWS_WORKER_INDEX from the label leaderworkerset.sigs.k8s.io/worker-index, and clear none of "
-      "the set's variables; or set LOCKSTEP_CLUSTER=none for a job of one process");
+  signs.check_launcher("LeaderWorkerSet",
+                       "give LWS_WORKER_INDEX from the label leaderworkerset.sigs.k8s.io/worker-index, and "
+                       "clear none of the set's variables");
   Place place = numbered_place("lws", signs, *index, *size);
   place.job_id = "lws-" + leader->value;
   place.coordinator_address = coordinator_given_or_at(environment, leader->value, kCoordinatorPort);

@@ -48,11 +48,10 @@ std::optional<Place> mlx_place(const Environment& environment, const System& sys
     host = signs.need({"NCCL_HOST_IP"});
     port = signs.need({"NCCL_PORT"});
   }
-  signs.check(
-      "mlx.launch gives this process",
-      "start it with the backend ring or nccl and without a wrapper that clears its variables; or set "
-      "LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES and LOCKSTEP_PROCESS_ID for each process, "
-      "or LOCKSTEP_CLUSTER=none for a job of one process");
+  signs.check_launcher(
+      "mlx.launch",
+      "start it with the backend ring or nccl and without a wrapper that clears its variables, or set "
+      "LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES and LOCKSTEP_PROCESS_ID for each process");
   const Ring ring = file ? from_file(*file, system) : Ring{number_in(*size, 1), host->value, *port};
   if (number_in(*rank, 0) >= ring.processes) {
     fail<InitializationError>("{} is out of range: there are {} processes ({})", rank->to_string(),

@@ -91,9 +91,8 @@ std::optional<Place> ompi_place(const Environment& environment, const System& sy
   auto uri = find_variable(environment, {"OMPI_MCA_orte_hnp_uri"});
   std::optional<Variable> name;
   if (!uri && !address) name = signs.need({"PMIX_NAMESPACE"});
-  signs.check("Open MPI gives this process",
-              "start it with mpirun itself, without a wrapper that clears its variables, or set "
-              "LOCKSTEP_CLUSTER=none for a job of one process");
+  signs.check_launcher("Open MPI",
+                       "start it with mpirun itself, without a wrapper that clears its variables");
   Place place = numbered_place("ompi", signs, *rank, *size);
   if (local_rank) place.local_process_id = number_in(*local_rank, 0);
   std::optional<Mpirun> mpirun;

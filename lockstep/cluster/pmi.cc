@@ -77,9 +77,9 @@ std::optional<Place> pmi_place(const Environment& environment, const System& sys
   auto local_rank = signs.want({"MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"});
   local_size = signs.want({"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"});
   if (signs.there().empty()) return std::nullopt;
-  signs.check("PMI gives this process",
-              "start it with mpiexec itself, without -pmi-port and without a wrapper that clears its "
-              "variables, or set LOCKSTEP_CLUSTER=none for a job of one process");
+  signs.check_launcher(
+      "PMI",
+      "start it with mpiexec itself, without -pmi-port and without a wrapper that clears its variables");
   Place place = numbered_place("pmi", signs, *rank, *size);
   if (local_rank) place.local_process_id = number_in(*local_rank, 0);
   std::optional<Mpiexec> mpiexec = from_uuid(environment);

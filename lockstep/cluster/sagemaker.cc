@@ -60,9 +60,7 @@ std::optional<Place> sagemaker_place(const Environment& environment, const Syste
   } else if (signs.there().empty()) {
     return std::nullopt;
   } else {
-    signs.check("SageMaker gives this process",
-                "start it without a wrapper that clears its variables, or set LOCKSTEP_CLUSTER=none for a "
-                "job of one process");
+    signs.check_launcher("SageMaker", "start it without a wrapper that clears its variables");
     hosts = from_variables(*names, *current);
   }
   const auto found = std::find(hosts.names.begin(), hosts.names.end(), hosts.current);

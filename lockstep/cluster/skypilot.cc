@@ -14,9 +14,8 @@ std::optional<Place> skypilot_place(const Environment& environment, const System
   auto rank = signs.need({"SKYPILOT_NODE_RANK"});
   auto addresses = signs.need({"SKYPILOT_NODE_IPS"});
   if (signs.there().empty()) return std::nullopt;
-  signs.check("SkyPilot gives this process",
-              "start it in the task's `run` without a wrapper that clears its variables, or set "
-              "LOCKSTEP_CLUSTER=none for a job of one process");
+  signs.check_launcher("SkyPilot",
+                       "start it in the task's `run` without a wrapper that clears its variables");
   std::vector<std::string> nodes;
   std::istringstream lines(addresses->value);
   for (std::string line; std::getline(lines, line);)

@@ -7,8 +7,8 @@
 namespace lockstep::cluster {
 namespace {
 
-/// Steps of one job may run at once: each has a port of its own, the first one JAX's. The number of a job of a
-/// federation needs all of its 32 bits.
+/// Steps of one job may run at once: each has a port of its own, the first one JAX's. The number of a job of
+/// a federation needs all of its 32 bits.
 int step_port(const Variable& job, const std::string& step) {
   return port_for(id_in(job) + 1031 * whole_number(step).value_or(0));
 }
@@ -24,9 +24,8 @@ std::optional<Place> slurm_place(const Environment& environment, const System&) 
   auto task = signs.need({"SLURM_PROCID"});
   auto job = signs.need({"SLURM_JOB_ID", "SLURM_JOBID"});
   auto local_id = signs.want({"SLURM_LOCALID"});
-  signs.check("Slurm's step gives this process",
-              "start the program with srun itself, without a wrapper that clears its variables, or set "
-              "LOCKSTEP_CLUSTER=none for a job of one process");
+  signs.check_launcher("Slurm's step",
+                       "start the program with srun itself, without a wrapper that clears its variables");
   Place place = numbered_place("slurm", signs, *task, *num_tasks);
   if (local_id) place.local_process_id = number_in(*local_id, 0);
   place.job_id = "slurm-" + job->value + "." + step->value;

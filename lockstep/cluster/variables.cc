@@ -89,8 +89,12 @@ std::optional<Variable> Signs::need(const std::vector<std::string>& names) {
 
 void Signs::check(std::string_view who, std::string_view advice) const {
   if (complete()) return;
-  fail<InitializationError>("{} only a part of its place in a job: {} set, {} missing; {}", who, there_,
-                            missing_, advice);
+  fail<InitializationError>("{} gives this process only a part of its place in a job: {} set, {} missing; {}",
+                            who, there_, missing_, advice);
+}
+
+void Signs::check_launcher(std::string_view who, std::string_view advice) const {
+  check(who, std::string(advice) + ", or set LOCKSTEP_CLUSTER=none for a job of one process");
 }
 
 std::string pod_name(const Environment& environment, const System& system) {

@@ -49,9 +49,13 @@ class Signs {
   /// Reads an optional variable.
   std::optional<Variable> want(const std::vector<std::string>& names);
 
-  /// Throws InitializationError if a required one is missing: "WHO only a part of its place in a job: A=1
-  /// set, B missing; ADVICE".
+  /// Throws InitializationError if a required one is missing: "WHO gives this process only a part of its
+  /// place in a job: A=1 set, B missing; ADVICE".
   void check(std::string_view who, std::string_view advice) const;
+
+  /// The same for launchers whose processes may also be told to be alone: the advice ends with ", or set
+  /// LOCKSTEP_CLUSTER=none for a job of one process".
+  void check_launcher(std::string_view who, std::string_view advice) const;
 
   bool complete() const { return missing_.empty(); }
   const std::string& there() const { return there_; }  ///< "A=1, B=2"
@@ -61,7 +65,8 @@ class Signs {
   std::string there_, missing_;
 };
 
-/// The name of the pod of Kubernetes in which this process runs, without its domain; empty if it is not known.
+/// The name of the pod of Kubernetes in which this process runs, without its domain; empty if it is not
+/// known.
 std::string pod_name(const Environment& environment, const System& system);
 
 /// Throws InitializationError if the process id is not below the number of processes.
@@ -82,8 +87,8 @@ std::string coordinator_at(const Environment& environment, const std::string& ho
 std::string coordinator_given_or_at(const Environment& environment, const std::string& host, int port);
 
 /// Sets the coordinator's address and the job's id for processes that meet at a port of their launcher, given
-/// by `host` and `port`. The coordinator is on that host, or on 127.0.0.1 if all processes are on one, and its
-/// port is derived from the launcher's. Neither is needed if the user gives the address.
+/// by `host` and `port`. The coordinator is on that host, or on 127.0.0.1 if all processes are on one, and
+/// its port is derived from the launcher's. Neither is needed if the user gives the address.
 void meet_at_launcher(const Environment& environment, const std::optional<Variable>& host,
                       const std::optional<Variable>& port, const std::optional<Variable>& local_size,
                       Place& place);
