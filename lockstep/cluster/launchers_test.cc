@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/cluster/test_system.h"
+#include "lockstep/cluster/test_launches.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -13,16 +13,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-/// Process 5 of `torchrun --nnodes 2 --nproc-per-node 4`.
-const Variables kTorchrun = {{"TORCHELASTIC_RUN_ID", "none"},
-                             {"TORCHELASTIC_RESTART_COUNT", "0"},
-                             {"WORLD_SIZE", "8"},
-                             {"RANK", "5"},
-                             {"LOCAL_RANK", "1"},
-                             {"LOCAL_WORLD_SIZE", "4"},
-                             {"MASTER_ADDR", "node1"},
-                             {"MASTER_PORT", "29500"}};
 
 TEST(Torchrun, OverSeveralHosts_MeetsAtTheMaster) {
   Place place = place_of(kTorchrun);
@@ -44,19 +34,6 @@ TEST(Torchrun, StartedByAnotherLauncherOnEachNode_Wins) {
       {"LWS_GROUP_SIZE", "2"},     {"LWS_WORKER_INDEX", "1"},   {"LWS_LEADER_ADDRESS", "set-0.set.default"}};
   EXPECT_EQ(place_of(with(nodes, kTorchrun)).process_id, 5);
 }
-
-/// Worker 0 of a PyTorchJob of a master and two workers.
-const Variables kPyTorchJob = {{"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
-                               {"HOSTNAME", "bert-worker-0"},
-                               {"PYTHONUNBUFFERED", "1"},
-                               {"MASTER_PORT", "23456"},
-                               {"PET_MASTER_PORT", "23456"},
-                               {"MASTER_ADDR", "bert-master-0"},
-                               {"PET_MASTER_ADDR", "bert-master-0"},
-                               {"WORLD_SIZE", "3"},
-                               {"RANK", "1"},
-                               {"PET_NODE_RANK", "1"},
-                               {"PET_NNODES", "3"}};
 
 TEST(Torch, PodOfPyTorchJob_IsOneProcess) {
   Place place = place_of(kPyTorchJob);
@@ -97,20 +74,6 @@ TEST(Torch, WithoutTheMaster_SaysWhatIsMissing) {
   EXPECT_EQ(place_of({{"WORLD_SIZE", "1"}, {"RANK", "0"}}).num_processes, 1);
   EXPECT_EQ(place_of({{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}}).cluster, "single");
 }
-
-/// Process 1 of `horovodrun -np 4 -H a:2,b:2`.
-const Variables kHorovod = {{"HOROVOD_HOSTNAME", "a"},
-                            {"HOROVOD_RANK", "1"},
-                            {"HOROVOD_SIZE", "4"},
-                            {"HOROVOD_LOCAL_RANK", "1"},
-                            {"HOROVOD_LOCAL_SIZE", "2"},
-                            {"HOROVOD_CROSS_RANK", "0"},
-                            {"HOROVOD_CROSS_SIZE", "2"},
-                            {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "10.0.0.1"},
-                            {"HOROVOD_GLOO_RENDEZVOUS_PORT", "40961"},
-                            {"HOROVOD_CONTROLLER", "gloo"},
-                            {"HOROVOD_CPU_OPERATIONS", "gloo"},
-                            {"HOROVOD_GLOO_IFACE", "eth0"}};
 
 TEST(Horovod, OverSeveralHosts_MeetsAtHorovodrun) {
   Place place = place_of(kHorovod);
@@ -158,13 +121,6 @@ TEST(Mlx, Nccl_MeetsAtItsAddress_AndJacclIsRefused) {
       HasSubstr("MLX_HOSTFILE missing"));
 }
 
-/// Worker 1 of a group of 4.
-const Variables kLws = {{"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
-                        {"HOSTNAME", "llm-2-1"},
-                        {"LWS_LEADER_ADDRESS", "llm-2.llm.default"},
-                        {"LWS_GROUP_SIZE", "4"},
-                        {"LWS_WORKER_INDEX", "1"}};
-
 TEST(LeaderWorkerSet, EachGroup_MeetsAtItsLeader) {
   Place place = place_of(kLws);
   EXPECT_EQ(place.cluster, "lws");
@@ -181,15 +137,6 @@ TEST(LeaderWorkerSet, BeforeVersion06_TheIndexIsInThePodsName) {
   for (const char* other : {"llm-20", "llm-2-x", "llm-2-", "worker"})
     EXPECT_THAT(error_of(with(old, {{"HOSTNAME", other}})), HasSubstr("LWS_WORKER_INDEX missing")) << other;
 }
-
-/// Worker 1 of a JAXJob of 3.
-const Variables kJaxJob = {{"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
-                           {"HOSTNAME", "jaxjob-worker-1"},
-                           {"PYTHONUNBUFFERED", "1"},
-                           {"COORDINATOR_PORT", "6666"},
-                           {"COORDINATOR_ADDRESS", "jaxjob-worker-0"},
-                           {"NUM_PROCESSES", "3"},
-                           {"PROCESS_ID", "1"}};
 
 TEST(JaxJob, MeetsAtItsCoordinator) {
   Place place = place_of(kJaxJob);
@@ -209,12 +156,6 @@ TEST(JaxJob, PodOfATrainJob_HasJaxsNames) {
                 .process_id,
             1);
 }
-
-/// Node 3 of 4, of which node 1 is the main one.
-const Variables kBatch = {
-    {"AWS_BATCH_JOB_ID", "9a8b#3"},         {"AWS_BATCH_JOB_ATTEMPT", "2"},
-    {"AWS_BATCH_JOB_NUM_NODES", "4"},       {"AWS_BATCH_JOB_NODE_INDEX", "3"},
-    {"AWS_BATCH_JOB_MAIN_NODE_INDEX", "1"}, {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", "10.0.0.7"}};
 
 TEST(AwsBatch, MeetsAtTheMainNode_WhichIsProcessZero) {
   Place place = place_of(kBatch);
@@ -243,9 +184,6 @@ TEST(AwsBatch, ArrayJobs_AreSingleProcesses) {
   EXPECT_EQ(place_of({{"AWS_BATCH_JOB_ID", "9a8b:3"}, {"AWS_BATCH_JOB_ARRAY_INDEX", "3"}}).cluster, "single");
 }
 
-const Variables kSageMaker = {
-    {"SM_HOSTS", R"(["algo-1","algo-2"])"}, {"SM_CURRENT_HOST", "algo-2"}, {"TRAINING_JOB_NAME", "run-7"}};
-
 TEST(SageMaker, MeetsAtTheFirstHost_ByVariablesOrByItsFile) {
   TestSystem container;
   container.files["/opt/ml/input/config/resourceconfig.json"] =
@@ -264,12 +202,6 @@ TEST(SageMaker, MeetsAtTheFirstHost_ByVariablesOrByItsFile) {
   for (const char* bad : {"algo-1,algo-2", "[]", R"(["a","a"])", "[1,2]", R"(["algo-1",""])"})
     EXPECT_THAT(error_of(with(kSageMaker, {{"SM_HOSTS", bad}})), HasSubstr("SM_HOSTS")) << bad;
 }
-
-const Variables kSkyPilot = {{"SKYPILOT_NUM_NODES", "2"},
-                             {"SKYPILOT_NODE_RANK", "1"},
-                             {"SKYPILOT_NODE_IPS", "10.0.0.1\n10.0.0.2\n"},
-                             {"SKYPILOT_NUM_GPUS_PER_NODE", "8"},
-                             {"SKYPILOT_TASK_ID", "sky-2026-01-01-00-00-00-000000_train_1"}};
 
 TEST(SkyPilot, MeetsAtTheFirstNode) {
   Place place = place_of(kSkyPilot);

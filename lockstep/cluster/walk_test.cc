@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "lockstep/cluster/test_system.h"
+#include "lockstep/cluster/test_launches.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -40,14 +40,7 @@ std::vector<Launch> launches() {
        {"JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"},
        {"JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"}},
       {"torchrun",
-       {{"TORCHELASTIC_RUN_ID", "none"},
-        {"TORCHELASTIC_RESTART_COUNT", "0"},
-        {"WORLD_SIZE", "8"},
-        {"RANK", "5"},
-        {"LOCAL_RANK", "1"},
-        {"LOCAL_WORLD_SIZE", "4"},
-        {"MASTER_ADDR", "node1"},
-        {"MASTER_PORT", "29500"}},
+       kTorchrun,
        {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "WORLD_SIZE", "RANK", "LOCAL_RANK",
         "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
        {"TORCHELASTIC_RUN_ID", "WORLD_SIZE", "RANK"}},
@@ -62,7 +55,7 @@ std::vector<Launch> launches() {
         "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "PMIX_RANK"},
        {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_RANK"}},
       {"pmi",
-       with(recorded("intel"), {}),
+       recorded("intel"),
        {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "I_MPI_HYDRA_UUID"},
        {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}},
       {"pmi",
@@ -80,12 +73,7 @@ std::vector<Launch> launches() {
         "SLURM_LOCALID", "SLURM_STEP_NUM_NODES"},
        {"SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "SLURM_PROCID"}},
       {"horovod",
-       {{"HOROVOD_RANK", "1"},
-        {"HOROVOD_SIZE", "4"},
-        {"HOROVOD_LOCAL_RANK", "1"},
-        {"HOROVOD_LOCAL_SIZE", "2"},
-        {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "10.0.0.1"},
-        {"HOROVOD_GLOO_RENDEZVOUS_PORT", "40961"}},
+       kHorovod,
        {"HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
         "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"},
        {"HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"}},
@@ -115,10 +103,7 @@ std::vector<Launch> launches() {
        {"metadata:agent-worker-number", "metadata:worker-network-endpoints"},
        {"metadata:agent-worker-number"}},
       {"lws",
-       with(kPod, {{"HOSTNAME", "llm-2-1"},
-                   {"LWS_LEADER_ADDRESS", "llm-2.llm.default"},
-                   {"LWS_GROUP_SIZE", "4"},
-                   {"LWS_WORKER_INDEX", "1"}}),
+       kLws,
        {"LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX", "HOSTNAME"},
        {"LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"}},
       {"k8s",
@@ -141,53 +126,42 @@ std::vector<Launch> launches() {
        {"PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"},
        {"PET_NNODES", "PET_NODE_RANK"}},
       {"jaxjob",
-       with(kPod, {{"COORDINATOR_PORT", "6666"},
-                   {"COORDINATOR_ADDRESS", "jaxjob-worker-0"},
-                   {"NUM_PROCESSES", "3"},
-                   {"PROCESS_ID", "1"}}),
+       kJaxJob,
        {"COORDINATOR_PORT", "COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID"},
        {"NUM_PROCESSES", "PROCESS_ID"}},
       {"aws-batch",
-       {{"AWS_BATCH_JOB_ID", "9a8b#3"},
-        {"AWS_BATCH_JOB_ATTEMPT", "2"},
-        {"AWS_BATCH_JOB_NUM_NODES", "4"},
-        {"AWS_BATCH_JOB_NODE_INDEX", "3"},
-        {"AWS_BATCH_JOB_MAIN_NODE_INDEX", "0"},
-        {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", "10.0.0.7"}},
+       kBatch,
        {"AWS_BATCH_JOB_NUM_NODES", "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_MAIN_NODE_INDEX",
         "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", "AWS_BATCH_JOB_ATTEMPT", "AWS_BATCH_JOB_ID"},
        {"AWS_BATCH_JOB_NUM_NODES", "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_MAIN_NODE_INDEX",
         "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"}},
-      {"sagemaker",
-       {{"SM_HOSTS", R"(["algo-1","algo-2"])"}, {"SM_CURRENT_HOST", "algo-2"}},
-       {"SM_HOSTS", "SM_CURRENT_HOST"},
-       {"SM_HOSTS", "SM_CURRENT_HOST"}},
+      {"sagemaker", kSageMaker, {"SM_HOSTS", "SM_CURRENT_HOST"}, {"SM_HOSTS", "SM_CURRENT_HOST"}},
       {"sagemaker",
        {{"file:/opt/ml/input/config/resourceconfig.json",
          R"({"current_host":"algo-2","hosts":["algo-1","algo-2"]})"}},
        {"file:/opt/ml/input/config/resourceconfig.json"},
        {}},
       {"skypilot",
-       {{"SKYPILOT_NUM_NODES", "2"},
-        {"SKYPILOT_NODE_RANK", "1"},
-        {"SKYPILOT_NODE_IPS", "10.0.0.1\n10.0.0.2\n"}},
+       kSkyPilot,
        {"SKYPILOT_NUM_NODES", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS"},
        {"SKYPILOT_NUM_NODES", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS"}},
   };
-  // Those that are refused, whatever is there of them.
-  for (const auto& [size, rank] :
-       std::vector<std::pair<const char*, const char*>>{{"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},
-                                                        {"FLUX_JOB_SIZE", "FLUX_TASK_RANK"},
-                                                        {"JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"},
-                                                        {"PADDLE_TRAINERS_NUM", "PADDLE_TRAINER_ID"},
-                                                        {"_CONDOR_NPROCS", "_CONDOR_PROCNO"},
-                                                        {"PALS_NODEID", "PALS_RANKID"},
-                                                        {"PMIX_NAMESPACE", "PMIX_RANK"},
-                                                        {"VC_TASK_NUM", "VC_TASK_INDEX"}}) {
-    const bool sized = std::string(size).find("ID") == std::string::npos &&
-                       std::string(size) != "PMIX_NAMESPACE" && std::string(size) != "VC_TASK_NUM";
-    all.push_back({"", {{size, "4"}, {rank, "2"}}, {size, rank}, {rank}});
-    if (sized) all.back().signs.push_back(size);
+  // Launchers that are only recognised: an error, whatever is there of their variables.
+  struct Recognised {
+    const char *other, *rank;
+    bool is_size;  ///< whether `other` is the number of processes, which alone says that there are others
+  };
+  for (const auto& [other, rank, is_size] :
+       std::vector<Recognised>{{"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", true},
+                               {"FLUX_JOB_SIZE", "FLUX_TASK_RANK", true},
+                               {"JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", true},
+                               {"PADDLE_TRAINERS_NUM", "PADDLE_TRAINER_ID", true},
+                               {"_CONDOR_NPROCS", "_CONDOR_PROCNO", true},
+                               {"PALS_NODEID", "PALS_RANKID", false},
+                               {"PMIX_NAMESPACE", "PMIX_RANK", false},
+                               {"VC_TASK_NUM", "VC_TASK_INDEX", false}}) {
+    all.push_back({"", {{other, "4"}, {rank, "2"}}, {other, rank}, {rank}});
+    if (is_size) all.back().signs.push_back(other);
   }
   return all;
 }
