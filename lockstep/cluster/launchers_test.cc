@@ -26,7 +26,7 @@ TEST(Torchrun, OverSeveralHosts_MeetsAtTheMaster) {
   EXPECT_EQ(place_of(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "8"}})).coordinator_address, "127.0.0.1:62268");
 }
 
-TEST(Torchrun, StartedByAnotherLauncherOnEachNode_Wins) {
+TEST(Torchrun, StartedByAnotherLauncher_IsDetected) {
   for (const char* node : {"slurm-srun", "ompi4", "mpich"})
     EXPECT_EQ(place_of(with(recorded(node), kTorchrun)).num_processes, 8) << node;
   const Variables nodes = {
@@ -87,7 +87,9 @@ TEST(Horovod, OverSeveralHosts_MeetsAtHorovodrun) {
   EXPECT_EQ(place_of(with(kHorovod, {{"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"}})).coordinator_address, "a:1");
 }
 
-TEST(Horovod, WithMpi_IsMpiruns) { EXPECT_EQ(place_of(with(recorded("ompi4"), kHorovod)).cluster, "ompi"); }
+TEST(Horovod, WithMpi_IsDetectedAsOpenMpi) {
+  EXPECT_EQ(place_of(with(recorded("ompi4"), kHorovod)).cluster, "ompi");
+}
 
 TEST(Horovod, Elastic_IsRefused) {
   EXPECT_THAT(error_of(with(kHorovod, {{"HOROVOD_ELASTIC", "1"}})), HasSubstr("HOROVOD_ELASTIC=1"));
@@ -130,7 +132,7 @@ TEST(LeaderWorkerSet, EachGroup_MeetsAtItsLeader) {
   EXPECT_EQ(place.job_id, "lws-llm-2.llm.default");
 }
 
-TEST(LeaderWorkerSet, BeforeVersion06_TheIndexIsInThePodsName) {
+TEST(LeaderWorkerSet, BeforeVersion06_TakesTheIndexFromThePodsName) {
   const Variables old = without(kLws, {"LWS_WORKER_INDEX"});
   EXPECT_EQ(place_of(old).process_id, 1);
   EXPECT_EQ(place_of(with(old, {{"HOSTNAME", "llm-2"}})).process_id, 0);
@@ -147,7 +149,7 @@ TEST(JaxJob, MeetsAtItsCoordinator) {
   EXPECT_EQ(place_of({{"NUM_PROCESSES", "8"}}).cluster, "single") << "a common name, outside of a pod";
 }
 
-TEST(JaxJob, PodOfATrainJob_HasJaxsNames) {
+TEST(JaxJob, PodOfATrainJob_IsReadFromJaxsVariables) {
   EXPECT_EQ(place_of({{"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
                       {"JOB_COMPLETION_INDEX", "1"},
                       {"JAX_NUM_PROCESSES", "2"},
@@ -229,7 +231,7 @@ TEST(Pals, WithPmi_StaysOnLoopbackOnOneHost_AndAsksForTheAddressOnSeveral) {
   EXPECT_THAT(error_of(with(pals, {{"PMI_LOCAL_SIZE", "1"}})), HasSubstr("LOCKSTEP_COORDINATOR_ADDRESS"));
 }
 
-TEST(Launchers, OfOneProcessInNumbers_AreNoSilentSingleWhereMoreWereStarted) {
+TEST(Explicit, OneProcess_WhereALauncherStartedSeveral_IsRefused) {
   const Variables alone = {
       {"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"}, {"LOCKSTEP_NUM_PROCESSES", "1"}, {"LOCKSTEP_PROCESS_ID", "0"}};
   for (const Variables& variables : {kTorchrun, kPyTorchJob, kHorovod, kLws, kBatch, kSageMaker, kSkyPilot})

@@ -15,13 +15,14 @@ struct Ring {
   Variable port;
 };
 
-/// The file of the ring: a list for each process, of its addresses: [["10.0.0.1:5000"], ["10.0.0.2:5000"]].
+/// The file of the ring: a list for each process, of its addresses, such as [["10.0.0.1:5000"],
+/// ["10.0.0.2:5000"]].
 Ring from_file(const Variable& variable, const System& system) {
   const auto text = system.read_file(variable.value);
-  if (!text) fail<InitializationError>("{} cannot be read", variable.to_string());
+  if (!text) fail<InitializationError>("{}: the file cannot be read", variable.to_string());
   const auto file = nlohmann::json::parse(*text, nullptr, false);
   const auto refuse = [&] {
-    fail<InitializationError>("{}: expected a list for each process of its addresses, each HOST:PORT",
+    fail<InitializationError>("{}: expected a list for each process, of its addresses HOST:PORT",
                               variable.to_string());
   };
   if (!file.is_array() || file.empty()) refuse();

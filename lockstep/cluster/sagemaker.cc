@@ -41,7 +41,7 @@ Hosts from_file(const std::string& text) {
   const auto file = nlohmann::json::parse(text, nullptr, false);
   if (!file.is_object() || !file.contains("hosts") || !file.contains("current_host") ||
       !file["current_host"].is_string()) {
-    fail<InitializationError>("{} of SageMaker is not what it should be: hosts and current_host are missing",
+    fail<InitializationError>("{}: expected an object with hosts and current_host, as SageMaker writes it",
                               kFile);
   }
   Hosts hosts{names_in(file["hosts"], std::string(kFile) + ", hosts"), file["current_host"], ""};

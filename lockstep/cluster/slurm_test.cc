@@ -56,7 +56,7 @@ TEST(NodeList, WhatIsNone_IsRefused) {
   }
 }
 
-TEST(NodeList, WithoutBounds_IsRefused_NotRunOutOfStackOrMemory) {
+TEST(NodeList, OfTooManyOrTooLongNames_IsRefused) {
   std::string brackets = "a", ranges = "a[";
   for (int i = 0; i < 100'000; ++i) brackets += "[1]";
   for (int i = 0; i < 100; ++i) ranges += "1-900000,";
@@ -137,7 +137,7 @@ TEST(Slurm, StepOfOneTask_NeedsNoCoordinator) {
   EXPECT_EQ(place.coordinator_address, "");
 }
 
-TEST(Slurm, JobOfAFederation_HasItsHighestBitsInThePort) {
+TEST(Slurm, JobNumberAbove31Bits_GivesAPort) {
   const Variables federated =
       with(recorded("slurm-srun"), {{"SLURM_JOB_ID", "4093641729"}, {"SLURM_JOBID", ""}});
   EXPECT_EQ(place_of(federated).coordinator_address, "node1:62465");  // 4093641729 mod 4096
