@@ -5,13 +5,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <numeric>
 #include <sstream>
 #include <unordered_map>
+#include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/cluster/node_list.h"
+#include "lockstep/cluster/variables.h"
 
 namespace lockstep::cli {
 namespace {
@@ -19,14 +21,11 @@ namespace {
 constexpr int kMostSlots = 65536;
 constexpr std::size_t kMostNamed = 10;
 constexpr std::size_t kMostHosts = 1'000'000;
-constexpr std::size_t kMostShown = 1000;
 
 std::optional<int> positive(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 1 || number > kMostSlots)
-    return std::nullopt;
-  return number;
+  const auto number = cluster::whole_number(text);
+  if (!number || *number < 1 || *number > kMostSlots) return std::nullopt;
+  return static_cast<int>(*number);
 }
 
 // As ssh and srun would read them: a word that begins with "-" is an option to them.
@@ -97,31 +96,36 @@ bool have_numbers(const std::vector<HostSlots>& hosts) {
   return std::any_of(hosts.begin(), hosts.end(), [](const HostSlots& host) { return host.slots; });
 }
 
-// Adds the hosts to those of `merged`; a host that is there already gets more places. `at` has the index of
-// each.
-void merge(const std::vector<HostSlots>& hosts, std::vector<HostSlots>& merged,
-           std::unordered_map<std::string, std::size_t>& at) {
-  for (const HostSlots& host : hosts) {
-    const auto [known, is_new] = at.try_emplace(host.host, merged.size());
+// Hosts, each of them once: one that is added again gets more slots.
+struct Merged {
+  std::vector<HostSlots> hosts;
+
+  void add(const std::string& host, std::optional<int> slots) {
+    const auto [known, is_new] = at_.try_emplace(host, hosts.size());
     if (is_new) {
-      merged.push_back(host);
-      continue;
+      hosts.push_back({host, slots});
+      return;
     }
-    HostSlots& one = merged[known->second];
-    const long long places = static_cast<long long>(one.slots.value_or(1)) + host.slots.value_or(1);
-    if (places > std::numeric_limits<int>::max())
-      fail("the host {} has {} places: give fewer", one.host, places);
-    one.slots = static_cast<int>(places);
+    HostSlots& one = hosts[known->second];
+    const long long sum = static_cast<long long>(one.slots.value_or(1)) + slots.value_or(1);
+    if (!std::in_range<int>(sum))
+      fail("the host {} has {} slots, which are too many: give it fewer", host, sum);
+    one.slots = static_cast<int>(sum);
   }
+
+ private:
+  std::unordered_map<std::string, std::size_t> at_;
+};
+
+// Each host with all its slots; one for each time that it is named without a number.
+std::vector<HostSlots> each_once(const std::vector<HostSlots>& hosts) {
+  Merged merged;
+  for (const HostSlots& host : hosts) merged.add(host.host, host.slots.value_or(1));
+  return std::move(merged.hosts);
 }
 
-// Each host with all its places; one for each time that it is named without a number.
-std::vector<HostSlots> each_once(const std::vector<HostSlots>& hosts) {
-  std::vector<HostSlots> merged;
-  std::unordered_map<std::string, std::size_t> at;
-  merge(hosts, merged, at);
-  for (HostSlots& host : merged) host.slots = host.slots.value_or(1);
-  return merged;
+void check_count(const std::vector<HostSlots>& hosts) {
+  if (hosts.size() > kMostHosts) fail("more than {} hosts are named: name fewer", kMostHosts);
 }
 
 }  // namespace
@@ -134,42 +138,38 @@ std::vector<HostSlots> parse_hosts(std::string_view text) {
     const std::vector<HostSlots> more = parse_host(part);
     if (more.empty()) {
       fail("'{}' is not a host with a number of processes: expected HOST, HOST:N or NAME[01-16]:N",
-           part.substr(0, kMostShown));
+           shown(part));
     }
     hosts.insert(hosts.end(), more.begin(), more.end());
-    if (hosts.size() > kMostHosts) fail("more than {} hosts", kMostHosts);
+    check_count(hosts);
     if (comma == text.size()) return hosts;
     text.remove_prefix(comma + 1);
   }
 }
 
 std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& source) {
-  std::vector<HostSlots> hosts;
-  std::unordered_map<std::string, std::size_t> at;
+  Merged merged;
   std::istringstream in{std::string(text)};
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
-    const auto refuse = [&](std::string_view why) {
-      fail("{}:{}: '{}' {}: expected HOST, HOST:N, HOST slots=N or NAME[01-16] slots=N", source, number,
-           line.substr(0, kMostShown), why);
-    };
     std::istringstream words(line.substr(0, line.find('#')));
     std::string word;
     if (!(words >> word)) continue;
-    std::vector<HostSlots> named = parse_host(word);
-    if (named.empty()) refuse("is not a host");
-    std::optional<int> slots = named.front().slots;
-    while (words >> word)
-      if (!read_word(word, slots))
-        refuse(fmt::format("has '{}', which is not understood", word.substr(0, kMostShown)));
-    for (HostSlots& host : named) host.slots = slots;
+    const std::vector<HostSlots> named = parse_host(word);
+    std::optional<int> slots = named.empty() ? std::nullopt : named.front().slots;
+    bool read = !named.empty();
+    while (read && words >> word) read = read_word(word, slots);
+    if (!read) {
+      fail("{}:{}: '{}' cannot be read at '{}': expected HOST, HOST:N, HOST slots=N or NAME[01-16] slots=N",
+           source, number, shown(line), shown(word));
+    }
     // In a list of one line a process each comes as often as it takes processes.
-    merge(named, hosts, at);
-    if (hosts.size() > kMostHosts) fail("{}: more than {} hosts", source, kMostHosts);
+    for (const HostSlots& host : named) merged.add(host.host, slots);
+    check_count(merged.hosts);
   }
-  if (hosts.empty()) fail("{} names no host", source);
-  return hosts;
+  if (merged.hosts.empty()) fail("{} names no host", source);
+  return std::move(merged.hosts);
 }
 
 std::vector<Placement> place_processes(const std::vector<HostSlots>& hosts,
@@ -186,10 +186,10 @@ std::vector<Placement> place_processes(const std::vector<HostSlots>& hosts,
   } else if (num_processes && *num_processes > places) {
     std::vector<std::string> names;
     for (const HostSlots& host : merged) names.push_back(fmt::format("{}:{}", host.host, *host.slots));
-    fail("{} processes do not fit on the hosts, which take {} ({}): give more", *num_processes, places,
-         name_some_hosts(names));
+    fail("{} processes do not fit on the hosts, which take {} ({}): name more hosts or slots", *num_processes,
+         places, name_some_hosts(names));
   }
-  if (places > std::numeric_limits<int>::max()) fail("{} processes are too many: give fewer places", places);
+  if (!std::in_range<int>(places)) fail("{} processes are too many: give the hosts fewer slots", places);
   std::vector<Placement> placements;
   int next = 0, left = num_processes.value_or(static_cast<int>(places));
   for (const HostSlots& host : merged) {

@@ -34,7 +34,7 @@ TEST(Hosts, AreReadWithAndWithoutNumbers) {
               ElementsAre(HostSlots{"fe80::1", 3}, HostSlots{"user@::1", {}}));
 }
 
-TEST(Hosts, RangesAreReadAsSlurmDoes) {
+TEST(Hosts, RangesOfNames_AreExpandedAsInSlurm) {
   EXPECT_THAT(parse_hosts("node[01-02]:2"), ElementsAre(HostSlots{"node01", 2}, HostSlots{"node02", 2}));
   EXPECT_THAT(parse_hosts("user@n[8-9,12]-ib:4,b"),
               ElementsAre(HostSlots{"user@n8-ib", 4}, HostSlots{"user@n9-ib", 4}, HostSlots{"user@n12-ib", 4},
@@ -119,7 +119,7 @@ TEST(PlaceAround, WithoutNumbersEachHostHasPlacesForItsShare) {
   EXPECT_EQ(place_around(hosts, 6, {"b"}), std::nullopt);
 }
 
-TEST(PlaceProcesses, PlacesBeyondAnInteger_AreRefused) {
+TEST(PlaceProcesses, MoreSlotsThanAnIntegerHolds_AreRefused) {
   std::string many, one;
   for (int i = 0; i < 40'000; ++i) {
     many += (many.empty() ? "a" : ",a") + std::to_string(i) + ":65536";

@@ -2,11 +2,13 @@
 #include "cli/slurm.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
+#include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/cluster/node_list.h"
+#include "lockstep/cluster/variables.h"
 
 namespace lockstep::cli {
 namespace {
@@ -14,10 +16,9 @@ namespace {
 constexpr std::size_t kMostNodes = 1'000'000;
 
 int number_in(std::string_view text, const std::string& variable) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number > 0) return number;
-  fail("{} has '{}' where a number was expected", variable, text);
+  const auto number = cluster::whole_number(text);
+  if (number && *number > 0 && std::in_range<int>(*number)) return static_cast<int>(*number);
+  fail("{} has '{}' where a number of at least 1 was expected", variable, shown(text));
 }
 
 // "2(x3),1" gives 2, 2, 2, 1.
@@ -30,11 +31,12 @@ std::vector<int> expand_counts(std::string_view text, const std::string& variabl
     const std::size_t times = part.find("(x");
     int repeat = 1;
     if (times != std::string_view::npos) {
-      if (!part.ends_with(')')) fail("{}={} is not understood", variable, text);
+      if (!part.ends_with(')'))
+        fail("{}={} cannot be read: expected a form such as 2(x3),1", variable, shown(text));
       repeat = number_in(part.substr(times + 2, part.size() - times - 3), variable);
     }
     if (static_cast<std::size_t>(repeat) > kMostNodes - counts.size())
-      fail("{}={} has more than {} nodes", variable, text, kMostNodes);
+      fail("{}={} has more than {} nodes", variable, shown(text), kMostNodes);
     counts.insert(counts.end(), repeat, number_in(part.substr(0, times), variable));
     begin = end + 1;
   }
