@@ -48,6 +48,14 @@ void look_at_all(const Source& source, int threads, bool progress, const char* w
   }
 }
 
+[[noreturn]] void fail_outdated(std::string_view operation, std::string_view what,
+                                const StoredNumbers& index) {
+  fail<DataError>(
+      "[{}] {}: the data has changed since the index was made, or a function before {} whose name is the "
+      "same; remove {}",
+      operation, what, operation, index.url());
+}
+
 /// Tells a changed record from the one that was kept; never 0.
 std::uint64_t sum_of(const Record& record) { return fingerprint_of(record) | 1; }
 
@@ -74,13 +82,8 @@ class Filtered final : public Source {
     check_record("filter", "what was kept", i, size());
     const auto [number, sum] = kept_->two(2 * i);
     Record record = source_->read(number);
-    if (sum_of(record) != sum) {
-      fail<DataError>(
-          "[filter] {} is not the record that was kept: the data, or a function before filter whose name is "
-          "the "
-          "same, has changed since the index was made; remove {}",
-          source_->place(number), kept_->url());
-    }
+    if (sum_of(record) != sum)
+      fail_outdated("filter", source_->place(number) + " is not the record that was kept", *kept_);
     return record;
   }
   std::string place(std::uint64_t i) const override {
@@ -130,8 +133,9 @@ class Packed final : public Source {
               [&](std::uint64_t, std::uint64_t length) { append(end += length); });
         });
     if (ends_->size() != source_->size()) {
-      fail<DataError>("[pack] the index has {} records, and the source {}: remove the index", ends_->size(),
-                      source_->size());
+      fail_outdated(
+          "pack", fmt::format("the index has {} records, and the source {}", ends_->size(), source_->size()),
+          *ends_);
     }
     const std::uint64_t values = ends_->size() == 0 ? 0 : (*ends_)[ends_->size() - 1];
     size_ = values < length_ ? 0 : (values - length_) / stride_ + 1;
@@ -152,11 +156,10 @@ class Packed final : public Source {
       const Field& field = packed_field(found, name_);
       const std::uint64_t record_end = record_begin + static_cast<std::uint64_t>(field.shape[0]);
       if (record_end != (*ends_)[record]) {
-        fail<DataError>(
-            "[pack] {} has {} values, and its index says {}: the data, or a function before pack whose name "
-            "is the "
-            "same, has changed since the index was made; remove {}",
-            source_->place(record), field.shape[0], (*ends_)[record] - record_begin, ends_->url());
+        fail_outdated("pack",
+                      fmt::format("{} has {} values, and its index says {}", source_->place(record),
+                                  field.shape[0], (*ends_)[record] - record_begin),
+                      *ends_);
       }
       if (record_end <= at) continue;  // Of no values.
       const std::uint64_t until = std::min(end, record_end);

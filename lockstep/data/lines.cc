@@ -67,9 +67,8 @@ class Lines : public Source {
     internal::check_record(file_.operation(), file_.url(), i, size());
     const auto [begin, end] = begins_->two(i);
     if (end < begin || end > file_.size()) {
-      file_.damaged(
-          begin, fmt::format("record {} is said to end at byte {} of {}; the file has changed: remove {}", i,
-                             end, file_.size(), begins_->url()));
+      begins_->fail_outdated(file_, begin,
+                             fmt::format("record {} is said to end at byte {} of {}", i, end, file_.size()));
     }
     const std::uint64_t before = begin == 0 ? 0 : 1;  // The line before ends there.
     std::string text = file_.text(begin - before, end - begin + before);
@@ -79,11 +78,8 @@ class Lines : public Source {
     // Blank lines that are no records may follow.
     const bool ends = end == file_.size() || text.ends_with('\n');
     const bool one = text.find_first_not_of(blank_ones_ ? "" : " \t\r\n", line_end + 1) == text.npos;
-    if (!begins || !ends || !one) {
-      file_.damaged(begin, fmt::format("record {} is no line; the file has changed since its index was made: "
-                                       "remove {}",
-                                       i, begins_->url()));
-    }
+    if (!begins || !ends || !one)
+      begins_->fail_outdated(file_, begin, fmt::format("record {} is not one whole line", i));
     text.resize(line_end);
     if (text.ends_with('\r')) text.pop_back();
     return {begin, std::move(text)};

@@ -87,6 +87,11 @@ std::pair<std::uint64_t, std::uint64_t> StoredNumbers::two(std::uint64_t i) cons
   return {first, (*this)[i + 1]};
 }
 
+void StoredNumbers::fail_outdated(const File& file, std::uint64_t offset, std::string_view what) const {
+  file.damaged(offset,
+               fmt::format("{}; the file has changed since its index was made: remove {}", what, url()));
+}
+
 std::uint64_t StoredNumbers::count_up_to(std::uint64_t value) const {
   std::uint64_t below = 0, above = (count_ + kInBlock - 1) / kInBlock;  // Blocks.
   Block numbers;

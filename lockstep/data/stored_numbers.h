@@ -38,6 +38,9 @@ class StoredNumbers {
   /// Numbers i and i + 1; i + 1 must be below size().
   std::pair<std::uint64_t, std::uint64_t> two(std::uint64_t i) const;
 
+  /// Throws DataError: the file at this offset is not as these numbers, its index, say.
+  [[noreturn]] void fail_outdated(const File& file, std::uint64_t offset, std::string_view what) const;
+
   /// For ascending numbers: how many are at most `value`.
   std::uint64_t count_up_to(std::uint64_t value) const;
 

@@ -274,10 +274,9 @@ class Tar final : public Source {
       // The next sample's.
       if (member->header >= end && lockstep::fingerprint(key) != key_sum) break;
       if (member->end > end || lockstep::fingerprint(key) != key_sum) {
-        file_.damaged(member->header,
-                      fmt::format("record {} should end at byte {}, and there is the file '{}'; the "
-                                  "tar file has changed: remove {}",
-                                  i, end, storage::printable(member->name), begins_->url()));
+        begins_->fail_outdated(file_, member->header,
+                               fmt::format("record {} should end at byte {}, and there is the file '{}'", i,
+                                           end, storage::printable(member->name)));
       }
       record.emplace("__key__", Field::text(key));
       Field value{
@@ -285,10 +284,7 @@ class Tar final : public Source {
       if (!record.emplace(name, std::move(value)).second)
         file_.damaged(member->header, fmt::format("record {} has two files {}", i, member->name));
     }
-    if (record.empty()) {
-      file_.damaged(begin, fmt::format("there is no record {}; the tar file has changed: remove {}", i,
-                                       begins_->url()));
-    }
+    if (record.empty()) begins_->fail_outdated(file_, begin, fmt::format("there is no record {}", i));
     return record;
   }
   std::string place(std::uint64_t i) const override { return fmt::format("{} record {}", file_.url(), i); }

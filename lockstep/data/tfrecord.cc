@@ -70,16 +70,14 @@ class TfRecord : public Source {
   std::pair<std::uint64_t, std::string> serialized(std::uint64_t i) const {
     internal::check_record("tfrecord", file_.url(), i, size());
     const auto [begin, end] = begins_->two(i);
-    if (end < begin || end - begin < kBefore + kBehind) {
-      file_.damaged(begin, fmt::format("record {} is said to end at byte {}; the file has changed: remove {}",
-                                       i, end, begins_->url()));
-    }
+    if (end < begin || end - begin < kBefore + kBehind)
+      begins_->fail_outdated(file_, begin, fmt::format("record {} is said to end at byte {}", i, end));
     std::string whole = file_.text(begin, end - begin);
     const std::uint64_t length = length_at(file_, begin, std::string_view(whole).substr(0, kBefore), i);
     if (length != whole.size() - kBefore - kBehind) {
-      file_.damaged(begin, fmt::format("record {} has {} bytes, and its index says {}; the file has changed: "
-                                       "remove {}",
-                                       i, length, whole.size() - kBefore - kBehind, begins_->url()));
+      begins_->fail_outdated(file_, begin,
+                             fmt::format("record {} has {} bytes, and its index says {}", i, length,
+                                         whole.size() - kBefore - kBehind));
     }
     std::uint32_t crc;
     std::memcpy(&crc, whole.data() + kBefore + length, kBehind);
