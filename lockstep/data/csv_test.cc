@@ -47,14 +47,14 @@ TEST_F(CsvTest, PlainTextGivesItsRows) {
   EXPECT_THAT(table.values, ElementsAre(1, 2.5, -3, 400));
 }
 
-TEST_F(CsvTest, NumbersTooSmallForAFloatAreZeroOrTheNextOne) {
+TEST_F(CsvTest, NumbersTooSmallForAFloat_AreRounded) {
   const Table table =
       read_csv(write("1e-50,-1e-50,1e-9999,-1E-9999,1e-45,0." + std::string(60, '0') + "1,3e38\n"));
   EXPECT_THAT(table.values, ElementsAre(0, 0, 0, 0, std::numeric_limits<float>::denorm_min(), 0, 3e38f));
   EXPECT_TRUE(std::signbit(table.values[1]) && std::signbit(table.values[3]));
 }
 
-TEST_F(CsvTest, CompressedTextInSeveralMembers_IsReadWhole_AndDataBehindItIsAnError) {
+TEST_F(CsvTest, SeveralMembersOfGzip_AreReadWhole_AndOtherBytesBehindThemAreAnError) {
   std::string bytes;
   for (const char* row : {"1,2\n", "3,4\n"}) {
     gzFile file = gzopen(path_.c_str(), "wb");

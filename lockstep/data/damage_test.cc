@@ -39,8 +39,8 @@ struct Format {
   std::map<std::string, std::string> files;  ///< by name in a folder
   std::function<SourcePtr(const std::string& folder)> open;
   Allowed cut, flipped;
-  Allowed joined = Allowed::kNothing;    ///< twice the same file, by `cat`; kTwice: its records twice
-  Allowed trailing = Allowed::kNothing;  ///< with other bytes behind its end
+  Allowed joined = Allowed::kNothing;             ///< the file appended to itself; kTwice: its records twice
+  Allowed trailing = Allowed::kNothing;           ///< with other bytes appended
   std::uint64_t flips_until = ~std::uint64_t{0};  ///< bits are turned in the first bytes only: headers
 };
 
@@ -265,7 +265,7 @@ TEST_P(Damage, ABitThatIsTurnedAnywhereCrashesNothing) {
   }
 }
 
-TEST_P(Damage, WhatIsBehindItsEnd_IsReadOrAnError_AndNeverLost) {
+TEST_P(Damage, BytesBehindTheEnd_AreReadOrRefused) {
   for (const auto& [name, bytes] : GetParam().files) {
     const std::map<std::string, Allowed> behind = {{bytes, GetParam().joined},
                                                    {"x", GetParam().trailing},
@@ -301,7 +301,7 @@ LOCKSTEP_CHILD(reads_more_shards_than_it_may_open_files) {
   }
 }
 
-TEST(Formats, OfMoreShardsThanFilesThatMayBeOpen_AllAreRead) {
+TEST(Formats, MoreShardsThanOpenFiles_AreAllRead) {
   const auto result = testing::run_processes({.child = "reads_more_shards_than_it_may_open_files"})[0];
   EXPECT_EQ(result.exit_code, 0) << result.log;
 }

@@ -262,7 +262,7 @@ TEST_F(FormatsTest, TarFilesThatCannotBeReadAreErrors) {
   EXPECT_THAT(error("\x1f\x8b" + std::string(2000, 'x')), HasSubstr("compressed by gzip"));
 }
 
-TEST_F(FormatsTest, TarFilesThatWereJoined_AreReadOneAfterTheOther) {
+TEST_F(FormatsTest, JoinedTarFiles_AreReadOneAfterTheOther) {
   const std::string one = tar_member("a.x", "1") + tar_member("a.y", "2") + tar_end(),
                     // As GNU tar fills it up, to 20 blocks.
       two = tar_member("a.x", "3") + tar_member("b.x", "4") + std::string(10240 - 2048, '\0'),
@@ -287,12 +287,12 @@ TEST_F(FormatsTest, TarFilesThatWereJoined_AreReadOneAfterTheOther) {
     return error_of<DataError>([&] { tar(write("a.tar", bytes)); });
   };
   EXPECT_THAT(error(one + std::string(600, 'x')),
-              HasSubstr("a.tar at byte 3072: what is behind the end of the"));
+              HasSubstr("a.tar at byte 3072: other bytes than a tar file follow the end"));
   EXPECT_THAT(error(one + "x"), HasSubstr("a.tar at byte 3072: 512 bytes were expected"));
   EXPECT_THAT(error(one + tar_member("c.x", "5")), HasSubstr("without an empty block"));
 }
 
-TEST_F(FormatsTest, OfAFileThatChangesInItsMiddle_NoRecordIsReadWrongly) {
+TEST_F(FormatsTest, FileThatChangedInItsMiddle_GivesNoWrongRecord) {
   // The index is of the first version; size and what the fingerprint sees are those of the second, too.
   struct Change {
     std::string name, first, second;
@@ -363,7 +363,7 @@ TEST_F(FormatsTest, OfAFileThatChangesInItsMiddle_NoRecordIsReadWrongly) {
   }
 }
 
-TEST_F(FormatsTest, NpyFilesOfEveryDtype) {
+TEST_F(FormatsTest, NpyFilesOfEveryDtype_AreRead) {
   int dtypes = 0;
   for (DType dtype :
        {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16, DType::kU32,

@@ -40,8 +40,8 @@ IndexShuffle::IndexShuffle(std::uint64_t n, std::uint64_t seed) : n_(n), keys_{}
   std::uint64_t state = mix(seed + 0x632be59bd9b4e019) ^ mix(n * 0x9e3779b97f4a7c15 + 1);
   auto next = [&] { return mix(state += 0x9e3779b97f4a7c15); };
   for (std::uint64_t& key : keys_) key = next();
-  // A table of a few rows does not mix: what stood side by side is too often at the same distance again. So
-  // few numbers are put in order one by one.
+  // A table of a few rows does not mix: neighbours too often end up equally far apart. So few numbers are put
+  // in order one by one.
   if (n <= kSmall) {
     for (std::uint64_t i = 0; i < n; ++i) small_[i] = static_cast<std::uint8_t>(i);
     for (std::uint64_t i = n; i > 1; --i) std::swap(small_[i - 1], small_[below(next(), i)]);

@@ -80,8 +80,8 @@ TEST(IndexShuffle, FewNumbersTakeEveryOrderEquallyOften) {
   EXPECT_LT(std::abs(deviations(values)), 5);
 }
 
-TEST(IndexShuffle, InSmallNumbersNeighboursComeToLieAtEveryDistance) {
-  // Around the circle: the distance of what stood side by side is 1 to n - 1, each as often.
+TEST(IndexShuffle, OfFewNumbers_PutsNeighboursAtEveryDistanceEquallyOften) {
+  // Around the circle, two neighbours end up 1 to n - 1 apart, each as often.
   for (std::uint64_t n : {3, 4, 7, 12, 16, 17, 18, 20, 25, 33, 64, 128, 129, 150}) {
     std::vector<std::uint64_t> distances(n - 1);
     for (std::uint64_t seed = 0; seed < 2000000 / n; ++seed) {
@@ -92,7 +92,7 @@ TEST(IndexShuffle, InSmallNumbersNeighboursComeToLieAtEveryDistance) {
       EXPECT_LT(std::abs(deviations(distances)), 5) << n;
     }
   }
-  // All orders of few numbers, and the first two of some more: each as often.
+  // Every order of up to 5 numbers, and every pair at the front of up to 20, each as often.
   for (std::uint64_t n = 2; n <= 20; ++n) {
     std::map<std::vector<std::uint64_t>, std::uint64_t> counts;
     for (std::uint64_t seed = 0; seed < 60000; ++seed) {

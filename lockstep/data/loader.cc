@@ -182,10 +182,7 @@ class Loader::Impl {
       if (order_.differs_from_format_1()) {
         fail<DataError>(
             "[Loader] the state was saved by an older version of Lockstep, which shuffled a source of 17 to "
-            "128 "
-            "records in another order: it cannot be gone on from; begin with the first batch, or go on with "
-            "the "
-            "older version");
+            "128 records in another order; start again from the first batch, or continue with that version");
       }
       saved.format = configuration_.format;
     }

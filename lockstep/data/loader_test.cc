@@ -176,7 +176,7 @@ TEST(Loader, AnErrorOfAWorkerIsThrownByNext_WithFileAndRecord) {
   }
 }
 
-TEST(Loader, WhatIsThrownAndIsNoException_IsAnErrorOfNext) {
+TEST(Loader, ThrownValueThatIsNoException_IsAnErrorOfNext) {
   for (const std::uint64_t bad : {std::uint64_t{0}, std::uint64_t{5}}) {
     const SourcePtr source = from_function(8, "throws", [bad](std::uint64_t i) {
       if (i == bad) throw 42;
@@ -191,7 +191,7 @@ TEST(Loader, WhatIsThrownAndIsNoException_IsAnErrorOfNext) {
   }
 }
 
-TEST(Loader, AStateOfFormat1_IsGoneOnFrom_WhereTheOrderIsTheSame) {
+TEST(Loader, StateOfFormat1_IsRestored_WhereTheOrderIsTheSame) {
   // Only the order of 17 to 128 records has changed since.
   struct Case {
     std::uint64_t records;

@@ -131,7 +131,7 @@ std::size_t resident_memory() {
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) >> 20;
 }
 
-TEST_F(Parquet, GroupsOfFixedSizeBinaries_CountForTheCache) {
+TEST_F(Parquet, GroupsOfFixedSizeBinaries_CountInTheCache) {
   // 8 groups of 8 MiB.
   const SourcePtr source = parquet(LOCKSTEP_DATA_TESTDATA "/fixed.parquet", {.cache_bytes = 10 << 20});
   ASSERT_EQ(source->size(), 64u);
@@ -148,7 +148,7 @@ TEST_F(Parquet, ColumnsOfOneName_AreAnErrorIfBothAreRead) {
   EXPECT_EQ(field(parquet(path, {.columns = {"y"}})->read(1), "y").values<std::int64_t>()[0], 4);
 }
 
-TEST_F(Parquet, FilesThatWereJoined_AreAnError) {
+TEST_F(Parquet, JoinedFiles_AreAnError) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.path() / "joined.parquet";
   for (const char* name : {"/rows.parquet", "/fixed.parquet", "/large.parquet"}) {

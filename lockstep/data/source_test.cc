@@ -146,7 +146,7 @@ TEST(Source, PackedWindowsAreTheValuesOfAllRecordsOneAfterTheOther) {
   }
 }
 
-TEST(Source, WhatHasChangedSinceItsIndexWasMade_IsAnError) {
+TEST(Source, DataThatChangedSinceItsIndexWasMade_IsAnError) {
   testing::TemporaryFolder folder;
   const IndexOptions index{.folder = folder.path()};
   std::uint64_t changed = ~std::uint64_t{0};  // the record that is longer now
@@ -170,7 +170,7 @@ TEST(Source, WhatHasChangedSinceItsIndexWasMade_IsAnError) {
                                HasSubstr("remove " + folder.path().string())));
 }
 
-TEST(StoredNumbers, WhatKilledProcessesHaveLeft_DisturbsNobody_AndIsRemovedInTheEnd) {
+TEST(StoredNumbers, FilesOfKilledProcesses_DisturbNobody_AndAreRemovedLater) {
   testing::TemporaryFolder folder;
   const auto path = folder.path() / "a.txt";
   write_file(path, "one\ntwo\n");

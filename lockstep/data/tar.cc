@@ -150,12 +150,12 @@ class Members {
     try {
       right = number(file_, at_ + 148, header.substr(148, 8), "checksum") == sum;
     } catch (const DataError&) {
-      // It is no number.
+      // The checksum is no number, so the header is no header.
     }
     if (!right) {
       file_.damaged(
           at_, header.starts_with("\x1f\x8b") ? "the file is compressed by gzip: take it out of that first"
-               : behind_an_end_               ? "what is behind the end of the archive is no tar file"
+               : behind_an_end_               ? "other bytes than a tar file follow the end of the archive"
                                 : "the header's checksum is wrong; the file is damaged, or no tar file");
     }
   }

@@ -29,7 +29,7 @@ std::string bytes_of(const char* operation, const std::string& url) {
       return {std::istreambuf_iterator<char>(file), {}};
     }
   } catch (const StorageError&) {
-    // File says it.
+    // File, below, says what is wrong.
   }
   const internal::File file(operation, url);
   return file.text(0, file.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every function that takes a path or URL, with all that names no place.
+// Every function that takes a path or URL, with paths and URLs that name no place.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -44,7 +44,7 @@ std::map<std::string, Use> readers() {
           {"read_text", [](const std::string& url) { read_text(url); }}};
 }
 
-TEST(DataUrls, WhatNamesNoPlace_IsRefusedByAllReaders) {
+TEST(DataUrls, UrlsThatNameNoPlace_AreRefusedByAllReaders) {
   for (const auto& [name, use] : readers()) {
     storage::expect_refused(name, storage::bad_urls(), use);
     storage::expect_refused(
@@ -56,7 +56,7 @@ TEST(DataUrls, WhatNamesNoPlace_IsRefusedByAllReaders) {
   }
 }
 
-TEST(DataUrls, FoldersOfIndexes_AreInAFileSystem) {
+TEST(DataUrls, FoldersOfIndexes_MustBeInAFileSystem) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.path() / "a.txt";
   test::write_file(path, "one\n");
@@ -84,7 +84,7 @@ TEST(DataUrls, FoldersOfIndexes_AreInAFileSystem) {
   EXPECT_FALSE(std::filesystem::is_empty(folder.path() / "indexes"));
 }
 
-TEST(DataUrls, OfFiles_AreRead) {
+TEST(DataUrls, FileUrls_AreRead) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.path() / "a b.txt";
   test::write_file(path, "1,2\n");
