@@ -123,6 +123,16 @@ inline std::string mds_index_shard(const std::string& name, std::size_t bytes, s
          std::to_string(samples) + R"(, "size_limit": 67108864, "version": 2, "zip_data": null})";
 }
 
+/// The checksum of a header of tar, as it is written at byte 148.
+inline std::string tar_checksum(std::string_view header) {
+  unsigned sum = 8 * ' ';  // for itself
+  for (std::size_t i = 0; i < header.size(); ++i)
+    if (i < 148 || i >= 156) sum += static_cast<unsigned char>(header[i]);
+  char octal[9];
+  std::snprintf(octal, sizeof octal, "%06o", sum);
+  return std::string(octal, 7) + " ";
+}
+
 /// A member of a tar file: header and data.
 inline std::string tar_member(const std::string& name, const std::string& data, char kind = '0',
                               const std::string& size = "", const std::string& prefix = "") {
@@ -137,11 +147,7 @@ inline std::string tar_member(const std::string& name, const std::string& data, 
   header[156] = kind;
   put(257, std::string("ustar\00000", 8));
   put(345, prefix);
-  put(148, "        ");
-  unsigned sum = 0;
-  for (char c : header) sum += static_cast<unsigned char>(c);
-  std::snprintf(octal, sizeof octal, "%06o", sum);
-  put(148, std::string(octal, 7) + " ");
+  put(148, tar_checksum(header));
   std::string file = header + data;
   file.resize((file.size() + 511) / 512 * 512);
   return file;

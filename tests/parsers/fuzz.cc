@@ -12,14 +12,16 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "lockstep/base/fingerprint.h"
+#include "lockstep/base/text.h"
+
 // Of sanitizer/allocator_interface.h, which not every compiler's package has.
 extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void* block);
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*, std::size_t),
                                                          void (*freed)(const volatile void*));
 
-// A single allocation of more than this ends the program; leaks are looked for elsewhere.
-// A library that asks malloc for a size out of a file, as Arrow does, gets null and says so; operator new
-// still ends the test.
+// A library that asks malloc for more than this, as Arrow does for a size out of a file, gets null and says
+// so; operator new ends the test. Leaks are looked for elsewhere.
 extern "C" const char* __asan_default_options() {
   return "max_allocation_size_mb=1024:detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_"
          "return=0";
@@ -50,12 +52,7 @@ std::string description() {
                      " LOCKSTEP_PARSER_ONLY=" + std::to_string(now_mutation);
   if (now_input != nullptr) {
     text += ", " + std::to_string(now_input->size()) + " bytes: ";
-    for (const char c : now_input->substr(0, 300)) {
-      char shown[8];
-      std::snprintf(shown, sizeof shown, c >= ' ' && c <= '~' && c != '\\' ? "%c" : "\\x%02x",
-                    static_cast<unsigned char>(c));
-      text += shown;
-    }
+    text += shown(std::string_view(*now_input).substr(0, 300), 4 * 300);
   }
   return text + "\n";
 }
@@ -68,7 +65,7 @@ void last_words() {
 
 void too_slow(int) {
   last_words();
-  constexpr std::string_view kWords = "[parsers] it takes longer than 10 s\n";
+  constexpr std::string_view kWords = "[parsers] it takes longer than 10 s of the processor's time\n";
   [[maybe_unused]] const auto written = write(STDERR_FILENO, kWords.data(), kWords.size());
   _exit(1);
 }
@@ -109,14 +106,6 @@ void allow(int seconds) {
 
 }  // namespace
 
-std::uint64_t Random::bits() {
-  // SplitMix64.
-  std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-  z = (z ^ z >> 27) * 0x94d049bb133111eb;
-  return z ^ z >> 31;
-}
-
 void fuzz(const Parser& parser, const std::function<void()>& refusal) {
   prepare();
   now_reading = parser.name.c_str();
@@ -153,13 +142,12 @@ void fuzz(const Parser& parser, const std::function<void()>& refusal) {
     most_memory = std::max(most_memory, most_in_use);
     if (!wrong.empty()) ADD_FAILURE() << (is_seed ? "a seed: " : "") << wrong << "\n" << description();
     now_input = nullptr;
+    return wrong.empty();
   };
   const auto wrapped = [&](const std::string& inner) { return parser.wrap ? parser.wrap(inner) : inner; };
 
   now_mutation = 0;
   for (const std::string& each : parser.seeds) run(wrapped(each), true);
-  std::uint64_t name_hash = 14695981039346656037ull;
-  for (const char c : parser.name) name_hash = (name_hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   const std::uint64_t only = number_from("LOCKSTEP_PARSER_ONLY", 0);
   const std::uint64_t mutations =
       number_from("LOCKSTEP_PARSER_MUTATIONS", static_cast<std::uint64_t>(parser.mutations));
@@ -167,7 +155,7 @@ void fuzz(const Parser& parser, const std::function<void()>& refusal) {
   for (std::uint64_t i = 1; i <= std::max(mutations, only) && failures < 5; ++i) {
     if (only != 0 && i != only) continue;
     now_mutation = i;
-    Random random(seed() ^ name_hash ^ i * 0x9e3779b97f4a7c15);
+    Random random(seed() ^ fingerprint(parser.name) ^ i * 0x9e3779b97f4a7c15);
     const std::string& chosen = random.of(parser.seeds);
     std::string input;
     if (parser.wrap && random.one_in(10)) {
@@ -177,10 +165,7 @@ void fuzz(const Parser& parser, const std::function<void()>& refusal) {
     } else {
       input = wrapped(mutated(chosen, parser.seeds, random));
     }
-    const bool failed_before = testing::Test::HasFailure();
-    run(input, false);
-    if (!failed_before && testing::Test::HasFailure()) ++failures;
-    if (failed_before) break;
+    if (!run(input, false)) ++failures;
   }
   std::printf("%s: %llu mutations, %llu read, %llu refused, at most %.1f MiB and %.0f ms\n",
               parser.name.c_str(), static_cast<unsigned long long>(mutations),

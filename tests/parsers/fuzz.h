@@ -16,14 +16,15 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "tests/fuzz/random.h"
 
 namespace lockstep::parsers {
 
 /// A seeded source of choices.
 class Random {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t bits();
+  explicit Random(std::uint64_t seed) : numbers_(seed) {}
+  std::uint64_t bits() { return numbers_.next(); }
   /// Below `n`, which is at least 1.
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(bits() % n); }
   bool one_in(std::size_t n) { return below(n) == 0; }
@@ -33,7 +34,7 @@ class Random {
   }
 
  private:
-  std::uint64_t state_;
+  fuzz::Random numbers_;
 };
 
 /// Some changes to a seed: of bits, bytes, numbers in binary and in decimal, pieces that go, come twice or
@@ -51,8 +52,9 @@ struct Parser {
 
   int mutations = 2000;  ///< by default
   bool refuses = true;   ///< some inputs
-  std::size_t memory = std::size_t{64}
-                       << 20;  ///< that may be in use at a time, besides 64 times the input's size
+
+  /// The bytes that may be in use at a time, besides 64 times the input's size.
+  std::size_t memory = std::size_t{64} << 20;
 };
 
 /// Runs the parser. `refusal`: rethrows the exception, and returns if it is one that is documented.

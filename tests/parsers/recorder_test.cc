@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/data/test_files.h"
 #include "lockstep/watch/reader.h"
 #include "lockstep/watch/recorder.h"
 #include "tests/parsers/fuzz.h"
@@ -12,6 +13,7 @@
 namespace lockstep::parsers {
 namespace {
 
+using data::test::les;
 using namespace watch;
 
 /// A word of the memory that is overwritten.
@@ -20,12 +22,6 @@ struct Change {
   std::uint16_t word;
   std::uint32_t low, high;
 };
-
-std::string bytes_of(const std::vector<Change>& changes) {
-  std::string bytes(changes.size() * sizeof(Change), '\0');
-  std::memcpy(bytes.data(), changes.data(), bytes.size());
-  return bytes;
-}
 
 /// Eight bytes of the memory that a change is of.
 char* place_of(Memory& memory, const Change& change) {
@@ -75,9 +71,9 @@ TEST(Recorder, MemoryWithWordsOverwritten_IsReadWithinBounds) {
   int reads = 0;
   fuzz<DataError>(
       {.name = "recorder's memory",
-       .seeds = {bytes_of({{4, 0, 2, 'a', 'b'}, {0, 0, 5, 0, 0}}),
-                 bytes_of({{1, 0, 2, 1, 0}, {3, 0, 4, 9, 0}, {2, 0, 16, 3, 0}}), bytes_of({{3, 0, 6, 3, 0}}),
-                 bytes_of({{3, 0, 4, ~0u, ~0u}, {2, 0, 0, ~0u, ~0u}})},
+       .seeds = {les<Change>({{4, 0, 2, 'a', 'b'}, {0, 0, 5, 0, 0}}),
+                 les<Change>({{1, 0, 2, 1, 0}, {3, 0, 4, 9, 0}, {2, 0, 16, 3, 0}}),
+                 les<Change>({{3, 0, 6, 3, 0}}), les<Change>({{3, 0, 4, ~0u, ~0u}, {2, 0, 0, ~0u, ~0u}})},
        .read =
            [&](const std::string& bytes) {
              std::vector<std::pair<char*, std::uint64_t>> before;

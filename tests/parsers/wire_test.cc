@@ -11,11 +11,14 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/collectives/peer_messages.h"
 #include "lockstep/collectives/tcp_inbox.h"
+#include "lockstep/data/test_files.h"
 #include "lockstep/runtime/topology.h"
 #include "tests/parsers/fuzz.h"
 
 namespace lockstep::parsers {
 namespace {
+
+using data::test::les;
 
 std::string lines_of(const std::vector<cli::Message>& messages) {
   std::string text;
@@ -169,16 +172,11 @@ TEST(Inbox, AnyOrderOfParts_TouchesOnlyItsMemory) {
     std::uint8_t what, peer, tag, message;
     std::uint16_t bytes, length;
   };
-  const auto bytes_of = [](const std::vector<Step>& steps) {
-    std::string bytes(steps.size() * sizeof(Step), '\0');
-    std::memcpy(bytes.data(), steps.data(), bytes.size());
-    return bytes;
-  };
   fuzz<DataError>(
       {.name = "parts of messages",
        .seeds =
-           {bytes_of({{0, 0, 1, 1, 64, 0}, {1, 0, 1, 1, 64, 32}, {1, 0, 1, 1, 64, 32}, {3, 0, 0, 0, 0, 0}}),
-            bytes_of({{1, 1, 2, 5, 16, 16}, {0, 0, 2, 0, 8, 0}, {2, 0, 2, 0, 0, 0}, {1, 0, 2, 6, 100, 7}})},
+           {les<Step>({{0, 0, 1, 1, 64, 0}, {1, 0, 1, 1, 64, 32}, {1, 0, 1, 1, 64, 32}, {3, 0, 0, 0, 0, 0}}),
+            les<Step>({{1, 1, 2, 5, 16, 16}, {0, 0, 2, 0, 8, 0}, {2, 0, 2, 0, 0, 0}, {1, 0, 2, 6, 100, 7}})},
        .read = [](const std::string& bytes) {
          using namespace collectives;
          std::vector<std::unique_ptr<Request>> requests;
