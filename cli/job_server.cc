@@ -32,6 +32,7 @@
 #include "cli/status_page.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/passed_descriptor.h"
 
 namespace lockstep::cli {
 namespace {
@@ -123,18 +124,14 @@ class Asker : public std::enable_shared_from_this<Asker> {
   bool receive() {
     char bytes[4096];
     iovec part{bytes, sizeof(bytes)};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
+    PassedDescriptor passed;
+    passed.receive_with(message);
     const ssize_t got = recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
-    for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr; each = CMSG_NXTHDR(&message, each)) {
-      if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_RIGHTS) continue;
-      int descriptor = -1;
-      std::memcpy(&descriptor, CMSG_DATA(each), sizeof(descriptor));
+    if (const int descriptor = PassedDescriptor::received(message); descriptor >= 0) {
       if (const int before = descriptor_.exchange(descriptor); before >= 0) ::close(before);
     }
     line_.append(bytes, static_cast<std::size_t>(got));

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/passed_descriptor.h"
 
 namespace lockstep::cli {
 namespace {
@@ -209,16 +210,8 @@ void JobConnection::send(std::string_view line, int descriptor) {
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    if (descriptor >= 0) {
-      message.msg_control = control;
-      message.msg_controllen = sizeof(control);
-      cmsghdr* const header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(sizeof(int));
-      std::memcpy(CMSG_DATA(header), &descriptor, sizeof(descriptor));
-    }
+    PassedDescriptor passed;
+    passed.send_with(message, descriptor);
     const ssize_t sent = sendmsg(descriptor_, &message, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) fail("job {} has ended while it was asked: {}", job_, error_text());

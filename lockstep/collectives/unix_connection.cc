@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/passed_descriptor.h"
 #include "lockstep/collectives/connection.h"
 
 namespace lockstep::collectives {
@@ -53,16 +54,8 @@ bool UnixConnection::try_to_send(const Message& message, int fd) {
   msghdr header{};
   header.msg_iov = parts;
   header.msg_iovlen = 2;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  if (fd >= 0) {
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
-    cmsghdr* rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
-  }
+  PassedDescriptor passed;
+  passed.send_with(header, fd);
   ssize_t sent;
   while ((sent = sendmsg(descriptor(), &header, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {
   }
@@ -75,19 +68,14 @@ Connection::Heard UnixConnection::hear(Message& message, FileDescriptor& fd) {
   msghdr header{};
   header.msg_iov = parts;
   header.msg_iovlen = 2;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
+  PassedDescriptor passed;
+  passed.receive_with(header);
   ssize_t got;
   while ((got = recvmsg(descriptor(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) < 0 && errno == EINTR) {
   }
   if (got < 0 && errno == EAGAIN) return Heard::kNothing;
-  if (cmsghdr* rights = got > 0 ? CMSG_FIRSTHDR(&header) : nullptr;
-      rights && rights->cmsg_type == SCM_RIGHTS) {
-    int received;
-    std::memcpy(&received, CMSG_DATA(rights), sizeof received);
+  if (const int received = got > 0 ? PassedDescriptor::received(header) : -1; received >= 0)
     fd = FileDescriptor(received);
-  }
   if (got < static_cast<ssize_t>(sizeof message.header)) return Heard::kEnd;
   message.text.resize(static_cast<std::size_t>(got) - sizeof message.header);
   return (header.msg_flags & MSG_CTRUNC) != 0 && !fd ? Heard::kMessageWithoutItsDescriptor : Heard::kMessage;

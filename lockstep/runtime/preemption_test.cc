@@ -110,7 +110,7 @@ LOCKSTEP_CHILD(is_in_the_last_step) {
   shutdown();
 }
 
-TEST(PreemptionPoint, InTheLastStep_WaitsForNoneOfThoseThatLeave) {
+TEST(PreemptionPoint, InTheLastStep_DoesNotWaitForProcessesInShutdown) {
   for (const int late : {0, 1}) {
     Processes processes({.count = 3,
                          .child = "is_in_the_last_step",
@@ -147,7 +147,7 @@ LOCKSTEP_CHILD(leaves_while_it_asks) {
   shutdown();
 }
 
-TEST(PreemptionPoint, WhoLeavesDoesNotWaitForTheAgreement) {
+TEST(PreemptionPoint, AProcessThatLeaves_DoesNotWaitForTheAgreement) {
   Processes processes({.count = 2, .child = "leaves_while_it_asks", .coordinator = true});
   processes.wait_for_line(0, "leaves");
   std::ofstream(processes.folder(1) / "go") << "";
