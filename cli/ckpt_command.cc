@@ -315,19 +315,21 @@ void remove_attempts(const std::string& run) {
   }
 }
 
-/// The folder that one is in, "." or "..", has another name in the folder above it.
-std::string named(const std::string& url) {
+/// A folder is removed by its name in the folder above it, which "." and ".." do not say.
+std::string with_its_name(const std::string& url) {
   const std::string last = std::filesystem::path(url).filename().string();
   const bool is_folder = url.find("://") == url.npos && std::filesystem::is_directory(url);
   return is_folder && (last == "." || last == "..") ? std::filesystem::canonical(url).string() : url;
 }
 
 void remove_one(const std::string& url) {
-  const auto [parent, name] = storage::split_url(named(url));
+  const auto [parent, name] = storage::split_url(with_its_name(url));
   const auto store = storage::open_store(parent);
   if (!checkpoint::remove_checkpoint(*store, name)) {
-    fail<CheckpointError>("[checkpoint] {} is not a checkpoint of Lockstep: it has no {}; nothing is removed",
-                          url, checkpoint::kManifestName);
+    fail<CheckpointError>(
+        "[checkpoint] {} is not a checkpoint of Lockstep: it has no {}; nothing was removed (for unfinished "
+        "saves: lockstep ckpt rm --attempts RUN)",
+        url, checkpoint::kManifestName);
   }
   std::printf("removed %s\n", url.c_str());
 }

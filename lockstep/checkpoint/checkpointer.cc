@@ -44,8 +44,8 @@ struct Checkpointer::State {
   std::int64_t step = -1;
   std::atomic<std::uint64_t> bytes = 0, written = 0;
   std::atomic<double> seconds = 0;
-  std::set<std::int64_t> damaged_said;
-  RunSteps run;  ///< as it was when the current save was published
+  std::set<std::int64_t> damaged_logged;
+  RunSteps run;  ///< as read before the current save was published
 
   /// Removes steps that no rule keeps. An error is only logged, because the step was saved.
   void clean(const std::string& url, const Keep& keep, const SavedStep& saved) {
@@ -54,23 +54,23 @@ struct Checkpointer::State {
       const auto store = storage::open_store(url);
       run.steps.push_back(saved);
       for (const auto& [step, why] : run.damaged)
-        if (damaged_said.insert(step).second)
-          logging::warning("[checkpoint] step {} is damaged, and stays: {}", step, why);
+        if (damaged_logged.insert(step).second)
+          logging::warning("[checkpoint] step {} is damaged and is not removed: {}", step, why);
       for (const std::string& error : remove_superseded(*store, keep, saved.step, run))
-        logging::warning("[checkpoint] an earlier step is not removed: {}", error);
+        logging::warning("[checkpoint] could not remove an earlier step: {}", error);
     } catch (const std::exception& error) {
-      logging::warning("[checkpoint] earlier steps are not removed: {}", error.what());
+      logging::warning("[checkpoint] could not remove earlier steps: {}", error.what());
     }
   }
 
-  /// What process 0 finds in the run's folder.
-  std::string look(const std::string& url, std::chrono::milliseconds timeout,
-                   const std::function<std::string(const storage::Store&)>& find) const {
-    Round round(job, "list " + url, timeout);
+  /// Process 0 does the work; all return what it has returned, or throw its error.
+  std::string on_process_0(const char* what, const std::string& url, std::chrono::milliseconds timeout,
+                           const std::function<std::string()>& work) const {
+    Round round(job, fmt::format("{} {}", what, url), timeout);
     if (!job.leads()) return round.conclusion();
     std::string text;
     try {
-      text = find(*storage::open_store(url));
+      text = work();
     } catch (const std::exception& error) {
       const bool complete = dynamic_cast<const CheckpointError*>(&error) != nullptr;
       const std::string message =
@@ -82,14 +82,14 @@ struct Checkpointer::State {
     return text;
   }
 
-  /// Ends what earlier starts did not: removals, and attempts that cannot be alive.
+  /// Ends interrupted removals, and removes attempts that cannot be alive.
   void tidy(const std::string& url) {
     const auto store = storage::open_store(url, /*make=*/true);
     const auto each = [&](const std::string& folder, auto remove) {
       try {
         remove();
       } catch (const std::exception& error) {
-        logging::warning("[checkpoint] {} stays: {}", store->url(folder), error.what());
+        logging::warning("[checkpoint] could not remove {}: {}", store->url(folder), error.what());
       }
     };
     for (std::int64_t step : half_removed_steps(*store))
@@ -102,13 +102,12 @@ struct Checkpointer::State {
           (expiry && *expiry < std::chrono::system_clock::to_time_t(job.now()))) {
         each(folder, [&] {
           remove_leftover(*store, leftover);
-          logging::info("[checkpoint] removed {}, which a save did not end", store->url(folder));
+          logging::info("[checkpoint] removed {}, which an unfinished save left", store->url(folder));
         });
       } else {
         logging::warning(
-            "[checkpoint] {} is of a save that did not end, or that another job is making; if none is, "
-            "remove it with: "
-            "lockstep ckpt rm --attempts {}{}",
+            "[checkpoint] {} belongs to an unfinished save, which another job may still be making; if none "
+            "is, remove it with: lockstep ckpt rm --attempts {}{}",
             store->url(folder), url,
             expiry ? " (a Checkpointer removes it when its time limit is over)" : "");
       }
@@ -118,10 +117,10 @@ struct Checkpointer::State {
 
 namespace {
 
-/// Of a save that failed, and that the program has not been told of.
-std::atomic<bool> failed_unseen = false;
+/// Whether a save failed and its error was only logged.
+std::atomic<bool> failed_unnoticed = false;
 
-/// The program ends with success although a save failed: nobody must take that for one.
+/// A program must not end with status 0 if it never learned that a save failed.
 void fail_at_exit(int status, void* process) {
   if (status != 0 || reinterpret_cast<std::intptr_t>(process) != ::getpid()) return;
   logging::error("the program ends with status 1, because its last save failed and it did not call wait()");
@@ -143,19 +142,10 @@ Checkpointer::Checkpointer(std::string url, CheckpointerOptions options, std::so
         CallSiteScope scope(CallSite::from(where));
         return std::make_unique<State>(Job::current());
       }()) {
-  Round round(state_->job, "open " + url_, options_.timeout);
-  if (!state_->job.leads()) {
-    round.conclusion();
-    return;
-  }
-  try {
+  state_->on_process_0("open", url_, options_.timeout, [&] {
     state_->tidy(url_);
-  } catch (const std::exception& error) {
-    const std::string message = fmt::format("[checkpoint] {}: {}", url_, error.what());
-    round.conclude_error(message);
-    throw CheckpointError(message);
-  }
-  round.conclude("open");
+    return "open";
+  });
 }
 
 Checkpointer::~Checkpointer() {
@@ -163,7 +153,7 @@ Checkpointer::~Checkpointer() {
     wait();
   } catch (const std::exception& error) {
     logging::error("{}", error.what());
-    if (!failed_unseen.exchange(true))
+    if (!failed_unnoticed.exchange(true))
       ::on_exit(fail_at_exit, reinterpret_cast<void*>(static_cast<std::intptr_t>(::getpid())));
   }
 }
@@ -191,8 +181,8 @@ void Checkpointer::save_tree(std::int64_t step, tree::TreeRef tree, std::optiona
   const Clock::time_point start = Clock::now();
   State& state = *state_;
   SavingOptions saving_options{step, metric, options_.timeout, {}};
-  saving_options.highest_order = [this, &state] {
-    state.run = read_run(*storage::open_store(url_), state.run);
+  saving_options.highest_order = [&state](const storage::Store& store) {
+    state.run = read_run(store, state.run);
     return state.run.highest_order();
   };
   auto saving =
@@ -222,16 +212,16 @@ void Checkpointer::save_tree(std::int64_t step, tree::TreeRef tree, std::optiona
 
 std::vector<std::int64_t> Checkpointer::steps() {
   wait();
-  const std::string text = state_->look(url_, options_.timeout, [](const storage::Store& store) {
-    return nlohmann::json(published_steps(store)).dump();
+  const std::string text = state_->on_process_0("list", url_, options_.timeout, [&] {
+    return nlohmann::json(published_steps(*storage::open_store(url_))).dump();
   });
   return nlohmann::json::parse(text).get<std::vector<std::int64_t>>();
 }
 
 std::optional<std::int64_t> Checkpointer::latest() {
   wait();
-  const std::string text = state_->look(url_, options_.timeout, [this](const storage::Store& store) {
-    const auto step = read_run(store).latest(url_);
+  const std::string text = state_->on_process_0("list", url_, options_.timeout, [&] {
+    const auto step = read_run(*storage::open_store(url_)).latest(url_);
     return step ? std::to_string(*step) : "";
   });
   return text.empty() ? std::nullopt : std::optional<std::int64_t>(std::stoll(text));

@@ -198,7 +198,7 @@ TEST(Checkpointer, ALinkedStep_IsUnlinked_AndTheOtherRunStays) {
   EXPECT_THAT(leftovers(*storage::open_store(run)), IsEmpty());
 }
 
-TEST(Checkpointer, ADamagedStep_IsNotInTheWayOfCleaning_NorOfAnEarlierLatest) {
+TEST(Checkpointer, ADamagedEarlierStep_StopsNeitherCleaningNorLatest) {
   TemporaryFolder folder;
   const auto run = folder.path() / "run";
   Checkpointer checkpoints(run, {.keep = {.last = 1, .best = 1}});
@@ -215,7 +215,7 @@ TEST(Checkpointer, ADamagedStep_IsNotInTheWayOfCleaning_NorOfAnEarlierLatest) {
   EXPECT_EQ(checkpoints.latest(), 3);
 }
 
-TEST(Checkpointer, TheLoopThatIsToldToStopAtAStepThatIsDue_SavesItOnce) {
+TEST(Checkpointer, ALoopThatStopsAtADueStep_SavesItOnce) {
   TemporaryFolder folder;
   for (bool asynchronous : {true, false}) {
     Checkpointer checkpoints(folder.path() / (asynchronous ? "a" : "b"),
@@ -230,7 +230,7 @@ TEST(Checkpointer, TheLoopThatIsToldToStopAtAStepThatIsDue_SavesItOnce) {
   }
 }
 
-TEST(Checkpointer, NoTimeLimit_IsNone) {
+TEST(Checkpointer, TheLongestTimeout_IsNoLimit) {
   TemporaryFolder folder;
   constexpr auto kNone = std::chrono::milliseconds::max();
   save(folder.path() / "one", ones({4}), {.timeout = kNone});
@@ -240,7 +240,7 @@ TEST(Checkpointer, NoTimeLimit_IsNone) {
   EXPECT_EQ(checkpoints.latest(), 1);
 }
 
-TEST(Save, AName_ThatRestoreReadsAsAFile_IsRefused) {
+TEST(Save, ANameThatRestoreReadsAsAFile_IsRefused) {
   TemporaryFolder folder;
   for (const char* name : {"model.safetensors", "model.npz", "model.npy/"}) {
     EXPECT_THAT(error_of<CheckpointError>([&] { save(folder.path() / name, ones({4})); }),
@@ -284,7 +284,7 @@ TEST(Leftovers, OfTheSameJobAndThoseWhoseTimeIsOver_AreRemoved_AndNoOthers) {
   EXPECT_EQ(leftovers(*store).size(), stay.size() + 1) << "the running one of this process stays";
 }
 
-TEST(Removal, OfAStep_ThatAnEarlierVersionBeganToRemove_IsEnded) {
+TEST(Removal, ThatAnEarlierVersionBegan_IsEnded) {
   TemporaryFolder folder;
   const auto run = folder.path() / "run", step = run / "step-00000001";
   for (bool has_manifest : {true, false}) {

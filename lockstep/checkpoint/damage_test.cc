@@ -135,7 +135,7 @@ void read_anything(const std::string& url, const std::string& what) {
   }
 }
 
-TEST(Manifest, WithAnyNumberOfAnotherSize_IsReadOrRefused) {
+TEST(Manifest, WithAnyNumberReplaced_IsReadOrRefused) {
   Saved saved;
   const std::filesystem::path file = std::filesystem::path(saved.url) / "manifest.json";
   const std::string text = read_file(file), body = text.substr(text.find('\n') + 1);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -21,7 +20,7 @@
 #include "lockstep/checkpoint/safetensors.h"
 #include "lockstep/checkpoint/step_folder.h"
 #include "lockstep/checkpoint/tiles.h"
-#include "lockstep/storage/file_calls.h"
+#include "lockstep/storage/open_file.h"
 #include "lockstep/storage/store.h"
 #include "lockstep/storage/url.h"
 
@@ -37,38 +36,33 @@ struct File {
   std::vector<safetensors::Tensor> tensors;
 };
 
-struct Layout {
-  std::vector<File> files;
-};
-
 /// `tensors` with names, dtypes, shapes and sizes, in the order of the arrays.
-Layout lay_out(const std::vector<safetensors::Tensor>& tensors, std::uint64_t largest) {
-  Layout layout;
+std::vector<File> lay_out(const std::vector<safetensors::Tensor>& tensors, std::uint64_t largest) {
+  std::vector<File> files;
   std::uint64_t in_file = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (layout.files.empty() || (in_file > 0 && in_file + tensors[i].bytes > largest)) {
-      layout.files.emplace_back();
+    if (files.empty() || (in_file > 0 && in_file + tensors[i].bytes > largest)) {
+      files.emplace_back();
       in_file = 0;
     }
-    layout.files.back().arrays.push_back(i);
-    layout.files.back().tensors.push_back(tensors[i]);
+    files.back().arrays.push_back(i);
+    files.back().tensors.push_back(tensors[i]);
     in_file += tensors[i].bytes;
   }
-  for (std::size_t i = 0; i < layout.files.size(); ++i) {
-    File& file = layout.files[i];
-    file.name = layout.files.size() == 1
-                    ? "model.safetensors"
-                    : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, layout.files.size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    File& file = files[i];
+    file.name = files.size() == 1 ? "model.safetensors"
+                                  : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size());
     file.header = safetensors::make_header(file.tensors, {{"format", "pt"}});
   }
-  return layout;
+  return files;
 }
 
 /// The index of the files, whose names in the published folder begin with the prefix.
-std::string index_of(const Layout& layout, const std::string& prefix) {
+std::string index_of(const std::vector<File>& files, const std::string& prefix) {
   std::uint64_t total = 0;
   nlohmann::json weights = nlohmann::json::object();
-  for (const File& file : layout.files) {
+  for (const File& file : files) {
     for (const safetensors::Tensor& tensor : file.tensors) {
       weights[tensor.name] = prefix + file.name;
       total += tensor.bytes;
@@ -76,6 +70,13 @@ std::string index_of(const Layout& layout, const std::string& prefix) {
   }
   return nlohmann::json{{"metadata", {{"total_size", total}}}, {"weight_map", std::move(weights)}}.dump(2) +
          "\n";
+}
+
+/// All that an export writes.
+std::vector<std::string> names_of(const std::vector<File>& files) {
+  std::vector<std::string> names{kIndexName};
+  for (const File& file : files) names.push_back(file.name);
+  return names;
 }
 
 std::string renamed(const std::string& path, const ExportOptions& options) {
@@ -97,21 +98,13 @@ void check_names(const std::vector<safetensors::Tensor>& tensors) {
 /// Writes into a file that several processes write into.
 class SharedFile {
  public:
-  explicit SharedFile(const std::string& path) : path_(path) {
-    file_ = storage::file_calls().open(path.c_str(), O_WRONLY, 0);
-    if (file_ < 0) fail<StorageError>("cannot open {}: {}", path, std::strerror(errno));
-  }
-  ~SharedFile() {
-    if (file_ >= 0) storage::file_calls().close(file_);
-  }
-  SharedFile(const SharedFile&) = delete;
-  SharedFile& operator=(const SharedFile&) = delete;
+  explicit SharedFile(const std::string& path) : path_(path), file_(path, O_WRONLY, "open") {}
 
   void write(const std::byte* from, std::size_t bytes, std::uint64_t at) {
     while (bytes > 0) {
-      const ssize_t written = storage::file_calls().pwrite(file_, from, bytes, static_cast<off_t>(at));
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) fail<StorageError>("cannot write {}: {}", path_, std::strerror(errno));
+      const ssize_t written = storage::retried(
+          [&] { return storage::file_calls().pwrite(file_.get(), from, bytes, static_cast<off_t>(at)); });
+      if (written <= 0) storage::fail_with(written < 0 ? errno : EIO, "write", path_);
       from += written;
       bytes -= static_cast<std::size_t>(written);
       at += static_cast<std::uint64_t>(written);
@@ -119,15 +112,13 @@ class SharedFile {
   }
 
   void finish() {
-    if (storage::file_calls().fsync(file_) < 0)
-      fail<StorageError>("cannot bring {} to disk: {}", path_, std::strerror(errno));
-    if (storage::file_calls().close(std::exchange(file_, -1)) < 0)
-      fail<StorageError>("cannot close {}: {}", path_, std::strerror(errno));
+    file_.sync();
+    file_.close();
   }
 
  private:
   std::string path_;
-  int file_ = -1;
+  storage::OpenFile file_;
 };
 
 /// What this process has of its piece, stretch by stretch.
@@ -156,12 +147,10 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
                      const ExportOptions& options) {
   check_url(folder);
   Round round(job, "export " + folder, options.timeout);
-  const auto [parent, name] = storage::split_url(folder);
+  const auto [parent, name] = split_url(folder);
   std::unique_ptr<storage::Store> store;
   storage::Attempt attempt;
-  Layout layout;
-  bool offered = false, told = false, begun = false;
-  std::string error;
+  std::vector<File> files;
   try {
     if (storage::locate(folder).is_object) {
       fail<CheckpointError>(
@@ -177,23 +166,21 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
                          leaf.array.shape(), 0, static_cast<std::uint64_t>(leaf.array.aval().bytes())});
     }
     check_names(tensors);
-    layout = lay_out(tensors, options.largest_file);
-    if (job.num_processes > 1) round.offer(describe_tree(contents.arrays));
-    offered = true;
+    files = lay_out(tensors, options.largest_file);
+    const std::vector<int> owners = owners_of(contents.arrays);
+    if (job.num_processes > 1) round.offer(describe_tree(contents.arrays, owners));
     std::vector<Place> places;
     if (job.leads()) {
       if (job.num_processes > 1) places = places_of(contents.arrays, round.offers(), "export " + folder);
       store = storage::open_store(parent, /*make=*/true);
       if (store->exists(name + "/" + kIndexName)) fail_there_already(folder);
       attempt = store->begin(name, new_nonce("export", std::nullopt));
-      begun = true;
-      for (const File& file : layout.files) {
+      for (const File& file : files) {
         auto writer = store->create(attempt.folder + "/" + file.name);
         writer->write(std::as_bytes(std::span(file.header)));
         writer->finish();
       }
       round.tell(nlohmann::json{{"folder", attempt.folder}, {"places", places}}.dump());
-      told = true;
     } else {
       const nlohmann::json heard = nlohmann::json::parse(round.hear());
       attempt.folder = heard.at("folder");
@@ -202,11 +189,10 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
     }
     Loads loads(static_cast<std::size_t>(job.num_processes));
     const auto me = static_cast<std::size_t>(job.process_index);
-    std::vector<Piece> mine = plan_spread(contents.arrays, loads)[me];
+    std::vector<Piece> mine = plan_spread(contents.arrays, owners, loads)[me];
     if (job.num_processes > 1)
-      std::ranges::move(plan_others(contents.arrays, owners_of(contents.arrays), places, loads)[me],
-                        std::back_inserter(mine));
-    for (const File& file : layout.files) {
+      std::ranges::move(plan_others(contents.arrays, owners, places, loads)[me], std::back_inserter(mine));
+    for (const File& file : files) {
       SharedFile shared(store->url(attempt.folder + "/" + file.name));
       for (std::size_t k = 0; k < file.arrays.size(); ++k) {
         for (const Piece& piece : mine) {
@@ -221,11 +207,9 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
   } catch (const PeerFailure&) {
     throw;
   } catch (const std::exception& failed) {
-    error = job.num_processes == 1 ? failed.what()
-                                   : fmt::format("{}: {}", job.who(job.process_index), failed.what());
-    if (!offered) round.offer_error(error);
-    if (job.leads() && !told) round.tell_error(error);
-    round.report_error(error);
+    round.report_error(job.num_processes == 1
+                           ? failed.what()
+                           : fmt::format("{}: {}", job.who(job.process_index), failed.what()));
   }
   if (!job.leads()) {
     round.conclusion();
@@ -233,16 +217,12 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
   }
   try {
     round.reports();
-    if (!store->publish(attempt, name, kIndexName, index_of(layout, attempt.prefix)))
+    if (!store->publish(attempt, name, kIndexName, index_of(files, attempt.prefix)))
       fail_there_already(folder);
   } catch (const PeerFailure&) {
     throw;
   } catch (const std::exception& failed) {
-    if (begun) {
-      std::vector<std::string> names{kIndexName};
-      for (const File& file : layout.files) names.push_back(file.name);
-      store->discard(attempt, names);
-    }
+    if (!attempt.folder.empty()) store->discard(attempt, names_of(files));
     round.conclude_error(failed.what());
     throw CheckpointError(failed.what());
   }
@@ -264,15 +244,13 @@ void export_checkpoint(const std::string& checkpoint, const std::string& folder,
     arrays.emplace_back(path, &info);
   }
   check_names(tensors);
-  const Layout layout = lay_out(tensors, options.largest_file);
-  const auto [parent, name] = storage::split_url(folder);
+  const std::vector<File> files = lay_out(tensors, options.largest_file);
+  const auto [parent, name] = split_url(folder);
   const auto store = storage::open_store(parent, /*make=*/true);
   if (store->exists(name + "/" + kIndexName)) fail_there_already(folder);
   const storage::Attempt attempt = store->begin(name, new_nonce("export", std::nullopt));
-  std::vector<std::string> names{kIndexName};
-  for (const File& file : layout.files) names.push_back(file.name);
   try {
-    for (const File& file : layout.files) {
+    for (const File& file : files) {
       auto writer = store->create(attempt.folder + "/" + file.name);
       writer->write(std::as_bytes(std::span(file.header)));
       std::vector<std::byte> memory;
@@ -289,10 +267,10 @@ void export_checkpoint(const std::string& checkpoint, const std::string& folder,
       }
       writer->finish();
     }
-    if (!store->publish(attempt, name, kIndexName, index_of(layout, attempt.prefix)))
+    if (!store->publish(attempt, name, kIndexName, index_of(files, attempt.prefix)))
       fail_there_already(folder);
   } catch (...) {
-    store->discard(attempt, names);
+    store->discard(attempt, names_of(files));
     throw;
   }
 }

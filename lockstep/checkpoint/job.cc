@@ -57,7 +57,7 @@ LiveAttempt::LiveAttempt(std::shared_ptr<LiveAttempts> all, std::string nonce)
 
 LiveAttempt::~LiveAttempt() {
   const std::lock_guard lock(all_->mutex_);
-  all_->nonces_.erase(all_->nonces_.find(nonce_));
+  all_->nonces_.erase(nonce_);
 }
 
 ScopedJob::ScopedJob(const Job& job) : before_(std::exchange(job_of_test, &job)) {}
@@ -120,8 +120,10 @@ Round::Word Round::take(const std::string& key, int from, std::chrono::milliseco
   return word;
 }
 
-void Round::tell(const std::string& text) { put(kTold, {false, text}); }
-void Round::tell_error(const std::string& message) { put(kTold, {true, message}); }
+void Round::tell(const std::string& text) {
+  told_ = true;
+  put(kTold, {false, text});
+}
 
 std::string Round::hear() {
   // At the deadline process 0 knows which processes are missing, and tells it.
@@ -130,28 +132,23 @@ std::string Round::hear() {
   return std::move(word.text);
 }
 
-void Round::offer(const std::string& text) {
-  offered_ = {false, text};
-  if (!job_.leads()) put(fmt::format("{}/{}", kOffer, job_.process_index), offered_);
+void Round::say(const char* what, std::optional<Word>& mine, Word word) {
+  mine = std::move(word);
+  if (!job_.leads()) put(fmt::format("{}/{}", what, job_.process_index), *mine);
 }
 
-void Round::offer_error(const std::string& message) {
-  offered_ = {true, message};
-  if (!job_.leads()) put(fmt::format("{}/{}", kOffer, job_.process_index), offered_);
-}
-
-std::vector<std::string> Round::offers() { return gather(kOffer, offered_); }
-std::vector<std::string> Round::reports() { return gather(kReport, mine_); }
-
-void Round::report(const std::string& text) {
-  mine_ = {false, text};
-  if (!job_.leads()) put(fmt::format("{}/{}", kReport, job_.process_index), mine_);
-}
+void Round::offer(const std::string& text) { say(kOffer, offered_, {false, text}); }
+void Round::report(const std::string& text) { say(kReport, reported_, {false, text}); }
 
 void Round::report_error(const std::string& message) {
-  mine_ = {true, message};
-  if (!job_.leads()) put(fmt::format("{}/{}", kReport, job_.process_index), mine_);
+  const Word word{true, message};
+  if (!offered_) say(kOffer, offered_, word);
+  if (job_.leads() && !std::exchange(told_, true)) put(kTold, word);
+  say(kReport, reported_, word);
 }
+
+std::vector<std::string> Round::offers() { return gather(kOffer, *offered_); }
+std::vector<std::string> Round::reports() { return gather(kReport, *reported_); }
 
 std::vector<std::string> Round::gather(const char* what, const Word& mine) {
   std::vector<std::string> all;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@
 /// The communication of a job's processes when they save or restore together.
 namespace lockstep::checkpoint {
 
-/// The attempts of a process's saves that are running: no leftovers.
+/// The running attempts of a process's saves, which are not leftovers.
 class LiveAttempts {
  public:
   bool contains(const std::string& nonce) const;
@@ -23,7 +24,7 @@ class LiveAttempts {
  private:
   friend class LiveAttempt;
   mutable std::mutex mutex_;
-  std::multiset<std::string> nonces_;
+  std::set<std::string> nonces_;
 };
 
 /// Counts an attempt as running during its lifetime.
@@ -47,7 +48,7 @@ struct Job {
   coordination::KeyValueStore* store = nullptr;
   std::function<void()> check_healthy = [] {};  ///< throws the cause once the job has failed
 
-  /// Of this process, and its clock.
+  /// This process's running attempts, and its clock.
   std::shared_ptr<LiveAttempts> live = std::make_shared<LiveAttempts>();
   std::function<std::chrono::system_clock::time_point()> now = std::chrono::system_clock::now;
 
@@ -83,17 +84,17 @@ class Round {
   /// Each process says what it has before the work begins; for process 0, `offers` blocks until all have, and
   /// returns the texts by process. Throws as `reports` does.
   void offer(const std::string& text);
-  void offer_error(const std::string& message);
   std::vector<std::string> offers();
 
-  /// Process 0 sends the others a text before the reports, or the reason of its failure; the others receive
-  /// it, or throw that.
+  /// Process 0 sends the others a text before the reports; the others receive it, or throw the reason of its
+  /// failure.
   void tell(const std::string& text);
-  void tell_error(const std::string& message);
   std::string hear();
 
-  /// Reports what this process has done, or why it failed.
+  /// Reports what this process has done.
   void report(const std::string& text);
+
+  /// Reports why this process failed, also to those that wait for its offer, or for what process 0 tells.
   void report_error(const std::string& message);
 
   /// For process 0: blocks until all have reported, and returns the reports by process. Throws
@@ -115,6 +116,7 @@ class Round {
     std::string text;
   };
   void put(const std::string& key, const Word& word);
+  void say(const char* what, std::optional<Word>& mine, Word word);
   std::vector<std::string> gather(const char* what, const Word& mine);
   Word take(const std::string& key, int from, std::chrono::milliseconds longer = {});
 
@@ -123,7 +125,8 @@ class Round {
   std::int64_t number_ = 0;
   std::chrono::steady_clock::time_point deadline_;
   std::chrono::milliseconds timeout_;
-  Word offered_, mine_;  // of process 0
+  std::optional<Word> offered_, reported_;
+  bool told_ = false;
 };
 
 }  // namespace lockstep::checkpoint

@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <random>
@@ -22,8 +20,10 @@
 #include "lockstep/checkpoint/manifest.h"
 #include "lockstep/checkpoint/opened.h"
 #include "lockstep/checkpoint/step_folder.h"
+#include "lockstep/checkpoint/test_model.h"
 #include "lockstep/checkpoint/test_places.h"
 #include "lockstep/testing/random.h"
+#include "lockstep/testing/rounds.h"
 
 namespace lockstep::checkpoint {
 namespace {
@@ -46,16 +46,6 @@ Tree tree_of(int seed) {
     numbers[i] = static_cast<float>(seed) + static_cast<float>(i) / 64;
   return {{"w", array(numbers)}};
 }
-
-/// What the model knows of a step that is there.
-struct Step {
-  int seed = 0;
-  std::int64_t order = 0;
-  std::optional<double> metric;
-  bool unreadable = false;  ///< its manifest
-  bool incomplete = false;  ///< its parts
-  bool linked = false;
-};
 
 /// A process, with the Checkpointers of one or two places in its program.
 struct Process {
@@ -126,7 +116,7 @@ class History {
       if (all || step == only) check_step(step, known);
     ASSERT_EQ(outside(), outside_) << "something beside the run has changed";
     for (const auto& [name, bytes] : foreign_) ASSERT_EQ(files()[name], bytes) << name;
-    const auto expected = latest();
+    const auto expected = test::latest(steps_);
     const int which = random_.below(3);
     for (int i = all ? 0 : which; i <= (all ? 2 : which); ++i) {
       const Process& process = processes_[static_cast<std::size_t>(i)];
@@ -215,43 +205,7 @@ class History {
     }
   }
 
-  /// The steps that the rules do not keep, as docs/checkpoints.md says it.
-  std::set<std::int64_t> superseded(const Keep& keep, std::int64_t saved) const {
-    std::set<std::int64_t> gone;
-    if (keep.last == 0 && keep.every == 0 && keep.best == 0) return gone;
-    for (const auto& [step, known] : steps_) {
-      if (known.unreadable || step == saved) continue;
-      int later = 0, better = 0;
-      for (const auto& [other, that] : steps_) {
-        if (that.unreadable || other == step) continue;
-        const bool after = std::pair(that.order, other) > std::pair(known.order, step);
-        later += after;
-        if (!that.metric || !known.metric) continue;
-        const double by = (*that.metric - *known.metric) * (keep.highest ? -1 : 1);
-        better += by < 0 || (by == 0 && after);
-      }
-      const bool stays = later == 0 || later < keep.last || (keep.every > 0 && step % keep.every == 0) ||
-                         (known.metric && better < keep.best);
-      if (!stays) gone.insert(step);
-    }
-    return gone;
-  }
-
-  /// The step to go on from; nullopt if that is an error. -1: there is none.
-  std::optional<std::int64_t> latest() const {
-    std::optional<std::pair<std::int64_t, std::int64_t>> last;
-    std::int64_t highest_unreadable = -1;
-    for (const auto& [step, known] : steps_) {
-      if (known.unreadable)
-        highest_unreadable = step;
-      else
-        last = std::max(last, std::optional(std::pair(known.order, step)));
-    }
-    if (highest_unreadable > (last ? last->second : -1)) return std::nullopt;
-    return last ? last->second : -1;
-  }
-
-  void check_step(std::int64_t step, const Step& known) {
+  void check_step(std::int64_t step, const test::Step& known) {
     try {
       const Numbers numbers = restore_numbers(url_of(step));
       ASSERT_FALSE(known.unreadable || known.incomplete) << step;
@@ -293,7 +247,7 @@ class History {
     const Keep& keep = process.keeps[which];
     note(fmt::format("save {} by {}/{} keep last {} every {} best {}{} dies {} acts {} {}", step, process.job,
                      which, keep.last, keep.every, keep.best, keep.highest, dies_at, acts_at, other));
-    const std::map<std::int64_t, Step> before = steps_;
+    const test::Steps before = steps_;
     bool was_there = steps_.contains(step);
     const bool blocked = place_.is_folder() && !was_there && blocked_by_foreign_files(step);
     std::string error;
@@ -331,12 +285,12 @@ class History {
       }
     }
     const bool own = steps_.contains(step) && steps_[step].seed == seed;
-    auto gone = own ? superseded(keep, step) : std::set<std::int64_t>();
+    auto gone = own ? test::superseded(steps_, keep, step) : std::set<std::int64_t>();
     if (own && acted) {
       // Or of those that were there before the other one acted.
-      std::map<std::int64_t, Step> after = std::exchange(steps_, before);
+      test::Steps after = std::exchange(steps_, before);
       steps_[step] = after[step];
-      for (std::int64_t each : superseded(keep, step))
+      for (std::int64_t each : test::superseded(steps_, keep, step))
         if (!after.contains(each) || after[each].seed == steps_[each].seed) gone.insert(each);
       steps_ = std::move(after);
     }
@@ -500,7 +454,7 @@ class History {
     if (!steps_.contains(step) || steps_[step].linked || steps_[step].unreadable || steps_[step].incomplete)
       return;
     ++count_.damages;
-    Step& known = steps_[step];
+    test::Step& known = steps_[step];
     const std::string manifest = file_of(step, kManifestName), part = file_of(step, ".safetensors");
     std::string bytes = files()[manifest];
     const int how = random_.below(8);
@@ -553,7 +507,7 @@ class History {
   Count& count_;
   std::chrono::system_clock::time_point now_ = std::chrono::system_clock::now();
   std::vector<Process> processes_;
-  std::map<std::int64_t, Step> steps_;
+  test::Steps steps_;
   std::map<std::string, std::string> outside_, foreign_;
   int seeds_ = 0;
   bool removed_beside_ = false;
@@ -579,20 +533,17 @@ void play(int histories, const std::function<std::unique_ptr<test::Place>()>& pl
               count.saves, count.kills, count.acts, count.removals, count.damages);
 }
 
-int histories() {
-  const char* given = std::getenv("LOCKSTEP_TEST_HISTORIES");
-  return given != nullptr ? std::atoi(given) : 500;
-}
+int histories() { return lockstep::testing::rounds("LOCKSTEP_TEST_HISTORIES", 500); }
 
-TEST(History, InAFolder_WhatWasAcknowledgedIsThere_AndNothingElseIsTouched) {
+TEST(History, InAFolder_AcknowledgedSavesStay_AndOtherFilesAreUntouched) {
   play(histories() * 4 / 5, [] { return std::make_unique<test::FolderPlace>(); });
 }
 
-TEST(History, InABucket_WhatWasAcknowledgedIsThere_AndNothingElseIsTouched) {
+TEST(History, InABucket_AcknowledgedSavesStay_AndOtherFilesAreUntouched) {
   play(histories() / 5, [] { return std::make_unique<test::BucketPlace>(); });
 }
 
-TEST(History, OnARealServer_WhatWasAcknowledgedIsThere_AndNothingElseIsTouched) {
+TEST(History, OnARealServer_AcknowledgedSavesStay_AndOtherFilesAreUntouched) {
   const storage::TestS3Server server(LOCKSTEP_S3_SERVER);
   if (!server.reason().empty()) GTEST_SKIP() << server.reason();
   play(std::max(1, histories() / 500), [&] { return std::make_unique<test::ServerPlace>(server); });

@@ -103,8 +103,6 @@ Held whole_of(std::span<const Leaf> leaves, std::size_t i, std::vector<int> by) 
   return {i, whole(array.shape()), std::move(by), static_cast<std::uint64_t>(array.aval().bytes())};
 }
 
-}  // namespace
-
 int owner_of(const Array& array) {
   int owner = kSpread;
   for (const Device& device : array.sharding().devices()) {
@@ -114,25 +112,27 @@ int owner_of(const Array& array) {
   return owner;
 }
 
+}  // namespace
+
 std::vector<int> owners_of(std::span<const Leaf> leaves) {
   std::vector<int> owners;
   for (const Leaf& leaf : leaves) owners.push_back(owner_of(leaf.array));
   return owners;
 }
 
-std::string describe_tree(std::span<const Leaf> leaves) {
+std::string describe_tree(std::span<const Leaf> leaves, const std::vector<int>& owners) {
   Fingerprint tree = 0;
-  nlohmann::json owners = nlohmann::json::object();
+  nlohmann::json owned = nlohmann::json::object();
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const Array& array = leaves[i].array;
     tree = combine(tree, fingerprint(leaves[i].path));
     tree = combine(tree, fingerprint(lockstep::to_string(array.aval())));
-    if (const int owner = owner_of(array); owner != kSpread)
-      owners[std::to_string(i)] = owner;
+    if (owners[i] != kSpread)
+      owned[std::to_string(i)] = owners[i];
     else
       tree = combine(tree, array.sharding().fingerprint());
   }
-  return nlohmann::json{{"tree", tree}, {"owners", std::move(owners)}}.dump();
+  return nlohmann::json{{"tree", tree}, {"owners", std::move(owned)}}.dump();
 }
 
 std::vector<Place> places_of(std::span<const Leaf> leaves, const std::vector<std::string>& described,
@@ -168,11 +168,12 @@ std::vector<Place> places_of(std::span<const Leaf> leaves, const std::vector<std
   return places;
 }
 
-std::vector<std::vector<Piece>> plan_spread(std::span<const Leaf> leaves, Loads& loads) {
+std::vector<std::vector<Piece>> plan_spread(std::span<const Leaf> leaves, const std::vector<int>& owners,
+                                            Loads& loads) {
   std::vector<Held> shared, alone;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const Array& array = leaves[i].array;
-    if (loads.size() > 1 && owner_of(array) != kSpread) continue;
+    if (loads.size() > 1 && owners[i] != kSpread) continue;
     // Boxes of the same processes are merged, and written by one of them.
     std::map<std::string, std::pair<Box, std::set<int>>> holders;
     const auto indices = array.sharding().device_indices(array.shape());

@@ -25,12 +25,11 @@ struct Piece {
   Box box;
 };
 
-/// The process whose devices have all of the array; kSpread if several have parts of it.
+/// For each array the process whose devices have all of it; kSpread if several processes have parts of it.
 inline constexpr int kSpread = -1;
-int owner_of(const Array& array);
 std::vector<int> owners_of(std::span<const Leaf> leaves);
 
-/// How an array of a tree lies on the processes.
+/// Which processes have the elements of an array of a tree. Below, `owners` are what `owners_of` returns.
 enum class Place {
   kSpread,  ///< over devices of several processes
   kEach,    ///< each process has one of its own, which must be the same on all
@@ -40,7 +39,7 @@ enum class Place {
 /// What a process says of its tree before it is saved, and what follows for each leaf from what all have
 /// said. `kEach` and `kOne` look the same to the process that has the array. Throws CheckpointError, naming
 /// `what`, if the processes' trees differ.
-std::string describe_tree(std::span<const Leaf> leaves);
+std::string describe_tree(std::span<const Leaf> leaves, const std::vector<int>& owners);
 std::vector<Place> places_of(std::span<const Leaf> leaves, const std::vector<std::string>& described,
                              const std::string& what);
 
@@ -50,10 +49,11 @@ using Loads = std::vector<std::uint64_t>;
 /// The pieces of the leaves that are spread, by process. Every process computes the same. Each element is
 /// written once. Parts that several processes have are divided between them, so that each writes about the
 /// same amount.
-std::vector<std::vector<Piece>> plan_spread(std::span<const Leaf> leaves, Loads& loads);
+std::vector<std::vector<Piece>> plan_spread(std::span<const Leaf> leaves, const std::vector<int>& owners,
+                                            Loads& loads);
 
-/// Those of the others, when their places are known; `owners` as `owners_of` says. Does not ask for
-/// shardings: the arrays may have been donated meanwhile.
+/// Those of the others, when their places are known. Does not ask for shardings: the arrays may have been
+/// donated meanwhile.
 std::vector<std::vector<Piece>> plan_others(std::span<const Leaf> leaves, const std::vector<int>& owners,
                                             const std::vector<Place>& places, Loads& loads);
 

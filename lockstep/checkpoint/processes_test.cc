@@ -231,12 +231,12 @@ LOCKSTEP_CHILD(donates_before_it_saves) {
   }
 }
 
-TEST(Processes, ArraysThatAreDonatedBeforeTheSaverThreadBegins_AreSaved) {
+TEST(Processes, ArraysDonatedBeforeTheSaveRuns_AreSaved) {
   TemporaryFolder folder;
   expect_success(run_processes(job("donates_before_it_saves", 3, 2, {folder.path() / "run"})));
 }
 
-TEST(Processes, ArraysOnOneProcessesDevices_AreSavedByIt_AndRestoredEverywhere) {
+TEST(Processes, ArraysOfOneProcess_AreSavedByIt_AndRestored) {
   TemporaryFolder folder;
   const std::string run = folder.path();
   expect_success(run_processes(job("saves_stages", 3, 2, {run})));
@@ -259,7 +259,7 @@ LOCKSTEP_CHILD(saves_to_places) {
               HasSubstr("is not in the storage of process 1 of 2"));
 }
 
-TEST(Processes, PlacesThatDiffer_AreRefused_AndNothingIsLeft) {
+TEST(Processes, DifferentPlaces_AreRefused_AndNothingIsLeft) {
   TemporaryFolder folder;
   const std::string url = folder.path();
   for (const char* name : {"/0", "/1"}) std::filesystem::create_directory(url + name);

@@ -46,21 +46,21 @@ std::optional<std::int64_t> RunSteps::latest(const std::string& url) const {
 }
 
 RunSteps read_run(const storage::Store& store, const RunSteps& known) {
-  const std::vector<std::int64_t> numbers = published_steps(store);
+  const std::vector<std::int64_t> numbers = steps_with_folders(store);
   std::vector<std::optional<SavedStep>> found(numbers.size());
   std::vector<std::string> why(numbers.size());
   run_all(numbers.size(), [&](std::size_t i) {
-    if (numbers.size() > kReadAgain) {
-      const auto before = std::ranges::find(known.steps, numbers[i], &SavedStep::step);
-      if (before != known.steps.end()) {
-        found[i] = *before;
-        return;
-      }
+    const auto before = numbers.size() > kReadAgain
+                            ? std::ranges::find(known.steps, numbers[i], &SavedStep::step)
+                            : known.steps.end();
+    if (before != known.steps.end()) {
+      if (store.exists(manifest_of(numbers[i]))) found[i] = *before;
+      return;
     }
     try {
       found[i] = read_step(store, numbers[i]);
     } catch (const Error& error) {
-      // It may just have been removed.
+      // Without a manifest it is not published, or has just been removed.
       if (store.exists(manifest_of(numbers[i]))) why[i] = error.what();
     }
   });

@@ -28,9 +28,9 @@ struct RunSteps {
 /// Reads the manifests. Of a run with many steps those in `known` are not read again.
 RunSteps read_run(const storage::Store& store, const RunSteps& known = {});
 
-/// Removes the steps that no rule keeps after this one was saved. Returns one message for each that could not
-/// be removed; a damaged step is neither removed nor in the way.
+/// Removes the steps that no rule keeps after this one was saved, but no damaged ones. Returns one message
+/// for each that could not be removed.
 std::vector<std::string> remove_superseded(storage::Store& store, const Keep& keep, std::int64_t saved,
-                                           RunSteps& steps);
+                                           RunSteps& run);
 
 }  // namespace lockstep::checkpoint

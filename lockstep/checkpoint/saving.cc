@@ -18,6 +18,7 @@
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/checkpoint/check_url.h"
 #include "lockstep/checkpoint/manifest.h"
 #include "lockstep/checkpoint/part_writer.h"
 #include "lockstep/checkpoint/safetensors.h"
@@ -33,7 +34,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kPage = 4096, kHugePage = 2 << 20;
 
-/// When the save that begins now does not publish any more; with a margin for its last requests.
+/// The time after which a save that begins now does not publish; with a margin for its last requests.
 std::optional<std::time_t> expiry(std::time_t now, std::chrono::milliseconds timeout) {
   constexpr std::chrono::hours kMargin(1), kLongest(24 * 365);
   if (timeout > kLongest) return std::nullopt;
@@ -112,9 +113,7 @@ Saving::Saving(Job job, std::string url, Contents contents, SavingOptions option
       loads_(static_cast<std::size_t>(job_.num_processes)),
       open_(std::make_shared<Open>()) {
   try {
-    std::tie(parent_, name_) = storage::split_url(url_);
-    if (name_.empty() || name_ == "." || name_ == "..")
-      fail<CheckpointError>("[checkpoint] {} is no name for a checkpoint's folder", url_);
+    std::tie(parent_, name_) = split_url(url_);
     for (const char* ending : {".safetensors", ".npy", ".npz"}) {
       if (name_.ends_with(ending))
         fail<CheckpointError>(
@@ -129,12 +128,12 @@ Saving::Saving(Job job, std::string url, Contents contents, SavingOptions option
       leaf.array.block_until_ready();
     }
     for (const auto& [path, value] : contents_.values) check_path(path, taken);
-    auto spread = plan_spread(contents_.arrays, loads_);
+    owners_ = owners_of(contents_.arrays);
+    auto spread = plan_spread(contents_.arrays, owners_, loads_);
     for (Piece& piece : spread[static_cast<std::size_t>(job_.process_index)])
       mine_.push_back(mine_of(std::move(piece)));
     if (job_.num_processes > 1) {
-      described_ = describe_tree(contents_.arrays);
-      owners_ = owners_of(contents_.arrays);
+      described_ = describe_tree(contents_.arrays, owners_);
       // Whether the others have such a leaf, too, is known when all have come.
       for (std::size_t i = 0; i < contents_.arrays.size(); ++i) {
         if (owners_[i] == job_.process_index)
@@ -153,13 +152,8 @@ Saving::Saving(Job job, std::string url, Contents contents, SavingOptions option
     const std::string message = job_.num_processes == 1
                                     ? error.what()
                                     : fmt::format("{}: {}", job_.who(job_.process_index), error.what());
-    if (job_.leads()) {
-      round_.tell_error(message);
-      round_.conclude_error(message);
-    } else {
-      round_.offer_error(message);
-      round_.report_error(message);
-    }
+    round_.report_error(message);
+    if (job_.leads()) round_.conclude_error(message);
     throw;
   }
 }
@@ -303,11 +297,10 @@ void Saving::check_there(const std::vector<std::string>& reports) const {
     if (found != there.end() && found->second == bytes) continue;
     const std::string who = job_.num_processes == 1 ? "" : " of " + job_.who(static_cast<int>(process));
     fail<CheckpointError>(
-        "[checkpoint] save {}: the file {}{} ({} bytes) is not in {}{}; all processes must write to the same "
-        "storage, "
-        "and nobody may remove what is being saved",
+        "[checkpoint] save {}: expected the file {}{} with {} bytes in {}, got {}; write to the same storage "
+        "on all processes, and remove nothing there while a save runs",
         url_, name, who, bytes, open_->store->url(open_->attempt.folder),
-        found == there.end() ? "" : fmt::format(", but one with {} bytes", found->second));
+        found == there.end() ? "none" : fmt::format("{} bytes", found->second));
   }
 }
 
@@ -316,7 +309,8 @@ void Saving::publish(const std::vector<std::string>& reports) {
   manifest.nonce = open_->nonce;
   manifest.step = options_.step;
   manifest.metric = options_.metric;
-  manifest.order = order_after(options_.highest_order ? options_.highest_order() : 0, job_.now());
+  manifest.order =
+      order_after(options_.highest_order ? options_.highest_order(*open_->store) : 0, job_.now());
   manifest.created = to_string(std::chrono::system_clock::to_time_t(job_.now()));
   manifest.num_processes = job_.num_processes;
   manifest.values = contents_.values;
@@ -378,13 +372,13 @@ void Saving::fail_there_already() const {
 }
 
 void Saving::give_up(const std::string& message) {
-  if (open_->live) {
+  if (!open_->attempt.folder.empty()) {
     std::vector<std::string> names{kManifestName};
     for (int i = 0; i < job_.num_processes; ++i) names.push_back(part_name(i, job_.num_processes));
     try {
       open_->store->discard(open_->attempt, names);
     } catch (const std::exception& error) {
-      logging::warning("[checkpoint] what is left of a failed save stays: {}", error.what());
+      logging::warning("[checkpoint] could not remove the files of a failed save: {}", error.what());
     }
   }
   round_.conclude_error(message);
@@ -414,9 +408,8 @@ void Saving::begin() {
   finish_removal(*open_->store, name_);
   open_->nonce =
       new_nonce(job_.id, expiry(std::chrono::system_clock::to_time_t(job_.now()), options_.timeout));
-  const LiveAttempt until_begun(job_.live, open_->nonce);
-  open_->attempt = open_->store->begin(name_, open_->nonce);
   open_->live.emplace(job_.live, open_->nonce);
+  open_->attempt = open_->store->begin(name_, open_->nonce);
   round_.tell(Json{
       {"folder", open_->attempt.folder}, {"prefix", open_->attempt.prefix}, {"url", url_}, {"places", places}}
                   .dump());
@@ -429,9 +422,8 @@ void Saving::join() {
   open_->store = storage::open_store(parent_);
   if (open_->store->has(open_->attempt)) return;
   fail<CheckpointError>(
-      "[checkpoint] save {}: what process 0 has begun, in {}, is not in the storage of {}, which saves to "
-      "{}; give all "
-      "processes the same place, one that all of them see",
+      "[checkpoint] save {}: process 0 has made {}, which is not in the storage of {}, which saves to {}; "
+      "save to the same URL on all processes, in storage that all of them reach",
       told.at("url").get<std::string>(), open_->attempt.folder, job_.who(job_.process_index), url_);
 }
 
@@ -448,7 +440,6 @@ void Saving::run() {
     const std::string message = dynamic_cast<const CheckpointError*>(&error) != nullptr
                                     ? error.what()
                                     : fmt::format("[checkpoint] save {}: {}{}", url_, who, error.what());
-    if (job_.leads() && !open_->live) round_.tell_error(message);
     round_.report_error(message);
   }
   if (!job_.leads()) {

@@ -16,6 +16,7 @@
 #include "lockstep/checkpoint/keep.h"
 #include "lockstep/checkpoint/plan.h"
 #include "lockstep/checkpoint/value.h"
+#include "lockstep/storage/store.h"
 
 namespace lockstep::checkpoint {
 
@@ -30,8 +31,9 @@ struct SavingOptions {
   std::optional<double> metric;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 
-  /// The highest Manifest::order of the steps that are there, called on process 0 before it publishes.
-  std::function<std::int64_t()> highest_order;
+  /// The highest Manifest::order of the steps in the store, that of the checkpoint's parent folder. Called on
+  /// process 0 before it publishes.
+  std::function<std::int64_t(const storage::Store&)> highest_order;
 };
 
 /// Memory for copies of arrays, which is kept from one save to the next.

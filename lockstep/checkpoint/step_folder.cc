@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <functional>
 #include <random>
 
 #include "lockstep/base/fingerprint.h"
 #include "lockstep/checkpoint/manifest.h"
+#include "lockstep/checkpoint/run_all.h"
 
 namespace lockstep::checkpoint {
 namespace {
@@ -63,20 +65,33 @@ std::vector<std::string> parts_in(const storage::Store& store, const std::string
   return names;
 }
 
-/// Those that the manifest names.
+std::vector<std::string> files_of(const Manifest& manifest) {
+  std::vector<std::string> names;
+  for (const FileInfo& file : manifest.files) names.push_back(file.name);
+  return names;
+}
+
+/// The files that the manifest names; nullopt if it is damaged.
 std::optional<std::vector<std::string>> named_files(const std::string& bytes, const std::string& url) {
   try {
-    std::vector<std::string> names;
-    for (const FileInfo& file : parse_manifest(bytes, url).files) names.push_back(file.name);
-    return names;
+    return files_of(parse_manifest(bytes, url));
   } catch (const CheckpointError&) {
     return std::nullopt;
   }
 }
 
-std::optional<std::string> read_if_there(const storage::Store& store, const std::string& name) {
-  if (!store.exists(name)) return std::nullopt;
-  return storage::read_whole(*store.open(name));
+/// The steps among the entries of a run's folder for which this is true, ascending. It is called by several
+/// threads, because each request to an object store takes a while.
+std::vector<std::int64_t> steps_where(std::vector<storage::Entry> entries,
+                                      const std::function<bool(const storage::Entry&)>& is_one) {
+  std::erase_if(entries, [](const auto& entry) { return !entry.is_folder || !step_of_name(entry.name); });
+  std::vector<char> found(entries.size());
+  run_all(entries.size(), [&](std::size_t i) { found[i] = is_one(entries[i]); });
+  std::vector<std::int64_t> steps;
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if (found[i]) steps.push_back(*step_of_name(entries[i].name));
+  std::ranges::sort(steps);
+  return steps;
 }
 
 }  // namespace
@@ -97,20 +112,19 @@ std::string part_name(int process, int processes) {
   return fmt::format("{}{:05}{}{:05}{}", kPart, process, kOf, processes, kEnding);
 }
 
+std::vector<std::int64_t> steps_with_folders(const storage::Store& store) {
+  return steps_where(store.list(""), [](const storage::Entry&) { return true; });
+}
+
 std::vector<std::int64_t> published_steps(const storage::Store& store) {
-  std::vector<std::int64_t> steps;
-  for (const storage::Entry& entry : store.list("")) {
-    const auto step = step_of_name(entry.name);
-    if (entry.is_folder && step && store.exists(entry.name + kManifest)) steps.push_back(*step);
-  }
-  std::ranges::sort(steps);
-  return steps;
+  return steps_where(store.list(""),
+                     [&](const storage::Entry& entry) { return store.exists(entry.name + kManifest); });
 }
 
 bool finish_removal(storage::Store& store, const std::string& folder) {
-  const auto record = read_if_there(store, folder + kRecord);
+  const auto record = storage::read_if_there(store, folder + kRecord);
   if (!record) return false;
-  const auto manifest = read_if_there(store, folder + kManifest);
+  const auto manifest = storage::read_if_there(store, folder + kManifest);
   const auto old = named_files(*record, store.url(folder + kRecord));
   if (!manifest || manifest == record) {
     store.remove(folder, kManifestName, old ? *old : parts_in(store, folder), record);
@@ -129,37 +143,45 @@ bool finish_removal(storage::Store& store, const std::string& folder) {
 bool remove_checkpoint(storage::Store& store, const std::string& folder,
                        const std::optional<std::string>& nonce) {
   const bool half = finish_removal(store, folder);
-  const auto manifest = read_if_there(store, folder + kManifest);
+  const auto manifest = storage::read_if_there(store, folder + kManifest);
   if (!manifest) return half;
-  if (nonce && parse_manifest(*manifest, store.url(folder + kManifest)).nonce != *nonce) return half;
-  const auto names = named_files(*manifest, store.url(folder + kManifest));
+  const std::string url = store.url(folder + kManifest);
+  std::optional<std::vector<std::string>> names;
+  if (nonce) {
+    const Manifest found = parse_manifest(*manifest, url);
+    if (found.nonce != *nonce) return half;
+    names = files_of(found);
+  } else {
+    names = named_files(*manifest, url);
+  }
   store.remove(folder, kManifestName, names ? *names : parts_in(store, folder), manifest);
   return true;
 }
 
 std::vector<std::int64_t> half_removed_steps(const storage::Store& store) {
-  std::vector<std::int64_t> steps;
-  for (const storage::Entry& entry : store.list("")) {
-    const auto step = step_of_name(entry.name);
-    if (entry.is_folder && !entry.is_link && step && store.exists(entry.name + kRecord))
-      steps.push_back(*step);
-  }
-  return steps;
+  return steps_where(store.list(""), [&](const storage::Entry& entry) {
+    return !entry.is_link && store.exists(entry.name + kRecord);
+  });
 }
 
 std::vector<Leftover> leftovers(const storage::Store& store) {
   std::vector<Leftover> all;
-  for (const storage::Entry& entry : store.list("")) {
-    if (!entry.is_folder || entry.is_link) continue;
-    if (const std::size_t at = entry.name.find(kAttempt); at != std::string::npos) {
-      if (step_of_name(entry.name.substr(0, at)))
-        all.push_back({{entry.name, ""}, entry.name.substr(at + kAttempt.size())});
-    } else if (step_of_name(entry.name) && !store.exists(entry.name + kManifest)) {
-      // Of an object store, attempts are below the step's own name.
-      for (const storage::Entry& inner : store.list(entry.name)) {
-        if (inner.is_folder && !inner.is_link && is_nonce(inner.name))
-          all.push_back({{entry.name + "/" + inner.name, inner.name + "/"}, inner.name});
-      }
+  const std::vector<storage::Entry> entries = store.list("");
+  for (const storage::Entry& entry : entries) {
+    const std::size_t at = entry.name.find(kAttempt);
+    if (entry.is_folder && !entry.is_link && at != std::string::npos &&
+        step_of_name(entry.name.substr(0, at)))
+      all.push_back({{entry.name, ""}, entry.name.substr(at + kAttempt.size())});
+  }
+  // Of an object store, attempts are below the step's own name.
+  const auto unpublished = steps_where(entries, [&](const storage::Entry& entry) {
+    return !entry.is_link && !store.exists(entry.name + kManifest);
+  });
+  for (std::int64_t step : unpublished) {
+    const std::string folder = step_name(step);
+    for (const storage::Entry& inner : store.list(folder)) {
+      if (inner.is_folder && !inner.is_link && is_nonce(inner.name))
+        all.push_back({{folder + "/" + inner.name, inner.name + "/"}, inner.name});
     }
   }
   return all;

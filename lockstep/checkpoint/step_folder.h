@@ -22,6 +22,9 @@ std::optional<std::int64_t> step_of_name(std::string_view name);
 /// "part-00002-of-00004.safetensors", which process 2 of 4 writes.
 std::string part_name(int process, int processes);
 
+/// The steps that have a folder, published or not, ascending.
+std::vector<std::int64_t> steps_with_folders(const storage::Store& store);
+
 /// The published steps, ascending.
 std::vector<std::int64_t> published_steps(const storage::Store& store);
 
@@ -50,8 +53,8 @@ std::vector<Leftover> leftovers(const storage::Store& store);
 /// nothing is removed if it has published meanwhile.
 void remove_leftover(storage::Store& store, const Leftover& leftover);
 
-/// The name of an attempt of this job: unique, with the time from which on the save does not publish any more
-/// by the clock of its process; nullopt if it has no limit.
+/// The name of an attempt of this job: unique, and with the time after which the save does not publish, by
+/// the clock of its process; nullopt if it has no limit.
 std::string new_nonce(const std::string& job_id, std::optional<std::time_t> expires);
 
 /// Whether the nonce is of an attempt of the job with this id, which is not empty.

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -38,21 +39,30 @@ class Interruption {
   }
   void disarm() { arm(-1, -1, {}); }
 
-  /// Whether the process is dead at this call.
+  /// Whether the process is dead at this call, of any thread.
   bool next() {
-    if (acting_) return false;
-    const int call = calls_++;
-    if (call == acts_at_ && act_) {
-      acting_ = true;
-      std::exchange(act_, {})();
+    std::function<void()> act;
+    bool dead = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (acting_) return false;
+      const int call = calls_++;
+      if (call == acts_at_) act = std::exchange(act_, {});
+      acting_ = act != nullptr;
+      dead = dies_at_ >= 0 && call >= dies_at_;
+    }
+    if (act) {
+      act();
+      const std::lock_guard lock(mutex_);
       acting_ = false;
     }
-    return dies_at_ >= 0 && call >= dies_at_;
+    return dead;
   }
   bool died() const { return dies_at_ >= 0 && calls_ > dies_at_; }
   bool acted() const { return acts_at_ >= 0 && calls_ > acts_at_; }
 
  private:
+  std::mutex mutex_;
   int calls_ = 0, dies_at_ = -1, acts_at_ = -1;
   bool acting_ = false;
   std::function<void()> act_;

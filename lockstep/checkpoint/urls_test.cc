@@ -11,7 +11,7 @@
 namespace lockstep::checkpoint {
 namespace {
 
-TEST(CheckpointUrls, WhatNamesNoPlace_IsRefusedBeforeAnythingIsTouched) {
+TEST(CheckpointUrls, InvalidOnes_AreRefusedBeforeAnythingIsTouched) {
   const testing::TemporaryFolder folder;
   const std::string saved = folder.path() / "saved";
   const Array array = ones({4});
@@ -30,6 +30,7 @@ TEST(CheckpointUrls, WhatNamesNoPlace_IsRefusedBeforeAnythingIsTouched) {
     // A checkpoint and an export need a name of their own, in a bucket too.
     if (name != "export_hf") storage::expect_refused(name, {{"s3://bucket", "s3://bucket/name"}}, use);
     storage::expect_refused(name, {{"/", "a name"}, {"..", "a name"}}, use);
+    EXPECT_THROW(use("/"), CheckpointError) << name;
   }
 }
 

@@ -240,8 +240,7 @@ class FolderStore : public Store {
     if (retried([&] { return file_calls().rename(from.c_str(), to.c_str()); }) < 0) {
       const int error = errno;
       // Of a server's reply that was lost, the second try finds nothing to rename any more.
-      const bool done = error == ENOENT && exists(folder + "/" + manifest) &&
-                        read_whole(*open(folder + "/" + manifest)) == bytes;
+      const bool done = error == ENOENT && read_if_there(*this, folder + "/" + manifest) == bytes;
       if (error == ENOTEMPTY || error == EEXIST || error == ENOTDIR) return false;
       if (!done) fail_with(error, "rename", from + " to " + to);
     }
@@ -262,8 +261,8 @@ class FolderStore : public Store {
     const auto place = open_folder(path);
     if (!place) return;
     if (only) {
-      auto there = bytes_if_there(folder + "/" + manifest);
-      if (!there) there = bytes_if_there(folder + "/" + record);
+      auto there = read_if_there(*this, folder + "/" + manifest);
+      if (!there) there = read_if_there(*this, folder + "/" + record);
       if (there != only || !leads_to(path, *place)) return;
     }
     const int below = place->get();
@@ -297,16 +296,6 @@ class FolderStore : public Store {
     } catch (const StorageError&) {
       if (is_folder(path)) throw;
       return nullptr;
-    }
-  }
-
-  std::optional<std::string> bytes_if_there(const std::string& name) const {
-    if (!exists(name)) return std::nullopt;
-    try {
-      return read_whole(*open(name));
-    } catch (const StorageError&) {
-      if (exists(name)) throw;
-      return std::nullopt;
     }
   }
 

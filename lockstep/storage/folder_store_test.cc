@@ -173,7 +173,7 @@ class Meanwhile : public FileCalls {
   }
 };
 
-TEST(FolderStore, ARemovalThatAnotherProcessEnds_LeavesWhatThatPublishesAnew) {
+TEST(FolderStore, ARemoval_LeavesWhatAnotherProcessPublishesMeanwhile) {
   bool acted = true;
   int calls_before = 0;
   for (; acted; ++calls_before) {
@@ -223,7 +223,7 @@ class WithoutFolderSync : public FileCalls {
   bool sync_files = false;  ///< it fails for files instead
 };
 
-TEST(FolderStore, AFileSystemThatCannotSyncFolders_Serves) {
+TEST(FolderStore, AFileSystemThatCannotSyncFolders_Works) {
   TemporaryFolder folder;
   WithoutFolderSync calls;
   const ScopedFileCalls scope(calls);
@@ -233,8 +233,11 @@ TEST(FolderStore, AFileSystemThatCannotSyncFolders_Serves) {
     const std::string name = std::to_string(++step);
     return store->publish(store->begin(name, "n"), name, "manifest", "bytes");
   };
-  for (calls.error = EINVAL; calls.error != EIO; calls.error = calls.error == EINVAL ? EOPNOTSUPP : EIO)
-    EXPECT_TRUE(publish()) << std::strerror(calls.error);
+  for (int error : {EINVAL, EOPNOTSUPP}) {
+    calls.error = error;
+    EXPECT_TRUE(publish()) << std::strerror(error);
+  }
+  calls.error = EIO;
   EXPECT_THAT(error_of<StorageError>(publish), HasSubstr("Input/output error"));
   calls.error = EINVAL;
   calls.sync_files = true;

@@ -26,33 +26,34 @@ class LocalFile final : public Reader, IdleFile {
   /// The open file. It is closed when the last one who reads it is done.
   class Open {
    public:
-    explicit Open(const std::string& path) {
-      will_open();
-      file_ = open_descriptor(path, O_RDONLY);
-      error_ = file_ < 0 ? errno : ::fstat(file_, &about_) < 0 ? errno : 0;
+    /// Throws "cannot WHAT PATH: ...".
+    Open(const std::string& path, const char* what) : file_(path, O_RDONLY, what) {
+      if (::fstat(file_.get(), &about_) < 0) fail_with(errno, what, path);
     }
     ~Open() {
       if (direct_ >= 0) file_calls().close(direct_);
-      if (file_ >= 0) file_calls().close(file_);
-      was_closed();
     }
     Open(const Open&) = delete;
     Open& operator=(const Open&) = delete;
 
-    int get() const { return file_; }
-    int error() const { return error_; }
+    int get() const { return file_.get(); }
     const struct stat& about() const { return about_; }
 
     /// The same file, even if its name is gone, opened to bypass the page cache; -1 if that is impossible.
     int direct() const {
       std::call_once(direct_once_, [&] {
-        direct_ = open_descriptor(fmt::format("/proc/self/fd/{}", file_), O_RDONLY | O_DIRECT);
+        direct_ = open_descriptor(fmt::format("/proc/self/fd/{}", get()), O_RDONLY | O_DIRECT);
       });
       return direct_;
     }
 
    private:
-    int file_ = -1, error_ = 0;
+    struct Counted {
+      Counted() { will_open(); }
+      ~Counted() { was_closed(); }
+    };
+    const Counted counted_;
+    const OpenFile file_;
     struct stat about_ {};
     mutable std::once_flag direct_once_;
     mutable int direct_ = -1;
@@ -60,8 +61,7 @@ class LocalFile final : public Reader, IdleFile {
 
  public:
   explicit LocalFile(const std::string& path)
-      : url_(path), absolute_(absolute(path)), open_(std::make_shared<Open>(path)) {
-    if (open_->error() != 0) fail_with(open_->error(), "open", path);
+      : url_(path), absolute_(absolute(path)), open_(std::make_shared<Open>(path, "open")) {
     about_ = open_->about();
     if (S_ISDIR(about_.st_mode)) fail<StorageError>("cannot read {}: it is a folder", printable(path));
     if (!S_ISREG(about_.st_mode))
@@ -128,11 +128,10 @@ class LocalFile final : public Reader, IdleFile {
     std::lock_guard lock(mutex_);
     used_.store(true, std::memory_order_relaxed);
     if (open_ != nullptr) return open_;
-    auto again = std::make_shared<Open>(absolute_);
-    if (again->error() != 0) fail_with(again->error(), "open again", url_);
+    auto again = std::make_shared<Open>(absolute_, "reopen");
     const struct stat& now = again->about();
     if (now.st_dev != about_.st_dev || now.st_ino != about_.st_ino || now.st_size != about_.st_size)
-      fail<StorageError>("{} has been replaced since it was opened; open it anew", printable(url_));
+      fail<StorageError>("{} has been replaced since it was opened; open it again", printable(url_));
     open_ = std::move(again);
     return open_;
   }

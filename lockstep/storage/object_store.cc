@@ -124,8 +124,8 @@ class ObjectStore : public Store {
 
   bool has(const Attempt& attempt) const override { return exists(attempt.folder + "/" + kAttemptMark); }
 
-  /// Both the one who ends an attempt and its publisher write first and look then: the mark is gone before it
-  /// is looked for the manifest, and the manifest is there before it is looked for the mark.
+  /// This removes the mark and then looks for the manifest; `publish` writes the manifest and then looks for
+  /// the mark. So at least one of the two sees what the other has done.
   std::optional<Attempt> end(const Attempt& attempt, const std::string& manifest) override {
     remove_object(attempt.folder + "/" + kAttemptMark);
     const std::string nonce = attempt.prefix.substr(0, attempt.prefix.find('/'));
@@ -198,8 +198,9 @@ class ObjectStore : public Store {
   }
 
   [[noreturn]] void fail_ended(const Attempt& attempt) const {
-    fail<StorageError>("cannot publish {}: another process has removed it as a leftover of a dead one",
-                       url(attempt.folder));
+    fail<StorageError>(
+        "cannot publish {}: another process took it for the attempt of a dead process, and removed it",
+        url(attempt.folder));
   }
 
   void settle_later(const Attempt& attempt, const std::string& name, std::string_view bytes) {

@@ -342,7 +342,7 @@ TEST(ObjectStore, ClockThatIsWrong_IsSetByTheServers) {
   EXPECT_FALSE(bucket.open()->exists("file"));
 }
 
-TEST(ObjectStore, WrongClock_OfOneObject_IsSetByTheServersDate) {
+TEST(ObjectStore, AWrongClock_IsSetByTheDateOfARefusedHead) {
   // It is asked for by HEAD, whose answer has no reason.
   FakeBucket bucket;
   bucket.s3.objects["a"] = {.bytes = "text", .tag = "\"1\"", .writer = ""};

@@ -102,7 +102,7 @@ LOCKSTEP_CHILD(has_no_descriptor_left) {
   EXPECT_TRUE(files.reads(3));
 }
 
-TEST(OpenFiles, MoreThanTheLimit_AreReadAll) {
+TEST(OpenFiles, MoreThanTheLimit_AreAllRead) {
   for (const char* child :
        {"reads_more_files_than_it_may_open", "raises_its_soft_limit", "has_no_descriptor_left"}) {
     const auto results = testing::run_processes({.child = child});
@@ -110,7 +110,7 @@ TEST(OpenFiles, MoreThanTheLimit_AreReadAll) {
   }
 }
 
-TEST(OpenFiles, NamesThatNoMessageShouldHoldAsTheyAre_AreShownInPrintableText) {
+TEST(OpenFiles, LongAndUnprintableNames_AreShownShortAndPrintable) {
   expect_refused("open_file", {{std::string(65536, 'p'), "File name too long"}, {"a\xff\x1b", "a\\xff\\x1b"}},
                  [](const std::string& url) { open_file(url); });
 }

@@ -42,4 +42,14 @@ std::string read_whole(const Reader& file, std::uint64_t limit) {
   return bytes;
 }
 
+std::optional<std::string> read_if_there(const Store& store, const std::string& name) {
+  if (!store.exists(name)) return std::nullopt;
+  try {
+    return read_whole(*store.open(name));
+  } catch (const StorageError&) {
+    if (store.exists(name)) throw;
+    return std::nullopt;  // removed meanwhile
+  }
+}
+
 }  // namespace lockstep::storage

@@ -151,4 +151,7 @@ std::pair<std::string, std::string> split_url(const std::string& url);
 /// All bytes of a file. Throws StorageError, also if it has more than `limit` bytes.
 std::string read_whole(const Reader& file, std::uint64_t limit = std::uint64_t{1} << 32);
 
+/// All bytes of the file of this name; nullopt if there is none.
+std::optional<std::string> read_if_there(const Store& store, const std::string& name);
+
 }  // namespace lockstep::storage

@@ -79,7 +79,7 @@ TEST_P(EveryStore, AnAttemptThatWasEnded_IsNotPublished_AndAPublishedOneIsNotEnd
   EXPECT_EQ(read_whole(*store->open("step/" + published.prefix + "part")), "two");
 }
 
-TEST_P(EveryStore, ARemovalThatWasInterrupted_GoesOn) {
+TEST_P(EveryStore, AnInterruptedRemoval_CanBeRepeated) {
   const auto store = open();
   const Attempt attempt = store->begin("step", "n1");
   write_file(*store, attempt.folder + "/part", "one");

@@ -46,9 +46,9 @@ inline std::vector<BadUrl> bad_urls() {
                              {"s3://bucket/\xed\xa0\x80", "\\xed\\xa0\\x80\" has a key that is not UTF-8"},
                              {"s3://bucket/" + std::string(1025, 'k'), "a key of 1025 bytes"},
                              {"s3://bucket/" + std::string(65536, 'k'), "a key of 65536 bytes"},
-                             {"s3://bucket/a\0b"s, "a\\x00b\" has a byte 0"},
-                             {"a\0b"s, "\"a\\x00b\" has a byte 0"},
-                             {"/tmp/a\0"s, "a\\x00\" has a byte 0"},
+                             {"s3://bucket/a\0b"s, "a\\x00b\" contains a NUL byte"},
+                             {"a\0b"s, "\"a\\x00b\" contains a NUL byte"},
+                             {"/tmp/a\0"s, "a\\x00\" contains a NUL byte"},
                              {"file:", "has no path"},
                              {"file://", "has no path"},
                              {"file:run", "has no path"},
@@ -72,6 +72,14 @@ inline std::vector<BadUrl> object_urls() {
           {"S3://bucket/run", "in an object store"}};
 }
 
+/// Refused where an optional folder must be in a file system; an empty text stands for the default.
+inline std::vector<BadUrl> bad_optional_folders() {
+  std::vector<BadUrl> all = bad_urls();
+  std::erase_if(all, [](const BadUrl& each) { return each.url.empty(); });
+  for (const BadUrl& each : object_urls()) all.push_back(each);
+  return all;
+}
+
 /// Calls `use` with each URL in an empty folder. It must throw an error of Lockstep's that says what is
 /// wrong, in printable text of a bearable length, and leave the folder empty.
 inline void expect_refused(const std::string& function, const std::vector<BadUrl>& urls,
@@ -83,7 +91,7 @@ inline void expect_refused(const std::string& function, const std::vector<BadUrl
     SCOPED_TRACE(function + "(\"" + printable(url) + "\")");
     try {
       use(url);
-      ADD_FAILURE() << "is not refused";
+      ADD_FAILURE() << "it is not refused";
     } catch (const Error& error) {
       const std::string text = error.what();
       EXPECT_NE(text.find(expected), text.npos) << text;
@@ -92,10 +100,10 @@ inline void expect_refused(const std::string& function, const std::vector<BadUrl
           std::ranges::all_of(text, [](unsigned char c) { return (c >= 0x20 && c < 0x7f) || c == '\n'; }))
           << "not printable: " << text;
     } catch (const std::exception& error) {
-      ADD_FAILURE() << "is no error of Lockstep's: " << error.what();
+      ADD_FAILURE() << "it threw another error than Lockstep's: " << error.what();
     }
     if (!std::filesystem::is_empty(folder.path())) {
-      ADD_FAILURE() << "has made " << std::filesystem::directory_iterator(folder.path())->path();
+      ADD_FAILURE() << "it has made " << std::filesystem::directory_iterator(folder.path())->path();
       break;
     }
   }

@@ -88,7 +88,7 @@ Location object_of(std::string_view url, std::string_view rest) {
 
 Location locate(std::string_view url) {
   if (url.empty()) fail<StorageError>("expected a path or URL, got an empty text");
-  if (url.find('\0') != url.npos) fail<StorageError>("\"{}\" has a byte 0", printable(url));
+  if (url.find('\0') != url.npos) fail<StorageError>("\"{}\" contains a NUL byte", printable(url));
   const std::string scheme = scheme_of(url);
   if (scheme.empty()) return {.path = std::string(url)};
   const std::string_view rest = url.substr(scheme.size() + 1);

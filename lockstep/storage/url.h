@@ -15,7 +15,7 @@ struct Location {
 
 /// Every path or URL that a user gives passes through here. Throws StorageError, without touching anything,
 /// for
-/// - an empty text, and one with a byte 0;
+/// - an empty text, and one with a NUL byte;
 /// - a URL of another scheme than s3 and file, in upper or lower case, so that it is never taken for a local
 ///   path; the same holds for "SCHEME:/...", which is left of a URL that was handled as a path, "s3:..." and
 ///   "file:...", but "./SCHEME:/..." is a path;

@@ -17,7 +17,7 @@ namespace {
 using testing::error_of;
 using ::testing::HasSubstr;
 
-TEST(Urls, WhatNamesNoPlace_IsRefusedByAllThatOpens) {
+TEST(Urls, InvalidOnes_AreRefusedByEveryFunctionThatOpens) {
   expect_refused("locate", bad_urls(), [](const std::string& url) { locate(url); });
   expect_refused("local_path", bad_urls(), [](const std::string& url) { local_path(url); });
   expect_refused("local_path", object_urls(), [](const std::string& url) { local_path(url); });
@@ -35,7 +35,7 @@ TEST(Urls, WhatNamesNoPlace_IsRefusedByAllThatOpens) {
   expect_refused("split_url", nameless, [](const std::string& url) { split_url(url); });
 }
 
-TEST(Urls, EachIsThePlaceThatItNames) {
+TEST(Urls, ValidOnes_AreParsedIntoPathOrBucketAndKey) {
   struct Case {
     std::string url, path, bucket, key;
   };
@@ -67,7 +67,7 @@ TEST(Urls, EachIsThePlaceThatItNames) {
   }
 }
 
-TEST(Urls, AreSplitIntoAFolderThatOpensAndAName) {
+TEST(Urls, AreSplitIntoFolderAndName) {
   using Parts = std::pair<std::string, std::string>;
   EXPECT_EQ(split_url("run"), Parts(".", "run"));
   EXPECT_EQ(split_url("/run//"), Parts("/", "run"));
@@ -96,7 +96,7 @@ TEST(Urls, AreShownInPrintableText) {
   EXPECT_EQ(printable("\xc0\x80\xe0\x80\x80\xed\xa0\x80\xf5\x80\x80\x80"),
             "\\xc0\\x80\\xe0\\x80\\x80\\xed\\xa0\\x80\\xf5\\x80\\x80\\x80");
   EXPECT_THAT(printable(std::string(65536, 'p')), HasSubstr("ppp... (65536 bytes)"));
-  EXPECT_LT(printable(std::string(65536, '\xff')).size(), 400u);
+  EXPECT_LE(printable(std::string(65536, '\xff')).size(), 300u);
 }
 
 }  // namespace

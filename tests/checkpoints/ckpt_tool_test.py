@@ -48,7 +48,7 @@ def main():
         assert sorted(os.listdir(exported)) == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
                                                 "model.safetensors.index.json"]
         expect("export again", tool("export", third, exported), 2, "it is there already")
-        expect("rm of what is none", tool("rm", exported), 2, "is not a checkpoint of Lockstep", "nothing is removed")
+        expect("rm of what is none", tool("rm", exported), 2, "is not a checkpoint of Lockstep", "nothing was removed")
 
         part = os.path.join(second, "part-00000-of-00001.safetensors")
         with open(part, "r+b") as file:
@@ -70,7 +70,7 @@ def main():
         expect("ls beside damage", tool("ls", folder), 1, "   4                                damaged",
                "   5       2  390.7 KiB")
         expect("rm of a damaged one, and one that is none", tool("rm", os.path.join(folder, "step-00000004"), exported,
-               os.path.join(folder, "step-00000005")), 2, "step-00000004\n", "step-00000005\n", "nothing is removed")
+               os.path.join(folder, "step-00000005")), 2, "step-00000004\n", "step-00000005\n", "nothing was removed")
         assert not os.path.exists(os.path.join(folder, "step-00000004"))
 
         # A removal that was interrupted is ended; a link is removed, and its target stays.
